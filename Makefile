@@ -1,0 +1,39 @@
+# Two commands are all there is: `make demo` and `make test`. `make help` lists the rest.
+PYTHON ?= python3
+BIN    := .venv/bin
+EXTRAS ?= train,dev
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types bench lock clean
+
+help:            ## this list
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
+
+# The stamp is newer than what it was made from, or the install runs again.
+.venv/stamp: pyproject.toml constraints.txt
+	@sh tests/services/python.sh "$(PYTHON)"
+	@echo "installing into .venv (torch is the large part) ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
+	@touch $@
+
+demo: .venv/stamp   ## from records to alerts on one machine, about a minute
+	@$(BIN)/fingerprint demo --out build/demo
+
+test: .venv/stamp   ## the tests
+	$(BIN)/pytest
+
+lint: .venv/stamp   ## ruff: style and faults
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: .venv/stamp   ## mypy, strict for fingerprint/
+	$(BIN)/mypy
+
+bench: .venv/stamp   ## speed and memory as ratios in one run; writes build/bench.json
+	$(BIN)/python -m pipelines.bench
+
+lock: .venv/stamp   ## resolve constraints.txt anew (needs uv)
+	uv pip compile pyproject.toml --universal --python-version 3.11 --no-annotate --no-header -q --upgrade \
+	  $(foreach extra,train kafka triton web postgres s3 scale notebooks dev,--extra $(extra)) -o constraints.txt
+
+clean:           ## remove what was built and installed
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache

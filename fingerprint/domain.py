@@ -1,0 +1,125 @@
+"""The nouns of the house as frozen records; the README's vocabulary says what each word means.
+
+Events travel as tables (one row an event, see `flatten.COLUMNS`), because they are millions; what is few (rejects, votes
+that were kept, alerts) travels as these records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+Detector = str
+Level = Literal["entity", "principal", "peer", "generic"]
+Rarity = Literal["unseen", "rare", "infrequent", "frequent"]
+Lane = Literal["direct", "service"]
+
+LEVELS: tuple[Level, ...] = ("entity", "principal", "peer", "generic")  # finest first
+
+
+class FingerprintError(Exception):
+    """Something the person at the keyboard can mend: shown as one sentence, exit status 2, never as a traceback."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A message or record that could not be read. `position` is a line, an index in `Records`, or a byte offset."""
+
+    source: str
+    position: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One detector's opinion of one event: z (high is strange) against the threshold it was held to."""
+
+    event_id: str
+    event_time: datetime
+    principal: str
+    entity: str
+    detector: Detector
+    z: float
+    threshold: float
+    vote: bool
+    level: Level
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """One feature that drove the loss: what was seen beside what was expected, and how rare that is here.
+
+    `surprise` is the loss of the feature in nats above what is usual for the fingerprint; `events` counts the alert's
+    events that share it.
+    """
+
+    feature: str
+    seen: str
+    expected: str
+    rarity: Rarity
+    surprise: float
+    events: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """An entity's activity in one channel: counts and expected counts per interval, oldest first, same length.
+
+    `flagged` holds the indices of intervals in which the spectral detector voted.
+    """
+
+    entity: str
+    channel: str
+    start: datetime
+    interval_seconds: int
+    counts: tuple[float, ...]
+    expected: tuple[float, ...]
+    flagged: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AlertEvent:
+    """One event of an alert as the analyst reads it. `raw` is the record as AWS wrote it, JSON text."""
+
+    event_id: str
+    event_time: datetime
+    entity: str
+    service: str
+    action: str
+    region: str
+    source_address: str
+    user_agent: str
+    error_code: str
+    session: str
+    autoencoder_z: float | None
+    spectral_z: float | None
+    raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Verdicts of one principal in one window of event time, explained: what the analyst reads.
+
+    `alert_id` is a hash of principal and window, so scoring again overwrites instead of repeating. `urgency` is 0 to 100.
+    """
+
+    alert_id: str
+    principal: str
+    human: str
+    window_start: datetime
+    first_event_time: datetime
+    last_event_time: datetime
+    urgency: int
+    title: str
+    level: Level
+    bank_version: str
+    drivers: tuple[Driver, ...] = ()
+    curve: Curve | None = None
+    tactics: tuple[str, ...] = ()
+    next_steps: tuple[str, ...] = ()
+    events: tuple[AlertEvent, ...] = field(default=())
+
+    @property
+    def event_ids(self) -> tuple[str, ...]:
+        return tuple(event.event_id for event in self.events)

@@ -1,0 +1,176 @@
+"""Typed settings: defaults here, then a TOML file, then the environment; an unknown key is an error that names it.
+
+Example:
+    >>> load().spectral.interval_seconds
+    3600
+
+    $ FINGERPRINT_SPECTRAL__THRESHOLD=5 fingerprint score ...      # environment wins over the file
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from fingerprint.domain import FingerprintError
+
+PREFIX = "FINGERPRINT_"
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Reading(Section):
+    """Bounds on what is read; past a bound a record or file becomes a reject and costs nothing else."""
+
+    max_record_bytes: int = Field(1 << 20, gt=0)
+    max_depth: int = Field(64, gt=3)
+    max_document_bytes: int = Field(256 << 20, gt=0, description="a .json document, or a line that holds an envelope")
+    max_expanded_bytes: int = Field(16 << 30, gt=0, description="what one compressed file may expand to")
+    batch_records: int = Field(20_000, gt=0, description="records read, measured and judged at a time")
+    repeat_horizon_days: int = Field(14, gt=0, description="how long a record's id is remembered, in event time")
+
+
+class Entities(Section):
+    """What has a fingerprint."""
+
+    granularity: Literal["principal_service", "principal", "service"] = "principal_service"
+    person_roles: tuple[str, ...] = Field(
+        (r"^AWSReservedSSO_",), description="roles (regular expressions) whose session name the issuer fixes"
+    )
+    ready_events: int = Field(40, gt=0, description="events before a fingerprint speaks for itself ...")
+    ready_days: int = Field(2, gt=0, description="... on so many different days; until then it falls back a level")
+
+
+class Autoencoder(Section):
+    """Did it do what it usually does? See docs/detection.md for what each figure trades."""
+
+    threshold: float = 4.0
+    vocabulary: int = Field(24, gt=2, le=256, description="values of a feature a fingerprint keeps in slots of its own")
+    hidden: int = Field(8, gt=0, le=128)
+    epochs: int = Field(12, ge=0)
+    learning_rate: float = Field(0.02, gt=0)
+    swap: float = Field(0.15, ge=0, lt=1, description="share of inputs swapped for another row's while fitting")
+    held_out: float = Field(0.25, gt=0, lt=1, description="the last share of the history, kept for baselines")
+    day_cap: int = Field(400, gt=0, description="rows of one entity and day that count in fitting")
+    strongest: int = Field(3, gt=0, description="features combined into an event's z")
+    seed: int = 0
+
+
+class Spectral(Section):
+    """Did it do it as much, and when, as it usually does?"""
+
+    threshold: float = 4.0
+    interval_seconds: int = Field(3600, ge=60)
+    history_days: int = Field(21, gt=0, description="days of the past one transform sees")
+    warm_up_days: int = Field(2, gt=0)
+    quantile: float = Field(0.90, ge=0, lt=1, description="frequencies with more power than this quantile are kept")
+    busiest_actions: int = Field(6, ge=0, description="single actions with a channel of their own")
+    floor: float = Field(0.04, gt=0, description="added to the expected count under the Poisson root")
+    lateness_seconds: int = Field(600, ge=600)
+
+    @model_validator(mode="after")
+    def can_fire(self) -> Spectral:
+        if 86400 % self.interval_seconds:
+            raise ValueError("interval_seconds must divide a day")
+        points = self.history_days * 86400 // self.interval_seconds
+        if self.threshold > (points - 1) ** 0.5:
+            raise ValueError(
+                f"threshold {self.threshold:g} can never be reached by {points} intervals (at most {(points - 1) ** 0.5:.1f})"
+            )
+        return self
+
+
+class Forest(Section):
+    """The optional third voter: scikit-learn's IsolationForest over the same features."""
+
+    threshold: float = 4.0
+    trees: int = Field(100, gt=0)
+    sample: int = Field(50_000, gt=0)
+    seed: int = 0
+
+
+class Voting(Section):
+    """Which detectors vote, and how many votes make a verdict."""
+
+    detectors: tuple[str, ...] = ("autoencoder", "spectral")
+    quorum: int = Field(2, gt=0)
+
+    @model_validator(mode="after")
+    def reachable(self) -> Voting:
+        if self.quorum > len(self.detectors):
+            raise ValueError(f"quorum {self.quorum} can never be reached by {len(self.detectors)} detectors")
+        return self
+
+
+class Alerts(Section):
+    window_seconds: int = Field(6 * 3600, gt=0, description="verdicts of one principal in one window are one alert")
+    events_kept: int = Field(200, gt=0, description="events kept on an alert, the strangest first")
+
+
+class Desk(Section):
+    url: str = "sqlite:///fingerprint.sqlite"
+    vote_floor: float = Field(2.0, description="single votes with a z below this are not kept")
+
+
+class Settings(Section):
+    reading: Reading = Reading()
+    entities: Entities = Entities()
+    autoencoder: Autoencoder = Autoencoder()
+    spectral: Spectral = Spectral()
+    forest: Forest = Forest()
+    voting: Voting = Voting()
+    alerts: Alerts = Alerts()
+    desk: Desk = Desk()
+
+
+def load(file: str | Path | None = None, environment: dict[str, str] | None = None) -> Settings:
+    """Settings from `file` (TOML), overridden by `FINGERPRINT_<SECTION>__<KEY>` variables.
+
+    Raises FingerprintError with one sentence that names the key, the file and what was expected.
+    """
+    table = _from_file(Path(file)) if file else {}
+    for section, keys in _from_environment(dict(os.environ) if environment is None else environment).items():
+        table.setdefault(section, {}).update(keys)
+    try:
+        return Settings.model_validate(table)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        known = "" if first["type"] != "extra_forbidden" else f" (known: {', '.join(_known(first['loc']))})"
+        raise FingerprintError(f"setting {where}: {first['msg'].removeprefix('Value error, ')}{known}") from None
+
+
+def _from_file(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text())
+    except OSError as error:
+        raise FingerprintError(f"settings file {file}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FingerprintError(f"settings file {file}: {error}") from None
+
+
+def _from_environment(environment: dict[str, str]) -> dict[str, dict[str, Any]]:
+    table: dict[str, dict[str, Any]] = {}
+    for name, value in environment.items():
+        if name.startswith(PREFIX) and "__" in name:
+            section, _, key = name.removeprefix(PREFIX).lower().partition("__")
+            table.setdefault(section, {})[key] = value.split(",") if _is_list(section, key) else value
+    return table
+
+
+def _is_list(section: str, key: str) -> bool:
+    default = getattr(getattr(Settings(), section, None), key, None)
+    return isinstance(default, tuple)
+
+
+def _known(location: tuple[int | str, ...]) -> list[str]:
+    model: Any = Settings
+    for part in location[:-1]:
+        model = model.model_fields[part].annotation
+    return sorted(model.model_fields)
