@@ -1,0 +1,199 @@
+"""What fingerprints know: the values each has seen, how often, and the likelihood of any value, seen or not.
+
+Example:
+    >>> vocabulary = build(presences, parent, slots=24)
+    >>> logp, slot, known = vocabulary.look_up(np.array([5]), codes[:1])     # fingerprint 5, codes (1, F)
+
+A value's probability at a fingerprint is interpolated with its parent's, entity -> principal -> peer group -> generic
+(Witten and Bell 1991: a fingerprint with T distinct values in n observations leaves T / (n + T) to what it has not seen):
+
+    p(x) = count(x) / (n + T) + T / (n + T) * p_parent(x)
+
+Counts are presences, not events: distinct intervals at an entity or principal, distinct principal-days in a peer group,
+distinct principals in the organisation (the continuation counts of Kneser and Ney 1995). How *much* somebody does is the
+spectral detector's question; here a loop of a million calls must not drown what else is usual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint import hashing
+from fingerprint.features import IS_BIN
+from fingerprint.tables import find
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int32]
+
+POSSIBLE = np.where(IS_BIN, 32.0, 10_000.0)  # (F,) values that could be seen and never were: operations, networks, ...
+LEAST = 1e-9  # probability; keeps a logarithm finite
+
+
+@dataclass(frozen=True, slots=True)
+class Presences:
+    """Counts of one level: (M,) fingerprint, feature, code and the number of its units that show the value."""
+
+    fingerprint: Ints
+    feature: NDArray[np.int16]
+    code: hashing.Hashes
+    count: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """M known values of E fingerprints with F features, K slots each; everything is an array, nothing a string.
+
+    `keys` (M,) sorted hashes of (fingerprint, feature, code); `logp`, `count`, `slot` (M,) beside them; `escape` (E, F)
+    log probability of a value never seen here; `base` (E, F, K) log probability of each slot, slot 0 being all values
+    without one; `codes` (E, F, K) which value has the slot; `total` (E, F) presences in all; `parent` (E,), -1 at generic.
+    """
+
+    keys: hashing.Hashes
+    logp: Floats
+    count: Floats
+    slot: NDArray[np.int16]
+    escape: Floats
+    base: Floats
+    codes: hashing.Hashes
+    total: Floats
+    parent: Ints
+
+    def look_up(
+        self, fingerprint: Ints, codes: hashing.Hashes
+    ) -> tuple[Floats, NDArray[np.int16], NDArray[np.bool_]]:
+        """Log probability, slot and whether it was known, of each feature: fingerprint (N,), codes (N, F) -> 3 x (N, F).
+
+        A value that is not known here escapes to the parent, and so on; known nowhere, it is one of POSSIBLE values.
+        """
+        features = np.broadcast_to(np.arange(codes.shape[1]), codes.shape)
+        logp = np.zeros(codes.shape, np.float32)
+        slot = np.zeros(codes.shape, np.int16)
+        known = np.zeros(codes.shape, bool)
+        row, column = (index.ravel() for index in np.indices(codes.shape))
+        at = np.repeat(fingerprint, codes.shape[1])
+        first = True
+        while len(row):
+            place, found = find(self.keys, key_of(at, features[row, column], codes[row, column]))
+            hit, miss = (row[found], column[found]), ~found
+            logp[hit] += self.logp[place[found]]
+            if first:
+                slot[hit], known[hit], first = self.slot[place[found]], True, False
+            row, column, at = row[miss], column[miss], at[miss]
+            logp[row, column] += self.escape[at, column]
+            at = self.parent[at]
+            rootless = at < 0
+            logp[row[rootless], column[rootless]] -= np.log(POSSIBLE[column[rootless]]).astype(np.float32)
+            row, column, at = row[~rootless], column[~rootless], at[~rootless]
+        return logp, slot, known
+
+    def share(self, fingerprint: Ints, codes: hashing.Hashes) -> Floats:
+        """How often a value was seen at the fingerprint itself, as a share of its presences: (N, F), 0 if never."""
+        features = np.broadcast_to(np.arange(codes.shape[1]), codes.shape)
+        place, found = find(self.keys, key_of(np.repeat(fingerprint, codes.shape[1]), features.ravel(), codes.ravel()))
+        count = np.zeros(codes.size, np.float32)
+        count[found] = self.count[place[found]]
+        return count.reshape(codes.shape) / np.maximum(self.total[fingerprint], 1)
+
+
+def key_of(fingerprint: Any, feature: Any, code: hashing.Hashes) -> hashing.Hashes:
+    owner = np.asarray(fingerprint).astype(np.uint64) * np.uint64(256) + np.asarray(feature).astype(np.uint64)
+    return hashing.mix(owner, code)
+
+
+def presences(fingerprint: Ints, unit: NDArray[Any], codes: hashing.Hashes) -> Presences:
+    """Count in how many distinct units (intervals, days, principals) each value was present.
+
+    `fingerprint` (R,) and `unit` (R,) of each row, `codes` (R, F). A unit in which a value occurs often counts once.
+    """
+    parts = [_presences_of(fingerprint, unit, codes[:, feature], feature) for feature in range(codes.shape[1])]
+    owners, features, values, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Presences(owners.astype(np.int32), features.astype(np.int16), values, counts.astype(np.float32))
+
+
+def _presences_of(fingerprint: Ints, unit: NDArray[Any], code: hashing.Hashes, feature: int) -> tuple[Any, ...]:
+    value = key_of(fingerprint, feature, code)
+    _, one_per_unit = np.unique(hashing.mix(value, unit.astype(np.uint64)), return_index=True)
+    _, example, counts = np.unique(value[one_per_unit], return_index=True, return_counts=True)
+    example = one_per_unit[example]
+    return fingerprint[example], np.full(len(example), feature), code[example], counts
+
+
+def build(levels: Sequence[Presences], parent: Ints, slots: int) -> Vocabulary:
+    """Fold presences of all levels, generic first, into one vocabulary: each level's likelihoods rest on those before it."""
+    shape = (len(parent), len(POSSIBLE))
+    total, distinct = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+    known = _empty(parent, np.zeros(shape, np.float32))
+    for level in levels:
+        np.add.at(total, (level.fingerprint, level.feature), level.count)
+        np.add.at(distinct, (level.fingerprint, level.feature), 1)
+        escape = np.log(np.where(total > 0, distinct / np.maximum(total + distinct, 1), 1.0)).astype(np.float32)
+        known = _with_level(known, level, total + distinct, escape, slots)
+    return _with_slots(known, levels, total, slots)
+
+
+def _empty(parent: Ints, escape: Floats) -> Vocabulary:
+    none, codes = np.empty(0, np.float32), np.empty((0, 0, 0), np.uint64)
+    return Vocabulary(codes.ravel(), none, none, none.astype(np.int16), escape, none, codes, escape, parent)
+
+
+def _with_level(known: Vocabulary, level: Presences, mass: Floats, escape: Floats, slots: int) -> Vocabulary:
+    inherited = _inherited(known, level)
+    own = level.count / mass[level.fingerprint, level.feature]
+    left = np.exp(escape[level.fingerprint, level.feature])
+    keys = np.concatenate([known.keys, key_of(level.fingerprint, level.feature, level.code)])
+    logp = np.concatenate([known.logp, np.log(own + left * inherited).astype(np.float32)])
+    count = np.concatenate([known.count, level.count])
+    slot = np.concatenate([known.slot, _slots_by_count(level, slots)])
+    order = np.argsort(keys)
+    return Vocabulary(
+        keys[order], logp[order], count[order], slot[order], escape, known.base, known.codes, known.total, known.parent
+    )
+
+
+def _inherited(known: Vocabulary, level: Presences) -> NDArray[np.float64]:
+    """What the parents say of each value (M,)."""
+    at, out = known.parent[level.fingerprint], np.zeros(len(level.code))
+    open_ = np.arange(len(level.code))
+    while len(open_):
+        feature = level.feature[open_]
+        here = at[open_]
+        rootless = here < 0
+        out[open_[rootless]] -= np.log(POSSIBLE[feature[rootless]])
+        open_, feature, here = open_[~rootless], feature[~rootless], here[~rootless]
+        place, found = find(known.keys, key_of(here, feature, level.code[open_]))
+        out[open_[found]] += known.logp[place[found]]
+        open_, feature, here = open_[~found], feature[~found], here[~found]
+        out[open_] += known.escape[here, feature]
+        at[open_] = known.parent[here]
+    return np.exp(out)
+
+
+def _slots_by_count(level: Presences, slots: int) -> NDArray[np.int16]:
+    """Slots 1 ... slots - 1 go to a feature's most present values, ties by code; 0 to the rest: (M,)."""
+    order = np.lexsort((level.code, -level.count, level.feature, level.fingerprint))
+    owner = level.fingerprint[order].astype(np.int64) * 256 + level.feature[order]
+    starts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]]) if len(owner) else np.empty(0, int)
+    rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
+    out = np.zeros(len(order), np.int16)
+    out[order] = np.where(rank < slots - 1, rank + 1, 0)
+    return out
+
+
+def _with_slots(known: Vocabulary, levels: Sequence[Presences], total: Floats, slots: int) -> Vocabulary:
+    shape = (*total.shape, slots)
+    base, codes = np.full(shape, LEAST, np.float64), np.zeros(shape, np.uint64)
+    for level in levels:
+        place, _ = find(known.keys, key_of(level.fingerprint, level.feature, level.code))
+        kept = known.slot[place] > 0
+        where = (level.fingerprint[kept], level.feature[kept], known.slot[place][kept])
+        base[where], codes[where] = np.exp(known.logp[place][kept]), level.code[kept]
+    base[..., 0] = np.maximum(1 - base[..., 1:].sum(-1), 1e-4)
+    return Vocabulary(
+        known.keys, known.logp, known.count, known.slot, known.escape, np.log(base).astype(np.float32), codes, total,
+        known.parent,
+    )
