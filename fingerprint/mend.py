@@ -1,0 +1,80 @@
+"""The careful reader for the few records that the fast one refuses: mends what can be mended, says why where not.
+
+Example:
+    >>> mend(rb'{"eventTime": "2023-07-10T11:42:18Z", "userAgent": "\\ud800"}').decode()
+    '{"eventTime": "2023-07-10T11:42:18Z", "userAgent": "\ufffd"}'
+
+Whoever can break a strict parser with a character in his user agent could hide his records; so lone surrogates become
+U+FFFD and raw control characters are admitted. Numbers stay the text they were.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+_NO_EVENT = {  # keys of what AWS puts beside records, and which is no event
+    "digestStartTime": "digest",
+    "insightDetails": "insight",
+    "logEvents": "control message",
+}
+_EARLIEST, _LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+
+
+class Unreadable(ValueError):
+    """Why a line is no record, in words for the list of rejects."""
+
+
+def mend(line: bytes) -> bytes:
+    """The same record as strict JSON. Raises Unreadable with the reason."""
+    record = _load(line)
+    if not isinstance(record, dict):
+        raise Unreadable(f"a record must be a JSON object, not {_kind(record)}")
+    return _without_lone_surrogates(json.dumps(record, ensure_ascii=False)).encode()
+
+
+def why_no_event(line: bytes) -> str | None:
+    """The reason why a line that parses holds no event; None for what is no event by design (digest, insight, test notice)."""
+    try:
+        record = _load(line)
+    except Unreadable as error:
+        return str(error)
+    if not isinstance(record, dict):
+        return f"a record must be a JSON object, not {_kind(record)}"
+    if record.get("Event") == "s3:TestEvent" or any(key in record for key in _NO_EVENT):
+        return None
+    return "no usable eventTime"
+
+
+def instant(text: str) -> datetime | None:
+    """An ISO 8601 time as UTC: fractions of any length, offsets, a space for the T; without an offset it is UTC.
+
+    None for what is no time, or none between the years 2000 and 2200.
+    """
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return moment if len(text) > 10 and _EARLIEST <= moment < _LATEST else None
+
+
+def _load(line: bytes) -> Any:
+    try:
+        return json.loads(
+            line.decode(errors="replace"), strict=False, parse_int=str, parse_float=str, parse_constant=str
+        )
+    except RecursionError:
+        raise Unreadable("nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise Unreadable(f"malformed JSON at character {error.pos}: {error.msg}") from None
+
+
+def _without_lone_surrogates(text: str) -> str:
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _kind(value: object) -> str:
+    names = {bool: "a boolean", str: "a string or number", list: "an array", type(None): "null"}
+    return names.get(type(value), "a number")
