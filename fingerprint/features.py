@@ -1,7 +1,7 @@
 """What identifies behaviour and is hard to mimic: events -> one 64-bit code per event and feature.
 
 Example:
-    >>> codes = encode(events)            # events from entity.add_entities, with the ledger's memory columns
+    >>> codes = encode(events)                                 # events from entity.add_entities
     >>> codes.shape == (len(events), len(FEATURES))
     True
 
@@ -36,14 +36,26 @@ class Feature:
     kind: Kind  # "bin": a small closed set, in which nothing is ever quite new
     values: Callable[[pd.DataFrame], pd.Series]
     given: str | None = None
+    remembered: bool = False  # from the ledger's memory, not from the record
 
 
 def encode(events: pd.DataFrame) -> hashing.Hashes:
-    """Codes (N, F) uint64 of events, F in the order of FEATURES; a missing value is `hashing.MISSING`."""
-    codes = np.empty((len(events), len(FEATURES)), dtype=np.uint64)
+    """Codes (N, F) uint64 of events, F in the order of FEATURES; a missing value is `hashing.MISSING`.
+
+    What the ledger remembers is not there yet: `encode_memory` fills those columns.
+    """
+    codes = np.zeros((len(events), len(FEATURES)), dtype=np.uint64)
     for place, feature in enumerate(FEATURES):
-        codes[:, place] = hashing.of(feature.values(events))
+        if not feature.remembered:
+            codes[:, place] = hashing.of(feature.values(events))
     return codes
+
+
+def encode_memory(codes: hashing.Hashes, events: pd.DataFrame) -> None:
+    """Fill the columns of remembered features in place, from events with the ledger's memory columns."""
+    for place, feature in enumerate(FEATURES):
+        if feature.remembered:
+            codes[:, place] = hashing.of(feature.values(events))
 
 
 def texts(events: pd.DataFrame) -> pd.DataFrame:
@@ -194,10 +206,10 @@ FEATURES: tuple[Feature, ...] = (
     Feature("target", "target account", "value", _target),
     Feature("hour", "time of day", "bin", _hour),
     Feature("age", "age of the session", "bin", _session_age),
-    Feature("idle", "last active", "bin", _memory("idle", _idle_text)),
-    Feature("today", "events so far today", "bin", _memory("today", lambda code: f"under {2**code}")),
-    Feature("sources", "new sources today", "bin", _memory("sources", str)),
-    Feature("actions", "new actions today", "bin", _memory("actions", lambda code: f"under {2**code}")),
+    Feature("idle", "last active", "bin", _memory("idle", _idle_text), remembered=True),
+    Feature("today", "events so far today", "bin", _memory("today", lambda code: f"under {2**code}"), remembered=True),
+    Feature("sources", "new sources today", "bin", _memory("sources", str), remembered=True),
+    Feature("actions", "new actions today", "bin", _memory("actions", lambda code: f"under {2**code}"), remembered=True),
 )
 
 NAMES = tuple(feature.name for feature in FEATURES)

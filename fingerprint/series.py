@@ -2,7 +2,7 @@
 
 Example:
     >>> series = Series(settings.spectral)
-    >>> row = series.count(keys, interval, since)             # one row of the matrix per key; counts grow
+    >>> row = series.count(owner, channel, interval, since, weight)     # a row per owner and channel; counts grow
     >>> series.z(row, interval)                               # how strange is each count, as it stands now
     array([0.3, 7.1])
 
@@ -13,13 +13,14 @@ that were flagged enter the past clipped at the threshold, so that an attack doe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint import settings, spectral
+from fingerprint import hashing, settings, spectral
 from fingerprint.hashing import Hashes
 from fingerprint.tables import SortedTable, ranges
 
@@ -40,11 +41,13 @@ class Day:
 
 @dataclass
 class Series:
-    """Rows are (owner, channel) keys; cells are (row, interval) counts. Intervals are numbered from the epoch."""
+    """Rows are (owner, channel); cells are (row, interval) counts. Intervals are numbered from the epoch."""
 
     options: settings.Spectral
     rows: SortedTable = field(default_factory=lambda: SortedTable.empty(keep_first=True, row=np.int32))
-    since: Ints = field(default_factory=lambda: np.empty(0, np.int32))  # interval since which a row's principal is known
+    owner: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))  # (R,) the entity or principal of a row
+    channel: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))  # (R,) what of it is counted
+    since: Ints = field(default_factory=lambda: np.empty(0, np.int32))  # (R,) interval since which its principal is known
     past: SortedTable = field(default_factory=lambda: SortedTable.empty(key=np.int64, count=np.float32))
     open: SortedTable = field(default_factory=lambda: SortedTable.empty(key=np.int64, count=np.float32))
     days: dict[int, Day] = field(default_factory=dict)
@@ -58,22 +61,24 @@ class Series:
         """Intervals before a moment that late records may still change, the running one not counted."""
         return -(-self.options.lateness_seconds // self.options.interval_seconds)
 
-    def count(self, keys: Hashes, interval: Ints, since: Ints, weight: Floats | None = None) -> Ints:
-        """Add to the cells of (key, interval); unknown keys get a row. All (N,); returns each key's row."""
-        row = self.row_of(keys, since)
-        self.open.add(_cell(row, interval), count=np.ones(len(row)) if weight is None else weight)
+    def count(self, owner: Hashes, channel: Hashes, interval: Ints, since: Ints, weight: Floats) -> Ints:
+        """Add `weight` to the cells of (owner, channel, interval), all (N,); returns the row of each (N,)."""
+        row = self.row_of(owner, channel, since)
+        self.open.add(_cell(row, interval), count=weight)
         return row
 
-    def row_of(self, keys: Hashes, since: Ints) -> Ints:
-        """Rows of keys, made where there are none: keys (N,), since (N,) -> (N,)."""
-        fresh, first = np.unique(keys[~self.rows.has(keys)], return_index=True)
+    def row_of(self, owner: Hashes, channel: Hashes, since: Ints) -> Ints:
+        """The row of each (owner, channel), made where there is none: all (N,)."""
+        keys = hashing.mix(owner, channel)
+        new = np.flatnonzero(~self.rows.has(keys))
+        fresh, first = np.unique(keys[new], return_index=True)
         if len(fresh):
+            example = new[first]
             self.rows.add(fresh, row=len(self.since) + np.arange(len(fresh)))
-            self.since = np.concatenate([self.since, since[~self._had(keys, fresh)][first]])
+            self.owner = np.concatenate([self.owner, owner[example]])
+            self.channel = np.concatenate([self.channel, channel[example]])
+            self.since = np.concatenate([self.since, since[example]])
         return self.rows.get(keys, "row", missing=-1)
-
-    def _had(self, keys: Hashes, fresh: Hashes) -> NDArray[np.bool_]:
-        return ~np.isin(keys, fresh)
 
     def z(self, row: Ints, interval: Ints) -> Floats:
         """z of the counts of cells as they stand: row (N,), -1 for none, and interval (N,) -> (N,), NaN for no opinion."""
@@ -97,6 +102,24 @@ class Series:
         day = self._day(int(interval[0]) // self.per_day, row)
         place = day.place[row]
         return day.expected[place, interval % self.per_day], day.spread[place]
+
+    def curve(self, row: int, interval: int, days: int) -> tuple[int, Floats, Floats, NDArray[np.intp]]:
+        """What an analyst is shown of one row: the last `days` up to the end of the day of `interval`.
+
+        Returns the first interval, counts, expected counts (what the kept frequencies say of the past, the forecast of
+        the last day) and the places where the count was flagged.
+        """
+        rows = np.array([row], np.int32)
+        today = interval // self.per_day * self.per_day
+        start, end = max(today - (days - 1) * self.per_day, int(self.since[row])), today + self.per_day
+        counts = self.dense(rows, start, end, clip=False)[0]
+        ahead, spread = self.expected(np.repeat(rows, self.per_day), np.arange(today, end, dtype=np.int32))
+        width = int(self._windows(np.array([today - self.gap - self.since[row]]))[0])
+        kept = spectral.keep_strongest(self.dense(rows, today - self.gap - width, today - self.gap), self.options.quantile)[0]
+        expected = np.concatenate([kept, np.repeat(ahead[:1], self.gap), ahead])[-len(counts) :]
+        expected = np.concatenate([np.zeros(len(counts) - len(expected), np.float32), expected])
+        flagged = spectral.z(counts, expected, spread[:1], self.options.floor) >= self.options.threshold
+        return start, counts, expected, np.flatnonzero(flagged)
 
     # --- forecasts ----------------------------------------------------------------------------------------------------
 
@@ -144,14 +167,16 @@ class Series:
         days = np.where(days >= 7, days // 7 * 7, days)
         return np.where(days >= self.options.warm_up_days, days * self.per_day, 0).astype(np.int32)
 
-    def dense(self, rows: Ints, start: int, end: int) -> Floats:
+    def dense(self, rows: Ints, start: int, end: int, clip: bool = True) -> Floats:
         """Counts of rows over intervals start ... end - 1, flagged ones clipped: (R, end - start)."""
         out = np.zeros((len(rows), end - start), np.float32)
-        for table, clip in ((self.past, False), (self.open, True)):
+        for table in (self.past, self.open):
             keys, columns = table.settle()
             which, place = ranges(np.searchsorted(keys, _cell(rows, start)), np.searchsorted(keys, _cell(rows, end)))
             cells = keys[place]
-            counts = self._clipped(cells, columns["count"][place]) if clip else columns["count"][place]
+            counts = columns["count"][place]
+            if clip and table is self.open:
+                counts = self._clipped(cells, counts)
             out[which, _split(cells)[1] - start] += counts
         return out
 
@@ -170,6 +195,25 @@ class Series:
             out[here] = np.where(np.isnan(cap), out[here], np.minimum(out[here], cap))
         return out
 
+    def as_arrays(self) -> dict[str, NDArray[Any]]:
+        """Rows and cells as plain arrays by name. Forecasts are made anew; open cells are kept unclipped."""
+        out: dict[str, NDArray[Any]] = {"owner": self.owner, "channel": self.channel, "since": self.since}
+        for name in ("past", "open"):
+            out |= {f"{name}.{column}": array for column, array in getattr(self, name).items()}
+        return out
+
+    @classmethod
+    def from_arrays(cls, options: settings.Spectral, arrays: Mapping[str, NDArray[Any]]) -> Series:
+        """Series that go on where the arrays left off."""
+        series = cls(options)
+        if "owner" not in arrays:
+            return series
+        series.owner, series.channel, series.since = (np.array(arrays[name]) for name in ("owner", "channel", "since"))
+        series.rows.add(hashing.mix(series.owner, series.channel), row=np.arange(len(series.owner)))
+        for name in ("past", "open"):
+            getattr(series, name).add(np.array(arrays[f"{name}.key"]), count=np.array(arrays[f"{name}.count"]))
+        return series
+
     # --- time passes --------------------------------------------------------------------------------------------------
 
     def roll(self, interval: int) -> None:
@@ -187,24 +231,26 @@ class Series:
         if not kept.all():
             self.past.keep(kept)
 
-    def silences(self, number: int, upto: int) -> tuple[Ints, Ints, Floats]:
-        """Closed intervals of a day, before `upto`, in which far less came than expected: rows, intervals, z (above 0).
+    def silences(self, channel: np.uint64, start: int, end: int) -> tuple[Ints, Ints, Floats]:
+        """Intervals start ... end - 1 in which far less came than expected: rows, intervals and z (above 0) of each.
 
-        Only rows whose forecasts were made and whose expected count can be missed at all are looked at.
+        Only rows of `channel` that were busy in the last days are looked at: what is expected to be less than
+        threshold squared cannot be missed (the Poisson root).
         """
-        day = self.days.get(number)
-        if day is None:
-            return np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32)
-        rows = np.flatnonzero(day.place >= 0).astype(np.int32)
-        place = day.place[rows]
-        missed = spectral.z(np.zeros_like(day.expected[place]), day.expected[place], day.spread[place][:, None], self.options.floor)
-        which, offset = np.nonzero(-missed >= self.options.threshold)
-        row, interval = rows[which], (number * self.per_day + offset).astype(np.int32)
-        closed = interval < upto
-        row, interval = row[closed], interval[closed]
+        rows = self._busy(channel, start)
+        row, interval = (grid.ravel().astype(np.int32) for grid in np.meshgrid(rows, np.arange(start, end)))
         lack = -self.z(row, interval)
         silent = lack >= self.options.threshold
         return row[silent], interval[silent], lack[silent]
+
+    def _busy(self, channel: np.uint64, start: int) -> Ints:
+        counted = np.zeros(len(self.since), np.float32)
+        for table in (self.past, self.open):
+            keys, columns = table.settle()
+            row, interval = _split(keys)
+            recent = interval >= start - 2 * self.per_day
+            np.add.at(counted, row[recent], columns["count"][recent])
+        return np.flatnonzero((counted >= self.options.threshold**2) & (self.channel == channel)).astype(np.int32)
 
 
 def _cell(row: Any, interval: Any) -> NDArray[np.int64]:

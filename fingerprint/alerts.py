@@ -1,0 +1,261 @@
+"""Verdicts -> alerts: grouped, explained, with an urgency.
+
+Example:
+    >>> for alert in build(judged.batch, judged.frame, explainer):
+    ...     print(alert.urgency, alert.title)
+    84 alice@example.com called iam:CreateAccessKey and 4 other actions new to them from 198.51.100.0/24 (never seen), ...
+
+Urgency is led by the autoencoder's surprise: of every feature the strangest values are summed in nats, each next one of a
+feature counting half (ten new actions are worse than one, not ten times worse), and mapped to 0 ... 100. A fingerprint that
+had to fall back knows less, so its urgency is capped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint import features, tactics
+from fingerprint.bank import Bank
+from fingerprint.detectors import CHANNELS
+from fingerprint.domain import Alert, AlertEvent, Curve, Driver, Level, Rarity
+from fingerprint.measured import Measured, concat
+from fingerprint.series import Series
+from fingerprint.settings import Settings
+
+HALF_URGENT = 25.0  # nats of surprise at which urgency is 50
+CAP: dict[Level, int] = {"entity": 100, "principal": 100, "peer": 85, "generic": 70}
+DRIVERS = 10  # values shown
+LEAST_SURPRISE = 1.0  # nats; less is not worth an analyst's eye
+CURVE_DAYS = 7
+
+
+@dataclass(frozen=True)
+class Explainer:
+    """What alerts are explained from."""
+
+    bank: Bank
+    series: Series
+    settings: Settings
+
+
+def build(batch: Measured, frame: pd.DataFrame, by: Explainer) -> Iterator[Alert]:
+    """One alert for every `alert_id` of the verdicts in a judged batch, in order of first event."""
+    alert_id = frame["alert_id"].where(frame["verdict"])
+    for name, places in frame.groupby(alert_id, sort=False).indices.items():
+        yield _alert(str(name), batch.take(places), frame.iloc[places].reset_index(drop=True), by)
+
+
+def _alert(alert_id: str, batch: Measured, frame: pd.DataFrame, by: Explainer) -> Alert:
+    drivers, nats = _drivers(batch, frame, by)
+    level = _level(frame)
+    window = by.settings.alerts.window_seconds
+    times = frame["event_time"]
+    events = tuple(_events(frame, batch))
+    return Alert(
+        alert_id=alert_id,
+        principal=str(frame["principal"].iloc[0]),
+        human=_text(frame["human"].dropna().iloc[0]) if frame["human"].notna().any() else "",
+        window_start=times.iloc[0].floor(f"{window}s").to_pydatetime(),
+        first_event_time=times.min().to_pydatetime(),
+        last_event_time=times.max().to_pydatetime(),
+        urgency=min(round(urgency(nats)), CAP[level]),
+        title=_title(frame, drivers),
+        level=level,
+        bank_version=by.bank.version,
+        drivers=tuple(drivers[:DRIVERS]),
+        curve=_curve(batch, frame, by),
+        tactics=_tactics(frame),
+        next_steps=_next_steps(frame, drivers),
+        events=events,
+    )
+
+
+def urgency(nats: float) -> float:
+    """0 ... 100 from surprise in nats; HALF_URGENT nats are 50, and no surprise is ever quite 100."""
+    return 100 * (1 - 2 ** (-nats / HALF_URGENT))
+
+
+# --- what drove the loss --------------------------------------------------------------------------------------------
+
+
+def _drivers(batch: Measured, frame: pd.DataFrame, by: Explainer) -> tuple[list[Driver], float]:
+    """The values that surprised most, strongest first, and the alert's surprise in nats."""
+    if "autoencoder" not in batch.evidence:
+        return [], 0.0
+    surprise = batch.evidence["autoencoder"][:, 1:]
+    drivers: list[Driver] = []
+    nats = 0.0
+    for place, feature in enumerate(features.FEATURES):
+        strongest = _strongest(batch.codes[:, place], surprise[:, place])
+        nats += sum(value / 2**rank for rank, (_, value, _) in enumerate(strongest))
+        drivers += [
+            _driver(batch, frame, by, place, feature, row, value, count)
+            for row, value, count in strongest[:DRIVERS]
+            if value >= LEAST_SURPRISE
+        ]
+    return sorted(drivers, key=lambda driver: -driver.surprise), nats
+
+
+def _strongest(codes: NDArray[np.uint64], surprise: NDArray[np.float32]) -> list[tuple[int, float, int]]:
+    """Distinct values of a feature by their surprise: (an example row, nats, events that share it)."""
+    order = np.lexsort((-surprise, codes))
+    _, first, counts = np.unique(codes[order], return_index=True, return_counts=True)
+    rows = order[first]
+    ranked = np.lexsort((codes[rows], -surprise[rows]))
+    return [(int(rows[at]), float(surprise[rows[at]]), int(counts[at])) for at in ranked]
+
+
+def _driver(
+    batch: Measured, frame: pd.DataFrame, by: Explainer, place: int, feature: features.Feature, row: int, nats: float, count: int
+) -> Driver:
+    seen = feature.values(frame.iloc[[row]]).iloc[0]
+    at, codes = batch.fingerprint[[row]], batch.codes[[row]]
+    share = float(by.bank.vocabulary.share(at, codes)[0, place])
+    usual = by.bank.vocabulary.codes[at[0], place, 1:4]
+    expected = ", ".join(text for text in by.bank.text(usual[usual != 0]) if text)
+    return Driver(feature.label, _text(seen) or "(none)", expected or "nothing yet", _rarity(share), round(nats, 2), count)
+
+
+def _rarity(share: float) -> Rarity:
+    return "unseen" if share == 0 else "rare" if share < 0.01 else "infrequent" if share < 0.1 else "frequent"
+
+
+def _level(frame: pd.DataFrame) -> Level:
+    level: Level = frame["level"].value_counts().index[0]
+    return level
+
+
+# --- who, what, where, when -----------------------------------------------------------------------------------------
+
+
+def _title(frame: pd.DataFrame, drivers: list[Driver]) -> str:
+    """A sentence: who did what, where, and how unusual that is."""
+    who = _text(frame["human"].dropna().iloc[0]) if frame["human"].notna().any() else _short(frame["principal"].iloc[0])
+    new = [driver for driver in drivers if driver.feature == "action" and driver.rarity == "unseen"]
+    actions = [driver.seen for driver in new] or list(_ranked_actions(frame))
+    more = f" and {len(actions) - 1} other{'s' if len(actions) > 2 else ''}" if len(actions) > 1 else ""
+    what = f"called {actions[0]}{more}" + (", new to them," if new else "")
+    places = {driver.feature: driver for driver in reversed(drivers) if driver.rarity == "unseen"}
+    origin = next((places[name] for name in ("network", "address range") if name in places), None)
+    where = f" from {origin.seen}, a network never seen before" if origin else f" from {_text(frame['source_address'].iloc[0])}"
+    tool = f", with {places['program'].seen} for the first time" if "program" in places else ""
+    failed = int(frame["error_code"].notna().sum())
+    errors = f"; {failed} of {len(frame)} calls failed" if failed else ""
+    return f"{who} {what}{where}{tool} ({_account(frame)}, {len(frame)} {'events' if len(frame) > 1 else 'event'}){errors}"
+
+
+def _ranked_actions(frame: pd.DataFrame) -> Iterator[str]:
+    strange = frame.sort_values("autoencoder_z", ascending=False) if "autoencoder_z" in frame else frame
+    yield from (strange["service"].astype(object) + ":" + strange["action"].astype(object)).drop_duplicates()
+
+
+def _account(frame: pd.DataFrame) -> str:
+    region = _text(frame["region"].iloc[0])
+    return f"account {_text(frame['recipient_account'].iloc[0]) or 'unknown'}" + (f", {region}" if region else "")
+
+
+def _short(principal: str) -> str:
+    return principal.split(":", 1)[-1]
+
+
+def _text(value: object) -> str:
+    return "" if value is None or value is pd.NA or value != value else str(value)  # noqa: PLR0124 - NaN is not itself
+
+
+def _tactics(frame: pd.DataFrame) -> tuple[str, ...]:
+    pairs = frame[["service", "action"]].drop_duplicates().itertuples(index=False)
+    found = {tactic: None for service, action in pairs for tactic in tactics.tactics_of(str(service), str(action))}
+    return tuple(found)
+
+
+def _next_steps(frame: pd.DataFrame, drivers: list[Driver]) -> tuple[str, str]:
+    """The two things an analyst would do next."""
+    who = _text(frame["human"].dropna().iloc[0]) if frame["human"].notna().any() else ""
+    asked = f"Ask {who}" if "@" in who else f"Ask the owner of {frame['principal'].iloc[0]}"
+    strange = next((f"{driver.feature} {driver.seen}" for driver in drivers if driver.rarity == "unseen"), "this")
+    first = f"{asked} about {strange} at {frame['event_time'].min():%H:%M} UTC on {frame['event_time'].min():%d %B}."
+    key = _text(frame["access_key"].dropna().iloc[0]) if frame["access_key"].notna().any() else ""
+    cut = {"AKIA": f"deactivate access key {key}", "ASIA": "revoke the role's active sessions"}.get(key[:4], "block the principal")
+    return first, f"If they do not know it: {cut}, then list everything done with {'key ' + key if key else 'this session'} and undo its writes."
+
+
+def _events(frame: pd.DataFrame, batch: Measured) -> Iterator[AlertEvent]:
+    """The verdicts as the analyst reads them, oldest first."""
+    for row in frame.sort_values(["event_time", "event_id"]).to_dict("records"):
+        yield AlertEvent(
+            event_id=str(row["event_id"]),
+            event_time=row["event_time"].to_pydatetime(),
+            entity=str(row["entity"]),
+            service=str(row["service"]),
+            action=str(row["action"]),
+            region=_text(row["region"]),
+            source_address=_text(row["source_address"]),
+            user_agent=_text(row["user_agent"]),
+            error_code=_text(row["error_code"]),
+            session=_text(row["session"]),
+            autoencoder_z=_number(row.get("autoencoder_z")),
+            spectral_z=_number(row.get("spectral_z")),
+            raw=row["raw"].decode(errors="replace") if isinstance(row.get("raw"), bytes) else "",
+        )
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None or np.isnan(value) else round(float(value), 3)
+
+
+def _curve(batch: Measured, frame: pd.DataFrame, by: Explainer) -> Curve | None:
+    """The activity of the series that voted most strongly, with its expected line, over the last days."""
+    if "spectral" not in batch.evidence or frame["spectral_z"].isna().all():
+        return None
+    at = int(np.nan_to_num(frame["spectral_z"].to_numpy(), nan=-np.inf).argmax())
+    rows = batch.evidence["spectral"][at]
+    z = by.series.z(rows, np.repeat(batch.interval[at], len(rows)))
+    row = rows[int(np.nan_to_num(z, nan=-np.inf).argmax())]
+    start, counts, expected, flagged = by.series.curve(row, int(batch.interval[at]), CURVE_DAYS)
+    channel = by.series.channel[row]
+    seconds = by.settings.spectral.interval_seconds
+    return Curve(
+        entity=str(frame["entity"].iloc[at] if by.series.owner[row] == batch.entity[at] else frame["principal"].iloc[at]),
+        channel=CHANNELS.get(channel) or str(frame["action"].iloc[at]),
+        start=pd.Timestamp(start * seconds, unit="s", tz="UTC").to_pydatetime(),
+        interval_seconds=seconds,
+        counts=tuple(counts.round(2).tolist()),
+        expected=tuple(expected.round(2).tolist()),
+        flagged=tuple(flagged.tolist()),
+    )
+
+
+class Groups:
+    """Verdicts that belong to alerts whose window is still open; an alert is built when its window is over.
+
+    Example:
+        >>> groups = Groups(explainer)
+        >>> groups.add(judged)
+        >>> alerts = groups.close(before=ledger.closed())
+    """
+
+    def __init__(self, by: Explainer) -> None:
+        self.by = by
+        self.open: list[tuple[Measured, pd.DataFrame]] = []
+
+    def add(self, batch: Measured, frame: pd.DataFrame) -> None:
+        """Keep the verdicts of a judged batch."""
+        verdict = frame["verdict"].to_numpy(dtype=bool)
+        if verdict.any():
+            self.open.append((batch.take(verdict), frame[verdict].reset_index(drop=True)))
+
+    def close(self, before: int | None = None) -> list[Alert]:
+        """Build the alerts of windows that ended before interval `before` (all, if None) and let them go."""
+        if not self.open:
+            return []
+        batch, frame = concat([part for part, _ in self.open]), pd.concat([part for _, part in self.open], ignore_index=True)
+        window = self.by.settings.alerts.window_seconds
+        end = (frame["event_time"].astype("int64").to_numpy() // 1_000_000 // window + 1) * window
+        over = np.ones(len(frame), bool) if before is None else end <= before * self.by.settings.spectral.interval_seconds
+        self.open = [] if over.all() else [(batch.take(~over), frame[~over].reset_index(drop=True))]
+        return list(build(batch.take(over), frame[over].reset_index(drop=True), self.by)) if over.any() else []

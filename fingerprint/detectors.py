@@ -1,0 +1,158 @@
+"""The voters: each measures the same events by itself (the protocol is `voting.Detector`).
+
+Example:
+    >>> detectors = list_of(settings, bank, ledger)
+    >>> [detector.name for detector in detectors]
+    ['autoencoder', 'spectral']
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import IsolationForest
+
+from fingerprint import autoencoder, hashing
+from fingerprint.bank import Bank
+from fingerprint.domain import FingerprintError
+from fingerprint.features import IS_BIN, NAMES
+from fingerprint.hashing import Hashes
+from fingerprint.ledger import Ledger
+from fingerprint.measured import Measured
+from fingerprint.settings import Settings
+from fingerprint.vocabulary import Vocabulary
+from fingerprint.voting import Detector
+
+Floats = NDArray[np.float32]
+
+ACTION = NAMES.index("action")
+COUNT, ERRORS, WRITES, NEW, OTHER = (np.uint64(number) for number in range(1, 6))  # channels beside single actions
+CHANNELS = {COUNT: "events", ERRORS: "errors", WRITES: "writes", NEW: "new actions", OTHER: "other actions"}
+
+
+class Autoencoder:
+    """Did it do what it usually does? Evidence (N, 1 + F): z, then each feature's surprise in nats."""
+
+    name = "autoencoder"
+
+    def __init__(self, settings: Settings, bank: Bank, ledger: Ledger) -> None:
+        self.options, self.bank, self.ledger = settings.autoencoder, bank, ledger
+        self.threshold = self.options.threshold
+
+    def measure(self, batch: Measured) -> Floats:
+        loss, known = autoencoder.losses(self.bank.vocabulary, self.bank.weights, batch.fingerprint, batch.codes)
+        loss = familiar(loss, known, self.bank.vocabulary, batch, self.ledger)
+        z, surprise = autoencoder.judge(loss, self.bank.baseline, batch.fingerprint, self.options.strongest)
+        return np.column_stack([z, surprise]).astype(np.float32)
+
+    def z(self, evidence: NDArray[Any], interval: NDArray[np.int32]) -> Floats:
+        return evidence[:, 0]
+
+
+SEEN_AGAIN = float(-np.log(0.1))  # nats beyond "something new": what one of about ten recent novelties costs
+
+
+def familiar(
+    loss: Floats, known: NDArray[np.bool_], vocabulary: Vocabulary, batch: Measured, ledger: Ledger
+) -> Floats:
+    """A novelty of an hour ago is less of one: cap the loss of values that the principal showed since the training.
+
+    What is left is the surprise of doing *something* new, plus that of it being this of about ten recent novelties.
+    """
+    row, column = np.nonzero(~known & ~IS_BIN)
+    owner = hashing.mix(batch.principal[row], column.astype(np.uint64))
+    again = ledger.seen_before(hashing.mix(owner, batch.codes[row, column]), batch.interval[row])
+    row, column = row[again], column[again]
+    out = loss.copy()
+    out[row, column] = np.minimum(out[row, column], SEEN_AGAIN - vocabulary.escape[batch.fingerprint[row], column])
+    return out
+
+
+class Spectral:
+    """Did it do it as much, and when, as it usually does? Evidence (N, 9): the rows of the series an event was counted in."""
+
+    name = "spectral"
+
+    def __init__(self, settings: Settings, bank: Bank, ledger: Ledger) -> None:
+        self.options, self.bank, self.ledger = settings.spectral, bank, ledger
+        self.threshold = self.options.threshold
+
+    def measure(self, batch: Measured) -> NDArray[np.int32]:
+        vocabulary = self.bank.vocabulary
+        known = vocabulary.share(batch.fingerprint, batch.codes)[:, ACTION] > 0
+        slot = vocabulary.look_up(batch.fingerprint, batch.codes)[1][:, ACTION]
+        busy = (slot > 0) & (slot <= self.options.busiest_actions) & (batch.level == 0)
+        return count(batch, self.ledger, known, busy, np.ones(len(batch), np.float32))
+
+    def z(self, evidence: NDArray[Any], interval: NDArray[np.int32]) -> Floats:
+        each = self.ledger.series.z(evidence.ravel(), np.repeat(interval, evidence.shape[1])).reshape(evidence.shape)
+        opinion = ~np.isnan(each).all(axis=1)
+        out = np.full(len(each), np.nan, np.float32)
+        out[opinion] = np.nanmax(each[opinion], axis=1)
+        return out
+
+
+def count(
+    batch: Measured, ledger: Ledger, known: NDArray[np.bool_], busy: NDArray[np.bool_], weight: Floats
+) -> NDArray[np.int32]:
+    """Count events in the channels they belong to: `known`, `busy` (N,) say of their actions whether the fingerprint knows
+    them and gives them a channel of their own; `weight` (N,) events each. Returns rows (N, 9), -1 where not counted."""
+    rows = np.full((len(batch), 9), -1, np.int32)
+    own_action = np.where(busy, batch.codes[:, ACTION], OTHER)
+    fresh = np.flatnonzero(~known)
+    owner = hashing.mix(batch.entity[fresh], batch.codes[fresh, ACTION])
+    new = np.zeros(len(batch), bool)
+    new[fresh] = ~ledger.seen_before(hashing.mix(owner, NEW), batch.interval[fresh])
+    everything = np.ones(len(batch), bool)
+    channels = ((COUNT, everything), (ERRORS, batch.failed), (WRITES, batch.wrote), (NEW, new))
+    for place, (owners, channel, which) in enumerate(
+        [(batch.entity, own_action, everything)]
+        + [(owners, np.full(len(batch), name), which) for owners in (batch.entity, batch.principal) for name, which in channels]
+    ):
+        rows[which, place] = ledger.series.count(
+            owners[which], channel[which], batch.interval[which], batch.since[which], weight[which]
+        )
+    return rows
+
+
+class Forest:
+    """The optional third voter: scikit-learn's IsolationForest over the features' log likelihoods.
+
+    It is fitted when it starts, from the bank's sample of training rows: a forest on disk would be code, not data.
+    """
+
+    name = "forest"
+
+    def __init__(self, settings: Settings, bank: Bank, ledger: Ledger) -> None:
+        self.options, self.bank = settings.forest, bank
+        self.threshold = self.options.threshold
+        table = self._table(bank.ledger["sample.fingerprint"], bank.ledger["sample.codes"])
+        self.forest = IsolationForest(
+            n_estimators=self.options.trees, max_samples=min(256, len(table)), random_state=self.options.seed
+        ).fit(table)
+        usual = self.forest.score_samples(table)
+        self.middle = float(np.median(usual))
+        self.scale = max(1.4826 * float(np.median(np.abs(usual - self.middle))), 0.01)
+
+    def measure(self, batch: Measured) -> Floats:
+        strange = self.middle - self.forest.score_samples(self._table(batch.fingerprint, batch.codes))
+        return (strange / self.scale).astype(np.float32)[:, None]
+
+    def z(self, evidence: NDArray[Any], interval: NDArray[np.int32]) -> Floats:
+        return evidence[:, 0]
+
+    def _table(self, fingerprint: NDArray[np.int32], codes: Hashes) -> Floats:
+        return self.bank.vocabulary.look_up(fingerprint, codes)[0]
+
+
+KINDS: dict[str, type] = {kind.name: kind for kind in (Autoencoder, Spectral, Forest)}
+
+
+def list_of(settings: Settings, bank: Bank, ledger: Ledger) -> list[Detector]:
+    """The detectors that the settings list, in that order."""
+    unknown = [name for name in settings.voting.detectors if name not in KINDS]
+    if unknown:
+        raise FingerprintError(f"setting voting.detectors: no detector {unknown[0]!r} (known: {', '.join(KINDS)})")
+    return [KINDS[name](settings, bank, ledger) for name in settings.voting.detectors]

@@ -1,0 +1,42 @@
+"""A ledger in a folder, so that one run continues the next: arrays as safetensors, moved into place as the last step.
+
+Example:
+    >>> save(ledger, Path("ledger"))
+    >>> ledger = restore(Path("ledger"), settings)
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from fingerprint.domain import FingerprintError
+from fingerprint.ledger import Ledger
+from fingerprint.settings import Settings
+
+FILE = "ledger.safetensors"
+
+
+def save(ledger: Ledger, folder: Path) -> None:
+    """Write the ledger; a crash while writing leaves the one before. FingerprintError if the folder cannot be written."""
+    staged = folder / f".{FILE}.{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file({name: np.ascontiguousarray(array) for name, array in ledger.as_arrays().items()}, staged)
+        staged.replace(folder / FILE)
+    except OSError as error:
+        raise FingerprintError(f"cannot write the ledger {folder}: {error.strerror or error}") from None
+
+
+def restore(folder: Path, settings: Settings) -> Ledger | None:
+    """The ledger of a folder, None if there is none yet. FingerprintError if it cannot be read."""
+    if not (folder / FILE).exists():
+        return None
+    try:
+        return Ledger.from_arrays(settings, load_file(folder / FILE))
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise FingerprintError(f"the ledger {folder / FILE} cannot be read: {error}") from None

@@ -1,0 +1,76 @@
+"""The judged events in a file: one row an event, Parquet or JSON lines by the file's name.
+
+Example:
+    >>> with Results(Path("events.parquet"), settings) as results:
+    ...     results.write(judged.frame)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fingerprint.domain import FingerprintError
+from fingerprint.settings import Settings
+
+SUFFIXES = (".parquet", ".jsonl")
+
+
+class Results:
+    """Columns: event_id, event_time, principal, entity, `<detector>_z` (null for no opinion), `<detector>_vote`, verdict,
+    alert_id (null where none), level. Without a file nothing is written."""
+
+    def __init__(self, file: Path | None, settings: Settings) -> None:
+        self.file, self.schema = file, _schema(settings)
+        self.parquet: pq.ParquetWriter | None = None
+        self.text: TextIO | None = None
+        if file and file.suffix not in SUFFIXES:
+            raise FingerprintError(f"--out {file}: name a file that ends in {' or '.join(SUFFIXES)}")
+
+    def __enter__(self) -> Results:
+        try:
+            if self.file and self.file.suffix == ".parquet":
+                self.file.parent.mkdir(parents=True, exist_ok=True)
+                self.parquet = pq.ParquetWriter(self.file, self.schema, compression="zstd")
+            elif self.file:
+                self.file.parent.mkdir(parents=True, exist_ok=True)
+                self.text = self.file.open("w", encoding="utf-8")
+        except OSError as error:
+            raise FingerprintError(f"--out {self.file}: {error.strerror or error}") from None
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for stream in (self.parquet, self.text):
+            if stream:
+                stream.close()
+
+    def write(self, frame: pd.DataFrame) -> None:
+        """Append judged events."""
+        if self.parquet:
+            table: Any = pa.Table.from_pandas(frame[self.schema.names], schema=self.schema, preserve_index=False)
+            self.parquet.write_table(table)
+        elif self.text:
+            lines = frame[self.schema.names].to_json(orient="records", lines=True, date_format="iso", date_unit="us")
+            self.text.write(lines)
+
+
+def _schema(settings: Settings) -> pa.Schema:
+    detectors = settings.voting.detectors
+    return pa.schema(
+        [
+            ("event_id", pa.string()),
+            ("event_time", pa.timestamp("us", tz="UTC")),
+            ("principal", pa.string()),
+            ("entity", pa.string()),
+            *((f"{name}_z", pa.float32()) for name in detectors),
+            *((f"{name}_vote", pa.bool_()) for name in detectors),
+            ("verdict", pa.bool_()),
+            ("alert_id", pa.string()),
+            ("level", pa.string()),
+        ]
+    )

@@ -1,0 +1,214 @@
+"""The scorer's only state: ids that came before, what each principal did lately, and the series.
+
+Example:
+    >>> ledger = Ledger(settings)
+    >>> fresh = ledger.fresh(repeat_keys, days)               # which events have not been seen before
+    >>> memory = ledger.remember(principal, interval, codes)  # the columns idle, today, sources, actions
+
+What a principal did counts from the next interval on, once late records of it can no longer come: a feature with a memory
+reads only intervals that ended before this one's start minus the allowed lateness. So neither the order in which records
+arrive nor where a batch is cut changes an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint import hashing, settings
+from fingerprint.features import NAMES
+from fingerprint.hashing import Hashes
+from fingerprint.series import Ints, Series
+from fingerprint.tables import SortedTable
+
+ACTION, ADDRESS = NAMES.index("action"), NAMES.index("address")
+ACTIVITY_DAYS = 2  # days of activity by the interval that are kept
+TABLES = ("principals", "activity", "firsts", "seen")
+SEEN_DAYS = 35  # days for which a novelty is remembered: longer than banks live
+
+
+@dataclass
+class Ledger:
+    options: settings.Settings
+    repeats: SortedTable = field(default_factory=lambda: SortedTable.empty(keep_first=True, day=np.int32))
+    principals: SortedTable = field(
+        default_factory=lambda: SortedTable.empty(keep_first=True, slot=np.int32, since=np.int32, last=np.int32)
+    )
+    activity: SortedTable = field(  # slot << 32 | interval
+        default_factory=lambda: SortedTable.empty(key=np.int64, events=np.int32, sources=np.int32, actions=np.int32)
+    )
+    firsts: SortedTable = field(default_factory=lambda: SortedTable.empty(keep_first=True, interval=np.int32))
+    seen: SortedTable = field(default_factory=lambda: SortedTable.empty(keep_first=True, interval=np.int32))
+    series: Series = field(init=False)
+    watermark: int = 0  # latest event time, seconds from the epoch
+    late: int = 0
+
+    def __post_init__(self) -> None:
+        self.series = Series(self.options.spectral)
+
+    def fresh(self, keys: Hashes, day: Ints) -> NDArray[np.bool_]:
+        """Which events (N,) are new: neither remembered nor earlier in this batch. Remembers them."""
+        first = np.zeros(len(keys), bool)
+        first[np.unique(keys, return_index=True)[1]] = True
+        fresh = first & ~self.repeats.has(keys)
+        self.repeats.add(keys[fresh], day=day[fresh])
+        return fresh
+
+    def remember(self, principal: Hashes, interval: Ints, codes: Hashes) -> dict[str, Ints]:
+        """Count what happened, then say what was visible of it: principal, interval (N,), codes (N, F) -> bins, each (N,).
+
+        `idle`: log2 hours since the principal was last active, -1 for never; `today`, `actions`: log2 of one plus events
+        and distinct actions so far today; `sources`: address ranges so far today, at most 5.
+        """
+        slot = self._slots(principal, interval)
+        self._count(slot, interval, codes)
+        keys, columns = self.activity.settle()
+        visible = interval - self.series.gap - 1
+        upto = np.searchsorted(keys, _at(slot, visible), side="right")
+        midnight = interval // self.series.per_day * self.series.per_day
+        since = np.searchsorted(keys, _at(slot, midnight))
+        sums = {name: _between(column, since, np.maximum(upto, since)) for name, column in columns.items()}
+        return {
+            "idle": self._idle(keys, slot, interval, upto),
+            "today": _log2(sums["events"]),
+            "sources": np.minimum(sums["sources"], 5).astype(np.int32),
+            "actions": _log2(sums["actions"]),
+        }
+
+    def as_arrays(self, parts: Sequence[str] = ("repeats", *TABLES, "series")) -> dict[str, NDArray[Any]]:
+        """What must survive, as plain arrays by name `part.column`; `from_arrays` takes it back."""
+        out: dict[str, NDArray[Any]] = {"watermark": np.array([self.watermark], np.int64)}
+        for part in parts:
+            if part == "series":
+                out |= {f"series.{name}": array for name, array in self.series.as_arrays().items()}
+            else:
+                out |= {f"{part}.{name}": array for name, array in getattr(self, part).items()}
+        return out
+
+    @classmethod
+    def from_arrays(cls, options: settings.Settings, arrays: Mapping[str, NDArray[Any]]) -> Ledger:
+        """A ledger that goes on where the arrays left off; what they lack starts empty."""
+        ledger = cls(options)
+        ledger.watermark = int(arrays["watermark"][0])
+        for part in ("repeats", *TABLES):
+            if f"{part}.key" in arrays:
+                table: SortedTable = getattr(ledger, part)
+                columns = {name: np.array(arrays[f"{part}.{name}"]) for name in table.old[1]}
+                table.old = (np.array(arrays[f"{part}.key"]), columns)
+        ledger.series = Series.from_arrays(
+            options.spectral, {name[7:]: array for name, array in arrays.items() if name.startswith("series.")}
+        )
+        return ledger
+
+    def since(self, principal: Hashes) -> Ints:
+        """The interval since which each principal is known (N,)."""
+        return self.principals.get(principal, "since")
+
+    def seen_before(self, keys: Hashes, interval: Ints) -> NDArray[np.bool_]:
+        """Which novelties (owner and value, as one hash) were there in an earlier visible interval; remembers them all."""
+        _lower(self.seen, keys, interval)
+        return self.seen.get(keys, "interval", missing=np.iinfo(np.int32).max) < interval - self.series.gap
+
+    def closed(self) -> int:
+        """Intervals below this one can no longer change, but for late records."""
+        return (self.watermark - self.options.spectral.lateness_seconds) // self.options.spectral.interval_seconds
+
+    def advance(self, watermark: int) -> None:
+        """Let time pass: days become past, what no feature reads any more is forgotten."""
+        self.watermark = max(self.watermark, watermark)
+        now, per_day = self.watermark // self.options.spectral.interval_seconds, self.series.per_day
+        self.series.roll(now)
+        for table, column, days in (
+            (self.firsts, "interval", ACTIVITY_DAYS),
+            (self.seen, "interval", SEEN_DAYS),
+        ):
+            _forget(table, table.settle()[1][column] < now - days * per_day)
+        self._forget_activity(now - ACTIVITY_DAYS * per_day)
+        _forget(self.repeats, self.repeats.settle()[1]["day"] < now // per_day - self.options.reading.repeat_horizon_days)
+
+    # --- memory -------------------------------------------------------------------------------------------------------
+
+    def _slots(self, principal: Hashes, interval: Ints) -> Ints:
+        new = ~self.principals.has(principal)
+        order = np.lexsort((interval[new], principal[new]))
+        fresh, first = np.unique(principal[new][order], return_index=True)
+        slots = len(self.principals) + np.arange(len(fresh))
+        since = interval[new][order][first]
+        self.principals.add(fresh, slot=slots, since=since, last=np.full(len(fresh), -1))
+        return self.principals.get(principal, "slot")
+
+    def _count(self, slot: Ints, interval: Ints, codes: Hashes) -> None:
+        at = _at(slot, interval)
+        zeros = np.zeros(len(at), np.int32)
+        self.activity.add(at, events=zeros + 1, sources=zeros, actions=zeros)
+        owner = hashing.mix(slot.astype(np.uint64), (interval // self.series.per_day).astype(np.uint64))
+        for name, place in (("sources", ADDRESS), ("actions", ACTION)):
+            keys = hashing.mix(hashing.mix(owner, codes[:, place]), place)
+            moved_from, moved_to, which = _lower(self.firsts, keys, interval)
+            for interval_, sign in ((moved_to, 1), (moved_from, -1)):
+                real = interval_ >= 0
+                counts = {"events": zeros[: real.sum()], "sources": zeros[: real.sum()], "actions": zeros[: real.sum()]}
+                counts[name] = np.full(real.sum(), sign, np.int32)
+                self.activity.add(_at(slot[which][real], interval_[real]), **counts)
+
+    def _idle(self, keys: NDArray[np.int64], slot: Ints, interval: Ints, upto: NDArray[np.intp]) -> Ints:
+        before = np.maximum(upto - 1, 0)
+        same = (upto > 0) & (keys[before] >> 32 == slot)
+        last = np.where(same, keys[before] & 0xFFFFFFFF, self._last(slot))
+        hours = np.maximum(interval - last, 1) * self.options.spectral.interval_seconds / 3600
+        return np.where(last < 0, -1, np.minimum(np.log2(np.maximum(hours, 1)), 12)).astype(np.int32)
+
+    def _last(self, slot: Ints) -> Ints:
+        """The last active interval from before the kept activity, -1 for none (N,)."""
+        _, columns = self.principals.settle()
+        by_slot = np.full(len(self.principals), -1, np.int32)
+        by_slot[columns["slot"]] = columns["last"]
+        return by_slot[slot]
+
+    def _forget_activity(self, before: int) -> None:
+        """Drop activity from before an interval, noting when each principal was last active in it."""
+        keys, _ = self.activity.settle()
+        _, columns = self.principals.settle()
+        slot = columns["slot"]
+        end = np.searchsorted(keys, _at(slot, np.full(len(slot), before, np.int32))) - 1
+        mine = np.zeros(len(slot), bool)
+        mine[end >= 0] = keys[end[end >= 0]] >> 32 == slot[end >= 0]
+        columns["last"][mine] = (keys[end[mine]] & 0xFFFFFFFF).astype(np.int32)
+        _forget(self.activity, (keys & 0xFFFFFFFF) < before)
+
+
+def _at(slot: Ints, interval: Ints) -> NDArray[np.int64]:
+    return slot.astype(np.int64) << 32 | interval.astype(np.int64)
+
+
+def _between(column: NDArray[np.int32], start: NDArray[np.intp], end: NDArray[np.intp]) -> NDArray[np.int64]:
+    total = np.r_[0, np.cumsum(column, dtype=np.int64)]
+    return total[end] - total[start]
+
+
+def _log2(counts: NDArray[np.int64]) -> Ints:
+    return np.ceil(np.log2(1 + counts)).astype(np.int32)
+
+
+def _forget(table: SortedTable, which: NDArray[np.bool_]) -> None:
+    if which.any():
+        table.keep(~which)
+
+
+def _lower(table: SortedTable, keys: Hashes, interval: Ints) -> tuple[Ints, Ints, NDArray[np.intp]]:
+    """Keep the earliest interval of each key. Returns, for keys that are new or moved, the interval before (-1 for new),
+    the interval now, and one example row of each."""
+    order = np.lexsort((interval, keys))
+    distinct, first = np.unique(keys[order], return_index=True)
+    which = order[first]
+    earliest = interval[which]
+    before = table.get(distinct, "interval", missing=-1)
+    changed = (before < 0) | (earliest < before)
+    table.add(distinct[before < 0], interval=earliest[before < 0])
+    moved = changed & (before >= 0)
+    table.put(distinct[moved], "interval", earliest[moved])
+    return before[changed], earliest[changed], which[changed]

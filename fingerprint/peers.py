@@ -1,0 +1,66 @@
+"""Who resembles whom: people by the role they hold, machines by the pattern of their role's name.
+
+Example:
+    >>> peer_group("123456789012:role/deploy-eu-7", "role", "123456789012:role/deploy-eu-7")
+    'machines deploy-eu-#'
+
+A group is known by its name alone, so a principal that was never seen has one too. People whose role nobody else holds,
+and IAM users, are grouped by the services they use, in training (`by_services`).
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+from sklearn.cluster import KMeans
+from sklearn.preprocessing import normalize
+
+_NUMBERS = re.compile(r"[0-9a-f]{8,}|\d+", re.IGNORECASE)
+LEAST_MEMBERS = 3  # a smaller group of people is grouped by services instead
+MEMBERS_A_CLUSTER = 8
+
+
+def peer_group(principal: str, kind: str, role: str | None) -> str:
+    """The peer group's name of one principal (its key), by its kind and the role it holds."""
+    if kind == "person" and role:
+        return f"people {_pattern(role)}"
+    if kind == "role":
+        return f"machines {_pattern(principal)}"
+    if kind in ("federated", "service"):
+        return f"{kind} {_pattern(principal)}"
+    return kind
+
+
+def peer_groups(people: pd.DataFrame) -> pd.Series:
+    """Peer groups of a table of principals with columns principal, kind, role."""
+    columns = (people[name].astype(object).where(people[name].notna(), None) for name in ("principal", "kind", "role"))
+    return pd.Series([peer_group(*row) for row in zip(*columns, strict=True)], index=people.index, dtype=object)
+
+
+def _pattern(key: str) -> str:
+    """The name without account, path and numbers: one deployment of a thing resembles the next."""
+    name = key.split(":", 1)[-1].removeprefix("role/").removeprefix("service/")
+    return _NUMBERS.sub("#", name)
+
+
+def by_services(people: pd.DataFrame, usage: pd.DataFrame, seed: int) -> pd.Series:
+    """Peer groups in training: as by name, but people left alone are clustered by how they spread over services.
+
+    `people` has principal, kind, role, peer; `usage` has principal, service and events. k-means on the unit sphere
+    (log counts), about MEMBERS_A_CLUSTER members a cluster. Returns the groups, aligned with `people`.
+    """
+    groups = people["peer"].copy()
+    size = groups.map(groups.value_counts())
+    lonely = people["kind"].isin(["person", "user"]) & ((people["kind"] == "user") | (size < LEAST_MEMBERS))
+    if lonely.sum() < 2 * LEAST_MEMBERS:
+        return groups
+    names = people.loc[lonely, "principal"]
+    spread = usage[usage["principal"].isin(names)].pivot_table(
+        index="principal", columns="service", values="events", aggfunc="sum", fill_value=0
+    )
+    points = normalize(np.log1p(spread.reindex(names, fill_value=0).to_numpy(dtype=float)))
+    clusters = KMeans(n_clusters=max(2, len(points) // MEMBERS_A_CLUSTER), n_init=3, random_state=seed).fit_predict(points)
+    groups[lonely] = [f"people alike {cluster}" for cluster in clusters]
+    return groups

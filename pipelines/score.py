@@ -1,0 +1,132 @@
+"""The road: records -> events -> measured -> judged -> alerts on the desk. One page, read downhill."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fingerprint import bank as banks
+from fingerprint.alerts import Explainer, Groups
+from fingerprint.bank import Bank
+from fingerprint.edges import files, ledgers
+from fingerprint.edges.desk import open_desk
+from fingerprint.edges.history import History
+from fingerprint.edges.results import Results
+from fingerprint.ledger import Ledger
+from fingerprint.ports import Desk
+from fingerprint.scoring import Judged, Scorer, votes_of
+from fingerprint.settings import Settings
+from pipelines.show import Progress
+from pipelines.train import reasons
+
+
+
+def score(
+    sources: list[str],
+    folder: Path,
+    settings: Settings,
+    progress: Progress,
+    desk_url: str | None = None,
+    out: Path | None = None,
+    ledger_folder: Path | None = None,
+) -> dict[str, Any]:
+    """Score `sources` against the bank in `folder`; the figures of `score --json`."""
+    started = time.monotonic()
+    bank = banks.open_bank(folder)
+    desk = open_desk(desk_url or settings.desk.url)
+    with History(settings) as history, Results(out, settings) as results:
+        for records in files.read(sources, settings.reading):
+            history.add(records)
+            progress("reading records", history.records)
+        ledger, start = _ledger(bank, history, settings, ledger_folder)
+        road = Road(Scorer(bank, ledger, settings), desk, results)
+        for events in history.chunks():
+            road.walk(events)
+            progress("scoring events", road.events + road.repeats, history.events)
+        road.finish()
+        if ledger_folder:
+            ledgers.save(ledger, ledger_folder)
+    return {
+        **road.figures(),
+        "records": history.records,
+        "rejects": history.rejected,
+        "skipped": history.skipped,
+        "reasons": reasons(history),
+        "started_from": start,
+        "bank_version": bank.version,
+        "seconds": round(time.monotonic() - started, 3),
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024),
+    }
+
+
+def _ledger(bank: Bank, history: History, settings: Settings, folder: Path | None) -> tuple[Ledger, str]:
+    """Where a run starts: at the ledger of the run before, at the bank, or empty if the bank already knows the input."""
+    kept = ledgers.restore(folder, settings) if folder else None
+    if kept:
+        return kept, "ledger"
+    first = history.first_time()
+    if first is not None and first < bank.manifest["watermark"]:
+        return Ledger(settings), "empty: the input begins inside the bank's training span"
+    return Ledger.from_arrays(settings, bank.ledger), "bank"
+
+
+class Road:
+    """Walks batches of events, oldest first, from measuring to the desk, and counts."""
+
+    def __init__(self, scorer: Scorer, desk: Desk, results: Results) -> None:
+        self.scorer, self.desk, self.results = scorer, desk, results
+        self.groups = Groups(Explainer(scorer.bank, scorer.ledger.series, scorer.settings))
+        self.events = self.repeats = self.verdicts = self.alerts = self.silences = 0
+        self.votes = {detector.name: 0 for detector in scorer.detectors}
+
+    def walk(self, events: pd.DataFrame) -> None:
+        """Measure a batch, judge what can be judged, remember it."""
+        self.repeats += self.scorer.take(events)
+        self.scorer.ledger.advance(int(events["event_time"].max().timestamp()))
+        self._keep(self.scorer.settle())
+        self._keep_silences()
+        self._save(before=self.scorer.ledger.closed())
+
+    def finish(self) -> None:
+        """The input has ended: judge what still waits."""
+        self._keep(self.scorer.settle(everything=True))
+        self._save(before=None)
+
+    def _keep(self, judged: Judged | None) -> None:
+        if judged is None:
+            return
+        frame = judged.frame
+        self.events += len(frame)
+        self.verdicts += int(frame["verdict"].sum())
+        for name in self.votes:
+            self.votes[name] += int(frame[f"{name}_vote"].sum())
+        self.results.write(frame)
+        self.groups.add(judged.batch, frame)
+        self.desk.save([], votes_of(judged, self.scorer))
+
+    def _keep_silences(self) -> None:
+        silences = self.scorer.silences()
+        if len(silences):
+            self.silences += len(silences)
+            self.desk.save([], silences)
+
+    def _save(self, before: int | None) -> None:
+        alerts = self.groups.close(before)
+        if alerts:
+            self.alerts += len(alerts)
+            self.desk.save(alerts, [])
+
+    def figures(self) -> dict[str, Any]:
+        return {
+            "events": self.events,
+            "duplicates": self.repeats,
+            "votes": self.votes,
+            "silences": self.silences,
+            "verdicts": self.verdicts,
+            "alerts": self.alerts,
+        }

@@ -1,0 +1,72 @@
+"""Records -> bank: read a history, learn everybody's habits, publish."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fingerprint import bank, training
+from fingerprint.domain import LEVELS
+from fingerprint.edges import files
+from fingerprint.edges.history import History
+from fingerprint.settings import Settings
+from pipelines.show import Progress
+
+
+def train(sources: list[str], folder: Path, settings: Settings, progress: Progress) -> dict[str, Any]:
+    """Train on `sources`, publish into `folder`, and say what became ready: the figures of `train --json`."""
+    with History(settings) as history:
+        for records in files.read(sources, settings.reading):
+            history.add(records)
+            progress("reading records", history.records)
+        learned = training.train(history.chunks(), settings, progress)
+        version = bank.publish(learned, folder)
+    return {
+        "bank": str(folder),
+        "version": version,
+        "records": history.records,
+        "events": learned.manifest["events"],
+        "rejects": history.rejected,
+        "duplicates": learned.manifest["repeats"],
+        "skipped": history.skipped,
+        "reasons": reasons(history),
+        "span": learned.manifest["span"],
+        "ready": learned.manifest["ready"],
+        "waiting": dict(waiting(learned.fingerprints, settings)),
+    }
+
+
+def reasons(history: History) -> list[str]:
+    """What was rejected and why, as `source position: reason`."""
+    return [f"{reject.source} {reject.position}: {reject.reason}" for reject in history.rejects]
+
+
+def waiting(fingerprints: pd.DataFrame, settings: Settings) -> Iterator[tuple[str, Any]]:
+    """How many entities are not ready, what they fall back to, and when they will be, at the pace they had."""
+    entities = fingerprints[(fingerprints["level"] == 0) & ~fingerprints["ready"]]
+    yield "entities", len(entities)
+    at, level = entities["parent"].to_numpy(), entities["parent"].map(fingerprints["level"]).to_numpy()
+    ready, parents = fingerprints["ready"].to_numpy(), fingerprints["parent"].to_numpy()
+    for _ in LEVELS:
+        at = [place if ready[place] else parents[place] for place in at]
+    level = fingerprints["level"].to_numpy()[at]
+    yield "fall_back_to", {LEVELS[number]: int((level == number).sum()) for number in (1, 2, 3)}
+    yield "ready_in_days", _pace(entities, settings)
+
+
+def _pace(entities: pd.DataFrame, settings: Settings) -> dict[str, int]:
+    options = settings.entities
+    seen = (entities["last"] - entities["first"] + 1) * settings.spectral.interval_seconds / 86400
+    span = seen.clip(lower=1)
+    days = pd.concat(
+        [
+            (options.ready_events - entities["events"]) / (entities["events"] / span),
+            (options.ready_days - entities["days"]) / (entities["days"] / span),
+        ],
+        axis=1,
+    ).max(axis=1)
+    bins = pd.cut(days, [float("-inf"), 1, 7, 30, float("inf")], labels=["a day", "a week", "a month", "later"])
+    return {str(name): int(count) for name, count in bins.value_counts(sort=False).items()}
