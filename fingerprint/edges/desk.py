@@ -1,0 +1,309 @@
+"""The desk door: alerts, their evidence and single votes in SQLite, or in PostgreSQL by its URL.
+
+Example:
+    >>> desk = open_desk("sqlite:///fingerprint.sqlite")
+    >>> desk.save([alert], votes)                               # saved again, nothing changes
+    >>> [(alert.urgency, alert.title) for alert in desk.alerts(limit=3)]
+
+One save is one transaction. All values are bound as parameters; NULs and lone surrogates in them become
+U+FFFD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import sqlalchemy as sql
+from sqlalchemy import exc
+from sqlalchemy.dialects import postgresql, sqlite
+
+from fingerprint.domain import Alert, FingerprintError, Vote
+from fingerprint.edges import desk_tables as tables
+from fingerprint.edges.desk_tables import Row
+from fingerprint.hostile import storable
+from fingerprint.ports import Votes
+
+CHUNK = 10_000  # rows of one executemany
+IDS = 500  # ids of one IN (...)
+BUSY_SECONDS = 30  # how long a SQLite desk waits for another writer
+_VOTE = tuple(column.name for column in tables.votes.columns)
+
+
+def open_desk(url: str, create: bool = True) -> SqlDesk:
+    """The desk at an SQLAlchemy URL; its tables are made where there are none, unless `create` is false.
+
+    Raises FingerprintError for a URL, folder, file, server or schema version that cannot be a desk.
+    """
+    place = _place(url)
+    if not create and _file(place) and not Path(str(place.database)).is_file():
+        raise FingerprintError(f"there is no desk at {place.database} yet: `fingerprint score` makes one")
+    with _plainly(place):
+        engine = _engine(place)
+        with engine.connect().execution_options(writing=create) as connection, connection.begin():
+            _prepare(connection, create)
+    return SqlDesk(engine)
+
+
+class SqlDesk:
+    """A Desk (see `ports`) over SQLAlchemy. When an alert's evidence grows, what was derived from it is the
+    newest save's; if that save has fewer events than the evidence, first and last time cover both saves and
+    urgency never falls."""
+
+    def __init__(self, engine: sql.Engine) -> None:
+        self._engine = engine
+
+    def save(self, alerts: Sequence[Alert] = (), votes: Votes = ()) -> None:
+        """All of it or none. Votes without an opinion (z is NaN) are left out; a repeat overwrites itself."""
+        rows = [tables.row_of(alert) for alert in alerts]
+        events = [row for alert in alerts for row in tables.rows_of_events(alert)]
+        with self._transaction(writing=True) as connection:
+            known = _known(connection, [row["alert_id"] for row in rows])
+            _upsert(connection, tables.alert_events, events, keep_if_empty=("raw",))
+            evidence = _evidence_sizes(connection, list(known))
+            sizes = pd.Series([row["alert_id"] for row in events], dtype=object).value_counts()
+            partial = {alert_id for alert_id, size in evidence.items() if size > sizes.get(alert_id, 0)}
+            rows = [
+                _covering(row, known[row["alert_id"]]) if row["alert_id"] in partial else row for row in rows
+            ]
+            _upsert(connection, tables.alerts, rows)
+            _upsert(connection, tables.votes, _vote_rows(votes))
+
+    def alerts(self, limit: int | None = None, raw: bool = True) -> list[Alert]:
+        """The most urgent first; then the oldest, then by id."""
+        with self._transaction() as connection:
+            return _read(connection, sql.select(tables.alerts).order_by(*tables.ORDER).limit(limit), raw)
+
+    def alert(self, id_or_prefix: str) -> Alert:
+        """One alert, by its id or its first characters. FingerprintError if there is not exactly one."""
+        wanted, alert_id = storable(id_or_prefix), tables.alerts.c.alert_id
+        matches = (alert_id == wanted) | alert_id.startswith(wanted, autoescape=True)
+        with self._transaction() as connection:
+            ids = connection.scalars(sql.select(alert_id).where(matches).order_by(alert_id).limit(4)).all()
+            found = [wanted] if wanted in ids else [each for each in ids if each.startswith(wanted)]
+            if not wanted or len(found) != 1:
+                raise FingerprintError(_not_one(id_or_prefix, found))
+            return _read(connection, sql.select(tables.alerts).where(alert_id == found[0]))[0]
+
+    def votes(
+        self, principal: str | None = None, since: datetime | None = None, limit: int | None = None
+    ) -> pd.DataFrame:
+        """Single votes (V rows), the oldest first, with the fields of Vote as columns."""
+        votes = tables.votes
+        query = (
+            sql.select(votes).order_by(votes.c.event_time, votes.c.event_id, votes.c.detector).limit(limit)
+        )
+        query = query if principal is None else query.where(votes.c.principal == storable(principal))
+        query = query if since is None else query.where(votes.c.event_time >= since)
+        with self._transaction() as connection:
+            frame = pd.DataFrame(connection.execute(query).all(), columns=list(_VOTE))
+        return frame.assign(
+            event_time=pd.to_datetime(frame["event_time"], utc=True).astype("datetime64[us, UTC]")
+        )
+
+    def dump(self) -> dict[str, str]:
+        """Every row of every table as text, in order: to see whether something changed."""
+        with self._transaction() as connection:
+            return {
+                table.name: tables.dumped(
+                    connection.execute(sql.select(table).order_by(*table.primary_key)).all()
+                )
+                for table in tables.metadata.sorted_tables
+            }
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    @contextmanager
+    def _transaction(self, writing: bool = False) -> Iterator[sql.Connection]:
+        with (
+            _plainly(self._engine.url),
+            self._engine.connect().execution_options(writing=writing) as connection,
+            connection.begin(),
+        ):
+            yield connection
+
+
+def _place(url: str) -> sql.URL:
+    try:
+        place = sql.make_url(url)
+        name = "postgresql" if place.drivername == "postgres" else place.get_backend_name()
+    except (exc.ArgumentError, ValueError):
+        raise FingerprintError(f"desk {url!r} is no URL; one is sqlite:///fingerprint.sqlite") from None
+    if name not in ("sqlite", "postgresql"):
+        raise FingerprintError(f"desk {place}: {name} is not supported, sqlite:// and postgresql:// are")
+    return place if name == "sqlite" else place.set(drivername="postgresql+psycopg")
+
+
+def _file(place: sql.URL) -> bool:
+    return place.get_backend_name() == "sqlite" and place.database not in (None, "", ":memory:")
+
+
+def _engine(place: sql.URL) -> sql.Engine:
+    if place.get_backend_name() != "sqlite":
+        return sql.create_engine(place, pool_pre_ping=True)
+    if _file(place) and not (folder := Path(str(place.database)).absolute().parent).is_dir():
+        raise FingerprintError(f"desk {place}: the folder {folder} does not exist")
+    pool = {} if _file(place) else {"poolclass": sql.pool.StaticPool}
+    engine = sql.create_engine(
+        place, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False}, **pool
+    )
+    sql.event.listen(engine, "connect", _set_up_sqlite)
+    sql.event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _set_up_sqlite(connection: Any, _: Any) -> None:
+    """Readers see the last commit while a writer writes; sqlite3 begins no transactions of its own."""
+    connection.isolation_level = None
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def _begin_sqlite(connection: sql.Connection) -> None:
+    """A writer takes its lock first: one that has read before would be refused without waiting."""
+    writing = connection.get_execution_options().get("writing")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _prepare(connection: sql.Connection, create: bool) -> None:
+    present = set(sql.inspect(connection).get_table_names()) & set(tables.metadata.tables)
+    if not present and not create:
+        raise FingerprintError(f"{connection.engine.url} holds no desk yet: `fingerprint score` makes one")
+    if not present:
+        tables.metadata.create_all(connection)
+        connection.execute(sql.insert(tables.meta).values(name="version", value=str(tables.VERSION)))
+    _check_version(connection, present)
+
+
+def _check_version(connection: sql.Connection, present: set[str]) -> None:
+    if present and present != set(tables.metadata.tables):
+        raise FingerprintError(
+            f"{connection.engine.url} holds tables ({', '.join(sorted(present))}) that are no desk's"
+        )
+    version = connection.scalar(sql.select(tables.meta.c.value).where(tables.meta.c.name == "version"))
+    if not (version or "").isdecimal():
+        raise FingerprintError(f"{connection.engine.url} holds a table meta without a version: it is no desk")
+    if int(version or 0) > tables.VERSION:
+        raise FingerprintError(
+            f"desk {connection.engine.url} was made by a newer fingerprint (version {version}, known is "
+            f"{tables.VERSION}): upgrade, or name another with --desk"
+        )
+
+
+@contextmanager
+def _plainly(place: sql.URL) -> Iterator[None]:
+    """What the database refuses, as one sentence; a password in the URL is not part of it."""
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise FingerprintError(
+            f"desk {place}: `pip install fingerprint[postgres]` is needed for it"
+        ) from None
+    except exc.SQLAlchemyError as error:
+        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        raise FingerprintError(f"desk {place}: {reason}") from None
+
+
+def _upsert(
+    connection: sql.Connection, table: sql.Table, rows: Iterable[Row], keep_if_empty: Sequence[str] = ()
+) -> None:
+    """Insert, or overwrite the row of the same key; the columns `keep_if_empty` are not overwritten by empty
+    text."""
+    rows = list(rows)
+    for start in range(0, len(rows), CHUNK):
+        connection.execute(
+            upsert_of(table, connection.dialect.name, keep_if_empty), rows[start : start + CHUNK]
+        )
+
+
+def upsert_of(table: sql.Table, dialect: str, keep_if_empty: Sequence[str] = ()) -> sql.Insert:
+    """The statement, for the dialects that have one: sqlite and postgresql."""
+    statement = sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
+    keys = [column.name for column in table.primary_key]
+    new: Row = {
+        column.name: statement.excluded[column.name] for column in table.columns if column.name not in keys
+    }
+    for name in keep_if_empty:
+        new[name] = sql.func.coalesce(sql.func.nullif(new[name], ""), table.c[name])
+    return statement.on_conflict_do_update(index_elements=keys, set_=new)
+
+
+def _known(connection: sql.Connection, ids: Sequence[str]) -> dict[str, Row]:
+    """Alerts that are there already, by id."""
+    alert_id = tables.alerts.c.alert_id
+    queries = (sql.select(tables.alerts).where(alert_id.in_(part)).with_for_update() for part in _parts(ids))
+    return {row["alert_id"]: dict(row) for query in queries for row in connection.execute(query).mappings()}
+
+
+def _evidence_sizes(connection: sql.Connection, ids: Sequence[str]) -> dict[str, int]:
+    alert_id = tables.alert_events.c.alert_id
+    count = sql.select(alert_id, sql.func.count()).group_by(alert_id)
+    queries = (count.where(alert_id.in_(part)) for part in _parts(ids))
+    return {row[0]: row[1] for query in queries for row in connection.execute(query)}
+
+
+def _parts(ids: Sequence[str]) -> list[Sequence[str]]:
+    return [ids[start : start + IDS] for start in range(0, len(ids), IDS)]
+
+
+def _covering(new: Row, old: Row) -> Row:
+    return new | {
+        "first_event_time": min(new["first_event_time"], old["first_event_time"]),
+        "last_event_time": max(new["last_event_time"], old["last_event_time"]),
+        "urgency": max(new["urgency"], old["urgency"]),
+    }
+
+
+def _vote_rows(votes: Votes) -> list[Row]:
+    frame = votes if isinstance(votes, pd.DataFrame) else _vote_frame(votes)
+    frame = frame.loc[frame["z"].notna(), list(_VOTE)].drop_duplicates(["event_id", "detector"], keep="last")
+    columns = [_column(frame[name]) for name in _VOTE]
+    return [dict(zip(_VOTE, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def _vote_frame(votes: Sequence[Vote]) -> pd.DataFrame:
+    """Object columns: pandas' own strings take no lone surrogates."""
+    columns = {name: [getattr(vote, name) for vote in votes] for name in _VOTE}
+    return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
+
+
+def _column(values: pd.Series) -> list[Any]:
+    """A column as Python values; texts cleaned once per distinct value, None where one is missing."""
+    if values.name == "event_time":
+        return list(pd.to_datetime(values, utc=True).dt.to_pydatetime())
+    if values.name in ("z", "threshold", "vote"):
+        return values.astype(bool if values.name == "vote" else float).to_list()
+    codes, distinct = pd.factorize(values)
+    cleaned = [storable(str(value)) for value in distinct] + [None]
+    return [cleaned[code] for code in codes]
+
+
+def _read(connection: sql.Connection, query: sql.Select[Any], raw: bool = True) -> list[Alert]:
+    rows = [dict(row) for row in connection.execute(query).mappings()]
+    events: dict[str, list[Row]] = {row["alert_id"]: [] for row in rows}
+    for part in _parts(list(events)):
+        for event in connection.execute(_events_of(part, raw)).mappings():
+            events[event["alert_id"]].append(dict(event))
+    return [tables.alert_of(row, events[row["alert_id"]]) for row in rows]
+
+
+def _events_of(ids: Sequence[str], raw: bool) -> sql.Select[Any]:
+    table = tables.alert_events
+    columns = [
+        column if raw or column.name != "raw" else sql.literal("").label("raw") for column in table.columns
+    ]
+    return (
+        sql.select(*columns).where(table.c.alert_id.in_(ids)).order_by(table.c.event_time, table.c.event_id)
+    )
+
+
+def _not_one(wanted: str, found: Sequence[str]) -> str:
+    if not found:
+        return f"no alert has an id that starts with {wanted!r}; `fingerprint alerts list` shows them"
+    more = " or others" if len(found) > 3 else ""
+    return f"{wanted!r} could be {', '.join(found[:3])}{more}: give more of the id"

@@ -1,0 +1,180 @@
+"""The desk's tables, and how their rows turn into the house's records and back.
+
+`alert_events` is an alert's evidence, keyed by (alert_id, event_id). Nothing here belongs to triage: what
+people decide gets tables of its own. All times are UTC.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sql
+from sqlalchemy.engine import Dialect
+
+from fingerprint.domain import Alert, AlertEvent, Curve, Driver
+from fingerprint.hostile import storable
+
+VERSION = 1  # of the tables below; a desk of a later version is refused
+
+Row = dict[str, Any]
+
+
+class Utc(sql.types.TypeDecorator[datetime]):
+    """A moment: stored in UTC, comes back in UTC with its time zone, also where the database keeps none."""
+
+    impl = sql.DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None or value.tzinfo is UTC:
+            return value
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return self.process_bind_param(value, dialect)
+
+
+class Json(sql.types.TypeDecorator[Any]):
+    """A list or object. NaN, which JSON has no word for, is null; an infinity is the largest number."""
+
+    impl = sql.JSON
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        return _finite(storable(value))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return None if math.isnan(value) else max(-1e308, min(1e308, value))
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
+    return {key: _finite(part) for key, part in value.items()} if isinstance(value, dict) else value
+
+
+metadata = sql.MetaData()
+
+
+def _text(name: str, **options: Any) -> sql.Column[str]:
+    return sql.Column(name, sql.Text, nullable=False, **options)
+
+
+def _when(name: str, **options: Any) -> sql.Column[datetime]:
+    return sql.Column(name, Utc, nullable=False, **options)
+
+
+meta = sql.Table("meta", metadata, _text("name", primary_key=True), _text("value"))
+
+alerts = sql.Table(
+    "alerts",
+    metadata,
+    _text("alert_id", primary_key=True),
+    _text("principal", index=True),
+    _text("human"),
+    _when("window_start"),
+    _when("first_event_time"),
+    _when("last_event_time"),
+    sql.Column("urgency", sql.Integer, nullable=False),
+    _text("title"),
+    _text("level"),
+    _text("bank_version"),
+    sql.Column("drivers", Json, nullable=False),
+    sql.Column("curve", Json(none_as_null=True)),
+    sql.Column("tactics", Json, nullable=False),
+    sql.Column("next_steps", Json, nullable=False),
+)
+ORDER = (alerts.c.urgency.desc(), alerts.c.first_event_time, alerts.c.alert_id)
+sql.Index("alerts_in_order", *ORDER)
+
+alert_events = sql.Table(
+    "alert_events",
+    metadata,
+    _text("alert_id", primary_key=True),
+    _text("event_id", primary_key=True),
+    _when("event_time"),
+    _text("entity"),
+    _text("service"),
+    _text("action"),
+    _text("region"),
+    _text("source_address"),
+    _text("user_agent"),
+    _text("error_code"),
+    _text("session"),
+    sql.Column("autoencoder_z", sql.Double),
+    sql.Column("spectral_z", sql.Double),
+    _text("raw"),
+)
+
+votes = sql.Table(
+    "votes",
+    metadata,
+    _text("event_id", primary_key=True),
+    _text("detector", primary_key=True),
+    _when("event_time", index=True),
+    _text("principal"),
+    _text("entity"),
+    sql.Column("z", sql.Double, nullable=False),
+    sql.Column("threshold", sql.Double, nullable=False),
+    sql.Column("vote", sql.Boolean, nullable=False),
+    _text("level"),
+    sql.Index("votes_of_principal", "principal", "event_time"),
+)
+
+_ALERT = tuple(column.name for column in alerts.columns)
+_EVENT = tuple(column.name for column in alert_events.columns if column.name != "alert_id")
+_DRIVER, _CURVE = tuple(Driver.__slots__), tuple(Curve.__slots__)
+
+
+def row_of(alert: Alert) -> Row:
+    """An alert's own row; its events have theirs."""
+    row = {name: storable(getattr(alert, name)) for name in _ALERT}
+    return row | {
+        "drivers": [_fields(driver, _DRIVER) for driver in alert.drivers],
+        "curve": _curve_row(alert.curve),
+    }
+
+
+def rows_of_events(alert: Alert) -> list[Row]:
+    """A row per event, the last one where an id repeats."""
+    alert_id = storable(alert.alert_id)
+    rows = (
+        {"alert_id": alert_id} | {name: storable(getattr(event, name)) for name in _EVENT}
+        for event in alert.events
+    )
+    return list({row["event_id"]: row for row in rows}.values())
+
+
+def alert_of(row: Row, events: Sequence[Row]) -> Alert:
+    """The alert behind its row and those of its events."""
+    drivers = tuple(Driver(**driver) for driver in row["drivers"])
+    parts: Row = {"drivers": drivers, "curve": _curve_of(row["curve"])}
+    parts |= {name: tuple(row[name]) for name in ("tactics", "next_steps")}
+    parts["events"] = tuple(AlertEvent(**{name: event[name] for name in _EVENT}) for event in events)
+    return Alert(**{name: row[name] for name in _ALERT} | parts)
+
+
+def _fields(record: Any, names: Sequence[str]) -> Row:
+    return {name: getattr(record, name) for name in names}
+
+
+def _curve_row(curve: Curve | None) -> Row | None:
+    if curve is None:
+        return None
+    return _fields(curve, _CURVE) | {"start": curve.start.astimezone(UTC).isoformat()}
+
+
+def _curve_of(row: Row | None) -> Curve | None:
+    if row is None:
+        return None
+    series = {name: tuple(math.nan if x is None else x for x in row[name]) for name in ("counts", "expected")}
+    start = datetime.fromisoformat(row["start"])
+    return Curve(**row | series | {"start": start, "flagged": tuple(row["flagged"])})
+
+
+def dumped(rows: Sequence[sql.Row[Any]]) -> str:
+    """Rows as one line of JSON each: to compare what a desk holds."""
+    return "\n".join(json.dumps(list(row), default=str) for row in rows)

@@ -1,0 +1,83 @@
+"""Strings that an attacker wrote, made fit to store and to show. Every string in a record is one.
+
+Example:
+    >>> visible("evil\\u202eexe.txt\\x1b[2J")                     # what would steer a screen becomes text
+    'evil\\\\u202eexe.txt\\\\x1b[2J'
+    >>> storable("nul\\x00, half a pair \\ud800")                 # what no database takes becomes U+FFFD
+    'nul\ufffd, half a pair \ufffd'
+
+Invisible and steering characters are those of Unicode's categories Cc, Cf, Cs, Zl and Zp, and the blanks and
+selectors that have no shape of their own (Unicode 15, tests/test_hostile.py compares).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+_CONTROL = r"\x00-\x1f\x7f-\x9f\xad\u2028\u2029"
+_BIDI = r"\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+_FORMAT = r"\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u180b-\u180f\ufff0-\ufffb"
+_SCRIPTS = r"\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
+_TAGS = r"\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+_SHAPELESS = r"\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0"
+_STEERING = re.compile(f"[{_CONTROL}{_BIDI}{_FORMAT}{_SCRIPTS}{_TAGS}{_SHAPELESS}\ud800-\udfff]")
+_PIECE = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|\s+|[^"{}\[\],:\s]+|"', re.DOTALL)
+_DEEPEST = 32  # levels of indentation shown; what is deeper stays at that depth
+
+
+def visible(text: str, lines: bool = False) -> str:
+    """The text with characters that would steer a screen written as escapes; with `lines`, line ends and
+    tabs stay."""
+    return _STEERING.sub(lambda match: _escape(match[0], lines), text)
+
+
+def _escape(character: str, lines: bool) -> str:
+    if lines and character in "\n\t":
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def storable(value: Any) -> Any:
+    """The same value with NULs and lone surrogates in its strings replaced by U+FFFD, in lists and dicts too;
+    NumPy's scalars become Python's."""
+    if isinstance(value, str):
+        return _storable_text(value)
+    if isinstance(value, list | tuple):
+        return [storable(part) for part in value]
+    if isinstance(value, dict):
+        return {_storable_text(str(key)): storable(part) for key, part in value.items()}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _storable_text(text: str) -> str:
+    text = text.replace("\0", "\ufffd") if "\0" in text else text
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def indented(json_text: str) -> str:
+    """JSON text over several lines. Only white space between tokens changes, so that numbers, repeated keys
+    and even broken JSON stay as they were written."""
+    out: list[str] = []
+    depth, opened = 0, False
+    for piece in _PIECE.findall(json_text):
+        if piece.isspace():
+            continue
+        if piece in "}]":
+            depth -= 1
+            out.append(piece if opened else _line(depth) + piece)
+        else:
+            out.append((_line(depth) if opened else "") + piece)
+        opened = piece in "{["
+        depth += opened
+        out.append(_line(depth) if piece == "," else " " if piece == ":" else "")
+    return "".join(out)
+
+
+def _line(depth: int) -> str:
+    return "\n" + "  " * min(max(depth, 0), _DEEPEST)

@@ -1,0 +1,191 @@
+"""What every desk does, whatever database it stands on. A test class gives `make_desk`: a function to a
+fresh, open desk."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+
+import pandas as pd
+import pytest
+from make_alert import NASTY, event, nasty, new_pipeline, stolen_session, votes
+
+from fingerprint.domain import Alert, FingerprintError
+from fingerprint.hostile import storable
+
+
+def only_events(alert: Alert, first: int, last: int, **fields: object) -> Alert:
+    """The alert as a run that saw only some of its events would make it."""
+    events = alert.events[first:last]
+    span = {"first_event_time": events[0].event_time, "last_event_time": events[-1].event_time}
+    return replace(alert, events=events, **span | fields)
+
+
+class DeskContract:
+    """Run by each desk of tests/test_desk.py."""
+
+    def test_what_was_saved_comes_back_as_it_was(self, make_desk):
+        desk, alert = make_desk(), stolen_session()
+        desk.save([alert, new_pipeline()], votes(alert))
+        assert desk.alerts() == [alert, new_pipeline()]
+        assert desk.alert(alert.alert_id) == alert
+
+    def test_scoring_the_same_input_twice_changes_nothing_on_the_desk(self, make_desk):
+        desk, alerts = make_desk(), [stolen_session(), new_pipeline(), nasty(NASTY[0])]
+        seen = [vote for alert in alerts[:2] for vote in votes(alert)]
+        desk.save(alerts, seen)
+        once = desk.dump()
+        desk.save(alerts, seen)
+        desk.save(alerts[::-1], seen[::-1])
+        assert desk.dump() == once
+        assert all(once[name] for name in ("alerts", "alert_events", "votes"))
+
+    def test_a_fresh_desk_is_empty(self, make_desk):
+        desk = make_desk()
+        desk.save()
+        assert desk.alerts() == []
+        assert len(desk.votes()) == 0
+
+    def test_the_most_urgent_alert_lies_on_top_then_the_oldest_then_by_id(self, make_desk):
+        early, late = stolen_session(), new_pipeline()
+        queue = [
+            replace(late, alert_id="d", urgency=90),
+            replace(early, alert_id="b", urgency=50),
+            replace(early, alert_id="c", urgency=50),
+            replace(late, alert_id="a", urgency=50),
+        ]
+        desk = make_desk()
+        desk.save([queue[2], queue[0], queue[3], queue[1]])
+        assert [alert.alert_id for alert in desk.alerts()] == ["d", "b", "c", "a"]
+        assert [alert.alert_id for alert in desk.alerts(limit=2)] == ["d", "b"]
+
+    def test_evidence_grows_and_never_shrinks(self, make_desk):
+        desk, whole = make_desk(), stolen_session()
+        desk.save([only_events(whole, 0, 4)])
+        desk.save([only_events(whole, 2, 7)])
+        assert desk.alerts()[0].event_ids == whole.event_ids[:7]
+
+    def test_a_run_that_saw_less_neither_shortens_an_alert_nor_calms_it(self, make_desk):
+        desk, whole = make_desk(), stolen_session()
+        desk.save([whole])
+        desk.save([only_events(whole, 3, 5, urgency=12, title="less was seen")])
+        found = desk.alert(whole.alert_id)
+        assert (found.first_event_time, found.last_event_time) == (
+            whole.first_event_time,
+            whole.last_event_time,
+        )
+        assert (found.urgency, found.title) == (91, "less was seen")
+
+    def test_a_run_that_saw_everything_says_how_urgent_it_is(self, make_desk):
+        desk, whole = make_desk(), stolen_session()
+        desk.save([only_events(whole, 0, 4, urgency=99)])
+        desk.save([replace(whole, urgency=60)])
+        assert desk.alerts() == [replace(whole, urgency=60)]
+
+    def test_events_that_differ_from_those_known_make_the_alert_longer(self, make_desk):
+        desk, whole = make_desk(), stolen_session()
+        desk.save([only_events(whole, 0, 3)])
+        desk.save([only_events(whole, 3, 9)])
+        found = desk.alerts()[0]
+        assert found.last_event_time - found.first_event_time == timedelta(minutes=19)
+
+    def test_a_raw_record_once_kept_is_not_lost(self, make_desk):
+        desk, whole = make_desk(), stolen_session()
+        desk.save([whole])
+        desk.save([replace(whole, events=tuple(replace(item, raw="") for item in whole.events))])
+        assert desk.alerts() == [whole]
+
+    def test_a_list_need_not_carry_the_records(self, make_desk):
+        desk, whole = make_desk(), stolen_session()
+        desk.save([whole])
+        (listed,) = desk.alerts(raw=False)
+        assert {item.raw for item in listed.events} == {""}
+        assert listed.event_ids == whole.event_ids
+
+    def test_the_first_characters_of_an_id_find_an_alert(self, make_desk):
+        desk = make_desk()
+        desk.save([stolen_session(), new_pipeline(alert_id="3fb")])
+        assert desk.alert("3fa").alert_id == "3fa94c1be0d27a58"
+        assert desk.alert("3fb").alert_id == "3fb"
+
+    @pytest.mark.parametrize("wanted", ["3f", "", "nothing", "%", "3fa_", "'; --", "3fa\x00"])
+    def test_an_id_that_names_no_one_alert_is_refused_in_one_sentence(self, make_desk, wanted):
+        desk = make_desk()
+        desk.save([stolen_session(), new_pipeline(alert_id="3fb")])
+        with pytest.raises(FingerprintError):
+            desk.alert(wanted)
+
+    def test_an_id_that_is_the_start_of_another_still_finds_its_own(self, make_desk):
+        desk = make_desk()
+        desk.save([stolen_session(alert_id="3f"), new_pipeline(alert_id="3fa")])
+        assert desk.alert("3f").alert_id == "3f"
+
+    @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
+    def test_whatever_an_attacker_wrote_is_kept_as_text(self, make_desk, text):
+        desk, alert = make_desk(), nasty(text)
+        desk.save([alert], votes(alert))
+        found = desk.alert(alert.alert_id)
+        assert (found.title, found.principal) == (storable(text), storable(text))
+        assert {item.user_agent for item in found.events} == {storable(text)}
+        assert (found.drivers[0].seen, found.next_steps[0]) == (storable(text), storable(text))
+        assert len(desk.votes(principal=text)) == 3
+
+    def test_times_are_moments_whatever_zone_they_came_in(self, make_desk):
+        desk, tokyo = make_desk(), timezone(timedelta(hours=9))
+        moment = datetime(2026, 3, 4, 23, 30, 0, 123456, tzinfo=tokyo)
+        desk.save([stolen_session(first_event_time=moment)])
+        found = desk.alerts()[0].first_event_time
+        assert found == moment
+        assert found.tzinfo is UTC
+
+    def test_figures_that_json_cannot_say_do_not_break_a_save(self, make_desk):
+        desk, alert = make_desk(), stolen_session()
+        odd = replace(
+            alert.curve, counts=(float("nan"), float("inf"), 2.0), expected=(1.0, float("nan"), 0.5)
+        )
+        desk.save([replace(alert, curve=odd)])
+        found = desk.alerts()[0].curve
+        assert found.counts[1:] == (1e308, 2.0)
+        assert pd.isna(found.counts[0])
+        assert pd.isna(found.expected[1])
+
+    def test_votes_come_as_a_table_or_one_by_one_and_mean_the_same(self, make_desk):
+        one, other, seen = make_desk(), make_desk(), votes(stolen_session())
+        one.save([], seen)
+        other.save(votes=pd.DataFrame(seen))
+        assert one.dump() == other.dump()
+        assert one.votes().to_dict("records") == other.votes().to_dict("records")
+
+    def test_votes_are_read_oldest_first_by_principal_and_time(self, make_desk):
+        desk, alert, other = make_desk(), stolen_session(), new_pipeline()
+        desk.save([], [*votes(other), *votes(alert), *votes(alert, "spectral")])
+        assert len(desk.votes()) == 21
+        assert desk.votes()["event_time"].is_monotonic_increasing
+        assert set(desk.votes(principal=other.principal)["principal"]) == {other.principal}
+        assert len(desk.votes(since=other.first_event_time)) == 3
+        assert len(desk.votes(limit=4)) == 4
+
+    def test_a_vote_that_changed_overwrites_itself_and_no_opinion_is_no_vote(self, make_desk):
+        desk, seen = make_desk(), votes(stolen_session())
+        desk.save([], seen)
+        desk.save([], [replace(seen[0], z=9.0), replace(seen[1], z=float("nan"))])
+        z = desk.votes().set_index("event_id")["z"]
+        assert z[seen[0].event_id] == 9.0
+        assert z[seen[1].event_id] == 5.5
+
+    def test_a_save_that_fails_leaves_nothing_behind(self, make_desk):
+        desk = make_desk()
+        before = desk.dump()
+        broken = pd.DataFrame(votes(stolen_session())).assign(level=None, z=1.0, threshold=None)
+        with pytest.raises(FingerprintError):
+            desk.save([stolen_session()], broken)
+        assert desk.dump() == before
+
+    def test_an_alert_may_have_more_events_than_one_statement_takes(self, make_desk):
+        desk = make_desk()
+        many = tuple(replace(event(1, "s3", "GetObject"), event_id=f"{number:06d}") for number in range(1200))
+        alerts = [stolen_session(alert_id=f"{number:04d}", events=many[:2]) for number in range(600)]
+        desk.save([*alerts, stolen_session(events=many)])
+        desk.save([*alerts, stolen_session(events=many)])
+        assert len(desk.alert("3fa").events) == 1200
+        assert len(desk.alerts(raw=False)) == 601

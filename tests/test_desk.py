@@ -1,0 +1,109 @@
+"""The desk: SQLite keeps the contract; what cannot be a desk is refused in one sentence."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from contracts.desk import DeskContract
+from make_alert import stolen_session, votes
+from sqlalchemy.dialects import postgresql
+
+from fingerprint.domain import FingerprintError
+from fingerprint.edges import desk_tables
+from fingerprint.edges.desk import open_desk, upsert_of
+
+
+class TestSqlite(DeskContract):
+    @pytest.fixture
+    def make_desk(self, tmp_path):
+        numbers = itertools.count()
+        return lambda: open_desk(f"sqlite:///{tmp_path}/{next(numbers)}.sqlite")
+
+
+class TestMemory(DeskContract):
+    @pytest.fixture
+    def make_desk(self):
+        return lambda: open_desk("sqlite://")
+
+
+def test_a_desk_is_the_same_one_when_it_is_opened_again(tmp_path):
+    url = f"sqlite:///{tmp_path}/desk.sqlite"
+    open_desk(url).save([stolen_session()])
+    assert open_desk(url).alerts() == [stolen_session()]
+    assert open_desk(url, create=False).alerts() == [stolen_session()]
+
+
+def test_whoever_only_reads_makes_no_desk(tmp_path):
+    with pytest.raises(FingerprintError, match="no desk"):
+        open_desk(f"sqlite:///{tmp_path}/desk.sqlite", create=False)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("not a url", "is no URL"),
+        ("", "is no URL"),
+        ("sqlite:///{folder}/missing/desk.sqlite", "does not exist"),
+        ("sqlite:///{folder}", "unable to open"),
+        ("mysql://user:secret@host/db", "not supported"),
+        ("nonsense://x", "not supported"),
+        ("postgresql://user:secret@127.0.0.1:1/db", "desk postgresql"),
+        ("postgres://user:secret@127.0.0.1:1/db", "desk postgresql"),
+    ],
+)
+def test_a_url_that_cannot_be_a_desk_is_one_sentence_without_its_password(tmp_path, url, why):
+    with pytest.raises(FingerprintError, match=why) as caught:
+        open_desk(url.format(folder=tmp_path))
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path):
+    file = tmp_path / "desk.sqlite"
+    file.write_bytes(b"eventTime,eventName\n" * 500)
+    with pytest.raises(FingerprintError, match="not a database"):
+        open_desk(f"sqlite:///{file}")
+    assert file.read_bytes().startswith(b"eventTime")
+
+
+def test_somebody_elses_tables_are_not_taken_for_a_desk(tmp_path):
+    file = tmp_path / "other.sqlite"
+    sqlite3.connect(file).execute("CREATE TABLE alerts (name TEXT)").connection.close()
+    with pytest.raises(FingerprintError, match="no desk's"):
+        open_desk(f"sqlite:///{file}")
+
+
+@pytest.mark.parametrize(("version", "why"), [("99", "newer fingerprint"), ("x", "without a version")])
+def test_a_desk_of_a_later_version_is_refused(tmp_path, version, why):
+    file = tmp_path / "desk.sqlite"
+    open_desk(f"sqlite:///{file}").close()
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE meta SET value = ?", (version,))
+    with pytest.raises(FingerprintError, match=why):
+        open_desk(f"sqlite:///{file}")
+
+
+def test_two_scorers_and_a_reader_share_a_desk(tmp_path):
+    url = f"sqlite:///{tmp_path}/desk.sqlite"
+    open_desk(url).close()
+
+    def score(name: int) -> int:
+        desk = open_desk(url)
+        for number in range(10):
+            desk.save([stolen_session(alert_id=f"{name}-{number}")], votes(stolen_session()))
+            desk.alerts(limit=1)
+        return len(desk.alerts(raw=False))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert max(pool.map(score, range(4))) == 40
+
+
+@pytest.mark.parametrize("table", desk_tables.metadata.sorted_tables, ids=str)
+def test_the_statements_are_postgresqls_too(table):
+    statement = str(upsert_of(table, "postgresql").compile(dialect=postgresql.dialect()))
+    assert "ON CONFLICT" in statement
+    assert "excluded" in statement
