@@ -40,7 +40,11 @@ def of_text(text: str) -> np.uint64:
 
 
 def mix(left: Hashes | np.uint64, right: Hashes | np.uint64 | int) -> Hashes:
-    """Hash of an ordered pair of hashes, element by element with broadcasting."""
+    """Hash of an ordered pair, element by element with broadcasting; small numbers may stand on either side.
+
+    The left one is spread over all bits before the right one meets it, or pairs of small numbers would collide.
+    """
     with np.errstate(over="ignore"):
-        mixed = (np.asarray(left, np.uint64) ^ (np.asarray(right, np.uint64) + _ODD)) * _MIX
+        spread = np.asarray(left, np.uint64) * _MIX
+        mixed = ((spread ^ (spread >> _SHIFT)) ^ (np.asarray(right, np.uint64) + _ODD)) * _MIX
         return (mixed ^ (mixed >> _SHIFT)) * _ODD

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from rich import progress as bars
 from rich.console import Console
@@ -45,3 +45,51 @@ def progress(shown: bool = True) -> Iterator[Progress]:
         yield show
         for task in tasks.values():
             display.update(task, total=display.tasks[task].completed or 1)
+
+
+def simulated(figures: dict[str, Any]) -> None:
+    print(f"{figures['records']:,} records of {figures['principals']} principals over {figures['days']} days in {figures['out']}")
+    print(f"{figures['attacks']} attack sessions ({figures['attack_records']} records), labelled in labels.jsonl")
+
+
+def trained(figures: dict[str, Any]) -> None:
+    """What `train` says to a person: what is known, what falls back, when the rest will be ready."""
+    ready, waits = figures["ready"], figures["waiting"]
+    print(f"{_read(figures)}; learned {figures['span'][0][:16]} to {figures['span'][1][:16]} UTC")
+    print(f"ready: {ready['entity']:,} entities, {ready['principal']:,} principals, {ready['peer']:,} peer groups")
+    falls = ", ".join(f"{count:,} to their {level}" for level, count in waits["fall_back_to"].items() if count)
+    print(f"not ready: {waits['entities']:,} entities" + (f" (falling back: {falls})" if falls else ""))
+    when = ", ".join(f"{count:,} in {span}" for span, count in waits["ready_in_days"].items() if count)
+    if when:
+        print(f"at the pace they have had they are ready: {when}")
+    _reasons(figures)
+    print(f"published bank {figures['version']} in {figures['bank']}")
+
+
+def scored(figures: dict[str, Any]) -> None:
+    """What `score` says to a person."""
+    print(f"{_read(figures)}; started from: {figures['started_from']}")
+    votes = ", ".join(f"{name} {count:,}" for name, count in figures["votes"].items())
+    print(f"votes: {votes}; verdicts: {figures['verdicts']:,}; silences: {figures['silences']:,}")
+    _reasons(figures)
+    memory = figures["peak_memory_bytes"] / 2**20
+    print(f"alerts: {figures['alerts']} in {figures['seconds']:.1f} s, at most {memory:,.0f} MiB; `fingerprint alerts list` shows the queue")
+
+
+def _read(figures: dict[str, Any]) -> str:
+    return (
+        f"{figures['records']:,} records: {figures['events']:,} events, {figures['duplicates']:,} duplicates, "
+        f"{figures['skipped']:,} skipped, {figures['rejects']:,} rejected"
+    )
+
+
+def _reasons(figures: dict[str, Any], most: int = 20) -> None:
+    for reason in figures["reasons"][:most]:
+        print(f"  rejected {plain(reason)}")
+    if figures["rejects"] > most:
+        print(f"  ... and {figures['rejects'] - most:,} more (all of the first thousand with --json)")
+
+
+def plain(text: str) -> str:
+    """Text that a terminal shows and does not obey: control characters as escapes."""
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)

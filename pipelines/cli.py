@@ -1,0 +1,197 @@
+"""The command line: names the programs and their settings; no logic."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fingerprint import settings as settings_
+from fingerprint.domain import FingerprintError
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    help="Finds stolen and misused cloud credentials by knowing everyone's habits.\n\n"
+    "A first walk: `fingerprint demo`. With your own CloudTrail: `fingerprint train logs/ --bank bank`, then "
+    "`fingerprint score today.json.gz --bank bank`, then `fingerprint alerts list`.",
+)
+alerts = typer.Typer(help="The analysts' queue: what was forwarded, and why.")
+app.add_typer(alerts, name="alerts")
+
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SOURCE...",
+        help="CloudTrail records: files, folders, globs or URLs (`s3://bucket/prefix`); .json, .jsonl, with or without .gz.",
+        show_default=False,
+    ),
+]
+BankFolder = Annotated[Path, typer.Option("--bank", help="The folder of the bank (all fingerprints).")]
+SettingsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--settings",
+        help="A TOML file; `FINGERPRINT_<SECTION>__<KEY>` in the environment wins over it.",
+        show_default=False,
+    ),
+]
+DeskUrl = Annotated[
+    str | None,
+    typer.Option("--desk", help="Where alerts rest: an SQLAlchemy URL.", show_default="sqlite:///fingerprint.sqlite"),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print figures as JSON, for programs.")]
+
+
+@app.command()
+def simulate(
+    out: Annotated[Path, typer.Option(help="The folder to fill: YYYY-MM-DD.jsonl.gz a day, and labels.jsonl.")],
+    principals: Annotated[int, typer.Option(min=1, help="People, machines and services.")] = 50,
+    days: Annotated[int, typer.Option(min=1, help="Days of traffic.")] = 28,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 0,
+    attacks: Annotated[int, typer.Option(min=0, help="Attack sessions spliced into the last quarter.")] = 4,
+    json: Json = False,
+) -> None:
+    """Write CloudTrail records of an organisation that does not exist, with real attacks spliced in and labelled."""
+    from pipelines import show
+    from pipelines.simulate import simulate
+
+    with show.progress(not json) as progress:
+        figures = simulate(principals=principals, days=days, seed=seed, attacks=attacks, out=out, progress=progress)
+    _print(figures, json, lambda: show.simulated(figures))
+
+
+@app.command()
+def train(sources: Sources, bank: BankFolder = Path("bank"), settings: SettingsFile = None, json: Json = False) -> None:
+    """Learn everybody's habits from a history and publish them as a bank.
+
+    A few weeks without known attacks are best; two days are the least. It says which entities are ready, which fall back
+    to their principal, peer group or the organisation, and when the others will be ready.
+    """
+    from pipelines import show
+    from pipelines.train import train
+
+    with show.progress(not json) as progress:
+        figures = train(sources, bank, settings_.load(settings), progress)
+    _print(figures, json, lambda: show.trained(figures))
+
+
+@app.command()
+def score(
+    sources: Sources,
+    bank: BankFolder = Path("bank"),
+    desk: DeskUrl = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Every event with its z's, votes and verdict: FILE.parquet or FILE.jsonl.", show_default=False)
+    ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="A folder that carries series and counts from one run to the next.", show_default=False),
+    ] = None,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Ask both questions of every event and put what the quorum flags on the desk.
+
+    Each run starts where the bank's training ended, or where the last run with the same --ledger did. Scoring the same
+    input twice changes nothing on the desk.
+    """
+    from pipelines import show
+    from pipelines.score import score
+
+    with show.progress(not json) as progress:
+        figures = score(sources, bank, settings_.load(settings), progress, desk_url=desk, out=out, ledger_folder=ledger)
+    _print(figures, json, lambda: show.scored(figures))
+
+
+@app.command()
+def evaluate(
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SOURCE]...", help="A folder of records with labels.jsonl; none: simulated organisations.", show_default=False),
+    ] = None,
+    principals: Annotated[int, typer.Option(min=2, help="Size of each simulated organisation.")] = 50,
+    days: Annotated[int, typer.Option(min=8, help="Days simulated; the last quarter is judged.")] = 28,
+    seed: Annotated[list[int] | None, typer.Option(help="One organisation a seed; may be given again.", show_default="0")] = None,
+    attacks: Annotated[int, typer.Option(min=1, help="Attack sessions in each organisation.")] = 12,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Measure what is found and what is left in peace, beside simpler detectors on the same rows."""
+    from pipelines import show
+    from pipelines.evaluate import evaluate, print_figures
+
+    with show.progress(not json) as progress:
+        figures = evaluate(
+            sources or [], settings_.load(settings), progress, principals=principals, days=days, seeds=seed or [0], attacks=attacks
+        )
+    _print(figures, json, lambda: print_figures(figures))
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where everything the demo makes is put.")] = Path("build/demo"),
+    settings: SettingsFile = None,
+) -> None:
+    """Walk the whole road once: simulate an organisation, learn it, score its last week, show the alerts."""
+    from pipelines.demo import demo
+
+    demo(out, settings_.load(settings))
+
+
+@alerts.command("list")
+def alerts_list(desk: DeskUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
+    """The queue, most urgent first."""
+    from pipelines.alerts import list_alerts
+
+    list_alerts(desk or settings_.load(settings).desk.url, json)
+
+
+@alerts.command("show")
+def alerts_show(
+    alert_id: Annotated[str, typer.Argument(help="The alert's id, or the beginning of it.")],
+    desk: DeskUrl = None,
+    page: Annotated[Path | None, typer.Option(help="Write the alert as an HTML page.", show_default=False)] = None,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """One alert explained: what drove it, how active the principal was, what to do next."""
+    from pipelines.alerts import show_alert
+
+    show_alert(desk or settings_.load(settings).desk.url, alert_id, json, page)
+
+
+def _print(figures: dict[str, Any], as_json: bool, human: Callable[[], None]) -> None:
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(figures, indent=1, default=str))
+    else:
+        human()
+
+
+def main() -> None:
+    """Run a program; what the user can mend is one sentence and exit status 2, never a traceback."""
+    try:
+        status = app(standalone_mode=False)
+    except FingerprintError as error:
+        _fail(str(error))
+    except typer.TyperException as error:
+        context = getattr(error, "ctx", None)
+        _fail(f"{error.format_message()} (see `{context.command_path if context else 'fingerprint'} --help`)")
+    except (typer.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _fail(sentence: str) -> None:
+    print(f"fingerprint: {' '.join(sentence.split())}", file=sys.stderr)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

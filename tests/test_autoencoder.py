@@ -1,0 +1,129 @@
+"""Did they do what they usually do? The stacked program against one net at a time, and what fitting must learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fingerprint import autoencoder, fitting
+from fingerprint.autoencoder import FREE, VISIBLE, Weights
+from fingerprint.features import FEATURES, NAMES
+from fingerprint.settings import Autoencoder
+from fingerprint.vocabulary import build, presences
+
+F, K, H = len(FEATURES), 5, 3
+
+
+def random_weights(nets: int, seed: int = 0) -> Weights:
+    random = np.random.default_rng(seed)
+    return Weights(
+        random.normal(0, 1, (nets, F, K, H)).astype(np.float32),
+        random.normal(0, 1, (nets, H)).astype(np.float32),
+        random.normal(0, 1, (nets, len(FREE), K, H)).astype(np.float32),
+        np.arange(nets, dtype=np.int32),
+    )
+
+
+def plain_gain(weights: Weights, base: np.ndarray, net: int, slots: np.ndarray, place: int) -> float:
+    """One event, one feature, written as the docstring says it."""
+    seen = sum(
+        (weights.inputs[net, feature, slots[feature]] for feature in range(F) if VISIBLE[place, feature]), np.zeros(H)
+    )
+    logits = weights.outputs[net, place] @ np.tanh(seen + weights.bias[net])
+    counted, corrected = np.exp(base), np.exp(base + logits)
+    slot = slots[FREE[place]]
+    return float(np.log(corrected[slot] / corrected.sum()) - np.log(counted[slot] / counted.sum()))
+
+
+def test_many_nets_at_once_agree_with_one_at_a_time() -> None:
+    random = np.random.default_rng(3)
+    weights, base = random_weights(4), random.normal(-2, 1, (4, F, K)).astype(np.float32)
+    fingerprint = random.integers(0, 4, 60).astype(np.int32)
+    slots = random.integers(0, K, (60, F)).astype(np.int16)
+    stacked = autoencoder.correction(weights, base, fingerprint, slots)
+    for row in range(60):
+        net = int(fingerprint[row])
+        wanted = [plain_gain(weights, base[net, FREE[place]], net, slots[row], place) for place in range(len(FREE))]
+        np.testing.assert_allclose(stacked[row], np.clip(wanted, -autoencoder.LIMIT, autoencoder.LIMIT), atol=1e-4)
+
+
+def test_a_feature_is_never_reconstructed_from_itself_nor_from_what_contains_it() -> None:
+    action = list(FREE).index(NAMES.index("action"))
+    assert VISIBLE[action, NAMES.index("action")] == 0
+    assert VISIBLE[action, NAMES.index("parameters")] == 0
+    assert VISIBLE[action, NAMES.index("program")] == 1
+
+
+def test_where_a_batch_is_cut_changes_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights, base = random_weights(2), np.zeros((2, F, K), np.float32)
+    slots = np.random.default_rng(1).integers(0, K, (50, F)).astype(np.int16)
+    fingerprint = np.arange(50, dtype=np.int32) % 2
+    whole = autoencoder.correction(weights, base, fingerprint, slots)
+    monkeypatch.setattr(autoencoder, "CHUNK", 7)
+    np.testing.assert_allclose(autoencoder.correction(weights, base, fingerprint, slots), whole, atol=1e-6)
+
+
+def habits(rows: int, random: np.random.Generator) -> np.ndarray:
+    """Two programs, each with actions of its own: the program says which action to expect."""
+    codes = random.integers(1, 3, (rows, F)).astype(np.uint64)
+    program = random.integers(0, 2, rows).astype(np.uint64)
+    codes[:, NAMES.index("program")] = 10 + program
+    codes[:, NAMES.index("action")] = 20 + 2 * program + random.integers(0, 2, rows).astype(np.uint64)
+    return codes
+
+
+def test_a_known_action_with_the_wrong_program_surprises_the_net_and_not_the_counts() -> None:
+    random = np.random.default_rng(0)
+    codes, unit = habits(3000, random), np.arange(3000, dtype=np.uint64)
+    owner = np.zeros(3000, np.int32)
+    known = build([presences(owner, unit, codes)], np.array([-1], np.int32), 6)
+    slots = known.look_up(owner, codes)[1]
+    rows = [fitting.Rows.of(owner[part], slots[part], 1) for part in (slice(0, 2000), slice(2000, None))]
+    weights = fitting.fit(known, *rows, np.array([0]), Autoencoder(epochs=20))
+    usual, wrong = habits(200, random), habits(200, random)
+    wrong[:, NAMES.index("program")] = 21 - wrong[:, NAMES.index("program")]
+    action = NAMES.index("action")
+    fingerprint = np.zeros(200, np.int32)
+    loss_usual, loss_wrong = (autoencoder.losses(known, weights, fingerprint, each)[0][:, action] for each in (usual, wrong))
+    untrained = Weights(weights.inputs, weights.bias, weights.outputs, np.array([-1], np.int32))
+    counts_wrong = autoencoder.losses(known, untrained, fingerprint, wrong)[0][:, action]
+    assert loss_usual.mean() < counts_wrong.mean() - 0.3  # it knows which of the four to expect ...
+    assert loss_wrong.mean() > counts_wrong.mean() + 1.0  # ... and is surprised by one of the others
+
+
+def test_fitting_twice_with_one_seed_gives_the_same_weights() -> None:
+    codes = habits(500, np.random.default_rng(0))
+    owner = np.zeros(500, np.int32)
+    known = build([presences(owner, np.arange(500, dtype=np.uint64), codes)], np.array([-1], np.int32), 6)
+    rows = fitting.Rows.of(owner, known.look_up(owner, codes)[1], 1)
+    first, second = (fitting.fit(known, rows, rows, np.array([0]), Autoencoder(epochs=2)) for _ in range(2))
+    np.testing.assert_array_equal(first.outputs, second.outputs)
+
+
+def test_nets_follow_their_values_to_new_slots() -> None:
+    weights = random_weights(1)
+    old = np.arange(1, F * K + 1, dtype=np.uint64).reshape(1, F, K)
+    new = old[:, :, [0, 3, 1, 2, 4]].copy()
+    new[0, :, 4] = 999_999
+    moved = fitting.move(weights, old, new, np.array([0]))
+    np.testing.assert_array_equal(moved.inputs[0, :, 1], weights.inputs[0, :, 3])
+    np.testing.assert_array_equal(moved.outputs[0, :, 2], weights.outputs[0, :, 1])
+    assert (moved.inputs[0, :, 4] == 0).all()
+
+
+def test_a_fingerprint_whose_losses_never_varied_does_not_win_every_time() -> None:
+    loss = np.concatenate([np.full((50, F), 0.2), np.random.default_rng(0).exponential(1, (50, F))]).astype(np.float32)
+    parent = np.array([-1, 0, 0], np.int32)
+    owner = np.repeat(np.array([1, 2], np.int32), 50)
+    baseline = autoencoder.baseline_of(loss, owner, parent, strongest=3)
+    z, _ = autoencoder.judge(np.full((1, F), 0.5, np.float32), baseline, np.array([1], np.int32), strongest=3)
+    assert z[0] < 4
+    assert (baseline.scale >= autoencoder.LEAST_SCALE).all()
+
+
+def test_one_strange_feature_among_many_is_enough() -> None:
+    quiet = np.zeros((100, F), np.float32)
+    baseline = autoencoder.baseline_of(quiet, np.zeros(100, np.int32), np.array([-1], np.int32), strongest=3)
+    loss = np.zeros((1, F), np.float32)
+    loss[0, 4] = 9.0
+    assert autoencoder.judge(loss, baseline, np.zeros(1, np.int32), strongest=3)[0][0] > 4

@@ -1,0 +1,66 @@
+"""The columnar store agrees with a dictionary, whatever is added in whatever pieces."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fingerprint import tables
+from fingerprint.tables import SortedTable, find, ranges
+
+pieces = st.lists(st.lists(st.integers(0, 40), max_size=30), max_size=8)
+
+
+@given(pieces)
+def test_sums_agree_with_a_counter(parts: list[list[int]]) -> None:
+    table, plain = SortedTable.empty(count=np.float32), Counter[int]()
+    for part in parts:
+        table.add(np.array(part, np.uint64), count=np.ones(len(part)))
+        plain.update(part)
+    wanted = np.arange(45, dtype=np.uint64)
+    assert table.get(wanted, "count").tolist() == [plain[int(key)] for key in wanted]
+    assert table.has(wanted).tolist() == [int(key) in plain for key in wanted]
+    assert len(table) == len(plain)
+
+
+@given(pieces)
+def test_keep_first_keeps_what_came_first(parts: list[list[int]]) -> None:
+    table, plain = SortedTable.empty(keep_first=True, turn=np.int32), {}
+    for turn, part in enumerate(parts):
+        table.add(np.array(part, np.uint64), turn=np.full(len(part), turn))
+        for key in part:
+            plain.setdefault(key, turn)
+    wanted = np.arange(45, dtype=np.uint64)
+    assert table.get(wanted, "turn", missing=-1).tolist() == [plain.get(int(key), -1) for key in wanted]
+
+
+def test_a_large_young_part_is_merged_and_nothing_is_lost(monkeypatch) -> None:
+    monkeypatch.setattr(tables, "YOUNG_LEAST", 10)
+    table = SortedTable.empty(count=np.float32)
+    for start in range(0, 500, 7):
+        table.add(np.arange(start, start + 7, dtype=np.uint64), count=np.full(7, start))
+    keys, columns = table.settle()
+    assert keys.tolist() == list(range(504))
+    assert columns["count"].tolist() == [key // 7 * 7 for key in range(504)]
+
+
+def test_put_and_keep_change_only_what_they_name() -> None:
+    table = SortedTable.empty(count=np.float32)
+    table.add(np.array([1, 2, 3], np.uint64), count=np.array([1, 1, 1]))
+    table.put(np.array([2, 9], np.uint64), "count", np.array([5, 5], np.float32))
+    table.keep(table.settle()[0] != 1)
+    assert table.get(np.array([1, 2, 3, 9], np.uint64), "count", missing=-1).tolist() == [-1, 5, 1, -1]
+
+
+def test_find_says_what_is_not_there() -> None:
+    place, found = find(np.array([2, 4, 6]), np.array([1, 2, 6, 7]))
+    assert found.tolist() == [False, True, True, False]
+    assert place[found].tolist() == [0, 2]
+
+
+def test_ranges_lists_every_place_of_every_range() -> None:
+    which, place = ranges(np.array([0, 5, 9]), np.array([2, 5, 11]))
+    assert list(zip(which.tolist(), place.tolist(), strict=True)) == [(0, 0), (0, 1), (2, 9), (2, 10)]

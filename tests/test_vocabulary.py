@@ -1,0 +1,105 @@
+"""What a fingerprint knows: the stacked likelihoods against a plain reading of the formula, and what they must be."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+
+from fingerprint import vocabulary
+from fingerprint.features import FEATURES
+from fingerprint.vocabulary import POSSIBLE, Vocabulary, build, presences
+
+F = len(FEATURES)
+PARENT = np.array([-1, 0, 1, 1], np.int32)  # generic, a group, two principals in it
+
+
+def random_rows(count: int = 400) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    random = np.random.default_rng(5)
+    owner = random.integers(2, 4, count).astype(np.int32)
+    unit = random.integers(0, 30, count).astype(np.uint64)
+    codes = (random.zipf(1.6, (count, F)) % 40 + 100 * owner[:, None] * (random.random((count, F)) < 0.3)).astype(np.uint64)
+    return owner, unit, codes
+
+
+def stacked(owner: np.ndarray, unit: np.ndarray, codes: np.ndarray, slots: int = 6) -> Vocabulary:
+    group = np.ones(len(owner), np.int32)
+    levels = [presences(at, unit, codes) for at in (group * 0, group, owner)]
+    return build(levels, PARENT, slots)
+
+
+def plain_probability(rows: list[tuple[int, int, int]], owner: int, value: int, feature: int) -> float:
+    """The formula of the module's docstring, one value at a time, counting by hand."""
+    if owner < 0:
+        return 1 / POSSIBLE[feature]
+    below = {0: (0, 1, 2, 3), 1: (1, 2, 3)}.get(owner, (owner,))
+    units = defaultdict(set)
+    for at, unit, code in rows:
+        if at in below:
+            units[code].add(unit)
+    counts = Counter({code: len(seen) for code, seen in units.items()})
+    n, distinct = sum(counts.values()), len(counts)
+    escape = distinct / (n + distinct) if n else 1.0
+    return counts[value] / max(n + distinct, 1) + escape * plain_probability(rows, int(PARENT[owner]), value, feature)
+
+
+def test_likelihoods_agree_with_the_formula_counted_by_hand() -> None:
+    owner, unit, codes = random_rows()
+    known = stacked(owner, unit, codes)
+    asked = np.array([0, 1, 2, 3, 5, 39, 201, 305, 7777], np.uint64)
+    for at in range(4):
+        logp, _, _ = known.look_up(np.full(len(asked), at, np.int32), np.repeat(asked[:, None], F, axis=1))
+        for feature in (0, 3, F - 1):
+            rows = list(zip(owner.tolist(), unit.tolist(), codes[:, feature].tolist(), strict=True))
+            wanted = [plain_probability(rows, at, int(value), feature) for value in asked]
+            np.testing.assert_allclose(np.exp(logp[:, feature]), wanted, rtol=2e-3)
+
+
+def test_a_value_never_seen_costs_more_the_less_novelty_is_usual() -> None:
+    steady = np.ones((50, F), np.uint64)
+    restless = np.arange(50 * F, dtype=np.uint64).reshape(50, F) + 10
+    owner = np.repeat(np.array([2, 3], np.int32), 50)
+    known = stacked(owner, np.tile(np.arange(50, dtype=np.uint64), 2), np.concatenate([steady, restless]))
+    logp, _, seen = known.look_up(np.array([2, 3], np.int32), np.full((2, F), 9999, np.uint64))
+    assert not seen.any()
+    assert (logp[0] < logp[1] - 2).all()
+
+
+def test_what_colleagues_do_is_less_surprising_than_what_nobody_does() -> None:
+    owner, unit, codes = random_rows()
+    codes[owner == 3, 0] = 555
+    known = stacked(owner, unit, codes)
+    logp, _, seen = known.look_up(np.array([2, 2], np.int32), np.repeat(np.array([[555], [556]], np.uint64), F, axis=1))
+    assert not seen[:, 0].any()
+    assert logp[0, 0] > logp[1, 0] + 3
+
+
+def test_a_loop_of_a_million_calls_counts_as_one_presence_an_interval() -> None:
+    codes = np.full((1000, F), 7, np.uint64)
+    counted = presences(np.full(1000, 2, np.int32), np.repeat([1, 2], 500).astype(np.uint64), codes)
+    assert counted.count.tolist() == [2.0] * F
+
+
+def test_the_most_present_values_get_the_slots_and_the_rest_share_one() -> None:
+    owner, unit, codes = random_rows()
+    known = stacked(owner, unit, codes, slots=4)
+    assert known.base.shape == (4, F, 4)
+    np.testing.assert_allclose(np.exp(known.base).sum(-1), 1, atol=1e-3)
+    slot = known.look_up(owner, codes)[1]
+    assert slot.max() == 3
+    common = Counter(codes[owner == 2, 0].tolist()).most_common(1)[0][0]
+    assert common in known.codes[2, 0, 1:].tolist()
+
+
+def test_how_often_is_a_share_of_the_fingerprints_own_presences() -> None:
+    owner, unit, codes = random_rows()
+    known = stacked(owner, unit, codes)
+    share = known.share(np.array([2], np.int32), np.full((1, F), 424242, np.uint64))
+    assert (share == 0).all()
+    everything = known.share(owner, codes)
+    assert ((everything > 0) & (everything <= 1)).all()
+
+
+def test_bins_never_run_out_of_values() -> None:
+    assert vocabulary.POSSIBLE.min() == pytest.approx(32)
