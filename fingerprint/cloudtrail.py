@@ -5,10 +5,12 @@ Example:
     [b'{"eventTime": "2023-07-10T11:42:18Z"}', b'{"eventTime": "2023-07-10T11:42:19Z"}']
 
 The wrappings, each also inside another: a bare record; `{"Records": [...]}` (delivery files); EventBridge
-(`detail-type`, `detail`); CloudWatch Logs subscriptions (`logEvents[].message`, or `awslogs.data`, base64 of gzip);
+(`detail-type`, `detail`); CloudWatch Logs subscriptions (`logEvents[].message`, or `awslogs.data`, base64
+of gzip);
 a JSON array or several documents one after the other; gzip around any of them.
 
-The bare majority is recognised by its first key and by whole-batch tests, and is not parsed here: `flatten` does that.
+The bare majority is recognised by its first key and by whole-batch tests, and is not parsed here: `flatten`
+does that.
 """
 
 from __future__ import annotations
@@ -17,11 +19,12 @@ import base64
 import binascii
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from fingerprint.domain import Reject
 from fingerprint.settings import Reading
@@ -48,9 +51,11 @@ _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\Z)', re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Bare records, one a line, valid UTF-8 and within the bounds; what could not be read; what needs no reading.
+    """Bare records, one a line, valid UTF-8 and within the bounds; what could not be read; what needs no
+    reading.
 
-    `skipped` counts what is no event by design: control messages here; digests, insights and test notices in `flatten`.
+    `skipped` counts what is no event by design: control messages here; digests, insights and test notices
+    in `flatten`.
     """
 
     lines: list[bytes]
@@ -117,7 +122,8 @@ def split(message: bytes, source: str = "", position: str = "", bounds: Reading 
 def split_lines(
     lines: Sequence[bytes], source: str = "", first: int = 1, bounds: Reading | None = None
 ) -> Records:
-    """The records of many lines, each one JSON value; `first` is the number of the first line. Blank lines are nothing."""
+    """The records of many lines, each one JSON value; `first` is the number of the first line. Blank lines
+    are nothing."""
     pile = _Pile(bounds or Reading())
     bare = [line.strip(_BLANK) for line in lines]
     origins = [(source, str(number)) for number in range(first, first + len(bare))]
@@ -159,10 +165,13 @@ def depth(record: bytes) -> int:
 
 
 def cut(text: bytes) -> Iterator[tuple[bytes, bool]]:
-    """Objects of a broken document, one by one, and whether each is closed: a broken one never costs its neighbours.
+    """Objects of a broken document, one by one, and whether each is closed: a broken one never costs its
+    neighbours.
 
-    Records begin with the same key, so `}, {"eventVersion":` is a border that no string can contain (its quotes would be
-    escaped). Between borders, objects are cut by balanced braces outside strings. One pass, linear in the text.
+    Records begin with the same key, so `}, {"eventVersion":` is a border that no string can contain (its
+    quotes would be
+    escaped). Between borders, objects are cut by balanced braces outside strings. One pass, linear in the
+    text.
     """
     first = _FIRST_KEY.search(text)
     if first is None:
@@ -219,7 +228,7 @@ def _suspects(lines: list[bytes], bounds: Reading) -> list[int]:
     return sorted(found)
 
 
-def _brackets(joined: bytes, sizes: np.ndarray) -> np.ndarray:
+def _brackets(joined: bytes, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Opening brackets per line, strings included: an upper bound of the depth, at a tenth of its price."""
     opening = np.flatnonzero((np.frombuffer(joined, np.uint8) | 0x20) == 0x7B)
     ends = np.cumsum(sizes)
@@ -237,7 +246,8 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _unwrap(data: bytes, origin: Origin, pile: _Pile, wrappings: int, whole: bool = False) -> None:
-    """One value that may be an envelope. `whole`: a message or document, so it may also be several values in a row."""
+    """One value that may be an envelope. `whole`: a message or document, so it may also be several values
+    in a row."""
     data = data.strip(_BLANK).removeprefix(_BOM).strip(_BLANK)
     if not data:
         return
@@ -305,7 +315,7 @@ def _recover(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> None:
     for (_, closed), where in zip(pieces, origins, strict=True):
         if not closed:
             pile.reject(where, "malformed JSON: no complete object")
-    if whole and whole[0][0] == data or not pieces and is_json(data):
+    if (whole and whole[0][0] == data) or (not pieces and is_json(data)):
         _bare(data, origin, pile)  # nothing to cut: `flatten` says what is wrong with it
         return
     if not pieces:
@@ -403,12 +413,11 @@ def _inside(origin: Origin, count: int) -> list[Origin]:
     return [(source, f"{prefix}{index}") for index in range(count)]
 
 
-def merge(parts: Iterable[Records]) -> Records:
+def merge(parts: Sequence[Records]) -> Records:
     """Several Records as one, in order."""
-    pile = _Pile(Reading())
-    for part in parts:
-        pile.lines += part.lines
-        pile.origins += part.origins
-        pile.rejects += part.rejects
-        pile.skipped += part.skipped
-    return pile.records()
+    return Records(
+        [line for part in parts for line in part.lines],
+        [origin for part in parts for origin in part.origins],
+        [reject for part in parts for reject in part.rejects],
+        sum(part.skipped for part in parts),
+    )

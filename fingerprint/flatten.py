@@ -6,8 +6,10 @@ Example:
     >>> flatten(split(line)).events[["event_time", "service", "action"]].values.tolist()
     [[Timestamp('2023-07-10 11:42:18+0000', tz='UTC'), 'ec2', 'unknown']]
 
-`COLUMNS` is the one table that says which column comes from which path as which type. Here it becomes a structure for
-DuckDB's `json_transform`, which reads each line once, gives NULL where a type conflicts, and runs over a whole batch in
+`COLUMNS` is the one table that says which column comes from which path as which type. Here it becomes a
+structure for
+DuckDB's `json_transform`, which reads each line once, gives NULL where a type conflicts, and runs over a
+whole batch in
 C++. What it refuses goes through `mend`, one by one. docs/reading.md has the figures and what else was tried.
 """
 
@@ -22,8 +24,8 @@ from typing import Any, Literal, NamedTuple
 import duckdb
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from fingerprint.cloudtrail import Records
 from fingerprint.domain import Reject
@@ -112,7 +114,8 @@ _READ: dict[Type, str] = {
 
 
 class Flat(NamedTuple):
-    """What became of records: `len(events) + len(rejects) + skipped` is every record that came in, split's rest included."""
+    """What became of records: `len(events) + len(rejects) + skipped` is every record that came in, split's
+    rest included."""
 
     events: pd.DataFrame
     rejects: list[Reject]
@@ -120,10 +123,13 @@ class Flat(NamedTuple):
 
 
 def flatten(records: Records) -> Flat:
-    """One row per readable record, in their order: the columns of COLUMNS, then `row`, the index into `records.lines`.
+    """One row per readable record, in their order: the columns of COLUMNS, then `row`, the index into
+    `records.lines`.
 
-    Text is `str` with NA for missing, flags are nullable booleans, times `datetime64[us, UTC]`. A record is an event if its
-    eventTime can be used; no other field can cost it. Columns that others group by are cut at KEY_LENGTH characters; a
+    Text is `str` with NA for missing, flags are nullable booleans, times `datetime64[us, UTC]`. A record is
+    an event if its
+    eventTime can be used; no other field can cost it. Columns that others group by are cut at KEY_LENGTH
+    characters; a
     missing event id becomes `digest:` and a hash of the record's bytes. Repeats are kept (see `repeat_key`).
     """
     table, rejects = _extract(records)
@@ -136,7 +142,8 @@ def flatten(records: Records) -> Flat:
 
 
 def repeat_key(events: pd.DataFrame) -> np.ndarray:
-    """A 64-bit hash of (recipient_account, event_id) per event, shape (n,), uint64: equal for a repeat, stable over runs."""
+    """A 64-bit hash of (recipient_account, event_id) per event, shape (n,), uint64: equal for a repeat,
+    stable over runs."""
     account = pd.util.hash_array(events["recipient_account"].fillna("").to_numpy(object), categorize=True)
     event = pd.util.hash_array(events["event_id"].to_numpy(object), categorize=False)
     return event ^ (account * np.uint64(0x9E3779B97F4A7C15))
@@ -193,7 +200,8 @@ def _run(query: str, lines: Sequence[bytes], rows: np.ndarray) -> pa.Table:
 
 
 def _extract(records: Records) -> tuple[pa.Table, list[Reject]]:
-    """All columns of all lines that are or can be made strict JSON, in the order of the lines; rejects for the rest."""
+    """All columns of all lines that are or can be made strict JSON, in the order of the lines; rejects for
+    the rest."""
     rows = np.arange(len(records.lines))
     try:
         return _run(_query(), records.lines, rows), []
@@ -209,7 +217,7 @@ def _extract(records: Records) -> tuple[pa.Table, list[Reject]]:
 
 def _valid(lines: Sequence[bytes]) -> np.ndarray:
     table = _run("SELECT row, json_valid(line) AS ok FROM lines", lines, np.arange(len(lines)))
-    return table.sort_by("row")["ok"].to_numpy()
+    return np.asarray(table.sort_by("row")["ok"].to_numpy(), bool)
 
 
 def _mend(
@@ -222,10 +230,10 @@ def _mend(
         try:
             mended[row] = mend(records.lines[row])
         except Unreadable as error:
-            rejects.append(Reject(*records.origins[row], str(error)))
+            rejects.append(_reject(records, row, str(error)))
     good = _valid(list(mended.values()))
     for row in np.array(list(mended), np.int64)[~good].tolist():
-        rejects.append(Reject(*records.origins[row], "malformed JSON"))
+        rejects.append(_reject(records, row, "malformed JSON"))
         del mended[row]
     return list(mended.values()), np.array(list(mended), np.int64), rejects
 
@@ -274,7 +282,8 @@ def _ids(ids: pa.ChunkedArray, rows: pa.ChunkedArray, lines: list[bytes]) -> pa.
 def _sort_out(
     frame: pd.DataFrame, no_time: np.ndarray, records: Records
 ) -> tuple[np.ndarray, tuple[list[Reject], int]]:
-    """Which rows are no events; their rejects; how many are none by design (insights, digests, test notices)."""
+    """Which rows are no events; their rejects; how many are none by design (insights, digests, test
+    notices)."""
     insight = (
         (frame["event_category"] == "Insight") | (frame["event_type"] == "AwsCloudTrailInsight")
     ).to_numpy(bool)
@@ -283,7 +292,12 @@ def _sort_out(
     for row in frame["row"][no_time & ~insight & ~notice].tolist():
         reason = why_no_event(records.lines[row])
         skipped += reason is None
-        rejects += [Reject(*records.origins[row], reason)] if reason else []
+        rejects += [_reject(records, row, reason)] if reason else []
     for row in frame["row"][notice & ~insight].tolist():
-        rejects.append(Reject(*records.origins[row], "an S3 notice: it names objects and holds no record"))
+        rejects.append(_reject(records, row, "an S3 notice: it names objects and holds no record"))
     return no_time | insight | notice, (rejects, skipped)
+
+
+def _reject(records: Records, row: int, reason: str) -> Reject:
+    source, position = records.origins[row]
+    return Reject(source, position, reason)

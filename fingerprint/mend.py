@@ -1,10 +1,12 @@
-"""The careful reader for the few records that the fast one refuses: mends what can be mended, says why where not.
+"""The careful reader for the few records that the fast one refuses: mends what can be mended, says why
+where not.
 
 Example:
     >>> mend(rb'{"eventTime": "2023-07-10T11:42:18Z", "userAgent": "\\ud800"}').decode()
     '{"eventTime": "2023-07-10T11:42:18Z", "userAgent": "\ufffd"}'
 
-Whoever can break a strict parser with a character in his user agent could hide his records; so lone surrogates become
+Whoever can break a strict parser with a character in his user agent could hide his records; so lone
+surrogates become
 U+FFFD and raw control characters are admitted. Numbers stay the text they were.
 """
 
@@ -30,25 +32,27 @@ def mend(line: bytes) -> bytes:
     """The same record as strict JSON. Raises Unreadable with the reason."""
     record = _load(line)
     if not isinstance(record, dict):
-        raise Unreadable(f"a record must be a JSON object, not {_kind(record)}")
+        raise Unreadable(f"a record must be a JSON object, not {_kind(line)}")
     return _without_lone_surrogates(json.dumps(record, ensure_ascii=False)).encode()
 
 
 def why_no_event(line: bytes) -> str | None:
-    """The reason why a line that parses holds no event; None for what is no event by design (digest, insight, test notice)."""
+    """The reason why a line that parses holds no event; None for what is no event by design (digest,
+    insight, test notice)."""
     try:
         record = _load(line)
     except Unreadable as error:
         return str(error)
     if not isinstance(record, dict):
-        return f"a record must be a JSON object, not {_kind(record)}"
+        return f"a record must be a JSON object, not {_kind(line)}"
     if record.get("Event") == "s3:TestEvent" or any(key in record for key in _NO_EVENT):
         return None
     return "no usable eventTime"
 
 
 def instant(text: str) -> datetime | None:
-    """An ISO 8601 time as UTC: fractions of any length, offsets, a space for the T; without an offset it is UTC.
+    """An ISO 8601 time as UTC: fractions of any length, offsets, a space for the T; without an offset it is
+    UTC.
 
     None for what is no time, or none between the years 2000 and 2200.
     """
@@ -75,6 +79,6 @@ def _without_lone_surrogates(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _kind(value: object) -> str:
-    names = {bool: "a boolean", str: "a string or number", list: "an array", type(None): "null"}
-    return names.get(type(value), "a number")
+def _kind(line: bytes) -> str:
+    names = {b"[": "an array", b'"': "a string", b"n": "null", b"t": "a boolean", b"f": "a boolean"}
+    return names.get(line[:1], "a number")

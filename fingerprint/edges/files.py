@@ -4,8 +4,10 @@ Example:
     >>> for records in read(["data/real"], Reading()):
     ...     flatten(records)
 
-A source is anything fsspec opens (`trail/`, `2023-07-*.json.gz`, `s3://bucket/AWSLogs/`, `memory://x.jsonl`). In a folder, the files
-with a suffix of SUFFIXES are read, in order of their names, except `labels.*` and `provenance.*`. Whether a file is
+A source is anything fsspec opens (`trail/`, `2023-07-*.json.gz`, `s3://bucket/AWSLogs/`,
+`memory://x.jsonl`). In a folder, the files
+with a suffix of SUFFIXES are read, in order of their names, except `labels.*` and `provenance.*`. Whether a
+file is
 compressed, and whether it holds lines or one document, is told from its bytes, not from its name.
 """
 
@@ -17,8 +19,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, BinaryIO
 
-import fsspec
-from fsspec.core import url_to_fs
+import fsspec  # type: ignore[import-untyped]
+from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 
 from fingerprint import cloudtrail
 from fingerprint.cloudtrail import Records
@@ -47,17 +49,21 @@ class File:
 
 
 def read(sources: Sequence[str], bounds: Reading, progress: Progress | None = None) -> Iterator[Records]:
-    """Batches of at most `bounds.batch_records` lines, rejects and skipped counts with the batch they fell in.
+    """Batches of at most `bounds.batch_records` lines, rejects and skipped counts with the batch they fell
+    in.
 
-    `progress` is called with the bytes read from the store since its last call; they add up to `size(find(sources))`.
-    Raises FingerprintError before anything is read when a source is missing, empty or needs a package that is not there.
+    `progress` is called with the bytes read from the store since its last call; they add up to
+    `size(find(sources))`.
+    Raises FingerprintError before anything is read when a source is missing, empty or needs a package that
+    is not there.
     """
     files = find(sources)
     return _batches(chain.from_iterable(_file(file, bounds, progress) for file in files), bounds)
 
 
 def find(sources: Sequence[str]) -> list[File]:
-    """The files behind the sources, in the order in which they are read. Raises FingerprintError as `read` does."""
+    """The files behind the sources, in the order in which they are read. Raises FingerprintError as `read`
+    does."""
     return [file for source in sources for file in _expand(str(source))]
 
 
@@ -139,7 +145,8 @@ def _file(file: File, bounds: Reading, progress: Progress | None) -> Iterator[Re
 
 
 def _chunks(file: File, bounds: Reading, progress: Progress | None, trouble: list[Reject]) -> Iterator[bytes]:
-    """The bytes of a file, expanded if they are gzip, at most CHUNK at a time; ends early with an entry in `trouble`."""
+    """The bytes of a file, expanded if they are gzip, at most CHUNK at a time; ends early with an entry in
+    `trouble`."""
     try:
         with file.system.open(file.path, "rb") as stream:
             stored = _counted(stream, progress)
@@ -158,7 +165,8 @@ def _counted(stream: BinaryIO, progress: Progress | None) -> Iterator[bytes]:
 
 
 def _expanded(stored: Iterator[bytes], file: File, bounds: Reading, trouble: list[Reject]) -> Iterator[bytes]:
-    """Gzip, several members in a row too. Bounded: a bomb costs one chunk of memory and ends at `max_expanded_bytes`."""
+    """Gzip, several members in a row too. Bounded: a bomb costs one chunk of memory and ends at
+    `max_expanded_bytes`."""
     inflate = _Inflate()
     total = 0
     try:
@@ -177,7 +185,8 @@ def _expanded(stored: Iterator[bytes], file: File, bounds: Reading, trouble: lis
 
 
 class _Inflate:
-    """Gzip members, one after the other, to text of at most CHUNK bytes at a time; `complete` after a whole last member."""
+    """Gzip members, one after the other, to text of at most CHUNK bytes at a time; `complete` after a whole
+    last member."""
 
     def __init__(self) -> None:
         self.member = zlib.decompressobj(31)
@@ -205,7 +214,8 @@ class _Inflate:
 
 
 def _is_document(head: bytes, whole: bool) -> bool:
-    """Whether a file is one value, or several, spread over lines as they please, rather than a value a line."""
+    """Whether a file is one value, or several, spread over lines as they please, rather than a value a
+    line."""
     lines = [line for line in head.split(b"\n") if line.strip()]
     if len(lines) <= 1 and not whole:
         return cloudtrail.may_be_envelope(head)
