@@ -1,8 +1,8 @@
 """Bytes to records: takes CloudTrail out of every wrapping it travels in, one bare record a line.
 
 Example:
-    >>> split(b'{"Records": [{"eventTime": "2023-07-10T11:42:18Z"}, {"eventTime": "2023-07-10T11:42:19Z"}]}').lines
-    [b'{"eventTime": "2023-07-10T11:42:18Z"}', b'{"eventTime": "2023-07-10T11:42:19Z"}']
+    >>> split(b'{"Records": [{"eventName": "GetUser"}, {"eventName": "ListUsers"}]}').lines
+    [b'{"eventName": "GetUser"}', b'{"eventName": "ListUsers"}']
 
 The wrappings, each also inside another: a bare record; `{"Records": [...]}` (delivery files); EventBridge
 (`detail-type`, `detail`); CloudWatch Logs subscriptions (`logEvents[].message`, or `awslogs.data`, base64

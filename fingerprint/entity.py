@@ -125,7 +125,7 @@ def _distinct(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[Identity]]:
 
 
 def _spread(values: Sequence[str | None], codes: NDArray[np.int64]) -> pd.Series:
-    return pd.Series(values, dtype="str").take(codes).reset_index(drop=True)
+    return pd.Series(list(values), dtype="str").take(codes).reset_index(drop=True)
 
 
 def _entity(person: Principal, service: str, settings: Entities) -> str:

@@ -2,8 +2,8 @@
 
 Example:
     >>> from fingerprint.cloudtrail import split
-    >>> line = b'{"eventTime": "2023-07-10T11:42:18Z", "eventSource": "ec2.amazonaws.com", "userIdentity": "x"}'
-    >>> flatten(split(line)).events[["event_time", "service", "action"]].values.tolist()
+    >>> record = b'{"eventTime": "2023-07-10T11:42:18Z", "eventSource": "ec2.amazonaws.com", "userIdentity": 7}'
+    >>> flatten(split(record)).events[["event_time", "service", "action"]].values.tolist()
     [[Timestamp('2023-07-10 11:42:18+0000', tz='UTC'), 'ec2', 'unknown']]
 
 `COLUMNS` is the one table that says which column comes from which path as which type. Here it becomes a
@@ -105,8 +105,8 @@ _READ: dict[Type, str] = {
     " OR r.responseElements.ConsoleLogin = 'Failure' THEN 'Failure' END)",
     "keys": "coalesce(array_to_string(list_sort(json_keys({f})), ','), '')",
     "role": "CASE WHEN contains({f}::VARCHAR, '\"roleArn\"') THEN json_extract_string({f}, '$.roleArn') END",
-    "target": "CASE WHEN r.resources IS NOT NULL OR contains({f}::VARCHAR, 'arn:aws') THEN list_filter(list_concat("
-    "list_transform(coalesce(r.resources, []), lambda x: x.accountId),"
+    "target": "CASE WHEN r.resources IS NOT NULL OR contains({f}::VARCHAR, 'arn:aws') THEN list_filter("
+    "list_concat(list_transform(coalesce(r.resources, []), lambda x: x.accountId),"
     " regexp_extract_all(coalesce({f}::VARCHAR, ''), " + _ARN_ACCOUNT + ", 1)),"
     f" lambda x: regexp_full_match(x, {_ACCOUNT})"
     " AND x <> coalesce(r.recipientAccountId, r.userIdentity.accountId, ''))[1] END",
