@@ -45,7 +45,9 @@ class SortedTable:
         if not len(keys):
             return
         dtypes = {name: column.dtype for name, column in self.old[1].items()}
-        fresh = _reduce(keys, {name: np.asarray(columns[name]).astype(dtypes[name]) for name in dtypes}, self.keep_first)
+        fresh = _reduce(
+            keys, {name: np.asarray(columns[name]).astype(dtypes[name]) for name in dtypes}, self.keep_first
+        )
         fresh = self._into(self.old, fresh)
         self.young = _merge(self.young, fresh, self.keep_first)
         if len(self.young[0]) > max(YOUNG_LEAST, len(self.old[0]) // YOUNG_SHARE):
@@ -105,12 +107,16 @@ def find(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]
 
 
 def _reduce(keys: Keys, columns: Columns, keep_first: bool) -> tuple[Keys, Columns]:
+    if not len(keys):
+        return keys, columns
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     if keep_first:
         return ordered[starts], {name: column[order][starts] for name, column in columns.items()}
-    return ordered[starts], {name: np.add.reduceat(column[order], starts) for name, column in columns.items()}
+    return ordered[starts], {
+        name: np.add.reduceat(column[order], starts, dtype=column.dtype) for name, column in columns.items()
+    }
 
 
 def _merge(left: tuple[Keys, Columns], right: tuple[Keys, Columns], keep_first: bool) -> tuple[Keys, Columns]:

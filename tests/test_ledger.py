@@ -1,0 +1,97 @@
+"""What a principal did lately: the same whatever the order of records and wherever a batch is cut."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fingerprint import hashing
+from fingerprint.features import FEATURES
+from fingerprint.ledger import ACTION, ADDRESS, Ledger
+from fingerprint.settings import Settings
+
+START = 480_000 // 24 * 24
+COLUMNS = ("idle", "today", "sources", "actions")
+
+
+def history(count: int = 600, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Principals, intervals in order of time, and codes of events over three days."""
+    random = np.random.default_rng(seed)
+    principal = hashing.mix(random.integers(0, 5, count).astype(np.uint64), 0)
+    interval = np.sort(START + random.integers(0, 72, count)).astype(np.int32)
+    codes = np.zeros((count, len(FEATURES)), np.uint64)
+    codes[:, ACTION], codes[:, ADDRESS] = random.integers(0, 30, count), random.integers(0, 6, count)
+    return principal, interval, codes
+
+
+def remembered(pieces: list[np.ndarray], events: tuple[np.ndarray, ...], advance: bool = True) -> np.ndarray:
+    """The memory columns (N, 4) of events fed to a ledger piece by piece."""
+    ledger, out = Ledger(Settings()), np.zeros((len(events[1]), len(COLUMNS)), int)
+    for piece in pieces:
+        memory = ledger.remember(*(part[piece] for part in events))
+        out[piece] = np.column_stack([memory[name] for name in COLUMNS])
+        if advance:
+            ledger.advance(int(events[1][piece].max()) * 3600)
+    return out
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_where_a_batch_is_cut_changes_nothing(size: int) -> None:
+    events = history()
+    whole = remembered([np.arange(600)], events)
+    cut = remembered([np.arange(start, min(start + size, 600)) for start in range(0, 600, size)], events)
+    np.testing.assert_array_equal(cut, whole)
+
+
+def test_records_that_come_late_within_the_allowance_change_nothing() -> None:
+    events = history()
+    delay = events[1] * 3600 + np.random.default_rng(1).integers(0, 600, 600)  # ten minutes at most
+    order = np.argsort(delay, kind="stable")
+    pieces = [order[start : start + 50] for start in range(0, 600, 50)]
+    np.testing.assert_array_equal(remembered(pieces, events), remembered([np.arange(600)], events))
+
+
+def test_memory_agrees_with_counting_by_hand() -> None:
+    principal, interval, codes = history()
+    got = remembered([np.arange(600)], (principal, interval, codes))
+    for row in range(0, 600, 37):
+        mine = (principal == principal[row]) & (interval < interval[row] - 1)
+        today = mine & (interval // 24 == interval[row] // 24)
+        hours = interval[row] - interval[mine].max() if mine.any() else None
+        idle = -1 if hours is None else int(np.log2(hours))
+        assert got[row, 0] == idle
+        assert got[row, 1] == np.ceil(np.log2(1 + today.sum()))
+        assert got[row, 2] == min(len(set(codes[today, ADDRESS].tolist())), 5)
+        assert got[row, 3] == np.ceil(np.log2(1 + len(set(codes[today, ACTION].tolist()))))
+
+
+def test_a_principal_that_slept_for_weeks_is_remembered_as_such() -> None:
+    ledger = Ledger(Settings())
+    one, codes = np.array([7], np.uint64), np.ones((1, len(FEATURES)), np.uint64)
+    for hour in (0, 24 * 30):
+        memory = ledger.remember(one, np.array([START + hour], np.int32), codes)
+        ledger.advance((START + hour) * 3600)
+        ledger.advance((START + hour + 24 * 9) * 3600)
+    assert memory["idle"][0] == int(np.log2(24 * 30))
+
+
+def test_a_repeat_is_known_in_its_batch_and_later_and_after_a_restart() -> None:
+    ledger = Ledger(Settings())
+    keys, day = np.array([5, 6, 5], np.uint64), np.full(3, START // 24, np.int32)
+    assert ledger.fresh(keys, day).tolist() == [True, True, False]
+    again = Ledger.from_arrays(Settings(), ledger.as_arrays())
+    for one in (ledger, again):
+        assert one.fresh(np.array([6, 8], np.uint64), day[:2]).tolist() == [False, True]
+
+
+def test_ids_are_forgotten_past_their_horizon() -> None:
+    ledger = Ledger(Settings())
+    ledger.fresh(np.array([5], np.uint64), np.array([START // 24], np.int32))
+    ledger.advance((START + 24 * 30) * 3600)
+    assert len(ledger.repeats) == 0
+
+
+def test_a_novelty_counts_as_seen_once_its_interval_can_no_longer_change() -> None:
+    ledger, key = Ledger(Settings()), np.array([9], np.uint64)
+    seen = [bool(ledger.seen_before(key, np.array([START + hour], np.int32))[0]) for hour in (0, 0, 1, 2, 3)]
+    assert seen == [False, False, False, True, True]
