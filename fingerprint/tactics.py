@@ -1,5 +1,4 @@
-"""What an action is good for to an attacker: the MITRE ATT&CK tactics of (service, action), from public
-mappings.
+"""What an action is good for to an attacker: the MITRE ATT&CK tactics of an action, from public mappings.
 
 Example:
     >>> tactics_of("secretsmanager", "GetSecretValue")
@@ -7,8 +6,9 @@ Example:
     >>> tactics_of("ec2", "DescribeRegions")                        # not every call has one
     ()
 
-Source: data/attack_tactics, derived from Panther's rules and Stratus Red Team's techniques; its README says
-how."""
+Source: data/attack_tactics, derived from Panther's rules and Stratus Red Team's techniques; its README
+says how.
+"""
 
 from __future__ import annotations
 

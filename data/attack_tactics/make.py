@@ -2,7 +2,7 @@
 beside it.
 
 Example:
-    $ python data/attack_tactics/make.py            # needs data/real/panther_rule_tests and data/real/invictus_stratus
+    $ python data/attack_tactics/make.py            # reads two sets of data/real
 
 Sources: Panther's rules, whose tests say which event matches a rule with which ATT&CK tags, and Stratus Red
 Team, whose techniques are named after their tactic and whose attacks are real records. README.md says what
