@@ -1,0 +1,21 @@
+"""An organisation that does not exist, and what CloudTrail would have recorded of it.
+
+The parts, each in its file:
+
+    pools           names and ids that fill the places of a record
+    forms           a record's form: a real record, or an operation of the catalogue, with who, when and where taken out
+    catalogue       every AWS operation by name; the library of forms
+    programs        what people and machines call AWS with, and from which networks
+    identities      the `userIdentity` blocks
+    practice        what jobs and machines do all day
+    calendar        time zones, working hours, holidays
+    calls           calls as columns: the exchange between those who act and what writes records
+    people          one person's days
+    machines        one machine role's days
+    services        what AWS services do by themselves
+    organisation    who there is: accounts and principals
+    surprises       harmless things that look odd
+    attacks         real attack records, moved in time and onto a victim
+    delivery        lateness, disorder, repeats
+    records         calls -> JSON lines
+"""

@@ -1,0 +1,212 @@
+"""Attack sessions: real attack records, moved in time and onto a simulated principal.
+
+The records are those of Stratus Red Team's detonations (data/real/invictus_stratus, MIT). Each attack strings some of its
+techniques together, in their own order and pace, after a look around as intruders have it: composed here, of reads everybody makes too.
+A stolen instance credential, an access key or a single sign-on session is used from the attacker's own network with the attacker's tools;
+a mimic uses the victim's.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fingerprint.domain import FingerprintError
+from fingerprint.simulation import programs
+from fingerprint.simulation.calls import Calls, Session
+from fingerprint.simulation.catalogue import Library
+from fingerprint.simulation.machines import Machine
+from fingerprint.simulation.organisation import Organisation
+from fingerprint.simulation.people import Person
+from fingerprint.simulation.practice import actions
+from fingerprint.simulation.staff import Staff
+from fingerprint.simulation.tail import LOGIN
+
+STRENGTHS = ("session", "quiet", "smash", "mimic")
+SIZES = {"session": (20, 100), "quiet": (1, 10), "smash": (200, 600), "mimic": (3, 40)}  # calls
+SPANS = {"session": 3000.0, "quiet": 1500.0, "smash": 5400.0, "mimic": 3600.0}  # seconds, at most
+DISCOVERY = "discovery (composed)"
+
+_LOOK = actions(
+    "sts:GetCallerIdentity iam:ListUsers ListRoles GetUser ListAttachedUserPolicies ListAccessKeys GetAccountAuthorizationDetails "
+    "GetAccountSummary s3:ListBuckets GetBucketAcl GetBucketPolicy ec2:DescribeInstances DescribeRegions DescribeVpcs DescribeSecurityGroups "
+    "DescribeSnapshots DescribeImages secretsmanager:ListSecrets ssm:DescribeParameters DescribeInstanceInformation lambda:ListFunctions20150331 "
+    "rds:DescribeDBInstances DescribeDBSnapshots cloudtrail:DescribeTrails GetTrailStatus organizations:DescribeOrganization kms:ListKeys "
+    "guardduty:ListDetectors ses:GetSendQuota ce:GetCostAndUsage"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """One intruder, one victim, one session. `start`: seconds since midnight UTC of `day`."""
+
+    name: str
+    strength: str
+    victim: Person | Machine
+    day: int
+    start: float
+    session: Session
+    offsets: tuple[float, ...]
+    forms: tuple[int, ...]
+    techniques: tuple[str, ...]
+
+    def calls(self) -> Calls:
+        salt = (
+            sum(map(ord, self.name)) % 200
+        )  # one salt: what was one instance in the real records is one here
+        return Calls.of([self.start + offset for offset in self.offsets], self.forms, 0, salt)
+
+
+def plan(
+    organisation: Organisation, staff: Staff, count: int, strengths: tuple[str, ...] = STRENGTHS
+) -> list[Attack]:
+    """`count` attacks in the last quarter of the days, at most one a victim; strengths take turns.
+
+    Raises FingerprintError for an unknown strength, or more attacks than there are people and machine roles.
+    """
+    unknown = set(strengths) - set(STRENGTHS)
+    if unknown or not strengths:
+        raise FingerprintError(
+            f"strengths are {', '.join(STRENGTHS)}: {', '.join(sorted(unknown)) or 'none'} is not one of them"
+        )
+    draw = organisation.draw("attacks")
+    victims = _victims(staff, draw)
+    if count > len(victims):
+        raise FingerprintError(
+            f"{count} attacks need as many victims and there are {len(victims)}: ask for more principals or fewer attacks"
+        )
+    return [_attack(organisation, i, victims[i], strengths[i % len(strengths)], draw) for i in range(count)]
+
+
+def _victims(staff: Staff, draw: random.Random) -> list[Person | Machine]:
+    """Single sign-on people, users with keys and machine roles, so mixed that each strength meets each kind."""
+    kinds: list[list[Person | Machine]] = [
+        [person for person in staff.people if person.kind != "user" and person.first_day == 0],
+        [machine for machine in staff.machines],
+        [person for person in staff.people if person.kind == "user" and person.first_day == 0],
+    ]
+    for kind in kinds:
+        draw.shuffle(kind)
+    found: list[Person | Machine] = []
+    while any(kinds):
+        some = draw.choices(kinds, [0.5 * bool(kinds[0]), 0.3 * bool(kinds[1]), 0.2 * bool(kinds[2])])[0]
+        found.append(some.pop())
+    return found
+
+
+def _attack(
+    organisation: Organisation, i: int, victim: Person | Machine, strength: str, draw: random.Random
+) -> Attack:
+    day = _day(organisation, victim, draw)
+    offsets, forms, techniques = script(organisation.library, strength, draw)
+    session = _session(organisation, victim, day, strength, draw)
+    return Attack(
+        f"attack-{i:04}-{strength}",
+        strength,
+        victim,
+        day,
+        _start(victim, strength, draw),
+        session,
+        offsets,
+        forms,
+        techniques,
+    )
+
+
+def _day(organisation: Organisation, victim: Person | Machine, draw: random.Random) -> int:
+    first = organisation.days - max(1, organisation.days // 4)
+    days = list(range(first, organisation.days))
+    working = [day for day in days if not isinstance(victim, Person) or victim.works(day) == 1.0]
+    return draw.choice(working or days)
+
+
+def _start(victim: Person | Machine, strength: str, draw: random.Random) -> float:
+    """Quiet ones and mimics hide in the victim's working hours; the others come when they like."""
+    if strength in ("quiet", "mimic"):
+        offset = victim.place.utc_offset if isinstance(victim, Person) else victim.organisation_offset
+        return max(60.0, (draw.uniform(10, 16) - offset) * 3600)
+    return draw.uniform(0.5, 22) * 3600
+
+
+def _session(
+    organisation: Organisation, victim: Person | Machine, day: int, strength: str, draw: random.Random
+) -> Session:
+    if isinstance(victim, Machine):
+        stolen = victim.session(day, 0)
+        strange = replace(stolen, endpoint="", address=_network(draw))
+    else:
+        habit = draw.choice(victim.habits)
+        tool = (
+            habit.tool
+            if strength == "mimic"
+            else "console"
+            if victim.kind != "user" and draw.random() < 0.4
+            else "cli"
+        )
+        stolen = victim.session(tool, day, draw.randrange(2), 3600.0 * 8)
+        strange = replace(stolen, address=_network(draw))
+    if strength == "mimic":
+        return stolen
+    return replace(
+        strange, program=programs.browser(draw) if strange.console else _tool(draw), salt=draw.randrange(200)
+    )
+
+
+def _network(draw: random.Random) -> str:
+    return programs.cloud(draw) if draw.random() < 0.7 else programs.home(draw)
+
+
+def _tool(draw: random.Random) -> programs.Program:
+    return draw.choice(
+        (
+            programs.cli("linux#6.11.2-amd64", draw.randrange(6)),
+            programs.boto("linux#6.8.11-amd64", draw.randrange(6), "3.12.6"),
+            programs.boto("linux#5.15.0-91-generic", draw.randrange(6), "3.10.12"),
+            programs.go(draw.randrange(6)),
+        )
+    )
+
+
+# --- what is called -------------------------------------------------------------------------------------------------
+
+
+def script(
+    library: Library, strength: str, draw: random.Random
+) -> tuple[tuple[float, ...], tuple[int, ...], tuple[str, ...]]:
+    """Offsets in seconds, forms, techniques of one attack: a look around, then techniques until it is long enough."""
+    least, most = SIZES[strength]
+    size = draw.randint(least, most)
+    steps = _look(library, size, strength, draw)
+    names = [name for name in library.attack if name != LOGIN]
+    draw.shuffle(names)
+    for name in names * 4:
+        if len(steps) >= size:
+            break
+        steps += _technique(library, name, size - len(steps), strength, draw)
+    times = np.cumsum([gap for gap, _, _ in steps])
+    times *= min(1.0, SPANS[strength] / max(times[-1], 1.0))
+    return tuple(times.tolist()), tuple(form for _, form, _ in steps), tuple(name for _, _, name in steps)
+
+
+def _look(library: Library, size: int, strength: str, draw: random.Random) -> list[tuple[float, int, str]]:
+    share = {"quiet": 0.3, "mimic": 0.2}.get(strength, draw.uniform(0.25, 0.5))
+    known = [action for action in _LOOK if library.knows(action)]
+    count = min(round(size * share), len(known) * 2)
+    wanted = [known[0], *draw.choices(known, k=count - 1)] if count else []
+    return [(draw.expovariate(1 / 8), draw.choice(library.of(action)), DISCOVERY) for action in wanted]
+
+
+def _technique(
+    library: Library, name: str, room: int, strength: str, draw: random.Random
+) -> list[tuple[float, int, str]]:
+    """The technique's real calls at their real pace; where there is no room for all, the last ones, which do the harm."""
+    calls = library.attack[name]
+    few = 4 if strength in ("quiet", "mimic") else 40
+    calls = calls[-min(room, few, len(calls)) :]
+    gaps = [
+        30 + draw.expovariate(1 / 60),
+        *(after - before for (before, _), (after, _) in zip(calls, calls[1:], strict=False)),
+    ]
+    return [(gap + draw.random(), form, name) for gap, (_, form) in zip(gaps, calls, strict=True)]

@@ -1,0 +1,40 @@
+"""All calls of a day: everybody's and the intruders'."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fingerprint.simulation.attacks import Attack
+from fingerprint.simulation.calls import Calls, Session, join
+from fingerprint.simulation.staff import Staff
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """`attacks` holds (row, attack) for each attack of the day: its calls are the rows from there on, in order."""
+
+    number: int
+    calls: Calls
+    sessions: list[Session]
+    attacks: list[tuple[int, Attack]]
+
+    def labels(self, event_ids: Sequence[str]) -> Iterator[dict[str, str]]:
+        """One label an attack event."""
+        for first, attack in self.attacks:
+            for i, technique in enumerate(attack.techniques):
+                yield {
+                    "event_id": event_ids[first + i], "session": attack.name, "technique": technique,
+                    "strength": attack.strength, "principal": attack.victim.key,
+                }  # fmt: skip
+
+
+def day_of(staff: Staff, attacks: Sequence[Attack], day: int) -> Day:
+    parts = [who.day(day) for who in staff.everybody]
+    calls, sessions = join(parts)
+    now, found, row = [attack for attack in attacks if attack.day == day], [], len(calls)
+    for attack in now:
+        found.append((row, attack))
+        row += len(attack.forms)
+    calls, sessions = join([(calls, sessions), *((attack.calls(), [attack.session]) for attack in now)])
+    return Day(day, calls, sessions, found)

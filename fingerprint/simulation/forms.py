@@ -1,0 +1,216 @@
+"""A record's form: what is left when who, when and where are taken out, with places for them.
+
+Attack records and everybody's daily calls are both written from forms, by the same code, so that the form of a record tells nothing of
+its guilt: an attacker's call has the keys, versions and parameter names that anybody's call of that action has.
+
+Example:
+    >>> form = from_record({"eventSource": "ec2.amazonaws.com", "eventName": "GetPasswordData", "readOnly": True,
+    ...                     "requestParameters": {"instanceId": "i-0dbc91f429e48eeed"}, "responseElements": None})
+    >>> form.action, form.body, [kind for kind, _ in form.places]
+    ('ec2.amazonaws.com:GetPasswordData', ',"requestParameters":{"instanceId":"%s"},"responseElements":null', ['i-'])
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+Place = tuple[str, int]  # (kind of value, which one of them)
+
+VERSIONS = {  # eventVersion by service; the others by a hash: a service keeps its version
+    "ec2": "1.10", "s3": "1.11", "iam": "1.11", "sts": "1.11", "kms": "1.11", "cloudtrail": "1.11", "logs": "1.11",
+    "signin": "1.08", "sso": "1.08", "ssm": "1.11", "lambda": "1.10", "secretsmanager": "1.10",
+}  # fmt: skip
+GLOBAL = {
+    "iam",
+    "sts",
+    "route53",
+    "cloudfront",
+    "organizations",
+    "ce",
+    "health",
+    "signin",
+    "support",
+    "account",
+}
+TLS13 = {"secretsmanager", "signin", "sts", "ce", "organizations", "kms", "sso", "dynamodb", "s3"}
+NO_REQUEST_ID = {"signin", "sso"}
+
+
+@dataclass(slots=True)
+class Form:
+    """One way to call one operation. `body` and `end` are %-templates; `places` say what fills them, body's first.
+
+    `source` is the eventSource, `end` runs from readOnly to eventType. `dated` forms hold a date of the call itself.
+    """
+
+    source: str
+    name: str
+    body: str
+    end: str
+    places: tuple[Place, ...]
+    split: int  # how many of the places are in `body`
+    read_only: bool
+    failed: bool = False
+    event_type: str = "AwsApiCall"
+    template: str = field(init=False, default="")
+    service: str = field(init=False, default="")
+    dated: bool = field(init=False, default=False)
+    region: str = field(init=False, default="")  # where a global service records its calls
+    tls: dict[str, str] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.service = self.source.partition(".")[0]
+        self.dated = any(kind in ("when", "iso") for kind, _ in self.places)
+        self.region = "us-east-1" if self.service in GLOBAL - {"sts"} else ""
+        self.template = self._template()
+
+    @property
+    def action(self) -> str:
+        return f"{self.source}:{self.name}"
+
+    @property
+    def has_request_id(self) -> bool:
+        return self.service not in NO_REQUEST_ID
+
+    def tls_details(self, region: str) -> str:
+        """The tlsDetails of a direct call to this service in `region`, as a JSON member."""
+        if region not in self.tls:
+            self.tls[region] = _tls(self.service, region)
+        return self.tls[region]
+
+    def _template(self) -> str:
+        return (
+            f'{{"eventVersion":"{version(self.service)}","userIdentity":%s,"eventTime":"%s","eventSource":"{self.source}",'
+            f'"eventName":"{self.name}","awsRegion":"%s","sourceIPAddress":"%s","userAgent":"%s"{self.body}'
+            + (',"requestID":"%s"' if self.has_request_id else "%s")
+            + f',"eventID":"%s"{self.end},"managementEvent":true,"recipientAccountId":"%s"%s,"eventCategory":"Management"%s}}\n'
+        )
+
+
+@cache
+def version(service: str) -> str:
+    return VERSIONS.get(service) or ("1.08", "1.09", "1.10", "1.11")[zlib.crc32(service.encode()) & 3]
+
+
+@cache
+def _tls(service: str, region: str) -> str:
+    newer = service in TLS13
+    tls, suite = (
+        ("TLSv1.3", "TLS_AES_128_GCM_SHA256") if newer else ("TLSv1.2", "ECDHE-RSA-AES128-GCM-SHA256")
+    )
+    host = (
+        f"{service}.amazonaws.com"
+        if service in GLOBAL - {"sts", "signin"}
+        else f"{service}.{region}.amazonaws.com"
+    )
+    host = f"{region}.signin.aws.amazon.com" if service == "signin" else host
+    details = f'"tlsVersion":"{tls}","cipherSuite":"{suite}","clientProvidedHostHeader":"{host}"'
+    return f',"tlsDetails":{{{details}}}'
+
+
+# --- from real records ------------------------------------------------------------------------------------------
+
+_PLACES = re.compile(
+    r"(?P<name>[\w-]*(?:stratus|invictus|cyberlab|bert-jan|benjamin|(?:test|demo|sample|mock|dev)user)[\w-]*)"
+    r"|(?P<key>\b(?:AKIA|ASIA|AROA|AIDA|AROC|AROX)[A-Z0-9]{12,17}\b)"
+    r"|(?P<uuid>\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b)"
+    r"|(?P<id>\b(?:i|vpc|subnet|sg|sgr|ami|snap|vol|eni|rtb|rtbassoc|acl|igw|fl|nat|eipalloc|lt|dopt|pcx|r)-[0-9a-z]{8,17}\b)"
+    r"|(?P<when>[A-Z][a-z]{2} \d{1,2}, \d{4},? \d{1,2}:\d{2}:\d{2}\W[AP]M)"
+    r"|(?P<iso>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?=[.Z]))"
+    r"|(?P<region>\b(?:us|eu|ap|ca|sa)-(?:north|south|east|west|central|northeast|southeast)-\d)"
+    r"|(?P<account>\b\d{12}\b)"
+    r"|(?P<b64>(?!assumed-role/)[A-Za-z0-9+/=_-]{60,})"
+    r"|(?P<digits>\b1[0-9]{9,18}\b)"
+)
+_CALLER = re.compile(r"(?<=User: )arn:aws:\w+::\d+:[\w+=,.@/-]+")
+_MARK = re.compile(r"\x00([^\x00]*)\x00(\d+)\x00")
+
+
+def from_record(record: Mapping[str, Any]) -> Form:
+    """The form of one real record: parameters, answer and error as they were, ids and names replaced by places."""
+    error = {key: record[key] for key in ("errorCode", "errorMessage") if record.get(key)}
+    body = error | {key: record.get(key) for key in ("requestParameters", "responseElements")}
+    if record.get("additionalEventData"):
+        body["additionalEventData"] = record["additionalEventData"]
+    end: dict[str, Any] = {"readOnly": bool(record.get("readOnly"))}
+    if record.get("resources"):
+        end["resources"] = record["resources"]
+    end["eventType"] = record.get("eventType", "AwsApiCall")
+    if record.get("apiVersion"):
+        end["apiVersion"] = record["apiVersion"]
+    return build(str(record["eventSource"]), str(record["eventName"]), _marked(body), _marked(end))
+
+
+def build(source: str, name: str, body: dict[str, Any], end: dict[str, Any]) -> Form:
+    """A form of members whose strings may hold places, written by `place`."""
+    body_text, body_places = _template(body)
+    end_text, end_places = _template(end)
+    return Form(
+        source, name, body_text, end_text, (*body_places, *end_places), len(body_places),
+        read_only=end["readOnly"], failed="errorCode" in body, event_type=end["eventType"],
+    )  # fmt: skip
+
+
+def place(kind: str, which: int | str = 0) -> str:
+    """A place inside a string: `place("i-")` will be an instance id; equal `which` of a record, equal value."""
+    number = which if isinstance(which, int) else zlib.crc32(which.encode())
+    return f"\x00{kind}\x00{number}\x00"
+
+
+def _marked(value: Any) -> Any:
+    if isinstance(value, str):
+        return _PLACES.sub(_mark, _CALLER.sub(place("caller"), value))
+    if isinstance(value, dict):
+        return {key: _marked(item) for key, item in value.items()}
+    return [_marked(item) for item in value] if isinstance(value, list) else value
+
+
+def _mark(match: re.Match[str]) -> str:
+    kind, text = match.lastgroup or "", match.group()
+    if kind == "id":
+        kind = text.partition("-")[0] + "-"
+    elif kind == "key":
+        kind = f"key:{text[:4].replace('AROC', 'AROA').replace('AROX', 'AROA')}"
+    elif kind == "uuid":
+        kind = "uuid" if text == text.lower() else "UUID"
+    elif kind == "b64":
+        kind = f"b64:{next((size for size in (64, 128, 256, 512) if len(text) <= size), 768)}"
+    elif kind == "digits":
+        kind = f"digits:{len(text)}"
+    return place(kind, text)
+
+
+def _template(members: dict[str, Any]) -> tuple[str, list[Place]]:
+    text = "," + json.dumps(members, separators=(",", ":"), ensure_ascii=True)[1:-1]
+    text = text.replace("\\u0000", "\x00").replace("%", "%%")
+    places = [(kind, int(number)) for kind, number in _MARK.findall(text)]
+    return _MARK.sub("%s", text), places
+
+
+# --- the form of a finished record ------------------------------------------------------------------------------
+
+
+def form_of(record: Mapping[str, Any]) -> frozenset[str]:
+    """What a record shows without its values: keys present, versions, names of parameters (two levels), what is null.
+
+    A classifier that sees only this must not know an attack from anybody's call of the same action.
+    """
+    found = {f"key:{key}" for key in record}
+    found.update(
+        f"{key}={record.get(key)}" for key in ("eventVersion", "apiVersion", "eventType", "readOnly")
+    )
+    for part in ("requestParameters", "responseElements", "additionalEventData", "tlsDetails"):
+        found.update(_names(part, record.get(part)))
+    return frozenset(found)
+
+
+def _names(part: str, value: object) -> set[str]:
+    if not isinstance(value, dict):
+        return {f"{part} is {type(value).__name__}"}
+    return {f"{part}.{key}:{type(item).__name__}" for key, item in value.items()}

@@ -1,0 +1,263 @@
+"""One machine role's days: strict periods with little jitter, bursts of deployments, nightly jobs; few actions, changed by a release."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.simulation import identities, programs
+from fingerprint.simulation.calendar import working_times
+from fingerprint.simulation.calls import DAY, Calls, Session, join
+from fingerprint.simulation.organisation import Account, Organisation
+from fingerprint.simulation.pools import Pools, key_id
+from fingerprint.simulation.practice import TRADES, Routine
+from fingerprint.simulation.programs import Program
+from fingerprint.simulation.tail import MACHINES, vary
+
+INSTANCES = ("instance", "web instance")
+PODS = ("pod", "controller")
+FUNCTIONS = ("function", "timer function", "denied function", "etl")
+
+
+@dataclass
+class Machine:
+    """A role that machines take. `changes` are extra routines by first day; `moved` shifts its schedule from a day on."""
+
+    organisation: Organisation
+    number: int
+    name: str
+    trade: str
+    account: Account
+    scale: float = 1.0
+    changes: list[tuple[int, Routine]] = field(default_factory=list)
+    moved: tuple[int, float] | None = None
+    upgrades: list[int] = field(default_factory=list)
+    busy: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        return self.role.arn
+
+    @cached_property
+    def role(self) -> identities.Role:
+        return identities.Role(self.account.number, self.name, key_id("AROA", self._draw("role")))
+
+    def _draw(self, *what: object) -> random.Random:
+        return self.organisation.draw("machine", self.number, *what)
+
+    @cached_property
+    def keys(self) -> Pools:
+        return Pools(f"{self.organisation.seed}/machine/{self.number}")
+
+    @cached_property
+    def services(self) -> list[str]:
+        found = {action.partition(":")[0] for routine in TRADES[self.trade] for action in routine.actions}
+        return sorted(found & set(self.organisation.library.by_service))
+
+    @cached_property
+    def pace(self) -> float:
+        """How much slower than its trade's routines, 0.6 to 1.6."""
+        return self._draw("pace").uniform(0.6, 1.6) / self.scale
+
+    # --- days
+
+    def day(self, day: int) -> tuple[Calls, list[Session]]:
+        rng = np.random.default_rng((self.organisation.seed, 2, self.number, day))
+        routines = [
+            *enumerate(TRADES[self.trade]),
+            *((90 + i, r) for i, (first, r) in enumerate(self.changes) if day >= first),
+        ]
+        return join([self._routine(i, routine, day, rng) for i, routine in routines])
+
+    def _routine(
+        self, i: int, routine: Routine, day: int, rng: np.random.Generator
+    ) -> tuple[Calls, list[Session]]:
+        sessions = [self.session(day, s, routine.lane) for s in range(self.sessions)]
+        time, form = self._times(i, routine, day, rng)
+        salt = rng.integers(0, 4, len(time))
+        calls = Calls.of(time, form, _who(time, len(sessions), rng, self.trade), salt)
+        if self.trade == "denied function" and routine.shape == "poll":
+            calls.form[:] = self.organisation.library.failing("denied", int(form[0])) if len(form) else 0
+        return vary(
+            calls, MACHINES, self.organisation.library, self.services, rng, self._draw("tail", i, day)
+        ), sessions
+
+    def _times(
+        self, i: int, routine: Routine, day: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        forms = self.forms(routine, day)
+        draw = self._draw("phase", i)
+        phase, every = draw.random(), routine.every * (self.pace if routine.shape != "daily" else 1.0)
+        if routine.shape in ("poll", "sweep"):
+            every = max(60.0, round(every / 60) * 60.0)  # people write round numbers into schedules
+        moved = self.moved[1] if self.moved and day >= self.moved[0] else 0.0
+        if routine.shape == "poll":
+            return _poll(forms, every, phase, rng, self.sessions)
+        if routine.shape == "sweep":
+            return _sweep(forms, np.arange(phase * every, DAY, every), 0.4, rng)
+        if routine.shape == "random":
+            return _random(forms, every, self._quiet(day), rng)
+        if routine.shape == "daily":
+            at = (draw.randrange(0, 8 * 3600, 900) + moved + rng.normal(3, 1)) % DAY
+            return _sweep(np.repeat(forms, routine.size), np.array([at]), 1.2, rng)
+        return self._bursts(forms, routine, day, rng)
+
+    def _bursts(
+        self, forms: NDArray[np.int32], routine: Routine, day: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        count = int(rng.poisson(routine.every / self.pace * self._quiet(day) * self.busy.get(day, 1.0)))
+        starts = working_times(rng.random(count), -self.organisation_offset * 3600)
+        sizes = rng.integers(max(1, routine.size // 2), routine.size * 3 // 2 + 1, count)
+        gaps = [np.cumsum(rng.exponential(0.8, size)) for size in sizes]
+        times = np.concatenate(
+            [start + gap for start, gap in zip(starts, gaps, strict=True)] or [np.empty(0)]
+        )
+        rank = np.minimum((len(forms) + 1) ** rng.random(len(times)) - 1, len(forms) - 1).astype(np.intp)
+        return np.maximum(times, 1.0), forms[rank]
+
+    @cached_property
+    def organisation_offset(self) -> float:
+        return self._draw("team").choice((-8, -5, 0, 1))
+
+    def _quiet(self, day: int) -> float:
+        return (
+            1.0
+            if self.organisation.date(day).weekday() < 5
+            else 0.25
+            if self.trade in ("deployer", "terraform runner")
+            else 0.7
+        )
+
+    def forms(self, routine: Routine, day: int) -> NDArray[np.int32]:
+        """Forms of a routine's actions; a release now and then changes the parameters of one."""
+        library, release = self.organisation.library, self.release(day)
+        found = []
+        for i, action in enumerate(routine.actions):
+            options = library.of(
+                action, "service" if routine.lane and action.startswith(("kms", "sts")) else "direct"
+            )
+            turn = release // 2 if i == self.number % len(routine.actions) else 0
+            found.append(options[(self.number * (i + 1) % 3 + turn) % len(options)])
+        return np.array(found, np.int32)
+
+    @cached_property
+    def _releases(self) -> list[int]:
+        draw = self._draw("releases")
+        return [day for day in range(self.organisation.days) if draw.random() < 0.03]
+
+    def release(self, day: int) -> int:
+        return sum(1 for first in [*self._releases, *self.upgrades] if first <= day)
+
+    # --- who
+
+    @cached_property
+    def sessions(self) -> int:
+        if self.trade in INSTANCES:
+            return self._draw("instances").randrange(1, 5)
+        return 4 if self.trade in PODS else 1
+
+    def session(self, day: int, which: int, lane: str = "") -> Session:
+        """Session `which` of a day: an instance, a function, or a pod's hours."""
+        draw, date = self._draw("session", which), self.organisation.date(day)
+        name, key = self._name(day, which), self.keys["key:ASIA"][(day * 5 + which) & 255]
+        created = f"{date}T{which * 5 % 24:02}:{draw.randrange(60):02}:{draw.randrange(60):02}Z"
+        instance = self.trade in INSTANCES
+        federated = self.account.oidc_provider if self.trade in PODS else ""
+        identity = identities.assumed_role(
+            self.role, name, key, created, invoked_by=lane, instance=instance, federated=federated
+        )
+        values = {
+            "account": self.account.number,
+            "region": self.account.region,
+            "caller": self.role.session_arn(name),
+        }
+        program = programs.fixed(lane) if lane else self.program(day)
+        inside = not lane and instance and self.number % 3 == 0
+        address = lane or (
+            f"10.{self.number % 200}.{which}.{draw.randrange(4, 250)}" if inside else self.address(which)
+        )
+        return Session(
+            identity, program, address, self.account.region, values, self.account.pools,
+            endpoint=self.account.endpoint if inside else "", salt=self.number * 11,
+        )  # fmt: skip
+
+    def _name(self, day: int, which: int) -> str:
+        if self.trade in INSTANCES:
+            return self.account.pools["i-"][
+                (self.number * 5 + which + 3 * self._draw("replaced", day // 9).randrange(2)) & 255
+            ]
+        if self.trade in PODS:
+            return f"aws-go-sdk-{self.keys['digits:19'][(day * 4 + which) & 255]}"
+        return (
+            f"{self.name}-{self.number % 97:02}"
+            if self.trade in FUNCTIONS
+            else {"deployer": "GitHubActions"}.get(self.trade, "session")
+        )
+
+    def address(self, which: int) -> str:
+        """The public address: instances keep theirs, functions come from where AWS runs them, pods through one gateway."""
+        return programs.aws(self._draw("address", which if self.trade in INSTANCES else 0))
+
+    def program(self, day: int) -> Program:
+        level = 1 + self.release(day) + self.number % 4
+        kind = self.number % 3
+        if self.trade in INSTANCES:
+            return (
+                programs.java(level),
+                programs.go(1, " amazon-ssm-agent/3.3.987.0"),
+                programs.boto("linux#5.10.228", level),
+            )[kind]
+        if self.trade in FUNCTIONS:
+            return (
+                programs.node(level),
+                programs.boto("linux#5.10.234", level, "3.12.7", "exec-env/AWS_Lambda_python3.12 "),
+                programs.java(level),
+            )[kind]
+        if self.trade in ("deployer", "nightly job"):
+            return (
+                programs.cli("linux#6.5.0-1025-azure", level),
+                programs.boto("linux#6.5.0", level),
+                programs.node(level, ""),
+            )[kind]
+        return programs.terraform(level) if self.trade == "terraform runner" else programs.go(level)
+
+
+def _who(time: NDArray[np.float64], sessions: int, rng: np.random.Generator, trade: str) -> NDArray[np.int32]:
+    if trade in PODS:  # a pod's session lasts some hours, then the next
+        return np.minimum(time * sessions // DAY, sessions - 1).astype(np.int32)
+    return rng.integers(0, sessions, len(time)).astype(np.int32)
+
+
+def _poll(
+    forms: NDArray[np.int32], every: float, phase: float, rng: np.random.Generator, sessions: int
+) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    every /= sessions
+    ticks = np.arange(phase * every, DAY, every)
+    times = (
+        ticks[:, None] + np.arange(len(forms)) * 1.5 + rng.exponential(1.0, (len(ticks), len(forms)))
+    ).ravel()
+    return times, np.tile(forms, len(ticks))
+
+
+def _sweep(
+    forms: NDArray[np.int32], starts: NDArray[np.float64], gap: float, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    times = starts[:, None] + np.cumsum(rng.exponential(gap, (len(starts), len(forms))), axis=1)
+    return times.ravel(), np.tile(forms, len(starts))
+
+
+_BUSY = 1 + 0.6 * np.sin((np.arange(25) - 8) / 24 * 2 * np.pi)
+_SHARE = np.concatenate([[0.0], np.cumsum(_BUSY[:-1] / _BUSY[:-1].sum())])
+
+
+def _random(
+    forms: NDArray[np.int32], every: float, quiet: float, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    count = int(rng.poisson(DAY / every * quiet))
+    times = np.interp(rng.random(count), _SHARE, np.linspace(0, DAY, 25))
+    rank = np.minimum((len(forms) + 1) ** rng.random(count) - 1, len(forms) - 1).astype(np.intp)
+    return times, forms[rank]

@@ -1,0 +1,292 @@
+"""One person's days: habits of a job and of one's own, hours, holidays, networks, tools that are upgraded.
+
+People come by Identity Center (a role `AWSReservedSSO_...` with the e-mail as session name), as IAM users with long-term keys, or
+by SAML.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.simulation import identities, programs
+from fingerprint.simulation.calendar import Place, is_working_day, utc, working_times
+from fingerprint.simulation.calls import DAY, Calls, Session, join
+from fingerprint.simulation.organisation import Account, Organisation
+from fingerprint.simulation.pools import Pools, key_id
+from fingerprint.simulation.practice import TASKS, Task, Tool
+from fingerprint.simulation.programs import Program
+from fingerprint.simulation.tail import LOGIN, PEOPLE, vary
+
+PACE: dict[Tool, float] = {
+    "console": 0.4,
+    "cli": 20.0,
+    "terraform": 0.35,
+    "sdk": 3.0,
+}  # mean seconds between calls
+
+
+@dataclass(frozen=True, slots=True)
+class Habit:
+    """A task as one person does it: always these forms, the first the most often."""
+
+    tool: Tool
+    least: int
+    most: int
+    forms: NDArray[np.int32]
+
+    def run(self, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        """One time through: seconds from its start, forms."""
+        size = int(rng.integers(self.least, self.most + 1))
+        if self.tool == "console":  # a page asks for the same things in the same order, some of it cached
+            forms = np.resize(self.forms, size)
+            forms = forms[rng.random(size) < 0.85]
+        else:
+            rank = np.minimum((len(self.forms) + 1) ** rng.random(size) - 1, len(self.forms) - 1)  # Zipf
+            forms = self.forms[rank.astype(np.intp)]
+        return np.cumsum(rng.exponential(PACE[self.tool], len(forms))), forms
+
+
+@dataclass
+class Person:
+    """`absent` and `holidays` are days off by number; `change` is a (day, job) from which on the job is another."""
+
+    organisation: Organisation
+    number: int
+    name: str
+    job: str
+    place: Place
+    account: Account
+    kind: str  # sso, user, saml
+    permission: str = ""
+    rate: float = 8.0  # tasks of a working day
+    first_day: int = 0
+    absent: set[int] = field(default_factory=set)
+    change: tuple[int, str] | None = None
+    upgrades: list[int] = field(default_factory=list)
+    extra: dict[int, list[tuple[float, Habit]]] = field(default_factory=dict)  # day -> (local second, what)
+    busy: dict[int, float] = field(default_factory=dict)  # day -> factor
+
+    # --- who
+
+    @property
+    def key(self) -> str:
+        return self.user.arn if self.kind == "user" else self.role.session_arn(self.email)
+
+    @property
+    def email(self) -> str:
+        return f"{self.name}@example.com"
+
+    @cached_property
+    def user(self) -> identities.User:
+        return identities.User(self.account.number, self.name, key_id("AIDA", self._draw("user")))
+
+    @cached_property
+    def role(self) -> identities.Role:
+        if self.kind == "saml":
+            draw = self.organisation.draw("saml", self.permission)
+            return identities.Role(self.account.number, f"corp-{self.permission}", key_id("AROA", draw))
+        draw = self.organisation.draw("role", self.account.number, self.permission)
+        name = f"AWSReservedSSO_{self.permission}_{draw.randbytes(8).hex()}"
+        path = f"/aws-reserved/sso.amazonaws.com/{self.organisation.accounts[0].region}/"
+        return identities.Role(self.account.number, name, key_id("AROA", draw), path)
+
+    def _draw(self, *what: object) -> random.Random:
+        return self.organisation.draw("person", self.number, *what)
+
+    @cached_property
+    def keys(self) -> Pools:
+        return Pools(f"{self.organisation.seed}/person/{self.number}")
+
+    # --- habits
+
+    @cached_property
+    def habits(self) -> list[Habit]:
+        return self._habits(self.job)
+
+    @cached_property
+    def later_habits(self) -> list[Habit]:
+        return self._habits(self.change[1]) if self.change else self.habits
+
+    def _habits(self, job: str) -> list[Habit]:
+        draw = self._draw("habits", job)
+        tasks = list(TASKS[job])
+        draw.shuffle(tasks)
+        tasks = tasks[: max(3, round(len(tasks) * draw.uniform(0.5, 0.9)))]
+        return [self.habit(task, draw) for task in tasks] + [
+            self._own(tasks, draw) for _ in range(draw.randrange(1, 4))
+        ]
+
+    def habit(self, task: Task, draw: random.Random) -> Habit:
+        """The task in this person's way: some of its operations, in the forms of choice."""
+        wanted = [action for i, action in enumerate(task.actions) if i < 2 or draw.random() < 0.8]
+        library = self.organisation.library
+        forms = [library.of(action)[0 if draw.random() < 0.7 else -1] for action in wanted]
+        stretch = draw.uniform(0.7, 1.2)
+        return Habit(
+            task.tool,
+            max(1, round(task.least * stretch)),
+            max(2, round(task.most * stretch)),
+            np.array(forms, np.int32),
+        )
+
+    def _own(self, tasks: Sequence[Task], draw: random.Random) -> Habit:
+        """Something that only this person does: reads of a service or two."""
+        library = self.organisation.library
+        service = draw.choice([action.partition(":")[0] for task in tasks for action in task.actions])
+        known = [
+            action
+            for action in library.by_service[service]
+            if action.partition(":")[2].startswith(("List", "Describe", "Get"))
+        ]
+        actions = tuple(
+            draw.sample(known or library.by_service[service], k=min(len(known) or 1, draw.randrange(2, 7)))
+        )
+        tool: Tool = draw.choice(("cli", "console", "sdk"))
+        return self.habit(Task("own", tool, 1, 8, actions), draw)
+
+    @cached_property
+    def services(self) -> list[str]:
+        forms = self.organisation.library.forms
+        return sorted(
+            {forms[number].service for habit in self.habits for number in habit.forms}
+            & set(self.organisation.library.by_service)
+        )
+
+    @cached_property
+    def projects(self) -> dict[int, Habit]:
+        """day -> what one does for a project that day, besides: two to twelve days on something new."""
+        draw, found = self._draw("projects"), {}
+        for first in range(self.organisation.days):
+            if draw.random() < 0.012:
+                task = draw.choice(TASKS[draw.choice(list(TASKS))])
+                habit = self.habit(task, draw) if draw.random() < 0.6 else self._own([task], draw)
+                found.update(dict.fromkeys(range(first, first + draw.randrange(2, 13)), habit))
+        return found
+
+    # --- days
+
+    def works(self, day: int) -> float:
+        """How much of a usual day this one is, 0 to 1."""
+        if day < self.first_day or day in self.absent:
+            return 0.0
+        if is_working_day(self.organisation.date(day), self.place):
+            return 1.0
+        return 0.35 if self._draw("weekend", day).random() < (0.25 if self.job == "sre" else 0.05) else 0.0
+
+    def day(self, day: int) -> tuple[Calls, list[Session]]:
+        share = self.works(day)
+        rng = np.random.default_rng((self.organisation.seed, 1, self.number, day))
+        runs = self._runs(day, share, rng)
+        if not runs:
+            return Calls.of([], 0, 0), []
+        draw = self._draw("day", day)
+        parts = [
+            self._with(tool, [run for run in runs if run[1].tool == tool], day, rng, draw)
+            for tool in dict.fromkeys(h.tool for _, h in runs)
+        ]
+        return join(parts)
+
+    def _runs(self, day: int, share: float, rng: np.random.Generator) -> list[tuple[float, Habit]]:
+        extra = self.extra.get(day, [])
+        count = int(rng.poisson(self.rate * share * self.busy.get(day, 1.0))) if share else 0
+        if not count:
+            return extra
+        habits = self.later_habits if self.change and day >= self.change[0] else self.habits
+        which = ((len(habits) + 1) ** rng.random(count) - 1).astype(int)
+        starts = working_times(rng.random(count), self.shift)
+        project = self.projects.get(day)
+        chosen = [
+            project if project and rng.random() < 0.3 else habits[min(i, len(habits) - 1)] for i in which
+        ]
+        return list(zip(starts.tolist(), chosen, strict=True)) + extra
+
+    @cached_property
+    def shift(self) -> float:
+        return self._draw("shift").gauss(0, 2400)
+
+    def _with(
+        self,
+        tool: Tool,
+        runs: list[tuple[float, Habit]],
+        day: int,
+        rng: np.random.Generator,
+        draw: random.Random,
+    ) -> tuple[Calls, list[Session]]:
+        done = [habit.run(rng) for _, habit in runs]
+        local = np.concatenate([start + offsets for (start, _), (offsets, _) in zip(runs, done, strict=True)])
+        times = utc(local, self.place)
+        salt = rng.integers(0, 6, len(times))
+        calls = Calls.of(
+            times, np.concatenate([forms for _, forms in done]), (local > 46_800).astype(np.int32), salt
+        )
+        calls = vary(calls, PEOPLE, self.organisation.library, self.services, rng, draw)
+        first = float(times.min()) if len(times) else 0.0
+        sessions = [self.session(tool, day, half, max(first - 40, 0.0)) for half in (0, 1)]
+        if tool == "console" and self.kind == "user" and len(times):
+            return self._signed_in(calls, sessions, first)
+        return calls, sessions
+
+    def _signed_in(self, calls: Calls, sessions: list[Session], first: float) -> tuple[Calls, list[Session]]:
+        form = self.organisation.library.attack[LOGIN][0][1]
+        login = Calls.of([max(first - 40, 0.0)], form, 0)
+        blank = _copy(sessions[0], identity=identities.iam_user(self.user, ""), console=False)
+        return join([(calls, sessions), (login, [blank])])
+
+    def session(self, tool: Tool, day: int, half: int, created: float) -> Session:
+        """The person's session of this day with a tool: in the morning (0) or afternoon (1), created at a second of the day."""
+        date = self.organisation.date(day).isoformat()
+        key = self.keys["key:ASIA"][(day * 4 + list(PACE).index(tool)) & 255]
+        when = f"{date}T{int(created) % DAY // 3600:02}:{int(created) // 60 % 60:02}:{int(created) % 60:02}Z"
+        if self.kind != "user":
+            name, caller = self.email, self.role.session_arn(self.email)
+            identity = identities.assumed_role(self.role, name, key, when)
+        else:
+            name, caller = self.name, self.user.arn
+            console = tool == "console"
+            key = key if console else self.keys["key:AKIA"][0]
+            identity = identities.iam_user(self.user, key, when if console else "", mfa=console)
+        values = {"account": self.account.number, "region": self.region, "caller": caller}
+        address, salt = self.address(day, half), self.number * 7
+        return Session(
+            identity, self.program(tool, day), address, self.region, values, self.account.pools, tool == "console", salt=salt
+        )  # fmt: skip
+
+    @cached_property
+    def region(self) -> str:
+        return self.account.region if self._draw("region").random() < 0.8 else self.place.region
+
+    def program(self, tool: Tool, day: int) -> Program:
+        draw = self._draw("tools")
+        system, base, browser = draw.choice(programs.SYSTEMS), draw.randrange(4), programs.browser(draw)
+        level = base + sum(1 for upgrade in self.upgrades if upgrade <= day)
+        made = {
+            "console": browser,
+            "cli": programs.cli(system, level),
+            "terraform": programs.terraform(level),
+        }
+        return made.get(tool) or programs.boto(system, level)
+
+    def address(self, day: int, half: int) -> str:
+        """Home on some weekdays, the office on the others; now and then the VPN or a train."""
+        habit, today = self._draw("network"), self._draw("network", day, half)
+        at_home, remote = habit.sample(range(7), k=2), habit.random() < 0.3
+        dice = today.random()
+        if dice < 0.03:
+            return programs.home(today)  # a hotel, a train, a phone
+        if dice < 0.12:
+            return self.organisation.vpn
+        if remote or self.organisation.date(day).weekday() in at_home:
+            return programs.home(self._draw("isp", (day + self.number) // (5 + self.number % 9)))
+        return self.organisation.offices[self.place.name][self.number & 1]
+
+
+def _copy(session: Session, *, identity: str, console: bool) -> Session:
+    return Session(
+        identity, session.program, session.address, session.region, session.values, session.pools, console, salt=session.salt
+    )  # fmt: skip

@@ -1,0 +1,177 @@
+"""What people, machines and attackers call AWS with (user agents), and from which networks.
+
+Example:
+    >>> Program("aws-cli/2.22.1 md/command#{command}").agent("ec2", "DescribeInstances")
+    'aws-cli/2.22.1 md/command#ec2.describe-instances'
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass, field
+from functools import cache
+
+SYSTEMS = (
+    "macos#23.6.0",
+    "macos#24.3.0",
+    "linux#6.8.0-52-generic",
+    "linux#5.15.167.4-microsoft-standard-WSL2",
+    "windows#10",
+)
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+@dataclass(slots=True)
+class Program:
+    """A user agent. `{command}` and `{api}` in it stand for the operation called. `kind` says how S3 shows it."""
+
+    text: str
+    kind: str = "sdk"
+    _seen: dict[tuple[str, str], str] = field(default_factory=dict, repr=False)
+
+    def agent(self, service: str, name: str) -> str:
+        """The user agent as recorded for one call."""
+        key = (service, name)
+        if key not in self._seen:
+            self._seen[key] = self._agent(service, name)
+        return self._seen[key]
+
+    def _agent(self, service: str, name: str) -> str:
+        if self.kind == "console":
+            return _console(self.text, service)
+        command = f"{service}.{_WORD.sub('-', re.sub(r'20[0-9_]+.*$', '', name)).lower()}"
+        text = self.text.replace("{command}", command).replace("{api}", service)
+        return f"[{text}]" if service == "s3" and self.kind == "sdk" else text
+
+
+def _console(browser: str, service: str) -> str:
+    java = "aws-internal/3 aws-sdk-java/1.12.780 Linux/5.10.230 OpenJDK_64-Bit_Server_VM/25.432-b06 java/1.8.0_432"
+    if service == "s3":
+        return f"[S3Console/0.4, {java} vendor/Oracle_Corporation cfg/retry-mode/standard]"
+    if service in ("ec2", "health", "ce", "autoscaling", "elasticloadbalancing", "config", "support"):
+        return "AWS Internal"
+    return browser
+
+
+# --- people's tools; `level` counts upgrades ------------------------------------------------------------------------
+
+
+def browser(draw: random.Random) -> Program:
+    return _browser(draw.randrange(4), draw.randrange(128, 133))
+
+
+@cache
+def _browser(which: int, version: int) -> Program:
+    system = (
+        "Macintosh; Intel Mac OS X 10_15_7",
+        "Windows NT 10.0; Win64; x64",
+        "X11; Linux x86_64",
+        "Windows NT 10.0; Win64; x64",
+    )[which]
+    if which == 3:
+        return Program(
+            f"Mozilla/5.0 ({system}; rv:{version}.0) Gecko/20100101 Firefox/{version}.0", "console"
+        )
+    return Program(
+        f"Mozilla/5.0 ({system}) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/{version}.0.0.0 Safari/537.36",
+        "console",
+    )
+
+
+@cache
+def cli(system: str, level: int) -> Program:
+    return Program(
+        f"aws-cli/2.{22 + level}.{level * 7 % 20} md/awscrt#0.23.{level % 9} ua/2.0 os/{system} md/arch#x86_64 lang/python#3.12.6 "
+        "md/pyimpl#CPython cfg/retry-mode#standard md/installer#exe md/prompt#off md/command#{command}"
+    )
+
+
+@cache
+def boto(system: str, level: int, python: str = "3.11.9", extra: str = "") -> Program:
+    return Program(
+        f"Boto3/1.35.{40 + 5 * level} md/Botocore#1.35.{40 + 5 * level} ua/2.0 os/{system} md/arch#x86_64 lang/python#{python} "
+        f"md/pyimpl#CPython {extra}cfg/retry-mode#legacy Botocore/1.35.{40 + 5 * level}"
+    )
+
+
+@cache
+def terraform(level: int) -> Program:
+    return Program(
+        f"APN/1.0 HashiCorp/1.0 Terraform/1.9.{level % 9} (+https://www.terraform.io) terraform-provider-aws/5.{70 + level}.0 "
+        "(+https://registry.terraform.io/providers/hashicorp/aws) aws-sdk-go-v2/1.32.2 ua/2.1 os/linux lang/go#1.23.1 "
+        "md/GOOS#linux md/GOARCH#amd64 api/{api}#1.6.1"
+    )
+
+
+@cache
+def go(level: int, what: str = "") -> Program:
+    return Program(
+        f"aws-sdk-go-v2/1.3{level % 6}.0 ua/2.1 os/linux lang/go#1.22.{level % 9} md/GOOS#linux md/GOARCH#amd64 api/{{api}}#1.4.2{what}"
+    )
+
+
+@cache
+def java(level: int) -> Program:
+    return Program(
+        f"aws-sdk-java/2.29.{level} md/io#sync md/http#Apache ua/2.1 os/Linux#5.10.228-219.884.amzn2.x86_64 "
+        "lang/java#17.0.13 md/OpenJDK_64-Bit_Server_VM#17.0.13+11-LTS md/vendor#Amazon.com_Inc."
+    )
+
+
+@cache
+def node(level: int, environment: str = "exec-env/AWS_Lambda_nodejs20.x") -> Program:
+    return Program(
+        f"aws-sdk-js/3.69{level}.0 ua/2.1 os/linux#5.10.226 lang/js md/nodejs#20.18.0 api/{{api}}#3.69{level}.0 {environment}"
+    )
+
+
+@cache
+def fixed(text: str) -> Program:
+    return Program(text, "plain")
+
+
+# --- networks -------------------------------------------------------------------------------------------------------
+
+_OFFICES = ("198.51.{}.", "62.96.{}.", "81.2.{}.", "185.46.{}.", "12.38.{}.")
+_HOMES = (
+    "86.{}.{}.{}",
+    "91.{}.{}.{}",
+    "24.{}.{}.{}",
+    "73.{}.{}.{}",
+    "5.{}.{}.{}",
+    "103.{}.{}.{}",
+    "77.{}.{}.{}",
+)
+_CLOUDS = (
+    "167.99.{}.{}",
+    "45.77.{}.{}",
+    "95.216.{}.{}",
+    "139.59.{}.{}",
+    "51.15.{}.{}",
+    "185.220.{}.{}",
+    "104.248.{}.{}",
+)
+_AWS = ("3.{}.{}.{}", "18.{}.{}.{}", "34.{}.{}.{}", "52.{}.{}.{}", "54.{}.{}.{}")
+
+
+def office(draw: random.Random) -> str:
+    """The first three bytes of an office's egress network."""
+    return draw.choice(_OFFICES).format(draw.randrange(1, 255))
+
+
+def home(draw: random.Random) -> str:
+    return _address(draw.choice(_HOMES), draw)
+
+
+def cloud(draw: random.Random) -> str:
+    """A rented server: a favourite of attackers, and now and then of a colleague's VPN."""
+    return _address(draw.choice(_CLOUDS), draw)
+
+
+def aws(draw: random.Random) -> str:
+    return _address(draw.choice(_AWS), draw)
+
+
+def _address(pattern: str, draw: random.Random) -> str:
+    return pattern.format(*(draw.randrange(1, 254) for _ in range(pattern.count("{}"))))

@@ -1,0 +1,102 @@
+"""An organisation's CloudTrail, day by day: who works, what is stolen, how it arrives, in files.
+
+Example:
+    >>> simulate(principals=50, days=28, seed=1, out=Path("build/simulated"), attacks=8).records  # doctest: +SKIP
+    209846
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from itertools import islice
+from pathlib import Path
+
+from fingerprint.domain import FingerprintError
+from fingerprint.simulation.attacks import STRENGTHS, plan
+from fingerprint.simulation.days import day_of
+from fingerprint.simulation.delivery import Delivery
+from fingerprint.simulation.organisation import Organisation
+from fingerprint.simulation.staff import hire
+
+START = date(2026, 1, 5)  # a Monday
+CHUNK = 10_000  # lines compressed at a time
+
+
+@dataclass
+class Simulated:
+    """What was written. `records` counts lines, repeats among them; `attacks` counts sessions by strength."""
+
+    folder: Path
+    principals: int
+    records: int = 0
+    repeats: int = 0
+    bytes: int = 0  # of JSON, before compression
+    attack_events: int = 0
+    attacks: dict[str, int] = field(default_factory=dict)
+
+
+def simulate(
+    principals: int,
+    days: int,
+    seed: int,
+    out: Path,
+    attacks: int = 0,
+    *,
+    start: date = START,
+    scale: float = 1.0,
+    accounts: int = 3,
+    strengths: Sequence[str] = STRENGTHS,
+    progress: Callable[[int, int], None] | None = None,
+) -> Simulated:
+    """Writes YYYY-MM-DD.jsonl.gz a day, in the order of delivery, and labels.jsonl, a line an attack's event.
+
+    The same arguments give the same bytes; the same seed gives the same organisation with and without attacks. `scale` multiplies
+    what everybody does; `progress` is called with (days done, records so far). Raises FingerprintError for impossible arguments.
+    """
+    _check(principals, days, accounts, scale, attacks)
+    organisation = Organisation.of(seed, start, days, accounts)
+    staff = hire(organisation, principals, scale)
+    plans = plan(organisation, staff, attacks, tuple(strengths))
+    done = Simulated(out, principals, attacks=dict(Counter(attack.strength for attack in plans)))
+    delivery = Delivery(organisation)
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / "labels.jsonl").open("w") as labels:
+        for number in range(days):
+            day = day_of(staff, plans, number)
+            event_ids, lines = delivery.day(number, day.calls, day.sessions)
+            _write(out / f"{organisation.date(number)}.jsonl.gz", lines, done)
+            for label in day.labels(event_ids):
+                labels.write(json.dumps(label) + "\n")
+                done.attack_events += 1
+            if progress:
+                progress(number + 1, done.records)
+    done.repeats = delivery.repeated
+    return done
+
+
+def _write(path: Path, lines: Iterable[str], done: Simulated) -> None:
+    lines = iter(lines)
+    with path.open("wb") as raw, gzip.GzipFile("", "wb", compresslevel=3, fileobj=raw, mtime=0) as packed:
+        while some := list(islice(lines, CHUNK)):
+            text = "".join(some).encode()
+            packed.write(text)
+            done.records += len(some)
+            done.bytes += len(text)
+
+
+def _check(principals: int, days: int, accounts: int, scale: float, attacks: int) -> None:
+    for name, value, least in (
+        ("principals", principals, 1),
+        ("days", days, 1),
+        ("accounts", accounts, 1),
+        ("attacks", attacks, 0),
+    ):
+        if value < least:
+            raise FingerprintError(f"--{name} is {value}: give {least} or more")
+    if not 0 < scale <= 100:
+        raise FingerprintError(f"--scale is {scale:g}: give a number above 0, at most 100")
