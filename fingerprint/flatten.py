@@ -103,9 +103,10 @@ _READ: dict[Type, str] = {
     "time": "TRY_STRPTIME({f}, '%Y-%m-%dT%H:%M:%SZ')",
     "error": "coalesce(nullif({f}, ''), CASE WHEN nullif(r.errorMessage, '') IS NOT NULL"
     " OR r.responseElements.ConsoleLogin = 'Failure' THEN 'Failure' END)",
-    "keys": "coalesce(array_to_string(list_sort(json_keys({f})), ','), '')",
+    "keys": "coalesce(array_to_string(json_keys({f}), ','), '')",
     "role": "CASE WHEN contains({f}::VARCHAR, '\"roleArn\"') THEN json_extract_string({f}, '$.roleArn') END",
-    "target": "CASE WHEN r.resources IS NOT NULL OR contains({f}::VARCHAR, 'arn:aws') THEN list_filter("
+    "target": "CASE WHEN r.resources[2] IS NOT NULL"
+    " OR r.resources[1].accountId <> coalesce(r.recipientAccountId, '') OR contains({f}::VARCHAR, 'arn:aws') THEN list_filter("
     "list_concat(list_transform(coalesce(r.resources, []), lambda x: x.accountId),"
     " regexp_extract_all(coalesce({f}::VARCHAR, ''), " + _ARN_ACCOUNT + ", 1)),"
     f" lambda x: regexp_full_match(x, {_ACCOUNT})"
@@ -245,6 +246,8 @@ def _to_frame(table: pa.Table, lines: list[bytes]) -> tuple[pd.DataFrame, np.nda
         values = table[column.name]
         if column.type == "time":
             values = _times(values, table[f"odd_{column.name}"])
+        elif column.type == "keys":
+            values = _sorted(values)
         elif column.type != "flag" and column.name not in _SHOWN:
             values = _cut(values)
         columns[column.name] = values
@@ -261,6 +264,13 @@ def _times(parsed: pa.ChunkedArray, odd: pa.ChunkedArray) -> pa.ChunkedArray:
         return known
     careful = pa.array([instant(text) if text else None for text in odd.to_pylist()], known.type)
     return pc.coalesce(known, careful)
+
+
+def _sorted(names: pa.ChunkedArray) -> pa.Array:
+    """Parameter names in the order of the alphabet; done once per distinct set, of which there are few."""
+    encoded = names.combine_chunks().dictionary_encode()
+    ordered = [",".join(sorted(each.split(","))) for each in encoded.dictionary.to_pylist()]
+    return pa.array(ordered, names.type).take(encoded.indices)
 
 
 def _cut(values: pa.ChunkedArray) -> pa.ChunkedArray:
