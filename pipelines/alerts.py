@@ -1,0 +1,196 @@
+"""The queue on a terminal: `fingerprint alerts list` and `fingerprint alerts show`.
+
+Every text of a record is made visible (`hostile.visible`) and given to rich as text, never as markup.
+"""
+
+from __future__ import annotations
+
+import json as json_text
+import math
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fingerprint.domain import Alert, AlertEvent, Curve
+from fingerprint.edges.desk import open_desk
+from fingerprint.hostile import visible
+from fingerprint.web import words
+from fingerprint.web.page import write_alert_page
+
+LONG = 400  # characters of a text shown here; the page and --json have it whole
+BLOCKS = "▁▂▃▄▅▆▇█"
+EVENTS = 40  # shown here; the page has all
+COLOURS = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cyan"}
+
+
+def list_alerts(desk_url: str, json: bool = False) -> None:
+    """Print the queue, most urgent first. Raises FingerprintError where there is no desk."""
+    alerts = open_desk(desk_url, create=False).alerts(raw=False)
+    if json:
+        return _print_json([summary(alert) for alert in alerts])
+    console = Console()
+    if not alerts:
+        return console.print("No alerts: nothing was forwarded to the analysts.")
+    table = Table(
+        "urgency",
+        "alert",
+        "what happened",
+        "when (UTC)",
+        "events",
+        box=None,
+        pad_edge=False,
+        show_lines=False,
+    )
+    for alert in alerts:
+        when = f"{words.iso(alert.first_event_time)[:16].replace('T', ' ')}"
+        table.add_row(
+            _urgency(alert), _text(alert.alert_id[:12]), _text(alert.title), when, f"{len(alert.events):,}"
+        )
+    console.print(table)
+
+
+def show_alert(desk_url: str, alert_id: str, json: bool = False, page: Path | None = None) -> None:
+    """Print one alert explained, and write its page if asked. Raises FingerprintError if the id names no one
+    alert."""
+    alert = open_desk(desk_url, create=False).alert(alert_id)
+    if page:
+        write_alert_page(alert, page)
+    if json:
+        return _print_json(detail(alert))
+    console = Console()
+    _print_summary(console, alert)
+    if alert.drivers:
+        console.print(_drivers(alert))
+    if alert.curve and alert.curve.counts:
+        _print_curve(console, alert.curve)
+    console.print(_events(alert))
+    for number, step in enumerate(alert.next_steps, 1):
+        console.print(Text.assemble((f"{number}. ", "bold"), _text(step)))
+    if page:
+        console.print(f"page: {page}", markup=False)
+
+
+def summary(alert: Alert) -> dict[str, Any]:
+    """An alert as `alerts list --json` gives it; times are ISO 8601 with a Z."""
+    return {
+        "alert_id": alert.alert_id,
+        "principal": alert.principal,
+        "first_event_time": words.iso(alert.first_event_time),
+        "last_event_time": words.iso(alert.last_event_time),
+        "urgency": alert.urgency,
+        "title": alert.title,
+        "event_ids": list(alert.event_ids),
+    }
+
+
+def detail(alert: Alert) -> dict[str, Any]:
+    """All of an alert: its summary first, then what explains it, then its events with their raw records as
+    text."""
+    curve = alert.curve and _plain(alert.curve, Curve.__slots__)
+    return summary(alert) | {
+        "human": alert.human,
+        "level": alert.level,
+        "bank_version": alert.bank_version,
+        "window_start": words.iso(alert.window_start),
+        "tactics": list(alert.tactics),
+        "next_steps": list(alert.next_steps),
+        "drivers": [_plain(driver, driver.__slots__) for driver in alert.drivers],
+        "curve": curve,
+        "events": [_plain(event, AlertEvent.__slots__) for event in alert.events],
+    }
+
+
+def sparkline(values: tuple[float, ...], width: int = 84) -> str:
+    """The last `width` values as blocks of eight heights; zero and what is no number are the lowest."""
+    shown = [value if math.isfinite(value) else 0.0 for value in values[-width:]]
+    top = max([*shown, 1e-9])
+    return "".join(BLOCKS[min(math.ceil(value / top * 7), 7) if value > 0 else 0] for value in shown)
+
+
+def _plain(record: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    values = ((name, getattr(record, name)) for name in names)
+    return {
+        name: words.iso(value) if hasattr(value, "isoformat") else _number(value) for name, value in values
+    }
+
+
+def _number(value: Any) -> Any:
+    """JSON has no NaN: null."""
+    if isinstance(value, tuple):
+        return [_number(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _print_json(value: Any) -> None:
+    """ASCII only, so that nothing in it can steer a terminal."""
+    print(json_text.dumps(value, indent=1, ensure_ascii=True, allow_nan=False).replace("\x7f", "\\u007f"))
+
+
+def _text(text: str, style: str = "") -> Text:
+    shown = visible(text[:LONG])
+    return Text(
+        f"{shown}… ({len(text):,} characters)" if len(text) > LONG else shown, style=style, overflow="fold"
+    )
+
+
+def _urgency(alert: Alert) -> Text:
+    word = words.band(alert.urgency)
+    return Text(f"{alert.urgency:>3} {word}", style=COLOURS[word])
+
+
+def _print_summary(console: Console, alert: Alert) -> None:
+    console.print(Text.assemble(_urgency(alert), "  ", _text(alert.title, "bold")))
+    facts = Table.grid(padding=(0, 2))
+    facts.add_row("alert", _text(alert.alert_id))
+    facts.add_row("principal", _text(alert.principal))
+    facts.add_row("behind it", _text(alert.human or "not recorded"))
+    facts.add_row("when", words.span(alert.first_event_time, alert.last_event_time))
+    facts.add_row("judged by", f"{words.level(alert.level)}; bank {_text(alert.bank_version)}")
+    if alert.tactics:
+        facts.add_row("tactics", _text(", ".join(alert.tactics)))
+    console.print(facts)
+    console.print()
+
+
+def _drivers(alert: Alert) -> Table:
+    table = Table("what", "seen", "usual here", "how rare", "surprise", box=None, pad_edge=False)
+    for driver in alert.drivers:
+        rarity, surprise = words.RARITY[driver.rarity], f"{driver.surprise:.1f}"
+        table.add_row(_text(driver.feature), _text(driver.seen), _text(driver.expected), rarity, surprise)
+    return table
+
+
+def _print_curve(console: Console, curve: Curve) -> None:
+    """Counted over expected, on their own scales, with a mark under each flagged interval."""
+    width = min(len(curve.counts), max(20, console.width - 12))
+    first = len(curve.counts) - width
+    marks = "".join("^" if first + place in curve.flagged else " " for place in range(width))
+    unit = words.interval(curve.interval_seconds)
+    console.print()
+    console.print(Text.assemble(_text(curve.channel), f" per {unit}, ", _text(curve.entity)))
+    for name, values in (("counted", curve.counts), ("expected", curve.expected)):
+        top = max((value for value in values[-width:] if math.isfinite(value)), default=0.0)
+        console.print(
+            f"{name:<9}{sparkline(values, width)}  at most {words.figure(top)}", soft_wrap=True, markup=False
+        )
+    console.print(f"{'':<9}{marks}", soft_wrap=True, markup=False)
+
+
+def _events(alert: Alert) -> Table:
+    table = Table("time (UTC)", "call", "error", "from", "habit z", "volume z", box=None, pad_edge=False)
+    for event in alert.events[:EVENTS]:
+        z = [("" if value is None else f"{value:.1f}") for value in (event.autoencoder_z, event.spectral_z)]
+        when = words.iso(event.event_time)[:19].replace("T", " ")
+        table.add_row(
+            when,
+            _text(f"{event.service}:{event.action}"),
+            _text(event.error_code),
+            _text(event.source_address),
+            *z,
+        )
+    if len(alert.events) > EVENTS:
+        table.caption = f"and {len(alert.events) - EVENTS:,} more: --page FILE or --json shows all"
+    return table
