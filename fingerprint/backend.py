@@ -4,7 +4,8 @@ Example:
     >>> print(choose("cpu"))
     pandas and NumPy on the CPU: asked for by the setting
 
-What is built: the CPU road, from bytes to verdicts. A device is found and reported, so that fitting (torch) can use it;
+What is built: the CPU road, from bytes to verdicts. A device is found and reported, so that fitting (torch)
+can use it;
 `flatten` has no cuDF road yet, so `tables` is pandas whatever is found.
 """
 

@@ -125,11 +125,12 @@ def split_lines(
     """The records of many lines, each one JSON value; `first` is the number of the first line. Blank lines
     are nothing."""
     pile = _Pile(bounds or Reading())
-    bare = [line.strip(_BLANK) for line in lines]
-    origins = [(source, str(number)) for number in range(first, first + len(bare))]
+    bare = [_stripped(line) for line in lines]
+    numbers: Sequence[int] = range(first, first + len(bare))
     if not all(bare):
-        origins = [origin for origin, line in zip(origins, bare, strict=True) if line]
+        numbers = [number for number, line in zip(numbers, bare, strict=True) if line]
         bare = [line for line in bare if line]
+    origins = [(source, str(number)) for number in numbers]
     _gather(bare, origins, pile, MAX_WRAPPINGS)
     return pile.records()
 
@@ -235,6 +236,11 @@ def _brackets(joined: bytes, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.diff(before, prepend=0)
 
 
+def _stripped(data: bytes) -> bytes:
+    """Without blanks and zeros around it; gzip is left alone, for it may well end in zeros."""
+    return data if data.startswith(_GZIP) else data.strip(_BLANK)
+
+
 def _is_utf8(data: bytes) -> bool:
     if data.isascii():
         return True
@@ -248,7 +254,7 @@ def _is_utf8(data: bytes) -> bool:
 def _unwrap(data: bytes, origin: Origin, pile: _Pile, wrappings: int, whole: bool = False) -> None:
     """One value that may be an envelope. `whole`: a message or document, so it may also be several values
     in a row."""
-    data = data.strip(_BLANK).removeprefix(_BOM).strip(_BLANK)
+    data = _stripped(_stripped(data).removeprefix(_BOM))
     if not data:
         return
     if not wrappings:
@@ -302,7 +308,12 @@ def _many(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> None:
     except _UNREADABLE:
         _recover(data, origin, pile, wrappings)
         return
-    _gather(items, _inside(origin, len(items)), pile, wrappings - 1)
+    inside = _inside(origin, len(items))
+    for item, where in zip(items, inside, strict=True):
+        if item.startswith(b"["):
+            pile.reject(where, "a record must be a JSON object, not an array")
+    kept = [pair for pair in zip(items, inside, strict=True) if not pair[0].startswith(b"[")]
+    _gather([item for item, _ in kept], [where for _, where in kept], pile, wrappings - 1)
 
 
 def _recover(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> None:

@@ -2,7 +2,7 @@
 
 Example:
     >>> from fingerprint.cloudtrail import split
-    >>> record = b'{"eventTime": "2023-07-10T11:42:18Z", "eventSource": "ec2.amazonaws.com", "userIdentity": 7}'
+    >>> record = b'{"eventTime": "2023-07-10T11:42:18Z", "eventSource": "ec2.amazonaws.com"}'
     >>> flatten(split(record)).events[["event_time", "service", "action"]].values.tolist()
     [[Timestamp('2023-07-10 11:42:18+0000', tz='UTC'), 'ec2', 'unknown']]
 
@@ -29,7 +29,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from fingerprint.cloudtrail import Records
 from fingerprint.domain import Reject
-from fingerprint.mend import Unreadable, instant, mend, why_no_event
+from fingerprint.mend import EARLIEST, LATEST, Unreadable, instant, mend, why_no_event
 
 KEY_LENGTH = 1024  # characters kept of a column that others group by; what is only shown is kept whole
 _SHOWN = {"user_agent", "error_message", "parameter_names"}
@@ -106,8 +106,8 @@ _READ: dict[Type, str] = {
     "keys": "coalesce(array_to_string(json_keys({f}), ','), '')",
     "role": "CASE WHEN contains({f}::VARCHAR, '\"roleArn\"') THEN json_extract_string({f}, '$.roleArn') END",
     "target": "CASE WHEN r.resources[2] IS NOT NULL"
-    " OR r.resources[1].accountId <> coalesce(r.recipientAccountId, '') OR contains({f}::VARCHAR, 'arn:aws') THEN list_filter("
-    "list_concat(list_transform(coalesce(r.resources, []), lambda x: x.accountId),"
+    " OR r.resources[1].accountId <> coalesce(r.recipientAccountId, '')"
+    " OR contains({f}::VARCHAR, 'arn:aws') THEN list_filter(list_concat(list_transform(coalesce(r.resources, []), lambda x: x.accountId),"
     " regexp_extract_all(coalesce({f}::VARCHAR, ''), " + _ARN_ACCOUNT + ", 1)),"
     f" lambda x: regexp_full_match(x, {_ACCOUNT})"
     " AND x <> coalesce(r.recipientAccountId, r.userIdentity.accountId, ''))[1] END",
@@ -260,6 +260,8 @@ def _to_frame(table: pa.Table, lines: list[bytes]) -> tuple[pd.DataFrame, np.nda
 def _times(parsed: pa.ChunkedArray, odd: pa.ChunkedArray) -> pa.ChunkedArray:
     """Times as UTC; those not written the usual way are read one by one."""
     known = parsed.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+    possible = pc.and_(pc.greater_equal(known, EARLIEST), pc.less(known, LATEST))
+    known = pc.if_else(possible, known, pa.scalar(None, known.type))
     if odd.null_count == len(odd):
         return known
     careful = pa.array([instant(text) if text else None for text in odd.to_pylist()], known.type)

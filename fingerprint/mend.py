@@ -21,7 +21,7 @@ _NO_EVENT = {  # keys of what AWS puts beside records, and which is no event
     "insightDetails": "insight",
     "logEvents": "control message",
 }
-_EARLIEST, _LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 
 class Unreadable(ValueError):
@@ -61,7 +61,7 @@ def instant(text: str) -> datetime | None:
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-    return moment if len(text) > 10 and _EARLIEST <= moment < _LATEST else None
+    return moment if len(text) > 10 and EARLIEST <= moment < LATEST else None
 
 
 def _load(line: bytes) -> Any:

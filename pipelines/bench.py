@@ -1,6 +1,7 @@
 """Speed and memory as ratios in one run: `make bench` prints the table and writes build/bench.json.
 
-A row is a function with `@row`; it returns (value, ratio), both measured in this run, the ratio against what `against` names.
+A row is a function with `@row`; it returns (value, ratio), both measured in this run, the ratio against
+what `against` names.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ def best(run: Callable[[], Any], times: int = 5) -> float:
 
 @row("records to events, one thread", "records/s", "json.loads and pandas.json_normalize", aim=20)
 def reading() -> tuple[float, float]:
-    """Bytes of JSON lines to the table of events, and to a table by the obvious way; the same real records."""
+    """Bytes of JSON lines to the table of events, and to a table by the obvious way; the same real
+    records."""
     import pandas as pd
 
     from fingerprint.cloudtrail import split_lines

@@ -110,15 +110,16 @@ def _holds_records(path: str) -> bool:
 def _batches(parts: Iterator[Records], bounds: Reading) -> Iterator[Records]:
     """The same records in batches that are full, however small or large the files were."""
     waiting: list[Records] = []
-    lines = held = 0
+    count = held = 0
     for part in parts:
         for piece in _pieces(part, bounds.batch_records):
-            weight = sum(map(len, piece.lines))
-            if waiting and (lines + len(piece.lines) > bounds.batch_records or held + weight > BATCH_BYTES):
+            size, weight = len(piece.lines) + len(piece.rejects), sum(map(len, piece.lines))
+            if waiting and (count + size > bounds.batch_records or held + weight > BATCH_BYTES):
                 yield cloudtrail.merge(waiting)
-                waiting, lines, held = [], 0, 0
-            waiting.append(piece)
-            lines, held = lines + len(piece.lines), held + weight
+                waiting, count, held = [], 0, 0
+            if size or piece.skipped:
+                waiting.append(piece)
+            count, held = count + size, held + weight
     if waiting:
         yield cloudtrail.merge(waiting)
 
@@ -276,6 +277,9 @@ class _Lines:
             yield from self._finish()
 
     def _whole_lines(self, text: bytes) -> Iterator[Records]:
+        if not text.strip():  # a bomb of nothing but blank lines shall cost nothing
+            self.number += text.count(b"\n")
+            return
         lines = text.split(b"\n")
         last = lines.pop()
         if lines:

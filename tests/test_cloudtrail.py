@@ -1,0 +1,168 @@
+"""Every wrapping is opened, a broken record never costs its neighbours, and no bytes make it raise."""
+
+import base64
+import gzip
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fingerprint.cloudtrail import cut, depth, merge, split, split_lines
+from fingerprint.settings import Reading
+
+ONE = {"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:18Z", "eventName": "GetUser"}
+TWO = {"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:19Z", "eventName": "ListUsers"}
+
+
+def text(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+def eventbridge(record: object, kind: str = "AWS API Call via CloudTrail") -> dict[str, object]:
+    return {"version": "0", "detail-type": kind, "source": "aws.iam", "detail": record}
+
+
+def cloudwatch(*messages: str, kind: str = "DATA_MESSAGE") -> dict[str, object]:
+    events = [
+        {"id": str(index), "timestamp": 0, "message": message} for index, message in enumerate(messages)
+    ]
+    return {"messageType": kind, "owner": "123456789012", "logEvents": events}
+
+
+def awslogs(value: object) -> dict[str, object]:
+    return {"awslogs": {"data": base64.b64encode(gzip.compress(text(value))).decode()}}
+
+
+BOTH = cloudwatch(json.dumps(ONE), json.dumps(TWO))
+WRAPPINGS = {
+    "a delivery file": text({"Records": [ONE, TWO]}),
+    "a delivery file, printed prettily": json.dumps({"Records": [ONE, TWO]}, indent=2).encode(),
+    "an array": text([ONE, TWO]),
+    "EventBridge, in an array": text([eventbridge(ONE), eventbridge(TWO)]),
+    "CloudWatch Logs": text(BOTH),
+    "CloudWatch Logs to Lambda": text(awslogs(BOTH)),
+    "CloudWatch Logs to Kinesis": gzip.compress(text(BOTH)),
+    "base64 of gzip": base64.b64encode(gzip.compress(text(BOTH))),
+    "EventBridge in CloudWatch Logs": text(
+        cloudwatch(json.dumps(eventbridge(ONE)), json.dumps(eventbridge(TWO)))
+    ),
+    "gzip in gzip": gzip.compress(gzip.compress(text({"Records": [ONE, TWO]}))),
+    "gzip members in a row": gzip.compress(text(ONE) + b"\n") + gzip.compress(text(TWO)),
+    "gzip of lines": gzip.compress(text(ONE) + b"\r\n\r\n" + text(TWO) + b"\n"),
+    "documents in a row": text(ONE) + text(TWO),
+    "envelopes in a row": text({"Records": [ONE]}) + b"\n" + text({"Records": [TWO]}),
+    "a byte order mark and zeros": b"\xef\xbb\xbf" + text({"Records": [ONE, TWO]}) + b"\x00\x00",
+}
+
+
+@pytest.mark.parametrize("wrapping", WRAPPINGS)
+def test_every_wrapping_gives_its_two_records(wrapping: str) -> None:
+    records = split(WRAPPINGS[wrapping])
+    assert [json.loads(line) for line in records.lines] == [ONE, TWO]
+    assert (records.rejects, records.skipped) == ([], 0)
+    assert len(set(records.origins)) == 2
+
+
+def test_a_record_is_named_by_source_line_and_index() -> None:
+    lines = [text(ONE), b"", text({"Records": [ONE, TWO]})]
+    assert split_lines(lines, "a.jsonl", first=7).origins == [
+        ("a.jsonl", "7"),
+        ("a.jsonl", "9/0"),
+        ("a.jsonl", "9/1"),
+    ]
+
+
+def test_a_record_that_speaks_of_envelopes_is_still_a_record() -> None:
+    record = {**ONE, "requestParameters": {"Records": [1, 2], "detail-type": "x", "logEvents": 3}}
+    reordered = {"z": {"Records": [1]}, **record}
+    assert split_lines([text(record), text(reordered)]).lines == [text(record), text(reordered)]
+
+
+def test_control_messages_and_insights_are_skipped_and_other_eventbridge_events_rejected() -> None:
+    control = text(cloudwatch("CWL CONTROL MESSAGE: Checking health", kind="CONTROL_MESSAGE"))
+    insight = text(eventbridge(ONE, "AWS Insight via CloudTrail"))
+    other = text(eventbridge({"state": "running"}, "EC2 Instance State-change Notification"))
+    records = split_lines([control, insight, other])
+    assert (records.lines, records.skipped, len(records.rejects)) == ([], 2, 1)
+
+
+@pytest.mark.parametrize(
+    "broken", ['{"eventVersion": "1.08, "x": 1}', '{"eventVersion": }', '{"eventVersion": {"a": 1}']
+)
+def test_a_broken_record_never_costs_its_neighbours(broken: str) -> None:
+    document = f'{{"Records": [{json.dumps(ONE)}, {broken}, {json.dumps(TWO)}]}}'.encode()
+    lines = split(document).lines
+    assert text(ONE) in lines
+    assert text(TWO) in lines
+
+
+def test_of_a_document_cut_short_the_complete_records_are_kept() -> None:
+    records = split(text({"Records": [ONE, TWO]})[:-20])
+    assert records.lines == [text(ONE)]
+    assert [reject.reason for reject in records.rejects] == ["malformed JSON: no complete object"]
+
+
+def test_invalid_utf8_in_a_user_agent_does_not_hide_the_record() -> None:
+    line = b'{"eventVersion": "1.08", "userAgent": "evil\xff\xfe"}'
+    assert json.loads(split_lines([line, text(ONE)]).lines[0])["userAgent"] == "evil\ufffd\ufffd"
+
+
+def test_a_record_past_a_bound_is_rejected_with_the_reason() -> None:
+    bounds = Reading(max_record_bytes=500, max_depth=10)
+    large = text({**ONE, "userAgent": "x" * 600})
+    deep = b'{"eventVersion": ' + b"[" * 30 + b"]" * 30 + b"}"
+    brackets_in_a_string = text({**ONE, "userAgent": "[" * 300})
+    records = split_lines([large, deep, brackets_in_a_string], bounds=bounds)
+    assert [reject.reason for reject in records.rejects] == ["larger than 500 bytes", "nested deeper than 10"]
+    assert records.lines == [brackets_in_a_string]
+
+
+def test_a_gzip_bomb_in_a_message_is_rejected() -> None:
+    bomb = gzip.compress(b" " * 5_000_000)
+    assert (
+        "expands to more than" in split(bomb, bounds=Reading(max_document_bytes=1_000_000)).rejects[0].reason
+    )
+
+
+def test_envelopes_without_end_are_rejected() -> None:
+    value: object = ONE
+    for _ in range(12):
+        value = {"Records": [value]}
+    assert "envelopes around one another" in split(text(value)).rejects[0].reason
+
+
+@pytest.mark.parametrize(
+    "opening", [b"[", b'{"Records":[', b'{"detail-type":"via CloudTrail","detail":', b'{"a":']
+)
+def test_endless_nesting_neither_crashes_nor_takes_long(opening: bytes) -> None:
+    records = split(opening * 20_000)
+    assert not records.lines
+    assert records.rejects
+
+
+def test_depth_ignores_brackets_in_strings() -> None:
+    assert depth(rb'{"a": ["{{{\"[[", {"b": []}]}') == 4
+
+
+def test_unclosed_quotes_are_cut_in_linear_steps() -> None:
+    pieces = list(cut(b'{"a": "' + rb"\"" * 200_000))
+    assert [closed for _, closed in pieces] == [False]
+
+
+def test_parts_merge_in_order() -> None:
+    whole = merge([split(text(ONE), "a"), split(text([TWO, 1]), "b")])
+    assert [source for source, _ in whole.origins] == ["a", "b", "b"]
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_make_it_raise(data: bytes) -> None:
+    for message in (
+        data,
+        gzip.compress(data),
+        b'{"Records":[' + data + b"]}",
+        b'{"logEvents":' + data + b"}",
+    ):
+        records = split(message)
+        assert len(records.lines) == len(records.origins)
+        assert all(line.decode() for line in records.lines)
