@@ -17,11 +17,14 @@ from itertools import islice
 from pathlib import Path
 
 from fingerprint.domain import FingerprintError
-from fingerprint.simulation.attacks import STRENGTHS, plan
+from fingerprint.simulation import attacks as intruders
+from fingerprint.simulation import surprises as oddities
+from fingerprint.simulation.attacks import STRENGTHS
 from fingerprint.simulation.days import day_of
 from fingerprint.simulation.delivery import Delivery
 from fingerprint.simulation.organisation import Organisation
 from fingerprint.simulation.staff import hire
+from fingerprint.simulation.surprises import SURPRISES
 
 START = date(2026, 1, 5)  # a Monday
 CHUNK = 10_000  # lines compressed at a time
@@ -51,23 +54,31 @@ def simulate(
     scale: float = 1.0,
     accounts: int = 3,
     strengths: Sequence[str] = STRENGTHS,
+    surprises: Sequence[str] = tuple(SURPRISES),
     progress: Callable[[int, int], None] | None = None,
 ) -> Simulated:
-    """Writes YYYY-MM-DD.jsonl.gz a day, in the order of delivery, and labels.jsonl, a line an attack's event.
+    """Writes YYYY-MM-DD.jsonl.gz a day, in the order of delivery, labels.jsonl and labels.surprises.jsonl.
 
-    The same arguments give the same bytes; the same seed gives the same organisation with and without attacks. `scale` multiplies
-    what everybody does; `progress` is called with (days done, records so far). Raises FingerprintError for impossible arguments.
+    labels.jsonl has a line an attack's event: event_id, session, technique, strength, principal. labels.surprises.jsonl
+    says which harmless oddities (`surprises`, by name) befell whom and when; they come in the last week of two or more.
+
+    The same arguments give the same bytes; the same seed gives the same organisation with and without attacks.
+    `scale` multiplies what everybody does; `progress` is called with (days done, records so far).
+    Raises FingerprintError for impossible arguments.
     """
     _check(principals, days, accounts, scale, attacks)
     organisation = Organisation.of(seed, start, days, accounts)
     staff = hire(organisation, principals, scale)
-    plans = plan(organisation, staff, attacks, tuple(strengths))
+    harmless = oddities.plan(organisation, staff, surprises)
+    plans = intruders.plan(organisation, staff, attacks, tuple(strengths))
     done = Simulated(out, principals, attacks=dict(Counter(attack.strength for attack in plans)))
     delivery = Delivery(organisation)
     out.mkdir(parents=True, exist_ok=True)
+    odd = (json.dumps(surprise.row(organisation)) + "\n" for surprise in harmless)
+    (out / "labels.surprises.jsonl").write_text("".join(odd))
     with (out / "labels.jsonl").open("w") as labels:
         for number in range(days):
-            day = day_of(staff, plans, number)
+            day = day_of(staff, plans, harmless, number)
             event_ids, lines = delivery.day(number, day.calls, day.sessions)
             _write(out / f"{organisation.date(number)}.jsonl.gz", lines, done)
             for label in day.labels(event_ids):

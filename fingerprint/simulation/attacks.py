@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from fingerprint.simulation.catalogue import Library
 from fingerprint.simulation.machines import Machine
 from fingerprint.simulation.organisation import Organisation
 from fingerprint.simulation.people import Person
-from fingerprint.simulation.practice import actions
+from fingerprint.simulation.practice import Tool, actions
 from fingerprint.simulation.staff import Staff
 from fingerprint.simulation.tail import LOGIN
 
@@ -84,7 +85,7 @@ def _victims(staff: Staff, draw: random.Random) -> list[Person | Machine]:
     """Single sign-on people, users with keys and machine roles, so mixed that each strength meets each kind."""
     kinds: list[list[Person | Machine]] = [
         [person for person in staff.people if person.kind != "user" and person.first_day == 0],
-        [machine for machine in staff.machines],
+        list(staff.machines),
         [person for person in staff.people if person.kind == "user" and person.first_day == 0],
     ]
     for kind in kinds:
@@ -99,20 +100,11 @@ def _victims(staff: Staff, draw: random.Random) -> list[Person | Machine]:
 def _attack(
     organisation: Organisation, i: int, victim: Person | Machine, strength: str, draw: random.Random
 ) -> Attack:
-    day = _day(organisation, victim, draw)
+    day, start = _day(organisation, victim, draw), _start(victim, strength, draw)
     offsets, forms, techniques = script(organisation.library, strength, draw)
-    session = _session(organisation, victim, day, strength, draw)
-    return Attack(
-        f"attack-{i:04}-{strength}",
-        strength,
-        victim,
-        day,
-        _start(victim, strength, draw),
-        session,
-        offsets,
-        forms,
-        techniques,
-    )
+    session = _session(victim, day, start, strength, draw)
+    name = f"attack-{i:04}-{strength}"
+    return Attack(name, strength, victim, day, start, session, offsets, forms, techniques)
 
 
 def _day(organisation: Organisation, victim: Person | Machine, draw: random.Random) -> int:
@@ -130,28 +122,18 @@ def _start(victim: Person | Machine, strength: str, draw: random.Random) -> floa
     return draw.uniform(0.5, 22) * 3600
 
 
-def _session(
-    organisation: Organisation, victim: Person | Machine, day: int, strength: str, draw: random.Random
-) -> Session:
+def _session(victim: Person | Machine, day: int, start: float, strength: str, draw: random.Random) -> Session:
+    """The victim's session of that day, begun before the attack, in the attacker's hands."""
     if isinstance(victim, Machine):
-        stolen = victim.session(day, 0)
-        strange = replace(stolen, endpoint="", address=_network(draw))
+        stolen = victim.session(day, victim.session_at(day, start))
     else:
-        habit = draw.choice(victim.habits)
-        tool = (
-            habit.tool
-            if strength == "mimic"
-            else "console"
-            if victim.kind != "user" and draw.random() < 0.4
-            else "cli"
-        )
-        stolen = victim.session(tool, day, draw.randrange(2), 3600.0 * 8)
-        strange = replace(stolen, address=_network(draw))
+        tool: Tool = draw.choices(("cli", "console"), (0.6, 0.4))[0] if victim.kind != "user" else "cli"
+        tool = draw.choice(victim.habits).tool if strength == "mimic" else tool
+        stolen = victim.session(tool, day, draw.randrange(2), start - draw.uniform(300, 3 * 3600))
     if strength == "mimic":
         return stolen
-    return replace(
-        strange, program=programs.browser(draw) if strange.console else _tool(draw), salt=draw.randrange(200)
-    )
+    program = programs.browser(draw) if stolen.console else _tool(draw)
+    return replace(stolen, endpoint="", address=_network(draw), program=program, salt=draw.randrange(200))
 
 
 def _network(draw: random.Random) -> str:
@@ -207,6 +189,6 @@ def _technique(
     calls = calls[-min(room, few, len(calls)) :]
     gaps = [
         30 + draw.expovariate(1 / 60),
-        *(after - before for (before, _), (after, _) in zip(calls, calls[1:], strict=False)),
+        *(after - before for (before, _), (after, _) in pairwise(calls)),
     ]
     return [(gap + draw.random(), form, name) for gap, (_, form) in zip(gaps, calls, strict=True)]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fingerprint.simulation.attacks import Attack
 from fingerprint.simulation.calls import Calls, Session, join
 from fingerprint.simulation.staff import Staff
+from fingerprint.simulation.surprises import Surprise, suffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,11 @@ class Day:
                 }  # fmt: skip
 
 
-def day_of(staff: Staff, attacks: Sequence[Attack], day: int) -> Day:
-    parts = [who.day(day) for who in staff.everybody]
-    calls, sessions = join(parts)
+def day_of(staff: Staff, attacks: Sequence[Attack], surprises: Sequence[Surprise], day: int) -> Day:
+    """Day number `day`: what everybody does, what fails in an outage, and the attacks after it."""
+    calls, sessions = join([who.day(day) for who in staff.everybody])
+    outages = [surprise for surprise in surprises if surprise.service and surprise.since == day]
+    calls = suffer(calls, outages, staff.people[0].organisation.library)
     now, found, row = [attack for attack in attacks if attack.day == day], [], len(calls)
     for attack in now:
         found.append((row, attack))

@@ -85,4 +85,5 @@ def lateness(calls: Calls, rng: np.random.Generator) -> NDArray[np.float64]:
     """Seconds from call to arrival: beta(1.55, 2.95) of ten minutes, the same for all calls of one delivery file."""
     table = LATEST * rng.beta(1.55, 2.95, (4, 4 * DAY // TOGETHER))
     batch = np.minimum(calls.time / TOGETHER, table.shape[1] - 1).astype(np.intp)
-    return table[calls.form & 3, batch]
+    late: NDArray[np.float64] = table[calls.form & 3, batch]
+    return late

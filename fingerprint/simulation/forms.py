@@ -129,6 +129,7 @@ _PLACES = re.compile(
     r"|(?P<digits>\b1[0-9]{9,18}\b)"
 )
 _CALLER = re.compile(r"(?<=User: )arn:aws:\w+::\d+:[\w+=,.@/-]+")
+_TAG = "StratusRedTeam"  # a tag of the laboratory
 _MARK = re.compile(r"\x00([^\x00]*)\x00(\d+)\x00")
 
 
@@ -165,9 +166,9 @@ def place(kind: str, which: int | str = 0) -> str:
 
 def _marked(value: Any) -> Any:
     if isinstance(value, str):
-        return _PLACES.sub(_mark, _CALLER.sub(place("caller"), value))
+        return _PLACES.sub(_mark, _CALLER.sub(place("caller"), value.replace(_TAG, "Project")))
     if isinstance(value, dict):
-        return {key: _marked(item) for key, item in value.items()}
+        return {key.replace(_TAG, "Project"): _marked(item) for key, item in value.items()}
     return [_marked(item) for item in value] if isinstance(value, list) else value
 
 

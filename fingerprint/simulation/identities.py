@@ -94,6 +94,12 @@ def root(account: str, key: str, created: str) -> str:
     return _json(block | {"accessKeyId": key, "sessionContext": context})
 
 
+def clock(second: float) -> str:
+    """hh:mm:ss of a second of the day; what is before it or after it comes to its edge."""
+    second = min(max(int(second), 0), 86_399)
+    return f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
+
+
 def service(name: str) -> str:
     return _json({"type": "AWSService", "invokedBy": name})
 

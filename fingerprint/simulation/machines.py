@@ -20,6 +20,7 @@ from fingerprint.simulation.tail import MACHINES, vary
 
 INSTANCES = ("instance", "web instance")
 PODS = ("pod", "controller")
+AGENT = programs.fixed("aws-sdk-go/1.55.5 (go1.22.9; linux; amd64) amazon-ssm-agent/3.3.987.0")
 FUNCTIONS = ("function", "timer function", "denied function", "etl")
 
 
@@ -161,29 +162,51 @@ class Machine:
         return 4 if self.trade in PODS else 1
 
     def session(self, day: int, which: int, lane: str = "") -> Session:
-        """Session `which` of a day: an instance, a function, or a pod's hours."""
-        draw, date = self._draw("session", which), self.organisation.date(day)
-        name, key = self._name(day, which), self.keys["key:ASIA"][(day * 5 + which) & 255]
-        created = f"{date}T{which * 5 % 24:02}:{draw.randrange(60):02}:{draw.randrange(60):02}Z"
-        instance = self.trade in INSTANCES
-        federated = self.account.oidc_provider if self.trade in PODS else ""
-        identity = identities.assumed_role(
-            self.role, name, key, created, invoked_by=lane, instance=instance, federated=federated
+        """Session `which` of a day: an instance, a function, or a pod's hours.
+
+        `lane` names the service that calls with the role, or its instance's `agent`, or `web`: the pod asks for the role.
+        """
+        name, service = self._name(day, which), lane if "." in lane else ""
+        inside = not service and self.trade in INSTANCES and self.number % 3 == 0
+        address = service or (
+            f"10.{self.number % 200}.{which}.{self.number % 241 + 4}" if inside else self.address(which)
         )
-        values = {
-            "account": self.account.number,
-            "region": self.account.region,
-            "caller": self.role.session_arn(name),
-        }
-        program = programs.fixed(lane) if lane else self.program(day)
-        inside = not lane and instance and self.number % 3 == 0
-        address = lane or (
-            f"10.{self.number % 200}.{which}.{draw.randrange(4, 250)}" if inside else self.address(which)
-        )
+        account = self.account
+        values = {"account": account.number, "region": account.region, "caller": self.role.session_arn(name)}
         return Session(
-            identity, program, address, self.account.region, values, self.account.pools,
-            endpoint=self.account.endpoint if inside else "", salt=self.number * 11,
-        )  # fmt: skip
+            self._web_identity() if lane == "web" else self._identity(day, which, name, service),
+            AGENT if lane == "agent" else programs.fixed(service) if service else self.program(day),
+            address,
+            account.region,
+            values,
+            account.pools,
+            endpoint=account.endpoint if inside else "",
+            salt=self.number * 11,
+        )
+
+    def session_at(self, day: int, second: float) -> int:
+        """Which session is in use at a second of a day; any of them where there are several at once."""
+        if self.trade in PODS:
+            return min(int(second) * self.sessions // DAY, self.sessions - 1)
+        return int(second) % self.sessions
+
+    def _identity(self, day: int, which: int, name: str, service: str) -> str:
+        since = which * DAY // self.sessions  # a pod's next one; the others' credentials are of the evening before
+        if self.trade not in PODS:
+            day, since = day - 1, 68_400 + self._draw("session", which, day).randrange(18_000)
+        created = f"{self.organisation.date(day)}T{identities.clock(since)}Z"
+        return identities.assumed_role(
+            self.role,
+            name,
+            self.keys["key:ASIA"][(day * 5 + which) & 255],
+            created,
+            invoked_by=service,
+            instance=self.trade in INSTANCES,
+            federated=self.account.oidc_provider if self.trade in PODS else "",
+        )
+
+    def _web_identity(self) -> str:
+        return identities.web_identity(self.account.oidc_provider, f"system:serviceaccount:apps:{self.name}")
 
     def _name(self, day: int, which: int) -> str:
         if self.trade in INSTANCES:
@@ -208,7 +231,7 @@ class Machine:
         if self.trade in INSTANCES:
             return (
                 programs.java(level),
-                programs.go(1, " amazon-ssm-agent/3.3.987.0"),
+                programs.go(level),
                 programs.boto("linux#5.10.228", level),
             )[kind]
         if self.trade in FUNCTIONS:

@@ -62,7 +62,7 @@ class Organisation:
     def offices(self) -> dict[str, tuple[str, ...]]:
         """Egress addresses of each place: two of one network."""
         draw = self.draw("offices")
-        found = {}
+        found: dict[str, tuple[str, ...]] = {}
         for name in PLACES:
             network = programs.office(draw)
             found[name] = (f"{network}{draw.randrange(2, 120)}", f"{network}{draw.randrange(120, 250)}")

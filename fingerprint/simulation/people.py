@@ -242,7 +242,7 @@ class Person:
         """The person's session of this day with a tool: in the morning (0) or afternoon (1), created at a second of the day."""
         date = self.organisation.date(day).isoformat()
         key = self.keys["key:ASIA"][(day * 4 + list(PACE).index(tool)) & 255]
-        when = f"{date}T{int(created) % DAY // 3600:02}:{int(created) // 60 % 60:02}:{int(created) % 60:02}Z"
+        when = f"{date}T{identities.clock(created)}Z"
         if self.kind != "user":
             name, caller = self.email, self.role.session_arn(self.email)
             identity = identities.assumed_role(self.role, name, key, when)

@@ -14,11 +14,43 @@ import random
 SIZE = 256  # values of one kind; a power of two, so that any integer picks one with a mask
 MASK = SIZE - 1
 
-_TEAMS = "orders billing search login media fraud ledger catalog shipping reports mobile ingest geo ads pricing risk".split()
-_THINGS = (
-    "api worker events assets cache web jobs etl data queue logs models stream gateway backup config".split()
-)
-_PLACES = "prod dev staging eu us main blue green".split()
+_TEAMS = [
+    "orders",
+    "billing",
+    "search",
+    "login",
+    "media",
+    "fraud",
+    "ledger",
+    "catalog",
+    "shipping",
+    "reports",
+    "mobile",
+    "ingest",
+    "geo",
+    "ads",
+    "pricing",
+    "risk",
+]
+_THINGS = [
+    "api",
+    "worker",
+    "events",
+    "assets",
+    "cache",
+    "web",
+    "jobs",
+    "etl",
+    "data",
+    "queue",
+    "logs",
+    "models",
+    "stream",
+    "gateway",
+    "backup",
+    "config",
+]
+_PLACES = ["prod", "dev", "staging", "eu", "us", "main", "blue", "green"]
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables: a row a line
 """What jobs do all day: their tasks, and the operations of each, written from what practice shows.
 
 A task's operations read `service:Name Name Name service:Name`; the service holds until the next one. The first are the most frequent.
@@ -40,7 +41,7 @@ class Routine:
     every: float
     actions: tuple[str, ...]
     size: int = 1
-    lane: str = ""  # the service that makes the calls, when it is not the machine itself
+    lane: str = ""  # who makes the calls, when it is not the machine itself: a service, its `agent`, or its identity provider, `web`
 
 
 def actions(text: str) -> tuple[str, ...]:
@@ -138,7 +139,7 @@ JOBS = {
     "manager": 0.07,
 }
 
-_AGENT = Routine("poll", 300, actions("ssm:UpdateInstanceInformation"))
+_AGENT = Routine("poll", 600, actions("ssm:UpdateInstanceInformation"), lane="agent")
 _SWEEP = actions(
     "ec2:DescribeInstances DescribeVolumes DescribeInstanceStatus DescribeAddresses rds:DescribeDBInstances DescribeDBClusters ListTagsForResource "
     "elasticloadbalancing:DescribeLoadBalancers DescribeTargetGroups DescribeTags sqs:ListQueues dynamodb:ListTables DescribeTable "
@@ -148,7 +149,7 @@ _SWEEP = actions(
 TRADES: dict[str, tuple[Routine, ...]] = {  # a machine's trade -> its routines
     "instance": (
         _AGENT,
-        Routine("poll", 3600, actions("ssm:ListInstanceAssociations")),
+        Routine("poll", 3600, actions("ssm:ListInstanceAssociations"), lane="agent"),
         Routine("random", 900, actions("secretsmanager:GetSecretValue kms:Decrypt sts:GetCallerIdentity ssm:GetParameter")),
     ),
     "web instance": (
@@ -167,11 +168,11 @@ TRADES: dict[str, tuple[Routine, ...]] = {  # a machine's trade -> its routines
         Routine("random", 1500, actions("logs:CreateLogStream kms:Decrypt")),
     ),
     "pod": (
-        Routine("poll", 3000, actions("sts:AssumeRoleWithWebIdentity")),
+        Routine("poll", 3000, actions("sts:AssumeRoleWithWebIdentity"), lane="web"),
         Routine("random", 500, actions("route53:ListHostedZones ListResourceRecordSets secretsmanager:GetSecretValue ec2:DescribeInstances DescribeSubnets autoscaling:DescribeAutoScalingGroups")),
     ),
     "controller": (
-        Routine("poll", 3000, actions("sts:AssumeRoleWithWebIdentity")),
+        Routine("poll", 3000, actions("sts:AssumeRoleWithWebIdentity"), lane="web"),
         Routine("sweep", 900, actions("elasticloadbalancing:DescribeLoadBalancers DescribeTargetGroups DescribeListeners DescribeTags ec2:DescribeSecurityGroups DescribeSubnets DescribeVpcs")),
     ),
     "deployer": (

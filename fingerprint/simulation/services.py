@@ -29,15 +29,15 @@ class Duty:
 
 DUTIES = (
     Duty("cloudtrail.amazonaws.com", "service", 300, actions("kms:GenerateDataKey")),
-    Duty("lambda.amazonaws.com", "service", 400, actions("sts:AssumeRole"), strict=False),
     Duty("AWSServiceRoleForConfig", "linked", 21_600, actions(
         "s3:ListBuckets GetBucketAcl GetBucketPolicy GetBucketVersioning GetBucketLogging GetBucketEncryption GetBucketReplication "
         "ec2:DescribeInstances DescribeVolumes DescribeSecurityGroups DescribeVpcs DescribeSubnets iam:ListRoles GetRole ListUsers "
         "lambda:ListFunctions20150331 rds:DescribeDBInstances kms:ListKeys")),
     Duty("vendor", "vendor", 600, actions("sts:AssumeRole")),
+    Duty("secretsmanager.amazonaws.com", "untyped", 7200, ("secretsmanager:RotationStarted",), strict=False),
+    Duty("lambda.amazonaws.com", "service", 400, actions("sts:AssumeRole"), strict=False),
     Duty("ec2.amazonaws.com", "service", 900, actions("sts:AssumeRole"), strict=False),
     Duty("delivery.logs.amazonaws.com", "service", 300, actions("logs:CreateLogStream")),
-    Duty("secretsmanager.amazonaws.com", "untyped", 7200, ("secretsmanager:RotationStarted",), strict=False),
     Duty("AWSServiceRoleForAutoScaling", "linked", 300, actions("ec2:DescribeInstanceStatus elasticloadbalancing:DescribeTargetHealth")),
     Duty("AWSServiceRoleForSecurityHub", "linked", 43_200, actions(
         "iam:ListUsers ListAccessKeys GetAccountSummary GetAccountPasswordPolicy s3:GetBucketPublicAccessBlock ec2:DescribeFlowLogs "
@@ -82,6 +82,8 @@ class Service:
         library = self.organisation.library
         if self.duty.kind == "untyped":
             return [library.add(_rotation())]
+        if self.duty.who == "cloudtrail.amazonaws.com":
+            return [library.add(_data_key())]
         lane = "service" if self.duty.kind == "service" else "direct"
         return [library.of(action, lane)[0] for action in self.duty.actions]
 
@@ -145,3 +147,18 @@ def _rotation() -> Form:
         body,
         {"readOnly": False, "eventType": "AwsServiceEvent"},
     )
+
+
+def _data_key() -> Form:
+    """How a trail encrypts what it delivers; the shape is that of real records (kms GenerateDataKey by cloudtrail)."""
+    account, region = place("account"), place("region")
+    context = {
+        "aws:cloudtrail:arn": f"arn:aws:cloudtrail:{region}:{account}:trail/main",
+        "aws:s3:arn": f"arn:aws:s3:::trail-{account}/AWSLogs/{account}/CloudTrail/{region}/{place('hex:16')}.json.gz",
+    }
+    key = f"arn:aws:kms:{region}:{account}:key/{place('uuid')}"
+    asked = {"keyId": key, "encryptionContext": context, "keySpec": "AES_256"}
+    body = {"requestParameters": asked, "responseElements": None}
+    resource = {"accountId": account, "type": "AWS::KMS::Key", "ARN": key}
+    end = {"readOnly": True, "resources": [resource], "eventType": "AwsApiCall"}
+    return build("kms.amazonaws.com", "GenerateDataKey", body, end)

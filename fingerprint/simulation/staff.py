@@ -14,8 +14,55 @@ from fingerprint.simulation.services import DUTIES, Service
 
 PEOPLE, MACHINES = 0.55, 0.35  # shares; the rest are services
 
-_FIRST = "ana ben chloe david elif femi grace hugo ines jonas kavya liam mei noor omar priya quinn rosa sven tara uma viktor wei yusuf zoe".split()
-_LAST = "silva meyer rossi kumar jones novak okafor tanaka lopez smith kaya dubois haas patel chen berg costa moreau singh walsh".split()
+_FIRST = [
+    "ana",
+    "ben",
+    "chloe",
+    "david",
+    "elif",
+    "femi",
+    "grace",
+    "hugo",
+    "ines",
+    "jonas",
+    "kavya",
+    "liam",
+    "mei",
+    "noor",
+    "omar",
+    "priya",
+    "quinn",
+    "rosa",
+    "sven",
+    "tara",
+    "uma",
+    "viktor",
+    "wei",
+    "yusuf",
+    "zoe",
+]
+_LAST = [
+    "silva",
+    "meyer",
+    "rossi",
+    "kumar",
+    "jones",
+    "novak",
+    "okafor",
+    "tanaka",
+    "lopez",
+    "smith",
+    "kaya",
+    "dubois",
+    "haas",
+    "patel",
+    "chen",
+    "berg",
+    "costa",
+    "moreau",
+    "singh",
+    "walsh",
+]
 _PERMISSIONS = {
     "developer": "DeveloperAccess", "sre": "PlatformEngineer", "data scientist": "DataScience", "analyst": "AnalystReadOnly",
     "security": "SecurityAudit", "admin": "AdministratorAccess", "manager": "ViewOnlyAccess",

@@ -1,0 +1,265 @@
+"""The simulator: what it writes is CloudTrail as AWS writes it, and nothing in a record's form betrays an attack."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter, defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GroupKFold, cross_val_predict
+
+from fingerprint import samples
+from fingerprint.domain import FingerprintError
+from fingerprint.simulation.forms import form_of, from_record
+from fingerprint.simulation.pools import Pools
+from pipelines.simulate import Simulated, simulate
+
+Record = dict[str, Any]
+
+
+def read(folder: Path) -> list[tuple[str, Record]]:
+    """(day of the file, record) in the order of delivery."""
+    found = []
+    for path in sorted(folder.glob("*.jsonl.gz")):
+        with gzip.open(path, "rb") as lines:
+            found += [(path.name[:10], json.loads(line)) for line in lines]
+    return found
+
+
+def labels(folder: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
+    return simulate(principals=40, days=14, seed=3, out=tmp_path_factory.mktemp("made"), attacks=20)
+
+
+@pytest.fixture(scope="module")
+def delivered(made: Simulated) -> list[tuple[str, Record]]:
+    return read(made.folder)
+
+
+@pytest.fixture(scope="module")
+def records(delivered: list[tuple[str, Record]]) -> list[Record]:
+    return list({record["eventID"]: record for _, record in delivered}.values())
+
+
+def test_a_file_a_day_and_every_line_is_a_record(made: Simulated, delivered: list[tuple[str, Record]]) -> None:
+    days = Counter(day for day, _ in delivered)
+    assert list(days)[0] == "2026-01-05"
+    assert len(days) == 14
+    assert made.records == len(delivered)
+    needed = {"eventVersion", "userIdentity", "eventTime", "eventSource", "eventName", "awsRegion", "eventID"}
+    assert all(needed <= record.keys() for _, record in delivered)
+
+
+def test_the_same_seed_writes_the_same_bytes_and_another_seed_does_not(tmp_path: Path) -> None:
+    for name, seed in (("one", 5), ("two", 5), ("three", 6)):
+        simulate(principals=10, days=2, seed=seed, out=tmp_path / name, attacks=1)
+    files = {name: [p.read_bytes() for p in sorted((tmp_path / name).iterdir())] for name in ("one", "two", "three")}
+    assert files["one"] == files["two"]
+    assert files["one"] != files["three"]
+
+
+def test_attacks_are_added_to_an_organisation_and_change_nothing_else_in_it(tmp_path: Path) -> None:
+    simulate(principals=10, days=2, seed=5, out=tmp_path / "without")
+    simulate(principals=10, days=2, seed=5, out=tmp_path / "with", attacks=2)
+    guilty = {label["event_id"] for label in labels(tmp_path / "with")}
+
+    def deeds(folder: Path) -> Counter[str]:
+        once = {r["eventID"]: r for _, r in read(folder) if r["eventID"] not in guilty}
+        return Counter(json.dumps([r[k] for k in ("userIdentity", "eventTime", "eventName")]) for r in once.values())
+
+    assert deeds(tmp_path / "without") == deeds(tmp_path / "with")
+
+
+def test_records_come_late_out_of_order_and_some_twice(delivered: list[tuple[str, Record]], made: Simulated) -> None:
+    seen, newest, older, neighbours = {}, "", 0, 0
+    for day, record in delivered:
+        older += record["eventTime"] < newest
+        newest = max(newest, record["eventTime"])
+        first = seen.setdefault(record["eventID"], (day, record))
+        assert first[1] == record
+        neighbours += first[0] != day
+    assert 0.6 < older / len(delivered) < 0.9
+    assert len(delivered) - len(seen) == made.repeats
+    assert 0.01 < made.repeats / len(delivered) < 0.04
+    assert neighbours > 0
+    late_evenings = [r for day, r in delivered if r["eventTime"][:10] < day]
+    assert late_evenings
+    assert all(r["eventTime"][11:13] in ("22", "23", "21", "20", "19") for r in late_evenings)
+
+
+def test_people_keep_office_hours_and_weekends_and_schedules_do_not_care(records: list[Record]) -> None:
+    people = [r for r in records if "AWSReservedSSO" in r["userIdentity"].get("arn", "")]
+    weekend = sum(datetime.fromisoformat(r["eventTime"]).weekday() > 4 for r in people)
+    assert weekend / len(people) < 0.1
+    nightly = Counter(
+        r["eventTime"][:10] for r in records if "nightly-job" in r["userIdentity"].get("arn", "")
+    )
+    assert len(nightly) == 14
+
+
+def test_the_ways_to_be_somebody_are_all_there(records: list[Record]) -> None:
+    kinds = {record["userIdentity"].get("type") for record in records}
+    assert {"AssumedRole", "IAMUser", "AWSService", "AWSAccount", "WebIdentityUser", None} <= kinds
+    assert all(set(r["userIdentity"]) == {"type", "invokedBy"} for r in records if r["userIdentity"].get("type") == "AWSService")
+
+
+def test_nobody_calls_with_a_session_that_does_not_exist_yet(records: list[Record]) -> None:
+    for record in records:
+        context = record["userIdentity"].get("sessionContext")
+        if context:
+            assert context["attributes"]["creationDate"] <= record["eventTime"], record
+
+
+def test_people_now_and_then_call_what_they_never_called_before(records: list[Record]) -> None:
+    known: dict[str, set[str]] = defaultdict(set)
+    news = total = 0
+    for record in sorted(records, key=lambda r: r["eventTime"]):
+        who = record["userIdentity"].get("arn", "")
+        if "AWSReservedSSO" not in who:
+            continue
+        if record["eventTime"] >= "2026-01-15":
+            total += 1
+            news += record["eventName"] not in known[who]
+        known[who].add(record["eventName"])
+    assert 0.01 < news / total < 0.15
+
+
+def test_attacks_come_in_the_last_quarter_one_a_victim_in_the_strengths_asked_for(
+    made: Simulated, records: list[Record]
+) -> None:
+    when = {record["eventID"]: record["eventTime"] for record in records}
+    sessions: dict[str, list[dict[str, str]]] = defaultdict(list)
+    for label in labels(made.folder):
+        sessions[label["session"]].append(label)
+    assert len(sessions) == 20
+    assert made.attacks == {"session": 5, "quiet": 5, "smash": 5, "mimic": 5}
+    assert len({rows[0]["principal"] for rows in sessions.values()}) == 20
+    bounds = {"session": (20, 100), "quiet": (1, 10), "smash": (200, 600), "mimic": (3, 40)}
+    for rows in sessions.values():
+        least, most = bounds[rows[0]["strength"]]
+        assert least <= len(rows) <= most
+        assert min(when[row["event_id"]] for row in rows) >= "2026-01-15"
+
+
+def test_a_thief_comes_from_elsewhere_and_a_mimic_from_where_the_victim_is(made: Simulated, records: list[Record]) -> None:
+    strength = {label["event_id"]: label["strength"] for label in labels(made.folder)}
+    by_id = {record["eventID"]: record for record in records}
+    used = {(r["userIdentity"].get("arn"), r["sourceIPAddress"]) for r in records if r["eventID"] not in strength}
+    known: dict[str, list[bool]] = defaultdict(list)
+    for event_id, how in strength.items():
+        record = by_id[event_id]
+        known["mimic" if how == "mimic" else "thief"].append((record["userIdentity"]["arn"], record["sourceIPAddress"]) in used)
+    assert not any(known["thief"])
+    assert np.mean(known["mimic"]) > 0.5
+
+
+def test_nothing_of_the_laboratory_is_left_in_the_records(made: Simulated) -> None:
+    for path in made.folder.glob("*.jsonl.gz"):
+        text = gzip.decompress(path.read_bytes()).lower()
+        for word in (b"stratus", b"bert-jan", b"invictus", b"123837392027"):
+            assert word not in text
+
+
+def test_surprises_are_told_apart_from_attacks(made: Simulated) -> None:
+    rows = [json.loads(line) for line in (made.folder / "labels.surprises.jsonl").read_text().splitlines()]
+    assert {"new_hire", "outage", "tool_upgrade", "release_day", "role_change"} <= {row["surprise"] for row in rows}
+    assert all("2026-01-11" < row["from"] <= row["to"] for row in rows)
+
+
+def test_an_outage_fails_the_calls_of_its_service(records: list[Record]) -> None:
+    failed = [r for r in records if r.get("errorCode") in ("ServiceUnavailable", "Server.Unavailable")]
+    assert len(failed) > 20
+    assert len({record["eventSource"] for record in failed}) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ({"principals": 0}, "principals"),
+        ({"days": 0}, "days"),
+        ({"attacks": 99}, "victims"),
+        ({"strengths": ("loud",)}, "loud"),
+        ({"surprises": ("party",)}, "party"),
+        ({"scale": 0.0}, "scale"),
+    ],
+)
+def test_an_impossible_wish_is_refused_in_one_sentence(tmp_path: Path, arguments: dict[str, Any], word: str) -> None:
+    with pytest.raises(FingerprintError, match=word):
+        simulate(**({"principals": 5, "days": 1, "seed": 1, "out": tmp_path} | arguments))
+
+
+def test_a_real_record_can_be_written_again_from_its_form() -> None:
+    """Plain twin: filling a form's places with what was taken out gives the real parameters back in shape."""
+    pools = Pools("test")
+    fixed = {"account": "111122223333", "region": "eu-west-1", "caller": "arn", "when": "Jan 5, 2026 9:00:00 AM", "iso": "2026-01-05T09:00:00"}
+    checked = 0
+    for record in list(samples.records("real/invictus_stratus"))[::7]:
+        form = from_record(record)
+        values = [fixed.get(kind) or pools[kind][which & 255] for kind, which in form.places]
+        body = json.loads("{" + (form.body % tuple(values[: form.split]))[1:] + "}")
+        for part in ("requestParameters", "responseElements"):
+            assert _shape(body[part]) == _shape(record[part])
+        checked += 1
+    assert checked > 300
+
+
+def _shape(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _shape(item) for key, item in value.items()}
+    return [_shape(item) for item in value] if isinstance(value, list) else type(value).__name__
+
+
+def form_auc(folder: Path, records: list[Record], errors: bool) -> tuple[float, int]:
+    """AUC of a forest that sees a record's form only, within the same action (and outcome), and the attack rows judged."""
+    label = {row["event_id"]: row["session"] for row in labels(folder)}
+    groups: dict[tuple[Any, ...], list[Record]] = defaultdict(list)
+    for record in records:
+        outcome = () if errors else (record.get("errorCode"),)
+        groups[(record["eventSource"], record["eventName"], *outcome)].append(record)
+    draw = np.random.default_rng(0)
+    rows = []
+    for some in groups.values():
+        guilty = [r for r in some if r["eventID"] in label]
+        others = [r for r in some if r["eventID"] not in label and "invokedBy" not in r["userIdentity"]]
+        if guilty and len(others) >= 5:
+            few = draw.permutation(len(others))[: 3 * len(guilty)]
+            rows += guilty + [others[i] for i in few]
+    truth = np.array([r["eventID"] in label for r in rows])
+    who = np.array([label.get(r["eventID"]) or str(r["userIdentity"].get("arn")) for r in rows])
+    actions = [f"{r['eventSource']}:{r['eventName']}" for r in rows]
+    table = DictVectorizer(sparse=False).fit_transform(
+        [dict.fromkeys(form_of(r), 1) | {f"action={a}": 1} for r, a in zip(rows, actions, strict=True)]
+    )
+    forest = RandomForestClassifier(60, min_samples_leaf=5, class_weight="balanced", random_state=0)
+    guess = cross_val_predict(forest, table, truth, groups=who, cv=GroupKFold(5), method="predict_proba")[:, 1]
+    scores, weights = [], []
+    for action in set(actions):
+        mine = np.array([a == action for a in actions])
+        if 0 < truth[mine].sum() < mine.sum():
+            scores.append(roc_auc_score(truth[mine], guess[mine]))
+            weights.append(int(truth[mine].sum()))
+    return float(np.average(scores, weights=weights)), int(truth.sum())
+
+
+def test_the_form_of_a_record_does_not_betray_an_attack(made: Simulated, records: list[Record]) -> None:
+    auc, judged = form_auc(made.folder, records, errors=False)
+    assert judged > 300
+    assert abs(auc - 0.5) < 0.12
+
+
+def test_events_are_in_the_time_that_was_asked_for(records: list[Record]) -> None:
+    times = [datetime.fromisoformat(record["eventTime"]) for record in records]
+    assert min(times) >= datetime(2026, 1, 5, tzinfo=UTC)
+    assert max(times) < datetime(2026, 1, 21, tzinfo=UTC)
