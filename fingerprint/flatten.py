@@ -107,7 +107,8 @@ _READ: dict[Type, str] = {
     "role": "CASE WHEN contains({f}::VARCHAR, '\"roleArn\"') THEN json_extract_string({f}, '$.roleArn') END",
     "target": "CASE WHEN r.resources[2] IS NOT NULL"
     " OR r.resources[1].accountId <> coalesce(r.recipientAccountId, '')"
-    " OR contains({f}::VARCHAR, 'arn:aws') THEN list_filter(list_concat(list_transform(coalesce(r.resources, []), lambda x: x.accountId),"
+    " OR contains({f}::VARCHAR, 'arn:aws') THEN list_filter("
+    "list_concat(list_transform(coalesce(r.resources, []), lambda x: x.accountId),"
     " regexp_extract_all(coalesce({f}::VARCHAR, ''), " + _ARN_ACCOUNT + ", 1)),"
     f" lambda x: regexp_full_match(x, {_ACCOUNT})"
     " AND x <> coalesce(r.recipientAccountId, r.userIdentity.accountId, ''))[1] END",
