@@ -45,7 +45,7 @@ def row(name: str, unit: str, against: str, aim: float) -> Callable[[Measure], M
 
 
 def side_by_side(*runs: Callable[[], Any], times: int = 7) -> list[float]:
-    """Seconds of the fastest of several runs of each, in turns: the machine's other work disturbs all alike."""
+    """Seconds of the fastest of several runs of each, in turns: the machine's other work hits all alike."""
     fastest = [float("inf")] * len(runs)
     for _ in range(times):
         for index, run in enumerate(runs):
