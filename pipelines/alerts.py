@@ -30,26 +30,11 @@ def list_alerts(desk_url: str, json: bool = False) -> None:
     """Print the queue, most urgent first. Raises FingerprintError where there is no desk."""
     alerts = open_desk(desk_url, create=False).alerts(raw=False)
     if json:
-        return _print_json([summary(alert) for alert in alerts])
-    console = Console()
-    if not alerts:
-        return console.print("No alerts: nothing was forwarded to the analysts.")
-    table = Table(
-        "urgency",
-        "alert",
-        "what happened",
-        "when (UTC)",
-        "events",
-        box=None,
-        pad_edge=False,
-        show_lines=False,
-    )
-    for alert in alerts:
-        when = f"{words.iso(alert.first_event_time)[:16].replace('T', ' ')}"
-        table.add_row(
-            _urgency(alert), _text(alert.alert_id[:12]), _text(alert.title), when, f"{len(alert.events):,}"
-        )
-    console.print(table)
+        _print_json([summary(alert) for alert in alerts])
+    elif alerts:
+        Console().print(_queue(alerts))
+    else:
+        print("no alerts: nothing was forwarded to the analysts")
 
 
 def show_alert(desk_url: str, alert_id: str, json: bool = False, page: Path | None = None) -> None:
@@ -59,8 +44,13 @@ def show_alert(desk_url: str, alert_id: str, json: bool = False, page: Path | No
     if page:
         write_alert_page(alert, page)
     if json:
-        return _print_json(detail(alert))
-    console = Console()
+        _print_json(detail(alert))
+    else:
+        _explain(Console(), alert)
+        print(f"page: {page}" if page else "`--page FILE` writes it as a page")
+
+
+def _explain(console: Console, alert: Alert) -> None:
     _print_summary(console, alert)
     if alert.drivers:
         console.print(_drivers(alert))
@@ -69,8 +59,6 @@ def show_alert(desk_url: str, alert_id: str, json: bool = False, page: Path | No
     console.print(_events(alert))
     for number, step in enumerate(alert.next_steps, 1):
         console.print(Text.assemble((f"{number}. ", "bold"), _text(step)))
-    if page:
-        console.print(f"page: {page}", markup=False)
 
 
 def summary(alert: Alert) -> dict[str, Any]:
@@ -141,6 +129,25 @@ def _urgency(alert: Alert) -> Text:
     return Text(f"{alert.urgency:>3} {word}", style=COLOURS[word])
 
 
+def _queue(alerts: list[Alert]) -> Table:
+    table = Table(
+        "urgency",
+        "alert",
+        "what happened",
+        "when (UTC)",
+        "events",
+        box=None,
+        pad_edge=False,
+        show_lines=False,
+    )
+    for alert in alerts:
+        when = f"{words.iso(alert.first_event_time)[:16].replace('T', ' ')}"
+        table.add_row(
+            _urgency(alert), _text(alert.alert_id[:12]), _text(alert.title), when, f"{len(alert.events):,}"
+        )
+    return table
+
+
 def _print_summary(console: Console, alert: Alert) -> None:
     console.print(Text.assemble(_urgency(alert), "  ", _text(alert.title, "bold")))
     facts = Table.grid(padding=(0, 2))
@@ -148,7 +155,7 @@ def _print_summary(console: Console, alert: Alert) -> None:
     facts.add_row("principal", _text(alert.principal))
     facts.add_row("behind it", _text(alert.human or "not recorded"))
     facts.add_row("when", words.span(alert.first_event_time, alert.last_event_time))
-    facts.add_row("judged by", f"{words.level(alert.level)}; bank {_text(alert.bank_version)}")
+    facts.add_row("judged by", Text.assemble(words.level(alert.level), "; bank ", _text(alert.bank_version)))
     if alert.tactics:
         facts.add_row("tactics", _text(", ".join(alert.tactics)))
     console.print(facts)

@@ -6,7 +6,8 @@ Example:
 
 Sources: Panther's rules, whose tests say which event matches a rule with which ATT&CK tags, and Stratus Red
 Team, whose techniques are named after their tactic and whose attacks are real records. README.md says what
-is left out and why."""
+is left out and why.
+"""
 
 from __future__ import annotations
 

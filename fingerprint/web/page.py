@@ -6,7 +6,8 @@ Example:
 
 Whatever a template shows is escaped twice on its way: characters that would steer a screen become visible
 text (`hostile.visible`), then markup becomes text. The Content-Security-Policy allows the page's own style
-and nothing else."""
+and nothing else.
+"""
 
 from __future__ import annotations
 
