@@ -1,0 +1,157 @@
+"""The simpler methods: each finds what it is made to find, and leaves a repeated habit in peace."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fingerprint import hashing
+from fingerprint.evaluation import baselines
+from fingerprint.evaluation.baselines import METHODS, best_of_groups, count, count_earlier, threshold, trial
+from fingerprint.evaluation.rows import Rows
+from fingerprint.features import NAMES
+
+DAYS, CUT = 8, 6 * 86400
+WINDOW = 6 * 3600
+
+
+def rows_of(table: pd.DataFrame) -> Rows:
+    """Rows from columns seconds, principal and any of the features; the others are the same for everybody."""
+    table = table.sort_values("seconds", kind="stable", ignore_index=True)
+    codes = np.column_stack(
+        [
+            hashing.of(table[name].astype(object)) if name in table else np.zeros(len(table), np.uint64)
+            for name in NAMES
+        ]
+    ).astype(np.uint64)
+    principal = hashing.of(table["principal"].astype(object))
+    seconds = table["seconds"].to_numpy(np.int64)
+    frame = pd.DataFrame(
+        {
+            "event_id": [str(place) for place in range(len(table))],
+            "event_time": pd.to_datetime(seconds, unit="s", utc=True),
+            "principal": table["principal"],
+        }
+    )
+    return Rows(
+        frame, codes, principal, seconds, hashing.mix(principal, (seconds // WINDOW).astype(np.uint64))
+    )
+
+
+def habits(seed: int = 0) -> pd.DataFrame:
+    """Four principals, two calls an hour by day, six actions and one program each, for eight days."""
+    random = np.random.default_rng(seed)
+    hours = np.arange(DAYS * 24)[np.isin(np.arange(DAYS * 24) % 24, range(8, 18))]
+    rows = [
+        (who, hour * 3600 + random.integers(3600)) for who in range(4) for hour in hours for _ in range(2)
+    ]
+    table = pd.DataFrame(rows, columns=["who", "seconds"])
+    table["principal"] = "p" + table["who"].astype(str)
+    table["action"] = [f"a{who}{random.integers(6)}" for who in table["who"]]
+    table["program"] = "tool" + table["who"].astype(str)
+    table["network"] = "office"
+    return table.drop(columns="who").sort_values("seconds", ignore_index=True)
+
+
+def planted() -> pd.DataFrame:
+    """A burst of calls that p0 never made, with another's program, from nowhere, on the last day at noon."""
+    start = (DAYS - 1) * 86400 + 12 * 3600
+    return pd.DataFrame(
+        {
+            "seconds": start + np.arange(30),
+            "principal": "p0",
+            "action": [f"evil{place % 10}" for place in range(30)],
+            "program": "tool3",
+            "network": "nowhere",
+            "error": "AccessDenied",
+        }
+    )
+
+
+def judged(table: pd.DataFrame) -> tuple[Rows, Rows]:
+    return rows_of(table).split(CUT)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_planted_attack_ranks_first(name: str) -> None:
+    past, now = judged(pd.concat([habits(), planted()]))
+    score = METHODS[name](past, now)
+    attack = now.codes[:, NAMES.index("network")] == hashing.of_text("nowhere")
+    its_alert = np.isin(now.group, now.group[attack])
+    assert score[its_alert].max() == score[attack].max() > score[~its_alert].max()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_habit_that_repeats_itself_scores_low(name: str) -> None:
+    past, now = judged(pd.concat([habits(), planted()]))
+    score = METHODS[name](past, now)
+    attack = now.codes[:, NAMES.index("network")] == hashing.of_text("nowhere")
+    assert np.median(score[attack & np.isfinite(score)]) > np.quantile(score[~attack], 0.9, method="higher")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_same_rows_get_the_same_scores(name: str) -> None:
+    past, now = judged(pd.concat([habits(), planted()]))
+    np.testing.assert_array_equal(METHODS[name](past, now), METHODS[name](past, now))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_threshold_is_set_without_looking_at_what_is_judged(name: str) -> None:
+    quiet, attacked = judged(habits()), judged(pd.concat([habits(), planted()]))
+    assert threshold(METHODS[name], quiet[0], 2) == threshold(METHODS[name], attacked[0], 2)
+
+
+def test_a_threshold_shows_as_many_alerts_in_the_held_out_past_as_the_budget_says() -> None:
+    past, now = judged(habits())
+    score, flagged = trial(METHODS["log-rarity"], past, now, budget=4)
+    least = threshold(METHODS["log-rarity"], past, budget=4)
+    assert (flagged == (score >= least)).all()
+    older, newer = past.split(int(past.seconds[0] + (past.seconds[-1] - past.seconds[0]) * 0.75))
+    best = best_of_groups(METHODS["log-rarity"](older, newer), newer.group)
+    assert (best > least).sum() < int(4 * newer.days) <= (best >= least).sum()  # alerts may tie
+
+
+def test_an_action_is_first_seen_once() -> None:
+    past, now = judged(pd.concat([habits(), planted()]))
+    score = METHODS["first-seen action"](past, now)
+    assert np.isfinite(score).sum() == 10  # thirty calls of ten new actions
+    assert score.max() == 10
+
+
+def test_what_the_principal_did_an_hour_ago_is_less_rare_when_the_counts_learn() -> None:
+    again = planted().assign(seconds=planted()["seconds"] + 2 * 3600)
+    past, now = judged(pd.concat([habits(), planted(), again]))
+    later = (now.codes[:, NAMES.index("network")] == hashing.of_text("nowhere")) & (now.hour % 24 == 14)
+    still, learns = METHODS["log-rarity"](past, now), METHODS["log-rarity that learns"](past, now)
+    assert learns[later].mean() < still[later].mean() - 2
+
+
+def test_log_frequencies_of_a_feature_add_up_to_no_more_than_one() -> None:
+    past, now = judged(habits())
+    place = NAMES.index("action")
+    logp = baselines.log_frequencies(past, now, [place])[:, 0]
+    mine = pd.DataFrame(
+        {"who": now.principal, "action": now.codes[:, place], "p": np.exp(logp)}
+    ).drop_duplicates()
+    total = mine.groupby("who")["p"].sum()
+    assert (total <= 1).all()
+    assert (total > 0.9).all()
+
+
+def test_counting_agrees_with_the_plain_way() -> None:
+    random = np.random.default_rng(1)
+    past, now = (random.integers(0, 9, size).astype(np.uint64) for size in (200, 50))
+    counted = Counter(past.tolist())
+    assert count(past, now).tolist() == [counted[key] for key in now.tolist()]
+    hour = random.integers(0, 6, 50)
+    plain = [int(((now == key) & (hour < at)).sum()) for key, at in zip(now, hour, strict=True)]
+    assert count_earlier(now, hour).tolist() == plain
+
+
+def test_the_best_score_of_a_group_stands_for_its_alert() -> None:
+    score, group = np.array([1.0, 5.0, 2.0, 3.0]), np.array([7, 7, 3, 3], np.uint64)
+    assert best_of_groups(score, group).tolist() == [3.0, 5.0]
+    assert best_of_groups(np.empty(0), np.empty(0, np.uint64)).tolist() == []

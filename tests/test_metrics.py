@@ -1,0 +1,171 @@
+"""Figures of a detector, by hand and by what must always hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fingerprint.evaluation.metrics import hits, measure, within
+from fingerprint.evaluation.pool import pool
+
+START = pd.Timestamp("2026-01-05T00:00:00Z")
+
+
+def table(*rows: tuple[int, str | None, float, bool, str], strength: str = "quiet") -> pd.DataFrame:
+    """Events from (minute, session, score, flagged, group)."""
+    frame = pd.DataFrame(list(rows), columns=["minute", "session", "score", "flagged", "group"])
+    frame["session"] = frame["session"].astype(object).where(frame["session"].notna(), None)
+    times = START + pd.to_timedelta(frame.pop("minute"), unit="min")
+    return frame.assign(event_time=times, strength=np.where(frame["session"].isna(), None, strength))
+
+
+@pytest.fixture
+def two_attacks() -> pd.DataFrame:
+    """Sessions s (found a quarter of an hour after it began) and t (missed); alert B is false."""
+    return table(
+        (0, "s", 1.0, False, "A"),
+        (15, "s", 9.0, True, "A"),
+        (20, None, 7.0, True, "A"),
+        (30, None, 8.0, True, "B"),
+        (40, None, 0.0, False, "B"),
+        (50, "t", 2.0, False, "C"),
+    )
+
+
+def test_an_event_is_right_when_it_is_flagged_and_the_attacks(two_attacks: pd.DataFrame) -> None:
+    event = measure(two_attacks, days=2, principals=50)["per_event"]
+    assert event["precision"] == pytest.approx(1 / 3, abs=1e-4)
+    assert event["recall"] == pytest.approx(1 / 3, abs=1e-4)
+    # by score: attack, benign, benign, attack, attack, benign
+    assert event["average_precision"] == pytest.approx((1 + 2 / 4 + 3 / 5) / 3, abs=1e-4)
+
+
+def test_a_session_is_found_when_an_alert_is_about_it(two_attacks: pd.DataFrame) -> None:
+    figures = measure(two_attacks, days=2, principals=50)
+    session = figures["per_session"]
+    assert (session["precision"], session["recall"], session["f1"]) == (0.5, 0.5, 0.5)
+    assert figures["alerts_per_day"] == 1.0
+    assert figures["false_alerts_per_day"] == 0.5
+    assert figures["false_alerts_per_day_per_100_principals"] == 1.0
+
+
+def test_the_time_to_detect_runs_from_the_sessions_first_event(two_attacks: pd.DataFrame) -> None:
+    assert measure(two_attacks, days=2, principals=50)["median_seconds_to_detect"] == 15 * 60
+
+
+def test_an_alert_that_drowns_the_attack_is_false() -> None:
+    crowd = [(minute, None, 5.0, True, "A") for minute in range(10)]
+    assert hits(table((0, "s", 5.0, True, "A"), *crowd[:9]))["session"].tolist() == ["s"]  # one in ten
+    drowned = table((0, "s", 5.0, True, "A"), *crowd)  # one in eleven
+    figures = measure(drowned, days=1, principals=1)
+    assert figures["per_session"]["recall"] == 0
+    assert figures["false_alerts_per_day"] == 1
+    assert figures["median_seconds_to_detect"] is None
+
+
+def test_a_budget_keeps_the_best_alerts_over_the_whole_span() -> None:
+    ranked = table(
+        *((place, None, 100.0 - place, False, f"benign {place}") for place in range(9)),
+        (60, "s", 91.0, False, "attack"),
+        *((70 + place, None, 50.0 - place, False, f"noise {place}") for place in range(20)),
+    )
+    found = measure(ranked, days=1, principals=1)["recall_at"]
+    assert found == {"5": 0.0, "20": 1.0, "50": 1.0}
+
+
+def test_what_is_never_shown_fills_no_budget() -> None:
+    events = table((0, "s", -np.inf, False, "A"), (1, None, 3.0, True, "B"))
+    assert within(events, 10)["group"].tolist() == ["B"]
+    assert measure(events, days=1, principals=1)["recall_at"]["50"] == 0
+
+
+def test_within_a_budget_an_alert_holds_what_scores_no_less_than_the_last_alert() -> None:
+    events = table((0, None, 9.0, False, "A"), (1, None, 1.0, False, "A"), (2, None, 5.0, False, "B"))
+    assert within(events, 2)["score"].tolist() == [9.0, 5.0]
+
+
+def test_each_strength_has_its_own_recall() -> None:
+    loud = table((0, "s", 5.0, True, "A"), strength="smash")
+    quiet = table((1, "t", 0.0, False, "B"), strength="mimic")
+    by_strength = measure(pd.concat([loud, quiet], ignore_index=True), days=1, principals=2)["by_strength"]
+    assert {name: figures["recall"] for name, figures in by_strength.items()} == {"smash": 1.0, "mimic": 0.0}
+
+
+def test_without_an_alert_everything_is_zero_and_nothing_breaks() -> None:
+    figures = measure(table((0, "s", -np.inf, False, "A")), days=1, principals=1)
+    assert figures["per_session"]["f1"] == figures["alerts_per_day"] == 0
+    assert figures["p90_seconds_to_detect"] is None
+
+
+EVENT = st.tuples(
+    st.integers(0, 600),
+    st.sampled_from([None, None, "s", "t"]),
+    st.floats(-5, 5),
+    st.booleans(),
+    st.sampled_from("ABCDE"),
+)
+EVENTS = st.lists(EVENT, min_size=1, max_size=30).map(lambda rows: table(*rows))
+
+
+def ratios(figures: dict) -> list[float]:
+    event, session = figures["per_event"], figures["per_session"]
+    names = ("precision", "recall", "f1")
+    return [
+        *(part[name] for part in (event, session) for name in names),
+        event["average_precision"],
+        *figures["recall_at"].values(),
+    ]
+
+
+@settings(max_examples=10, deadline=None)
+@given(EVENTS)
+def test_every_ratio_lies_between_zero_and_one_and_a_larger_budget_shows_more(events: pd.DataFrame) -> None:
+    figures = measure(events, days=0.2, principals=3)
+    assert all(0 <= ratio <= 1 for ratio in ratios(figures))
+    shown = [len(within(events, most)) for most in (1, 2, 5)]
+    assert shown == sorted(shown)
+
+
+@settings(max_examples=6, deadline=None)
+@given(EVENTS, st.randoms(use_true_random=False))
+def test_neither_the_order_of_events_nor_the_names_of_sessions_change_a_figure(
+    events: pd.DataFrame, random
+) -> None:
+    order = list(range(len(events)))
+    random.shuffle(order)
+    shuffled = events.iloc[order].reset_index(drop=True)
+    renamed = shuffled.assign(session=shuffled["session"].map({"s": "t", "t": "s"}))
+    assert ratios(measure(renamed, days=1, principals=3)) == ratios(measure(events, days=1, principals=3))
+
+
+@settings(max_examples=6, deadline=None)
+@given(EVENTS.filter(lambda events: events["session"].notna().any()))
+def test_who_knows_the_truth_finds_everything_and_disturbs_nobody(events: pd.DataFrame) -> None:
+    attack = events["session"].notna()
+    knows = events.assign(
+        score=attack.astype(float), flagged=attack, group=events["session"].fillna("benign")
+    )
+    figures = measure(knows, days=1, principals=3)
+    assert ratios(figures) == [1.0] * len(ratios(figures))
+    assert figures["false_alerts_per_day"] == 0
+
+
+def test_pooling_adds_counts_and_averages_ratios() -> None:
+    left = {"name": "x", "found": 3, "recall": 0.5, "by_strength": {"quiet": {"recall": 1.0}}, "median": None}
+    right = {
+        "name": "x",
+        "found": 4,
+        "recall": 0.7,
+        "by_strength": {"mimic": {"recall": 0.2}},
+        "median": 60.0,
+    }
+    assert pool([left, right]) == {
+        "name": "x",
+        "found": 7,
+        "recall": 0.6,
+        "by_strength": {"quiet": {"recall": 1.0}, "mimic": {"recall": 0.2}},
+        "median": 60.0,
+    }
