@@ -1,4 +1,5 @@
-"""The data that travels with the project: real records with their licences, and the catalogue of AWS operations.
+"""The data that travels with the project: real records with their licences, and the catalogue of AWS
+operations.
 
 Example:
     >>> folder("real/invictus_stratus").name

@@ -3,9 +3,10 @@
 Run from the repository root, with the dev extra installed:
     python data/catalogue/make.py
 
-Columns: event source, event name, r|w (reads or writes), API version or nothing, parameters, response members.
-A member is `name:type`, with `!` behind what is required; types are s(tring) i(nteger) d(ouble) b(oolean)
-t(imestamp) l(ist) m(ap or structure). Names are spelled as CloudTrail spells them: first letter small.
+Columns: event source, event name, r|w (reads or writes), API version or nothing, parameters, response
+members. A member is `name:type`, with `!` behind what is required; types are s(tring) i(nteger) d(ouble)
+b(oolean) t(imestamp) l(ist) m(ap or structure). Names are spelled as CloudTrail spells them: first letter
+small.
 """
 
 import gzip
@@ -38,8 +39,20 @@ RENAMED = {  # what CloudTrail calls it
     ("s3", "PutBucketLifecycleConfiguration"): "PutBucketLifecycle",
     ("s3", "GetBucketReplication"): "GetBucketReplication",
 }
-KINDS = {"string": "s", "character": "s", "blob": "s", "integer": "i", "long": "i", "float": "d", "double": "d",
-         "boolean": "b", "timestamp": "t", "list": "l", "map": "m", "structure": "m"}  # fmt: skip
+KINDS = {
+    "string": "s",
+    "character": "s",
+    "blob": "s",
+    "integer": "i",
+    "long": "i",
+    "float": "d",
+    "double": "d",
+    "boolean": "b",
+    "timestamp": "t",
+    "list": "l",
+    "map": "m",
+    "structure": "m",
+}
 
 
 def main() -> None:
@@ -59,9 +72,8 @@ def main() -> None:
     with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0, compresslevel=9) as out:
         out.write("".join(f"{lines[key]}\n" for key in sorted(lines)).encode())
     path.write_bytes(packed.getvalue())
-    print(
-        f"{len(lines)} operations of {len({source for source, _ in lines})} services: {path.stat().st_size} bytes"
-    )
+    services = {source for source, _ in lines}
+    print(f"{len(lines)} operations of {len(services)} services: {path.stat().st_size} bytes")
 
 
 def event_name(source: str, name: str, model: botocore.model.ServiceModel) -> str:

@@ -1,9 +1,9 @@
 """Attack sessions: real attack records, moved in time and onto a simulated principal.
 
-The records are those of Stratus Red Team's detonations (data/real/invictus_stratus, MIT). Each attack strings some of its
-techniques together, in their own order and pace, after a look around as intruders have it: composed here, of reads everybody makes too.
-A stolen instance credential, an access key or a single sign-on session is used from the attacker's own network with the attacker's tools;
-a mimic uses the victim's.
+The records are those of Stratus Red Team's detonations (data/real/invictus_stratus, MIT). Each attack strings
+some of its techniques together, in their own order and pace, after a look around as intruders have it:
+composed here, of reads everybody makes too. A stolen instance credential, an access key or a single sign-on
+session is used from the attacker's own network with the attacker's tools; a mimic uses the victim's.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ SPANS = {"session": 3000.0, "quiet": 1500.0, "smash": 5400.0, "mimic": 3600.0}  
 DISCOVERY = "discovery (composed)"
 
 _LOOK = actions(
-    "sts:GetCallerIdentity iam:ListUsers ListRoles GetUser ListAttachedUserPolicies ListAccessKeys GetAccountAuthorizationDetails "
-    "GetAccountSummary s3:ListBuckets GetBucketAcl GetBucketPolicy ec2:DescribeInstances DescribeRegions DescribeVpcs DescribeSecurityGroups "
-    "DescribeSnapshots DescribeImages secretsmanager:ListSecrets ssm:DescribeParameters DescribeInstanceInformation lambda:ListFunctions20150331 "
-    "rds:DescribeDBInstances DescribeDBSnapshots cloudtrail:DescribeTrails GetTrailStatus organizations:DescribeOrganization kms:ListKeys "
-    "guardduty:ListDetectors ses:GetSendQuota ce:GetCostAndUsage"
+    "sts:GetCallerIdentity iam:ListUsers ListRoles GetUser ListAttachedUserPolicies ListAccessKeys "
+    "GetAccountAuthorizationDetails GetAccountSummary s3:ListBuckets GetBucketAcl GetBucketPolicy "
+    "ec2:DescribeInstances DescribeRegions DescribeVpcs DescribeSecurityGroups DescribeSnapshots "
+    "ec2:DescribeImages secretsmanager:ListSecrets ssm:DescribeParameters DescribeInstanceInformation "
+    "lambda:ListFunctions20150331 rds:DescribeDBInstances DescribeDBSnapshots cloudtrail:DescribeTrails GetTrailStatus "
+    "kms:ListKeys organizations:DescribeOrganization guardduty:ListDetectors ses:GetSendQuota ce:GetCostAndUsage"
 )
 
 
@@ -76,15 +77,17 @@ def plan(
     victims = _victims(staff, draw)
     if count > len(victims):
         raise FingerprintError(
-            f"{count} attacks need as many victims and there are {len(victims)}: ask for more principals or fewer attacks"
+            f"{count} attacks need as many victims, there are {len(victims)}: give more principals"
         )
     return [_attack(organisation, i, victims[i], strengths[i % len(strengths)], draw) for i in range(count)]
 
 
 def _victims(staff: Staff, draw: random.Random) -> list[Person | Machine]:
-    """Single sign-on people, users with keys and machine roles, so mixed that each strength meets each kind."""
+    """Single sign-on people, users with keys and machine roles, so mixed that each strength meets each
+    kind.
+    """
     kinds: list[list[Person | Machine]] = [
-        [person for person in staff.people if person.kind != "user" and person.first_day == 0],
+        [person for person in staff.people if person.kind in ("sso", "saml") and person.first_day == 0],
         list(staff.machines),
         [person for person in staff.people if person.kind == "user" and person.first_day == 0],
     ]
@@ -151,13 +154,15 @@ def _tool(draw: random.Random) -> programs.Program:
     )
 
 
-# --- what is called -------------------------------------------------------------------------------------------------
+# --- what is called -------------------------------------------------------------------------------
 
 
 def script(
     library: Library, strength: str, draw: random.Random
 ) -> tuple[tuple[float, ...], tuple[int, ...], tuple[str, ...]]:
-    """Offsets in seconds, forms, techniques of one attack: a look around, then techniques until it is long enough."""
+    """Offsets in seconds, forms, techniques of one attack: a look around, then techniques until it is long
+    enough.
+    """
     least, most = SIZES[strength]
     size = draw.randint(least, most)
     steps = _look(library, size, strength, draw)
@@ -183,7 +188,9 @@ def _look(library: Library, size: int, strength: str, draw: random.Random) -> li
 def _technique(
     library: Library, name: str, room: int, strength: str, draw: random.Random
 ) -> list[tuple[float, int, str]]:
-    """The technique's real calls at their real pace; where there is no room for all, the last ones, which do the harm."""
+    """The technique's real calls at their real pace; where there is no room for all, the last ones, which
+    do the harm.
+    """
     calls = library.attack[name]
     few = 4 if strength in ("quiet", "mimic") else 40
     calls = calls[-min(room, few, len(calls)) :]

@@ -63,7 +63,9 @@ def is_working_day(day: date, place: Place) -> bool:
 
 
 def working_times(share: NDArray[np.float64], shift: float) -> NDArray[np.float64]:
-    """Shares of a working day (0 to 1) as local seconds since midnight, for one who is `shift` seconds late."""
+    """Shares of a working day (0 to 1) as local seconds since midnight, for one who is `shift` seconds
+    late.
+    """
     return np.interp(share, _CUMULATIVE, _EDGES) + shift
 
 

@@ -22,9 +22,11 @@ DAY = 86_400
 
 @dataclass(slots=True)
 class Session:
-    """Who calls, with what, from where: everything of a record that its form leaves open, but for times and ids.
+    """Who calls, with what, from where: everything of a record that its form leaves open, but for times and
+    ids.
 
-    `identity` is the userIdentity as JSON. `values` fills the places that the session fixes (account, region, caller).
+    `identity` is the userIdentity as JSON. `values` fills the places that the session fixes (account, region,
+    caller).
     """
 
     identity: str
@@ -43,7 +45,8 @@ class Session:
 class Calls:
     """Calls of one day, not in order. time: seconds since the day's midnight, UTC, up to two days on.
 
-    `form` numbers the library's forms, `session` the list of sessions that comes along, `salt` picks the values of places.
+    `form` numbers the library's forms, `session` the list of sessions that comes along, `salt` picks the
+    values of places.
     """
 
     time: NDArray[np.float64]

@@ -5,8 +5,8 @@ botocore's models of the operation.
 
 Example:
     >>> library = Library()
-    >>> [library.forms[i].name for i in library.of("iam:CreateAccessKey")]
-    ['CreateAccessKey']
+    >>> {library.forms[i].name for i in library.of("iam:CreateAccessKey")}
+    {'CreateAccessKey'}
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ class Library:
         return self._number[key]
 
     def of(self, action: str, lane: str = "direct") -> tuple[int, ...]:
-        """The forms of `service:Name`, the usual one first. Raises FingerprintError for an operation nobody knows."""
+        """The forms of `service:Name`, the usual one first. Raises FingerprintError for an operation nobody
+        knows.
+        """
         if (action, lane) not in self._of:
             if action not in operations():
                 raise FingerprintError(f"the catalogue has no operation {action!r}")
@@ -103,25 +105,37 @@ class Library:
         return self._failing[how, number]
 
     def _read_real(self) -> None:
-        labels = samples.labels(ATTACKS)
         counts: dict[tuple[str, str], Counter[int]] = defaultdict(Counter)
         techniques: dict[str, list[tuple[str, int]]] = defaultdict(list)
-        for record in (record for name in REAL for record in samples.records(name)):
-            if record["eventType"] == "AwsServiceEvent" or len(json.dumps(record)) > LONGEST_FORM:
-                continue
-            number, label = self.add(from_record(record)), labels.get(record["eventID"], {})
-            if label.get("label") == "attack":
-                techniques[label["technique"]].append((record["eventTime"], number))
-            counts[_action(record), _lane(record)][number] += 1
+        for action, lane, form, technique, when in _real():
+            number = self.add(form)
+            if technique:
+                techniques[technique].append((when, number))
+            counts[action, lane][number] += 1
         self.attack = {technique: _timed(calls) for technique, calls in sorted(techniques.items())}
         guilty = {number for calls in self.attack.values() for _, number in calls}
         self._of = {key: self._usual(count, guilty) for key, count in counts.items()}
 
     def _usual(self, count: Counter[int], guilty: set[int]) -> tuple[int, ...]:
-        """Where attack records show an action, everybody calls it in their forms; successes before failures."""
+        """Where attack records show an action, everybody calls it in their forms; successes before
+        failures.
+        """
         known = [number for number, _ in count.most_common()]
         known = [number for number in known if number in guilty] or known
         return tuple([n for n in known if not self.forms[n].failed][:MOST_FORMS] or known[:1])
+
+
+@cache
+def _real() -> list[tuple[str, str, Form, str, str]]:
+    """(action, lane, form, attack technique or nothing, eventTime) of the real records that give forms."""
+    labels, found = samples.labels(ATTACKS), []
+    for record in (record for name in REAL for record in samples.records(name)):
+        if record["eventType"] == "AwsServiceEvent" or len(json.dumps(record)) > LONGEST_FORM:
+            continue
+        label = labels.get(record["eventID"], {})
+        technique = label["technique"] if label.get("label") == "attack" else ""
+        found.append((_action(record), _lane(record), from_record(record), technique, record["eventTime"]))
+    return found
 
 
 def _timed(calls: list[tuple[str, int]]) -> list[tuple[float, int]]:
@@ -141,7 +155,7 @@ def _lane(record: dict[str, Any]) -> str:
     return "service" if record["userIdentity"].get("invokedBy") else "direct"
 
 
-# --- forms from the models --------------------------------------------------------------------------------------
+# --- forms from the models ------------------------------------------------------------------------
 
 
 def _derived(operation: Operation) -> list[Form]:
@@ -214,12 +228,16 @@ def _resource(kind: str, arn: str) -> dict[str, str]:
 
 def _transfer() -> dict[str, Any]:
     return {
-        "SignatureVersion": "SigV4", "CipherSuite": "TLS_AES_128_GCM_SHA256", "bytesTransferredIn": 0,
-        "AuthenticationMethod": "AuthHeader", "x-amz-id-2": place("b64:64"), "bytesTransferredOut": 0,
-    }  # fmt: skip
+        "SignatureVersion": "SigV4",
+        "CipherSuite": "TLS_AES_128_GCM_SHA256",
+        "bytesTransferredIn": 0,
+        "AuthenticationMethod": "AuthHeader",
+        "x-amz-id-2": place("b64:64"),
+        "bytesTransferredOut": 0,
+    }
 
 
-# --- the same call, failing -------------------------------------------------------------------------------------
+# --- the same call, failing -----------------------------------------------------------------------
 
 
 def _failed(form: Form, how: str) -> Form:

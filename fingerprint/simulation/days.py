@@ -13,7 +13,9 @@ from fingerprint.simulation.surprises import Surprise, suffer
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """`attacks` holds (row, attack) for each attack of the day: its calls are the rows from there on, in order."""
+    """`attacks` holds (row, attack) for each attack of the day: its calls are the rows from there on, in
+    order.
+    """
 
     number: int
     calls: Calls
@@ -25,9 +27,12 @@ class Day:
         for first, attack in self.attacks:
             for i, technique in enumerate(attack.techniques):
                 yield {
-                    "event_id": event_ids[first + i], "session": attack.name, "technique": technique,
-                    "strength": attack.strength, "principal": attack.victim.key,
-                }  # fmt: skip
+                    "event_id": event_ids[first + i],
+                    "session": attack.name,
+                    "technique": technique,
+                    "strength": attack.strength,
+                    "principal": attack.victim.key,
+                }
 
 
 def day_of(staff: Staff, attacks: Sequence[Attack], surprises: Sequence[Surprise], day: int) -> Day:

@@ -1,7 +1,8 @@
-"""How records arrive: minutes late, out of order, some of them twice, the last of a day in the next day's file.
+"""How records arrive: minutes late, out of order, some of them twice, the last of a day in the next day's
+file.
 
-Measured on public sets: 0 to 10 minutes late, median 3.2, 99 % within 9.0; in delivery order 61 to 90 % are older than one already seen;
-repeats come byte for byte, up to 1,200 lines apart, in another file.
+Measured on public sets: 0 to 10 minutes late, median 3.2, 99 % within 9.0; in delivery order 61 to 90 % are
+older than one already seen; repeats come byte for byte, up to 1,200 lines apart, in another file.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class Delivery:
     repeated: int = 0
 
     def day(self, day: int, calls: Calls, sessions: Sequence[Session]) -> tuple[list[str], Iterator[str]]:
-        """The rows' event ids, and the lines of this day's file. The last day's file holds all that is left."""
+        """The rows' event ids, and the lines of this day's file. The last day's file holds all that is
+        left.
+        """
         rng = np.random.default_rng((self.organisation.seed, 9, day))
         raw = np.frombuffer(rng.bytes(32 * len(calls)), np.uint8).reshape(-1, 32)
         rows, arrival = _arrivals(calls, rng)
@@ -82,7 +85,9 @@ def _arrivals(calls: Calls, rng: np.random.Generator) -> tuple[NDArray[np.intp],
 
 
 def lateness(calls: Calls, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Seconds from call to arrival: beta(1.55, 2.95) of ten minutes, the same for all calls of one delivery file."""
+    """Seconds from call to arrival: beta(1.55, 2.95) of ten minutes, the same for all calls of one delivery
+    file.
+    """
     table = LATEST * rng.beta(1.55, 2.95, (4, 4 * DAY // TOGETHER))
     batch = np.minimum(calls.time / TOGETHER, table.shape[1] - 1).astype(np.intp)
     late: NDArray[np.float64] = table[calls.form & 3, batch]

@@ -1,13 +1,16 @@
 """A record's form: what is left when who, when and where are taken out, with places for them.
 
-Attack records and everybody's daily calls are both written from forms, by the same code, so that the form of a record tells nothing of
-its guilt: an attacker's call has the keys, versions and parameter names that anybody's call of that action has.
+Attack records and everybody's daily calls are both written from forms, by the same code, so that the form of
+a record tells nothing of its guilt: an attacker's call has the keys, versions and parameter names that
+anybody's call of that action has.
 
 Example:
-    >>> form = from_record({"eventSource": "ec2.amazonaws.com", "eventName": "GetPasswordData", "readOnly": True,
-    ...                     "requestParameters": {"instanceId": "i-0dbc91f429e48eeed"}, "responseElements": None})
-    >>> form.action, form.body, [kind for kind, _ in form.places]
-    ('ec2.amazonaws.com:GetPasswordData', ',"requestParameters":{"instanceId":"%s"},"responseElements":null', ['i-'])
+    >>> form = from_record({"eventSource": "ec2.amazonaws.com", "eventName": "GetPasswordData",
+    ...                     "requestParameters": {"instanceId": "i-0dbc91f429e48eeed"}})
+    >>> form.body
+    ',"requestParameters":{"instanceId":"%s"},"responseElements":null'
+    >>> [kind for kind, _ in form.places]
+    ['i-']
 """
 
 from __future__ import annotations
@@ -23,9 +26,19 @@ from typing import Any
 Place = tuple[str, int]  # (kind of value, which one of them)
 
 VERSIONS = {  # eventVersion by service; the others by a hash: a service keeps its version
-    "ec2": "1.10", "s3": "1.11", "iam": "1.11", "sts": "1.11", "kms": "1.11", "cloudtrail": "1.11", "logs": "1.11",
-    "signin": "1.08", "sso": "1.08", "ssm": "1.11", "lambda": "1.10", "secretsmanager": "1.10",
-}  # fmt: skip
+    "ec2": "1.10",
+    "s3": "1.11",
+    "iam": "1.11",
+    "sts": "1.11",
+    "kms": "1.11",
+    "cloudtrail": "1.11",
+    "logs": "1.11",
+    "signin": "1.08",
+    "sso": "1.08",
+    "ssm": "1.11",
+    "lambda": "1.10",
+    "secretsmanager": "1.10",
+}
 GLOBAL = {
     "iam",
     "sts",
@@ -44,9 +57,11 @@ NO_REQUEST_ID = {"signin", "sso"}
 
 @dataclass(slots=True)
 class Form:
-    """One way to call one operation. `body` and `end` are %-templates; `places` say what fills them, body's first.
+    """One way to call one operation. `body` and `end` are %-templates; `places` say what fills them, body's
+    first.
 
-    `source` is the eventSource, `end` runs from readOnly to eventType. `dated` forms hold a date of the call itself.
+    `source` is the eventSource, `end` runs from readOnly to eventType. `dated` forms hold a date of the call
+    itself.
     """
 
     source: str
@@ -89,7 +104,8 @@ class Form:
             f'{{"eventVersion":"{version(self.service)}","userIdentity":%s,"eventTime":"%s","eventSource":"{self.source}",'
             f'"eventName":"{self.name}","awsRegion":"%s","sourceIPAddress":"%s","userAgent":"%s"{self.body}'
             + (',"requestID":"%s"' if self.has_request_id else "%s")
-            + f',"eventID":"%s"{self.end},"managementEvent":true,"recipientAccountId":"%s"%s,"eventCategory":"Management"%s}}\n'
+            + f',"eventID":"%s"{self.end},"managementEvent":true,"recipientAccountId":"%s"%s'
+            + ',"eventCategory":"Management"%s}\n'
         )
 
 
@@ -114,7 +130,7 @@ def _tls(service: str, region: str) -> str:
     return f',"tlsDetails":{{{details}}}'
 
 
-# --- from real records ------------------------------------------------------------------------------------------
+# --- from real records ----------------------------------------------------------------------------
 
 _PLACES = re.compile(
     r"(?P<name>[\w-]*(?:stratus|invictus|cyberlab|bert-jan|benjamin|(?:test|demo|sample|mock|dev)user)[\w-]*)"
@@ -124,7 +140,7 @@ _PLACES = re.compile(
     r"|(?P<when>[A-Z][a-z]{2} \d{1,2}, \d{4},? \d{1,2}:\d{2}:\d{2}\W[AP]M)"
     r"|(?P<iso>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?=[.Z]))"
     r"|(?P<region>\b(?:us|eu|ap|ca|sa)-(?:north|south|east|west|central|northeast|southeast)-\d)"
-    r"|(?P<account>\b\d{12}\b)"
+    r"|(?P<account>(?:\b|(?<=%22))\d{12}(?:\b|(?=%)))"
     r"|(?P<b64>(?!assumed-role/)[A-Za-z0-9+/=_-]{60,})"
     r"|(?P<digits>\b1[0-9]{9,18}\b)"
 )
@@ -134,7 +150,9 @@ _MARK = re.compile(r"\x00([^\x00]*)\x00(\d+)\x00")
 
 
 def from_record(record: Mapping[str, Any]) -> Form:
-    """The form of one real record: parameters, answer and error as they were, ids and names replaced by places."""
+    """The form of one real record: parameters, answer and error as they were, ids and names replaced by
+    places.
+    """
     error = {key: record[key] for key in ("errorCode", "errorMessage") if record.get(key)}
     body = error | {key: record.get(key) for key in ("requestParameters", "responseElements")}
     if record.get("additionalEventData"):
@@ -153,13 +171,22 @@ def build(source: str, name: str, body: dict[str, Any], end: dict[str, Any]) -> 
     body_text, body_places = _template(body)
     end_text, end_places = _template(end)
     return Form(
-        source, name, body_text, end_text, (*body_places, *end_places), len(body_places),
-        read_only=end["readOnly"], failed="errorCode" in body, event_type=end["eventType"],
-    )  # fmt: skip
+        source,
+        name,
+        body_text,
+        end_text,
+        (*body_places, *end_places),
+        len(body_places),
+        read_only=end["readOnly"],
+        failed="errorCode" in body,
+        event_type=end["eventType"],
+    )
 
 
 def place(kind: str, which: int | str = 0) -> str:
-    """A place inside a string: `place("i-")` will be an instance id; equal `which` of a record, equal value."""
+    """A place inside a string: `place("i-")` will be an instance id; equal `which` of a record, equal
+    value.
+    """
     number = which if isinstance(which, int) else zlib.crc32(which.encode())
     return f"\x00{kind}\x00{number}\x00"
 
@@ -194,11 +221,12 @@ def _template(members: dict[str, Any]) -> tuple[str, list[Place]]:
     return _MARK.sub("%s", text), places
 
 
-# --- the form of a finished record ------------------------------------------------------------------------------
+# --- the form of a finished record ----------------------------------------------------------------
 
 
 def form_of(record: Mapping[str, Any]) -> frozenset[str]:
-    """What a record shows without its values: keys present, versions, names of parameters (two levels), what is null.
+    """What a record shows without its values: keys present, versions, names of parameters (two levels), what
+    is null.
 
     A classifier that sees only this must not know an attack from anybody's call of the same action.
     """

@@ -41,10 +41,18 @@ class User:
 
 
 def assumed_role(
-    role: Role, session: str, key: str, created: str, mfa: bool = False, invoked_by: str = "", instance: bool = False,
+    role: Role,
+    session: str,
+    key: str,
+    created: str,
+    mfa: bool = False,
+    invoked_by: str = "",
+    instance: bool = False,
     federated: str = "",
-) -> str:  # fmt: skip
-    """A session of `role`. `federated` is the OIDC provider's ARN where one vouched, `instance` an EC2 instance's own."""
+) -> str:
+    """A session of `role`. `federated` is the OIDC provider's ARN where one vouched, `instance` an EC2
+    instance's own.
+    """
     issuer = {
         "type": "Role",
         "principalId": role.unique_id,
@@ -59,14 +67,20 @@ def assumed_role(
     if instance:
         context["ec2RoleDelivery"] = "2.0"
     block = {
-        "type": "AssumedRole", "principalId": f"{role.unique_id}:{session}", "arn": role.session_arn(session),
-        "accountId": role.account, "accessKeyId": key, "sessionContext": context,
-    }  # fmt: skip
+        "type": "AssumedRole",
+        "principalId": f"{role.unique_id}:{session}",
+        "arn": role.session_arn(session),
+        "accountId": role.account,
+        "accessKeyId": key,
+        "sessionContext": context,
+    }
     return _json(block, invoked_by)
 
 
 def iam_user(user: User, key: str, created: str = "", mfa: bool = False, invoked_by: str = "") -> str:
-    """An IAM user: by a long-term key, or at the console with a session `created` at a time; no key, at the sign-in."""
+    """An IAM user: by a long-term key, or at the console with a session `created` at a time; no key, at the
+    sign-in.
+    """
     block: dict[str, Any] = {
         "type": "IAMUser",
         "principalId": user.unique_id,

@@ -1,4 +1,6 @@
-"""One machine role's days: strict periods with little jitter, bursts of deployments, nightly jobs; few actions, changed by a release."""
+"""One machine role's days: strict periods with little jitter, bursts of deployments, nightly jobs; few
+actions, changed by a release.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ FUNCTIONS = ("function", "timer function", "denied function", "etl")
 
 @dataclass
 class Machine:
-    """A role that machines take. `changes` are extra routines by first day; `moved` shifts its schedule from a day on."""
+    """A role that machines take. `changes` are extra routines by first day; `moved` shifts its schedule
+    from a day on.
+    """
 
     organisation: Organisation
     number: int
@@ -164,7 +168,8 @@ class Machine:
     def session(self, day: int, which: int, lane: str = "") -> Session:
         """Session `which` of a day: an instance, a function, or a pod's hours.
 
-        `lane` names the service that calls with the role, or its instance's `agent`, or `web`: the pod asks for the role.
+        `lane` names the service that calls with the role, or its instance's `agent`, or `web`: the pod asks
+        for the role.
         """
         name, service = self._name(day, which), lane if "." in lane else ""
         inside = not service and self.trade in INSTANCES and self.number % 3 == 0
@@ -191,7 +196,7 @@ class Machine:
         return int(second) % self.sessions
 
     def _identity(self, day: int, which: int, name: str, service: str) -> str:
-        since = which * DAY // self.sessions  # a pod's next one; the others' credentials are of the evening before
+        since = which * DAY // self.sessions  # a pod takes the role anew; others did the evening before
         if self.trade not in PODS:
             day, since = day - 1, 68_400 + self._draw("session", which, day).randrange(18_000)
         created = f"{self.organisation.date(day)}T{identities.clock(since)}Z"
@@ -222,7 +227,9 @@ class Machine:
         )
 
     def address(self, which: int) -> str:
-        """The public address: instances keep theirs, functions come from where AWS runs them, pods through one gateway."""
+        """The public address: instances keep theirs, functions come from where AWS runs them, pods through
+        one gateway.
+        """
         return programs.aws(self._draw("address", which if self.trade in INSTANCES else 0))
 
     def program(self, day: int) -> Program:

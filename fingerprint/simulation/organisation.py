@@ -31,12 +31,15 @@ class Account:
 
     @property
     def oidc_provider(self) -> str:
-        return f"arn:aws:iam::{self.number}:oidc-provider/oidc.eks.{self.region}.amazonaws.com/id/{self.pools['hex:32'][0].upper()}"
+        host = f"oidc.eks.{self.region}.amazonaws.com/id/{self.pools['hex:32'][0].upper()}"
+        return f"arn:aws:iam::{self.number}:oidc-provider/{host}"
 
 
 @dataclass(frozen=True)
 class Organisation:
-    """Accounts, the calendar and the library of forms. The first account is the busiest, the third the management's."""
+    """Accounts, the calendar and the library of forms. The first account is the busiest, the third the
+    management's.
+    """
 
     seed: int
     start: date
@@ -55,7 +58,9 @@ class Organisation:
         return self.start + timedelta(days=day)
 
     def draw(self, *what: object) -> random.Random:
-        """A generator of its own for everything that has a name: nothing moves when something else is added."""
+        """A generator of its own for everything that has a name: nothing moves when something else is
+        added.
+        """
         return random.Random("/".join(map(str, (self.seed, *what))))  # noqa: S311 - makes samples, guards nothing
 
     @cached_property

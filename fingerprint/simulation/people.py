@@ -1,7 +1,8 @@
 """One person's days: habits of a job and of one's own, hours, holidays, networks, tools that are upgraded.
 
-People come by Identity Center (a role `AWSReservedSSO_...` with the e-mail as session name), as IAM users with long-term keys, or
-by SAML.
+People come by Identity Center (a role `AWSReservedSSO_...` with the e-mail as session name), as IAM users with
+long-term keys, or by SAML.
+The root user is one of them, seldom seen.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from fingerprint.simulation import identities, programs
 from fingerprint.simulation.calendar import Place, is_working_day, utc, working_times
-from fingerprint.simulation.calls import DAY, Calls, Session, join
+from fingerprint.simulation.calls import Calls, Session, join
 from fingerprint.simulation.organisation import Account, Organisation
 from fingerprint.simulation.pools import Pools, key_id
 from fingerprint.simulation.practice import TASKS, Task, Tool
@@ -54,7 +55,9 @@ class Habit:
 
 @dataclass
 class Person:
-    """`absent` and `holidays` are days off by number; `change` is a (day, job) from which on the job is another."""
+    """`absent` holds days off by number; `change` is a (day, job) from which on the job is
+    another.
+    """
 
     organisation: Organisation
     number: int
@@ -62,7 +65,7 @@ class Person:
     job: str
     place: Place
     account: Account
-    kind: str  # sso, user, saml
+    kind: str  # sso, user, saml, root
     permission: str = ""
     rate: float = 8.0  # tasks of a working day
     first_day: int = 0
@@ -76,6 +79,8 @@ class Person:
 
     @property
     def key(self) -> str:
+        if self.kind == "root":
+            return f"arn:aws:iam::{self.account.number}:root"
         return self.user.arn if self.kind == "user" else self.role.session_arn(self.email)
 
     @property
@@ -239,23 +244,32 @@ class Person:
         return join([(calls, sessions), (login, [blank])])
 
     def session(self, tool: Tool, day: int, half: int, created: float) -> Session:
-        """The person's session of this day with a tool: in the morning (0) or afternoon (1), created at a second of the day."""
+        """The person's session of this day with a tool: in the morning (0) or afternoon (1), created at a
+        second of the day.
+        """
         date = self.organisation.date(day).isoformat()
         key = self.keys["key:ASIA"][(day * 4 + list(PACE).index(tool)) & 255]
         when = f"{date}T{identities.clock(created)}Z"
-        if self.kind != "user":
-            name, caller = self.email, self.role.session_arn(self.email)
-            identity = identities.assumed_role(self.role, name, key, when)
+        if self.kind == "root":
+            identity = identities.root(self.account.number, key, when)
+        elif self.kind != "user":
+            identity = identities.assumed_role(self.role, self.email, key, when)
         else:
-            name, caller = self.name, self.user.arn
             console = tool == "console"
             key = key if console else self.keys["key:AKIA"][0]
             identity = identities.iam_user(self.user, key, when if console else "", mfa=console)
-        values = {"account": self.account.number, "region": self.region, "caller": caller}
+        values = {"account": self.account.number, "region": self.region, "caller": self.key}
         address, salt = self.address(day, half), self.number * 7
         return Session(
-            identity, self.program(tool, day), address, self.region, values, self.account.pools, tool == "console", salt=salt
-        )  # fmt: skip
+            identity,
+            self.program(tool, day),
+            address,
+            self.region,
+            values,
+            self.account.pools,
+            tool == "console",
+            salt=salt,
+        )
 
     @cached_property
     def region(self) -> str:
@@ -288,5 +302,12 @@ class Person:
 
 def _copy(session: Session, *, identity: str, console: bool) -> Session:
     return Session(
-        identity, session.program, session.address, session.region, session.values, session.pools, console, salt=session.salt
-    )  # fmt: skip
+        identity,
+        session.program,
+        session.address,
+        session.region,
+        session.values,
+        session.pools,
+        console,
+        salt=session.salt,
+    )

@@ -1,4 +1,5 @@
-"""Names and ids that fill the places of a record; seeded, so that an account always has the same buckets and roles.
+"""Names and ids that fill the places of a record; seeded, so that an account always has the same buckets and
+roles.
 
 Example:
     >>> pools = Pools("7/111122223333")
@@ -57,8 +58,8 @@ _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 class Pools(dict[str, list[str]]):
     """kind -> 256 values of that kind, made when first asked for.
 
-    Kinds: `name`; `i-`, `vpc-` and other id prefixes; `key:AROA` and other kinds of key id; `uuid`, `UUID`; `b64:256` (that many
-    characters); `digits:19`; `hex:32`.
+    Kinds: `name`; `i-`, `vpc-` and other id prefixes; `key:AROA` and other kinds of key id; `uuid`, `UUID`;
+    `b64:256` (that many characters); `digits:19`; `hex:32`.
     """
 
     def __init__(self, seed: str) -> None:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - user agents are as long as they are
 """What people, machines and attackers call AWS with (user agents), and from which networks.
 
 Example:
@@ -24,7 +25,9 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 @dataclass(slots=True)
 class Program:
-    """A user agent. `{command}` and `{api}` in it stand for the operation called. `kind` says how S3 shows it."""
+    """A user agent. `{command}` and `{api}` in it stand for the operation called. `kind` says how S3 shows
+    it.
+    """
 
     text: str
     kind: str = "sdk"
@@ -54,7 +57,7 @@ def _console(browser: str, service: str) -> str:
     return browser
 
 
-# --- people's tools; `level` counts upgrades ------------------------------------------------------------------------
+# --- people's tools; `level` counts upgrades ------------------------------------------------------
 
 
 def browser(draw: random.Random) -> Program:
@@ -131,7 +134,7 @@ def fixed(text: str) -> Program:
     return Program(text, "plain")
 
 
-# --- networks -------------------------------------------------------------------------------------------------------
+# --- networks -------------------------------------------------------------------------------------
 
 _OFFICES = ("198.51.{}.", "62.96.{}.", "81.2.{}.", "185.46.{}.", "12.38.{}.")
 _HOMES = (

@@ -37,7 +37,9 @@ def lines(
     event: list[str],
     request: list[str],
 ) -> Iterator[str]:
-    """One JSON text a call, its newline included. `event` and `request` hold the rows' ids, `midnight` begins the day."""
+    """One JSON text a call, its newline included. `event` and `request` hold the rows' ids, `midnight`
+    begins the day.
+    """
     stamps = np.datetime_as_string(
         midnight + calls.time.astype("timedelta64[s]"), unit="s", timezone="UTC"
     ).tolist()
@@ -67,9 +69,19 @@ def _line(form: Form, session: Session, salt: int, stamp: str, event_id: str, re
     else:
         tail = form.tls_details(region) if direct else ""
     return form.template % (
-        session.identity, stamp, region, session.address, session.program.agent(form.service, form.name),
-        *filled[: form.split], _request(form, request_id), event_id, *filled[form.split :], fixed["account"], middle, tail,
-    )  # fmt: skip
+        session.identity,
+        stamp,
+        region,
+        session.address,
+        session.program.agent(form.service, form.name),
+        *filled[: form.split],
+        _request(form, request_id),
+        event_id,
+        *filled[form.split :],
+        fixed["account"],
+        middle,
+        tail,
+    )
 
 
 def _request(form: Form, request_id: str) -> str:

@@ -1,4 +1,7 @@
-"""What AWS services do by themselves, for the account: service principals, service-linked roles, vendors' accounts, events without a type."""
+# ruff: noqa: E501 - a table: a row a line
+"""What AWS services do by themselves, for the account: service principals, service-linked roles, vendors'
+accounts, events without a type.
+"""
 
 from __future__ import annotations
 
@@ -150,7 +153,9 @@ def _rotation() -> Form:
 
 
 def _data_key() -> Form:
-    """How a trail encrypts what it delivers; the shape is that of real records (kms GenerateDataKey by cloudtrail)."""
+    """How a trail encrypts what it delivers; the shape is that of real records (kms GenerateDataKey by
+    cloudtrail).
+    """
     account, region = place("account"), place("region")
     context = {
         "aws:cloudtrail:arn": f"arn:aws:cloudtrail:{region}:{account}:trail/main",

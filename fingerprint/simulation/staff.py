@@ -13,6 +13,7 @@ from fingerprint.simulation.practice import JOBS, MIX
 from fingerprint.simulation.services import DUTIES, Service
 
 PEOPLE, MACHINES = 0.55, 0.35  # shares; the rest are services
+ROOT_FROM = 20  # principals: in a smaller organisation nobody uses the root user
 
 _FIRST = [
     "ana",
@@ -64,9 +65,14 @@ _LAST = [
     "walsh",
 ]
 _PERMISSIONS = {
-    "developer": "DeveloperAccess", "sre": "PlatformEngineer", "data scientist": "DataScience", "analyst": "AnalystReadOnly",
-    "security": "SecurityAudit", "admin": "AdministratorAccess", "manager": "ViewOnlyAccess",
-}  # fmt: skip
+    "developer": "DeveloperAccess",
+    "sre": "PlatformEngineer",
+    "data scientist": "DataScience",
+    "analyst": "AnalystReadOnly",
+    "security": "SecurityAudit",
+    "admin": "AdministratorAccess",
+    "manager": "ViewOnlyAccess",
+}
 _ACCOUNT = {"security": 2, "admin": 2, "manager": 0, "analyst": 0}  # the others: mostly prod or dev
 
 
@@ -86,8 +92,11 @@ def hire(organisation: Organisation, principals: int, scale: float = 1.0) -> Sta
     people = max(1, round(principals * PEOPLE))
     machines = min(principals - people, round(principals * MACHINES))
     draw = organisation.draw("staff")
+    persons = [_person(organisation, number, draw, scale) for number in range(people)]
+    if principals >= ROOT_FROM:
+        persons[-1].kind, persons[-1].job, persons[-1].rate = "root", "admin", 0.25
     return Staff(
-        [_person(organisation, number, draw, scale) for number in range(people)],
+        persons,
         [_machine(organisation, number, draw, scale) for number in range(machines)],
         [_service(organisation, number) for number in range(principals - people - machines)],
     )
@@ -104,9 +113,16 @@ def _person(organisation: Organisation, number: int, draw: random.Random, scale:
     if len(accounts) > 3 and draw.random() < 0.4:
         account = accounts[draw.randrange(3, len(accounts))]
     person = Person(
-        organisation, number, name, job, PLACES[draw.choice(list(PLACES))], account, kind, _PERMISSIONS[job],
+        organisation,
+        number,
+        name,
+        job,
+        PLACES[draw.choice(list(PLACES))],
+        account,
+        kind,
+        _PERMISSIONS[job],
         rate=draw.lognormvariate(2.1, 0.35) * scale,
-    )  # fmt: skip
+    )
     person.upgrades.extend(day for day in range(organisation.days) if draw.random() < 0.04)
     person.absent.update(_vacation(organisation.days, draw))
     return person

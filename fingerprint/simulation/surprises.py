@@ -49,7 +49,8 @@ class Surprise:
 
 
 def plan(organisation: Organisation, staff: Staff, names: Iterable[str]) -> list[Surprise]:
-    """Makes the surprises called `names` happen to `staff`, and says what they are. None in less than two weeks.
+    """Makes the surprises called `names` happen to `staff`, and says what they are. None in less than two
+    weeks.
 
     Raises FingerprintError for a name that nobody knows.
     """
@@ -87,7 +88,7 @@ def _working(organisation: Organisation, day: int) -> int:
     return day
 
 
-# --- each of them: to whom, what changes ----------------------------------------------------------------------------
+# --- each of them: to whom, what changes ----------------------------------------------------------
 
 
 def _someone(people: Sequence[Person], draw: random.Random, day: int) -> Person | None:
@@ -145,7 +146,7 @@ def _migration(organisation: Organisation, staff: Staff, day: int, draw: random.
     if not person:
         return []
     moves = actions(
-        "s3:ListBuckets GetBucketLocation dynamodb:DescribeTable CreateBackup rds:CreateDBSnapshot kms:CreateGrant"
+        "s3:ListBuckets GetBucketLocation dynamodb:DescribeTable CreateBackup rds:CreateDBSnapshot"
     )
     _burst(person, day, draw.uniform(32_000, 50_000), 8, 120, moves)
     return [

@@ -1,4 +1,5 @@
-"""The long tail: calls that somebody, or everybody, never made before; other parameters than last time; refusals.
+"""The long tail: calls that somebody, or everybody, never made before; other parameters than last time;
+refusals.
 
 Without it every new operation would be an attack, and a benchmark would flatter.
 """
@@ -21,7 +22,9 @@ LOGIN = "aws.initial-access.console-login-without-mfa"
 
 @dataclass(frozen=True, slots=True)
 class Odds:
-    """Shares of calls: `new` of an operation out of the tail, `other` parameters than usual, `denied`, `throttled`."""
+    """Shares of calls: `new` of an operation out of the tail, `other` parameters than usual, `denied`,
+    `throttled`.
+    """
 
     new: float
     other: float
@@ -56,7 +59,9 @@ def vary(
 
 
 def wander(library: Library, services: Sequence[str], draw: random.Random) -> int:
-    """An operation out of the tail: mostly of a service one knows, now and then one that attackers call too."""
+    """An operation out of the tail: mostly of a service one knows, now and then one that attackers call
+    too.
+    """
     dice = draw.random()
     if dice < 0.14:
         technique = draw.choice([name for name in library.attack if name != LOGIN])
