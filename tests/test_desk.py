@@ -87,9 +87,8 @@ def test_a_desk_of_a_later_version_is_refused(tmp_path, version, why):
         open_desk(f"sqlite:///{file}")
 
 
-def test_two_scorers_and_a_reader_share_a_desk(tmp_path):
+def test_scorers_that_start_together_share_a_fresh_desk(tmp_path):
     url = f"sqlite:///{tmp_path}/desk.sqlite"
-    open_desk(url).close()
 
     def score(name: int) -> int:
         desk = open_desk(url)

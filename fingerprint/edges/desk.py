@@ -19,10 +19,10 @@ from typing import Any
 
 import pandas as pd
 import sqlalchemy as sql
-from sqlalchemy import exc
 from sqlalchemy.dialects import postgresql, sqlite
 
 from fingerprint.domain import Alert, FingerprintError, Vote
+from fingerprint.edges import desk_engine
 from fingerprint.edges import desk_tables as tables
 from fingerprint.edges.desk_tables import Row
 from fingerprint.hostile import storable
@@ -30,7 +30,6 @@ from fingerprint.ports import Votes
 
 CHUNK = 10_000  # rows of one executemany
 IDS = 500  # ids of one IN (...)
-BUSY_SECONDS = 30  # how long a SQLite desk waits for another writer
 _VOTE = tuple(column.name for column in tables.votes.columns)
 
 
@@ -39,13 +38,13 @@ def open_desk(url: str, create: bool = True) -> SqlDesk:
 
     Raises FingerprintError for a URL, folder, file, server or schema version that cannot be a desk.
     """
-    place = _place(url)
-    if not create and _file(place) and not Path(str(place.database)).is_file():
+    place = desk_engine.place_of(url)
+    if not create and desk_engine.is_file(place) and not Path(str(place.database)).is_file():
         raise FingerprintError(f"there is no desk at {place.database} yet: `fingerprint score` makes one")
-    with _plainly(place):
-        engine = _engine(place)
+    with desk_engine.plainly(place):
+        engine = desk_engine.engine_of(place)
         with engine.connect().execution_options(writing=create) as connection, connection.begin():
-            _prepare(connection, create)
+            desk_engine.prepare(connection, create)
     return SqlDesk(engine)
 
 
@@ -58,7 +57,8 @@ class SqlDesk:
         self._engine = engine
 
     def save(self, alerts: Sequence[Alert] = (), votes: Votes = ()) -> None:
-        """All of it or none. Votes without an opinion (z is NaN) are left out; a repeat overwrites itself."""
+        """All of it or none. Votes without an opinion (z is NaN) are left out; a repeat overwrites
+        itself."""
         rows = [tables.row_of(alert) for alert in alerts]
         events = [row for alert in alerts for row in tables.rows_of_events(alert)]
         with self._transaction(writing=True) as connection:
@@ -121,92 +121,11 @@ class SqlDesk:
     @contextmanager
     def _transaction(self, writing: bool = False) -> Iterator[sql.Connection]:
         with (
-            _plainly(self._engine.url),
+            desk_engine.plainly(self._engine.url),
             self._engine.connect().execution_options(writing=writing) as connection,
             connection.begin(),
         ):
             yield connection
-
-
-def _place(url: str) -> sql.URL:
-    try:
-        place = sql.make_url(url)
-        name = "postgresql" if place.drivername == "postgres" else place.get_backend_name()
-    except (exc.ArgumentError, ValueError):
-        raise FingerprintError(f"desk {url!r} is no URL; one is sqlite:///fingerprint.sqlite") from None
-    if name not in ("sqlite", "postgresql"):
-        raise FingerprintError(f"desk {place}: {name} is not supported, sqlite:// and postgresql:// are")
-    return place if name == "sqlite" else place.set(drivername="postgresql+psycopg")
-
-
-def _file(place: sql.URL) -> bool:
-    return place.get_backend_name() == "sqlite" and place.database not in (None, "", ":memory:")
-
-
-def _engine(place: sql.URL) -> sql.Engine:
-    if place.get_backend_name() != "sqlite":
-        return sql.create_engine(place, pool_pre_ping=True)
-    if _file(place) and not (folder := Path(str(place.database)).absolute().parent).is_dir():
-        raise FingerprintError(f"desk {place}: the folder {folder} does not exist")
-    pool = {} if _file(place) else {"poolclass": sql.pool.StaticPool}
-    engine = sql.create_engine(
-        place, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False}, **pool
-    )
-    sql.event.listen(engine, "connect", _set_up_sqlite)
-    sql.event.listen(engine, "begin", _begin_sqlite)
-    return engine
-
-
-def _set_up_sqlite(connection: Any, _: Any) -> None:
-    """Readers see the last commit while a writer writes; sqlite3 begins no transactions of its own."""
-    connection.isolation_level = None
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=NORMAL")
-
-
-def _begin_sqlite(connection: sql.Connection) -> None:
-    """A writer takes its lock first: one that has read before would be refused without waiting."""
-    writing = connection.get_execution_options().get("writing")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
-
-
-def _prepare(connection: sql.Connection, create: bool) -> None:
-    present = set(sql.inspect(connection).get_table_names()) & set(tables.metadata.tables)
-    if not present and not create:
-        raise FingerprintError(f"{connection.engine.url} holds no desk yet: `fingerprint score` makes one")
-    if not present:
-        tables.metadata.create_all(connection)
-        connection.execute(sql.insert(tables.meta).values(name="version", value=str(tables.VERSION)))
-    _check_version(connection, present)
-
-
-def _check_version(connection: sql.Connection, present: set[str]) -> None:
-    if present and present != set(tables.metadata.tables):
-        raise FingerprintError(
-            f"{connection.engine.url} holds tables ({', '.join(sorted(present))}) that are no desk's"
-        )
-    version = connection.scalar(sql.select(tables.meta.c.value).where(tables.meta.c.name == "version"))
-    if not (version or "").isdecimal():
-        raise FingerprintError(f"{connection.engine.url} holds a table meta without a version: it is no desk")
-    if int(version or 0) > tables.VERSION:
-        raise FingerprintError(
-            f"desk {connection.engine.url} was made by a newer fingerprint (version {version}, known is "
-            f"{tables.VERSION}): upgrade, or name another with --desk"
-        )
-
-
-@contextmanager
-def _plainly(place: sql.URL) -> Iterator[None]:
-    """What the database refuses, as one sentence; a password in the URL is not part of it."""
-    try:
-        yield
-    except ModuleNotFoundError:
-        raise FingerprintError(
-            f"desk {place}: `pip install fingerprint[postgres]` is needed for it"
-        ) from None
-    except exc.SQLAlchemyError as error:
-        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        raise FingerprintError(f"desk {place}: {reason}") from None
 
 
 def _upsert(

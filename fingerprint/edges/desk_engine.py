@@ -1,0 +1,113 @@
+"""How a desk is opened: its URL, connections, tables and their version; what a person is told if that fails.
+
+Example:
+    >>> place = place_of("sqlite:///fingerprint.sqlite")
+    >>> with plainly(place), engine_of(place).connect() as connection, connection.begin():
+    ...     prepare(connection, create=True)
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sql
+from sqlalchemy import exc
+
+from fingerprint.domain import FingerprintError
+from fingerprint.edges import desk_tables as tables
+
+BUSY_SECONDS = 30  # how long a SQLite desk waits for another writer
+
+
+def place_of(url: str) -> sql.URL:
+    """A URL of a database that can be a desk. Raises FingerprintError, without the URL: it may hold a
+    password."""
+    try:
+        place = sql.make_url(url)
+        name = "postgresql" if place.drivername == "postgres" else place.get_backend_name()
+    except (exc.ArgumentError, ValueError):
+        raise FingerprintError(
+            "what the desk was named by is no URL; one is sqlite:///fingerprint.sqlite"
+        ) from None
+    if name not in ("sqlite", "postgresql"):
+        raise FingerprintError(f"desk {place}: {name} is not supported, sqlite:// and postgresql:// are")
+    return place if name == "sqlite" else place.set(drivername="postgresql+psycopg")
+
+
+def is_file(place: sql.URL) -> bool:
+    """Whether the desk is a file of this machine."""
+    return place.get_backend_name() == "sqlite" and place.database not in (None, "", ":memory:")
+
+
+def engine_of(place: sql.URL) -> sql.Engine:
+    """Connections to a desk; those of SQLite take their locks as the option `writing` says."""
+    if place.get_backend_name() != "sqlite":
+        return sql.create_engine(place, pool_pre_ping=True)
+    if is_file(place) and not (folder := Path(str(place.database)).absolute().parent).is_dir():
+        raise FingerprintError(f"desk {place}: the folder {folder} does not exist")
+    pool = {} if is_file(place) else {"poolclass": sql.pool.StaticPool}
+    engine = sql.create_engine(
+        place, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False}, **pool
+    )
+    sql.event.listen(engine, "connect", _set_up_sqlite)
+    sql.event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _set_up_sqlite(connection: Any, _: Any) -> None:
+    """Readers see the last commit while a writer writes; sqlite3 begins no transactions of its own."""
+    connection.isolation_level = None
+    with suppress(sqlite3.OperationalError):  # locked: somebody else is setting it, and the file remembers
+        connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def _begin_sqlite(connection: sql.Connection) -> None:
+    """A writer takes its lock first: one that has read before would be refused without waiting."""
+    writing = connection.get_execution_options().get("writing")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def prepare(connection: sql.Connection, create: bool) -> None:
+    """Make the tables where there are none, if `create`. Raises FingerprintError for what is no desk, or a
+    newer one."""
+    present = set(sql.inspect(connection).get_table_names()) & set(tables.metadata.tables)
+    if not present and not create:
+        raise FingerprintError(f"{connection.engine.url} holds no desk yet: `fingerprint score` makes one")
+    if not present:
+        tables.metadata.create_all(connection)
+        connection.execute(sql.insert(tables.meta).values(name="version", value=str(tables.VERSION)))
+    _check_version(connection, present)
+
+
+def _check_version(connection: sql.Connection, present: set[str]) -> None:
+    if present and present != set(tables.metadata.tables):
+        raise FingerprintError(
+            f"{connection.engine.url} holds tables ({', '.join(sorted(present))}) that are no desk's"
+        )
+    version = connection.scalar(sql.select(tables.meta.c.value).where(tables.meta.c.name == "version"))
+    if not (version or "").isdecimal():
+        raise FingerprintError(f"{connection.engine.url} holds a table meta without a version: it is no desk")
+    if int(version or 0) > tables.VERSION:
+        raise FingerprintError(
+            f"desk {connection.engine.url} was made by a newer fingerprint (version {version}, known is "
+            f"{tables.VERSION}): upgrade, or name another with --desk"
+        )
+
+
+@contextmanager
+def plainly(place: sql.URL) -> Iterator[None]:
+    """What the database refuses, as one sentence; a password in the URL is not part of it."""
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise FingerprintError(
+            f"desk {place}: `pip install fingerprint[postgres]` is needed for it"
+        ) from None
+    except exc.SQLAlchemyError as error:
+        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        raise FingerprintError(f"desk {place}: {reason}") from None
