@@ -88,9 +88,12 @@ class Scorer:
         seconds = self.settings.spectral.interval_seconds
         frame = pd.DataFrame(
             {
-                "event_id": [f"silence:{owner:016x}:{at}" for owner, at in zip(self.ledger.series.owner[row], interval, strict=True)],
+                "event_id": [
+                    f"silence:{owner:016x}:{at}"
+                    for owner, at in zip(self.ledger.series.owner[row], interval, strict=True)
+                ],
                 "event_time": pd.to_datetime((interval.astype(np.int64) + 1) * seconds, unit="s", utc=True),
-                "principal": entity.str.split("|").str[0],
+                "principal": entity.map(lambda name: name.split("|")[0], na_action="ignore"),
                 "entity": entity,
                 "detector": "spectral",
                 "z": z,
