@@ -1,0 +1,87 @@
+"""The whole evaluation on a small organisation."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fingerprint.domain import FingerprintError
+from fingerprint.settings import Autoencoder, Settings
+from pipelines.evaluate import evaluate, print_figures
+from pipelines.show import silent
+from pipelines.simulate import simulate
+
+SETTINGS = Settings(autoencoder=Autoencoder(epochs=1))
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("small")
+    simulate(4, 8, 3, folder, attacks=2, scale=0.3)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def figures(small: Path) -> dict[str, Any]:
+    return evaluate([str(small)], SETTINGS, silent)
+
+
+def lines_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for file in sorted(folder.glob("*.gz")) for line in gzip.open(file)]
+
+
+def test_every_event_is_counted_once_however_often_it_was_delivered(
+    small: Path, figures: dict[str, Any]
+) -> None:
+    about = figures["organisations"][0]
+    records = lines_of(small)
+    assert about["records"] == len(records)
+    assert about["events"] == len({record["eventID"] for record in records})
+
+
+def test_the_last_quarter_of_the_days_is_judged_and_the_attacks_lie_there(
+    small: Path, figures: dict[str, Any]
+) -> None:
+    about = figures["organisations"][0]
+    labels = [json.loads(line) for line in (small / "labels.jsonl").open()]
+    assert about["judged_from"].startswith("2026-01-11T00:00:00")
+    assert about["attack_events"] + about["attack_events_learned"] == len(labels)
+    assert about["attack_sessions"] == 2
+
+
+def test_all_methods_are_held_to_the_same_attacks(figures: dict[str, Any]) -> None:
+    names = [method["name"] for method in figures["methods"]]
+    assert names[0] == "fingerprint (2 of 2)"
+    assert {"log-rarity", "IsolationForest", "first-seen action", "hourly volume z"} <= set(names)
+    assert {method["per_session"]["there"] for method in figures["methods"]} == {2}
+    assert {method["per_event"]["there"] for method in figures["methods"]} == {
+        figures["organisations"][0]["attack_events"]
+    }
+
+
+def test_a_quorum_flags_no_more_than_any_of_its_detectors(figures: dict[str, Any]) -> None:
+    said = {method["name"]: method["per_event"]["said"] for method in figures["methods"]}
+    both, one = said["fingerprint (2 of 2)"], said["any vote (1 of 2)"]
+    alone = said["autoencoder alone"], said["spectral alone"]
+    assert both <= min(alone) <= max(alone) <= one
+    assert sum(alone) == both + one
+
+
+def test_the_figures_are_json_and_a_table(
+    figures: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert json.loads(json.dumps(figures, allow_nan=False)) == figures
+    print_figures(figures)
+    printed = capsys.readouterr().out
+    assert "2 attack sessions" in printed
+    assert "log-rarity that learns" in printed
+
+
+def test_labels_that_name_nothing_judged_are_refused(small: Path, tmp_path: Path) -> None:
+    (tmp_path / "labels.jsonl").write_text('{"event_id": "elsewhere", "session": "s"}\n')
+    with pytest.raises(FingerprintError, match="nothing to find"):
+        evaluate([str(small)], SETTINGS, silent, labels=tmp_path / "labels.jsonl")
