@@ -187,7 +187,7 @@ def test_a_thief_comes_from_elsewhere_and_a_mimic_from_where_the_victim_is(
 def test_nothing_of_the_laboratory_is_left_in_the_records(made: Simulated) -> None:
     for path in made.folder.glob("*.jsonl.gz"):
         text = gzip.decompress(path.read_bytes()).lower()
-        for word in (b"stratus", b"bert-jan", b"invictus", b"123837392027"):
+        for word in (b"stratus", b"malicious", b"bert-jan", b"invictus", b"123837392027"):
             assert word not in text
 
 

@@ -29,14 +29,16 @@ STRENGTHS = ("session", "quiet", "smash", "mimic")
 SIZES = {"session": (20, 100), "quiet": (1, 10), "smash": (200, 600), "mimic": (3, 40)}  # calls
 SPANS = {"session": 3000.0, "quiet": 1500.0, "smash": 5400.0, "mimic": 3600.0}  # seconds, at most
 DISCOVERY = "discovery (composed)"
+Step = tuple[float, int, int, str]  # seconds after the one before, form, salt, technique
 
 _LOOK = actions(
     "sts:GetCallerIdentity iam:ListUsers ListRoles GetUser ListAttachedUserPolicies ListAccessKeys "
     "GetAccountAuthorizationDetails GetAccountSummary s3:ListBuckets GetBucketAcl GetBucketPolicy "
     "ec2:DescribeInstances DescribeRegions DescribeVpcs DescribeSecurityGroups DescribeSnapshots "
     "ec2:DescribeImages secretsmanager:ListSecrets ssm:DescribeParameters DescribeInstanceInformation "
-    "lambda:ListFunctions20150331 rds:DescribeDBInstances DescribeDBSnapshots cloudtrail:DescribeTrails GetTrailStatus "
-    "kms:ListKeys organizations:DescribeOrganization guardduty:ListDetectors ses:GetSendQuota ce:GetCostAndUsage"
+    "kms:ListKeys lambda:ListFunctions20150331 rds:DescribeDBInstances DescribeDBSnapshots "
+    "cloudtrail:DescribeTrails GetTrailStatus organizations:DescribeOrganization guardduty:ListDetectors "
+    "ses:GetSendQuota ce:GetCostAndUsage"
 )
 
 
@@ -52,6 +54,7 @@ class Attack:
     session: Session
     offsets: tuple[float, ...]
     forms: tuple[int, ...]
+    salts: tuple[int, ...]  # equal where the real records name the same thing
     techniques: tuple[str, ...]
 
     def calls(self) -> Calls:
@@ -104,10 +107,10 @@ def _attack(
     organisation: Organisation, i: int, victim: Person | Machine, strength: str, draw: random.Random
 ) -> Attack:
     day, start = _day(organisation, victim, draw), _start(victim, strength, draw)
-    offsets, forms, techniques = script(organisation.library, strength, draw)
+    offsets, forms, salts, techniques = script(organisation.library, strength, draw)
     session = _session(victim, day, start, strength, draw)
     name = f"attack-{i:04}-{strength}"
-    return Attack(name, strength, victim, day, start, session, offsets, forms, techniques)
+    return Attack(name, strength, victim, day, start, session, offsets, forms, salts, techniques)
 
 
 def _day(organisation: Organisation, victim: Person | Machine, draw: random.Random) -> int:
@@ -159,12 +162,9 @@ def _tool(draw: random.Random) -> programs.Program:
 
 def script(
     library: Library, strength: str, draw: random.Random
-) -> tuple[tuple[float, ...], tuple[int, ...], tuple[str, ...]]:
-    """Offsets in seconds, forms, techniques of one attack: a look around, then techniques until it is long
-    enough.
-    """
-    least, most = SIZES[strength]
-    size = draw.randint(least, most)
+) -> tuple[tuple[float, ...], tuple[int, ...], tuple[int, ...], tuple[str, ...]]:
+    """Seconds, forms, salts, techniques of one attack: a look around, then techniques until long enough."""
+    size = draw.randint(*SIZES[strength])
     steps = _look(library, size, strength, draw)
     names = [name for name in library.attack if name != LOGIN]
     draw.shuffle(names)
@@ -172,22 +172,24 @@ def script(
         if len(steps) >= size:
             break
         steps += _technique(library, name, size - len(steps), strength, draw)
-    times = np.cumsum([gap for gap, _, _ in steps])
+    gaps, forms, salts, techniques = zip(*steps, strict=True)
+    times = np.cumsum(gaps)
     times *= min(1.0, SPANS[strength] / max(times[-1], 1.0))
-    return tuple(times.tolist()), tuple(form for _, form, _ in steps), tuple(name for _, _, name in steps)
+    return tuple(times.tolist()), forms, salts, techniques
 
 
-def _look(library: Library, size: int, strength: str, draw: random.Random) -> list[tuple[float, int, str]]:
+def _look(library: Library, size: int, strength: str, draw: random.Random) -> list[Step]:
     share = {"quiet": 0.3, "mimic": 0.2}.get(strength, draw.uniform(0.25, 0.5))
     known = [action for action in _LOOK if library.knows(action)]
     count = min(round(size * share), len(known) * 2)
     wanted = [known[0], *draw.choices(known, k=count - 1)] if count else []
-    return [(draw.expovariate(1 / 8), draw.choice(library.of(action)), DISCOVERY) for action in wanted]
+    return [
+        (draw.expovariate(1 / 8), draw.choice(library.of(action)), draw.randrange(8), DISCOVERY)
+        for action in wanted
+    ]
 
 
-def _technique(
-    library: Library, name: str, room: int, strength: str, draw: random.Random
-) -> list[tuple[float, int, str]]:
+def _technique(library: Library, name: str, room: int, strength: str, draw: random.Random) -> list[Step]:
     """The technique's real calls at their real pace; where there is no room for all, the last ones, which
     do the harm.
     """
@@ -196,6 +198,6 @@ def _technique(
     calls = calls[-min(room, few, len(calls)) :]
     gaps = [
         30 + draw.expovariate(1 / 60),
-        *(after - before for (before, _), (after, _) in pairwise(calls)),
+        *(after - before for (before, *_), (after, *_) in pairwise(calls)),
     ]
-    return [(gap + draw.random(), form, name) for gap, (_, form) in zip(gaps, calls, strict=True)]
+    return [(gap + draw.random(), form, salt, name) for gap, (_, form, salt) in zip(gaps, calls, strict=True)]

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from fingerprint import samples
 from fingerprint.domain import FingerprintError
 from fingerprint.simulation.forms import Form, build, from_record, place
+from fingerprint.simulation.pools import MASK
 
 ATTACKS = "real/invictus_stratus"
 REAL = (ATTACKS, "real/prod_slice_anonymised")
@@ -61,12 +62,13 @@ class Library:
     """All forms in use, numbered; grows as operations of the long tail are first called.
 
     `attack` holds the forms of the attack records by technique, in the order and at the seconds they came:
-    `attack[technique] = [(seconds since its first call, form), ...]`.
+    `attack[technique] = [(seconds since its first call, form, salt), ...]`; calls that name the same things
+    have the same salt.
     """
 
     def __init__(self) -> None:
         self.forms: list[Form] = []
-        self.attack: dict[str, list[tuple[float, int]]] = {}
+        self.attack: dict[str, list[tuple[float, int, int]]] = {}
         self._number: dict[tuple[str, str, str, str], int] = {}
         self._of: dict[tuple[str, str], tuple[int, ...]] = {}
         self._failing: dict[tuple[str, int], int] = {}
@@ -106,14 +108,14 @@ class Library:
 
     def _read_real(self) -> None:
         counts: dict[tuple[str, str], Counter[int]] = defaultdict(Counter)
-        techniques: dict[str, list[tuple[str, int]]] = defaultdict(list)
+        techniques: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
         for action, lane, form, technique, when in _real():
             number = self.add(form)
             if technique:
-                techniques[technique].append((when, number))
+                techniques[technique].append((when, number, sum(which for _, which in form.places) & MASK))
             counts[action, lane][number] += 1
         self.attack = {technique: _timed(calls) for technique, calls in sorted(techniques.items())}
-        guilty = {number for calls in self.attack.values() for _, number in calls}
+        guilty = {number for calls in self.attack.values() for _, number, _ in calls}
         self._of = {key: self._usual(count, guilty) for key, count in counts.items()}
 
     def _usual(self, count: Counter[int], guilty: set[int]) -> tuple[int, ...]:
@@ -138,9 +140,9 @@ def _real() -> list[tuple[str, str, Form, str, str]]:
     return found
 
 
-def _timed(calls: list[tuple[str, int]]) -> list[tuple[float, int]]:
+def _timed(calls: list[tuple[str, int, int]]) -> list[tuple[float, int, int]]:
     calls = sorted(calls)
-    return [(_seconds(when) - _seconds(calls[0][0]), number) for when, number in calls]
+    return [(_seconds(when) - _seconds(calls[0][0]), number, salt) for when, number, salt in calls]
 
 
 def _seconds(when: str) -> float:

@@ -133,7 +133,7 @@ def _tls(service: str, region: str) -> str:
 # --- from real records ----------------------------------------------------------------------------
 
 _PLACES = re.compile(
-    r"(?P<name>[\w-]*(?:stratus|invictus|cyberlab|bert-jan|benjamin|(?:test|demo|sample|mock|dev)user)[\w-]*)"
+    r"(?P<name>[\w-]*(?:stratus|malicious|nuke|invictus|cyberlab|bert-jan|benjamin|(?:test|demo|sample|mock|dev)user)[\w-]*)"
     r"|(?P<key>\b(?:AKIA|ASIA|AROA|AIDA|AROC|AROX)[A-Z0-9]{12,17}\b)"
     r"|(?P<uuid>\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b)"
     r"|(?P<id>\b(?:i|vpc|subnet|sg|sgr|ami|snap|vol|eni|rtb|rtbassoc|acl|igw|fl|nat|eipalloc|lt|dopt|pcx|r)-[0-9a-z]{8,17}\b)"

@@ -1,8 +1,7 @@
 """One person's days: habits of a job and of one's own, hours, holidays, networks, tools that are upgraded.
 
-People come by Identity Center (a role `AWSReservedSSO_...` with the e-mail as session name), as IAM users with
-long-term keys, or by SAML.
-The root user is one of them, seldom seen.
+People come by Identity Center (a role `AWSReservedSSO_...` with the e-mail as session name), as IAM users
+with long-term keys, or by SAML. The root user is one of them, seldom seen.
 """
 
 from __future__ import annotations
