@@ -10,6 +10,7 @@ from rich.table import Table
 
 from fingerprint.evaluation.metrics import BUDGETS
 
+STRENGTHS = ("smash", "session", "quiet", "mimic")  # loudest first
 WIDTH = 110  # columns where the output is no terminal
 
 
@@ -32,25 +33,18 @@ def _sentence(about: dict[str, Any]) -> str:
     )
     return (
         f"{seed}{about['events']:,} events of {about['principals']} principals; "
-        f"{about['days_learned']:.1f} days learned{learned}, {about['days_judged']:.1f} days judged, in them "
+        f"{_days(about['days_learned'])} learned{learned}, {_days(about['days_judged'])} judged, in them "
         f"{about['attack_sessions']} attack sessions with {about['attack_events']:,} of "
         f"{about['events_judged']:,} events."
     )
 
 
 def _at_threshold(methods: list[dict[str, Any]]) -> Table:
-    table = _table(
-        "At each method's threshold",
-        "P ev",
-        "R ev",
-        "F1 ev",
-        "AP ev",
-        "P ses",
-        "R ses",
-        "F1 ses",
-        "alerts/d",
-        "false/d",
-        "median",
+    heads = ("P ev", "R ev", "F1 ev", "AP ev", "P ses", "R ses", "F1 ses", "alerts", "false", "median")
+    table = _table("At each method's threshold", *heads)
+    table.caption = (
+        "ev: per event, ses: per attack session; P precision, R recall, AP average precision;\n"
+        "alerts and false alerts a day; median time from a found session's first event to its alert's."
     )
     for method in methods:
         event, session = method["per_event"], method["per_session"]
@@ -66,13 +60,11 @@ def _at_threshold(methods: list[dict[str, Any]]) -> Table:
 
 
 def _at_budgets(methods: list[dict[str, Any]]) -> Table:
-    strengths = {name: part["sessions"] for name, part in methods[0]["by_strength"].items()}
-    heads = [f"{name} ({count})" for name, count in strengths.items()]
-    table = _table(
-        "Sessions found at alerts a day",
-        *(f"{budget}/d" for budget in BUDGETS),
-        *(f"20/d {head}" for head in heads),
-    )
+    sessions = {name: part["sessions"] for name, part in methods[0]["by_strength"].items()}
+    strengths = sorted(sessions, key=lambda name: (STRENGTHS.index(name) if name in STRENGTHS else 9, name))
+    heads = [f"{name} ({sessions[name]})" for name in strengths]
+    table = _table("Sessions found, alerts a day:", *(str(budget) for budget in BUDGETS), *heads)
+    table.caption = "By strength: at 20 alerts a day; how many sessions there are in brackets."
     for method in methods:
         table.add_row(
             method["name"],
@@ -83,10 +75,10 @@ def _at_budgets(methods: list[dict[str, Any]]) -> Table:
 
 
 def _table(first: str, *others: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption_justify="left")
     table.add_column(first, no_wrap=True)
     for name in others:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     return table
 
 
@@ -94,3 +86,7 @@ def _time(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _days(days: float) -> str:
+    return f"{days:.0f} days" if days >= 2 else f"{days * 24:.1f} hours"
