@@ -5,9 +5,10 @@ Example:
     ...     print(alert.urgency, alert.title)
     84 alice@example.com called iam:CreateAccessKey and 4 other actions new to them from 198.51.100.0/24 (never seen), ...
 
-Urgency is led by the autoencoder's surprise: of every feature the strangest values are summed in nats, each next one of a
-feature counting half (ten new actions are worse than one, not ten times worse), and mapped to 0 ... 100. A fingerprint that
-had to fall back knows less, so its urgency is capped.
+Urgency is led by the autoencoder's surprise: of every feature the strangest values are summed in nats, each next value a
+little less (ten new actions are worse than one, not ten times worse), then the features, each next one less again (a new
+tool is a new program and a new version), and the sum is mapped to 0 ... 100. A fingerprint that had to fall back knows
+less, so its urgency is capped.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from fingerprint.measured import Measured, concat
 from fingerprint.series import Series
 from fingerprint.settings import Settings
 
-HALF_URGENT = 25.0  # nats of surprise at which urgency is 50
+HALF_URGENT = 40.0  # nats of surprise at which urgency is 50
 CAP: dict[Level, int] = {"entity": 100, "principal": 100, "peer": 85, "generic": 70}
+NEXT_VALUE, NEXT_FEATURE = 0.85, 0.7  # what the next strangest value, or feature, adds beside the one before
 DRIVERS = 10  # values shown
 LEAST_SURPRISE = 1.0  # nats; less is not worth an analyst's eye
 CURVE_DAYS = 7
@@ -89,16 +91,21 @@ def _drivers(batch: Measured, frame: pd.DataFrame, by: Explainer) -> tuple[list[
         return [], 0.0
     surprise = batch.evidence["autoencoder"][:, 1:]
     drivers: list[Driver] = []
-    nats = 0.0
+    sums: list[float] = []
     for place, feature in enumerate(features.FEATURES):
         strongest = _strongest(batch.codes[:, place], surprise[:, place])
-        nats += sum(value / 2**rank for rank, (_, value, _) in enumerate(strongest))
+        sums.append(_fading([value for _, value, _ in strongest], NEXT_VALUE))
         drivers += [
             _driver(batch, frame, by, place, feature, row, value, count)
             for row, value, count in strongest[:DRIVERS]
             if value >= LEAST_SURPRISE
         ]
-    return sorted(drivers, key=lambda driver: -driver.surprise), nats
+    return sorted(drivers, key=lambda driver: -driver.surprise), _fading(sums, NEXT_FEATURE)
+
+
+def _fading(values: list[float], factor: float) -> float:
+    """The sum of values, strongest first, each next one counting less by `factor`."""
+    return sum(value * factor**rank for rank, value in enumerate(sorted(values, reverse=True)))
 
 
 def _strongest(codes: NDArray[np.uint64], surprise: NDArray[np.float32]) -> list[tuple[int, float, int]]:
@@ -111,14 +118,28 @@ def _strongest(codes: NDArray[np.uint64], surprise: NDArray[np.float32]) -> list
 
 
 def _driver(
-    batch: Measured, frame: pd.DataFrame, by: Explainer, place: int, feature: features.Feature, row: int, nats: float, count: int
+    batch: Measured,
+    frame: pd.DataFrame,
+    by: Explainer,
+    place: int,
+    feature: features.Feature,
+    row: int,
+    nats: float,
+    count: int,
 ) -> Driver:
     seen = feature.values(frame.iloc[[row]]).iloc[0]
     at, codes = batch.fingerprint[[row]], batch.codes[[row]]
     share = float(by.bank.vocabulary.share(at, codes)[0, place])
     usual = by.bank.vocabulary.codes[at[0], place, 1:4]
     expected = ", ".join(text for text in by.bank.text(usual[usual != 0]) if text)
-    return Driver(feature.label, _text(seen) or "(none)", expected or "nothing yet", _rarity(share), round(nats, 2), count)
+    return Driver(
+        feature.label,
+        _text(seen) or "(none)",
+        expected or "nothing yet",
+        _rarity(share),
+        round(nats, 2),
+        count,
+    )
 
 
 def _rarity(share: float) -> Rarity:
@@ -135,14 +156,22 @@ def _level(frame: pd.DataFrame) -> Level:
 
 def _title(frame: pd.DataFrame, drivers: list[Driver]) -> str:
     """A sentence: who did what, where, and how unusual that is."""
-    who = _text(frame["human"].dropna().iloc[0]) if frame["human"].notna().any() else _short(frame["principal"].iloc[0])
+    who = (
+        _text(frame["human"].dropna().iloc[0])
+        if frame["human"].notna().any()
+        else _short(frame["principal"].iloc[0])
+    )
     new = [driver for driver in drivers if driver.feature == "action" and driver.rarity == "unseen"]
     actions = [driver.seen for driver in new] or list(_ranked_actions(frame))
     more = f" and {len(actions) - 1} other{'s' if len(actions) > 2 else ''}" if len(actions) > 1 else ""
     what = f"called {actions[0]}{more}" + (", new to them," if new else "")
     places = {driver.feature: driver for driver in reversed(drivers) if driver.rarity == "unseen"}
     origin = next((places[name] for name in ("network", "address range") if name in places), None)
-    where = f" from {origin.seen}, a network never seen before" if origin else f" from {_text(frame['source_address'].iloc[0])}"
+    where = (
+        f" from {origin.seen}, a network never seen before"
+        if origin
+        else f" from {_text(frame['source_address'].iloc[0])}"
+    )
     tool = f", with {places['program'].seen} for the first time" if "program" in places else ""
     failed = int(frame["error_code"].notna().sum())
     errors = f"; {failed} of {len(frame)} calls failed" if failed else ""
@@ -156,7 +185,9 @@ def _ranked_actions(frame: pd.DataFrame) -> Iterator[str]:
 
 def _account(frame: pd.DataFrame) -> str:
     region = _text(frame["region"].iloc[0])
-    return f"account {_text(frame['recipient_account'].iloc[0]) or 'unknown'}" + (f", {region}" if region else "")
+    return f"account {_text(frame['recipient_account'].iloc[0]) or 'unknown'}" + (
+        f", {region}" if region else ""
+    )
 
 
 def _short(principal: str) -> str:
@@ -169,7 +200,9 @@ def _text(value: object) -> str:
 
 def _tactics(frame: pd.DataFrame) -> tuple[str, ...]:
     pairs = frame[["service", "action"]].drop_duplicates().itertuples(index=False)
-    found = {tactic: None for service, action in pairs for tactic in tactics.tactics_of(str(service), str(action))}
+    found = {
+        tactic: None for service, action in pairs for tactic in tactics.tactics_of(str(service), str(action))
+    }
     return tuple(found)
 
 
@@ -177,11 +210,18 @@ def _next_steps(frame: pd.DataFrame, drivers: list[Driver]) -> tuple[str, str]:
     """The two things an analyst would do next."""
     who = _text(frame["human"].dropna().iloc[0]) if frame["human"].notna().any() else ""
     asked = f"Ask {who}" if "@" in who else f"Ask the owner of {frame['principal'].iloc[0]}"
-    strange = next((f"{driver.feature} {driver.seen}" for driver in drivers if driver.rarity == "unseen"), "this")
+    strange = next(
+        (f"{driver.feature} {driver.seen}" for driver in drivers if driver.rarity == "unseen"), "this"
+    )
     first = f"{asked} about {strange} at {frame['event_time'].min():%H:%M} UTC on {frame['event_time'].min():%d %B}."
     key = _text(frame["access_key"].dropna().iloc[0]) if frame["access_key"].notna().any() else ""
-    cut = {"AKIA": f"deactivate access key {key}", "ASIA": "revoke the role's active sessions"}.get(key[:4], "block the principal")
-    return first, f"If they do not know it: {cut}, then list everything done with {'key ' + key if key else 'this session'} and undo its writes."
+    cut = {"AKIA": f"deactivate access key {key}", "ASIA": "revoke the role's active sessions"}.get(
+        key[:4], "block the principal"
+    )
+    return (
+        first,
+        f"If they do not know it: {cut}, then list everything done with {'key ' + key if key else 'this session'} and undo its writes.",
+    )
 
 
 def _events(frame: pd.DataFrame, batch: Measured) -> Iterator[AlertEvent]:
@@ -220,7 +260,11 @@ def _curve(batch: Measured, frame: pd.DataFrame, by: Explainer) -> Curve | None:
     channel = by.series.channel[row]
     seconds = by.settings.spectral.interval_seconds
     return Curve(
-        entity=str(frame["entity"].iloc[at] if by.series.owner[row] == batch.entity[at] else frame["principal"].iloc[at]),
+        entity=str(
+            frame["entity"].iloc[at]
+            if by.series.owner[row] == batch.entity[at]
+            else frame["principal"].iloc[at]
+        ),
         channel=CHANNELS.get(channel) or str(frame["action"].iloc[at]),
         start=pd.Timestamp(start * seconds, unit="s", tz="UTC").to_pydatetime(),
         interval_seconds=seconds,
@@ -253,9 +297,18 @@ class Groups:
         """Build the alerts of windows that ended before interval `before` (all, if None) and let them go."""
         if not self.open:
             return []
-        batch, frame = concat([part for part, _ in self.open]), pd.concat([part for _, part in self.open], ignore_index=True)
+        batch, frame = (
+            concat([part for part, _ in self.open]),
+            pd.concat([part for _, part in self.open], ignore_index=True),
+        )
         window = self.by.settings.alerts.window_seconds
         end = (frame["event_time"].astype("int64").to_numpy() // 1_000_000 // window + 1) * window
-        over = np.ones(len(frame), bool) if before is None else end <= before * self.by.settings.spectral.interval_seconds
+        over = (
+            np.ones(len(frame), bool)
+            if before is None
+            else end <= before * self.by.settings.spectral.interval_seconds
+        )
         self.open = [] if over.all() else [(batch.take(~over), frame[~over].reset_index(drop=True))]
-        return list(build(batch.take(over), frame[over].reset_index(drop=True), self.by)) if over.any() else []
+        return (
+            list(build(batch.take(over), frame[over].reset_index(drop=True), self.by)) if over.any() else []
+        )

@@ -2,7 +2,7 @@
 
 Example:
     >>> loss = losses(vocabulary, weights, fingerprint, codes)       # (N, F) nats
-    >>> z, surprise = judge(loss, baseline, fingerprint, strongest=3)
+    >>> z, surprise = judge(loss, baseline, fingerprint, strongest=4)
 
 Each fingerprint has a masked autoencoder with one hidden layer. Every feature is reconstructed from the others: the
 hidden layer sums the embeddings of the other features' values, and its output *corrects* the counted likelihood of each
@@ -20,16 +20,19 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from fingerprint import hashing
-from fingerprint.features import GIVEN
+from fingerprint import hashing, settings
+from fingerprint.features import GIVEN, IS_BIN, WEIGHT
 from fingerprint.vocabulary import Floats, Ints, Vocabulary
 
 Array = Any
 
-FREE = np.flatnonzero(GIVEN < 0)  # (G,) features that are reconstructed; the others are judged given one of these
+FREE = np.flatnonzero(
+    GIVEN < 0
+)  # (G,) features that are reconstructed; the others are judged given one of these
 # (G, F): what a feature is reconstructed from: not from itself, nor from what contains it (parameters name the action)
 VISIBLE = ((np.arange(len(GIVEN)) != FREE[:, None]) & (GIVEN != FREE[:, None])).astype(np.float32)
 LIMIT = 4.0  # nats: a net is badly calibrated for what it has hardly seen, so it may correct the counts only so far
+ANY_BIN = 0.1  # share of a bin's probability spread over all 16 or so: the next bin is never out of the question
 CHUNK = 1024  # rows whose weights are gathered at a time: 1024 x 13 x 24 x 8 x 4 B = 10 MB
 
 
@@ -48,14 +51,16 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What losses are usual, from held-out rows: `center` (E, F) per feature; `middle`, `scale` (E,) of the combined."""
+    """What is usual, from held-out rows: `center` (E, F) loss of each feature; `middle`, `scale` (E,) of the combined."""
 
     center: Floats
     middle: Floats
     scale: Floats
 
 
-def losses(vocabulary: Vocabulary, weights: Weights, fingerprint: Ints, codes: hashing.Hashes) -> tuple[Floats, NDArray[np.bool_]]:
+def losses(
+    vocabulary: Vocabulary, weights: Weights, fingerprint: Ints, codes: hashing.Hashes
+) -> tuple[Floats, NDArray[np.bool_]]:
     """Loss of each feature in nats and whether its value was known: fingerprint (N,), codes (N, F) -> 2 x (N, F).
 
     Rows that are alike are measured once: what machines do repeats itself.
@@ -67,8 +72,11 @@ def losses(vocabulary: Vocabulary, weights: Weights, fingerprint: Ints, codes: h
     logp, slot, known = vocabulary.look_up(fingerprint[first], codes[first])
     loss = -logp
     given = GIVEN >= 0
-    loss[:, given] = np.maximum(loss[:, given] - loss[:, GIVEN[given]], 0)  # what it adds to the feature it contains
+    loss[:, given] = np.maximum(
+        loss[:, given] - loss[:, GIVEN[given]], 0
+    )  # what it adds to the feature it contains
     loss[:, FREE] -= correction(weights, vocabulary.base, fingerprint[first], slot)
+    loss[:, IS_BIN] = -np.log((1 - ANY_BIN) * np.exp(-loss[:, IS_BIN]) + ANY_BIN / 16)
     return np.maximum(loss, 0)[inverse], known[inverse]
 
 
@@ -108,54 +116,74 @@ def _logsumexp(values: Array) -> Array:
 
 
 def judge(loss: Floats, baseline: Baseline, fingerprint: Ints, strongest: int) -> tuple[Floats, Floats]:
-    """z of each event (N,), and the surprise of each feature in nats above its usual loss (N, F).
+    """z of each event (N,), and the surprise of each feature (N, F): weighted nats above its usual loss, at most MOST.
 
-    One strange feature is enough: the `strongest` surprises are summed, and the sum is standardised against the
-    fingerprint's own held-out sums (published threshold: four).
+    One strange feature is enough: the `strongest` surprises are summed, and the sum is standardised against what
+    held-out rows gave (published threshold: four).
     """
-    surprise = np.maximum(loss - baseline.center[fingerprint], 0)
+    surprise = np.clip((loss - baseline.center[fingerprint]) * WEIGHT, 0, MOST)
     combined = combine(surprise, strongest)
     return (combined - baseline.middle[fingerprint]) / baseline.scale[fingerprint], surprise
 
 
 def combine(surprise: Floats, strongest: int) -> Floats:
+    strongest = min(strongest, surprise.shape[1])
     top = np.partition(surprise, surprise.shape[1] - strongest, axis=1)[:, -strongest:]
     return top.sum(1)
 
 
 # --- baselines ------------------------------------------------------------------------------------------------------
 
-LEAST_SCALE = 1.0  # nats: a fingerprint whose losses never varied must not win every time
+MOST = 10.0  # nats that one feature may surprise: past "one in twenty thousand" it is only ever "never seen"
+LEAST_SCALE = 1.0  # nats: fingerprints whose losses never varied must not win every time
 PRIOR_ROWS = 30  # held-out rows that the parent's baseline is worth
 
 
-def baseline_of(loss: Floats, fingerprint: Ints, parent: Ints, strongest: int) -> Baseline:
-    """Baselines from held-out rows: loss (N, F) of rows measured at `fingerprint` (N,); thin ones lean on their parent.
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Rows that were not fitted: loss (N, F) as measured at `fingerprint` (N,); `unit` (N,) names the principal and day of
+    those rows that were measured at the finest ready level, as scoring would; 0 for the others."""
 
-    Centers are medians; the scale is the larger of 1.4826 x MAD and the distance from median to the 90th percentile in
-    standard deviations, because what matters is how far *above* the usual a loss wanders.
+    loss: Floats
+    fingerprint: Ints
+    unit: hashing.Hashes
+
+
+def baseline_of(held: HeldOut, parent: Ints, options: settings.Autoencoder) -> Baseline:
+    """Baselines from held-out rows; a fingerprint with few of them leans on its parent's.
+
+    Centers and middles are medians. The scale is one for all, because only then does a z mean the same for everybody (a
+    restless entity's own scale would hide an attack on it): it is set so that the threshold is passed on a share
+    `calm` of all principal-days at most.
     """
-    size, features = len(parent), loss.shape[1]
-    order = np.argsort(fingerprint, kind="stable")
-    bounds = np.searchsorted(fingerprint[order], np.arange(size + 1))
-    center = np.zeros((size, features), np.float32)
-    for feature in range(features):
-        center[:, feature] = _leaning(_quantile(loss[order, feature], bounds, 0.5), bounds, parent)
-    combined = combine(np.maximum(loss - center[fingerprint], 0), strongest)[order]
-    middle = _leaning(_quantile(combined, bounds, 0.5), bounds, parent)
-    away = np.abs(combined - np.repeat(middle, np.diff(bounds)))
-    scale = np.maximum(
-        1.4826 * _quantile(away, bounds, 0.5), (_quantile(combined, bounds, 0.9) - middle) / 1.2816
-    )
-    return Baseline(center, middle, np.maximum(_leaning(scale, bounds, parent), LEAST_SCALE))
+    order = np.argsort(held.fingerprint, kind="stable")
+    bounds = np.searchsorted(held.fingerprint[order], np.arange(len(parent) + 1))
+    center = np.column_stack(
+        [_leaning(_medians(column, bounds), bounds, parent) for column in held.loss[order].T]
+    ).astype(np.float32)
+    surprise = np.clip((held.loss - center[held.fingerprint]) * WEIGHT, 0, MOST)
+    combined = combine(surprise, options.strongest)
+    middle = _leaning(_medians(combined[order], bounds), bounds, parent)
+    reach = calmest((combined - middle[held.fingerprint])[held.unit > 0], held.unit[held.unit > 0], options.calm)
+    scale = max(reach / options.threshold, LEAST_SCALE)
+    return Baseline(center, middle, np.full(len(parent), scale, np.float32))
 
 
-def _quantile(values: Floats, bounds: NDArray[np.intp], q: float) -> Floats:
-    """The q-quantile of each group; `values` (N,) are grouped by `bounds` (E + 1,). Zero for an empty group."""
+def calmest(excess: Floats, unit: hashing.Hashes, calm: float) -> float:
+    """The excess that is passed in a share `calm` of all units (principal-days) at most: excess, unit (N,)."""
+    if not len(unit):
+        return 0.0
+    order = np.lexsort((-excess, unit))
+    _, first = np.unique(unit[order], return_index=True)
+    return float(np.quantile(excess[order][first], 1 - calm, method="higher"))
+
+
+def _medians(values: Floats, bounds: NDArray[np.intp]) -> Floats:
+    """The median of each group; `values` (N,) are grouped by `bounds` (E + 1,). Zero for an empty group."""
     group = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     ranked = values[np.lexsort((values, group))]
     count = np.diff(bounds)
-    place = bounds[:-1] + np.maximum(np.ceil(q * count).astype(int) - 1, 0)
+    place = bounds[:-1] + np.maximum(count - 1, 0) // 2
     return np.where(count > 0, ranked[np.minimum(place, max(len(ranked) - 1, 0))], 0).astype(np.float32)
 
 

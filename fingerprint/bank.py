@@ -91,7 +91,7 @@ class Bank:
         known = self.people["hash"].to_numpy()
         distinct, first, inverse = np.unique(principal, return_index=True, return_inverse=True)
         place, found = find(known, distinct)
-        groups = peers.peer_groups(frame.iloc[first][["principal", "kind", "role"]]).to_numpy(dtype=object)
+        groups = peers.peer_groups(frame.iloc[first][["principal", "kind", "role"]]).to_numpy(dtype=object).copy()
         groups[found] = self.people["peer"].to_numpy(dtype=object)[place[found]]
         return hashing.of(pd.Series(groups, dtype=object))[inverse]
 
@@ -130,7 +130,10 @@ def _write(bank: Bank, folder: Path) -> None:
         for field in fields(kind)
     }
     save_file(stacked, folder / "stack.safetensors")
-    save_file({name: np.ascontiguousarray(array) for name, array in bank.ledger.items()}, folder / "ledger.safetensors")
+    save_file(
+        {name: np.ascontiguousarray(array) for name, array in bank.ledger.items()},
+        folder / "ledger.safetensors",
+    )
     hashes = {file.name: _sha256(file) for file in sorted(folder.iterdir())}
     manifest = {**bank.manifest, "format": FORMAT, "files": hashes}
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True, default=str) + "\n")
@@ -143,7 +146,9 @@ def open_bank(folder: Path) -> Bank:
     manifest = _manifest(root)
     for name, wanted in manifest["files"].items():
         if Path(name).name != name or not (root / name).is_file():
-            raise FingerprintError(f"bank {root} lacks {name}: publish it again or roll back to another version")
+            raise FingerprintError(
+                f"bank {root} lacks {name}: publish it again or roll back to another version"
+            )
         if _sha256(root / name) != wanted:
             raise FingerprintError(f"bank file {root / name} is damaged (its SHA-256 is not the manifest's)")
     try:
@@ -163,7 +168,9 @@ def _current(folder: Path) -> str:
     try:
         version = (folder / "CURRENT").read_text().strip()
     except OSError:
-        raise FingerprintError(f"no bank in {folder}: make one with `fingerprint train SOURCE --bank {folder}`") from None
+        raise FingerprintError(
+            f"no bank in {folder}: make one with `fingerprint train SOURCE --bank {folder}`"
+        ) from None
     if not version or Path(version).name != version:
         raise FingerprintError(f"{folder / 'CURRENT'} does not name a version")
     return version
@@ -173,7 +180,9 @@ def _manifest(root: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((root / "manifest.json").read_text())
         if manifest["format"] != FORMAT:
-            raise FingerprintError(f"bank {root} has format {manifest['format']}, this program reads {FORMAT}: train it anew")
+            raise FingerprintError(
+                f"bank {root} has format {manifest['format']}, this program reads {FORMAT}: train it anew"
+            )
         return {**manifest, "files": dict(manifest["files"]), "version": str(manifest["version"])}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FingerprintError(f"the manifest of bank {root} cannot be read: {error}") from None

@@ -28,7 +28,9 @@ from fingerprint.voting import Detector
 Floats = NDArray[np.float32]
 
 ACTION = NAMES.index("action")
-COUNT, ERRORS, WRITES, NEW, OTHER = (np.uint64(number) for number in range(1, 6))  # channels beside single actions
+COUNT, ERRORS, WRITES, NEW, OTHER = (
+    np.uint64(number) for number in range(1, 6)
+)  # channels beside single actions
 CHANNELS = {COUNT: "events", ERRORS: "errors", WRITES: "writes", NEW: "new actions", OTHER: "other actions"}
 
 
@@ -42,7 +44,9 @@ class Autoencoder:
         self.threshold = self.options.threshold
 
     def measure(self, batch: Measured) -> Floats:
-        loss, known = autoencoder.losses(self.bank.vocabulary, self.bank.weights, batch.fingerprint, batch.codes)
+        loss, known = autoencoder.losses(
+            self.bank.vocabulary, self.bank.weights, batch.fingerprint, batch.codes
+        )
         loss = familiar(loss, known, self.bank.vocabulary, batch, self.ledger)
         z, surprise = autoencoder.judge(loss, self.bank.baseline, batch.fingerprint, self.options.strongest)
         return np.column_stack([z, surprise]).astype(np.float32)
@@ -66,7 +70,9 @@ def familiar(
     again = ledger.seen_before(hashing.mix(owner, batch.codes[row, column]), batch.interval[row])
     row, column = row[again], column[again]
     out = loss.copy()
-    out[row, column] = np.minimum(out[row, column], SEEN_AGAIN - vocabulary.escape[batch.fingerprint[row], column])
+    out[row, column] = np.minimum(
+        out[row, column], SEEN_AGAIN - vocabulary.escape[batch.fingerprint[row], column]
+    )
     return out
 
 
@@ -87,7 +93,9 @@ class Spectral:
         return count(batch, self.ledger, known, busy, np.ones(len(batch), np.float32))
 
     def z(self, evidence: NDArray[Any], interval: NDArray[np.int32]) -> Floats:
-        each = self.ledger.series.z(evidence.ravel(), np.repeat(interval, evidence.shape[1])).reshape(evidence.shape)
+        each = self.ledger.series.z(evidence.ravel(), np.repeat(interval, evidence.shape[1])).reshape(
+            evidence.shape
+        )
         opinion = ~np.isnan(each).all(axis=1)
         out = np.full(len(each), np.nan, np.float32)
         out[opinion] = np.nanmax(each[opinion], axis=1)
@@ -109,7 +117,11 @@ def count(
     channels = ((COUNT, everything), (ERRORS, batch.failed), (WRITES, batch.wrote), (NEW, new))
     for place, (owners, channel, which) in enumerate(
         [(batch.entity, own_action, everything)]
-        + [(owners, np.full(len(batch), name), which) for owners in (batch.entity, batch.principal) for name, which in channels]
+        + [
+            (owners, np.full(len(batch), name), which)
+            for owners in (batch.entity, batch.principal)
+            for name, which in channels
+        ]
     ):
         rows[which, place] = ledger.series.count(
             owners[which], channel[which], batch.interval[which], batch.since[which], weight[which]
@@ -154,5 +166,7 @@ def list_of(settings: Settings, bank: Bank, ledger: Ledger) -> list[Detector]:
     """The detectors that the settings list, in that order."""
     unknown = [name for name in settings.voting.detectors if name not in KINDS]
     if unknown:
-        raise FingerprintError(f"setting voting.detectors: no detector {unknown[0]!r} (known: {', '.join(KINDS)})")
+        raise FingerprintError(
+            f"setting voting.detectors: no detector {unknown[0]!r} (known: {', '.join(KINDS)})"
+        )
     return [KINDS[name](settings, bank, ledger) for name in settings.voting.detectors]

@@ -37,6 +37,7 @@ class Feature:
     values: Callable[[pd.DataFrame], pd.Series]
     given: str | None = None
     remembered: bool = False  # from the ledger's memory, not from the record
+    weight: float = 1.0  # of its surprise beside the others' (docs/detection.md says how it was found)
 
 
 def encode(events: pd.DataFrame) -> hashing.Hashes:
@@ -106,7 +107,13 @@ def _per_distinct(column: str, name: Callable[[str], str]) -> Callable[[pd.DataF
 
 
 _PRODUCT = re.compile(r"([A-Za-z][\w.+-]*)/v?(\d+(?:\.\d+)?)?")
-_BEFORE_THE_TOOL = {"apn", "hashicorp", "mozilla", "exec-env", "aws-internal"}  # the real name comes after these
+_BEFORE_THE_TOOL = {
+    "apn",
+    "hashicorp",
+    "mozilla",
+    "exec-env",
+    "aws-internal",
+}  # the real name comes after these
 _BROWSERS = ("edg", "firefox", "chrome", "safari")
 _SYSTEM = re.compile(r"(windows|darwin|macos|mac os|linux|android|iphone)", re.IGNORECASE)
 
@@ -147,7 +154,8 @@ def _is_documentation(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool
 
 # Anonymised and simulated records use these as if they were public addresses (RFC 5737, RFC 3849).
 _DOCUMENTATION = [
-    ipaddress.ip_network(text) for text in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32")
+    ipaddress.ip_network(text)
+    for text in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32")
 ]
 
 
@@ -156,13 +164,21 @@ def _hour(events: pd.DataFrame) -> pd.Series:
     days = np.where(time.dayofweek >= 5, "weekend", "weekday")
     parts = (time.hour // 2 * 2).to_numpy()
     codes = parts + 100 * (days == "weekend")
-    return _named(codes, events, lambda code: f"{'weekend' if code >= 100 else 'weekday'} {code % 100:02d}-{code % 100 + 2:02d} UTC")
+    return _named(
+        codes,
+        events,
+        lambda code: f"{'weekend' if code >= 100 else 'weekday'} {code % 100:02d}-{code % 100 + 2:02d} UTC",
+    )
 
 
 def _session_age(events: pd.DataFrame) -> pd.Series:
     seconds = (events["event_time"] - events["session_created"]).dt.total_seconds().to_numpy(dtype=np.float64)
     hours = np.where(np.isnan(seconds), -2, np.floor(np.log2(np.maximum(seconds, 900) / 900)))
-    return _named(hours.astype(int), events, lambda code: "no session" if code < 0 else f"up to {_span(900 * 2 ** (code + 1))}")
+    return _named(
+        hours.astype(int),
+        events,
+        lambda code: "no session" if code < 0 else f"up to {_span(900 * 2 ** (code + 1))}",
+    )
 
 
 def _memory(column: str, text: Callable[[int], str]) -> Callable[[pd.DataFrame], pd.Series]:
@@ -187,31 +203,59 @@ def _idle_text(code: int) -> str:
     return "never seen before" if code < 0 else f"up to {_span(3600 * 2**code)} ago"
 
 
+BIN = 0.4  # weight of a bin: how busy or early a day is says less than who calls what from where
+
 FEATURES: tuple[Feature, ...] = (
     Feature("action", "action", "value", _action),
-    Feature("parameters", "parameters", "value", _parameters, given="action"),
+    Feature("parameters", "parameters", "value", _parameters, given="action", weight=0.5),
     Feature("error", "error", "value", lambda events: events["error_code"].astype(object).fillna("no error")),
-    Feature("program", "program", "value", _per_distinct("user_agent", lambda agent: program_and_version(agent)[0])),
     Feature(
-        "version", "program version", "value", _per_distinct("user_agent", lambda agent: program_and_version(agent)[1]),
+        "program",
+        "program",
+        "value",
+        _per_distinct("user_agent", lambda agent: program_and_version(agent)[0]),
+    ),
+    Feature(
+        "version",
+        "program version",
+        "value",
+        _per_distinct("user_agent", lambda agent: program_and_version(agent)[1]),
         given="program",
     ),
-    Feature("network", "network", "value", _per_distinct("source_address", lambda ip: network_of(ip, (16, 32)))),
     Feature(
-        "address", "address range", "value", _per_distinct("source_address", lambda ip: network_of(ip, (24, 48))),
+        "network", "network", "value", _per_distinct("source_address", lambda ip: network_of(ip, (16, 32)))
+    ),
+    Feature(
+        "address",
+        "address range",
+        "value",
+        _per_distinct("source_address", lambda ip: network_of(ip, (24, 48))),
         given="network",
     ),
     Feature("region", "region", "value", lambda events: events["region"].astype(object)),
     Feature("credentials", "credentials", "value", _credentials),
     Feature("target", "target account", "value", _target),
-    Feature("hour", "time of day", "bin", _hour),
-    Feature("age", "age of the session", "bin", _session_age),
-    Feature("idle", "last active", "bin", _memory("idle", _idle_text), remembered=True),
-    Feature("today", "events so far today", "bin", _memory("today", lambda code: f"under {2**code}"), remembered=True),
-    Feature("sources", "new sources today", "bin", _memory("sources", str), remembered=True),
-    Feature("actions", "new actions today", "bin", _memory("actions", lambda code: f"under {2**code}"), remembered=True),
+    Feature("hour", "time of day", "bin", _hour, weight=BIN),
+    Feature("age", "age of the session", "bin", _session_age, weight=BIN),
+    Feature("idle", "last active", "bin", _memory("idle", _idle_text), remembered=True, weight=BIN),
+    Feature(
+        "today",
+        "events so far today",
+        "bin",
+        _memory("today", lambda code: f"under {2**code}"),
+        remembered=True,
+    ),
+    Feature("sources", "new sources today", "bin", _memory("sources", str), remembered=True, weight=BIN),
+    Feature(
+        "actions",
+        "new actions today",
+        "bin",
+        _memory("actions", lambda code: f"under {2**code}"),
+        remembered=True,
+    ),
 )
 
 NAMES = tuple(feature.name for feature in FEATURES)
 GIVEN = np.array([NAMES.index(feature.given) if feature.given else -1 for feature in FEATURES])  # (F,)
+WEIGHT = np.array([feature.weight for feature in FEATURES], np.float32)  # (F,)
 IS_BIN = np.array([feature.kind == "bin" for feature in FEATURES])  # (F,)

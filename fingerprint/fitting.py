@@ -17,14 +17,15 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn.functional import embedding
 
 from fingerprint import settings
 from fingerprint.autoencoder import FREE, VISIBLE, Weights
 from fingerprint.tables import find
 from fingerprint.vocabulary import Floats, Ints, Vocabulary
 
-BATCH = 48  # rows of every fingerprint in a step
-STEPS = 12  # steps in an epoch
+BATCH = 32  # rows of every fingerprint in a step
+STEPS = 8  # steps in an epoch
 GROUP = 1024  # fingerprints fitted together
 BLANK = 0.03  # share of inputs blanked to "never seen"
 DECAY = 1e-3
@@ -141,11 +142,14 @@ def _corrupt(clean: torch.Tensor, swap: float, random: torch.Generator) -> torch
     return torch.where(drawn > 1 - BLANK, 0, swapped)
 
 
-def _loss(parameters: list[torch.Tensor], base: torch.Tensor, seen: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+def _loss(
+    parameters: list[torch.Tensor], base: torch.Tensor, seen: torch.Tensor, wanted: torch.Tensor
+) -> torch.Tensor:
     """Mean cross-entropy of each fingerprint's rows, summed over features: -> (P,). Slots (P, B, F)."""
     inputs, bias, outputs = parameters
-    nets, features = torch.arange(len(inputs))[:, None, None], torch.arange(seen.shape[2])
-    embedded = inputs[nets, features, seen]  # (P, B, F, H)
+    features, slots = inputs.shape[1:3]
+    place = (torch.arange(len(inputs))[:, None, None] * features + torch.arange(features)) * slots + seen
+    embedded = embedding(place, inputs.flatten(0, 2))  # (P, B, F, H)
     hidden = torch.tanh(torch.from_numpy(VISIBLE) @ embedded + bias[:, None, None, :])  # (P, B, G, H)
     logits = torch.einsum("pbgh,pgkh->pbgk", hidden, outputs) + base[:, None]
     free = wanted[..., torch.from_numpy(FREE)]
@@ -159,11 +163,18 @@ def _started(
     """The generic weights, moved value by value to the slots that the values have in each fingerprint."""
     if group[0] == 0:
         return tuple(part.copy() for part in start)  # type: ignore[return-value]
-    moved = move(Weights(*start, np.zeros(1, np.int32)), vocabulary.codes[:1], vocabulary.codes[group], np.zeros(len(group), int))
+    moved = move(
+        Weights(*start, np.zeros(1, np.int32)),
+        vocabulary.codes[:1],
+        vocabulary.codes[group],
+        np.zeros(len(group), int),
+    )
     return moved.inputs, moved.bias, moved.outputs
 
 
-def move(weights: Weights, old: NDArray[np.uint64], new: NDArray[np.uint64], source: NDArray[np.intp]) -> Weights:
+def move(
+    weights: Weights, old: NDArray[np.uint64], new: NDArray[np.uint64], source: NDArray[np.intp]
+) -> Weights:
     """Nets whose vocabularies changed: each slot takes the weights its value had, zeros where it had none.
 
     `old` (P, F, K) and `new` (Q, F, K) are the codes of the slots before and after; `source` (Q,) the net each comes from.
@@ -177,10 +188,14 @@ def move(weights: Weights, old: NDArray[np.uint64], new: NDArray[np.uint64], sou
         keys = (old[net] ^ (owner[0] << np.uint64(58))).ravel()
         order = np.argsort(keys)
         place, found = find(keys[order], (new[takers] ^ (owner << np.uint64(58))).ravel())
-        slot = np.where(found, order[np.minimum(place, len(order) - 1)] % slots, 0).reshape(len(takers), features, slots)
+        slot = np.where(found, order[np.minimum(place, len(order) - 1)] % slots, 0).reshape(
+            len(takers), features, slots
+        )
         found = found.reshape(slot.shape) & (new[takers] != 0)
         found[..., 0], slot[..., 0] = True, 0
         row = np.arange(features)[None, :, None]
         inputs[takers] = np.where(found[..., None], weights.inputs[net][row, slot], 0)
-        outputs[takers] = np.where(found[:, FREE, :, None], weights.outputs[net][row[:, : len(FREE)], slot[:, FREE]], 0)
+        outputs[takers] = np.where(
+            found[:, FREE, :, None], weights.outputs[net][row[:, : len(FREE)], slot[:, FREE]], 0
+        )
     return Weights(inputs, weights.bias[source], outputs, weights.row)

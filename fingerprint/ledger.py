@@ -36,10 +36,14 @@ class Ledger:
     options: settings.Settings
     repeats: SortedTable = field(default_factory=lambda: SortedTable.empty(keep_first=True, day=np.int32))
     principals: SortedTable = field(
-        default_factory=lambda: SortedTable.empty(keep_first=True, slot=np.int32, since=np.int32, last=np.int32)
+        default_factory=lambda: SortedTable.empty(
+            keep_first=True, slot=np.int32, since=np.int32, last=np.int32
+        )
     )
     activity: SortedTable = field(  # slot << 32 | interval
-        default_factory=lambda: SortedTable.empty(key=np.int64, events=np.int32, sources=np.int32, actions=np.int32)
+        default_factory=lambda: SortedTable.empty(
+            key=np.int64, events=np.int32, sources=np.int32, actions=np.int32
+        )
     )
     firsts: SortedTable = field(default_factory=lambda: SortedTable.empty(keep_first=True, interval=np.int32))
     seen: SortedTable = field(default_factory=lambda: SortedTable.empty(keep_first=True, interval=np.int32))
@@ -100,7 +104,8 @@ class Ledger:
                 columns = {name: np.array(arrays[f"{part}.{name}"]) for name in table.old[1]}
                 table.old = (np.array(arrays[f"{part}.key"]), columns)
         ledger.series = Series.from_arrays(
-            options.spectral, {name[7:]: array for name, array in arrays.items() if name.startswith("series.")}
+            options.spectral,
+            {name[7:]: array for name, array in arrays.items() if name.startswith("series.")},
         )
         return ledger
 
@@ -115,7 +120,9 @@ class Ledger:
 
     def closed(self) -> int:
         """Intervals below this one can no longer change, but for late records."""
-        return (self.watermark - self.options.spectral.lateness_seconds) // self.options.spectral.interval_seconds
+        return (
+            self.watermark - self.options.spectral.lateness_seconds
+        ) // self.options.spectral.interval_seconds
 
     def advance(self, watermark: int) -> None:
         """Let time pass: days become past, what no feature reads any more is forgotten."""
@@ -128,7 +135,10 @@ class Ledger:
         ):
             _forget(table, table.settle()[1][column] < now - days * per_day)
         self._forget_activity(now - ACTIVITY_DAYS * per_day)
-        _forget(self.repeats, self.repeats.settle()[1]["day"] < now // per_day - self.options.reading.repeat_horizon_days)
+        _forget(
+            self.repeats,
+            self.repeats.settle()[1]["day"] < now // per_day - self.options.reading.repeat_horizon_days,
+        )
 
     # --- memory -------------------------------------------------------------------------------------------------------
 
@@ -151,7 +161,11 @@ class Ledger:
             moved_from, moved_to, which = _lower(self.firsts, keys, interval)
             for interval_, sign in ((moved_to, 1), (moved_from, -1)):
                 real = interval_ >= 0
-                counts = {"events": zeros[: real.sum()], "sources": zeros[: real.sum()], "actions": zeros[: real.sum()]}
+                counts = {
+                    "events": zeros[: real.sum()],
+                    "sources": zeros[: real.sum()],
+                    "actions": zeros[: real.sum()],
+                }
                 counts[name] = np.full(real.sum(), sign, np.int32)
                 self.activity.add(_at(slot[which][real], interval_[real]), **counts)
 

@@ -13,7 +13,20 @@ from fingerprint import features, flatten, hashing
 from fingerprint.hashing import Hashes
 from fingerprint.ledger import Ledger
 
-READS = ("Get", "List", "Describe", "Head", "Lookup", "Batch", "Search", "Query", "Scan", "View", "Check", "Test")
+READS = (
+    "Get",
+    "List",
+    "Describe",
+    "Head",
+    "Lookup",
+    "Batch",
+    "Search",
+    "Query",
+    "Scan",
+    "View",
+    "Check",
+    "Test",
+)
 
 
 @dataclass(frozen=True)
@@ -70,8 +83,15 @@ def prepare(events: pd.DataFrame, ledger: Ledger) -> tuple[Measured, int]:
     features.encode_memory(codes, events)
     none = np.zeros(len(events), np.int32)
     batch = Measured(
-        events, codes, principal, hashing.of(events["entity"]), interval, ledger.since(principal), none,
-        none.astype(np.int8), {},
+        events,
+        codes,
+        principal,
+        hashing.of(events["entity"]),
+        interval,
+        ledger.since(principal),
+        none,
+        none.astype(np.int8),
+        {},
     )
     return batch, int((~fresh).sum())
 
@@ -80,6 +100,8 @@ def concat(parts: list[Measured]) -> Measured:
     """Batches one after the other; at least one."""
     return Measured(
         frame=pd.concat([part.frame for part in parts], ignore_index=True),
-        evidence={name: np.concatenate([part.evidence[name] for part in parts]) for name in parts[0].evidence},
+        evidence={
+            name: np.concatenate([part.evidence[name] for part in parts]) for name in parts[0].evidence
+        },
         **{name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS},
     )

@@ -35,8 +35,13 @@ def peer_group(principal: str, kind: str, role: str | None) -> str:
 
 def peer_groups(people: pd.DataFrame) -> pd.Series:
     """Peer groups of a table of principals with columns principal, kind, role."""
-    columns = (people[name].astype(object).where(people[name].notna(), None) for name in ("principal", "kind", "role"))
-    return pd.Series([peer_group(*row) for row in zip(*columns, strict=True)], index=people.index, dtype=object)
+    columns = (
+        people[name].astype(object).where(people[name].notna(), None)
+        for name in ("principal", "kind", "role")
+    )
+    return pd.Series(
+        [peer_group(*row) for row in zip(*columns, strict=True)], index=people.index, dtype=object
+    )
 
 
 def _pattern(key: str) -> str:
@@ -61,6 +66,8 @@ def by_services(people: pd.DataFrame, usage: pd.DataFrame, seed: int) -> pd.Seri
         index="principal", columns="service", values="events", aggfunc="sum", fill_value=0
     )
     points = normalize(np.log1p(spread.reindex(names, fill_value=0).to_numpy(dtype=float)))
-    clusters = KMeans(n_clusters=max(2, len(points) // MEMBERS_A_CLUSTER), n_init=3, random_state=seed).fit_predict(points)
+    clusters = KMeans(
+        n_clusters=max(2, len(points) // MEMBERS_A_CLUSTER), n_init=3, random_state=seed
+    ).fit_predict(points)
     groups[lonely] = [f"people alike {cluster}" for cluster in clusters]
     return groups

@@ -45,9 +45,13 @@ class Series:
 
     options: settings.Spectral
     rows: SortedTable = field(default_factory=lambda: SortedTable.empty(keep_first=True, row=np.int32))
-    owner: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))  # (R,) the entity or principal of a row
+    owner: Hashes = field(
+        default_factory=lambda: np.empty(0, np.uint64)
+    )  # (R,) the entity or principal of a row
     channel: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))  # (R,) what of it is counted
-    since: Ints = field(default_factory=lambda: np.empty(0, np.int32))  # (R,) interval since which its principal is known
+    since: Ints = field(
+        default_factory=lambda: np.empty(0, np.int32)
+    )  # (R,) interval since which its principal is known
     past: SortedTable = field(default_factory=lambda: SortedTable.empty(key=np.int64, count=np.float32))
     open: SortedTable = field(default_factory=lambda: SortedTable.empty(key=np.int64, count=np.float32))
     days: dict[int, Day] = field(default_factory=dict)
@@ -115,7 +119,9 @@ class Series:
         counts = self.dense(rows, start, end, clip=False)[0]
         ahead, spread = self.expected(np.repeat(rows, self.per_day), np.arange(today, end, dtype=np.int32))
         width = int(self._windows(np.array([today - self.gap - self.since[row]]))[0])
-        kept = spectral.keep_strongest(self.dense(rows, today - self.gap - width, today - self.gap), self.options.quantile)[0]
+        kept = spectral.keep_strongest(
+            self.dense(rows, today - self.gap - width, today - self.gap), self.options.quantile
+        )[0]
         expected = np.concatenate([kept, np.repeat(ahead[:1], self.gap), ahead])[-len(counts) :]
         expected = np.concatenate([np.zeros(len(counts) - len(expected), np.float32), expected])
         flagged = spectral.z(counts, expected, spread[:1], self.options.floor) >= self.options.threshold
@@ -126,7 +132,8 @@ class Series:
     def _day(self, number: int, row: Ints) -> Day:
         """The forecasts of a day, made now for those of the rows that have none yet."""
         day = self.days.setdefault(
-            number, Day(np.empty(0, np.int32), np.empty((0, self.per_day), np.float32), np.empty(0, np.float32))
+            number,
+            Day(np.empty(0, np.int32), np.empty((0, self.per_day), np.float32), np.empty(0, np.float32)),
         )
         day.place = np.concatenate([day.place, np.full(len(self.since) - len(day.place), -1, np.int32)])
         wanted = np.unique(row[day.place[row] < 0])
@@ -172,7 +179,9 @@ class Series:
         out = np.zeros((len(rows), end - start), np.float32)
         for table in (self.past, self.open):
             keys, columns = table.settle()
-            which, place = ranges(np.searchsorted(keys, _cell(rows, start)), np.searchsorted(keys, _cell(rows, end)))
+            which, place = ranges(
+                np.searchsorted(keys, _cell(rows, start)), np.searchsorted(keys, _cell(rows, end))
+            )
             cells = keys[place]
             counts = columns["count"][place]
             if clip and table is self.open:
@@ -208,10 +217,14 @@ class Series:
         series = cls(options)
         if "owner" not in arrays:
             return series
-        series.owner, series.channel, series.since = (np.array(arrays[name]) for name in ("owner", "channel", "since"))
+        series.owner, series.channel, series.since = (
+            np.array(arrays[name]) for name in ("owner", "channel", "since")
+        )
         series.rows.add(hashing.mix(series.owner, series.channel), row=np.arange(len(series.owner)))
         for name in ("past", "open"):
-            getattr(series, name).add(np.array(arrays[f"{name}.key"]), count=np.array(arrays[f"{name}.count"]))
+            getattr(series, name).add(
+                np.array(arrays[f"{name}.key"]), count=np.array(arrays[f"{name}.count"])
+            )
         return series
 
     # --- time passes --------------------------------------------------------------------------------------------------
@@ -250,7 +263,9 @@ class Series:
             row, interval = _split(keys)
             recent = interval >= start - 2 * self.per_day
             np.add.at(counted, row[recent], columns["count"][recent])
-        return np.flatnonzero((counted >= self.options.threshold**2) & (self.channel == channel)).astype(np.int32)
+        return np.flatnonzero((counted >= self.options.threshold**2) & (self.channel == channel)).astype(
+            np.int32
+        )
 
 
 def _cell(row: Any, interval: Any) -> NDArray[np.int64]:

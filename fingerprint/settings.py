@@ -30,10 +30,14 @@ class Reading(Section):
 
     max_record_bytes: int = Field(1 << 20, gt=0)
     max_depth: int = Field(64, gt=3)
-    max_document_bytes: int = Field(256 << 20, gt=0, description="a .json document, or a line that holds an envelope")
+    max_document_bytes: int = Field(
+        256 << 20, gt=0, description="a .json document, or a line that holds an envelope"
+    )
     max_expanded_bytes: int = Field(16 << 30, gt=0, description="what one compressed file may expand to")
     batch_records: int = Field(20_000, gt=0, description="records read, measured and judged at a time")
-    repeat_horizon_days: int = Field(14, gt=0, description="how long a record's id is remembered, in event time")
+    repeat_horizon_days: int = Field(
+        14, gt=0, description="how long a record's id is remembered, in event time"
+    )
 
 
 class Entities(Section):
@@ -44,21 +48,28 @@ class Entities(Section):
         (r"^AWSReservedSSO_",), description="roles (regular expressions) whose session name the issuer fixes"
     )
     ready_events: int = Field(40, gt=0, description="events before a fingerprint speaks for itself ...")
-    ready_days: int = Field(2, gt=0, description="... on so many different days; until then it falls back a level")
+    ready_days: int = Field(
+        2, gt=0, description="... on so many different days; until then it falls back a level"
+    )
 
 
 class Autoencoder(Section):
     """Did it do what it usually does? See docs/detection.md for what each figure trades."""
 
     threshold: float = 4.0
-    vocabulary: int = Field(24, gt=2, le=256, description="values of a feature a fingerprint keeps in slots of its own")
+    vocabulary: int = Field(
+        24, gt=2, le=256, description="values of a feature a fingerprint keeps in slots of its own"
+    )
     hidden: int = Field(8, gt=0, le=128)
-    epochs: int = Field(12, ge=0)
+    epochs: int = Field(6, ge=0)
     learning_rate: float = Field(0.02, gt=0)
-    swap: float = Field(0.15, ge=0, lt=1, description="share of inputs swapped for another row's while fitting")
+    swap: float = Field(
+        0.15, ge=0, lt=1, description="share of inputs swapped for another row's while fitting"
+    )
     held_out: float = Field(0.25, gt=0, lt=1, description="the last share of the history, kept for baselines")
     day_cap: int = Field(400, gt=0, description="rows of one entity and day that count in fitting")
-    strongest: int = Field(3, gt=0, description="features combined into an event's z")
+    strongest: int = Field(4, gt=0, description="features combined into an event's z")
+    calm: float = Field(0.02, gt=0, lt=1, description="share of principal-days with a vote, on held-out history, at most")
     seed: int = 0
 
 
@@ -69,7 +80,9 @@ class Spectral(Section):
     interval_seconds: int = Field(3600, ge=60)
     history_days: int = Field(21, gt=0, description="days of the past one transform sees")
     warm_up_days: int = Field(2, gt=0)
-    quantile: float = Field(0.90, ge=0, lt=1, description="frequencies with more power than this quantile are kept")
+    quantile: float = Field(
+        0.90, ge=0, lt=1, description="frequencies with more power than this quantile are kept"
+    )
     busiest_actions: int = Field(6, ge=0, description="single actions with a channel of their own")
     floor: float = Field(0.04, gt=0, description="added to the expected count under the Poisson root")
     lateness_seconds: int = Field(600, ge=600)
@@ -109,7 +122,9 @@ class Voting(Section):
 
 
 class Alerts(Section):
-    window_seconds: int = Field(6 * 3600, gt=0, description="verdicts of one principal in one window are one alert")
+    window_seconds: int = Field(
+        6 * 3600, gt=0, description="verdicts of one principal in one window are one alert"
+    )
     events_kept: int = Field(200, gt=0, description="events kept on an alert, the strangest first")
 
 
@@ -143,7 +158,9 @@ def load(file: str | Path | None = None, environment: dict[str, str] | None = No
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         known = "" if first["type"] != "extra_forbidden" else f" (known: {', '.join(_known(first['loc']))})"
-        raise FingerprintError(f"setting {where}: {first['msg'].removeprefix('Value error, ')}{known}") from None
+        raise FingerprintError(
+            f"setting {where}: {first['msg'].removeprefix('Value error, ')}{known}"
+        ) from None
 
 
 def _from_file(file: Path) -> dict[str, Any]:

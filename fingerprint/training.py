@@ -76,12 +76,23 @@ def train(chunks: Iterable[pd.DataFrame], settings: Settings, progress: Progress
     ready = np.flatnonzero(stack["ready"].to_numpy())
     early_vocabulary = _count(rows, ~late, parent, settings)
     nets = _fit(early_vocabulary, rows, late, ready, settings, progress)
-    baseline = _baseline(early_vocabulary, nets, rows, late, parent, settings)
+    baseline = _baseline(early_vocabulary, nets, rows, late, stack, settings)
     full_vocabulary = _count(rows, np.ones(len(late), bool), parent, settings)
-    nets = fitting.move(nets, early_vocabulary.codes[ready], full_vocabulary.codes[ready], np.arange(len(ready)))
+    nets = fitting.move(
+        nets, early_vocabulary.codes[ready], full_vocabulary.codes[ready], np.arange(len(ready))
+    )
     ledger = _fill_series(rows, full_vocabulary, collected, settings, progress)
     manifest = _manifest(collected, stack, baseline, settings)
-    return Bank(manifest, stack, people, collected.words, full_vocabulary, nets, baseline, {**ledger, **_sample(rows, settings)})
+    return Bank(
+        manifest,
+        stack,
+        people,
+        collected.words,
+        full_vocabulary,
+        nets,
+        baseline,
+        {**ledger, **_sample(rows, settings)},
+    )
 
 
 # --- one pass over the history --------------------------------------------------------------------------------------
@@ -103,7 +114,9 @@ def _collect(chunks: Iterable[pd.DataFrame], settings: Settings, progress: Progr
         out.ledger.advance(int(batch.interval.max()) * settings.spectral.interval_seconds)
         progress("reading history", out.total, 0)
     if not out.rows:
-        raise FingerprintError("there is no event to learn from: name a file or folder with CloudTrail records")
+        raise FingerprintError(
+            "there is no event to learn from: name a file or folder with CloudTrail records"
+        )
     out.words = out.words.sort_values("code", ignore_index=True)
     return out
 
@@ -140,7 +153,9 @@ def _name(out: Collected, batch: Measured) -> None:
         new = ~np.isin(code, out.words["code"].to_numpy())
         if new.any():
             text = feature.values(frame.iloc[first[new]]).astype(object).fillna("(none)").to_numpy()
-            out.words = pd.concat([out.words, pd.DataFrame({"code": code[new], "text": text})], ignore_index=True)
+            out.words = pd.concat(
+                [out.words, pd.DataFrame({"code": code[new], "text": text})], ignore_index=True
+            )
 
 
 def _fresh(table: pd.DataFrame, hashes: Hashes, frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
@@ -165,7 +180,11 @@ def _usage(collected: Collected, people: pd.DataFrame) -> pd.DataFrame:
     names = people.set_index("hash")["principal"]
     parts = [
         pd.DataFrame(
-            {"principal": batch.principal, "service": batch.frame["service"].astype(object).to_numpy(), "events": events}
+            {
+                "principal": batch.principal,
+                "service": batch.frame["service"].astype(object).to_numpy(),
+                "events": events,
+            }
         )
         for batch, events in zip(collected.rows, collected.events, strict=True)
     ]
@@ -185,7 +204,9 @@ def _stack(collected: Collected, people: pd.DataFrame, settings: Settings) -> tu
     if settings.entities.granularity == "service":
         of_entity = np.zeros(len(entities), int)  # a service's entity is shared by all principals
     parent = np.concatenate([[-1], np.zeros(len(groups), int), of_group, of_entity]).astype(np.int32)
-    stack = pd.DataFrame({"key": keys, "hash": hashing.of(pd.Series(keys)), "level": level.astype(np.int8), "parent": parent})
+    stack = pd.DataFrame(
+        {"key": keys, "hash": hashing.of(pd.Series(keys)), "level": level.astype(np.int8), "parent": parent}
+    )
     return _with_history(stack, collected, settings), parent
 
 
@@ -253,7 +274,12 @@ def _count(rows: Rows, which: NDArray[np.bool_], parent: Ints, settings: Setting
 
 
 def _fit(
-    known: Vocabulary, rows: Rows, late: NDArray[np.bool_], ready: NDArray[np.intp], settings: Settings, progress: Progress
+    known: Vocabulary,
+    rows: Rows,
+    late: NDArray[np.bool_],
+    ready: NDArray[np.intp],
+    settings: Settings,
+    progress: Progress,
 ) -> Weights:
     early, held = _slots(known, rows, ~late, settings), _slots(known, rows, late, settings)
     done = 0
@@ -280,18 +306,27 @@ def _slots(known: Vocabulary, rows: Rows, which: NDArray[np.bool_], settings: Se
 
 
 def _baseline(
-    known: Vocabulary, nets: Weights, rows: Rows, late: NDArray[np.bool_], parent: Ints, settings: Settings
+    known: Vocabulary,
+    nets: Weights,
+    rows: Rows,
+    late: NDArray[np.bool_],
+    stack: pd.DataFrame,
+    settings: Settings,
 ) -> Baseline:
     """Losses of the held-out rows at every level, novelties discounted as they are when scoring."""
-    batch, owners = rows.batch.take(late), rows.owners[late]
-    losses, owner = [], []
+    batch, owners, ready = rows.batch.take(late), rows.owners[late], stack["ready"].to_numpy()
+    finest = np.argmax(ready[owners], axis=1)  # the generic one always is
+    day = batch.interval * settings.spectral.interval_seconds // 86400
+    unit = hashing.mix(batch.principal, day.astype(np.uint64))
+    parts = []
     for level in range(len(LEVELS)):
         at = replace(batch, fingerprint=owners[:, level])
         loss, seen = autoencoder.losses(known, nets, at.fingerprint, at.codes)
-        losses.append(detectors.familiar(loss, seen, known, at, Ledger(settings)))
-        owner.append(at.fingerprint)
+        loss = detectors.familiar(loss, seen, known, at, Ledger(settings))
+        parts.append((loss, at.fingerprint, np.where(finest == level, unit, np.uint64(0))))
+    loss, fingerprint, units = (np.concatenate(column) for column in zip(*parts, strict=True))
     return autoencoder.baseline_of(
-        np.concatenate(losses), np.concatenate(owner), parent, settings.autoencoder.strongest
+        autoencoder.HeldOut(loss, fingerprint, units), stack["parent"].to_numpy(), settings.autoencoder
     )
 
 
@@ -308,7 +343,9 @@ def _fill_series(
         here = np.flatnonzero(days == day)
         part = batch.take(here)
         cells = detectors.count(part, ledger, np.zeros(len(part), bool), busy[here], rows.events[here])
-        ledger.series.z(cells.ravel(), np.repeat(part.interval, cells.shape[1]))  # forecasts, by which the day is clipped
+        ledger.series.z(
+            cells.ravel(), np.repeat(part.interval, cells.shape[1])
+        )  # forecasts, by which the day is clipped
         ledger.series.roll((int(day) + 1) * ledger.series.per_day)
         progress("series", int(day - days[0]) + 1, int(days[-1] - days[0]) + 1)
     return ledger.as_arrays(("principals", "activity", "firsts", "series"))
@@ -320,7 +357,9 @@ def _sample(rows: Rows, settings: Settings) -> dict[str, NDArray[Any]]:
     return {"sample.codes": rows.batch.codes[place], "sample.fingerprint": rows.owners[place, 0]}
 
 
-def _manifest(collected: Collected, stack: pd.DataFrame, baseline: Baseline, settings: Settings) -> dict[str, Any]:
+def _manifest(
+    collected: Collected, stack: pd.DataFrame, baseline: Baseline, settings: Settings
+) -> dict[str, Any]:
     seconds = settings.spectral.interval_seconds
     first, last = (int(stack.loc[0, name]) for name in ("first", "last"))
     span = [pd.Timestamp(at * seconds, unit="s", tz="UTC").isoformat() for at in (first, last + 1)]
@@ -329,11 +368,16 @@ def _manifest(collected: Collected, stack: pd.DataFrame, baseline: Baseline, set
         "events": collected.total,
         "repeats": collected.repeats,
         "fingerprints": len(stack),
-        "ready": {name: int((stack["ready"] & (stack["level"] == number)).sum()) for number, name in enumerate(LEVELS)},
+        "ready": {
+            name: int((stack["ready"] & (stack["level"] == number)).sum())
+            for number, name in enumerate(LEVELS)
+        },
         "watermark": collected.ledger.watermark,
         "settings": settings.model_dump(mode="json"),
         "features": list(features.NAMES),
         "quality": {"middle": float(np.median(baseline.middle)), "scale": float(np.median(baseline.scale))},
     }
-    digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode() + stack["hash"].to_numpy().tobytes())
+    digest = hashlib.sha256(
+        json.dumps(manifest, sort_keys=True).encode() + stack["hash"].to_numpy().tobytes()
+    )
     return {**manifest, "version": f"{span[1][:10]}-{digest.hexdigest()[:8]}"}

@@ -4,10 +4,14 @@ Example:
     >>> vocabulary = build(presences, parent, slots=24)
     >>> logp, slot, known = vocabulary.look_up(np.array([5]), codes[:1])     # fingerprint 5, codes (1, F)
 
-A value's probability at a fingerprint is interpolated with its parent's, entity -> principal -> peer group -> generic
-(Witten and Bell 1991: a fingerprint with T distinct values in n observations leaves T / (n + T) to what it has not seen):
+A fingerprint keeps a share e of its probability for what it has not seen, and hands it to its parent, entity -> principal
+-> peer group -> generic, where the values it does know are left out (they were not meant; "exclusion" in Cleary and Witten
+1984, without which a value that is new at every level would pay for its novelty at every level):
 
-    p(x) = count(x) / (n + T) + T / (n + T) * p_parent(x)
+    p(x) = (1 - e) count(x) / n                               x was seen here
+    p(x) = e p_parent(x) / (1 - sum of p_parent(known here))  x was not
+    e    = (T + LEAN e_parent) / (n + T + LEAN)               T distinct values in n presences (Witten and Bell 1991), a
+                                                              thin fingerprint being as curious as its parent
 
 Counts are presences, not events: distinct intervals at an entity or principal, distinct principal-days in a peer group,
 distinct principals in the organisation (the continuation counts of Kneser and Ney 1995). How *much* somebody does is the
@@ -30,8 +34,11 @@ from fingerprint.tables import find
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
 
-POSSIBLE = np.where(IS_BIN, 32.0, 10_000.0)  # (F,) values that could be seen and never were: operations, networks, ...
-LEAST = 1e-9  # probability; keeps a logarithm finite
+POSSIBLE = np.where(
+    IS_BIN, 32.0, 10_000.0
+)  # (F,) values that could be seen and never were: operations, networks, ...
+LEAST = 1e-3  # of the parent is always left for the unknown, however much is known
+LEAN = 5.0  # presences that a parent's curiosity is worth
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,7 @@ class Vocabulary:
     """M known values of E fingerprints with F features, K slots each; everything is an array, nothing a string.
 
     `keys` (M,) sorted hashes of (fingerprint, feature, code); `logp`, `count`, `slot` (M,) beside them; `escape` (E, F)
-    log probability of a value never seen here; `base` (E, F, K) log probability of each slot, slot 0 being all values
+    log probability of a value never seen here, over what its parent has left for it; `base` (E, F, K) log probability of each slot, slot 0 being all values
     without one; `codes` (E, F, K) which value has the slot; `total` (E, F) presences in all; `parent` (E,), -1 at generic.
     """
 
@@ -94,7 +101,9 @@ class Vocabulary:
     def share(self, fingerprint: Ints, codes: hashing.Hashes) -> Floats:
         """How often a value was seen at the fingerprint itself, as a share of its presences: (N, F), 0 if never."""
         features = np.broadcast_to(np.arange(codes.shape[1]), codes.shape)
-        place, found = find(self.keys, key_of(np.repeat(fingerprint, codes.shape[1]), features.ravel(), codes.ravel()))
+        place, found = find(
+            self.keys, key_of(np.repeat(fingerprint, codes.shape[1]), features.ravel(), codes.ravel())
+        )
         count = np.zeros(codes.size, np.float32)
         count[found] = self.count[place[found]]
         return count.reshape(codes.shape) / np.maximum(self.total[fingerprint], 1)
@@ -110,12 +119,16 @@ def presences(fingerprint: Ints, unit: NDArray[Any], codes: hashing.Hashes) -> P
 
     `fingerprint` (R,) and `unit` (R,) of each row, `codes` (R, F). A unit in which a value occurs often counts once.
     """
-    parts = [_presences_of(fingerprint, unit, codes[:, feature], feature) for feature in range(codes.shape[1])]
+    parts = [
+        _presences_of(fingerprint, unit, codes[:, feature], feature) for feature in range(codes.shape[1])
+    ]
     owners, features, values, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
     return Presences(owners.astype(np.int32), features.astype(np.int16), values, counts.astype(np.float32))
 
 
-def _presences_of(fingerprint: Ints, unit: NDArray[Any], code: hashing.Hashes, feature: int) -> tuple[Any, ...]:
+def _presences_of(
+    fingerprint: Ints, unit: NDArray[Any], code: hashing.Hashes, feature: int
+) -> tuple[Any, ...]:
     value = key_of(fingerprint, feature, code)
     _, one_per_unit = np.unique(hashing.mix(value, unit.astype(np.uint64)), return_index=True)
     _, example, counts = np.unique(value[one_per_unit], return_index=True, return_counts=True)
@@ -126,13 +139,10 @@ def _presences_of(fingerprint: Ints, unit: NDArray[Any], code: hashing.Hashes, f
 def build(levels: Sequence[Presences], parent: Ints, slots: int) -> Vocabulary:
     """Fold presences of all levels, generic first, into one vocabulary: each level's likelihoods rest on those before it."""
     shape = (len(parent), len(POSSIBLE))
-    total, distinct = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+    total, curiosity = np.zeros(shape, np.float32), np.ones(shape)
     known = _empty(parent, np.zeros(shape, np.float32))
     for level in levels:
-        np.add.at(total, (level.fingerprint, level.feature), level.count)
-        np.add.at(distinct, (level.fingerprint, level.feature), 1)
-        escape = np.log(np.where(total > 0, distinct / np.maximum(total + distinct, 1), 1.0)).astype(np.float32)
-        known = _with_level(known, level, total + distinct, escape, slots)
+        known = _with_level(known, level, total, curiosity, slots)
     return _with_slots(known, levels, total, slots)
 
 
@@ -141,17 +151,34 @@ def _empty(parent: Ints, escape: Floats) -> Vocabulary:
     return Vocabulary(codes.ravel(), none, none, none.astype(np.int16), escape, none, codes, escape, parent)
 
 
-def _with_level(known: Vocabulary, level: Presences, mass: Floats, escape: Floats, slots: int) -> Vocabulary:
+def _with_level(
+    known: Vocabulary, level: Presences, total: Floats, curiosity: NDArray[np.float64], slots: int
+) -> Vocabulary:
+    """Add a level; `total` and `curiosity` (E, F), presences and the share e left to what is new, are filled in place."""
+    at = (level.fingerprint, level.feature)
     inherited = _inherited(known, level)
-    own = level.count / mass[level.fingerprint, level.feature]
-    left = np.exp(escape[level.fingerprint, level.feature])
+    distinct, excluded = np.zeros(total.shape), np.zeros(total.shape)
+    np.add.at(total, at, level.count)
+    np.add.at(distinct, at, 1)
+    np.add.at(excluded, at, inherited)
+    rows = np.unique(level.fingerprint)
+    above = np.where(known.parent[rows, None] >= 0, curiosity[known.parent[rows]], 1.0)
+    curiosity[rows] = (distinct[rows] + LEAN * above) / (total[rows] + distinct[rows] + LEAN)
+    escape = known.escape.copy()
+    escape[rows] = np.log(curiosity[rows] / np.maximum(1 - excluded[rows], LEAST))
+    logp = np.log((1 - curiosity[at]) * level.count / total[at]).astype(np.float32)
     keys = np.concatenate([known.keys, key_of(level.fingerprint, level.feature, level.code)])
-    logp = np.concatenate([known.logp, np.log(own + left * inherited).astype(np.float32)])
-    count = np.concatenate([known.count, level.count])
-    slot = np.concatenate([known.slot, _slots_by_count(level, slots)])
     order = np.argsort(keys)
     return Vocabulary(
-        keys[order], logp[order], count[order], slot[order], escape, known.base, known.codes, known.total, known.parent
+        keys[order],
+        np.concatenate([known.logp, logp])[order],
+        np.concatenate([known.count, level.count])[order],
+        np.concatenate([known.slot, _slots_by_count(level, slots)])[order],
+        escape,
+        known.base,
+        known.codes,
+        known.total,
+        known.parent,
     )
 
 
@@ -186,7 +213,7 @@ def _slots_by_count(level: Presences, slots: int) -> NDArray[np.int16]:
 
 def _with_slots(known: Vocabulary, levels: Sequence[Presences], total: Floats, slots: int) -> Vocabulary:
     shape = (*total.shape, slots)
-    base, codes = np.full(shape, LEAST, np.float64), np.zeros(shape, np.uint64)
+    base, codes = np.full(shape, 1e-9, np.float64), np.zeros(shape, np.uint64)
     for level in levels:
         place, _ = find(known.keys, key_of(level.fingerprint, level.feature, level.code))
         kept = known.slot[place] > 0
@@ -194,6 +221,13 @@ def _with_slots(known: Vocabulary, levels: Sequence[Presences], total: Floats, s
         base[where], codes[where] = np.exp(known.logp[place][kept]), level.code[kept]
     base[..., 0] = np.maximum(1 - base[..., 1:].sum(-1), 1e-4)
     return Vocabulary(
-        known.keys, known.logp, known.count, known.slot, known.escape, np.log(base).astype(np.float32), codes, total,
+        known.keys,
+        known.logp,
+        known.count,
+        known.slot,
+        known.escape,
+        np.log(base).astype(np.float32),
+        codes,
+        total,
         known.parent,
     )

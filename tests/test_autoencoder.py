@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fingerprint import autoencoder, fitting
-from fingerprint.autoencoder import FREE, VISIBLE, Weights
+from fingerprint.autoencoder import FREE, VISIBLE, HeldOut, Weights
 from fingerprint.features import FEATURES, NAMES
 from fingerprint.settings import Autoencoder
 from fingerprint.vocabulary import build, presences
@@ -111,19 +111,39 @@ def test_nets_follow_their_values_to_new_slots() -> None:
     assert (moved.inputs[0, :, 4] == 0).all()
 
 
+def held_out(loss: np.ndarray, owner: np.ndarray, unit: np.ndarray | None = None) -> HeldOut:
+    units = np.arange(1, len(loss) + 1) if unit is None else unit
+    return HeldOut(loss.astype(np.float32), owner.astype(np.int32), units.astype(np.uint64))
+
+
 def test_a_fingerprint_whose_losses_never_varied_does_not_win_every_time() -> None:
-    loss = np.concatenate([np.full((50, F), 0.2), np.random.default_rng(0).exponential(1, (50, F))]).astype(np.float32)
+    loss = np.concatenate([np.full((50, F), 0.2), np.random.default_rng(0).exponential(1, (50, F))])
     parent = np.array([-1, 0, 0], np.int32)
-    owner = np.repeat(np.array([1, 2], np.int32), 50)
-    baseline = autoencoder.baseline_of(loss, owner, parent, strongest=3)
-    z, _ = autoencoder.judge(np.full((1, F), 0.5, np.float32), baseline, np.array([1], np.int32), strongest=3)
+    baseline = autoencoder.baseline_of(held_out(loss, np.repeat([1, 2], 50)), parent, Autoencoder())
+    z, _ = autoencoder.judge(np.full((1, F), 0.5, np.float32), baseline, np.array([1], np.int32), strongest=4)
     assert z[0] < 4
     assert (baseline.scale >= autoencoder.LEAST_SCALE).all()
 
 
+def test_the_threshold_is_passed_on_no_more_principal_days_than_asked_for() -> None:
+    random = np.random.default_rng(0)
+    loss, unit = random.exponential(2, (20_000, F)), random.integers(1, 1001, 20_000)
+    rows = held_out(loss, np.zeros(20_000), unit)
+    baseline = autoencoder.baseline_of(rows, np.array([-1], np.int32), Autoencoder(calm=0.05))
+    z, _ = autoencoder.judge(rows.loss, baseline, rows.fingerprint, strongest=4)
+    share = len(np.unique(unit[z > 4])) / 1000
+    assert 0.03 < share <= 0.05
+
+
 def test_one_strange_feature_among_many_is_enough() -> None:
-    quiet = np.zeros((100, F), np.float32)
-    baseline = autoencoder.baseline_of(quiet, np.zeros(100, np.int32), np.array([-1], np.int32), strongest=3)
+    baseline = autoencoder.baseline_of(held_out(np.zeros((100, F)), np.zeros(100)), np.array([-1], np.int32), Autoencoder())
     loss = np.zeros((1, F), np.float32)
-    loss[0, 4] = 9.0
-    assert autoencoder.judge(loss, baseline, np.zeros(1, np.int32), strongest=3)[0][0] > 4
+    loss[0, 0] = 9.0
+    assert autoencoder.judge(loss, baseline, np.zeros(1, np.int32), strongest=4)[0][0] > 4
+
+
+def test_a_thin_fingerprint_leans_on_its_parent() -> None:
+    loss = np.concatenate([np.full((200, F), 3.0), np.full((2, F), 0.0)])
+    owner = np.repeat([0, 1], [200, 2])
+    baseline = autoencoder.baseline_of(held_out(loss, owner), np.array([-1, 0], np.int32), Autoencoder())
+    assert (baseline.center[1] > 2.5).all()

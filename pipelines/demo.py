@@ -1,0 +1,50 @@
+"""The whole road once, on one machine: simulate, learn, score, and show what an analyst would find in the morning."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from fingerprint.edges.desk import open_desk
+from fingerprint.settings import Settings
+from fingerprint.web.page import write_queue_page
+from pipelines import show
+from pipelines.alerts import list_alerts
+from pipelines.score import score
+from pipelines.simulate import simulate
+from pipelines.train import train
+
+PRINCIPALS, DAYS, ATTACKS, SEED = 40, 20, 4, 7
+LEARNED = DAYS * 3 // 4  # the attacks are in the last quarter
+
+
+def demo(out: Path, settings: Settings) -> None:
+    """Fill `out` with records, a bank, a desk and pages; print the alerts and how they compare with the labels."""
+    shutil.rmtree(out, ignore_errors=True)
+    records, bank, desk = out / "records", out / "bank", f"sqlite:///{out / 'desk.sqlite'}"
+    with show.progress() as progress:
+        simulated = simulate(PRINCIPALS, DAYS, SEED, ATTACKS, records, progress=progress)
+        days = [str(file) for file in sorted(records.glob("*.jsonl.gz"))]
+        trained = train(days[:LEARNED], bank, settings, progress)
+        scored = score(days[LEARNED:], bank, settings, progress, desk_url=desk)
+    show.simulated(simulated)
+    show.trained(trained)
+    show.scored(scored)
+    list_alerts(desk, as_json=False)
+    alerts = open_desk(desk).alerts()
+    _compare({event for alert in alerts for event in alert.event_ids}, records / "labels.jsonl")
+    print(f"\nthe queue and every alert as pages: {write_queue_page(alerts, out / 'pages')}")
+
+
+def _compare(found: set[str], labels: Path) -> None:
+    """Say which spliced attack sessions the alerts hold."""
+    sessions: dict[str, list[dict[str, str]]] = {}
+    for line in labels.read_text().splitlines():
+        label = json.loads(line)
+        sessions.setdefault(label["session"], []).append(label)
+    for name, events in sorted(sessions.items()):
+        flagged = sum(event["event_id"] in found for event in events)
+        first = events[0]
+        verdict = "FOUND " if flagged else "MISSED"
+        print(f"{verdict} {name}: {first['strength']} of {len(events)} calls as {show.plain(first['principal'])}, {flagged} in alerts")

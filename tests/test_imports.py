@@ -1,0 +1,84 @@
+"""Imports run one way; the inside never looks out."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+# Each room may import from itself and from the rooms before it.
+ROOMS = [
+    {"domain", "settings", "backend", "samples", "hostile"},
+    {"ports", "mend", "cloudtrail"},
+    {"flatten", "entity"},
+    {"hashing", "tables", "features", "spectral", "series", "ledger", "measured", "vocabulary", "autoencoder"},
+    {"peers", "bank", "voting", "detectors", "scoring", "tactics", "alerts", "fitting", "training", "evaluation", "simulation"},
+    {"edges", "web"},
+]
+OUTSIDE = {"requests", "socket", "sqlalchemy", "fsspec", "subprocess", "kafka", "tritonclient", "boto3"}
+INSIDE_MODULES = sorted((ROOT / "fingerprint").glob("*.py"))
+
+
+def imported(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def room(name: str) -> int:
+    return next((number for number, room in enumerate(ROOMS) if name in room), -1)
+
+
+def rooms_used(file: Path) -> set[str]:
+    return {name.split(".")[1] for name in imported(file) if name.startswith("fingerprint.")}
+
+
+def all_modules() -> list[Path]:
+    return [file for file in sorted((ROOT / "fingerprint").rglob("*.py")) if file.parent.name != "__pycache__"]
+
+
+def name_of(file: Path) -> str:
+    return file.relative_to(ROOT / "fingerprint").parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("file", all_modules(), ids=lambda file: str(file.relative_to(ROOT)))
+def test_every_module_has_a_room_and_imports_only_from_rooms_before_it(file: Path) -> None:
+    name = name_of(file)
+    if name == "__init__":
+        return
+    assert room(name) >= 0, f"{name} is in no room: add it to ROOMS"
+    for used in rooms_used(file):
+        if room(used) >= 0:
+            assert room(used) <= room(name), f"{name} imports {used}, which comes after it"
+
+
+@pytest.mark.parametrize("file", INSIDE_MODULES, ids=lambda file: file.name)
+def test_the_inside_opens_no_connection(file: Path) -> None:
+    assert not {name.split(".")[0] for name in imported(file)} & OUTSIDE
+
+
+def test_doors_never_import_each_other() -> None:
+    # a door may have parts: edges/desk.py and edges/desk_tables.py are one
+    for file in sorted((ROOT / "fingerprint" / "edges").glob("*.py")):
+        own = file.stem.split("_")[0]
+        others = {name.split(".")[2] for name in imported(file) if name.startswith("fingerprint.edges.")}
+        assert {other for other in others if other.split("_")[0] != own} == set(), file.name
+
+
+def test_only_fitting_needs_torch() -> None:
+    users = {name_of(file) for file in all_modules() if any(name.split(".")[0] == "torch" for name in imported(file))}
+    assert users == {"fitting"}
+
+
+def test_nothing_is_pickled() -> None:
+    for file in [*all_modules(), *(ROOT / "pipelines").glob("*.py"), *(ROOT / "models").rglob("*.py")]:
+        modules = {name.split(".")[0] for name in imported(file)}
+        assert not modules & {"pickle", "dill", "joblib", "cloudpickle", "shelve", "marshal"}, file
+        assert "allow_pickle" not in file.read_text(), file
