@@ -54,6 +54,7 @@ def simulate(
     days: Annotated[int, typer.Option(min=1, help="Days of traffic.")] = 28,
     seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 0,
     attacks: Annotated[int, typer.Option(min=0, help="Attack sessions spliced into the last quarter.")] = 4,
+    surprises: Annotated[bool, typer.Option(help="Harmless surprises in the last quarter too (14 days or more).")] = True,
     json: Json = False,
 ) -> None:
     """Write CloudTrail records of an organisation that does not exist, with real attacks spliced in and labelled."""
@@ -61,7 +62,12 @@ def simulate(
     from pipelines.simulate import simulate
 
     with show.progress(not json) as progress:
-        figures = simulate(principals=principals, days=days, seed=seed, attacks=attacks, out=out, progress=progress)
+        written = simulate(
+            principals, days, seed, out, attacks,
+            **({} if surprises else {"surprises": ()}),
+            progress=lambda done, records: progress("simulating days", done, days),
+        )
+    figures = show.of_simulated(written, days)
     _print(figures, json, lambda: show.simulated(figures))
 
 

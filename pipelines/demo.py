@@ -24,14 +24,16 @@ def demo(out: Path, settings: Settings) -> None:
     shutil.rmtree(out, ignore_errors=True)
     records, bank, desk = out / "records", out / "bank", f"sqlite:///{out / 'desk.sqlite'}"
     with show.progress() as progress:
-        simulated = simulate(PRINCIPALS, DAYS, SEED, ATTACKS, records, progress=progress)
+        simulated = simulate(
+            PRINCIPALS, DAYS, SEED, records, ATTACKS, progress=lambda done, _: progress("simulating days", done, DAYS)
+        )
         days = [str(file) for file in sorted(records.glob("*.jsonl.gz"))]
         trained = train(days[:LEARNED], bank, settings, progress)
         scored = score(days[LEARNED:], bank, settings, progress, desk_url=desk)
-    show.simulated(simulated)
+    show.simulated(show.of_simulated(simulated, DAYS))
     show.trained(trained)
     show.scored(scored)
-    list_alerts(desk, as_json=False)
+    list_alerts(desk)
     alerts = open_desk(desk).alerts()
     _compare({event for alert in alerts for event in alert.event_ids}, records / "labels.jsonl")
     print(f"\nthe queue and every alert as pages: {write_queue_page(alerts, out / 'pages')}")

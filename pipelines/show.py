@@ -9,6 +9,8 @@ from typing import Any, Protocol
 from rich import progress as bars
 from rich.console import Console
 
+from pipelines.simulate import Simulated
+
 
 class Progress(Protocol):
     def __call__(self, stage: str, done: int, of: int = 0) -> None:
@@ -47,9 +49,24 @@ def progress(shown: bool = True) -> Iterator[Progress]:
             display.update(task, total=display.tasks[task].completed or 1)
 
 
+def of_simulated(written: Simulated, days: int) -> dict[str, Any]:
+    """The figures of `simulate --json`."""
+    return {
+        "out": str(written.folder),
+        "principals": written.principals,
+        "days": days,
+        "records": written.records,
+        "duplicates": written.repeats,
+        "attacks": written.attacks,
+        "attack_records": written.attack_events,
+    }
+
+
 def simulated(figures: dict[str, Any]) -> None:
     print(f"{figures['records']:,} records of {figures['principals']} principals over {figures['days']} days in {figures['out']}")
-    print(f"{figures['attacks']} attack sessions ({figures['attack_records']} records), labelled in labels.jsonl")
+    attacks = ", ".join(f"{count} {strength}" for strength, count in figures["attacks"].items())
+    if attacks:
+        print(f"attack sessions: {attacks} ({figures['attack_records']:,} records), labelled in labels.jsonl")
 
 
 def trained(figures: dict[str, Any]) -> None:
