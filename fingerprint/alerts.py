@@ -49,6 +49,7 @@ def build(batch: Measured, frame: pd.DataFrame, by: Explainer) -> Iterator[Alert
     """One alert for every `alert_id` of the verdicts in a judged batch, in order of first event."""
     alert_id = frame["alert_id"].where(frame["verdict"])
     for name, places in frame.groupby(alert_id, sort=False).indices.items():
+        places = np.asarray(places)
         yield _alert(str(name), batch.take(places), frame.iloc[places].reset_index(drop=True), by)
 
 
@@ -61,7 +62,7 @@ def _alert(alert_id: str, batch: Measured, frame: pd.DataFrame, by: Explainer) -
     return Alert(
         alert_id=alert_id,
         principal=str(frame["principal"].iloc[0]),
-        human=_text(frame["human"].dropna().iloc[0]) if frame["human"].notna().any() else "",
+        human=_human(frame),
         window_start=times.iloc[0].floor(f"{window}s").to_pydatetime(),
         first_event_time=times.min().to_pydatetime(),
         last_event_time=times.max().to_pydatetime(),
@@ -156,26 +157,33 @@ def _level(frame: pd.DataFrame) -> Level:
 
 def _title(frame: pd.DataFrame, drivers: list[Driver]) -> str:
     """A sentence: who did what, where, and how unusual that is."""
-    who = (
-        _text(frame["human"].dropna().iloc[0])
-        if frame["human"].notna().any()
-        else _short(frame["principal"].iloc[0])
-    )
     new = [driver for driver in drivers if driver.feature == "action" and driver.rarity == "unseen"]
     actions = [driver.seen for driver in new] or list(_ranked_actions(frame))
     more = f" and {len(actions) - 1} other{'s' if len(actions) > 2 else ''}" if len(actions) > 1 else ""
     what = f"called {actions[0]}{more}" + (", new to them," if new else "")
-    places = {driver.feature: driver for driver in reversed(drivers) if driver.rarity == "unseen"}
-    origin = next((places[name] for name in ("network", "address range") if name in places), None)
-    where = (
-        f" from {origin.seen}, a network never seen before"
-        if origin
-        else f" from {_text(frame['source_address'].iloc[0])}"
-    )
-    tool = f", with {places['program'].seen} for the first time" if "program" in places else ""
+    unseen = {driver.feature: driver.seen for driver in reversed(drivers) if driver.rarity == "unseen"}
+    network = unseen.get("network") or unseen.get("address range")
+    origin = f"{network}, a network never seen before" if network else _text(frame["source_address"].iloc[0])
+    tool = f", with {unseen['program']} for the first time" if "program" in unseen else ""
     failed = int(frame["error_code"].notna().sum())
     errors = f"; {failed} of {len(frame)} calls failed" if failed else ""
-    return f"{who} {what}{where}{tool} ({_account(frame)}, {len(frame)} {'events' if len(frame) > 1 else 'event'}){errors}"
+    size = f"{len(frame)} {'events' if len(frame) > 1 else 'event'}"
+    return f"{_who(frame)} {what} from {origin}{tool} ({_account(frame)}, {size}){errors}"
+
+
+def _who(frame: pd.DataFrame) -> str:
+    """The person where there is one, else the principal without its account, and what ran behind it."""
+    human, name = _human(frame), str(frame["principal"].iloc[0]).split(":", 1)[-1]
+    return human if "@" in human else f"{name} ({human})" if human and human not in name else name
+
+
+def _human(frame: pd.DataFrame) -> str:
+    return _first(frame["human"])
+
+
+def _first(column: pd.Series) -> str:
+    """The first value of a column that is there."""
+    return _text(column.dropna().iloc[0]) if column.notna().any() else ""
 
 
 def _ranked_actions(frame: pd.DataFrame) -> Iterator[str]:
@@ -190,37 +198,28 @@ def _account(frame: pd.DataFrame) -> str:
     )
 
 
-def _short(principal: str) -> str:
-    return principal.split(":", 1)[-1]
-
-
 def _text(value: object) -> str:
-    return "" if value is None or value is pd.NA or value != value else str(value)  # noqa: PLR0124 - NaN is not itself
+    return "" if value is None or value is pd.NA or value != value else str(value)
 
 
 def _tactics(frame: pd.DataFrame) -> tuple[str, ...]:
-    pairs = frame[["service", "action"]].drop_duplicates().itertuples(index=False)
-    found = {
-        tactic: None for service, action in pairs for tactic in tactics.tactics_of(str(service), str(action))
-    }
-    return tuple(found)
+    pairs = frame[["service", "action"]].drop_duplicates().astype(str)
+    return tactics.tactics_among(list(zip(pairs["service"], pairs["action"], strict=True)))
 
 
 def _next_steps(frame: pd.DataFrame, drivers: list[Driver]) -> tuple[str, str]:
     """The two things an analyst would do next."""
-    who = _text(frame["human"].dropna().iloc[0]) if frame["human"].notna().any() else ""
+    who, first = _human(frame), frame["event_time"].min()
     asked = f"Ask {who}" if "@" in who else f"Ask the owner of {frame['principal'].iloc[0]}"
     strange = next(
         (f"{driver.feature} {driver.seen}" for driver in drivers if driver.rarity == "unseen"), "this"
     )
-    first = f"{asked} about {strange} at {frame['event_time'].min():%H:%M} UTC on {frame['event_time'].min():%d %B}."
-    key = _text(frame["access_key"].dropna().iloc[0]) if frame["access_key"].notna().any() else ""
-    cut = {"AKIA": f"deactivate access key {key}", "ASIA": "revoke the role's active sessions"}.get(
-        key[:4], "block the principal"
-    )
+    key = _first(frame["access_key"])
+    cut = {"AKIA": f"deactivate access key {key}", "ASIA": "revoke the role's active sessions"}.get(key[:4])
+    trail = f"key {key}" if key else "this session"
     return (
-        first,
-        f"If they do not know it: {cut}, then list everything done with {'key ' + key if key else 'this session'} and undo its writes.",
+        f"{asked} about {strange} at {first:%H:%M} UTC on {first:%d %B}.",
+        f"If they do not know it: {cut or 'block the principal'}, then list everything done with {trail} and undo it.",
     )
 
 

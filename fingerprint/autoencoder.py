@@ -30,9 +30,11 @@ FREE = np.flatnonzero(
     GIVEN < 0
 )  # (G,) features that are reconstructed; the others are judged given one of these
 # (G, F): what a feature is reconstructed from: not from itself, nor from what contains it (parameters name the action)
-VISIBLE = ((np.arange(len(GIVEN)) != FREE[:, None]) & (GIVEN != FREE[:, None])).astype(np.float32)
+VISIBLE = ((np.arange(len(GIVEN)) != FREE[:, None]) & (FREE[:, None] != GIVEN)).astype(np.float32)
 LIMIT = 4.0  # nats: a net is badly calibrated for what it has hardly seen, so it may correct the counts only so far
-ANY_BIN = 0.1  # share of a bin's probability spread over all 16 or so: the next bin is never out of the question
+ANY_BIN = (
+    0.1  # share of a bin's probability spread over all 16 or so: the next bin is never out of the question
+)
 CHUNK = 1024  # rows whose weights are gathered at a time: 1024 x 13 x 24 x 8 x 4 B = 10 MB
 
 
@@ -164,7 +166,9 @@ def baseline_of(held: HeldOut, parent: Ints, options: settings.Autoencoder) -> B
     surprise = np.clip((held.loss - center[held.fingerprint]) * WEIGHT, 0, MOST)
     combined = combine(surprise, options.strongest)
     middle = _leaning(_medians(combined[order], bounds), bounds, parent)
-    reach = calmest((combined - middle[held.fingerprint])[held.unit > 0], held.unit[held.unit > 0], options.calm)
+    reach = calmest(
+        (combined - middle[held.fingerprint])[held.unit > 0], held.unit[held.unit > 0], options.calm
+    )
     scale = max(reach / options.threshold, LEAST_SCALE)
     return Baseline(center, middle, np.full(len(parent), scale, np.float32))
 

@@ -91,7 +91,9 @@ class Bank:
         known = self.people["hash"].to_numpy()
         distinct, first, inverse = np.unique(principal, return_index=True, return_inverse=True)
         place, found = find(known, distinct)
-        groups = peers.peer_groups(frame.iloc[first][["principal", "kind", "role"]]).to_numpy(dtype=object).copy()
+        groups = (
+            peers.peer_groups(frame.iloc[first][["principal", "kind", "role"]]).to_numpy(dtype=object).copy()
+        )
         groups[found] = self.people["peer"].to_numpy(dtype=object)[place[found]]
         return hashing.of(pd.Series(groups, dtype=object))[inverse]
 
@@ -157,11 +159,10 @@ def open_bank(folder: Path) -> Bank:
         ledger = load_file(root / "ledger.safetensors")
     except (OSError, SafetensorError, ValueError) as error:
         raise FingerprintError(f"bank {root} cannot be read: {error}") from None
-    parts: dict[str, Any] = {
-        part: kind(**{field.name: stack[f"{part}.{field.name}"] for field in fields(kind)})
-        for part, kind in STACKED.items()
-    }
-    return Bank(manifest=manifest, ledger=ledger, **tables, **parts)
+    parts: dict[str, Any] = {**tables, "manifest": manifest, "ledger": ledger}
+    for part, kind in STACKED.items():
+        parts[part] = kind(**{field.name: stack[f"{part}.{field.name}"] for field in fields(kind)})
+    return Bank(**parts)
 
 
 def _current(folder: Path) -> str:

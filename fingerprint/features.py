@@ -82,10 +82,15 @@ def _parameters(events: pd.DataFrame) -> pd.Series:
 
 def _credentials(events: pd.DataFrame) -> pd.Series:
     key = events["access_key"].astype(object).fillna("").str[:4]
-    mfa = np.where(events["mfa"].fillna(False).astype(bool), " with MFA", "")
-    console = np.where(events["from_console"].fillna(False).astype(bool), " from the console", "")
-    kind = events["identity_type"].astype(object).fillna("no type")
-    return kind + " " + key.map(KEY_KINDS).fillna("other key") + mfa + console
+    mfa, console = (events[name].fillna(False).astype(bool) for name in ("mfa", "from_console"))
+    kind = (
+        events["identity_type"].astype(object).fillna("no type")
+        + " "
+        + key.map(KEY_KINDS).fillna("other key")
+    )
+    return (
+        kind + mfa.map({True: " with MFA", False: ""}) + console.map({True: " from the console", False: ""})
+    )
 
 
 KEY_KINDS = {"AKIA": "long-lived key", "ASIA": "temporary key", "": "no key"}

@@ -135,7 +135,7 @@ def _slim(batch: Measured) -> Measured:
         {
             "action": "",
             "read_only": ~batch.wrote,
-            "error_code": pd.Series(np.where(batch.failed, "x", None), dtype=object),
+            "error_code": pd.Series(batch.failed).map({True: "failed", False: None}),
             "service": batch.frame["service"].astype("category"),
         }
     )
@@ -361,7 +361,7 @@ def _manifest(
     collected: Collected, stack: pd.DataFrame, baseline: Baseline, settings: Settings
 ) -> dict[str, Any]:
     seconds = settings.spectral.interval_seconds
-    first, last = (int(stack.loc[0, name]) for name in ("first", "last"))
+    first, last = (int(stack[name].iloc[0]) for name in ("first", "last"))
     span = [pd.Timestamp(at * seconds, unit="s", tz="UTC").isoformat() for at in (first, last + 1)]
     manifest = {
         "span": span,

@@ -56,8 +56,9 @@ class Vocabulary:
     """M known values of E fingerprints with F features, K slots each; everything is an array, nothing a string.
 
     `keys` (M,) sorted hashes of (fingerprint, feature, code); `logp`, `count`, `slot` (M,) beside them; `escape` (E, F)
-    log probability of a value never seen here, over what its parent has left for it; `base` (E, F, K) log probability of each slot, slot 0 being all values
-    without one; `codes` (E, F, K) which value has the slot; `total` (E, F) presences in all; `parent` (E,), -1 at generic.
+    log probability of a value never seen here, over what its parent has left for it; `base` (E, F, K) log probability
+    of each slot, slot 0 being all values without one; `codes` (E, F, K) which value has the slot; `total` (E, F)
+    presences in all; `parent` (E,), -1 at generic.
     """
 
     keys: hashing.Hashes
@@ -106,7 +107,8 @@ class Vocabulary:
         )
         count = np.zeros(codes.size, np.float32)
         count[found] = self.count[place[found]]
-        return count.reshape(codes.shape) / np.maximum(self.total[fingerprint], 1)
+        share = count.reshape(codes.shape) / np.maximum(self.total[fingerprint], 1)
+        return share.astype(np.float32)
 
 
 def key_of(fingerprint: Any, feature: Any, code: hashing.Hashes) -> hashing.Hashes:

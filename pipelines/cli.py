@@ -42,29 +42,40 @@ SettingsFile = Annotated[
 ]
 DeskUrl = Annotated[
     str | None,
-    typer.Option("--desk", help="Where alerts rest: an SQLAlchemy URL.", show_default="sqlite:///fingerprint.sqlite"),
+    typer.Option(
+        "--desk", help="Where alerts rest: an SQLAlchemy URL.", show_default="sqlite:///fingerprint.sqlite"
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print figures as JSON, for programs.")]
 
 
 @app.command()
 def simulate(
-    out: Annotated[Path, typer.Option(help="The folder to fill: YYYY-MM-DD.jsonl.gz a day, and labels.jsonl.")],
+    out: Annotated[
+        Path, typer.Option(help="The folder to fill: YYYY-MM-DD.jsonl.gz a day, and labels.jsonl.")
+    ],
     principals: Annotated[int, typer.Option(min=1, help="People, machines and services.")] = 50,
     days: Annotated[int, typer.Option(min=1, help="Days of traffic.")] = 28,
     seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 0,
     attacks: Annotated[int, typer.Option(min=0, help="Attack sessions spliced into the last quarter.")] = 4,
-    surprises: Annotated[bool, typer.Option(help="Harmless surprises in the last quarter too (14 days or more).")] = True,
+    surprises: Annotated[
+        bool, typer.Option(help="Harmless surprises in the last quarter too (14 days or more).")
+    ] = True,
     json: Json = False,
 ) -> None:
     """Write CloudTrail records of an organisation that does not exist, with real attacks spliced in and labelled."""
+    from fingerprint.simulation.surprises import SURPRISES
     from pipelines import show
     from pipelines.simulate import simulate
 
     with show.progress(not json) as progress:
         written = simulate(
-            principals, days, seed, out, attacks,
-            **({} if surprises else {"surprises": ()}),
+            principals,
+            days,
+            seed,
+            out,
+            attacks,
+            surprises=tuple(SURPRISES) if surprises else (),
             progress=lambda done, records: progress("simulating days", done, days),
         )
     figures = show.of_simulated(written, days)
@@ -72,7 +83,9 @@ def simulate(
 
 
 @app.command()
-def train(sources: Sources, bank: BankFolder = Path("bank"), settings: SettingsFile = None, json: Json = False) -> None:
+def train(
+    sources: Sources, bank: BankFolder = Path("bank"), settings: SettingsFile = None, json: Json = False
+) -> None:
     """Learn everybody's habits from a history and publish them as a bank.
 
     A few weeks without known attacks are best; two days are the least. It says which entities are ready, which fall back
@@ -92,11 +105,17 @@ def score(
     bank: BankFolder = Path("bank"),
     desk: DeskUrl = None,
     out: Annotated[
-        Path | None, typer.Option(help="Every event with its z's, votes and verdict: FILE.parquet or FILE.jsonl.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="Every event with its z's, votes and verdict: FILE.parquet or FILE.jsonl.",
+            show_default=False,
+        ),
     ] = None,
     ledger: Annotated[
         Path | None,
-        typer.Option(help="A folder that carries series and counts from one run to the next.", show_default=False),
+        typer.Option(
+            help="A folder that carries series and counts from one run to the next.", show_default=False
+        ),
     ] = None,
     settings: SettingsFile = None,
     json: Json = False,
@@ -110,7 +129,9 @@ def score(
     from pipelines.score import score
 
     with show.progress(not json) as progress:
-        figures = score(sources, bank, settings_.load(settings), progress, desk_url=desk, out=out, ledger_folder=ledger)
+        figures = score(
+            sources, bank, settings_.load(settings), progress, desk_url=desk, out=out, ledger_folder=ledger
+        )
     _print(figures, json, lambda: show.scored(figures))
 
 
@@ -118,11 +139,17 @@ def score(
 def evaluate(
     sources: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SOURCE]...", help="A folder of records with labels.jsonl; none: simulated organisations.", show_default=False),
+        typer.Argument(
+            metavar="[SOURCE]...",
+            help="A folder of records with labels.jsonl; none: simulated organisations.",
+            show_default=False,
+        ),
     ] = None,
     principals: Annotated[int, typer.Option(min=2, help="Size of each simulated organisation.")] = 50,
     days: Annotated[int, typer.Option(min=8, help="Days simulated; the last quarter is judged.")] = 28,
-    seed: Annotated[list[int] | None, typer.Option(help="One organisation a seed; may be given again.", show_default="0")] = None,
+    seed: Annotated[
+        list[int] | None, typer.Option(help="One organisation a seed; may be given again.", show_default="0")
+    ] = None,
     attacks: Annotated[int, typer.Option(min=1, help="Attack sessions in each organisation.")] = 12,
     settings: SettingsFile = None,
     json: Json = False,
@@ -133,7 +160,13 @@ def evaluate(
 
     with show.progress(not json) as progress:
         figures = evaluate(
-            sources or [], settings_.load(settings), progress, principals=principals, days=days, seeds=seed or [0], attacks=attacks
+            sources or [],
+            settings_.load(settings),
+            progress,
+            principals=principals,
+            days=days,
+            seeds=seed or [0],
+            attacks=attacks,
         )
     _print(figures, json, lambda: print_figures(figures))
 
@@ -161,7 +194,9 @@ def alerts_list(desk: DeskUrl = None, settings: SettingsFile = None, json: Json 
 def alerts_show(
     alert_id: Annotated[str, typer.Argument(help="The alert's id, or the beginning of it.")],
     desk: DeskUrl = None,
-    page: Annotated[Path | None, typer.Option(help="Write the alert as an HTML page.", show_default=False)] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Write the alert as an HTML page.", show_default=False)
+    ] = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:

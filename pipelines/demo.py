@@ -25,7 +25,12 @@ def demo(out: Path, settings: Settings) -> None:
     records, bank, desk = out / "records", out / "bank", f"sqlite:///{out / 'desk.sqlite'}"
     with show.progress() as progress:
         simulated = simulate(
-            PRINCIPALS, DAYS, SEED, records, ATTACKS, progress=lambda done, _: progress("simulating days", done, DAYS)
+            PRINCIPALS,
+            DAYS,
+            SEED,
+            records,
+            ATTACKS,
+            progress=lambda done, _: progress("simulating days", done, DAYS),
         )
         days = [str(file) for file in sorted(records.glob("*.jsonl.gz"))]
         trained = train(days[:LEARNED], bank, settings, progress)
@@ -49,4 +54,7 @@ def _compare(found: set[str], labels: Path) -> None:
         flagged = sum(event["event_id"] in found for event in events)
         first = events[0]
         verdict = "FOUND " if flagged else "MISSED"
-        print(f"{verdict} {name}: {first['strength']} of {len(events)} calls as {show.plain(first['principal'])}, {flagged} in alerts")
+        who = show.plain(first["principal"].split(":", 5)[-1])
+        print(
+            f"{verdict} {name}: {first['strength']} of {len(events)} calls as {who}, {flagged} of them in alerts"
+        )

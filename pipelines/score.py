@@ -25,7 +25,6 @@ from pipelines.show import Progress
 from pipelines.train import reasons
 
 
-
 def score(
     sources: list[str],
     folder: Path,
@@ -60,7 +59,8 @@ def score(
         "started_from": start,
         "bank_version": bank.version,
         "seconds": round(time.monotonic() - started, 3),
-        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024),
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        * (1 if sys.platform == "darwin" else 1024),
     }
 
 

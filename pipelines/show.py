@@ -63,7 +63,9 @@ def of_simulated(written: Simulated, days: int) -> dict[str, Any]:
 
 
 def simulated(figures: dict[str, Any]) -> None:
-    print(f"{figures['records']:,} records of {figures['principals']} principals over {figures['days']} days in {figures['out']}")
+    print(
+        f"{figures['records']:,} records of {figures['principals']} principals over {figures['days']} days in {figures['out']}"
+    )
     attacks = ", ".join(f"{count} {strength}" for strength, count in figures["attacks"].items())
     if attacks:
         print(f"attack sessions: {attacks} ({figures['attack_records']:,} records), labelled in labels.jsonl")
@@ -73,8 +75,12 @@ def trained(figures: dict[str, Any]) -> None:
     """What `train` says to a person: what is known, what falls back, when the rest will be ready."""
     ready, waits = figures["ready"], figures["waiting"]
     print(f"{_read(figures)}; learned {figures['span'][0][:16]} to {figures['span'][1][:16]} UTC")
-    print(f"ready: {ready['entity']:,} entities, {ready['principal']:,} principals, {ready['peer']:,} peer groups")
-    falls = ", ".join(f"{count:,} to their {level}" for level, count in waits["fall_back_to"].items() if count)
+    print(
+        f"ready: {ready['entity']:,} entities, {ready['principal']:,} principals, {ready['peer']:,} peer groups"
+    )
+    falls = ", ".join(
+        f"{count:,} to their {level}" for level, count in waits["fall_back_to"].items() if count
+    )
     print(f"not ready: {waits['entities']:,} entities" + (f" (falling back: {falls})" if falls else ""))
     when = ", ".join(f"{count:,} in {span}" for span, count in waits["ready_in_days"].items() if count)
     if when:
@@ -89,8 +95,9 @@ def scored(figures: dict[str, Any]) -> None:
     votes = ", ".join(f"{name} {count:,}" for name, count in figures["votes"].items())
     print(f"votes: {votes}; verdicts: {figures['verdicts']:,}; silences: {figures['silences']:,}")
     _reasons(figures)
-    memory = figures["peak_memory_bytes"] / 2**20
-    print(f"alerts: {figures['alerts']} in {figures['seconds']:.1f} s, at most {memory:,.0f} MiB; `fingerprint alerts list` shows the queue")
+    memory = f"{figures['peak_memory_bytes'] / 2**20:,.0f} MiB"
+    print(f"alerts: {figures['alerts']} in {figures['seconds']:.1f} s, at most {memory}")
+    print("the queue: fingerprint alerts list")
 
 
 def _read(figures: dict[str, Any]) -> str:
@@ -109,4 +116,6 @@ def _reasons(figures: dict[str, Any], most: int = 20) -> None:
 
 def plain(text: str) -> str:
     """Text that a terminal shows and does not obey: control characters as escapes."""
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
+    )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fingerprint import bank, training
@@ -48,10 +49,10 @@ def waiting(fingerprints: pd.DataFrame, settings: Settings) -> Iterator[tuple[st
     """How many entities are not ready, what they fall back to, and when they will be, at the pace they had."""
     entities = fingerprints[(fingerprints["level"] == 0) & ~fingerprints["ready"]]
     yield "entities", len(entities)
-    at, level = entities["parent"].to_numpy(), entities["parent"].map(fingerprints["level"]).to_numpy()
+    at = entities["parent"].to_numpy()
     ready, parents = fingerprints["ready"].to_numpy(), fingerprints["parent"].to_numpy()
     for _ in LEVELS:
-        at = [place if ready[place] else parents[place] for place in at]
+        at = np.where(ready[at], at, parents[at])
     level = fingerprints["level"].to_numpy()[at]
     yield "fall_back_to", {LEVELS[number]: int((level == number).sum()) for number in (1, 2, 3)}
     yield "ready_in_days", _pace(entities, settings)
@@ -68,5 +69,7 @@ def _pace(entities: pd.DataFrame, settings: Settings) -> dict[str, int]:
         ],
         axis=1,
     ).max(axis=1)
-    bins = pd.cut(days, [float("-inf"), 1, 7, 30, float("inf")], labels=["a day", "a week", "a month", "later"])
+    bins = pd.cut(
+        days, [float("-inf"), 1, 7, 30, float("inf")], labels=["a day", "a week", "a month", "later"]
+    )
     return {str(name): int(count) for name, count in bins.value_counts(sort=False).items()}

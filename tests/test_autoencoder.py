@@ -27,7 +27,8 @@ def random_weights(nets: int, seed: int = 0) -> Weights:
 def plain_gain(weights: Weights, base: np.ndarray, net: int, slots: np.ndarray, place: int) -> float:
     """One event, one feature, written as the docstring says it."""
     seen = sum(
-        (weights.inputs[net, feature, slots[feature]] for feature in range(F) if VISIBLE[place, feature]), np.zeros(H)
+        (weights.inputs[net, feature, slots[feature]] for feature in range(F) if VISIBLE[place, feature]),
+        np.zeros(H),
     )
     logits = weights.outputs[net, place] @ np.tanh(seen + weights.bias[net])
     counted, corrected = np.exp(base), np.exp(base + logits)
@@ -43,8 +44,12 @@ def test_many_nets_at_once_agree_with_one_at_a_time() -> None:
     stacked = autoencoder.correction(weights, base, fingerprint, slots)
     for row in range(60):
         net = int(fingerprint[row])
-        wanted = [plain_gain(weights, base[net, FREE[place]], net, slots[row], place) for place in range(len(FREE))]
-        np.testing.assert_allclose(stacked[row], np.clip(wanted, -autoencoder.LIMIT, autoencoder.LIMIT), atol=1e-4)
+        wanted = [
+            plain_gain(weights, base[net, FREE[place]], net, slots[row], place) for place in range(len(FREE))
+        ]
+        np.testing.assert_allclose(
+            stacked[row], np.clip(wanted, -autoencoder.LIMIT, autoencoder.LIMIT), atol=1e-4
+        )
 
 
 def test_a_feature_is_never_reconstructed_from_itself_nor_from_what_contains_it() -> None:
@@ -84,7 +89,9 @@ def test_a_known_action_with_the_wrong_program_surprises_the_net_and_not_the_cou
     wrong[:, NAMES.index("program")] = 21 - wrong[:, NAMES.index("program")]
     action = NAMES.index("action")
     fingerprint = np.zeros(200, np.int32)
-    loss_usual, loss_wrong = (autoencoder.losses(known, weights, fingerprint, each)[0][:, action] for each in (usual, wrong))
+    loss_usual, loss_wrong = (
+        autoencoder.losses(known, weights, fingerprint, each)[0][:, action] for each in (usual, wrong)
+    )
     untrained = Weights(weights.inputs, weights.bias, weights.outputs, np.array([-1], np.int32))
     counts_wrong = autoencoder.losses(known, untrained, fingerprint, wrong)[0][:, action]
     assert loss_usual.mean() < counts_wrong.mean() - 0.3  # it knows which of the four to expect ...
@@ -136,7 +143,9 @@ def test_the_threshold_is_passed_on_no_more_principal_days_than_asked_for() -> N
 
 
 def test_one_strange_feature_among_many_is_enough() -> None:
-    baseline = autoencoder.baseline_of(held_out(np.zeros((100, F)), np.zeros(100)), np.array([-1], np.int32), Autoencoder())
+    baseline = autoencoder.baseline_of(
+        held_out(np.zeros((100, F)), np.zeros(100)), np.array([-1], np.int32), Autoencoder()
+    )
     loss = np.zeros((1, F), np.float32)
     loss[0, 0] = 9.0
     assert autoencoder.judge(loss, baseline, np.zeros(1, np.int32), strongest=4)[0][0] > 4

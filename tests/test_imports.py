@@ -15,8 +15,30 @@ ROOMS = [
     {"domain", "settings", "backend", "samples", "hostile"},
     {"ports", "mend", "cloudtrail"},
     {"flatten", "entity"},
-    {"hashing", "tables", "features", "spectral", "series", "ledger", "measured", "vocabulary", "autoencoder"},
-    {"peers", "bank", "voting", "detectors", "scoring", "tactics", "alerts", "fitting", "training", "evaluation", "simulation"},
+    {
+        "hashing",
+        "tables",
+        "features",
+        "spectral",
+        "series",
+        "ledger",
+        "measured",
+        "vocabulary",
+        "autoencoder",
+    },
+    {
+        "peers",
+        "bank",
+        "voting",
+        "detectors",
+        "scoring",
+        "tactics",
+        "alerts",
+        "fitting",
+        "training",
+        "evaluation",
+        "simulation",
+    },
     {"edges", "web"},
 ]
 OUTSIDE = {"requests", "socket", "sqlalchemy", "fsspec", "subprocess", "kafka", "tritonclient", "boto3"}
@@ -41,7 +63,9 @@ def rooms_used(file: Path) -> set[str]:
 
 
 def all_modules() -> list[Path]:
-    return [file for file in sorted((ROOT / "fingerprint").rglob("*.py")) if file.parent.name != "__pycache__"]
+    return [
+        file for file in sorted((ROOT / "fingerprint").rglob("*.py")) if file.parent.name != "__pycache__"
+    ]
 
 
 def name_of(file: Path) -> str:
@@ -73,7 +97,11 @@ def test_doors_never_import_each_other() -> None:
 
 
 def test_only_fitting_needs_torch() -> None:
-    users = {name_of(file) for file in all_modules() if any(name.split(".")[0] == "torch" for name in imported(file))}
+    users = {
+        name_of(file)
+        for file in all_modules()
+        if any(name.split(".")[0] == "torch" for name in imported(file))
+    }
     assert users == {"fitting"}
 
 

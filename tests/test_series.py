@@ -19,7 +19,9 @@ def filled(days: int, owners: int = 3, rate: float = 4.0, seed: int = 0) -> tupl
     counts = np.random.default_rng(seed).poisson(rate, (owners, days * 24)).astype(np.float32)
     series = Series(OPTIONS)
     for day in range(days):
-        owner, hour = (grid.ravel() for grid in np.meshgrid(np.arange(owners), np.arange(day * 24, day * 24 + 24)))
+        owner, hour = (
+            grid.ravel() for grid in np.meshgrid(np.arange(owners), np.arange(day * 24, day * 24 + 24))
+        )
         add(series, owner, START + hour, counts[owner, hour])
         series.roll(START + day * 24 + 24 + series.gap)
     return series, counts
@@ -28,7 +30,10 @@ def filled(days: int, owners: int = 3, rate: float = 4.0, seed: int = 0) -> tupl
 def add(series: Series, owner: np.ndarray, interval: np.ndarray, weight: np.ndarray) -> np.ndarray:
     size = len(owner)
     return series.count(
-        owner.astype(np.uint64), np.full(size, CHANNEL), interval.astype(np.int32), np.full(size, START, np.int32),
+        owner.astype(np.uint64),
+        np.full(size, CHANNEL),
+        interval.astype(np.int32),
+        np.full(size, START, np.int32),
         weight.astype(np.float32),
     )
 
@@ -68,7 +73,9 @@ def test_a_burst_enters_the_past_clipped_so_the_next_is_seen_too() -> None:
 def test_an_entity_never_seen_of_a_known_principal_is_news_not_warming_up() -> None:
     series, _ = filled(days=15)
     now = np.full(1, START + 15 * 24 + 3)
-    assert series.z(add(series, np.full(1, 99), now, np.ones(1)), now.astype(np.int32))[0] == pytest.approx(5.0)
+    assert series.z(add(series, np.full(1, 99), now, np.ones(1)), now.astype(np.int32))[0] == pytest.approx(
+        5.0
+    )
 
 
 def test_a_principal_known_since_yesterday_is_warming_up() -> None:
@@ -81,7 +88,9 @@ def test_a_principal_known_since_yesterday_is_warming_up() -> None:
 def test_a_silence_is_voted_when_its_interval_has_closed() -> None:
     series, _ = filled(days=15, rate=40.0)
     start = START + 15 * 24
-    add(series, np.repeat(np.arange(2), 5), start + np.tile(np.arange(5), 2), np.full(10, 40.0))  # the third is silent
+    add(
+        series, np.repeat(np.arange(2), 5), start + np.tile(np.arange(5), 2), np.full(10, 40.0)
+    )  # the third is silent
     row, interval, z = series.silences(CHANNEL, start, start + 5)
     assert set(series.owner[row].tolist()) == {2}
     assert interval.tolist() == list(range(start, start + 5))

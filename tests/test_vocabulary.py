@@ -19,7 +19,9 @@ def random_rows(count: int = 400) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     random = np.random.default_rng(5)
     owner = random.integers(2, 4, count).astype(np.int32)
     unit = random.integers(0, 30, count).astype(np.uint64)
-    codes = (random.zipf(1.6, (count, F)) % 40 + 100 * owner[:, None] * (random.random((count, F)) < 0.3)).astype(np.uint64)
+    codes = (
+        random.zipf(1.6, (count, F)) % 40 + 100 * owner[:, None] * (random.random((count, F)) < 0.3)
+    ).astype(np.uint64)
     return owner, unit, codes
 
 
@@ -78,7 +80,9 @@ def test_what_colleagues_do_is_less_surprising_than_what_nobody_does() -> None:
     owner, unit, codes = random_rows()
     codes[owner == 3, 0] = 555
     known = stacked(owner, unit, codes)
-    logp, _, seen = known.look_up(np.array([2, 2], np.int32), np.repeat(np.array([[555], [556]], np.uint64), F, axis=1))
+    logp, _, seen = known.look_up(
+        np.array([2, 2], np.int32), np.repeat(np.array([[555], [556]], np.uint64), F, axis=1)
+    )
     assert not seen[:, 0].any()
     assert logp[0, 0] > logp[1, 0] + 3
 

@@ -44,7 +44,9 @@ class Results:
             raise FingerprintError(f"--out {self.file}: {error.strerror or error}") from None
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for stream in (self.parquet, self.text):
             if stream:
                 stream.close()
@@ -52,10 +54,14 @@ class Results:
     def write(self, frame: pd.DataFrame) -> None:
         """Append judged events."""
         if self.parquet:
-            table: Any = pa.Table.from_pandas(frame[self.schema.names], schema=self.schema, preserve_index=False)
+            table: Any = pa.Table.from_pandas(
+                frame[self.schema.names], schema=self.schema, preserve_index=False
+            )
             self.parquet.write_table(table)
         elif self.text:
-            lines = frame[self.schema.names].to_json(orient="records", lines=True, date_format="iso", date_unit="us")
+            lines = frame[self.schema.names].to_json(
+                orient="records", lines=True, date_format="iso", date_unit="us"
+            )
             self.text.write(lines)
 
 

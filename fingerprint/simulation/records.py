@@ -64,10 +64,8 @@ def _line(form: Form, session: Session, salt: int, stamp: str, event_id: str, re
     )
     if session.endpoint:
         middle += f',"vpcEndpointId":"{session.endpoint}"'
-    if session.console:
-        tail = ',"sessionCredentialFromConsole":"true"'
-    else:
-        tail = form.tls_details(region) if direct else ""
+    tls = form.tls_details(region) if direct else ""
+    tail = ',"sessionCredentialFromConsole":"true"' if session.console else tls
     return form.template % (
         session.identity,
         stamp,
