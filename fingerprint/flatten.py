@@ -24,8 +24,8 @@ from typing import Any, Literal, NamedTuple
 import duckdb
 import numpy as np
 import pandas as pd
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fingerprint.cloudtrail import Records
 from fingerprint.domain import Reject
@@ -93,8 +93,18 @@ COLUMNS: tuple[Column, ...] = (
 
 # How each type is read from its field {f} of the record r. Paths that two types share are read as JSON text.
 _HELPERS = ("responseElements.ConsoleLogin", "userIdentity.accountId", "recipientAccountId", "errorMessage")
-_ACCOUNT = "'[0-9]{12}'"
 _ARN_ACCOUNT = '\'arn:aws[a-z-]*:[^:"]*:[^:"]*:([0-9]{12})[:"]\''
+_OWN_ACCOUNT = "coalesce(r.recipientAccountId, r.userIdentity.accountId, '')"
+_RESOURCES = (  # their accounts, written as ARNs
+    "concat('arn:aws:::', array_to_string(list_transform(r.resources, lambda x: x.accountId), ':arn:aws:::'), ':')"
+)
+
+
+def _other_account(text: str) -> str:
+    """SQL: the first account in the ARNs of `text` that is not the record's own."""
+    return f"nullif(regexp_extract(replace({text}, {_OWN_ACCOUNT}, ''), {_ARN_ACCOUNT}, 1), '')"
+
+
 _READ: dict[Type, str] = {
     "text": "{f}",
     "name": "coalesce(nullif({f}, ''), 'unknown')",
@@ -105,13 +115,10 @@ _READ: dict[Type, str] = {
     " OR r.responseElements.ConsoleLogin = 'Failure' THEN 'Failure' END)",
     "keys": "coalesce(array_to_string(json_keys({f}), ','), '')",
     "role": "CASE WHEN contains({f}::VARCHAR, '\"roleArn\"') THEN json_extract_string({f}, '$.roleArn') END",
-    "target": "CASE WHEN r.resources[2] IS NOT NULL"
+    "target": "coalesce(CASE WHEN r.resources[2] IS NOT NULL"
     " OR r.resources[1].accountId <> coalesce(r.recipientAccountId, '')"
-    " OR contains({f}::VARCHAR, 'arn:aws') THEN list_filter("
-    "list_concat(list_transform(coalesce(r.resources, []), lambda x: x.accountId),"
-    " regexp_extract_all(coalesce({f}::VARCHAR, ''), " + _ARN_ACCOUNT + ", 1)),"
-    f" lambda x: regexp_full_match(x, {_ACCOUNT})"
-    " AND x <> coalesce(r.recipientAccountId, r.userIdentity.accountId, ''))[1] END",
+    f" THEN {_other_account(_RESOURCES)} END,"
+    f" CASE WHEN contains({{f}}::VARCHAR, 'arn:aws') THEN {_other_account('{f}::VARCHAR')} END)",
 }
 
 
