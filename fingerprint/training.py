@@ -100,7 +100,8 @@ def train(chunks: Iterable[pd.DataFrame], settings: Settings, progress: Progress
 
 def _collect(chunks: Iterable[pd.DataFrame], settings: Settings, progress: Progress) -> Collected:
     nobody = pd.DataFrame({"hash": np.empty(0, np.uint64)})
-    out = Collected([], [], nobody, nobody, pd.DataFrame({"code": np.empty(0, np.uint64)}), Ledger(settings))
+    nothing = nobody.assign(owner=nobody["hash"])  # typed: a hash that became a float would name a neighbour
+    out = Collected([], [], nobody, nothing, pd.DataFrame({"code": np.empty(0, np.uint64)}), Ledger(settings))
     for events in chunks:
         batch, repeats = prepare(events, out.ledger)
         out.repeats += repeats
