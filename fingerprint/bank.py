@@ -33,15 +33,22 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from fingerprint import hashing, peers
+from fingerprint import features, hashing, peers
 from fingerprint.autoencoder import Baseline, Weights
 from fingerprint.domain import LEVELS, FingerprintError
 from fingerprint.hashing import Hashes
+from fingerprint.settings import Settings
 from fingerprint.tables import find
 from fingerprint.vocabulary import Vocabulary
 
 FORMAT = 1
 TABLES = ("fingerprints", "people", "words")
+SHAPING = (  # settings that say what is counted under which name
+    ("spectral", "interval_seconds"),
+    ("spectral", "busiest_actions"),
+    ("entities", "granularity"),
+    ("entities", "person_roles"),
+)
 STACKED = {"vocabulary": Vocabulary, "weights": Weights, "baseline": Baseline}
 
 
@@ -111,10 +118,11 @@ def publish(bank: Bank, folder: Path) -> str:
     try:
         staged.mkdir(parents=True)
         _write(bank, staged)
-        target = folder / "versions" / bank.version
+        target, replaced = folder / "versions" / bank.version, staged.with_name(f"{staged.name}.replaced")
         if target.exists():
-            shutil.rmtree(target)
+            target.rename(replaced)
         staged.rename(target)
+        shutil.rmtree(replaced, ignore_errors=True)
         pointer = folder / f".CURRENT.{os.getpid()}"
         pointer.write_text(bank.version + "\n")
         pointer.replace(folder / "CURRENT")
@@ -165,6 +173,18 @@ def open_bank(folder: Path) -> Bank:
     return Bank(**parts)
 
 
+def check_settings(bank: Bank, settings: Settings) -> None:
+    """FingerprintError if what the bank counted is not what these settings would count: its series would mean nothing."""
+    learned = bank.manifest["settings"]
+    for section, key in SHAPING:
+        was, now = learned[section][key], settings.model_dump(mode="json")[section][key]
+        if was != now:
+            raise FingerprintError(
+                f"setting {section}.{key} is {now!r}, the bank {bank.version} was trained with {was!r}: "
+                "set it back or train anew"
+            )
+
+
 def _current(folder: Path) -> str:
     try:
         version = (folder / "CURRENT").read_text().strip()
@@ -184,6 +204,8 @@ def _manifest(root: Path) -> dict[str, Any]:
             raise FingerprintError(
                 f"bank {root} has format {manifest['format']}, this program reads {FORMAT}: train it anew"
             )
+        if manifest["features"] != list(features.NAMES):
+            raise FingerprintError(f"bank {root} knows other features than this program: train it anew")
         return {**manifest, "files": dict(manifest["files"]), "version": str(manifest["version"])}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FingerprintError(f"the manifest of bank {root} cannot be read: {error}") from None

@@ -15,14 +15,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch.nn.functional import embedding
 
 from fingerprint import settings
 from fingerprint.autoencoder import FREE, VISIBLE, Weights
+from fingerprint.domain import FingerprintError
 from fingerprint.tables import find
 from fingerprint.vocabulary import Floats, Ints, Vocabulary
+
+try:
+    import torch
+    from torch.nn.functional import embedding
+except ImportError:
+    raise FingerprintError(
+        "learning needs torch, scoring does not: `pip install 'fingerprint[train]'`"
+    ) from None
 
 BATCH = 32  # rows of every fingerprint in a step
 STEPS = 8  # steps in an epoch

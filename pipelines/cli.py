@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -224,6 +225,11 @@ def main() -> None:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         _fail(f"{error.format_message()} (see `{context.command_path if context else 'fingerprint'} --help`)")
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except OSError as error:
+        _fail(f"{error.filename or 'input or output'}: {error.strerror or error}")
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     sys.exit(status if isinstance(status, int) else 0)

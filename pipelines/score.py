@@ -21,8 +21,7 @@ from fingerprint.ledger import Ledger
 from fingerprint.ports import Desk
 from fingerprint.scoring import Judged, Scorer, votes_of
 from fingerprint.settings import Settings
-from pipelines.show import Progress
-from pipelines.train import reasons
+from pipelines.show import Progress, reasons
 
 
 def score(
@@ -37,6 +36,7 @@ def score(
     """Score `sources` against the bank in `folder`; the figures of `score --json`."""
     started = time.monotonic()
     bank = banks.open_bank(folder)
+    banks.check_settings(bank, settings)
     desk = open_desk(desk_url or settings.desk.url)
     with History(settings) as history, Results(out, settings) as results:
         for records in files.read(sources, settings.reading):
@@ -70,7 +70,7 @@ def _ledger(bank: Bank, history: History, settings: Settings, folder: Path | Non
     if kept:
         return kept, "ledger"
     first = history.first_time()
-    if first is not None and first < bank.manifest["watermark"]:
+    if first is not None and first < bank.manifest["watermark"] - settings.spectral.lateness_seconds:
         return Ledger(settings), "empty: the input begins inside the bank's training span"
     return Ledger.from_arrays(settings, bank.ledger), "bank"
 
@@ -87,10 +87,11 @@ class Road:
     def walk(self, events: pd.DataFrame) -> None:
         """Measure a batch, judge what can be judged, remember it."""
         self.repeats += self.scorer.take(events)
-        self.scorer.ledger.advance(int(events["event_time"].max().timestamp()))
+        self.scorer.ledger.see(int(events["event_time"].max().timestamp()))
         self._keep(self.scorer.settle())
         self._keep_silences()
         self._save(before=self.scorer.ledger.closed())
+        self.scorer.ledger.advance()
 
     def finish(self) -> None:
         """The input has ended: judge what still waits."""

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from rich import progress as bars
 from rich.console import Console
 
+from fingerprint.edges.history import History
 from pipelines.simulate import Simulated
 
 
@@ -24,7 +25,7 @@ def silent(stage: str, done: int, of: int = 0) -> None:
 
 @contextmanager
 def progress(shown: bool = True) -> Iterator[Progress]:
-    """A bar per stage on standard error while the block runs."""
+    """A bar per stage on standard error while the block runs; nothing is printed before the first stage."""
     if not shown:
         yield silent
         return
@@ -34,19 +35,26 @@ def progress(shown: bool = True) -> Iterator[Progress]:
         bars.TextColumn("{task.completed:>10,.0f}"),
         bars.TimeElapsedColumn(),
     )
-    with bars.Progress(*columns, console=Console(stderr=True)) as display:
-        tasks: dict[str, bars.TaskID] = {}
+    display = bars.Progress(*columns, console=Console(stderr=True))
+    tasks: dict[str, bars.TaskID] = {}
 
-        def show(stage: str, done: int, of: int = 0) -> None:
-            if stage not in tasks:
-                for task in tasks.values():
-                    display.update(task, total=display.tasks[task].completed or 1)
-                tasks[stage] = display.add_task(stage, total=None)
-            display.update(tasks[stage], completed=done, total=of or None)
-
-        yield show
+    def finish() -> None:
         for task in tasks.values():
             display.update(task, total=display.tasks[task].completed or 1)
+
+    def show(stage: str, done: int, of: int = 0) -> None:
+        display.start()
+        if stage not in tasks:
+            finish()
+            tasks[stage] = display.add_task(stage, total=None)
+        display.update(tasks[stage], completed=done, total=of or None)
+
+    try:
+        yield show
+        finish()
+    finally:
+        if tasks:
+            display.stop()
 
 
 def of_simulated(written: Simulated, days: int) -> dict[str, Any]:
@@ -105,6 +113,11 @@ def _read(figures: dict[str, Any]) -> str:
         f"{figures['records']:,} records: {figures['events']:,} events, {figures['duplicates']:,} duplicates, "
         f"{figures['skipped']:,} skipped, {figures['rejects']:,} rejected"
     )
+
+
+def reasons(history: History) -> list[str]:
+    """What was rejected and why, as `source position: reason`."""
+    return [f"{reject.source} {reject.position}: {reject.reason}" for reject in history.rejects]
 
 
 def _reasons(figures: dict[str, Any], most: int = 20) -> None:

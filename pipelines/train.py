@@ -14,7 +14,7 @@ from fingerprint.domain import LEVELS
 from fingerprint.edges import files
 from fingerprint.edges.history import History
 from fingerprint.settings import Settings
-from pipelines.show import Progress
+from pipelines.show import Progress, reasons
 
 
 def train(sources: list[str], folder: Path, settings: Settings, progress: Progress) -> dict[str, Any]:
@@ -38,11 +38,6 @@ def train(sources: list[str], folder: Path, settings: Settings, progress: Progre
         "ready": learned.manifest["ready"],
         "waiting": dict(waiting(learned.fingerprints, settings)),
     }
-
-
-def reasons(history: History) -> list[str]:
-    """What was rejected and why, as `source position: reason`."""
-    return [f"{reject.source} {reject.position}: {reject.reason}" for reject in history.rejects]
 
 
 def waiting(fingerprints: pd.DataFrame, settings: Settings) -> Iterator[tuple[str, Any]]:

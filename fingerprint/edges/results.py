@@ -7,6 +7,8 @@ Example:
 
 from __future__ import annotations
 
+import os
+from errno import EISDIR
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
@@ -23,23 +25,23 @@ SUFFIXES = (".parquet", ".jsonl")
 
 class Results:
     """Columns: event_id, event_time, principal, entity, `<detector>_z` (null for no opinion), `<detector>_vote`, verdict,
-    alert_id (null where none), level. Without a file nothing is written."""
+    alert_id (null where none), level. Without a file nothing is written; a run that fails leaves the file as it was."""
 
     def __init__(self, file: Path | None, settings: Settings) -> None:
         self.file, self.schema = file, _schema(settings)
         self.parquet: pq.ParquetWriter | None = None
         self.text: TextIO | None = None
+        self.staged = file and file.with_name(f".{file.name}.{os.getpid()}")
         if file and file.suffix not in SUFFIXES:
             raise FingerprintError(f"--out {file}: name a file that ends in {' or '.join(SUFFIXES)}")
 
     def __enter__(self) -> Results:
         try:
-            if self.file and self.file.suffix == ".parquet":
-                self.file.parent.mkdir(parents=True, exist_ok=True)
-                self.parquet = pq.ParquetWriter(self.file, self.schema, compression="zstd")
-            elif self.file:
-                self.file.parent.mkdir(parents=True, exist_ok=True)
-                self.text = self.file.open("w", encoding="utf-8")
+            if self.file and self.file.is_dir():
+                raise IsADirectoryError(EISDIR, "is a folder")
+            if self.staged:
+                self.staged.parent.mkdir(parents=True, exist_ok=True)
+                self._open(self.staged)
         except OSError as error:
             raise FingerprintError(f"--out {self.file}: {error.strerror or error}") from None
         return self
@@ -50,6 +52,16 @@ class Results:
         for stream in (self.parquet, self.text):
             if stream:
                 stream.close()
+        if self.file and self.staged and error is None:
+            self.staged.replace(self.file)
+        elif self.staged:
+            self.staged.unlink(missing_ok=True)
+
+    def _open(self, file: Path) -> None:
+        if self.file and self.file.suffix == ".parquet":
+            self.parquet = pq.ParquetWriter(file, self.schema, compression="zstd")
+        else:
+            self.text = file.open("w", encoding="utf-8")
 
     def write(self, frame: pd.DataFrame) -> None:
         """Append judged events."""
