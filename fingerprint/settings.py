@@ -10,11 +10,12 @@ Example:
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from fingerprint.domain import FingerprintError
 
@@ -22,7 +23,7 @@ PREFIX = "FINGERPRINT_"
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Reading(Section):
@@ -47,6 +48,16 @@ class Entities(Section):
     person_roles: tuple[str, ...] = Field(
         (r"^AWSReservedSSO_",), description="roles (regular expressions) whose session name the issuer fixes"
     )
+    @field_validator("person_roles")
+    @classmethod
+    def are_patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in patterns:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+        return patterns
+
     ready_events: int = Field(40, gt=0, description="events before a fingerprint speaks for itself ...")
     ready_days: int = Field(
         2, gt=0, description="... on so many different days; until then it falls back a level"
@@ -93,6 +104,8 @@ class Spectral(Section):
     def can_fire(self) -> Spectral:
         if 86400 % self.interval_seconds:
             raise ValueError("interval_seconds must divide a day")
+        if self.warm_up_days > self.history_days:
+            raise ValueError(f"warm_up_days {self.warm_up_days} never ends within {self.history_days} history_days")
         points = self.history_days * 86400 // self.interval_seconds
         if self.threshold > (points - 1) ** 0.5:
             raise ValueError(
@@ -118,6 +131,8 @@ class Voting(Section):
 
     @model_validator(mode="after")
     def reachable(self) -> Voting:
+        if len(set(self.detectors)) < len(self.detectors):
+            raise ValueError("detectors lists one of them twice, and each has one vote")
         if self.quorum > len(self.detectors):
             raise ValueError(f"quorum {self.quorum} can never be reached by {len(self.detectors)} detectors")
         return self
@@ -153,7 +168,8 @@ def load(file: str | Path | None = None, environment: dict[str, str] | None = No
     """
     table = _from_file(Path(file)) if file else {}
     for section, keys in _from_environment(dict(os.environ) if environment is None else environment).items():
-        table.setdefault(section, {}).update(keys)
+        if isinstance(table.setdefault(section, {}), dict):
+            table[section].update(keys)
     try:
         return Settings.model_validate(table)
     except ValidationError as error:
@@ -177,10 +193,16 @@ def _from_file(file: Path) -> dict[str, Any]:
 def _from_environment(environment: dict[str, str]) -> dict[str, dict[str, Any]]:
     table: dict[str, dict[str, Any]] = {}
     for name, value in environment.items():
-        if name.startswith(PREFIX) and "__" in name:
-            section, _, key = name.removeprefix(PREFIX).lower().partition("__")
-            table.setdefault(section, {})[key] = value.split(",") if _is_list(section, key) else value
+        if name.startswith(PREFIX):
+            section, two, key = name.removeprefix(PREFIX).lower().partition("__")
+            if not two:
+                raise FingerprintError(f"setting {name}: name it {PREFIX}<SECTION>__<KEY>, with two underscores")
+            table.setdefault(section, {})[key] = _items(value) if _is_list(section, key) else value
     return table
+
+
+def _items(value: str) -> list[str]:
+    return [item.strip() for item in value.split(",")]
 
 
 def _is_list(section: str, key: str) -> bool:
