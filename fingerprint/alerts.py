@@ -90,7 +90,7 @@ def _drivers(batch: Measured, frame: pd.DataFrame, by: Explainer) -> tuple[list[
     """The values that surprised most, strongest first, and the alert's surprise in nats."""
     if "autoencoder" not in batch.evidence:
         return [], 0.0
-    surprise = batch.evidence["autoencoder"][:, 1:]
+    surprise = batch.evidence["autoencoder"]
     drivers: list[Driver] = []
     sums: list[float] = []
     for place, feature in enumerate(features.FEATURES):

@@ -2,7 +2,8 @@
 
 Example:
     >>> loss = losses(vocabulary, weights, fingerprint, codes)       # (N, F) nats
-    >>> z, surprise = judge(loss, baseline, fingerprint, strongest=4)
+    >>> surprise = surprises(loss, baseline, fingerprint)            # (N, F) nats above what is usual
+    >>> z(surprise, company, baseline, fingerprint, options)         # (N,)
 
 Each fingerprint has a masked autoencoder with one hidden layer. Every feature is reconstructed from the others: the
 hidden layer sums the embeddings of the other features' values, and its output *corrects* the counted likelihood of each
@@ -21,6 +22,7 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from fingerprint import hashing, settings
+from fingerprint.company import Company
 from fingerprint.features import GIVEN, IS_BIN, WEIGHT
 from fingerprint.vocabulary import Floats, Ints, Vocabulary
 
@@ -117,15 +119,26 @@ def _logsumexp(values: Array) -> Array:
     return xp.log(xp.sum(xp.exp(values - top), axis=-1)) + top[..., 0]
 
 
-def judge(loss: Floats, baseline: Baseline, fingerprint: Ints, strongest: int) -> tuple[Floats, Floats]:
-    """z of each event (N,), and the surprise of each feature (N, F): weighted nats above its usual loss, at most MOST.
+def surprises(loss: Floats, baseline: Baseline, fingerprint: Ints) -> Floats:
+    """What is surprising about each feature (N, F): weighted nats above its usual loss, at most MOST."""
+    return np.clip((loss - baseline.center[fingerprint]) * WEIGHT, 0, MOST)
 
-    One strange feature is enough: the `strongest` surprises are summed, and the sum is standardised against what
-    held-out rows gave (published threshold: four).
+
+def z(
+    surprise: Floats, company: Floats, baseline: Baseline, fingerprint: Ints, options: settings.Autoencoder
+) -> Floats:
+    """How strange each event is (N,), in the scale that held-out rows gave (published threshold: four).
+
+    One strange feature is enough: the strongest surprises are summed. An event that is strange by itself (ALONE) is
+    credited with a share of the `company` (N,) it keeps: what else of its principal was surprising in its interval.
     """
-    surprise = np.clip((loss - baseline.center[fingerprint]) * WEIGHT, 0, MOST)
-    combined = combine(surprise, strongest)
-    return (combined - baseline.middle[fingerprint]) / baseline.scale[fingerprint], surprise
+    return _excess(surprise, company, baseline.middle[fingerprint], options) / baseline.scale[fingerprint]
+
+
+def _excess(surprise: Floats, company: Floats, middle: Floats, options: settings.Autoencoder) -> Floats:
+    alone = combine(surprise, options.strongest)
+    others = np.maximum(company - alone, 0) * (alone >= ALONE)
+    return alone - middle + options.company * others
 
 
 def combine(surprise: Floats, strongest: int) -> Floats:
@@ -136,6 +149,7 @@ def combine(surprise: Floats, strongest: int) -> Floats:
 
 # --- baselines ------------------------------------------------------------------------------------------------------
 
+ALONE = 8.0  # nats an event must surprise by itself before the company it keeps counts
 MOST = 10.0  # nats that one feature may surprise: past "one in twenty thousand" it is only ever "never seen"
 LEAST_SCALE = 1.0  # nats: fingerprints whose losses never varied must not win every time
 PRIOR_ROWS = 30  # held-out rows that the parent's baseline is worth
@@ -143,16 +157,19 @@ PRIOR_ROWS = 30  # held-out rows that the parent's baseline is worth
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """Rows that were not fitted: loss (N, F) as measured at `fingerprint` (N,); `unit` (N,) names the principal and day of
-    those rows that were measured at the finest ready level, as scoring would; 0 for the others."""
+    """Rows that were not fitted: `loss` (N, F) as measured at `fingerprint` (N,), with their `principal`, `interval` and
+    `codes` (N, F). `finest` (N,) marks the rows measured at the finest ready level, as scoring would."""
 
     loss: Floats
     fingerprint: Ints
-    unit: hashing.Hashes
+    principal: hashing.Hashes
+    interval: Ints
+    codes: hashing.Hashes
+    finest: NDArray[np.bool_]
 
 
-def baseline_of(held: HeldOut, parent: Ints, options: settings.Autoencoder) -> Baseline:
-    """Baselines from held-out rows; a fingerprint with few of them leans on its parent's.
+def baseline_of(held: HeldOut, parent: Ints, options: settings.Autoencoder, per_day: int) -> Baseline:
+    """Baselines from held-out rows; a fingerprint with few of them leans on its parent's. `per_day` intervals are a day.
 
     Centers and middles are medians. The scale is one for all, because only then does a z mean the same for everybody (a
     restless entity's own scale would hide an attack on it): it is set so that the threshold is passed on a share
@@ -163,14 +180,25 @@ def baseline_of(held: HeldOut, parent: Ints, options: settings.Autoencoder) -> B
     center = np.column_stack(
         [_leaning(_medians(column, bounds), bounds, parent) for column in held.loss[order].T]
     ).astype(np.float32)
-    surprise = np.clip((held.loss - center[held.fingerprint]) * WEIGHT, 0, MOST)
-    combined = combine(surprise, options.strongest)
-    middle = _leaning(_medians(combined[order], bounds), bounds, parent)
-    reach = calmest(
-        (combined - middle[held.fingerprint])[held.unit > 0], held.unit[held.unit > 0], options.calm
-    )
+    unscaled = Baseline(center, np.zeros(len(parent), np.float32), np.ones(len(parent), np.float32))
+    surprise = surprises(held.loss, unscaled, held.fingerprint)
+    middle = _leaning(_medians(combine(surprise, options.strongest)[order], bounds), bounds, parent)
+    reach = _reach(held, surprise, middle, options, per_day)
     scale = max(reach / options.threshold, LEAST_SCALE)
     return Baseline(center, middle, np.full(len(parent), scale, np.float32))
+
+
+def _reach(
+    held: HeldOut, surprise: Floats, middle: Floats, options: settings.Autoencoder, per_day: int
+) -> float:
+    """How far the strangest events of the calm principal-days lie above the middle."""
+    at = np.flatnonzero(held.finest)
+    company = Company()
+    company.add(held.principal[at], held.interval[at], held.codes[at], surprise[at])
+    together = company.of(held.principal[at], held.interval[at])
+    excess = _excess(surprise[at], together, middle[held.fingerprint[at]], options)
+    day = (held.interval[at] // per_day).astype(np.uint64)
+    return calmest(excess, hashing.mix(held.principal[at], day), options.calm)
 
 
 def calmest(excess: Floats, unit: hashing.Hashes, calm: float) -> float:

@@ -8,8 +8,6 @@ Example:
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import IsolationForest
@@ -35,7 +33,7 @@ CHANNELS = {COUNT: "events", ERRORS: "errors", WRITES: "writes", NEW: "new actio
 
 
 class Autoencoder:
-    """Did it do what it usually does? Evidence (N, 1 + F): z, then each feature's surprise in nats."""
+    """Did it do what it usually does? Evidence (N, F): each feature's surprise in nats."""
 
     name = "autoencoder"
 
@@ -48,11 +46,15 @@ class Autoencoder:
             self.bank.vocabulary, self.bank.weights, batch.fingerprint, batch.codes
         )
         loss = familiar(loss, known, self.bank.vocabulary, batch, self.ledger)
-        z, surprise = autoencoder.judge(loss, self.bank.baseline, batch.fingerprint, self.options.strongest)
-        return np.column_stack([z, surprise]).astype(np.float32)
+        surprise = autoencoder.surprises(loss, self.bank.baseline, batch.fingerprint)
+        self.ledger.company.add(batch.principal, batch.interval, batch.codes, surprise)
+        return surprise
 
-    def z(self, evidence: NDArray[Any], interval: NDArray[np.int32]) -> Floats:
-        return evidence[:, 0]
+    def z(self, batch: Measured) -> Floats:
+        company = self.ledger.company.of(batch.principal, batch.interval)
+        return autoencoder.z(
+            batch.evidence[self.name], company, self.bank.baseline, batch.fingerprint, self.options
+        )
 
 
 SEEN_AGAIN = float(-np.log(0.1))  # nats beyond "something new": what one of about ten recent novelties costs
@@ -92,7 +94,8 @@ class Spectral:
         busy = (slot > 0) & (slot <= self.options.busiest_actions) & (batch.level == 0)
         return count(batch, self.ledger, known, busy, np.ones(len(batch), np.float32))
 
-    def z(self, evidence: NDArray[Any], interval: NDArray[np.int32]) -> Floats:
+    def z(self, batch: Measured) -> Floats:
+        evidence, interval = batch.evidence[self.name], batch.interval
         each = self.ledger.series.z(evidence.ravel(), np.repeat(interval, evidence.shape[1])).reshape(
             evidence.shape
         )
@@ -152,8 +155,8 @@ class Forest:
         strange = self.middle - self.forest.score_samples(self._table(batch.fingerprint, batch.codes))
         return (strange / self.scale).astype(np.float32)[:, None]
 
-    def z(self, evidence: NDArray[Any], interval: NDArray[np.int32]) -> Floats:
-        return evidence[:, 0]
+    def z(self, batch: Measured) -> Floats:
+        return batch.evidence[self.name][:, 0]
 
     def _table(self, fingerprint: NDArray[np.int32], codes: Hashes) -> Floats:
         return self.bank.vocabulary.look_up(fingerprint, codes)[0]

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint import hashing, settings
+from fingerprint.company import Company
 from fingerprint.features import NAMES
 from fingerprint.hashing import Hashes
 from fingerprint.series import Ints, Series
@@ -27,7 +28,7 @@ from fingerprint.tables import SortedTable
 
 ACTION, ADDRESS = NAMES.index("action"), NAMES.index("address")
 ACTIVITY_DAYS = 2  # days of activity by the interval that are kept
-TABLES = ("principals", "activity", "firsts", "seen")
+TABLES = ("principals", "activity", "firsts", "seen", "company.values", "company.sums")
 SEEN_DAYS = 35  # days for which a novelty is remembered: longer than banks live
 
 
@@ -47,6 +48,7 @@ class Ledger:
     )
     firsts: SortedTable = field(default_factory=lambda: SortedTable.empty(keep_first=True, interval=np.int32))
     seen: SortedTable = field(default_factory=lambda: SortedTable.empty(keep_first=True, interval=np.int32))
+    company: Company = field(default_factory=Company)
     series: Series = field(init=False)
     watermark: int = 0  # latest event time, seconds from the epoch
     late: int = 0
@@ -87,10 +89,8 @@ class Ledger:
         """What must survive, as plain arrays by name `part.column`; `from_arrays` takes it back."""
         out: dict[str, NDArray[Any]] = {"watermark": np.array([self.watermark], np.int64)}
         for part in parts:
-            if part == "series":
-                out |= {f"series.{name}": array for name, array in self.series.as_arrays().items()}
-            else:
-                out |= {f"{part}.{name}": array for name, array in getattr(self, part).items()}
+            kept = self.series.as_arrays() if part == "series" else dict(self._table(part).items())
+            out |= {f"{part}.{name}": array for name, array in kept.items()}
         return out
 
     @classmethod
@@ -100,7 +100,7 @@ class Ledger:
         ledger.watermark = int(arrays["watermark"][0])
         for part in ("repeats", *TABLES):
             if f"{part}.key" in arrays:
-                table: SortedTable = getattr(ledger, part)
+                table = ledger._table(part)
                 columns = {name: np.array(arrays[f"{part}.{name}"]) for name in table.old[1]}
                 table.old = (np.array(arrays[f"{part}.key"]), columns)
         ledger.series = Series.from_arrays(
@@ -108,6 +108,11 @@ class Ledger:
             {name[7:]: array for name, array in arrays.items() if name.startswith("series.")},
         )
         return ledger
+
+    def _table(self, name: str) -> SortedTable:
+        owner, _, part = name.rpartition(".")
+        table: SortedTable = getattr(getattr(self, owner) if owner else self, part)
+        return table
 
     def since(self, principal: Hashes) -> Ints:
         """The interval since which each principal is known (N,)."""
@@ -124,9 +129,15 @@ class Ledger:
             self.watermark - self.options.spectral.lateness_seconds
         ) // self.options.spectral.interval_seconds
 
-    def advance(self, watermark: int) -> None:
-        """Let time pass: days become past, what no feature reads any more is forgotten."""
+    def see(self, watermark: int) -> None:
+        """Note the latest event time: intervals close by it."""
         self.watermark = max(self.watermark, watermark)
+
+    def advance(self) -> None:
+        """Let time pass: days become past, what no feature reads any more is forgotten.
+
+        Judge what is closed before: flagged counts enter the past clipped.
+        """
         now, per_day = self.watermark // self.options.spectral.interval_seconds, self.series.per_day
         self.series.roll(now)
         for table, column, days in (
@@ -134,6 +145,7 @@ class Ledger:
             (self.seen, "interval", SEEN_DAYS),
         ):
             _forget(table, table.settle()[1][column] < now - days * per_day)
+        self.company.forget(now - ACTIVITY_DAYS * per_day)
         self._forget_activity(now - ACTIVITY_DAYS * per_day)
         _forget(
             self.repeats,

@@ -64,7 +64,7 @@ class Scorer:
         columns: dict[str, NDArray[np.generic]] = {}
         votes = {}
         for detector in self.detectors:
-            z = detector.z(batch.evidence[detector.name], batch.interval)
+            z = detector.z(batch)
             votes[detector.name] = np.nan_to_num(z, nan=-np.inf) >= detector.threshold
             columns |= {f"{detector.name}_z": z, f"{detector.name}_vote": votes[detector.name]}
         verdict = voting.verdicts(votes, self.settings.voting.quorum)

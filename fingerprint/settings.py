@@ -80,6 +80,12 @@ class Autoencoder(Section):
     held_out: float = Field(0.25, gt=0, lt=1, description="the last share of the history, kept for baselines")
     day_cap: int = Field(400, gt=0, description="rows of one entity and day that count in fitting")
     strongest: int = Field(4, gt=0, description="features combined into an event's z")
+    company: float = Field(
+        0.3,
+        ge=0,
+        le=1,
+        description="share of what else surprised of its principal that an event is credited with",
+    )
     calm: float = Field(
         0.02, gt=0, lt=1, description="share of principal-days with a vote, on held-out history, at most"
     )

@@ -112,7 +112,8 @@ def _collect(chunks: Iterable[pd.DataFrame], settings: Settings, progress: Progr
         which, count = _distinct(batch)
         out.rows.append(_slim(batch.take(which)))
         out.events.append(count)
-        out.ledger.advance(int(batch.interval.max()) * settings.spectral.interval_seconds)
+        out.ledger.see(int(batch.interval.max()) * settings.spectral.interval_seconds)
+        out.ledger.advance()
         progress("reading history", out.total, 0)
     if not out.rows:
         raise FingerprintError(
@@ -317,18 +318,21 @@ def _baseline(
     """Losses of the held-out rows at every level, novelties discounted as they are when scoring."""
     batch, owners, ready = rows.batch.take(late), rows.owners[late], stack["ready"].to_numpy()
     finest = np.argmax(ready[owners], axis=1)  # the generic one always is
-    day = batch.interval * settings.spectral.interval_seconds // 86400
-    unit = hashing.mix(batch.principal, day.astype(np.uint64))
-    parts = []
+    losses = []
     for level in range(len(LEVELS)):
         at = replace(batch, fingerprint=owners[:, level])
         loss, seen = autoencoder.losses(known, nets, at.fingerprint, at.codes)
-        loss = detectors.familiar(loss, seen, known, at, Ledger(settings))
-        parts.append((loss, at.fingerprint, np.where(finest == level, unit, np.uint64(0))))
-    loss, fingerprint, units = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return autoencoder.baseline_of(
-        autoencoder.HeldOut(loss, fingerprint, units), stack["parent"].to_numpy(), settings.autoencoder
+        losses.append(detectors.familiar(loss, seen, known, at, Ledger(settings)))
+    held = autoencoder.HeldOut(
+        np.concatenate(losses),
+        owners.T.ravel(),
+        np.tile(batch.principal, len(LEVELS)),
+        np.tile(batch.interval, len(LEVELS)),
+        np.tile(batch.codes, (len(LEVELS), 1)),
+        np.concatenate([finest == level for level in range(len(LEVELS))]),
     )
+    per_day = 86400 // settings.spectral.interval_seconds
+    return autoencoder.baseline_of(held, stack["parent"].to_numpy(), settings.autoencoder, per_day)
 
 
 def _fill_series(

@@ -7,7 +7,8 @@ Example:
 
 The vote, exactly:
 - A detector votes when its z is at or above its threshold. No opinion (NaN: a fingerprint still warming up) is no vote.
-- The autoencoder votes on an event when it comes. The spectral detector votes on an interval of a series, and an event
+- The autoencoder votes on an event: its own surprise, and a share of what else of its principal was surprising in its
+  interval (`company`), which grows while the interval fills. The spectral detector votes on an interval of a series, and an event
   has that vote if one of the channels it was counted in has it: the principal's or entity's events, errors (if it failed),
   writes (if it wrote), new actions (if its action is new), or its own action. A surge is voted while the interval fills;
   counts only grow, so a verdict may turn true once and never back.
@@ -41,8 +42,9 @@ class Detector(Protocol):
         """What is kept of each event until its interval closes: (N, C), C this detector's own."""
         ...
 
-    def z(self, evidence: NDArray[Any], interval: NDArray[np.int32]) -> Floats:
-        """z of events (N,) from what was kept of them, as things stand now; NaN for no opinion."""
+    def z(self, batch: Measured) -> Floats:
+        """z of events (N,) from what was kept of them (`batch.evidence[name]`), as things stand now; NaN for no opinion.
+        It may grow while an event's interval is open, and never falls."""
         ...
 
 

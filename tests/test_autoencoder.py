@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fingerprint import autoencoder, fitting
-from fingerprint.autoencoder import FREE, VISIBLE, HeldOut, Weights
+from fingerprint.autoencoder import FREE, VISIBLE, Baseline, HeldOut, Weights
 from fingerprint.features import FEATURES, NAMES
 from fingerprint.settings import Autoencoder
 from fingerprint.vocabulary import build, presences
@@ -118,41 +118,62 @@ def test_nets_follow_their_values_to_new_slots() -> None:
     assert (moved.inputs[0, :, 4] == 0).all()
 
 
-def held_out(loss: np.ndarray, owner: np.ndarray, unit: np.ndarray | None = None) -> HeldOut:
-    units = np.arange(1, len(loss) + 1) if unit is None else unit
-    return HeldOut(loss.astype(np.float32), owner.astype(np.int32), units.astype(np.uint64))
+OPTIONS = Autoencoder()
+
+
+def held_out(loss: np.ndarray, owner: np.ndarray, principal: np.ndarray | None = None) -> HeldOut:
+    names = np.arange(1, len(loss) + 1) if principal is None else principal
+    nothing = np.zeros(len(loss), np.int32)
+    codes = np.arange(loss.size, dtype=np.uint64).reshape(loss.shape)
+    return HeldOut(
+        loss.astype(np.float32), owner.astype(np.int32), names.astype(np.uint64), nothing, codes, nothing == 0
+    )
+
+
+def z_of(loss: np.ndarray, baseline: Baseline, at: int, company: float = 0.0) -> float:
+    fingerprint = np.array([at], np.int32)
+    surprise = autoencoder.surprises(loss[None].astype(np.float32), baseline, fingerprint)
+    return float(autoencoder.z(surprise, np.array([company], np.float32), baseline, fingerprint, OPTIONS)[0])
 
 
 def test_a_fingerprint_whose_losses_never_varied_does_not_win_every_time() -> None:
     loss = np.concatenate([np.full((50, F), 0.2), np.random.default_rng(0).exponential(1, (50, F))])
     parent = np.array([-1, 0, 0], np.int32)
-    baseline = autoencoder.baseline_of(held_out(loss, np.repeat([1, 2], 50)), parent, Autoencoder())
-    z, _ = autoencoder.judge(np.full((1, F), 0.5, np.float32), baseline, np.array([1], np.int32), strongest=4)
-    assert z[0] < 4
+    baseline = autoencoder.baseline_of(held_out(loss, np.repeat([1, 2], 50)), parent, OPTIONS, 24)
+    assert z_of(np.full(F, 0.5), baseline, 1) < 4
     assert (baseline.scale >= autoencoder.LEAST_SCALE).all()
 
 
 def test_the_threshold_is_passed_on_no_more_principal_days_than_asked_for() -> None:
     random = np.random.default_rng(0)
-    loss, unit = random.exponential(2, (20_000, F)), random.integers(1, 1001, 20_000)
-    rows = held_out(loss, np.zeros(20_000), unit)
-    baseline = autoencoder.baseline_of(rows, np.array([-1], np.int32), Autoencoder(calm=0.05))
-    z, _ = autoencoder.judge(rows.loss, baseline, rows.fingerprint, strongest=4)
-    share = len(np.unique(unit[z > 4])) / 1000
+    loss, principal = random.exponential(2, (5000, F)), random.integers(1, 1001, 5000)
+    rows, options = held_out(loss, np.zeros(5000), principal), Autoencoder(calm=0.05, company=0)
+    baseline = autoencoder.baseline_of(rows, np.array([-1], np.int32), options, 24)
+    surprise = autoencoder.surprises(rows.loss, baseline, rows.fingerprint)
+    z = autoencoder.z(surprise, np.zeros(5000, np.float32), baseline, rows.fingerprint, options)
+    share = len(np.unique(principal[z > 4])) / len(np.unique(principal))
     assert 0.03 < share <= 0.05
 
 
 def test_one_strange_feature_among_many_is_enough() -> None:
-    baseline = autoencoder.baseline_of(
-        held_out(np.zeros((100, F)), np.zeros(100)), np.array([-1], np.int32), Autoencoder()
-    )
-    loss = np.zeros((1, F), np.float32)
-    loss[0, 0] = 9.0
-    assert autoencoder.judge(loss, baseline, np.zeros(1, np.int32), strongest=4)[0][0] > 4
+    rows = held_out(np.zeros((100, F)), np.zeros(100))
+    baseline = autoencoder.baseline_of(rows, np.array([-1], np.int32), OPTIONS, 24)
+    loss = np.zeros(F)
+    loss[0] = 9.0
+    assert z_of(loss, baseline, 0) > 4
+
+
+def test_bad_company_makes_a_strange_event_stranger_and_an_ordinary_one_not() -> None:
+    rows = held_out(np.zeros((100, F)), np.zeros(100))
+    baseline = autoencoder.baseline_of(rows, np.array([-1], np.int32), OPTIONS, 24)
+    strange, ordinary = np.zeros(F), np.zeros(F)
+    strange[0] = 9.0
+    assert z_of(strange, baseline, 0, company=60.0) > z_of(strange, baseline, 0) + 4
+    assert z_of(ordinary, baseline, 0, company=60.0) == z_of(ordinary, baseline, 0)
 
 
 def test_a_thin_fingerprint_leans_on_its_parent() -> None:
     loss = np.concatenate([np.full((200, F), 3.0), np.full((2, F), 0.0)])
-    owner = np.repeat([0, 1], [200, 2])
-    baseline = autoencoder.baseline_of(held_out(loss, owner), np.array([-1, 0], np.int32), Autoencoder())
+    rows = held_out(loss, np.repeat([0, 1], [200, 2]))
+    baseline = autoencoder.baseline_of(rows, np.array([-1, 0], np.int32), OPTIONS, 24)
     assert (baseline.center[1] > 2.5).all()

@@ -19,6 +19,7 @@ ROOMS = [
         "hashing",
         "tables",
         "features",
+        "company",
         "spectral",
         "series",
         "ledger",

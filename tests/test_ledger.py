@@ -31,7 +31,8 @@ def remembered(pieces: list[np.ndarray], events: tuple[np.ndarray, ...], advance
         memory = ledger.remember(*(part[piece] for part in events))
         out[piece] = np.column_stack([memory[name] for name in COLUMNS])
         if advance:
-            ledger.advance(int(events[1][piece].max()) * 3600)
+            ledger.see(int(events[1][piece].max()) * 3600)
+            ledger.advance()
     return out
 
 
@@ -70,8 +71,10 @@ def test_a_principal_that_slept_for_weeks_is_remembered_as_such() -> None:
     one, codes = np.array([7], np.uint64), np.ones((1, len(FEATURES)), np.uint64)
     for hour in (0, 24 * 30):
         memory = ledger.remember(one, np.array([START + hour], np.int32), codes)
-        ledger.advance((START + hour) * 3600)
-        ledger.advance((START + hour + 24 * 9) * 3600)
+        ledger.see((START + hour) * 3600)
+        ledger.advance()
+        ledger.see((START + hour + 24 * 9) * 3600)
+        ledger.advance()
     assert memory["idle"][0] == int(np.log2(24 * 30))
 
 
@@ -87,7 +90,8 @@ def test_a_repeat_is_known_in_its_batch_and_later_and_after_a_restart() -> None:
 def test_ids_are_forgotten_past_their_horizon() -> None:
     ledger = Ledger(Settings())
     ledger.fresh(np.array([5], np.uint64), np.array([START // 24], np.int32))
-    ledger.advance((START + 24 * 30) * 3600)
+    ledger.see((START + 24 * 30) * 3600)
+    ledger.advance()
     assert len(ledger.repeats) == 0
 
 

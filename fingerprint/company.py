@@ -1,0 +1,77 @@
+"""The company an event keeps: what else was surprising of its principal in the same interval.
+
+Example:
+    >>> company = Company()
+    >>> company.add(principal, interval, codes, surprise)      # (N,), (N,), (N, F), (N, F)
+    >>> company.of(principal, interval)                        # nats, (N,)
+
+A stolen key is rarely used once. An intruder with the victim's own tool and network still does several things the victim
+never did, each of them no stranger than what a curious colleague does now and then; together they are. So each distinct
+surprising value counts once in its interval, and the sum only grows: where a batch is cut, and in which order events
+come, changes nothing once the interval is over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint import hashing
+from fingerprint.features import GIVEN, IS_BIN, NAMES
+from fingerprint.hashing import Hashes
+from fingerprint.tables import SortedTable
+
+Ints = NDArray[np.int32]
+Floats = NDArray[np.float32]
+
+LEAST = 2.0  # nats; a smaller surprise is no company
+# (F,) values only, and no parameters: a new action has new parameters too
+COUNTED = ~IS_BIN & (np.arange(len(GIVEN)) != NAMES.index("parameters"))
+
+
+@dataclass
+class Company:
+    """`values`: nats by (principal, interval, feature, value); `sums`: their sums by (principal, interval)."""
+
+    values: SortedTable = field(
+        default_factory=lambda: SortedTable.empty(keep_first=True, nats=np.float32, interval=np.int32)
+    )
+    sums: SortedTable = field(default_factory=lambda: SortedTable.empty(nats=np.float32, first=np.int32))
+
+    def add(self, principal: Hashes, interval: Ints, codes: Hashes, surprise: Floats) -> None:
+        """Count the surprising values of events; a value that came before counts by the larger of its surprises."""
+        row, column = np.nonzero((surprise >= LEAST) & COUNTED)
+        owner = _owner(principal[row], interval[row])
+        keys = hashing.mix(hashing.mix(owner, column.astype(np.uint64)), codes[row, column])
+        nats = surprise[row, column]
+        order = np.lexsort((-nats, keys))
+        distinct, first = np.unique(keys[order], return_index=True)
+        row, owner, nats = row[order][first], owner[order][first], nats[order][first]
+        before = self.values.get(distinct, "nats", missing=0)
+        more = nats > before
+        self.values.put(distinct[more], "nats", nats[more])
+        self.values.add(distinct[more], nats=nats[more], interval=interval[row][more])
+        self._grow(owner[more], (nats - before)[more], interval[row][more])
+
+    def _grow(self, owner: Hashes, nats: Floats, interval: Ints) -> None:
+        fresh = np.zeros(len(owner), bool)
+        fresh[np.unique(owner, return_index=True)[1]] = True
+        fresh &= ~self.sums.has(owner)
+        self.sums.add(owner, nats=nats, first=np.where(fresh, interval, 0))
+
+    def of(self, principal: Hashes, interval: Ints) -> Floats:
+        """What was surprising of each event's principal in its interval so far, in nats: (N,)."""
+        return self.sums.get(_owner(principal, interval), "nats", missing=0)
+
+    def forget(self, before: int) -> None:
+        """Drop intervals before this one."""
+        for table, column in ((self.values, "interval"), (self.sums, "first")):
+            old = table.settle()[1][column] < before
+            if old.any():
+                table.keep(~old)
+
+
+def _owner(principal: Hashes, interval: Ints) -> Hashes:
+    return hashing.mix(principal, interval.astype(np.uint64))

@@ -1,0 +1,60 @@
+"""An event is known by the company it keeps: each distinct surprise once, whatever the order and the cut."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fingerprint.company import COUNTED, LEAST, Company
+from fingerprint.features import FEATURES
+
+F = len(FEATURES)
+
+
+def events(count: int = 300) -> tuple[np.ndarray, ...]:
+    random = np.random.default_rng(0)
+    surprise = (random.random((count, F)) * 10).astype(np.float32)
+    return (
+        random.integers(0, 4, count).astype(np.uint64),
+        random.integers(100, 104, count).astype(np.int32),
+        random.integers(0, 5, (count, F)).astype(np.uint64),
+        surprise,
+    )
+
+
+def by_hand(
+    principal: np.ndarray, interval: np.ndarray, codes: np.ndarray, surprise: np.ndarray
+) -> list[float]:
+    most: dict[tuple[int, int], dict[tuple[int, int], float]] = {}
+    for row in range(len(principal)):
+        values = most.setdefault((int(principal[row]), int(interval[row])), {})
+        for feature in np.flatnonzero((surprise[row] >= LEAST) & COUNTED):
+            key = (int(feature), int(codes[row, feature]))
+            values[key] = max(values.get(key, 0.0), float(surprise[row, feature]))
+    return [sum(most[int(who), int(when)].values()) for who, when in zip(principal, interval, strict=True)]
+
+
+@pytest.mark.parametrize("size", [1, 13, 300])
+def test_each_distinct_value_counts_once_by_its_largest_surprise(size: int) -> None:
+    parts = events()
+    company = Company()
+    for start in range(0, 300, size):
+        company.add(*(part[start : start + size] for part in parts))
+    np.testing.assert_allclose(company.of(parts[0], parts[1]), by_hand(*parts), rtol=1e-4)
+
+
+def test_order_changes_nothing() -> None:
+    parts = events()
+    shuffled = np.random.default_rng(1).permutation(300)
+    forward, backward = Company(), Company()
+    forward.add(*parts)
+    for row in shuffled:
+        backward.add(*(part[row : row + 1] for part in parts))
+    np.testing.assert_allclose(forward.of(*parts[:2]), backward.of(*parts[:2]), rtol=1e-4)
+
+
+def test_what_is_over_is_forgotten() -> None:
+    company, parts = Company(), events()
+    company.add(*parts)
+    company.forget(104)
+    assert len(company.values) == len(company.sums) == 0
