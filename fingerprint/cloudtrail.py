@@ -133,7 +133,7 @@ def split_lines(
     if not all(bare):
         numbers = [number for number, line in zip(numbers, bare, strict=True) if line]
         bare = [line for line in bare if line]
-    origins = list(zip(repeat(source), map(str, numbers)))  # noqa: B905 - repeat has no end
+    origins = list(zip(repeat(source), map(str, numbers)))
     _gather(bare, origins, pile, MAX_WRAPPINGS)
     return pile.records()
 

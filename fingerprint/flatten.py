@@ -15,10 +15,12 @@ C++. What it refuses goes through `mend`, one by one. docs/reading.md has the fi
 
 from __future__ import annotations
 
+import atexit
 import json
 from collections.abc import Sequence
 from functools import cache
 from hashlib import blake2b
+from threading import Lock
 from typing import Any, Literal, NamedTuple
 
 import duckdb
@@ -182,17 +184,42 @@ def _query() -> str:
     )
 
 
-@cache
-def _engine() -> duckdb.DuckDBPyConnection:
-    """An in-memory engine that reaches nothing outside itself."""
-    return duckdb.connect(
-        config={
-            "threads": "1",  # one batch is one vector of work: more threads were measured to gain nothing
-            "enable_external_access": "false",
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-        }
-    )
+class _Lines:
+    """What a query reads from: whatever table is in it when the query runs."""
+
+    table = pa.table({"line": pa.array([], pa.large_string()), "row": np.arange(0)})
+
+    def __arrow_c_stream__(self, schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(schema)
+
+
+class _Reader:
+    """A query over `lines(line, row)`, planned once: planning it costs as much as reading 4,000 records."""
+
+    def __init__(self, query: str) -> None:
+        self.lock, self.lines = Lock(), _Lines()
+        self.engine = duckdb.connect(
+            config={
+                "threads": "1",  # one batch is one vector of work: more threads were measured to gain nothing
+                "enable_external_access": "false",
+                "autoinstall_known_extensions": "false",
+                "autoload_known_extensions": "false",
+            }
+        )
+        self.engine.register("lines", self.lines)
+        self.engine.execute(f"PREPARE reading AS {query}")
+        atexit.register(self.engine.close)  # it holds `lines`: left open, the interpreter complains of leaks
+
+    def read(self, table: pa.Table) -> pa.Table:
+        with self.lock:
+            self.lines.table = table
+            try:
+                return self.engine.sql("EXECUTE reading").to_arrow_table()
+            finally:
+                del self.lines.table
+
+
+_reader = cache(_Reader)
 
 
 def _run(query: str, lines: Sequence[bytes], rows: np.ndarray) -> pa.Table:
@@ -200,12 +227,7 @@ def _run(query: str, lines: Sequence[bytes], rows: np.ndarray) -> pa.Table:
     ends = np.zeros(len(lines) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)), out=ends[1:])
     text = pa.LargeStringArray.from_buffers(len(lines), pa.py_buffer(ends), pa.py_buffer(b"".join(lines)))
-    cursor = _engine().cursor()
-    cursor.register("lines", pa.table({"line": text, "row": rows}))
-    try:
-        return cursor.sql(query).to_arrow_table()
-    finally:
-        cursor.close()
+    return _reader(query).read(pa.table({"line": text, "row": rows}))
 
 
 def _extract(records: Records) -> tuple[pa.Table, list[Reject]]:
@@ -214,7 +236,7 @@ def _extract(records: Records) -> tuple[pa.Table, list[Reject]]:
     rows = np.arange(len(records.lines))
     try:
         return _run(_query(), records.lines, rows), []
-    except duckdb.InvalidInputException:
+    except (duckdb.InvalidInputException, UnicodeDecodeError):  # the message quotes the line, cut anywhere
         valid = _valid(records.lines)
     mended, mended_rows, rejects = _mend(records, rows[~valid])
     parts = [
