@@ -9,7 +9,7 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -45,9 +45,9 @@ class Scorer:
         batch, repeats = measured.prepare(events, self.ledger)
         if len(batch):
             fingerprint, level = self.bank.resolve(batch.entity, batch.principal, batch.frame)
-            batch.fingerprint[:], batch.level[:] = fingerprint, level
-            batch.evidence.update({detector.name: detector.measure(batch) for detector in self.detectors})
-            self.waiting.append(batch)
+            batch = replace(batch, fingerprint=fingerprint, level=level)
+            evidence = {detector.name: detector.measure(batch) for detector in self.detectors}
+            self.waiting.append(replace(batch, evidence=evidence))
         return repeats
 
     def settle(self, everything: bool = False) -> Judged | None:
