@@ -46,7 +46,9 @@ class History:
     def __enter__(self) -> History:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
@@ -77,14 +79,31 @@ class History:
             return None
         number = min(self.parts)
         files = [self.folder / f"{number}-{part}.parquet" for part in range(self.parts[number])]
-        return int(min(pd.read_parquet(file, columns=["event_time"])["event_time"].min() for file in files).timestamp())
+        return int(
+            min(
+                pd.read_parquet(file, columns=["event_time"])["event_time"].min() for file in files
+            ).timestamp()
+        )
 
     def chunks(self) -> Iterator[pd.DataFrame]:
-        """All events, oldest first, at most `reading.batch_records` at a time."""
+        """All events, oldest first, `reading.batch_records` at a time: a batch has its price, however small."""
         most = self.settings.reading.batch_records
+        events = pd.DataFrame()
         for number in sorted(self.parts):
-            files = [self.folder / f"{number}-{part}.parquet" for part in range(self.parts[number])]
-            events = pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
-            events = events.sort_values(["event_time", "event_id"], ignore_index=True)
-            for start in range(0, len(events), most):
+            events = (
+                pd.concat([events, self._span(number)], ignore_index=True)
+                if len(events)
+                else self._span(number)
+            )
+            whole = len(events) // most * most
+            for start in range(0, whole, most):
                 yield events.iloc[start : start + most].reset_index(drop=True)
+            events = events.iloc[whole:]
+        if len(events):
+            yield events.reset_index(drop=True)
+
+    def _span(self, number: int) -> pd.DataFrame:
+        """The events of one span of time, oldest first, ties broken by id."""
+        files = [self.folder / f"{number}-{part}.parquet" for part in range(self.parts[number])]
+        events = pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
+        return events.sort_values(["event_time", "event_id"], ignore_index=True)
