@@ -7,7 +7,7 @@ Example:
     ...     for events in history.chunks():             # oldest first, ties broken by id
     ...         scorer.take(events)
 
-Files arrive by account, region and delivery; habits are read by time. Events are spilled as Parquet by the hours in which
+Files arrive by account, region and delivery; habits are read by time. Events are spilled as Arrow files by the hours in which
 they happened (a few hours a file) and read back span by span. Repeats are still in there: the ledger drops them.
 """
 
@@ -22,6 +22,8 @@ from types import TracebackType
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fingerprint.cloudtrail import Records
 from fingerprint.domain import Reject
@@ -30,6 +32,7 @@ from fingerprint.flatten import flatten
 from fingerprint.settings import Settings
 
 SPAN = 4 * 3600  # seconds of event time in one file
+LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 REJECTS_KEPT = 1000  # shown in full; beyond that they are counted
 
 
@@ -63,47 +66,49 @@ class History:
         self.skipped += flat.skipped
         self.events += len(flat.events)
         if len(flat.events):
-            events = add_entities(flat.events, self.settings.entities)
-            self._spill(events.assign(raw=[records.lines[row] for row in events["row"]]))
+            events = pa.Table.from_pandas(
+                add_entities(flat.events, self.settings.entities), preserve_index=False
+            )
+            raw = [records.lines[row] for row in flat.events["row"]]
+            self._spill(events.append_column("raw", pa.array(raw, pa.large_binary())))
 
-    def _spill(self, events: pd.DataFrame) -> None:
-        span = events["event_time"].astype("int64").to_numpy() // 1_000_000 // SPAN
-        for number in np.unique(span):
-            file = self.folder / f"{number}-{self.parts[number]}.parquet"
-            events[span == number].to_parquet(file, index=False, compression="lz4")
+    def _spill(self, events: pa.Table) -> None:
+        span = pc.divide(events["event_time"].cast(pa.int64()), 1_000_000 * SPAN).to_numpy()
+        order = np.argsort(span, kind="stable")
+        events, (numbers, starts) = events.take(order), np.unique(span[order], return_index=True)
+        for number, start, end in zip(numbers.tolist(), starts, [*starts[1:], len(span)], strict=True):
+            with pa.ipc.new_file(self._file(number, self.parts[number]), events.schema, options=LZ4) as file:
+                file.write_table(events.slice(start, end - start))
             self.parts[number] += 1
+
+    def _file(self, number: int, part: int) -> str:
+        return str(self.folder / f"{number}-{part}.arrow")
 
     def first_time(self) -> int | None:
         """The earliest event time, seconds from the epoch; None without events."""
         if not self.parts:
             return None
-        number = min(self.parts)
-        files = [self.folder / f"{number}-{part}.parquet" for part in range(self.parts[number])]
-        return int(
-            min(
-                pd.read_parquet(file, columns=["event_time"])["event_time"].min() for file in files
-            ).timestamp()
-        )
+        return int(pc.min(self._span(min(self.parts))["event_time"]).as_py().timestamp())
 
     def chunks(self) -> Iterator[pd.DataFrame]:
         """All events, oldest first, `reading.batch_records` at a time: a batch has its price, however small."""
-        most = self.settings.reading.batch_records
-        events = pd.DataFrame()
+        most, held = self.settings.reading.batch_records, []
         for number in sorted(self.parts):
-            events = (
-                pd.concat([events, self._span(number)], ignore_index=True)
-                if len(events)
-                else self._span(number)
-            )
+            held.append(self._span(number))
+            events = pa.concat_tables(held)
             whole = len(events) // most * most
             for start in range(0, whole, most):
-                yield events.iloc[start : start + most].reset_index(drop=True)
-            events = events.iloc[whole:]
-        if len(events):
-            yield events.reset_index(drop=True)
+                yield _frame(events.slice(start, most))
+            held = [events.slice(whole)]
+        if held and len(held[0]):
+            yield _frame(held[0])
 
-    def _span(self, number: int) -> pd.DataFrame:
+    def _span(self, number: int) -> pa.Table:
         """The events of one span of time, oldest first, ties broken by id."""
-        files = [self.folder / f"{number}-{part}.parquet" for part in range(self.parts[number])]
-        events = pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
-        return events.sort_values(["event_time", "event_id"], ignore_index=True)
+        files = (pa.ipc.open_file(self._file(number, part)) for part in range(self.parts[number]))
+        events = pa.concat_tables(file.read_all() for file in files)
+        return events.take(pc.sort_indices(events, [("event_time", "ascending"), ("event_id", "ascending")]))
+
+
+def _frame(events: pa.Table) -> pd.DataFrame:
+    return events.combine_chunks().to_pandas()
