@@ -187,7 +187,7 @@ def check_settings(bank: Bank, settings: Settings) -> None:
 
 def _current(folder: Path) -> str:
     try:
-        version = (folder / "CURRENT").read_text().strip()
+        version = (folder / "CURRENT").read_text(errors="replace").strip()
     except OSError:
         raise FingerprintError(
             f"no bank in {folder}: make one with `fingerprint train SOURCE --bank {folder}`"

@@ -46,6 +46,8 @@ def encode(events: pd.DataFrame) -> hashing.Hashes:
     What the ledger remembers is not there yet: `encode_memory` fills those columns.
     """
     codes = np.zeros((len(events), len(FEATURES)), dtype=np.uint64)
+    if not len(events):  # a batch of nothing but repeats
+        return codes
     for place, feature in enumerate(FEATURES):
         if not feature.remembered:
             codes[:, place] = hashing.of(feature.values(events))

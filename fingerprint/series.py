@@ -225,7 +225,15 @@ class Series:
             getattr(series, name).add(
                 np.array(arrays[f"{name}.key"]), count=np.array(arrays[f"{name}.count"])
             )
+        series._forecast_open_days()
         return series
+
+    def _forecast_open_days(self) -> None:
+        """Counts of open days are clipped by their forecasts when they become past: a restart must not let a burst in."""
+        row, interval = _split(self.open.settle()[0])
+        day = interval // self.per_day
+        for number in np.unique(day):
+            self._day(int(number), row[day == number])
 
     # --- time passes --------------------------------------------------------------------------------------------------
 

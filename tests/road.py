@@ -1,0 +1,104 @@
+"""A small organisation walked down the whole road, for tests: records, a bank that learned them, a run of the scorer."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fingerprint.domain import Alert
+from fingerprint.edges.desk import SqlDesk, open_desk
+from fingerprint.settings import Autoencoder, Settings
+from pipelines.score import score
+from pipelines.show import silent
+from pipelines.simulate import simulate
+from pipelines.train import train
+
+LEARNED, DAYS = 9, 12  # days; the attacks come in the last quarter
+SETTINGS = Settings(autoencoder=Autoencoder(epochs=1))
+
+
+@dataclass(frozen=True)
+class Road:
+    """Files of records by day, oldest first, and the bank that learned the first LEARNED of them."""
+
+    folder: Path
+    days: list[str]
+    bank: Path
+    trained: dict[str, Any]
+
+    @property
+    def learned(self) -> list[str]:
+        return self.days[:LEARNED]
+
+    @property
+    def new(self) -> list[str]:
+        return self.days[LEARNED:]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run of `fingerprint score` left behind: its figures, its --out and its desk."""
+
+    figures: dict[str, Any]
+    out: Path
+    desk: SqlDesk
+
+    @property
+    def events(self) -> pd.DataFrame:
+        if self.out.suffix == ".parquet":
+            return pd.read_parquet(self.out)
+        return pd.DataFrame([json.loads(line) for line in self.out.open()])
+
+    @property
+    def alerts(self) -> list[Alert]:
+        return self.desk.alerts()
+
+
+def build(folder: Path, principals: int = 12, scale: float = 0.4, seed: int = 3) -> Road:
+    """Simulate, train: a few seconds."""
+    simulate(principals, DAYS, seed, folder / "records", attacks=3, scale=scale)
+    days = [str(file) for file in sorted((folder / "records").glob("*.jsonl.gz"))]
+    trained = train(days[:LEARNED], folder / "bank", SETTINGS, silent)
+    return Road(folder / "records", days, folder / "bank", trained)
+
+
+def run(
+    sources: Iterable[str | Path],
+    bank: Path,
+    folder: Path,
+    settings: Settings = SETTINGS,
+    ledger: Path | None = None,
+    name: str = "events.parquet",
+) -> Run:
+    """Score into `folder`: --out `name`, --desk desk.sqlite."""
+    folder.mkdir(parents=True, exist_ok=True)
+    url = f"sqlite:///{folder}/desk.sqlite"
+    figures = score(
+        [str(source) for source in sources],
+        bank,
+        settings,
+        silent,
+        desk_url=url,
+        out=folder / name,
+        ledger_folder=ledger,
+    )
+    return Run(figures, folder / name, open_desk(url))
+
+
+def lines_of(files: Iterable[str | Path]) -> list[bytes]:
+    """The records of files, one a line, in the order of delivery."""
+    return [line for file in files for line in gzip.decompress(Path(file).read_bytes()).splitlines()]
+
+
+def write(file: Path, records: Iterable[bytes | dict[str, Any]]) -> Path:
+    """Records as JSON lines."""
+    lines = (record if isinstance(record, bytes) else json.dumps(record).encode() for record in records)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"\n".join(lines) + b"\n")
+    return file

@@ -1,0 +1,357 @@
+"""The contract of `train` and `score`: what they print, write and remember, and what must never change an answer."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import road
+from road import SETTINGS, Road, Run
+
+from fingerprint import bank as banks
+from fingerprint.domain import FingerprintError
+from fingerprint.settings import Entities, Reading, Spectral
+from pipelines.alerts import list_alerts
+from pipelines.show import silent
+from pipelines.train import train
+
+COLUMNS = {
+    "event_id": pa.string(),
+    "event_time": pa.timestamp("us", tz="UTC"),
+    "principal": pa.string(),
+    "entity": pa.string(),
+    "autoencoder_z": pa.float32(),
+    "spectral_z": pa.float32(),
+    "autoencoder_vote": pa.bool_(),
+    "spectral_vote": pa.bool_(),
+    "verdict": pa.bool_(),
+    "alert_id": pa.string(),
+}
+CLOSE = 1e-4  # z's agree to this
+
+
+def alike(one: pd.DataFrame, other: pd.DataFrame) -> None:
+    """The same events, verdicts and alerts; z's as close as they must be."""
+    one, other = (frame.sort_values(["event_time", "event_id"], ignore_index=True) for frame in (one, other))
+    exact = ["event_id", "event_time", "principal", "entity", "verdict", "alert_id", "level"]
+    pd.testing.assert_frame_equal(one[exact], other[exact])
+    for name in ("autoencoder_z", "spectral_z"):
+        np.testing.assert_allclose(one[name], other[name], atol=CLOSE, err_msg=name)
+
+
+# --- what score leaves behind ---------------------------------------------------------------------------------------
+
+
+def test_the_results_have_one_row_an_event_with_the_columns_others_build_on(scored: Run) -> None:
+    table = pq.read_table(scored.out)
+    assert {name: table.schema.field(name).type for name in COLUMNS} == COLUMNS
+    assert table.num_rows == scored.figures["events"] == len(set(table["event_id"].to_pylist()))
+    never_null = [name for name in COLUMNS if not name.endswith("_z") and name != "alert_id"]
+    assert {name: table[name].null_count for name in never_null} == dict.fromkeys(never_null, 0)
+
+
+def test_an_event_has_an_alert_exactly_when_it_has_a_verdict(scored: Run) -> None:
+    events = scored.events
+    assert scored.figures["verdicts"] == events["verdict"].sum() > 0
+    assert (events["alert_id"].notna() == events["verdict"]).all()
+    assert {alert.alert_id: set(alert.event_ids) for alert in scored.alerts} == {
+        name: set(group) for name, group in events[events["verdict"]].groupby("alert_id")["event_id"]
+    }
+
+
+def test_json_lines_say_what_parquet_says(organisation: Road, scored: Run, tmp_path: Path) -> None:
+    again = road.run(organisation.new, organisation.bank, tmp_path, name="events.jsonl").events
+    assert list(again.columns) == list(scored.events.columns)
+    assert set(again["event_time"].str[-1]) == {"Z"}
+    alike(again.assign(event_time=pd.to_datetime(again["event_time"])), scored.events)
+    written = [json.loads(line) for line in (tmp_path / "events.jsonl").open()]
+    assert {type(row["alert_id"]) for row in written} == {str, type(None)}
+
+
+def test_every_record_is_an_event_a_reject_a_duplicate_or_skipped(organisation: Road, tmp_path: Path) -> None:
+    lines = road.lines_of(organisation.new[:1])[:300]
+    digest = {"digestStartTime": "2026-01-14T00:00:00Z", "digestS3Object": "x"}
+    extra = [b"{not json", b'{"eventName": "no time"}', json.dumps(digest).encode(), lines[0], b"[1, 2]"]
+    source = road.write(tmp_path / "day.jsonl", [*lines, *extra])
+    figures = road.run([source], organisation.bank, tmp_path).figures
+    parts = [figures[name] for name in ("events", "rejects", "duplicates", "skipped")]
+    assert figures["records"] == sum(parts) == len(lines) + len(extra) + 1  # the array holds two
+    assert figures["skipped"] == 1
+    assert figures["rejects"] == len(figures["reasons"]) == 4
+    assert all(str(source) in reason for reason in figures["reasons"])
+
+
+def test_the_figures_of_a_run_are_what_programs_expect(scored: Run) -> None:
+    figures = json.loads(json.dumps(scored.figures))
+    assert list(figures["votes"]) == ["autoencoder", "spectral"]
+    for name in (
+        "records",
+        "events",
+        "rejects",
+        "duplicates",
+        "skipped",
+        "verdicts",
+        "alerts",
+        "peak_memory_bytes",
+    ):
+        assert isinstance(figures[name], int), name
+    assert figures["peak_memory_bytes"] > 10_000_000
+    assert figures["seconds"] > 0
+    assert figures["alerts"] == len(scored.alerts) > 0
+
+
+def test_the_alerts_hold_the_spliced_attack(organisation: Road, scored: Run) -> None:
+    labels = [json.loads(line) for line in (organisation.folder / "labels.jsonl").open()]
+    loud = {label["event_id"] for label in labels if label["strength"] == "session"}
+    found = {event for alert in scored.alerts for event in alert.event_ids}
+    assert loud, "the organisation has a loud attack"
+    assert found & loud
+
+
+def test_single_votes_rest_on_the_desk_with_their_threshold_and_level(scored: Run) -> None:
+    kept, events = scored.desk.votes(), scored.events.set_index("event_id")
+    own = kept[kept["detector"] == "autoencoder"]
+    assert len(own) == (events["autoencoder_z"] >= SETTINGS.desk.vote_floor).sum() > 0
+    assert set(own["threshold"]) == {SETTINGS.autoencoder.threshold}
+    assert (own["vote"].to_numpy() == events.loc[own["event_id"], "autoencoder_vote"].to_numpy()).all()
+    assert set(own["level"]) <= {"entity", "principal", "peer", "generic"}
+
+
+# --- what never changes an answer -----------------------------------------------------------------------------------
+
+
+def test_scoring_the_same_input_twice_changes_nothing(
+    organisation: Road, scored: Run, tmp_path: Path
+) -> None:
+    shutil.copytree(scored.out.parent, tmp_path / "copy")
+    again = road.run(organisation.new, organisation.bank, tmp_path / "copy")
+    assert again.desk.dump() == scored.desk.dump()
+    assert again.out.read_bytes() == scored.out.read_bytes()
+
+
+def test_where_a_batch_is_cut_never_changes_an_answer(
+    organisation: Road, scored: Run, tmp_path: Path
+) -> None:
+    small = SETTINGS.model_copy(update={"reading": Reading(batch_records=500)})
+    cut = road.run(organisation.new, organisation.bank, tmp_path, small)
+    alike(cut.events, scored.events)
+    assert cut.alerts == scored.alerts
+
+
+def test_the_order_of_delivery_never_changes_an_answer(
+    organisation: Road, scored: Run, tmp_path: Path
+) -> None:
+    lines = road.lines_of(organisation.new)
+    random.Random(1).shuffle(lines)
+    files = [road.write(tmp_path / f"{9 - part}.jsonl", lines[part::3]) for part in range(3)]
+    shuffled = road.run(files, organisation.bank, tmp_path)
+    alike(shuffled.events, scored.events)
+    assert [alert.event_ids for alert in shuffled.alerts] == [alert.event_ids for alert in scored.alerts]
+    assert [alert.urgency for alert in shuffled.alerts] == [alert.urgency for alert in scored.alerts]
+
+
+def test_days_scored_one_by_one_with_a_ledger_are_judged_as_in_one_run(
+    organisation: Road, scored: Run, tmp_path: Path
+) -> None:
+    """Cut where the events of a day end. Nothing waits over midnight, so nothing may differ."""
+    parts = []
+    by_day: dict[str, list[bytes]] = {}
+    for line in road.lines_of(organisation.new):
+        by_day.setdefault(json.loads(line)["eventTime"][:10], []).append(line)
+    for day, lines in sorted(by_day.items()):
+        file = road.write(tmp_path / f"{day}.jsonl", lines)
+        parts.append(road.run([file], organisation.bank, tmp_path, ledger=tmp_path / "ledger"))
+        parts[-1] = replace(parts[-1], out=parts[-1].out.rename(tmp_path / f"{day}.parquet"))
+    assert [part.figures["started_from"] for part in parts] == ["bank"] + ["ledger"] * (len(parts) - 1)
+    alike(pd.concat([part.events for part in parts]), scored.events)
+    assert [alert.event_ids for alert in parts[-1].alerts] == [alert.event_ids for alert in scored.alerts]
+
+
+def test_a_record_scored_yesterday_is_a_duplicate_today(organisation: Road, tmp_path: Path) -> None:
+    day, ledger = organisation.new[0], tmp_path / "ledger"
+    first = road.run([day], organisation.bank, tmp_path / "a", ledger=ledger).figures
+    second = road.run([day], organisation.bank, tmp_path / "b", ledger=ledger).figures
+    assert first["events"] > 0
+    assert (second["events"], second["duplicates"]) == (0, first["records"])
+
+
+def test_input_from_inside_the_training_span_starts_from_nothing_and_says_so(
+    organisation: Road, tmp_path: Path
+) -> None:
+    run = road.run(organisation.learned[-2:], organisation.bank, tmp_path)
+    assert run.figures["started_from"].startswith("empty")
+    assert run.events["spectral_z"].isna().mean() > 0.5, "series are warming up, which is no opinion"
+
+
+def test_a_record_without_an_id_is_known_by_its_digest_and_its_repeat_dropped(
+    organisation: Road, tmp_path: Path
+) -> None:
+    records = [json.loads(line) for line in road.lines_of(organisation.new[:1])[:50]]
+    nameless = [{key: value for key, value in record.items() if key != "eventID"} for record in records[:2]]
+    unlike = road.write(
+        tmp_path / "in.jsonl", [*records[2:], *nameless, nameless[0], {**nameless[1], "eventID": ""}]
+    )
+    run = road.run([unlike], organisation.bank, tmp_path)
+    digests = run.events["event_id"].str.startswith("digest:")
+    assert digests.sum() == 3, "one record, another, and the other with an empty id"
+    assert run.figures["duplicates"] >= 1
+    assert run.events.loc[digests, "autoencoder_z"].notna().all()
+
+
+# --- the queue ------------------------------------------------------------------------------------------------------
+
+
+def test_the_queue_is_an_array_in_a_fixed_order(scored: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    list_alerts(f"sqlite:///{scored.out.parent}/desk.sqlite", json=True)
+    queue = json.loads(capsys.readouterr().out)
+    names = ["alert_id", "principal", "first_event_time", "last_event_time", "urgency", "title", "event_ids"]
+    assert all(list(alert) == names for alert in queue)
+    ranks = [(-alert["urgency"], alert["first_event_time"], alert["alert_id"]) for alert in queue]
+    assert ranks == sorted(ranks)
+    assert len(queue) == scored.figures["alerts"]
+    assert all(alert["first_event_time"] <= alert["last_event_time"] for alert in queue)
+
+
+# --- the bank -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bank(organisation: Road, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(organisation.bank, tmp_path / "bank"))
+
+
+def version_of(bank: Path) -> Path:
+    return bank / "versions" / (bank / "CURRENT").read_text().strip()
+
+
+def test_training_says_how_many_entities_are_ready_and_what_the_others_fall_back_to(
+    organisation: Road,
+) -> None:
+    figures = organisation.trained
+    waiting = figures["waiting"]
+    stack = banks.open_bank(organisation.bank).fingerprints
+    assert figures["ready"]["entity"] + waiting["entities"] == (stack["level"] == 0).sum()
+    assert (
+        sum(waiting["fall_back_to"].values()) == waiting["entities"] == sum(waiting["ready_in_days"].values())
+    )
+    assert figures["records"] == sum(figures[name] for name in ("events", "rejects", "duplicates", "skipped"))
+
+
+def test_every_entity_falls_back_to_its_own_principal_and_that_to_its_peers(organisation: Road) -> None:
+    stack = banks.open_bank(organisation.bank).fingerprints
+    parents = stack.loc[stack["parent"].clip(lower=0)].reset_index(drop=True)
+    entities = stack["level"] == 0
+    assert (parents["key"][entities] == stack["key"][entities].str.split("|").str[0]).all()
+    assert (parents["level"][1:] > stack["level"][1:]).all()
+
+
+def test_a_bank_holds_no_ids(organisation: Road) -> None:
+    records = [json.loads(line) for line in road.lines_of(organisation.learned)]
+    ids = {str(record.get(name)).encode() for record in records for name in ("eventID", "requestID")}
+    ids |= {str(record["userIdentity"].get("accessKeyId")).encode() for record in records}
+    ids -= {b"None", b""}
+    stored = b"".join(file.read_bytes() for file in version_of(organisation.bank).glob("*.safetensors"))
+    stored += b"".join(
+        pd.read_parquet(file).to_json().encode() for file in version_of(organisation.bank).glob("*.parquet")
+    )
+    assert len(ids) > 1000
+    assert not [each for each in ids if each in stored]
+    assert not [name for name in banks.open_bank(organisation.bank).ledger if name.startswith("repeats")]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["fingerprints.parquet", "people.parquet", "words.parquet", "stack.safetensors", "ledger.safetensors"],
+)
+def test_one_flipped_bit_in_a_bank_is_refused_by_the_name_of_the_file(bank: Path, name: str) -> None:
+    file = version_of(bank) / name
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(FingerprintError, match=name):
+        banks.open_bank(bank)
+
+
+def test_a_bank_without_one_of_its_files_is_refused_by_the_name_of_the_file(bank: Path) -> None:
+    (version_of(bank) / "words.parquet").unlink()
+    with pytest.raises(FingerprintError, match=r"lacks words\.parquet"):
+        banks.open_bank(bank)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 1}', '{"files": 3, "format": 1}', "\x00"])
+def test_a_manifest_that_is_none_is_refused(bank: Path, content: str) -> None:
+    (version_of(bank) / "manifest.json").write_text(content)
+    with pytest.raises(FingerprintError, match="manifest"):
+        banks.open_bank(bank)
+
+
+@pytest.mark.parametrize("change", [{"format": 99}, {"features": ["action", "moon"]}])
+def test_a_bank_of_another_format_or_with_other_features_is_refused(
+    bank: Path, change: dict[str, object]
+) -> None:
+    file = version_of(bank) / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(FingerprintError, match="train it anew"):
+        banks.open_bank(bank)
+
+
+@pytest.mark.parametrize("content", ["", "../../etc", "2020-01-01-00000000", "a\0b", "\udcff"])
+def test_a_pointer_that_names_no_version_is_refused(bank: Path, content: str) -> None:
+    (bank / "CURRENT").write_bytes(content.encode(errors="surrogateescape"))
+    with pytest.raises(FingerprintError, match="bank"):
+        banks.open_bank(bank)
+
+
+def test_a_folder_without_a_bank_is_told_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(FingerprintError, match="fingerprint train"):
+        banks.open_bank(tmp_path)
+
+
+def test_publishing_again_changes_nothing_and_mends_what_was_damaged(organisation: Road, bank: Path) -> None:
+    good = banks.open_bank(organisation.bank)
+    banks.publish(good, bank)
+    before = {file: file.read_bytes() for file in sorted(bank.rglob("*")) if file.is_file()}
+    (version_of(bank) / "words.parquet").write_bytes(b"damaged")
+    assert banks.publish(good, bank) == good.version
+    assert {file: file.read_bytes() for file in sorted(bank.rglob("*")) if file.is_file()} == before
+
+
+def test_training_twice_gives_the_same_bank(organisation: Road, tmp_path: Path) -> None:
+    again = train(organisation.learned, tmp_path / "bank", SETTINGS, silent)
+    assert again["version"] == organisation.trained["version"]
+    one, other = banks.open_bank(organisation.bank), banks.open_bank(tmp_path / "bank")
+    for part in banks.STACKED:
+        for field in fields(getattr(one, part)):
+            left, right = getattr(getattr(one, part), field.name), getattr(getattr(other, part), field.name)
+            np.testing.assert_array_equal(left, right, err_msg=f"{part}.{field.name}")
+    assert list(one.ledger) == list(other.ledger)
+    for name, array in one.ledger.items():
+        np.testing.assert_array_equal(array, other.ledger[name], err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("section", "other"),
+    [("spectral", Spectral(interval_seconds=1800)), ("entities", Entities(granularity="principal"))],
+)
+def test_settings_that_count_something_else_than_the_bank_did_are_refused(
+    organisation: Road, tmp_path: Path, section: str, other: object
+) -> None:
+    changed = SETTINGS.model_copy(update={section: other})
+    with pytest.raises(FingerprintError, match=rf"setting {section}\.\w+ is .* trained with"):
+        road.run(organisation.new[:1], organisation.bank, tmp_path, changed)
+
+
+def test_a_run_that_fails_leaves_the_results_of_the_last_one(organisation: Road, tmp_path: Path) -> None:
+    kept = road.write(tmp_path / "events.jsonl", [{"kept": True}])
+    with pytest.raises(FingerprintError, match="no such file"):
+        road.run([tmp_path / "missing.json"], organisation.bank, tmp_path, name="events.jsonl")
+    assert json.loads(kept.read_text()) == {"kept": True}
+    assert [file.name for file in tmp_path.glob(".*")] == []
