@@ -166,6 +166,34 @@ _DOCUMENTATION = [
 ]
 
 
+def _network(events: pd.DataFrame) -> pd.Series:
+    """The network's name where a table has one (`networks.Networks`), else a wide prefix."""
+    prefix = _per_distinct("source_address", lambda ip: network_of(ip, (16, 32)))(events)
+    return events["network"].astype(object).fillna(prefix) if "network" in events else prefix
+
+
+READS = (
+    "Get",
+    "List",
+    "Describe",
+    "Head",
+    "Lookup",
+    "Batch",
+    "Search",
+    "Query",
+    "Scan",
+    "View",
+    "Check",
+    "Test",
+)
+
+
+def writes(events: pd.DataFrame) -> pd.Series:
+    """Which events changed something: readOnly where the record has it, else by the action's verb."""
+    reads = events["action"].str.startswith(READS).fillna(False)
+    return ~events["read_only"].fillna(reads).astype(bool)
+
+
 def _hour(events: pd.DataFrame) -> pd.Series:
     time = events["event_time"].dt
     days = np.where(time.dayofweek >= 5, "weekend", "weekday")
@@ -229,15 +257,16 @@ FEATURES: tuple[Feature, ...] = (
         _per_distinct("user_agent", lambda agent: program_and_version(agent)[1]),
         given="program",
     ),
-    Feature(
-        "network", "network", "value", _per_distinct("source_address", lambda ip: network_of(ip, (16, 32)))
-    ),
+    Feature("network", "network", "value", _network),
     Feature(
         "address",
         "address range",
         "value",
         _per_distinct("source_address", lambda ip: network_of(ip, (24, 48))),
         given="network",
+    ),
+    Feature(
+        "mode", "read or write", "bin", lambda events: writes(events).map({True: "write", False: "read"})
     ),
     Feature("region", "region", "value", lambda events: events["region"].astype(object)),
     Feature("credentials", "credentials", "value", _credentials),

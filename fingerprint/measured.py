@@ -13,21 +13,6 @@ from fingerprint import features, flatten, hashing
 from fingerprint.hashing import Hashes
 from fingerprint.ledger import Ledger
 
-READS = (
-    "Get",
-    "List",
-    "Describe",
-    "Head",
-    "Lookup",
-    "Batch",
-    "Search",
-    "Query",
-    "Scan",
-    "View",
-    "Check",
-    "Test",
-)
-
 
 @dataclass(frozen=True)
 class Measured:
@@ -60,9 +45,8 @@ class Measured:
 
     @property
     def wrote(self) -> NDArray[np.bool_]:
-        """Which events changed something: readOnly where the record has it, else by the action's verb."""
-        reads = self.frame["action"].str.startswith(READS).fillna(False)
-        return ~self.frame["read_only"].fillna(reads).to_numpy(dtype=bool)
+        """Which events changed something."""
+        return features.writes(self.frame).to_numpy(dtype=bool)
 
     @property
     def failed(self) -> NDArray[np.bool_]:

@@ -35,6 +35,9 @@ class Reading(Section):
         256 << 20, gt=0, description="a .json document, or a line that holds an envelope"
     )
     max_expanded_bytes: int = Field(16 << 30, gt=0, description="what one compressed file may expand to")
+    networks: str | None = Field(
+        None, description="a table of networks: CIDR and name, or first, last address and name"
+    )
     batch_records: int = Field(20_000, gt=0, description="records read, measured and judged at a time")
     repeat_horizon_days: int = Field(
         14, gt=0, description="how long a record's id is remembered, in event time"
@@ -48,6 +51,7 @@ class Entities(Section):
     person_roles: tuple[str, ...] = Field(
         (r"^AWSReservedSSO_",), description="roles (regular expressions) whose session name the issuer fixes"
     )
+
     @field_validator("person_roles")
     @classmethod
     def are_patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
@@ -111,7 +115,9 @@ class Spectral(Section):
         if 86400 % self.interval_seconds:
             raise ValueError("interval_seconds must divide a day")
         if self.warm_up_days > self.history_days:
-            raise ValueError(f"warm_up_days {self.warm_up_days} never ends within {self.history_days} history_days")
+            raise ValueError(
+                f"warm_up_days {self.warm_up_days} never ends within {self.history_days} history_days"
+            )
         points = self.history_days * 86400 // self.interval_seconds
         if self.threshold > (points - 1) ** 0.5:
             raise ValueError(
@@ -202,7 +208,9 @@ def _from_environment(environment: dict[str, str]) -> dict[str, dict[str, Any]]:
         if name.startswith(PREFIX):
             section, two, key = name.removeprefix(PREFIX).lower().partition("__")
             if not two:
-                raise FingerprintError(f"setting {name}: name it {PREFIX}<SECTION>__<KEY>, with two underscores")
+                raise FingerprintError(
+                    f"setting {name}: name it {PREFIX}<SECTION>__<KEY>, with two underscores"
+                )
             table.setdefault(section, {})[key] = _items(value) if _is_list(section, key) else value
     return table
 

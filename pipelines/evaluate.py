@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fingerprint import training
 from fingerprint.domain import FingerprintError
-from fingerprint.edges import files
+from fingerprint.edges import files, network_table
 from fingerprint.edges.desk import open_desk
 from fingerprint.edges.history import History
 from fingerprint.edges.labels import read_labels
@@ -89,7 +89,7 @@ def _run(
 ) -> tuple[Figures, list[Figures]]:
     """One organisation: what it is, and the figures of every method on it."""
     known = truth(read_labels(sources, labels))
-    with History(settings) as history:
+    with History(settings, network_table.load(settings.reading.networks)) as history:
         for records in files.read(sources, settings.reading):
             history.add(records)
             progress("reading records", history.records)

@@ -13,7 +13,7 @@ import pandas as pd
 from fingerprint import bank as banks
 from fingerprint.alerts import Explainer, Groups
 from fingerprint.bank import Bank
-from fingerprint.edges import files, ledgers
+from fingerprint.edges import files, ledgers, network_table
 from fingerprint.edges.desk import open_desk
 from fingerprint.edges.history import History
 from fingerprint.edges.results import Results
@@ -38,7 +38,10 @@ def score(
     bank = banks.open_bank(folder)
     banks.check_settings(bank, settings)
     desk = open_desk(desk_url or settings.desk.url)
-    with History(settings) as history, Results(out, settings) as results:
+    with (
+        History(settings, network_table.load(settings.reading.networks)) as history,
+        Results(out, settings) as results,
+    ):
         for records in files.read(sources, settings.reading):
             history.add(records)
             progress("reading records", history.records)
@@ -83,6 +86,7 @@ class Road:
         self.groups = Groups(Explainer(scorer.bank, scorer.ledger.series, scorer.settings))
         self.events = self.repeats = self.verdicts = self.alerts = self.silences = 0
         self.votes = {detector.name: 0 for detector in scorer.detectors}
+        self.no_opinion = dict(self.votes)
 
     def walk(self, events: pd.DataFrame) -> None:
         """Measure a batch, judge what can be judged, remember it."""
@@ -106,6 +110,7 @@ class Road:
         self.verdicts += int(frame["verdict"].sum())
         for name in self.votes:
             self.votes[name] += int(frame[f"{name}_vote"].sum())
+            self.no_opinion[name] += int(frame[f"{name}_z"].isna().sum())
         self.results.write(frame)
         self.groups.add(judged.batch, frame)
         self.desk.save([], votes_of(judged, self.scorer))
@@ -127,6 +132,7 @@ class Road:
             "events": self.events,
             "duplicates": self.repeats,
             "votes": self.votes,
+            "no_opinion": self.no_opinion,
             "silences": self.silences,
             "verdicts": self.verdicts,
             "alerts": self.alerts,

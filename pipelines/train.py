@@ -11,7 +11,7 @@ import pandas as pd
 
 from fingerprint import bank, training
 from fingerprint.domain import LEVELS
-from fingerprint.edges import files
+from fingerprint.edges import files, network_table
 from fingerprint.edges.history import History
 from fingerprint.settings import Settings
 from pipelines.show import Progress, reasons
@@ -19,7 +19,7 @@ from pipelines.show import Progress, reasons
 
 def train(sources: list[str], folder: Path, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Train on `sources`, publish into `folder`, and say what became ready: the figures of `train --json`."""
-    with History(settings) as history:
+    with History(settings, network_table.load(settings.reading.networks)) as history:
         for records in files.read(sources, settings.reading):
             history.add(records)
             progress("reading records", history.records)

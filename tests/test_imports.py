@@ -17,6 +17,7 @@ ROOMS = [
     {"flatten", "entity"},
     {
         "hashing",
+        "networks",
         "tables",
         "features",
         "company",

@@ -29,6 +29,7 @@ from fingerprint.cloudtrail import Records
 from fingerprint.domain import Reject
 from fingerprint.entity import add_entities
 from fingerprint.flatten import flatten
+from fingerprint.networks import Networks
 from fingerprint.settings import Settings
 
 SPAN = 4 * 3600  # seconds of event time in one file
@@ -39,8 +40,8 @@ REJECTS_KEPT = 1000  # shown in full; beyond that they are counted
 class History:
     """Counts what was read (`records` = events with repeats + rejects + skipped) and holds the events until it is closed."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(self, settings: Settings, networks: Networks | None = None) -> None:
+        self.settings, self.networks = settings, networks or Networks()
         self.folder = Path(tempfile.mkdtemp(prefix="fingerprint-"))
         self.parts: Counter[int] = Counter()
         self.events = self.rejected = self.skipped = 0
@@ -66,9 +67,9 @@ class History:
         self.skipped += flat.skipped
         self.events += len(flat.events)
         if len(flat.events):
-            events = pa.Table.from_pandas(
-                add_entities(flat.events, self.settings.entities), preserve_index=False
-            )
+            named = add_entities(flat.events, self.settings.entities)
+            named["network"] = self.networks.names(named["source_address"]).astype("str")
+            events = pa.Table.from_pandas(named, preserve_index=False)
             raw = [records.lines[row] for row in flat.events["row"]]
             self._spill(events.append_column("raw", pa.array(raw, pa.large_binary())))
 
