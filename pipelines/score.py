@@ -73,9 +73,16 @@ def _ledger(bank: Bank, history: History, settings: Settings, folder: Path | Non
     if kept:
         return kept, "ledger"
     first = history.first_time()
-    if first is not None and first < bank.manifest["watermark"] - settings.spectral.lateness_seconds:
+    if first is not None and first < _end_of_training(bank, settings):
         return Ledger(settings), "empty: the input begins inside the bank's training span"
     return Ledger.from_arrays(settings, bank.ledger), "bank"
+
+
+def _end_of_training(bank: Bank, settings: Settings) -> int:
+    """Seconds from the epoch. What follows a history may begin a little before its end: records come late."""
+    begin = int(pd.Timestamp(bank.manifest["span"][0]).timestamp())
+    end = int(bank.manifest["watermark"]) - settings.spectral.lateness_seconds
+    return max(end, begin + settings.spectral.interval_seconds)
 
 
 class Road:

@@ -23,6 +23,7 @@ def train(sources: list[str], folder: Path, settings: Settings, progress: Progre
         for records in files.read(sources, settings.reading):
             history.add(records)
             progress("reading records", history.records)
+        folder.mkdir(parents=True, exist_ok=True)  # before the long part, not after it
         learned = training.train(history.chunks(), settings, progress)
         version = bank.publish(learned, folder)
     return {
