@@ -212,11 +212,13 @@ def calmest(excess: Floats, unit: hashing.Hashes, calm: float) -> float:
 
 def _medians(values: Floats, bounds: NDArray[np.intp]) -> Floats:
     """The median of each group; `values` (N,) are grouped by `bounds` (E + 1,). Zero for an empty group."""
+    if not len(values):
+        return np.zeros(len(bounds) - 1, np.float32)
     group = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     ranked = values[np.lexsort((values, group))]
     count = np.diff(bounds)
     place = bounds[:-1] + np.maximum(count - 1, 0) // 2
-    return np.where(count > 0, ranked[np.minimum(place, max(len(ranked) - 1, 0))], 0).astype(np.float32)
+    return np.where(count > 0, ranked[np.minimum(place, len(ranked) - 1)], 0).astype(np.float32)
 
 
 def _leaning(own: Floats, bounds: NDArray[np.intp], parent: Ints) -> Floats:
