@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -76,7 +77,7 @@ def test_urgency_grows_with_surprise_and_never_quite_reaches_a_hundred() -> None
     nats = np.linspace(0, 400, 100)
     urgency = [alerts.urgency(each) for each in nats]
     assert urgency[0] == 0
-    assert all(one < other for one, other in zip(urgency, urgency[1:], strict=False))
+    assert all(one < other for one, other in itertools.pairwise(urgency))
     assert urgency[-1] < 100
     assert alerts.urgency(alerts.HALF_URGENT) == pytest.approx(50)
 
