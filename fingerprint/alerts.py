@@ -255,9 +255,10 @@ def _curve(batch: Measured, frame: pd.DataFrame, by: Explainer) -> Curve | None:
     rows = batch.evidence["spectral"][at]
     z = by.series.z(rows, np.repeat(batch.interval[at], len(rows)))
     row = rows[int(np.nan_to_num(z, nan=-np.inf).argmax())]
-    start, counts, expected, flagged = by.series.curve(row, int(batch.interval[at]), CURVE_DAYS)
+    seconds, window = by.settings.spectral.interval_seconds, by.settings.alerts.window_seconds
+    end = -(-(int(frame["event_time"].iloc[at].timestamp()) // window + 1) * window // seconds)
+    start, counts, expected, flagged = by.series.curve(row, int(batch.interval[at]), CURVE_DAYS, end)
     channel = by.series.channel[row]
-    seconds = by.settings.spectral.interval_seconds
     return Curve(
         entity=str(
             frame["entity"].iloc[at]

@@ -107,17 +107,24 @@ class Series:
         place = day.place[row]
         return day.expected[place, interval % self.per_day], day.spread[place]
 
-    def curve(self, row: int, interval: int, days: int) -> tuple[int, Floats, Floats, NDArray[np.intp]]:
-        """What an analyst is shown of one row: the last `days` up to the end of the day of `interval`.
+    def curve(
+        self, row: int, interval: int, days: int, end: int
+    ) -> tuple[int, Floats, Floats, NDArray[np.intp]]:
+        """What an analyst is shown of one row: the last `days`, that of `interval` among them, up to interval `end` - 1.
 
         Returns the first interval, counts, expected counts (what the kept frequencies say of the past, the forecast of
-        the last day) and the places where the count was flagged.
+        the last day) and the places where the count was flagged. Counts of the days before are shown as they enter the
+        past, clipped, whether or not they have: so it does not matter when the curve is drawn.
         """
         rows = np.array([row], np.int32)
         today = interval // self.per_day * self.per_day
-        start, end = max(today - (days - 1) * self.per_day, int(self.since[row])), today + self.per_day
+        start, end = (
+            max(today - (days - 1) * self.per_day, int(self.since[row])),
+            min(end, today + self.per_day),
+        )
         counts = self.dense(rows, start, end, clip=False)[0]
-        ahead, spread = self.expected(np.repeat(rows, self.per_day), np.arange(today, end, dtype=np.int32))
+        counts[: max(today - start, 0)] = self.dense(rows, min(start, today), today)[0]
+        ahead, spread = self.expected(np.repeat(rows, end - today), np.arange(today, end, dtype=np.int32))
         width = int(self._windows(np.array([today - self.gap - self.since[row]]))[0])
         kept = spectral.keep_strongest(
             self.dense(rows, today - self.gap - width, today - self.gap), self.options.quantile

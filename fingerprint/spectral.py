@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from array_api_compat import array_namespace
 
 Array = Any  # (series, intervals), of any array library

@@ -17,7 +17,10 @@ def plain_forecast(series: np.ndarray, horizon: int, quantile: float, gap: int) 
     spectrum = np.fft.rfft(series)
     power = np.abs(spectrum[1:]) ** 2
     threshold = max(sorted(power)[min(int(quantile * len(power)), len(power) - 1)], 1e-9)
-    kept = [spectrum[0], *(value if strong else 0 for value, strong in zip(spectrum[1:], power >= threshold, strict=True))]
+    kept = [
+        spectrum[0],
+        *(value if strong else 0 for value, strong in zip(spectrum[1:], power >= threshold, strict=True)),
+    ]
     expected = np.clip(np.fft.irfft(kept, n=len(series)), 0, None)
     spread = 1.4826 * np.median(np.abs(series - expected))
     return np.array([expected[(gap + k) % len(series)] for k in range(horizon)]), spread

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, BinaryIO
 
-import fsspec  # type: ignore[import-untyped]
-from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+import fsspec
+from fsspec.core import url_to_fs
 
 from fingerprint import cloudtrail
 from fingerprint.cloudtrail import Records
