@@ -151,7 +151,10 @@ def combine(surprise: Floats, strongest: int) -> Floats:
 
 ALONE = 8.0  # nats an event must surprise by itself before the company it keeps counts
 MOST = 10.0  # nats that one feature may surprise: past "one in twenty thousand" it is only ever "never seen"
-LEAST_SCALE = 1.0  # nats: fingerprints whose losses never varied must not win every time
+PRIOR_SCALE = 5.0  # nats: the scale of a usual organisation ...
+PRIOR_DAYS = (
+    30  # ... and how many held-out principal-days it is worth: a history of an hour says nothing of its own
+)
 PRIOR_ROWS = 30  # held-out rows that the parent's baseline is worth
 
 
@@ -183,22 +186,22 @@ def baseline_of(held: HeldOut, parent: Ints, options: settings.Autoencoder, per_
     unscaled = Baseline(center, np.zeros(len(parent), np.float32), np.ones(len(parent), np.float32))
     surprise = surprises(held.loss, unscaled, held.fingerprint)
     middle = _leaning(_medians(combine(surprise, options.strongest)[order], bounds), bounds, parent)
-    reach = _reach(held, surprise, middle, options, per_day)
-    scale = max(reach / options.threshold, LEAST_SCALE)
+    reach, days = _reach(held, surprise, middle, options, per_day)
+    scale = (days * reach / options.threshold + PRIOR_DAYS * PRIOR_SCALE) / (days + PRIOR_DAYS)
     return Baseline(center, middle, np.full(len(parent), scale, np.float32))
 
 
 def _reach(
     held: HeldOut, surprise: Floats, middle: Floats, options: settings.Autoencoder, per_day: int
-) -> float:
-    """How far the strangest events of the calm principal-days lie above the middle."""
+) -> tuple[float, int]:
+    """How far the strangest events of the calm principal-days lie above the middle, and how many such days there are."""
     at = np.flatnonzero(held.finest)
     company = Company()
     company.add(held.principal[at], held.interval[at], held.codes[at], surprise[at])
     together = company.of(held.principal[at], held.interval[at])
     excess = _excess(surprise[at], together, middle[held.fingerprint[at]], options)
-    day = (held.interval[at] // per_day).astype(np.uint64)
-    return calmest(excess, hashing.mix(held.principal[at], day), options.calm)
+    unit = hashing.mix(held.principal[at], (held.interval[at] // per_day).astype(np.uint64))
+    return calmest(excess, unit, options.calm), len(np.unique(unit))
 
 
 def calmest(excess: Floats, unit: hashing.Hashes, calm: float) -> float:

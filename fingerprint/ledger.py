@@ -29,6 +29,8 @@ from fingerprint.tables import SortedTable
 ACTION, ADDRESS = NAMES.index("action"), NAMES.index("address")
 ACTIVITY_DAYS = 2  # days of activity by the interval that are kept
 TABLES = ("principals", "activity", "firsts", "seen", "company.values", "company.sums")
+CLOCK = ("watermark", "ahead", "late", "silent_upto")
+LEAP_SECONDS, LEAP_EVENTS = 14 * 86400, 20  # time leaps over more than two weeks on the word of twenty events
 SEEN_DAYS = 35  # days for which a novelty is remembered: longer than banks live
 
 
@@ -50,8 +52,10 @@ class Ledger:
     seen: SortedTable = field(default_factory=lambda: SortedTable.empty(keep_first=True, interval=np.int32))
     company: Company = field(default_factory=Company)
     series: Series = field(init=False)
-    watermark: int = 0  # latest event time, seconds from the epoch
-    late: int = 0
+    watermark: int = 0  # latest event time that is believed, seconds from the epoch
+    ahead: int = 0  # events so far ahead of it that they are not believed yet
+    late: int = 0  # events whose interval had closed before they came
+    silent_upto: int = 0  # silences were looked for in the intervals below this one
 
     def __post_init__(self) -> None:
         self.series = Series(self.options.spectral)
@@ -87,7 +91,7 @@ class Ledger:
 
     def as_arrays(self, parts: Sequence[str] = ("repeats", *TABLES, "series")) -> dict[str, NDArray[Any]]:
         """What must survive, as plain arrays by name `part.column`; `from_arrays` takes it back."""
-        out: dict[str, NDArray[Any]] = {"watermark": np.array([self.watermark], np.int64)}
+        out: dict[str, NDArray[Any]] = {"clock": np.array([getattr(self, name) for name in CLOCK], np.int64)}
         for part in parts:
             kept = self.series.as_arrays() if part == "series" else dict(self._table(part).items())
             out |= {f"{part}.{name}": array for name, array in kept.items()}
@@ -97,7 +101,8 @@ class Ledger:
     def from_arrays(cls, options: settings.Settings, arrays: Mapping[str, NDArray[Any]]) -> Ledger:
         """A ledger that goes on where the arrays left off; what they lack starts empty."""
         ledger = cls(options)
-        ledger.watermark = int(arrays["watermark"][0])
+        for name, value in zip(CLOCK, arrays["clock"].tolist(), strict=True):
+            setattr(ledger, name, value)
         for part in ("repeats", *TABLES):
             if f"{part}.key" in arrays:
                 table = ledger._table(part)
@@ -129,9 +134,18 @@ class Ledger:
             self.watermark - self.options.spectral.lateness_seconds
         ) // self.options.spectral.interval_seconds
 
-    def see(self, watermark: int) -> None:
-        """Note the latest event time: intervals close by it."""
-        self.watermark = max(self.watermark, watermark)
+    def see(self, times: NDArray[np.int64]) -> None:
+        """Note the latest of event times (seconds from the epoch), by which intervals close.
+
+        A few events far ahead of all others are not believed: one record dated 2199 would end every window. They wait, and
+        are counted in `ahead`, until there are more of them.
+        """
+        known = self.watermark or int(np.median(times))
+        far = times > known + LEAP_SECONDS
+        self.ahead += int(far.sum())
+        if self.ahead >= LEAP_EVENTS:
+            far[:], self.ahead = False, 0
+        self.watermark = max(self.watermark, int(times[~far].max(initial=0)))
 
     def advance(self) -> None:
         """Let time pass: days become past, what no feature reads any more is forgotten.

@@ -38,11 +38,11 @@ class Scorer:
         self.bank, self.ledger, self.settings = bank, ledger, settings
         self.detectors = detectors.list_of(settings, bank, ledger)
         self.waiting: list[Measured] = []
-        self.closed = 0
 
     def take(self, events: pd.DataFrame) -> int:
         """Measure events (with entities). Returns how many were repeats and dropped."""
         batch, repeats = measured.prepare(events, self.ledger)
+        self.ledger.late += int((batch.interval < self.ledger.closed()).sum())
         if len(batch):
             fingerprint, level = self.bank.resolve(batch.entity, batch.principal, batch.frame)
             batch = replace(batch, fingerprint=fingerprint, level=level)
@@ -80,8 +80,8 @@ class Scorer:
         Columns as `votes_of`; the event id is a digest of entity and interval.
         """
         end = self.ledger.closed()
-        start = max(self.closed, end - self.ledger.series.per_day) if self.closed else end
-        self.closed = end
+        start = max(self.ledger.silent_upto or end, end - self.ledger.series.per_day)
+        self.ledger.silent_upto = end
         row, interval, z = self.ledger.series.silences(detectors.COUNT, start, end)
         known = self.bank.fingerprints[self.bank.fingerprints["level"] == 0].set_index("hash")["key"]
         entity = pd.Series(self.ledger.series.owner[row]).map(known)

@@ -154,7 +154,6 @@ class Alerts(Section):
     window_seconds: int = Field(
         6 * 3600, gt=0, description="verdicts of one principal in one window are one alert"
     )
-    events_kept: int = Field(200, gt=0, description="events kept on an alert, the strangest first")
 
 
 class Desk(Section):

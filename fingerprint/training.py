@@ -112,7 +112,7 @@ def _collect(chunks: Iterable[pd.DataFrame], settings: Settings, progress: Progr
         which, count = _distinct(batch)
         out.rows.append(_slim(batch.take(which)))
         out.events.append(count)
-        out.ledger.see(int(batch.interval.max()) * settings.spectral.interval_seconds)
+        out.ledger.see(batch.interval.astype(np.int64) * settings.spectral.interval_seconds)
         out.ledger.advance()
         progress("reading history", out.total, 0)
     if not out.rows:

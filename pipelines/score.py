@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fingerprint import bank as banks
@@ -98,7 +99,7 @@ class Road:
     def walk(self, events: pd.DataFrame) -> None:
         """Measure a batch, judge what can be judged, remember it."""
         self.repeats += self.scorer.take(events)
-        self.scorer.ledger.see(int(events["event_time"].max().timestamp()))
+        self.scorer.ledger.see(events["event_time"].astype("int64").to_numpy(np.int64) // 1_000_000)
         self._keep(self.scorer.settle())
         self._keep_silences()
         self._save(before=self.scorer.ledger.closed())
@@ -140,6 +141,8 @@ class Road:
             "duplicates": self.repeats,
             "votes": self.votes,
             "no_opinion": self.no_opinion,
+            "late": self.scorer.ledger.late,
+            "ahead": self.scorer.ledger.ahead,
             "silences": self.silences,
             "verdicts": self.verdicts,
             "alerts": self.alerts,

@@ -141,7 +141,7 @@ def test_a_fingerprint_whose_losses_never_varied_does_not_win_every_time() -> No
     parent = np.array([-1, 0, 0], np.int32)
     baseline = autoencoder.baseline_of(held_out(loss, np.repeat([1, 2], 50)), parent, OPTIONS, 24)
     assert z_of(np.full(F, 0.5), baseline, 1) < 4
-    assert (baseline.scale >= autoencoder.LEAST_SCALE).all()
+    assert (baseline.scale >= 1).all()
 
 
 def test_the_threshold_is_passed_on_no_more_principal_days_than_asked_for() -> None:

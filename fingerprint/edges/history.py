@@ -108,7 +108,9 @@ class History:
         """The events of one span of time, oldest first, ties broken by id."""
         files = (pa.ipc.open_file(self._file(number, part)) for part in range(self.parts[number]))
         events = pa.concat_tables(file.read_all() for file in files)
-        return events.take(pc.sort_indices(events, [("event_time", "ascending"), ("event_id", "ascending")]))
+        return events.take(
+            pc.sort_indices(events, [(name, "ascending") for name in ("event_time", "event_id", "raw")])
+        )
 
 
 def _frame(events: pa.Table) -> pd.DataFrame:
