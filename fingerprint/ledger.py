@@ -134,7 +134,7 @@ class Ledger:
             self.watermark - self.options.spectral.lateness_seconds
         ) // self.options.spectral.interval_seconds
 
-    def see(self, times: NDArray[np.int64]) -> None:
+    def see(self, times: NDArray[np.integer[Any]]) -> None:
         """Note the latest of event times (seconds from the epoch), by which intervals close.
 
         A few events far ahead of all others are not believed: one record dated 2199 would end every window. They wait, and
