@@ -1,0 +1,115 @@
+"""Files, folders, S3 -> topic, as fast as asked for: for demonstrations, back-tests and backfills."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fingerprint.cloudtrail import Records
+from fingerprint.domain import Reject
+from fingerprint.edges import files
+from fingerprint.entity import add_entities
+from fingerprint.flatten import flatten
+from fingerprint.pacing import Pace
+from fingerprint.ports import Clock, Producer
+from fingerprint.settings import Settings
+from pipelines.show import Progress
+
+TICK = 0.05  # seconds: records due within one are sent together
+REASONS_KEPT = 1000
+
+
+def replay(
+    sources: list[str],
+    topic: str,
+    producer: Producer,
+    settings: Settings,
+    clock: Clock,
+    progress: Progress,
+    pace: Pace,
+    keyed: bool = False,
+) -> dict[str, Any]:
+    """Send the records of `sources` to `topic`, bare, in the order in which they lie there; the figures of
+    `replay --json`.
+
+    `keyed`: under their principal, so that the scorer can read the topic as it is. What cannot be read is counted.
+    """
+    of = files.size(files.find(sources))
+    sender = _Sender(topic, producer, clock, pace)
+    read = 0
+
+    def stored(count: int) -> None:
+        nonlocal read
+        read += count
+        progress("replaying bytes", read, of)
+
+    for records in files.read(sources, settings.reading, stored):
+        sender.send(records, settings, keyed)
+    producer.flush()
+    return sender.figures()
+
+
+class _Sender:
+    """Sends batches of records when they are due, and counts."""
+
+    def __init__(self, topic: str, producer: Producer, clock: Clock, pace: Pace) -> None:
+        self.topic, self.producer, self.clock, self.pace = topic, producer, clock, pace
+        self.started = clock.now()
+        self.records = self.bytes = self.skipped = 0
+        self.rejects: list[Reject] = []
+        self.rejected = 0
+
+    def send(self, records: Records, settings: Settings, keyed: bool) -> None:
+        flat = flatten(records)
+        self._count(flat.rejects, flat.skipped)
+        rows = flat.events["row"].tolist()
+        keys = _keys(flat.events, settings) if keyed else [None] * len(rows)
+        due = self.pace.due(_milliseconds(flat.events["event_time"]))
+        for begin, end in _ticks(due):
+            self._wait(due[begin])
+            for number in range(begin, end):
+                self.producer.send(self.topic, records.lines[rows[number]], keys[number])
+            self.bytes += sum(len(records.lines[row]) for row in rows[begin:end])
+        self.records += len(rows)
+
+    def _wait(self, due: float) -> None:
+        """What was sent before is on its way while we wait."""
+        early = due - (self.clock.now() - self.started).total_seconds()
+        if early > 0:
+            self.producer.flush()
+            self.clock.wait(due - (self.clock.now() - self.started).total_seconds())
+
+    def _count(self, rejects: list[Reject], skipped: int) -> None:
+        self.rejected += len(rejects)
+        self.skipped += skipped
+        self.rejects += rejects[: max(0, REASONS_KEPT - len(self.rejects))]
+
+    def figures(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "records": self.records,
+            "bytes": self.bytes,
+            "skipped": self.skipped,
+            "rejects": self.rejected,
+            "reasons": [f"{each.source} {each.position}: {each.reason}" for each in self.rejects],
+            "seconds": round((self.clock.now() - self.started).total_seconds(), 3),
+        }
+
+
+def _keys(events: pd.DataFrame, settings: Settings) -> list[bytes | None]:
+    codes, principals = pd.factorize(add_entities(events, settings.entities)["principal"])
+    keys = [str(principal).encode() for principal in principals]
+    return [keys[code] for code in codes.tolist()]
+
+
+def _milliseconds(times: pd.Series) -> np.ndarray:
+    return times.astype("datetime64[ms, UTC]").astype(np.int64).to_numpy()
+
+
+def _ticks(due: np.ndarray) -> list[tuple[int, int]]:
+    """First and last + 1 of the records that are due within a TICK of one another."""
+    borders = np.flatnonzero(np.diff(np.floor(due / TICK))) + 1
+    edges = [0, *borders.tolist(), len(due)]
+    return [(begin, end) for begin, end in zip(edges, edges[1:], strict=False) if end > begin]
