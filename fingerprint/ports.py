@@ -10,9 +10,9 @@ program may be given either. Only programs choose; nothing inside imports a door
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pandas as pd
 
@@ -20,6 +20,7 @@ from fingerprint.cloudtrail import Records
 from fingerprint.domain import Alert, Vote
 
 Votes = Sequence[Vote] | pd.DataFrame  # a table has the fields of Vote as its columns
+Headers = tuple[tuple[str, bytes | None], ...]  # in order; a name may come twice
 
 
 class Source(Protocol):
@@ -58,9 +59,162 @@ class Desk(Protocol):
         ...
 
 
+class Partition(NamedTuple):
+    """One partition of a topic: the unit of order, of ownership and of committing."""
+
+    topic: str
+    number: int
+
+
+class Message(NamedTuple):
+    """Bytes at the door. A tuple, because a hundred thousand a second are made.
+
+    `offset` counts from 0 within the partition. `timestamp` is what the producer said, in milliseconds since 1970
+    UTC. A value of None is not an empty one (compacted topics: a deletion); the same goes for a key.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Headers = ()
+    timestamp: int = 0
+
+    @property
+    def home(self) -> Partition:
+        return Partition(self.topic, self.partition)
+
+
+Offsets = Mapping[Partition, int]
+Assigned = Callable[[Collection[Partition]], Offsets | None]
+Revoked = Callable[[Collection[Partition]], None]
+
+
+class NotOwner(Exception):
+    """The partition has another owner now: drop what was done for it, whoever has it does it again."""
+
+
+class Rebalancing(Exception):
+    """The group is sharing its partitions out anew: nothing was committed; poll, then commit what is still ours."""
+
+
+class Full(Exception):
+    """As much is in flight as may be, or the broker is away: pause the consumer, poll on, send again later.
+    The message was not taken."""
+
+
+class Undelivered(Exception):
+    """A message that was taken did not arrive: commit nothing that rests on it."""
+
+
+class Consumer(Protocol):
+    """One member of a group that shares the partitions of some topics.
+
+    Example:
+        >>> with consumer:
+        ...     consumer.subscribe(["events"], assigned=restore, revoked=remember)
+        ...     while messages := consumer.poll(1.0):
+        ...         work(messages)
+        ...         consumer.commit(after(messages))
+
+    The *position* of a partition is the offset of the next message that `poll` hands on. A *committed* offset is the
+    position that a group has stored: whoever is assigned the partition next begins there. *Beginning* and *end* are
+    the first offset that is still held, and the offset that the next message will get. *Lag* is end minus position.
+    Nothing is committed but by `commit`, so what was not committed comes again.
+
+    Partitions are given and taken one by one (cooperatively): who keeps a partition works on. `assigned` and `revoked`
+    are called on the thread that is in `poll` or `close`, and only then; their errors come out of there. `revoked` may
+    still commit. It is also called for partitions that were lost without asking; then committing raises NotOwner.
+
+    One thread at a time. Errors that the person at the keyboard can mend are FingerprintError.
+    """
+
+    def subscribe(
+        self, topics: Sequence[str], assigned: Assigned | None = None, revoked: Revoked | None = None
+    ) -> None:
+        """Join the group, with the next poll. `assigned` may answer with the positions to begin at, for all or some
+        of the partitions it was given; the others begin at what the group has committed, or else at their beginning.
+        """
+        ...
+
+    def poll(self, seconds: float, most: int | None = None, most_bytes: int | None = None) -> list[Message]:
+        """The next messages, in order within each partition; as soon as there are any, after `seconds` none.
+
+        At most `most` messages and `most_bytes` of keys and values (default: settings), but always one if there is one.
+        FingerprintError where a position is no longer held: messages were lost (settings: `lost`).
+        """
+        ...
+
+    def assignment(self) -> frozenset[Partition]:
+        """The partitions that are this member's now."""
+        ...
+
+    def generation(self) -> int:
+        """A number that is higher for every later owner of a partition: what a snapshot is fenced with."""
+        ...
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        """Move the position of a partition that is assigned."""
+        ...
+
+    def pause(self, partitions: Collection[Partition]) -> None:
+        """Hand on nothing of these until resumed; they stay this member's, and their positions stay."""
+        ...
+
+    def resume(self, partitions: Collection[Partition]) -> None: ...
+
+    def commit(self, offsets: Offsets) -> None:
+        """Safe when it returns. NotOwner if the group has given a partition to another member;
+        Rebalancing if it is about to."""
+        ...
+
+    def committed(self, partitions: Collection[Partition]) -> dict[Partition, int | None]:
+        """None where the group has committed nothing yet."""
+        ...
+
+    def beginning(self, partitions: Collection[Partition]) -> dict[Partition, int]: ...
+
+    def end(self, partitions: Collection[Partition]) -> dict[Partition, int]: ...
+
+    def lag(self) -> dict[Partition, int]:
+        """Of each assigned partition, in messages."""
+        ...
+
+    def close(self) -> None:
+        """Give the partitions back (`revoked` is called) and leave the group. A second time does nothing."""
+        ...
+
+
+class Producer(Protocol):
+    """Sends messages; idempotent and acknowledged by all replicas.
+
+    *In flight* is what was taken and not yet acknowledged. It is bounded (settings: `in_flight_bytes`), so a broker
+    that is away costs no memory. Messages of one key go to one partition, the same whatever the client, and keep
+    their order. *Delivered* is sure only when `flush` returns.
+    """
+
+    def send(self, topic: str, value: bytes | None, key: bytes | None = None, headers: Headers = ()) -> None:
+        """Take a message. Waits `send_seconds` (settings) for room, then raises Full; Undelivered if an earlier
+        message failed. FingerprintError for a message that is too large or a topic that is not there."""
+        ...
+
+    def flush(self, seconds: float | None = None) -> None:
+        """All that was taken has arrived; Undelivered if not, or if not within `seconds`."""
+        ...
+
+    def close(self) -> None:
+        """Flush for a while and let go; raises Undelivered like `flush`. A second time does nothing."""
+        ...
+
+
 class Clock(Protocol):
     """The time of day, for what has to know it. Detection does not: it lives in event time."""
 
     def now(self) -> datetime:
         """Now, in UTC."""
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """Come back after so many seconds."""
         ...

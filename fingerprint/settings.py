@@ -161,6 +161,102 @@ class Desk(Section):
     vote_floor: float = Field(2.0, description="single votes with a z below this are not kept")
 
 
+class Ingest(Section):
+    """Raw messages to records keyed by principal; what cannot be read goes to `<topic>.dlq`."""
+
+    dead_window: int = Field(1_000, gt=0, description="messages over which dead letters are counted")
+    dead_count: int = Field(100, gt=0, description="so many dead letters among them ...")
+    dead_share: float = Field(
+        0.5, ge=0, lt=1, description="... and more than this share: ingest stops and says so"
+    )
+    future_seconds: int = Field(
+        900, ge=0, description="a record dated so long after its message arrived moves no watermark"
+    )
+
+    @model_validator(mode="after")
+    def can_stop(self) -> Ingest:
+        if self.dead_count > self.dead_window:
+            raise ValueError(
+                f"dead_count {self.dead_count} can never be reached among {self.dead_window} messages"
+            )
+        return self
+
+
+class Health(Section):
+    """/livez, /readyz and /metrics of the programs that run on."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(9464, ge=0, le=65535, description="0 takes any that is free")
+    stalled_seconds: float = Field(300, gt=0, description="without a turn of its loop a program is not alive")
+
+
+class Security(Section):
+    """How a connection to Kafka is guarded. Secrets come from files; `*_file` names them."""
+
+    tls: bool = False
+    ca_file: str | None = Field(None, description="whom to trust, PEM; default: what the system trusts")
+    certificate_file: str | None = Field(None, description="the client's own certificate, PEM")
+    key_file: str | None = None
+    key_password_file: str | None = None
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"] | None = None
+    user: str | None = None
+    password_file: str | None = None
+    token_file: str | None = Field(
+        None, description="an OAuth token that somebody else renews, read anew at each connection"
+    )
+    region: str | None = Field(None, description="of the MSK cluster; default: the environment's")
+
+    @model_validator(mode="after")
+    def complete(self) -> Security:
+        if (self.certificate_file is None) != (self.key_file is None):
+            raise ValueError("certificate_file and key_file come together")
+        if self.mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512") and not (
+            self.user and self.password_file
+        ):
+            raise ValueError(f"mechanism {self.mechanism} needs user and password_file")
+        if self.mechanism == "OAUTHBEARER" and not self.token_file:
+            raise ValueError("mechanism OAUTHBEARER needs token_file")
+        if self.mechanism == "AWS_MSK_IAM" and not self.tls:
+            raise ValueError("mechanism AWS_MSK_IAM needs tls = true")
+        return self
+
+
+class Kafka(Security):
+    """The stream's door. docs/kafka.md says what travels in which topic."""
+
+    brokers: tuple[str, ...] = ("127.0.0.1:9092",)
+    client: Literal["kafka-python", "confluent"] = "kafka-python"
+    group: str = "fingerprint"
+    member: str | None = Field(
+        None, description="a name that survives a restart of this replica: its partitions wait for it"
+    )
+    raw: str = Field("cloudtrail", description="topic of messages as they were delivered")
+    events: str = Field("fingerprint.events", description="topic of bare records, keyed by principal")
+    alerts: str = "fingerprint.alerts"
+    votes: str = "fingerprint.votes"
+    dlq_suffix: str = Field(".dlq", min_length=1)
+    lost: Literal["stop", "skip"] = Field(
+        "stop", description="when a position is no longer held: say so and stop, or go on at the beginning"
+    )
+    poll_messages: int = Field(20_000, gt=0)
+    poll_bytes: int = Field(64 << 20, gt=0)
+    fetch_bytes: int = Field(8 << 20, gt=0, description="fetched of one partition at a time")
+    in_flight_bytes: int = Field(
+        64 << 20, ge=1 << 10, description="sent and not yet acknowledged, at most so much"
+    )
+    send_seconds: float = Field(1.0, ge=0, description="how long a send waits for room")
+    delivery_seconds: float = Field(120.0, gt=0, description="how long a message may be under way")
+    message_bytes: int = Field(4 << 20, gt=0, description="the largest message that is sent")
+    compression: Literal["none", "gzip", "lz4", "zstd"] = "lz4"
+    linger_milliseconds: int = Field(20, ge=0)
+    session_seconds: float = Field(45.0, gt=0, description="a member unheard of for so long is dead")
+    between_polls_seconds: float = Field(300.0, gt=0, description="a member that works longer is out")
+    answer_seconds: float = Field(30.0, gt=0, description="how long the broker may take to answer a question")
+    watchdog_seconds: float = Field(
+        120.0, gt=0, description="a partition that lags and stands still so long is news"
+    )
+
+
 class Settings(Section):
     reading: Reading = Reading()
     entities: Entities = Entities()
@@ -170,6 +266,9 @@ class Settings(Section):
     voting: Voting = Voting()
     alerts: Alerts = Alerts()
     desk: Desk = Desk()
+    kafka: Kafka = Kafka()
+    ingest: Ingest = Ingest()
+    health: Health = Health()
 
 
 def load(file: str | Path | None = None, environment: dict[str, str] | None = None) -> Settings:

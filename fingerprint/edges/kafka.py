@@ -1,0 +1,229 @@
+"""The stream's door, through kafka-python: pure Python but for its checksum.
+
+Example:
+    >>> consumer = KafkaConsumer(settings.kafka)
+    >>> consumer.subscribe(["fingerprint.events"])
+    >>> messages = consumer.poll(1.0)
+
+`ports.Consumer` says what each method promises. Its twins are `confluent.py` and `topic_files.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import kafka
+from kafka import AsyncConsumerRebalanceListener, TopicPartition, errors
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.future import Future
+from kafka.structs import OffsetAndMetadata
+
+from fingerprint.domain import FingerprintError
+from fingerprint.edges.kafka_settings import connection
+from fingerprint.edges.kafka_thread import Caller
+from fingerprint.ports import Assigned, Message, NotOwner, Offsets, Partition, Rebalancing, Revoked
+from fingerprint.settings import Kafka
+from fingerprint.waiting import Waiting
+
+_OUSTED = (
+    errors.CommitFailedError,
+    errors.FencedInstanceIdError,
+    errors.UnknownMemberIdError,
+    errors.IllegalGenerationError,
+)
+
+
+class KafkaConsumer:
+    """See `ports.Consumer`. FingerprintError if no broker answers or lets us in."""
+
+    def __init__(self, settings: Kafka):
+        self._settings = settings
+        self._waiting = Waiting()
+        self._paused: set[Partition] = set()
+        self._caller = Caller()
+        self._closed = False
+        with said(settings):
+            self._client = kafka.KafkaConsumer(**_options(settings))
+
+    def __enter__(self) -> KafkaConsumer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def subscribe(
+        self, topics: Sequence[str], assigned: Assigned | None = None, revoked: Revoked | None = None
+    ) -> None:
+        def gained(partitions: Collection[TopicPartition]) -> None:
+            ours = _ours(partitions)
+            self._begin(ours, (assigned(ours) if assigned else None) or {})
+
+        def gone(partitions: Collection[TopicPartition]) -> None:
+            ours = _ours(partitions)
+            self._waiting.drop(ours)
+            self._paused -= ours
+            if revoked:
+                revoked(ours)
+
+        listener = _Listener(self._caller, self._client._net.call_soon_threadsafe, gained, gone)
+        self._client.subscribe(list(topics), listener=listener)
+
+    def _begin(self, partitions: Collection[Partition], positions: Offsets) -> None:
+        """Every partition has a position before anything is fetched, so that nothing is skipped unsaid."""
+        open_ones = [each for each in partitions if each not in positions]
+        known = {each: offset for each, offset in self.committed(open_ones).items() if offset is not None}
+        fresh = [each for each in open_ones if each not in known]
+        for partition, offset in {**self.beginning(fresh), **known, **positions}.items():
+            self._client.seek(_theirs(partition), offset)
+
+    def poll(self, seconds: float, most: int | None = None, most_bytes: int | None = None) -> list[Message]:
+        most = most or self._settings.poll_messages
+        most_bytes = most_bytes or self._settings.poll_bytes
+        if ready := self._waiting.take(most, most_bytes, self._paused):
+            return ready
+        with said(self._settings):
+            fetched = self._caller.run(lambda: self._client.poll(int(seconds * 1000), most))
+        for partition, records in fetched.items():
+            self._waiting.add(_messages(partition, records))
+        return self._waiting.take(most, most_bytes, self._paused)
+
+    def assignment(self) -> frozenset[Partition]:
+        return frozenset() if self._closed else frozenset(_ours(self._client.assignment()))
+
+    def generation(self) -> int:
+        return int(self._client.group_metadata().generation_id)
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        self._waiting.drop([partition])
+        self._client.seek(_theirs(partition), offset)
+
+    def pause(self, partitions: Collection[Partition]) -> None:
+        self._client.pause(*map(_theirs, partitions))
+        self._paused |= set(partitions)
+
+    def resume(self, partitions: Collection[Partition]) -> None:
+        self._client.resume(*map(_theirs, partitions))
+        self._paused -= set(partitions)
+
+    def commit(self, offsets: Offsets) -> None:
+        wanted = {_theirs(each): OffsetAndMetadata(offset, "", -1) for each, offset in offsets.items()}
+        with said(self._settings):
+            self._client.commit(wanted, timeout_ms=self._patience)
+
+    def committed(self, partitions: Collection[Partition]) -> dict[Partition, int | None]:
+        with said(self._settings):
+            return {
+                each: self._client.committed(_theirs(each), timeout_ms=self._patience) for each in partitions
+            }
+
+    def beginning(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        return self._bounds(self._client.beginning_offsets, partitions)
+
+    def end(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        return self._bounds(self._client.end_offsets, partitions)
+
+    def _bounds(self, ask: Callable[..., Any], partitions: Collection[Partition]) -> dict[Partition, int]:
+        if not partitions:
+            return {}
+        with said(self._settings):
+            found = ask([_theirs(each) for each in partitions], timeout_ms=self._patience)
+        return {Partition(each.topic, each.partition): offset for each, offset in found.items()}
+
+    def lag(self) -> dict[Partition, int]:
+        mine = self.assignment()
+        held = self._waiting.first_offsets()
+        return {
+            each: end - held.get(each, self._client.position(_theirs(each), timeout_ms=self._patience))
+            for each, end in self.end(mine).items()
+        }
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._caller.finish()
+            self._caller.run(lambda: self._client.close(autocommit=False, timeout_ms=self._patience))
+        finally:
+            self._caller.close()
+
+    @property
+    def _patience(self) -> int:
+        """How long an answer may take, in milliseconds."""
+        return int(self._settings.answer_seconds * 1000)
+
+
+class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]
+    """Has the caller's thread do it, and waits on the network's thread without holding it up."""
+
+    def __init__(self, caller: Caller, on_network: Callable[[Any], Any], gained: Any, gone: Any):
+        self._caller = caller
+        self._on_network = on_network
+        self._gained = gained
+        self._gone = gone
+
+    async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        await self._ask(self._gained, assigned)
+
+    async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        await self._ask(self._gone, revoked)
+
+    async def _ask(self, call: Callable[[Any], None], partitions: Collection[TopicPartition]) -> None:
+        answer = Future()
+        self._caller.ask(call, partitions, lambda: self._on_network(lambda: answer.success(None)))
+        await answer
+
+
+def _options(settings: Kafka) -> dict[str, Any]:
+    return {
+        **connection(settings),
+        "group_id": settings.group,
+        "group_instance_id": settings.member,
+        "partition_assignment_strategy": [CooperativeStickyAssignor],
+        "enable_auto_commit": False,
+        "auto_offset_reset": "earliest" if settings.lost == "skip" else "none",
+        "allow_auto_create_topics": False,
+        "session_timeout_ms": int(settings.session_seconds * 1000),
+        "heartbeat_interval_ms": int(settings.session_seconds * 1000 / 10),
+        "max_poll_interval_ms": int(settings.between_polls_seconds * 1000),
+        "max_partition_fetch_bytes": settings.fetch_bytes,
+        "metadata_max_age_ms": 30_000,
+    }
+
+
+def _theirs(partition: Partition) -> TopicPartition:
+    return TopicPartition(partition.topic, partition.number)
+
+
+def _ours(partitions: Collection[TopicPartition]) -> set[Partition]:
+    return {Partition(each.topic, each.partition) for each in partitions}
+
+
+def _messages(home: TopicPartition, records: Sequence[Any]) -> list[Message]:
+    topic, number = home.topic, home.partition
+    return [
+        Message(topic, number, each.offset, each.key, each.value, tuple(each.headers), each.timestamp)
+        for each in records
+    ]
+
+
+@contextmanager
+def said(settings: Kafka) -> Iterator[None]:
+    """The client's errors as ours."""
+    try:
+        yield
+    except _OUSTED as error:
+        raise NotOwner(str(error)) from error
+    except errors.RebalanceInProgressError as error:
+        raise Rebalancing(str(error)) from error
+    except errors.OffsetOutOfRangeError as error:
+        raise FingerprintError(
+            f"messages were lost: {error.args[0] if error.args else error} is no longer held by Kafka; "
+            "set kafka.lost = skip to go on with what is left"
+        ) from None
+    except (errors.KafkaTimeoutError, errors.NoBrokersAvailable) as error:
+        raise FingerprintError(f"no broker answers at {', '.join(settings.brokers)}: {error}") from None
+    except errors.KafkaError as error:
+        raise FingerprintError(f"Kafka at {', '.join(settings.brokers)} refuses: {error}") from error
