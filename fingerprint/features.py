@@ -16,6 +16,7 @@ import ipaddress
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -113,6 +114,7 @@ def _per_distinct(column: str, name: Callable[[str], str]) -> Callable[[pd.DataF
     return values
 
 
+KEPT = 1 << 14  # user agents and addresses whose names are remembered: most come again in the next batch
 _PRODUCT = re.compile(r"([A-Za-z][\w.+-]*)/v?(\d+(?:\.\d+)?)?")
 _BEFORE_THE_TOOL = {
     "apn",
@@ -125,6 +127,7 @@ _BROWSERS = ("edg", "firefox", "chrome", "safari")
 _SYSTEM = re.compile(r"(windows|darwin|macos|mac os|linux|android|iphone)", re.IGNORECASE)
 
 
+@lru_cache(KEPT)
 def program_and_version(agent: str) -> tuple[str, str]:
     """Family and version of a user agent: `aws-cli/2.15.1 Python/3.11 Linux/6` -> ("aws-cli", "aws-cli 2.15 linux")."""
     agent = agent[:512].strip("[]")
@@ -139,6 +142,7 @@ def program_and_version(agent: str) -> tuple[str, str]:
     return name, f"{name} {version} {system[0].lower() if system else ''}".strip()
 
 
+@lru_cache(KEPT)
 def network_of(address: str, bits: tuple[int, int]) -> str:
     """The network of a source: `198.51.100.7` -> `198.51.100.0/24`; AWS services and private ranges by name.
 

@@ -25,7 +25,7 @@ from fingerprint.vocabulary import Floats, Ints, Vocabulary
 
 try:
     import torch
-    from torch.nn.functional import embedding
+    from torch.nn.functional import cross_entropy, embedding
 except ImportError:
     raise FingerprintError(
         "learning needs torch, scoring does not: `pip install 'fingerprint[train]'`"
@@ -109,7 +109,7 @@ def _fit_group(
 ) -> tuple[Floats, Floats, Floats]:
     parameters = [torch.from_numpy(part).requires_grad_() for part in _started(vocabulary, group, start)]
     base = torch.from_numpy(vocabulary.base[group][:, FREE])
-    optimiser = torch.optim.Adam(parameters, lr=options.learning_rate)
+    optimiser = _Adam(parameters, options.learning_rate)
     random = torch.Generator().manual_seed(options.seed)
     check = _sample(held_out, group, random)
     best = [part.detach().clone() for part in parameters]
@@ -120,7 +120,6 @@ def _fit_group(
             clean = _sample(rows, group, random)
             loss = _loss(parameters, base, _corrupt(clean, options.swap, random), clean).sum()
             loss = loss + DECAY * sum((part**2).sum() for part in parameters[::2])
-            optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
         with torch.no_grad():
@@ -160,8 +159,28 @@ def _loss(
     hidden = torch.tanh(torch.from_numpy(VISIBLE) @ embedded + bias[:, None, None, :])  # (P, B, G, H)
     logits = torch.einsum("pbgh,pgkh->pbgk", hidden, outputs) + base[:, None]
     free = wanted[..., torch.from_numpy(FREE)]
-    picked = logits.gather(-1, free[..., None])[..., 0] - torch.logsumexp(logits, -1)
-    return -picked.sum(-1).mean(-1)
+    each = cross_entropy(logits.flatten(0, 2), free.flatten(), reduction="none")
+    return each.view(free.shape).sum(-1).mean(-1)
+
+
+class _Adam:
+    """Kingma and Ba 2015, with their constants; torch's own spends seconds on importing a compiler."""
+
+    def __init__(self, parameters: list[torch.Tensor], rate: float) -> None:
+        self.parameters, self.rate, self.steps = parameters, rate, 0
+        self.means = [(torch.zeros_like(part), torch.zeros_like(part)) for part in parameters]
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Move the parameters against their gradients, and clear those."""
+        self.steps += 1
+        for part, (mean, square) in zip(self.parameters, self.means, strict=True):
+            assert part.grad is not None  # noqa: S101 - `backward` ran
+            mean.lerp_(part.grad, 0.1)
+            square.mul_(0.999).addcmul_(part.grad, part.grad, value=0.001)
+            root = (square / (1 - 0.999**self.steps)).sqrt_().add_(1e-8)
+            part.addcdiv_(mean, root, value=-self.rate / (1 - 0.9**self.steps))
+            part.grad = None
 
 
 def _started(
