@@ -105,9 +105,7 @@ class Ingesting:
         marks, future = self._advance(messages, source, events["event_time"])
         outgoing = _keyed(messages, source, records.lines, events, marks)
         fits, rejects = self._too_large(outgoing, source)
-        dead, dead_from = _dead_letters(
-            messages, flat.rejects + rejects, self.settings.kafka.message_bytes
-        )
+        dead, dead_from = _dead_letters(messages, flat.rejects + rejects, self.settings.kafka.message_bytes)
         return Batch(
             begin,
             end,
@@ -287,7 +285,9 @@ def _letter(message: Message, reasons: list[str], limit: int) -> Outgoing:
     letter = Outgoing(message.value, message.key, (*_origin(message, reason), *message.headers))
     if _size(letter) <= limit:
         return letter
-    reason += f"; its {len(message.value or b''):,} bytes are too many for a letter, find them where it came from"
+    reason += (
+        f"; its {len(message.value or b''):,} bytes are too many for a letter, find them where it came from"
+    )
     return Outgoing(None, None, _origin(message, reason))
 
 

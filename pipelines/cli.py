@@ -23,6 +23,8 @@ app = typer.Typer(
 )
 alerts = typer.Typer(help="The analysts' queue: what was forwarded, and why.")
 app.add_typer(alerts, name="alerts")
+dlq = typer.Typer(help="Dead letters: messages that could not be read.")
+app.add_typer(dlq, name="dlq")
 
 Sources = Annotated[
     list[str],
@@ -207,7 +209,71 @@ def alerts_show(
     show_alert(desk or settings_.load(settings).desk.url, alert_id, json, page)
 
 
-def _print(figures: dict[str, Any], as_json: bool, human: Callable[[], None]) -> None:
+@app.command()
+def ingest(
+    once: Annotated[
+        bool, typer.Option("--once", help="Until where the topic ended at the start, then leave.")
+    ] = False,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Split what comes in the raw topic into records, keyed by who acted, for the events topic.
+
+    What cannot be read becomes a dead letter; too many of them stop it. Runs until SIGTERM, which finishes the batch and
+    commits. Health and metrics: the settings `health.host` and `health.port`.
+    """
+    from pipelines import show
+    from pipelines.ingest import run
+
+    figures = run(settings_.load(settings), once)
+    _print(figures, json, lambda: show.ingested(figures))
+
+
+@app.command()
+def replay(
+    sources: Sources,
+    topic: Annotated[
+        str | None, typer.Option(help="Where to send them.", show_default="the raw topic of the settings")
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Records a second.", show_default="no limit")] = None,
+    speed: Annotated[
+        float | None, typer.Option(help="Times real time, by eventTime.", show_default="no limit")
+    ] = None,
+    keyed: Annotated[
+        bool, typer.Option("--keyed", help="Key each record by its principal, as ingest does.")
+    ] = False,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Send records from files, folders or S3 to a topic, as fast as asked for."""
+    from pipelines import show
+    from pipelines.replay import run
+
+    with show.progress(not json) as progress:
+        figures = run(sources, topic, settings_.load(settings), progress, rate, speed, keyed)
+    _print(figures, json, lambda: show.replayed(figures))
+
+
+@dlq.command("list")
+def dlq_list(settings: SettingsFile = None, json: Json = False) -> None:
+    """Every letter that was not replayed yet: where it lay, why it is dead, how it begins."""
+    from pipelines.dlq import print_letters, run_list
+
+    found = run_list(settings_.load(settings))
+    _print(found, json, lambda: print_letters(found))
+
+
+@dlq.command("replay")
+def dlq_replay(settings: SettingsFile = None, json: Json = False) -> None:
+    """Give the letters back, byte for byte, to the topic they came from, and mark them replayed."""
+    from pipelines import show
+    from pipelines.dlq import run_replay
+
+    figures = run_replay(settings_.load(settings))
+    _print(figures, json, lambda: show.letters_replayed(figures))
+
+
+def _print(figures: dict[str, Any] | list[dict[str, Any]], as_json: bool, human: Callable[[], None]) -> None:
     if as_json:
         import json
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from fingerprint.domain import FingerprintError
 from fingerprint.hostile import visible
-from fingerprint.ingesting import OWN_HEADERS
-from fingerprint.ports import Consumer, Full, Message, Producer
+from fingerprint.ingesting import OWN_HEADERS, Outgoing
+from fingerprint.ports import Consumer, Message, NotOwner, Producer, Rebalancing
+from fingerprint.settings import Settings
+from pipelines import doors
+from pipelines.sending import Sender
 from pipelines.until_end import until_end
 
 FIRST = 120  # characters of a letter that are shown
@@ -27,6 +30,22 @@ class Letter:
     begins: str
 
 
+def run_list(settings: Settings) -> list[dict[str, Any]]:
+    """`fingerprint dlq list`: the letters as `--json` prints them."""
+    with doors.consumer(settings.kafka, "dlq") as consumer:
+        return [asdict(letter) for letter in letters(consumer, topic_of(settings))]
+
+
+def run_replay(settings: Settings) -> dict[str, Any]:
+    """`fingerprint dlq replay`: its figures."""
+    with doors.consumer(settings.kafka, "dlq") as consumer, doors.producer(settings.kafka) as producer:
+        return replay_letters(consumer, producer, settings)
+
+
+def topic_of(settings: Settings) -> str:
+    return settings.kafka.raw + settings.kafka.dlq_suffix
+
+
 def letters(consumer: Consumer, topic: str) -> Iterator[Letter]:
     """The letters of a dead-letter topic that were not replayed yet, oldest first within a partition; commits nothing."""
     consumer.subscribe([topic])
@@ -34,24 +53,24 @@ def letters(consumer: Consumer, topic: str) -> Iterator[Letter]:
         yield from map(_letter, messages)
 
 
-def replay_letters(consumer: Consumer, producer: Producer, topic: str, suffix: str) -> dict[str, Any]:
-    """Send the original bytes of the letters in `topic` back to the topic they came from, then mark them replayed.
+def replay_letters(consumer: Consumer, producer: Producer, settings: Settings) -> dict[str, Any]:
+    """Send the original bytes of the letters back to the topic they came from, then mark them replayed.
 
     Marked is: committed by the consumer's group, when all that was sent has arrived. Letters without a value (the
     message was too large for one) are counted and passed over.
     """
-    source = topic.removesuffix(suffix)
-    consumer.subscribe([topic])
+    source, sender = settings.kafka.raw, Sender(producer, settings.kafka.delivery_seconds)
+    consumer.subscribe([topic_of(settings)])
     replayed = gone = 0
     for messages in until_end(consumer):
         for message in messages:
             if message.value is None:
                 gone += 1
                 continue
-            _send(producer, source, message)
+            sender.send(source, Outgoing(message.value, message.key, message.headers[OWN_HEADERS:]))
             replayed += 1
         producer.flush()
-        consumer.commit({message.home: message.offset + 1 for message in messages})
+        _mark(consumer, messages)
     return {"topic": source, "replayed": replayed, "without_value": gone}
 
 
@@ -63,14 +82,13 @@ def print_letters(found: list[dict[str, Any]]) -> None:
     print(f"{len(found):,} dead letters" + ("; give them back: fingerprint dlq replay" if found else ""))
 
 
-def _send(producer: Producer, topic: str, message: Message, tries: int = 60) -> None:
-    """As it was: its own key and headers, without ours."""
-    for _ in range(tries):
-        try:
-            return producer.send(topic, message.value, message.key, message.headers[OWN_HEADERS:])
-        except Full:
-            producer.flush()
-    raise FingerprintError("the broker takes no messages: nothing more is replayed; try again later")
+def _mark(consumer: Consumer, messages: list[Message]) -> None:
+    try:
+        consumer.commit({message.home: message.offset + 1 for message in messages})
+    except (NotOwner, Rebalancing):
+        raise FingerprintError(
+            "another `fingerprint dlq` has joined and taken over; see with `dlq list` what is left"
+        ) from None
 
 
 def _letter(message: Message) -> Letter:

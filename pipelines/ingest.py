@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
-from prometheus_client import CollectorRegistry
+from prometheus_client import REGISTRY
 
 from fingerprint.domain import FingerprintError
 from fingerprint.ingesting import Batch, Ingesting, Limit, Outgoing
-from fingerprint.ports import Consumer, Full, Message, NotOwner, Partition, Producer, Undelivered
+from fingerprint.ports import (
+    Consumer,
+    Message,
+    NotOwner,
+    Partition,
+    Producer,
+    Rebalancing,
+)
 from fingerprint.settings import Settings
+from pipelines import doors
 from pipelines.ingest_metrics import IngestMetrics
+from pipelines.running import running
+from pipelines.sending import Sender
 from pipelines.until_end import UntilEnd
 
 POLL_SECONDS = 0.5
@@ -23,35 +33,16 @@ LAG_SECONDS = 5.0  # between two looks at the lag
 log = logging.getLogger("fingerprint.ingest")
 
 
-def ingest(
-    consumer: Consumer,
-    producer: Producer,
-    settings: Settings,
-    metrics: IngestMetrics | None = None,
-    stop: Callable[[], bool] = lambda: False,
-    once: bool = False,
-) -> dict[str, Any]:
-    """Read the raw topic until `stop`, or with `once` until where it ended at the start; the figures of
-    `ingest --json`.
-
-    What is committed was written before. Raises FingerprintError when dead letters reach the limit, and when what was
-    sent does not arrive; then nothing of the batch is committed that was not written.
-    """
-    started = time.monotonic()
-    ingesting = Ingest(consumer, producer, settings, metrics or IngestMetrics(CollectorRegistry()))
-    consumer.subscribe([settings.kafka.raw], assigned=ingesting.assigned, revoked=ingesting.revoked)
-    end = UntilEnd(consumer)
-    while not stop():
-        end.saw(ingesting.turn(POLL_SECONDS))
-        if once and end.reached():
-            break
-    figures = ingesting.figures() | {"seconds": round(time.monotonic() - started, 3)}
-    log.info("done", extra={"fields": figures})
-    return figures
+def run(settings: Settings, once: bool = False) -> dict[str, Any]:
+    """`fingerprint ingest`, with the doors that the settings name."""
+    with doors.consumer(settings.kafka, "ingest") as consumer, doors.producer(settings.kafka) as producer:
+        ingest = Ingest(consumer, producer, settings, IngestMetrics(REGISTRY))
+        with running(settings, ingest.not_ready, ingest.not_alive, "ingest") as asked_to_end:
+            return ingest.run(asked_to_end, once)
 
 
 class Ingest:
-    """One batch after the other. A partition's watermark lives as long as its assignment."""
+    """The program without its doors: batch after batch. A partition's watermark lives as long as its assignment."""
 
     def __init__(
         self, consumer: Consumer, producer: Producer, settings: Settings, metrics: IngestMetrics
@@ -61,9 +52,29 @@ class Ingest:
         self.limit = Limit(settings.ingest)
         self.topic = settings.kafka.events
         self.dead_topic = settings.kafka.raw + settings.kafka.dlq_suffix
+        self.sender = Sender(producer, settings.kafka.delivery_seconds, self._silence)
+        self.silenced: frozenset[Partition] = frozenset()
         self.backlog: list[Message] = []  # came while the consumer was to be silent
         self.joined = False
         self.last_turn = self.last_lag = time.monotonic()
+
+    def run(self, asked_to_end: Callable[[], bool], once: bool = False) -> dict[str, Any]:
+        """Turn after turn until asked to end, or with `once` until where the raw topic ended at the start; the figures
+        of `ingest --json`.
+
+        Raises FingerprintError when dead letters reach the limit or there is no room for too long, and Undelivered.
+        What is committed was written before, then too.
+        """
+        started = time.monotonic()
+        self.consumer.subscribe([self.settings.kafka.raw], assigned=self.assigned, revoked=self.revoked)
+        end = UntilEnd(self.consumer)
+        while not asked_to_end():
+            end.saw(self.turn(POLL_SECONDS))
+            if once and end.reached():
+                break
+        figures = self.metrics.figures() | {"seconds": round(time.monotonic() - started, 3)}
+        log.info("done", extra={"fields": figures})
+        return figures
 
     def turn(self, seconds: float) -> list[Message]:
         """One poll and all that follows from it; the messages that were dealt with."""
@@ -80,6 +91,7 @@ class Ingest:
         log.info("assigned", extra={"fields": {"partitions": sorted(map(_place, partitions))}})
 
     def revoked(self, partitions: Collection[Partition]) -> None:
+        self.backlog = [message for message in self.backlog if message.home not in partitions]
         self.reading.forget(partitions)
         self.metrics.forget(partitions)
         log.info("revoked", extra={"fields": {"partitions": sorted(map(_place, partitions))}})
@@ -91,9 +103,6 @@ class Ingest:
         still = time.monotonic() - self.last_turn
         return f"stands still for {still:.0f} s" if still > self.settings.health.stalled_seconds else None
 
-    def figures(self) -> dict[str, Any]:
-        return self.metrics.figures()
-
     def _write(self, batch: Batch, messages: list[Message]) -> None:
         """Written and acknowledged, then committed; after a commit nothing can be lost, before it all comes again."""
         dead = np.zeros(batch.end - batch.begin, bool)
@@ -103,7 +112,7 @@ class Ingest:
             batch = batch.until(batch.begin + last + 1)
         self._send(self.topic, batch.records)
         self._send(self.dead_topic, batch.dead)
-        self._flush()
+        self.producer.flush()
         self._commit(messages[batch.begin : batch.end])
         self.metrics.count(batch)
         if batch.dead:
@@ -112,45 +121,40 @@ class Ingest:
             raise FingerprintError(self._stopped(batch))
 
     def _send(self, topic: str, outgoing: list[Outgoing]) -> None:
-        silenced: set[Partition] = set()
         for each in outgoing:
-            while not self._sent(topic, each):
-                silenced |= self._silence()
-        if silenced:
-            self.consumer.resume(silenced & self.consumer.assignment())
+            self.sender.send(topic, each)
+        if self.silenced:
+            self.consumer.resume(self.silenced & self.consumer.assignment())
+            self.silenced = frozenset()
 
-    def _sent(self, topic: str, each: Outgoing) -> bool:
-        try:
-            self.producer.send(topic, each.value, each.key, each.headers)
-        except Full:
-            return False
-        except Undelivered as error:
-            raise FingerprintError(_undelivered(error)) from None
-        return True
-
-    def _silence(self) -> frozenset[Partition]:
+    def _silence(self) -> None:
         """No room: fetch nothing, and poll all the same, or the group takes us for dead."""
         self.metrics.pauses.inc()
         assigned = self.consumer.assignment()
         self.consumer.pause(assigned)
+        self.silenced |= assigned
         self.backlog += self.consumer.poll(0.0)
-        return assigned
-
-    def _flush(self) -> None:
-        try:
-            self.producer.flush()
-        except Undelivered as error:
-            raise FingerprintError(_undelivered(error)) from None
 
     def _commit(self, messages: list[Message]) -> None:
-        ours = self.consumer.assignment()
-        offsets = {message.home: message.offset + 1 for message in messages if message.home in ours}
+        """What is still ours. Whoever has the rest reads it again: repeats, reduced by id."""
+        offsets = {message.home: message.offset + 1 for message in messages}
+        while not self._committed(offsets):
+            self.backlog += self.consumer.poll(POLL_SECONDS)
+
+    def _committed(self, offsets: Mapping[Partition, int]) -> bool:
+        """False while the group is being shared out anew: poll, and come again."""
+        ours = {each: offsets[each] for each in offsets.keys() & self.consumer.assignment()}
         try:
-            if offsets:
-                self.consumer.commit(offsets)
-        except NotOwner:  # whoever has them now reads them again: repeats, reduced by id
+            if ours:
+                self.consumer.commit(ours)
+        except Rebalancing:
+            return False
+        except NotOwner:
+            ours = {}
+        if len(ours) < len(offsets):
             self.metrics.commits_refused.inc()
-            log.warning("commit refused: partitions have another owner")
+            log.warning("not all committed: partitions have another owner")
+        return True
 
     def _look_around(self) -> None:
         self.last_turn = time.monotonic()
@@ -166,10 +170,6 @@ class Ingest:
             f"could not be read (the last: {reason.decode()}); mend what sends them, look at `fingerprint dlq list`, "
             "then start again, or raise ingest.dead_count"
         )
-
-
-def _undelivered(error: Undelivered) -> str:
-    return f"what was sent did not arrive ({error}) and was not committed; start again when the broker is back"
 
 
 def _of_dead(batch: Batch) -> dict[str, Any]:

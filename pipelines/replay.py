@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,37 @@ import pandas as pd
 from fingerprint.cloudtrail import Records
 from fingerprint.domain import Reject
 from fingerprint.edges import files
+from fingerprint.edges.clock import SystemClock
 from fingerprint.entity import add_entities
 from fingerprint.flatten import flatten
+from fingerprint.ingesting import Outgoing
 from fingerprint.pacing import Pace
 from fingerprint.ports import Clock, Producer
 from fingerprint.settings import Settings
+from pipelines import doors
+from pipelines.sending import Sender
 from pipelines.show import Progress
 
 TICK = 0.05  # seconds: records due within one are sent together
 REASONS_KEPT = 1000
+
+
+def run(
+    sources: list[str],
+    topic: str | None,
+    settings: Settings,
+    progress: Progress,
+    rate: float | None = None,
+    speed: float | None = None,
+    keyed: bool = False,
+) -> dict[str, Any]:
+    """`fingerprint replay`, with the doors that the settings name."""
+    pace = Pace(rate, speed)
+    files.find(sources)  # says what is missing before a broker is asked
+    with doors.producer(settings.kafka) as producer:
+        return replay(
+            sources, topic or settings.kafka.raw, producer, settings, SystemClock(), progress, pace, keyed
+        )
 
 
 def replay(
@@ -37,7 +60,7 @@ def replay(
     `keyed`: under their principal, so that the scorer can read the topic as it is. What cannot be read is counted.
     """
     of = files.size(files.find(sources))
-    sender = _Sender(topic, producer, clock, pace)
+    replaying = _Replay(topic, producer, clock, pace, settings.kafka.delivery_seconds)
     read = 0
 
     def stored(count: int) -> None:
@@ -46,15 +69,16 @@ def replay(
         progress("replaying bytes", read, of)
 
     for records in files.read(sources, settings.reading, stored):
-        sender.send(records, settings, keyed)
+        replaying.send(records, settings, keyed)
     producer.flush()
-    return sender.figures()
+    return replaying.figures()
 
 
-class _Sender:
+class _Replay:
     """Sends batches of records when they are due, and counts."""
 
-    def __init__(self, topic: str, producer: Producer, clock: Clock, pace: Pace) -> None:
+    def __init__(self, topic: str, producer: Producer, clock: Clock, pace: Pace, patience: float) -> None:
+        self.sender = Sender(producer, patience)
         self.topic, self.producer, self.clock, self.pace = topic, producer, clock, pace
         self.started = clock.now()
         self.records = self.bytes = self.skipped = 0
@@ -70,7 +94,7 @@ class _Sender:
         for begin, end in _ticks(due):
             self._wait(due[begin])
             for number in range(begin, end):
-                self.producer.send(self.topic, records.lines[rows[number]], keys[number])
+                self.sender.send(self.topic, Outgoing(records.lines[rows[number]], keys[number], ()))
             self.bytes += sum(len(records.lines[row]) for row in rows[begin:end])
         self.records += len(rows)
 
@@ -112,4 +136,4 @@ def _ticks(due: np.ndarray) -> list[tuple[int, int]]:
     """First and last + 1 of the records that are due within a TICK of one another."""
     borders = np.flatnonzero(np.diff(np.floor(due / TICK))) + 1
     edges = [0, *borders.tolist(), len(due)]
-    return [(begin, end) for begin, end in zip(edges, edges[1:], strict=False) if end > begin]
+    return [(begin, end) for begin, end in pairwise(edges) if end > begin]

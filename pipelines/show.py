@@ -113,6 +113,34 @@ def scored(figures: dict[str, Any]) -> None:
     print("the queue: fingerprint alerts list")
 
 
+def ingested(figures: dict[str, Any]) -> None:
+    """What `ingest` says to a person when it leaves."""
+    print(
+        f"{figures['messages']:,} messages: {figures['records']:,} records sent, {figures['dead_letters']:,} dead letters, "
+        f"{figures['skipped']:,} skipped, {figures['empty']:,} empty; {figures['seconds']:.1f} s"
+    )
+    if figures["dead_letters"]:
+        print("look at them: fingerprint dlq list")
+
+
+def replayed(figures: dict[str, Any]) -> None:
+    """What `replay` says to a person."""
+    print(
+        f"{figures['records']:,} records to {figures['topic']}, {figures['skipped']:,} skipped, "
+        f"{figures['rejects']:,} rejected; {figures['seconds']:.1f} s"
+    )
+    _reasons(figures)
+
+
+def letters_replayed(figures: dict[str, Any]) -> None:
+    """What `dlq replay` says to a person."""
+    print(f"{figures['replayed']:,} letters given back to {figures['topic']}")
+    if figures["without_value"]:
+        print(
+            f"{figures['without_value']:,} were too large for a letter: send them again from where they lie"
+        )
+
+
 def _read(figures: dict[str, Any]) -> str:
     return (
         f"{figures['records']:,} records: {figures['events']:,} events, {figures['duplicates']:,} duplicates, "

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 ROOMS = [
     {"domain", "settings", "backend", "samples", "hostile"},
     {"ports", "mend", "cloudtrail"},
-    {"flatten", "entity"},
+    {"flatten", "entity", "ingesting", "pacing"},
     {
         "hashing",
         "networks",

@@ -41,7 +41,7 @@ def message(value: bytes | None, offset: int = 0, partition: int = 0, **fields: 
     return Message(topic="raw", partition=partition, offset=offset, value=value, **{**defaults, **fields})
 
 
-def read(values: Sequence[bytes | None | Message], settings: Settings | None = None) -> Batch:
+def read(values: Sequence[bytes | Message | None], settings: Settings | None = None) -> Batch:
     messages = [each if isinstance(each, Message) else message(each, n) for n, each in enumerate(values)]
     (batch,) = Ingesting(settings or Settings()).read(messages)
     return batch
@@ -123,7 +123,9 @@ def test_one_unreadable_record_of_many_makes_one_letter_and_the_others_go_out() 
     bad = b'{"eventVersion":"1.08","eventTime":"soon"}'
     batch = read([wrapped(record(0), bad, bad, record(1))])
     assert len(batch.records) == 2
-    assert [header(each, "reason") for each in batch.dead] == ["no usable eventTime (and 1 more in this message)"]
+    assert [header(each, "reason") for each in batch.dead] == [
+        "no usable eventTime (and 1 more in this message)"
+    ]
 
 
 def test_a_torn_second_document_leaves_the_first_one_whole() -> None:
@@ -133,7 +135,9 @@ def test_a_torn_second_document_leaves_the_first_one_whole() -> None:
 
 
 def test_nothing_and_what_is_no_event_by_design_are_counted_and_no_dead_letters() -> None:
-    batch = read([None, b"", b'{"messageType": "CONTROL_MESSAGE", "logEvents": []}', b'{"Event":"s3:TestEvent"}'])
+    batch = read(
+        [None, b"", b'{"messageType": "CONTROL_MESSAGE", "logEvents": []}', b'{"Event":"s3:TestEvent"}']
+    )
     assert (batch.records, batch.dead) == ([], [])
     assert (batch.empty, batch.skipped) == (2, 2)
 

@@ -1,0 +1,395 @@
+"""Ingest loses nothing and, after reduction by id, repeats nothing, whatever happens to it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic
+from memory_topic import MemoryConsumer, MemoryProducer, Topics
+from prometheus_client import CollectorRegistry
+from services.kafka import Broker
+from test_ingesting import record, wrapped
+
+from fingerprint.domain import FingerprintError
+from fingerprint.edges.kafka import KafkaConsumer
+from fingerprint.edges.kafka_producer import KafkaProducer
+from fingerprint.ports import Full, Message, NotOwner, Undelivered
+from fingerprint.settings import Settings
+from pipelines.dlq import Letter, letters, replay_letters
+from pipelines.ingest import Ingest as Program
+from pipelines.ingest_metrics import IngestMetrics
+from pipelines.until_end import until_end
+
+PEOPLE = ("alice", "bob", "carol", "dan")
+LIMIT = {"dead_window": 20, "dead_count": 5, "dead_share": 0.5}
+POISON = b'{"eventVersion": "1.08", "userAgent": "\x1b[2J\xff'
+
+
+class Crash(Exception):
+    """The process is gone."""
+
+
+class Stream:
+    """The three topics, with two partitions each, and doors to them."""
+
+    name = "test"
+
+    def configure(self, **settings: Any) -> None:
+        names = {"raw": f"{self.name}.raw", "events": f"{self.name}.events"}
+        self.settings = Settings.model_validate({"kafka": self.connection() | names} | settings)
+        self.raw, self.events, self.dlq = names["raw"], names["events"], f"{self.name}.raw.dlq"
+
+    def connection(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def consumer(self, group: str = "ingest") -> Any:
+        raise NotImplementedError
+
+    def producer(self) -> Any:
+        raise NotImplementedError
+
+    def read(self, topic: str) -> list[Message]:
+        raise NotImplementedError
+
+    def committed(self) -> int:
+        """Messages of the raw topic that are done with."""
+        raise NotImplementedError
+
+    def close(self, door: Any) -> None:
+        """A process that is gone holds no doors open."""
+
+    def send(self, *values: bytes | None, key: bytes | None = None, headers: Any = ()) -> None:
+        producer = self.producer()
+        for value in values:
+            producer.send(self.raw, value, key, headers)
+        producer.flush()
+        self.close(producer)
+
+    def ingest(self, consumer: Any = None, producer: Any = None) -> dict[str, Any]:
+        doors = consumer or self.consumer(), producer or self.producer()
+        try:
+            return self.program(*doors).run(lambda: False, once=True)
+        finally:
+            for door in doors:
+                self.close(door)
+
+    def program(self, consumer: Any, producer: Any) -> Program:
+        return Program(consumer, producer, self.settings, IngestMetrics(CollectorRegistry()))
+
+    def letters(self) -> list[Letter]:
+        consumer = self.consumer("dlq")
+        found = list(letters(consumer, self.dlq))
+        self.close(consumer)
+        return found
+
+    def replay_letters(self, producer: Any = None) -> dict[str, Any]:
+        doors = self.consumer("dlq"), producer or self.producer()
+        try:
+            return replay_letters(*doors, self.settings)
+        finally:
+            for door in doors:
+                self.close(door)
+
+    def ids(self) -> list[str]:
+        return sorted(json.loads(message.value or b"")["eventID"] for message in self.read(self.events))
+
+
+class InMemory(Stream):
+    def __init__(self) -> None:
+        self.topics = Topics()
+
+    def connection(self) -> dict[str, Any]:
+        return {}
+
+    def producer(self) -> MemoryProducer:
+        return MemoryProducer(self.topics)
+
+    def consumer(self, group: str = "ingest") -> MemoryConsumer:
+        return MemoryConsumer(self.topics, group)
+
+    def read(self, topic: str) -> list[Message]:
+        return self.topics.read(topic)
+
+    def committed(self) -> int:
+        return sum(offset for (group, _), offset in self.topics.commits.items() if group == "ingest")
+
+
+class OnBroker(Stream):
+    """Topics of their own for each test."""
+
+    def __init__(self, broker: Broker, name: str) -> None:
+        self.broker, self.name = broker, name
+        self.opened: list[Any] = []
+        self.admin = KafkaAdminClient(bootstrap_servers=broker.address)
+        topics = [NewTopic(f"{name}.{each}", 2, 1) for each in ("raw", "raw.dlq", "events")]
+        self.admin.create_topics(topics, wait_for_metadata=True)
+
+    def connection(self) -> dict[str, Any]:
+        return {"brokers": (self.broker.address,), "session_seconds": 10, "linger_milliseconds": 1}
+
+    def producer(self) -> KafkaProducer:
+        return self._kept(KafkaProducer(self.settings.kafka))
+
+    def consumer(self, group: str = "ingest") -> KafkaConsumer:
+        own = {"group": f"{self.name}-{group}"}
+        return self._kept(KafkaConsumer(self.settings.kafka.model_copy(update=own)))
+
+    def _kept(self, door: Any) -> Any:
+        self.opened.append(door)
+        return door
+
+    def close(self, door: Any) -> None:
+        with suppress(Exception):  # of a door at which something was made to happen
+            door.close()
+
+    def read(self, topic: str) -> list[Message]:
+        consumer = self.consumer("reader")
+        consumer.subscribe([topic])
+        found = [message for messages in until_end(consumer) for message in messages]
+        self.close(consumer)
+        return sorted(found, key=lambda message: (message.partition, message.offset))
+
+    def committed(self) -> int:
+        offsets = self.admin.list_group_offsets(f"{self.name}-ingest")
+        return sum(each.offset for each in next(iter(offsets.values())).values())
+
+    def end(self) -> None:
+        for door in self.opened:
+            self.close(door)
+        self.admin.close()
+
+
+class Faulty:
+    """A door at which something happens at the n-th call of one method, before it (or after it) has its effect."""
+
+    def __init__(self, door: Any, method: str, error: Exception, at: int = 0, after: bool = False) -> None:
+        self.door, self.method, self.error, self.left, self.after = door, method, error, at, after
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self.door, name)
+        return self._watched(real) if name == self.method else real
+
+    def _watched(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            self.left -= 1
+            if self.left == -1:
+                if self.after:
+                    real(*arguments, **options)
+                raise self.error
+            return real(*arguments, **options)
+
+        return call
+
+
+def expected(count: int) -> list[str]:
+    return sorted(f"event-{number}" for number in range(count))
+
+
+def records(count: int) -> list[bytes]:
+    return [record(number, PEOPLE[number % 4]) for number in range(count)]
+
+
+@pytest.fixture(params=["in memory", "on a broker"])
+def stream(request: pytest.FixtureRequest) -> Iterator[Stream]:
+    if request.param == "in memory":
+        memory = InMemory()
+        memory.configure()
+        yield memory
+        return
+    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.nodeid)[-100:]
+    on_broker = OnBroker(request.getfixturevalue("broker"), name)
+    on_broker.configure()
+    yield on_broker
+    on_broker.end()
+
+
+def test_every_record_of_every_envelope_arrives_once(stream: Stream) -> None:
+    all_ = records(40)
+    stream.send(
+        *all_[:10], wrapped(*all_[10:20]), gzip.compress(wrapped(*all_[20:30])), b"\n".join(all_[30:])
+    )
+    figures = stream.ingest()
+    assert stream.ids() == expected(40)
+    assert (figures["messages"], figures["records"], figures["dead_letters"]) == (13, 40, 0)
+
+
+def test_a_poison_message_in_the_middle_goes_to_the_dead_letters_alone(stream: Stream) -> None:
+    all_ = records(20)
+    stream.send(*all_[:10], POISON, *all_[10:])
+    stream.ingest()
+    assert stream.ids() == expected(20)
+    assert [message.value for message in stream.read(stream.dlq)] == [POISON]
+
+
+def test_a_second_run_finds_nothing_left_to_do(stream: Stream) -> None:
+    stream.send(*records(5))
+    stream.ingest()
+    assert stream.ingest()["messages"] == 0
+    assert stream.ids() == expected(5)
+
+
+def test_everything_a_principal_did_stays_in_order_in_one_partition(stream: Stream) -> None:
+    for part in range(6):
+        stream.send(*records(24)[part * 4 : part * 4 + 4], key=b"one source partition")
+    stream.ingest()
+    homes: dict[bytes, set[int]] = {}
+    order: dict[bytes, list[int]] = {}
+    for message in stream.read(stream.events):
+        homes.setdefault(message.key or b"", set()).add(message.partition)
+        number = json.loads(message.value or b"")["eventID"].removeprefix("event-")
+        order.setdefault(message.key or b"", []).append(int(number))
+    assert len(homes) == 4
+    assert all(len(partitions) == 1 for partitions in homes.values())
+    assert all(numbers == sorted(numbers) for numbers in order.values())
+
+
+@pytest.mark.parametrize(
+    ("door", "method", "at", "after"),
+    [
+        ("consumer", "commit", 0, False),
+        ("consumer", "commit", 0, True),
+        ("producer", "send", 17, False),
+        ("producer", "flush", 0, False),
+        ("producer", "flush", 0, True),
+    ],
+    ids=["before the commit", "after the commit", "while sending", "before the flush", "after the flush"],
+)
+def test_a_crash_loses_nothing_and_repeats_reduce_by_id(
+    stream: Stream, door: str, method: str, at: int, after: bool
+) -> None:
+    stream.send(*records(30), POISON)
+    doors: dict[str, Any] = {"consumer": stream.consumer(), "producer": stream.producer()}
+    doors[door] = Faulty(doors[door], method, Crash(), at, after)
+    with pytest.raises(Crash):
+        stream.ingest(**doors)
+    stream.ingest()
+    assert sorted(set(stream.ids())) == expected(30)
+    assert {message.value for message in stream.read(stream.dlq)} == {POISON}
+
+
+def test_what_did_not_arrive_is_not_committed(stream: Stream) -> None:
+    stream.send(*records(8))
+    with pytest.raises(Undelivered):
+        stream.ingest(producer=Faulty(stream.producer(), "flush", Undelivered("broker away")))
+    assert stream.ingest()["messages"] == 8
+    assert sorted(set(stream.ids())) == expected(8)
+
+
+def test_a_commit_refused_because_another_member_owns_the_partition_stops_nobody(stream: Stream) -> None:
+    stream.send(*records(8))
+    figures = stream.ingest(consumer=Faulty(stream.consumer(), "commit", NotOwner()))
+    assert figures["commits_refused"] == 1
+    assert stream.ids() == expected(8)
+
+
+class NoRoom:
+    """A producer that is full so many times, as while its broker is away."""
+
+    def __init__(self, door: Any, times: int) -> None:
+        self.door, self.left = door, times
+
+    def send(self, *arguments: Any) -> None:
+        if self.left:
+            self.left -= 1
+            raise Full
+        self.door.send(*arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.door, name)
+
+
+def test_a_full_producer_silences_the_consumer_until_there_is_room(stream: Stream) -> None:
+    stream.send(*records(30))
+    consumer = stream.consumer()
+    figures = stream.ingest(consumer=consumer, producer=NoRoom(stream.producer(), 3))
+    assert figures["pauses"] == 3
+    assert stream.ids() == expected(30)
+
+
+def test_too_many_dead_letters_stop_it_and_nothing_is_committed_that_was_not_written(stream: Stream) -> None:
+    stream.configure(ingest=LIMIT)
+    stream.send(*records(4), *[b"poison"] * 30, key=b"one source partition")
+    with pytest.raises(
+        FingerprintError, match=r"of the last 20 messages of .*raw could not be read \(the last: malf"
+    ):
+        stream.ingest()
+    assert stream.committed() == len(stream.read(stream.dlq)) + len(stream.read(stream.events))
+    assert len(stream.read(stream.dlq)) == 5
+
+
+def test_after_the_limit_it_goes_on_where_it_stopped(stream: Stream) -> None:
+    stream.configure(ingest=LIMIT)
+    stream.send(*[b"poison"] * 7, *records(20), key=b"one source partition")
+    with pytest.raises(FingerprintError):
+        stream.ingest()
+    stream.ingest()
+    assert stream.ids() == expected(20)
+    assert len(stream.read(stream.dlq)) == 7
+
+
+def test_a_message_that_expands_to_a_gibibyte_is_a_dead_letter_and_costs_its_neighbours_nothing(
+    stream: Stream,
+) -> None:
+    bomb = gzip.compress(bytes(16 << 20), 9) * 64
+    assert len(bomb) < 2 << 20
+    stream.send(*records(4)[:2], bomb, *records(4)[2:])
+    stream.ingest()
+    assert stream.ids() == expected(4)
+    assert [message.value for message in stream.read(stream.dlq)] == [bomb]
+
+
+def test_a_record_of_a_mebibyte_passes(stream: Stream) -> None:
+    large = record(0, userAgent="x" * ((1 << 20) - 1000))
+    stream.send(large)
+    stream.ingest()
+    assert [message.value for message in stream.read(stream.events)] == [large]
+
+
+def test_asked_to_stop_it_finishes_its_batch_commits_and_leaves(stream: Stream) -> None:
+    stream.send(*records(12))
+    asked: list[bool] = []
+
+    def asked_to_end() -> bool:
+        asked.append(True)
+        return len(asked) > 1
+
+    figures = stream.program(consumer := stream.consumer(), stream.producer()).run(asked_to_end)
+    stream.close(consumer)
+    assert figures["records"] == 12
+    assert stream.ingest()["messages"] == 0
+
+
+def test_letters_are_listed_with_source_reason_size_and_beginning_made_visible(stream: Stream) -> None:
+    stream.send(POISON)
+    stream.ingest()
+    (letter,) = stream.letters()
+    assert (letter.topic, letter.offset, letter.bytes) == (stream.raw, 0, len(POISON))
+    assert "malformed JSON" in letter.reason
+    assert letter.begins == '{"eventVersion": "1.08", "userAgent": "\\x1b[2J\\xff'
+
+
+def test_letters_given_back_are_the_original_bytes_and_are_marked(stream: Stream) -> None:
+    mine = (("trace", b"1"), ("reason", b"my own"))
+    stream.send(POISON, key=b"mine", headers=mine)
+    stream.ingest()
+    figures = stream.replay_letters()
+    assert figures == {"topic": stream.raw, "replayed": 1, "without_value": 0}
+    again = stream.read(stream.raw)[-1]
+    assert len(stream.read(stream.raw)) == 2
+    assert (again.value, again.key, again.headers) == (POISON, b"mine", mine)
+    assert stream.letters() == []
+
+
+def test_letters_that_did_not_arrive_are_not_marked(stream: Stream) -> None:
+    stream.send(POISON)
+    stream.ingest()
+    producer = Faulty(stream.producer(), "flush", Undelivered("broker away"))
+    with pytest.raises(Undelivered):
+        stream.replay_letters(producer)
+    assert len(stream.letters()) == 1

@@ -1,0 +1,118 @@
+"""Records go from files to a topic when they are due, and every one of them."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from memory_topic import MemoryProducer, Topics
+from road import write
+from test_ingesting import ALICE, record
+
+from fingerprint.domain import FingerprintError
+from fingerprint.pacing import Pace
+from fingerprint.settings import Settings
+from pipelines.replay import replay
+from pipelines.show import silent
+
+START = datetime(2026, 3, 2, tzinfo=UTC)
+
+
+class TestClock:
+    """Moves only when somebody waits."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        self.time = START
+
+    def now(self) -> datetime:
+        return self.time
+
+    def wait(self, seconds: float) -> None:
+        assert seconds > 0
+        self.time += timedelta(seconds=seconds)
+
+
+class Watched(MemoryProducer):
+    """Notes when each message was sent, in seconds after the start."""
+
+    def __init__(self, clock: TestClock) -> None:
+        super().__init__(Topics())
+        self.clock = clock
+        self.sent: list[float] = []
+
+    def send(self, *arguments: Any) -> None:
+        self.sent.append((self.clock.now() - START).total_seconds())
+        super().send(*arguments)
+
+
+def run(file: Path, pace: Pace | None = None, keyed: bool = False) -> tuple[dict[str, Any], Watched]:
+    clock = TestClock()
+    producer = Watched(clock)
+    figures = replay([str(file)], "raw", producer, Settings(), clock, silent, pace or Pace(), keyed)
+    return figures, producer
+
+
+def test_every_record_arrives_as_it_was_and_without_a_wait(tmp_path: Path) -> None:
+    records = [record(n) for n in range(30)]
+    figures, producer = run(write(tmp_path / "day.jsonl", records))
+    assert sorted(each.value or b"" for each in producer.topics.read("raw")) == sorted(records)
+    assert (figures["records"], figures["rejects"], figures["seconds"]) == (30, 0, 0)
+
+
+def test_real_records_arrive_too() -> None:
+    folder = Path(__file__).parent.parent / "data" / "real" / "invictus_stratus"
+    figures, producer = run(folder)
+    assert figures["records"] == producer.topics.count("raw") > 100
+
+
+def test_records_a_second_are_kept(tmp_path: Path) -> None:
+    figures, producer = run(write(tmp_path / "day.jsonl", [record(n) for n in range(201)]), Pace(rate=100))
+    late = np.array(producer.sent) - np.arange(201) / 100
+    assert np.abs(late).max() <= 0.05  # a tick
+    assert figures["seconds"] == pytest.approx(2.0, abs=0.05)
+
+
+def test_an_hour_passes_in_a_minute_at_sixty_times_real_time(tmp_path: Path) -> None:
+    times = ["12:00:00", "12:30:00", "12:10:00", "13:00:00"]
+    records = [record(n, time=f"2023-07-10T{time}Z") for n, time in enumerate(times)]
+    _, producer = run(write(tmp_path / "day.jsonl", records), Pace(speed=60))
+    assert producer.sent == [0, 30, 30, 60]
+    values = [message.value for message in producer.topics.read("raw")]
+    assert sorted(json.loads(value or b"")["eventID"] for value in values) == [f"event-{n}" for n in range(4)]
+
+
+def test_keyed_records_carry_their_principal(tmp_path: Path) -> None:
+    file = write(tmp_path / "day.jsonl", [record(0), record(1, "bob")])
+    assert {each.key for each in run(file)[1].topics.read("raw")} == {None}
+    keys = {each.key for each in run(file, keyed=True)[1].topics.read("raw")}
+    assert keys == {ALICE.encode(), b"111122223333:user/bob"}
+
+
+def test_what_cannot_be_read_is_counted_with_its_reason(tmp_path: Path) -> None:
+    figures, _ = run(write(tmp_path / "day.jsonl", [record(0), b'{"eventVersion": "1.08", "ev', record(2)]))
+    assert (figures["records"], figures["rejects"]) == (2, 1)
+    assert "malformed JSON" in figures["reasons"][0]
+
+
+def test_batches_follow_one_another_in_time() -> None:
+    whole = Pace(speed=2).due(np.array([0, 5000, 1000, 9000]))
+    cut = Pace(speed=2)
+    assert (
+        [*cut.due(np.array([0, 5000])), *cut.due(np.array([1000, 9000]))]
+        == whole.tolist()
+        == [0, 2.5, 2.5, 4.5]
+    )
+
+
+@pytest.mark.parametrize(
+    "answers", [{"rate": 1, "speed": 1}, {"rate": 0}, {"speed": -2}, {"rate": float("nan")}]
+)
+def test_a_pace_that_makes_no_sense_is_one_sentence(answers: dict[str, float]) -> None:
+    with pytest.raises(FingerprintError, match="--rate and --speed"):
+        Pace(**answers)
