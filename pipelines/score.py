@@ -63,9 +63,18 @@ def score(
         "started_from": start,
         "bank_version": bank.version,
         "seconds": round(time.monotonic() - started, 3),
-        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        * (1 if sys.platform == "darwin" else 1024),
+        "peak_memory_bytes": _peak_memory(),
     }
+
+
+def _peak_memory() -> int:
+    """Bytes that were resident at most. Linux counts what the starting process held into ru_maxrss, so not that."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024
+    peak = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+    return int(peak.split()[1]) * 1024
 
 
 def _ledger(bank: Bank, history: History, settings: Settings, folder: Path | None) -> tuple[Ledger, str]:

@@ -33,6 +33,9 @@ from fingerprint.networks import Networks
 from fingerprint.settings import Settings
 
 SPAN = 4 * 3600  # seconds of event time in one file
+pa.set_memory_pool(
+    pa.system_memory_pool()
+)  # Arrow's own pool keeps what is freed: a quarter more at the peak
 LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 REJECTS_KEPT = 1000  # shown in full; beyond that they are counted
 
