@@ -36,9 +36,8 @@ class Waiting:
         if paused:
             rest = [message for message in ready if message.home in paused]
             ready = [message for message in ready if message.home not in paused]
-        sizes = np.fromiter((len(item.value or b"") + len(item.key or b"") for item in ready), np.int64, len(ready))
-        within = int(np.searchsorted(np.cumsum(sizes), most_bytes, side="right"))
-        cut = min(most, max(within, 1))
+        sizes = [len(message.value or b"") + len(message.key or b"") for message in ready[:most]]
+        cut = max(int(np.searchsorted(np.cumsum(sizes), most_bytes, side="right")), 1)
         self._messages = ready[cut:] + rest
         return ready[:cut]
 

@@ -27,6 +27,10 @@ from fingerprint.ports import Assigned, Message, NotOwner, Offsets, Partition, R
 from fingerprint.settings import Kafka
 from fingerprint.waiting import Waiting
 
+# What was fetched is always taken whole, and bounded here: of kafka-python 3.0.12 a partition that is paused while part
+# of a fetch is left never speaks again (`Fetcher.fetch_records` restores it only into a slot that is None).
+ALL = 1 << 31
+
 _OUSTED = (
     errors.CommitFailedError,
     errors.FencedInstanceIdError,
@@ -84,7 +88,7 @@ class KafkaConsumer:
         if ready := self._waiting.take(most, most_bytes, self._paused):
             return ready
         with said(self._settings):
-            fetched = self._caller.run(lambda: self._client.poll(int(seconds * 1000), most))
+            fetched = self._caller.run(lambda: self._client.poll(int(seconds * 1000), ALL))
         for partition, records in fetched.items():
             self._waiting.add(_messages(partition, records))
         return self._waiting.take(most, most_bytes, self._paused)
@@ -188,6 +192,7 @@ def _options(settings: Kafka) -> dict[str, Any]:
         "session_timeout_ms": int(settings.session_seconds * 1000),
         "heartbeat_interval_ms": int(settings.session_seconds * 1000 / 10),
         "max_poll_interval_ms": int(settings.between_polls_seconds * 1000),
+        "fetch_max_bytes": settings.poll_bytes,
         "max_partition_fetch_bytes": settings.fetch_bytes,
         "metadata_max_age_ms": 30_000,
     }
@@ -223,7 +228,7 @@ def said(settings: Kafka) -> Iterator[None]:
             f"messages were lost: {error.args[0] if error.args else error} is no longer held by Kafka; "
             "set kafka.lost = skip to go on with what is left"
         ) from None
-    except (errors.KafkaTimeoutError, errors.NoBrokersAvailable) as error:
+    except errors.KafkaTimeoutError as error:
         raise FingerprintError(f"no broker answers at {', '.join(settings.brokers)}: {error}") from None
     except errors.KafkaError as error:
         raise FingerprintError(f"Kafka at {', '.join(settings.brokers)} refuses: {error}") from error

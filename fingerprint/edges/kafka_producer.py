@@ -49,11 +49,21 @@ class KafkaProducer:
         except errors.MessageSizeTooLargeError as error:
             raise FingerprintError(f"a message of {size:,} bytes is larger than kafka.message_bytes") from error
         except errors.KafkaTimeoutError as error:
-            raise Full(f"nothing is known of topic {topic}: {error}") from error
-        if future.is_done and isinstance(future.exception, errors.UnknownTopicOrPartitionError):
-            raise FingerprintError(f"there is no topic {topic}: create it first")
+            self._look_up(topic)
+            raise Full(f"no word of topic {topic} in time: {error}") from error
         self._flying.append((future, size))
         self._bytes += size
+
+    def _look_up(self, topic: str) -> None:
+        """The client does not tell a topic that is not there from a broker that is away: ask the broker."""
+        try:
+            admin = kafka.KafkaAdminClient(**connection(self._settings) | {"bootstrap_timeout_ms": 1000})
+            missing = topic not in admin.list_topics()
+            admin.close()
+        except errors.KafkaError:
+            return
+        if missing:
+            raise FingerprintError(f"there is no topic {topic}: create it first")
 
     def _make_room(self, size: int) -> None:
         """Full if there is none in time. One message is always let through, however large."""

@@ -7,7 +7,7 @@ Example:
 
 Apache Kafka 4.1 in KRaft mode (broker and controller in one process) from its Maven packages, run by Java 17 or
 newer. Maven is asked with its own settings, so a mirror named there is used. The packages rest in
-`build/services/kafka`, or in the folder that FINGERPRINT_TEST_KAFKA names.
+`build/services/kafka`, or in the folder that KAFKA_TEST_PACKAGES names.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ share.coordinator.state.topic.replication.factor=1
 transaction.state.log.num.partitions=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
+broker.session.timeout.ms=2000
+broker.heartbeat.interval.ms=500
 group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=1000
 message.max.bytes=16777216
@@ -89,7 +91,7 @@ def _install() -> None:
 
 def libraries() -> Path:
     """The folder of the broker's packages, fetched if it is not there yet; moved into place when complete."""
-    folder = Path(os.environ.get("FINGERPRINT_TEST_KAFKA") or HERE.parent.parent / "build/services/kafka")
+    folder = Path(os.environ.get("KAFKA_TEST_PACKAGES") or HERE.parent.parent / "build/services/kafka")
     _install()
     if folder.is_dir():
         return folder

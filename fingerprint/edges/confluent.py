@@ -1,0 +1,267 @@
+"""The stream's door, through confluent-kafka (librdkafka): several times as fast, and compiled.
+
+Example:
+    >>> consumer = ConfluentConsumer(settings.kafka)
+    >>> consumer.subscribe(["fingerprint.events"])
+    >>> messages = consumer.poll(1.0)
+
+`ports.Consumer` says what each method promises. Its twins are `kafka.py` and `topic_files.py`.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from fingerprint.domain import FingerprintError
+from fingerprint.edges.confluent_settings import connection
+from fingerprint.ports import Assigned, Headers, Message, NotOwner, Offsets, Partition, Rebalancing, Revoked
+from fingerprint.settings import Kafka
+from fingerprint.waiting import Waiting
+
+_OUSTED = {
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.FENCED_INSTANCE_ID,
+    KafkaError._FENCED,
+    KafkaError._ASSIGNMENT_LOST,
+    KafkaError._FATAL,  # of a consumer: another has its static name
+}
+_AWAY = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE}  # it will be tried again
+_NOTHING_COMMITTED = confluent_kafka.OFFSET_INVALID
+
+
+class ConfluentConsumer:
+    """See `ports.Consumer`. FingerprintError if no broker answers or lets us in."""
+
+    def __init__(self, settings: Kafka):
+        self._settings = settings
+        self._waiting = Waiting()
+        self._paused: set[Partition] = set()
+        self._next: dict[Partition, int] = {}
+        self._error: BaseException | None = None
+        self._closed = False
+        with said(settings):
+            self._client = confluent_kafka.Consumer(_options(settings))
+            self._client.list_topics(timeout=settings.answer_seconds)
+
+    def __enter__(self) -> ConfluentConsumer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def subscribe(
+        self, topics: Sequence[str], assigned: Assigned | None = None, revoked: Revoked | None = None
+    ) -> None:
+        def gained(_: Any, partitions: list[TopicPartition]) -> None:
+            ours = _ours(partitions)
+            with self._kept():
+                positions = self._positions(ours, (assigned(ours) if assigned and ours else None) or {})
+                self._next |= positions
+                self._client.incremental_assign(_theirs(positions))
+
+        def gone(_: Any, partitions: list[TopicPartition]) -> None:
+            ours = _ours(partitions)
+            self._forget(ours)
+            with self._kept():
+                if revoked and ours:
+                    revoked(ours)
+
+        self._client.subscribe(list(topics), on_assign=gained, on_revoke=gone, on_lost=gone)
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        """An error in a callback is kept until `poll` or `close` can raise it."""
+        try:
+            yield
+        except BaseException as error:
+            self._error = self._error or error
+
+    def _raise_kept(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _forget(self, partitions: Collection[Partition]) -> None:
+        self._waiting.drop(partitions)
+        self._paused -= set(partitions)
+        for each in partitions:
+            self._next.pop(each, None)
+
+    def _positions(self, partitions: Collection[Partition], positions: Offsets) -> dict[Partition, int]:
+        """Every partition has a position before anything is fetched, so that nothing is skipped unsaid."""
+        open_ones = [each for each in partitions if each not in positions]
+        known = {each: offset for each, offset in self.committed(open_ones).items() if offset is not None}
+        fresh = [each for each in open_ones if each not in known]
+        return {**self.beginning(fresh), **known, **positions}
+
+    def poll(self, seconds: float, most: int | None = None, most_bytes: int | None = None) -> list[Message]:
+        most = most or self._settings.poll_messages
+        most_bytes = most_bytes or self._settings.poll_bytes
+        if ready := self._waiting.take(most, most_bytes, self._paused):
+            return ready
+        with said(self._settings):
+            self._fetch(seconds, most)
+        return self._waiting.take(most, most_bytes, self._paused)
+
+    def _fetch(self, seconds: float, most: int) -> None:
+        """librdkafka waits for the whole batch or the whole time: so wait for one, then take what is there."""
+        deadline = time.monotonic() + seconds
+        while True:
+            fetched = self._client.consume(1, max(deadline - time.monotonic(), 0))
+            fetched += self._client.consume(most - 1, 0) if fetched and most > 1 else []
+            self._raise_kept()
+            messages = [_message(each) for each in fetched if _is_message(each)]
+            self._waiting.add(messages)
+            self._next |= {each.home: each.offset + 1 for each in messages}
+            if messages or time.monotonic() >= deadline:
+                return
+
+    def assignment(self) -> frozenset[Partition]:
+        return frozenset() if self._closed else frozenset(_ours(self._client.assignment()))
+
+    def generation(self) -> int:
+        """Out of librdkafka's own form of group metadata, for it is told nowhere else: a mark, then 32 bits."""
+        mark, form = b"CGMDv2:", self._client.consumer_group_metadata()
+        if not isinstance(form, bytes) or not form.startswith(mark):
+            raise FingerprintError("this librdkafka writes group metadata in a form that is not known here")
+        return int(struct.unpack_from("=i", form, len(mark))[0])
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        self._waiting.drop([partition])
+        self._next[partition] = offset
+        (there,) = _theirs({partition: offset})
+        with said(self._settings):
+            self._client.incremental_unassign([there])
+            self._client.incremental_assign([there])
+            if partition in self._paused:
+                self._client.pause([there])
+
+    def pause(self, partitions: Collection[Partition]) -> None:
+        self._client.pause(_theirs(dict.fromkeys(partitions, 0)))
+        self._paused |= set(partitions)
+
+    def resume(self, partitions: Collection[Partition]) -> None:
+        self._client.resume(_theirs(dict.fromkeys(partitions, 0)))
+        self._paused -= set(partitions)
+
+    def commit(self, offsets: Offsets) -> None:
+        if not offsets:
+            return
+        with said(self._settings):
+            for each in self._client.commit(offsets=_theirs(offsets), asynchronous=False):
+                if each.error:
+                    raise KafkaException(each.error)
+
+    def committed(self, partitions: Collection[Partition]) -> dict[Partition, int | None]:
+        if not partitions:
+            return {}
+        with said(self._settings):
+            found = self._client.committed(_theirs(dict.fromkeys(partitions, 0)), self._settings.answer_seconds)
+        return {
+            Partition(each.topic, each.partition): None if each.offset == _NOTHING_COMMITTED else each.offset
+            for each in found
+        }
+
+    def beginning(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        return {each: self._held(each)[0] for each in partitions}
+
+    def end(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        return {each: self._held(each)[1] for each in partitions}
+
+    def _held(self, partition: Partition) -> tuple[int, int]:
+        with said(self._settings):
+            first, end = self._client.get_watermark_offsets(
+                TopicPartition(*partition), timeout=self._settings.answer_seconds
+            )
+        return first, end
+
+    def lag(self) -> dict[Partition, int]:
+        held = self._waiting.first_offsets()
+        ends = self.end(self.assignment())
+        return {each: end - held.get(each, self._next.get(each, end)) for each, end in ends.items()}
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        with said(self._settings):
+            self._client.close()
+        self._raise_kept()
+
+
+def _options(settings: Kafka) -> dict[str, Any]:
+    return {
+        **connection(settings),
+        "group.id": settings.group,
+        **({"group.instance.id": settings.member} if settings.member else {}),
+        "partition.assignment.strategy": "cooperative-sticky",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "earliest" if settings.lost == "skip" else "error",
+        "allow.auto.create.topics": False,
+        "session.timeout.ms": int(settings.session_seconds * 1000),
+        "heartbeat.interval.ms": int(settings.session_seconds * 1000 / 10),
+        "max.poll.interval.ms": int(max(settings.between_polls_seconds, settings.session_seconds) * 1000),
+        "fetch.message.max.bytes": settings.fetch_bytes,
+        "queued.max.messages.kbytes": max(settings.poll_bytes >> 10, 1),
+        "topic.metadata.refresh.interval.ms": 30_000,
+    }
+
+
+def _theirs(offsets: Offsets) -> list[TopicPartition]:
+    return [TopicPartition(each.topic, each.number, offset) for each, offset in offsets.items()]
+
+
+def _ours(partitions: Collection[TopicPartition]) -> set[Partition]:
+    return {Partition(each.topic, each.partition) for each in partitions}
+
+
+def _is_message(fetched: Any) -> bool:
+    error = fetched.error()
+    if error is None:
+        return True
+    if error.code() not in _AWAY and not error.retriable():
+        raise KafkaException(error)
+    return False
+
+
+def _message(fetched: Any) -> Message:
+    headers: Headers = tuple(fetched.headers() or ())
+    return Message(
+        fetched.topic(),
+        fetched.partition(),
+        fetched.offset(),
+        fetched.key(),
+        fetched.value(),
+        headers,
+        fetched.timestamp()[1],
+    )
+
+
+@contextmanager
+def said(settings: Kafka) -> Iterator[None]:
+    """The client's errors as ours."""
+    try:
+        yield
+    except KafkaException as exception:
+        error = exception.args[0]
+        where = ", ".join(settings.brokers)
+        if error.code() in _OUSTED:
+            raise NotOwner(error.str()) from exception
+        if error.code() == KafkaError.REBALANCE_IN_PROGRESS:
+            raise Rebalancing(error.str()) from exception
+        if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            raise FingerprintError(
+                f"messages were lost: {error.str()}; set kafka.lost = skip to go on with what is left"
+            ) from None
+        if error.code() in _AWAY or error.code() == KafkaError._TIMED_OUT:
+            raise FingerprintError(f"no broker answers at {where}: {error.str()}") from None
+        raise FingerprintError(f"Kafka at {where} refuses: {error.str()}") from exception

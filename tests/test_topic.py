@@ -1,0 +1,80 @@
+"""The stream's three doors keep one contract: kafka-python and confluent-kafka against a real broker, and files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from contracts.topic import AwayContract, TopicContract
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.admin import NewTopic
+from services.kafka import Broker
+
+from fingerprint.edges.confluent import ConfluentConsumer
+from fingerprint.edges.confluent_producer import ConfluentProducer
+from fingerprint.edges.kafka import KafkaConsumer
+from fingerprint.edges.kafka_producer import KafkaProducer
+from fingerprint.ports import Consumer, Partition, Producer
+from fingerprint.settings import Kafka
+
+BRISK = {"answer_seconds": 20, "session_seconds": 10, "linger_milliseconds": 1}
+
+
+class OnBroker:
+    """Fresh topics and groups on a real broker; what is still open is closed at the end."""
+
+    def __init__(self, broker: Broker, name: str, consumer: Any, producer: Any):
+        self._broker, self._name = broker, name
+        self._consumer, self._producer = consumer, producer
+        self._admin = KafkaAdminClient(bootstrap_servers=broker.address)
+        self._topics = 0
+        self._open: list[Any] = []
+
+    def topic(self, partitions: int = 1) -> str:
+        self._topics += 1
+        name = f"{self._name}-{self._topics}"
+        self._admin.create_topics([NewTopic(name, partitions, 1)], wait_for_metadata=True)
+        return name
+
+    def _settings(self, more: dict[str, Any]) -> Kafka:
+        return Kafka(**{"brokers": (self._broker.address,), **BRISK, **more})
+
+    def consumer(self, group: str, **settings: Any) -> Consumer:
+        self._open.append(self._consumer(self._settings({"group": f"{self._name}-{group}", **settings})))
+        return self._open[-1]
+
+    def producer(self, **settings: Any) -> Producer:
+        self._open.append(self._producer(self._settings(settings)))
+        return self._open[-1]
+
+    def forget(self, partition: Partition, before: int) -> None:
+        self._admin.delete_records({TopicPartition(*partition): before})
+
+    def close(self) -> None:
+        for each in self._open:
+            each.close()
+        self._admin.close()
+
+
+def on_broker(broker: Broker, request: pytest.FixtureRequest, consumer: Any, producer: Any) -> Iterator[OnBroker]:
+    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.nodeid)[-150:]
+    stream = OnBroker(broker, name, consumer, producer)
+    yield stream
+    stream.close()
+
+
+class TestKafkaPython(TopicContract, AwayContract):
+    @pytest.fixture
+    def stream(self, broker: Broker, request: pytest.FixtureRequest) -> Iterator[OnBroker]:
+        yield from on_broker(broker, request, KafkaConsumer, KafkaProducer)
+
+    @pytest.mark.xfail(strict=True, raises=TypeError, reason="kafka-python 3.0.12 sends no headers without a value")
+    def test_a_header_without_a_value_is_not_an_empty_one(self, stream: OnBroker) -> None:
+        super().test_a_header_without_a_value_is_not_an_empty_one(stream)
+
+
+class TestConfluent(TopicContract, AwayContract):
+    @pytest.fixture
+    def stream(self, broker: Broker, request: pytest.FixtureRequest) -> Iterator[OnBroker]:
+        yield from on_broker(broker, request, ConfluentConsumer, ConfluentProducer)
