@@ -1,7 +1,7 @@
 # Two commands are all there is: `make demo` and `make test`. `make help` lists the rest.
 PYTHON ?= python3
 BIN    := .venv/bin
-EXTRAS ?= train,dev
+EXTRAS ?= train,dev,kafka,confluent
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types bench lock clean
@@ -33,7 +33,7 @@ bench: .venv/stamp   ## speed and memory as ratios in one run; writes build/benc
 
 lock: .venv/stamp   ## resolve constraints.txt anew (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --no-annotate --no-header -q --upgrade \
-	  $(foreach extra,train kafka triton web postgres s3 scale notebooks dev,--extra $(extra)) -o constraints.txt
+	  $(foreach extra,train kafka confluent triton web postgres s3 scale notebooks dev,--extra $(extra)) -o constraints.txt
 
 clean:           ## remove what was built and installed
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache
