@@ -18,7 +18,7 @@ from fingerprint.edges.kafka_producer import KafkaProducer
 from fingerprint.ports import Consumer, Partition, Producer
 from fingerprint.settings import Kafka
 
-BRISK = {"answer_seconds": 20, "session_seconds": 10, "linger_milliseconds": 1}
+BRISK = {"answer_seconds": 20, "session_seconds": 6, "linger_milliseconds": 1}
 
 
 class OnBroker:

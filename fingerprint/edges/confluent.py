@@ -18,6 +18,7 @@ from typing import Any
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.confluent_settings import connection
@@ -47,6 +48,7 @@ class ConfluentConsumer:
         self._next: dict[Partition, int] = {}
         self._error: BaseException | None = None
         self._closed = False
+        self._admin: AdminClient | None = None
         with said(settings):
             self._client = confluent_kafka.Consumer(_options(settings))
             self._client.list_topics(timeout=settings.answer_seconds)
@@ -171,17 +173,21 @@ class ConfluentConsumer:
         }
 
     def beginning(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        return {each: self._held(each)[0] for each in partitions}
+        return self._bounds(OffsetSpec.earliest(), partitions)
 
     def end(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        return {each: self._held(each)[1] for each in partitions}
+        return self._bounds(OffsetSpec.latest(), partitions)
 
-    def _held(self, partition: Partition) -> tuple[int, int]:
+    def _bounds(self, which: OffsetSpec, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """One question for all, on a connection of its own: on the consumer's it would wait behind a fetch."""
+        if not partitions:
+            return {}
+        if self._admin is None:
+            self._admin = AdminClient(connection(self._settings))
+        wanted = {each: which for each in _theirs(dict.fromkeys(partitions, 0))}
         with said(self._settings):
-            first, end = self._client.get_watermark_offsets(
-                TopicPartition(*partition), timeout=self._settings.answer_seconds
-            )
-        return first, end
+            found = self._admin.list_offsets(wanted, request_timeout=self._settings.answer_seconds)
+            return {Partition(each.topic, each.partition): answer.result().offset for each, answer in found.items()}
 
     def lag(self) -> dict[Partition, int]:
         held = self._waiting.first_offsets()
@@ -210,6 +216,7 @@ def _options(settings: Kafka) -> dict[str, Any]:
         "session.timeout.ms": int(settings.session_seconds * 1000),
         "heartbeat.interval.ms": int(settings.session_seconds * 1000 / 10),
         "max.poll.interval.ms": int(max(settings.between_polls_seconds, settings.session_seconds) * 1000),
+        "fetch.wait.max.ms": 100,
         "fetch.message.max.bytes": settings.fetch_bytes,
         "queued.max.messages.kbytes": max(settings.poll_bytes >> 10, 1),
         "topic.metadata.refresh.interval.ms": 30_000,

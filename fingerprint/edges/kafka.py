@@ -192,6 +192,7 @@ def _options(settings: Kafka) -> dict[str, Any]:
         "session_timeout_ms": int(settings.session_seconds * 1000),
         "heartbeat_interval_ms": int(settings.session_seconds * 1000 / 10),
         "max_poll_interval_ms": int(settings.between_polls_seconds * 1000),
+        "fetch_max_wait_ms": 100,  # other questions wait behind a fetch
         "fetch_max_bytes": settings.poll_bytes,
         "max_partition_fetch_bytes": settings.fetch_bytes,
         "metadata_max_age_ms": 30_000,

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pytest
@@ -45,11 +46,6 @@ def take(consumer: Consumer, count: int) -> list[Message]:
     return got
 
 
-def nothing_comes(consumer: Consumer) -> bool:
-    """Whether all that this member may read is read: it stands at the end of each of its partitions."""
-    return consumer.poll(0.3) == [] and bool(consumer.assignment()) and not any(consumer.lag().values())
-
-
 def fill(stream: Stream, topic: str, values: Collection[bytes | None], key: bytes | None = b"k") -> None:
     producer = stream.producer()
     for value in values:
@@ -72,21 +68,28 @@ def commit(consumer: Consumer, offsets: dict[Partition, int]) -> None:
     wait_until(done, "a commit")
 
 
-@contextmanager
-def polling(*consumers: Consumer) -> Iterator[list[list[Message]]]:
-    """Each consumer polls on a thread of its own, as in processes of their own; what they got, one list each."""
-    over = threading.Event()
-    got: list[list[Message]] = [[] for _ in consumers]
+@dataclass
+class Member:
+    """One consumer in a loop on a thread of its own, as in a process of its own."""
 
-    def loop(consumer: Consumer, mine: list[Message]) -> None:
+    consumer: Consumer
+    got: list[Message] = field(default_factory=list)
+    holds: frozenset[Partition] = frozenset()
+
+    def loop(self, over: threading.Event) -> None:
         while not over.is_set():
-            mine += consumer.poll(0.1)
+            self.got += self.consumer.poll(0.1)
+            self.holds = self.consumer.assignment()
 
-    threads = [threading.Thread(target=loop, args=pair) for pair in zip(consumers, got, strict=True)]
+
+@contextmanager
+def polling(*consumers: Consumer) -> Iterator[list[Member]]:
+    over, members = threading.Event(), [Member(consumer) for consumer in consumers]
+    threads = [threading.Thread(target=member.loop, args=(over,)) for member in members]
     for thread in threads:
         thread.start()
     try:
-        yield got
+        yield members
     finally:
         over.set()
         for thread in threads:
@@ -333,29 +336,45 @@ class TopicContract:
             assert got[0].offset == consumer.beginning([home])[home] >= 4
 
     def test_two_members_share_and_one_leaves(self, stream):
-        topic, homes = stream.topic(4), 4
+        topic = stream.topic(4)
         first, second = stream.consumer("share"), stream.consumer("share")
         taken: list[Partition] = []
         first.subscribe([topic], revoked=taken.extend)
-        wait_until(lambda: first.poll(0.1) or len(first.assignment()) == homes, "one has all")
+        wait_until(lambda: first.poll(0.1) or len(first.assignment()) == 4, "one has all")
         before = first.generation()
         second.subscribe([topic])
-        with polling(first, second) as got:
-            wait_until(lambda: len(first.assignment()) == len(second.assignment()) == 2, "each has half")
-            for key in keys_of_each(homes):
+        with polling(first, second) as members:
+            wait_until(lambda: [len(member.holds) for member in members] == [2, 2], "each has half")
+            for key in keys_of_each(4):
                 fill(stream, topic, counted(50), key)
-            wait_until(lambda: sum(map(len, got)) == 200, "all was read once")
-        assert not first.assignment() & second.assignment()
-        assert set(taken) == set(second.assignment())
+            wait_until(lambda: sum(len(member.got) for member in members) == 200, "all was read once")
+        halves = [member.holds for member in members]
+        assert not halves[0] & halves[1]
+        assert set(taken) == halves[1]
+        assert all({message.home for message in member.got} == member.holds for member in members)
         assert second.generation() > before
-        commit(second, dict.fromkeys(second.assignment(), 10))
-        mine = second.assignment()
+        commit(second, dict.fromkeys(halves[1], 10))
         second.close()
-        wait_until(lambda: (first.poll(0.1) and False) or len(first.assignment()) == homes, "one has all again")
-        got_back: list[Message] = []
-        wait_until(lambda: got_back.extend(first.poll(0.2)) or nothing_comes(first), "the rest")
-        assert {each: first.committed([each])[each] for each in mine} == dict.fromkeys(mine, 10)
+        wait_until(lambda: first.poll(0.1, most=1) and False or len(first.assignment()) == 4, "one has all again")
+        assert first.committed(halves[1]) == dict.fromkeys(halves[1], 10)
         first.close()
+
+    def test_who_takes_over_goes_on_where_the_other_committed(self, stream):
+        topic = stream.topic(2)
+        for key in keys_of_each(2):
+            fill(stream, topic, counted(10), key)
+        homes = [Partition(topic, number) for number in range(2)]
+        leaver, stayer = stream.consumer("over"), stream.consumer("over")
+        leaver.subscribe([topic], revoked=lambda these: leaver.commit(dict.fromkeys(these, 7)))
+        take(leaver, 20)
+        stayer.subscribe([topic])
+        with polling(leaver, stayer) as members:
+            wait_until(lambda: len(members[1].got) == 3, "what was left of one")
+        leaver.close()
+        got = members[1].got
+        wait_until(lambda: got.extend(stayer.poll(0.2)) or len(got) == 6, "what was left of the other")
+        assert [numbers(m for m in got if m.home == home) for home in homes] == [[7, 8, 9]] * 2
+        stayer.close()
 
     def test_who_keeps_a_partition_works_on_while_others_come(self, stream):
         topic = stream.topic(2)
@@ -365,8 +384,8 @@ class TopicContract:
         first.subscribe([topic], assigned=lambda these: given.extend(these), revoked=taken.extend)
         wait_until(lambda: first.poll(0.1) or len(first.assignment()) == 2, "one has all")
         second.subscribe([topic])
-        with polling(first, second):
-            wait_until(lambda: len(first.assignment()) == len(second.assignment()) == 1, "each has one")
+        with polling(first, second) as members:
+            wait_until(lambda: [len(member.holds) for member in members] == [1, 1], "each has one")
         assert len(given) == 2
         assert len(taken) == 1
         second.close()
