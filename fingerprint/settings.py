@@ -224,8 +224,10 @@ class Security(Section):
 class Kafka(Security):
     """The stream's door. docs/kafka.md says what travels in which topic."""
 
-    brokers: tuple[str, ...] = ("127.0.0.1:9092",)
-    client: Literal["kafka-python", "confluent"] = "kafka-python"
+    brokers: tuple[str, ...] = Field(
+        ("127.0.0.1:9092",), min_length=1, description="host:port of some; with client files, the folder of topics"
+    )
+    client: Literal["kafka-python", "confluent", "files"] = "kafka-python"
     group: str = "fingerprint"
     member: str | None = Field(
         None, description="a name that survives a restart of this replica: its partitions wait for it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from fingerprint.edges.confluent import ConfluentConsumer
 from fingerprint.edges.confluent_producer import ConfluentProducer
 from fingerprint.edges.kafka import KafkaConsumer
 from fingerprint.edges.kafka_producer import KafkaProducer
+from fingerprint.edges import topic_log
+from fingerprint.edges.topic_files import FilesConsumer, FilesProducer, create_topic
 from fingerprint.ports import Consumer, Partition, Producer
 from fingerprint.settings import Kafka
 
@@ -78,3 +81,44 @@ class TestConfluent(TopicContract, AwayContract):
     @pytest.fixture
     def stream(self, broker: Broker, request: pytest.FixtureRequest) -> Iterator[OnBroker]:
         yield from on_broker(broker, request, ConfluentConsumer, ConfluentProducer)
+
+
+class OnFiles:
+    """Fresh topics in a folder."""
+
+    def __init__(self, root: Path):
+        self._root = root
+        self._topics = 0
+        self._open: list[Any] = []
+
+    def topic(self, partitions: int = 1) -> str:
+        self._topics += 1
+        create_topic(self._root, f"topic-{self._topics}", partitions)
+        return f"topic-{self._topics}"
+
+    def consumer(self, group: str, **settings: Any) -> Consumer:
+        self._open.append(FilesConsumer(Kafka(client="files", brokers=(str(self._root),), group=group, **settings)))
+        return self._open[-1]
+
+    def producer(self, **settings: Any) -> Producer:
+        return FilesProducer(Kafka(client="files", brokers=(str(self._root),), **settings))
+
+    def forget(self, partition: Partition, before: int) -> None:
+        log = topic_log.Log(self._root / partition.topic / str(partition.number))
+        segments = log.segments()
+        for segment, after in zip(segments, segments[1:], strict=False):
+            if int(after.name.removesuffix(".jsonl")) <= before:
+                segment.unlink()
+
+    def close(self) -> None:
+        for each in self._open:
+            each.close()
+
+
+class TestFiles(TopicContract):
+    @pytest.fixture
+    def stream(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OnFiles]:
+        monkeypatch.setattr(topic_log, "SEGMENT_BYTES", 500)
+        stream = OnFiles(tmp_path)
+        yield stream
+        stream.close()
