@@ -194,7 +194,7 @@ class _Lines:
 
 
 class _Reader:
-    """A query over `lines(line, row)`, planned once: planning it costs as much as reading 4,000 records."""
+    """A query over `lines(line, row)`, planned once: planning it costs as much as reading 3,000 records."""
 
     def __init__(self, query: str) -> None:
         self.lock, self.lines = Lock(), _Lines()
