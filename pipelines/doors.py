@@ -1,21 +1,21 @@
-"""Which door a program is given: the one place that chooses between the clients of Kafka."""
+"""Which door a program is given: the one place that chooses between the clients of Kafka and their twin of files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from fingerprint.domain import FingerprintError
 from fingerprint.ports import Consumer, Producer, Undelivered
 from fingerprint.settings import Kafka
 
+Opener = tuple[Callable[[Kafka], Consumer], Callable[[Kafka], Producer]]
+
 
 @contextmanager
 def consumer(settings: Kafka, purpose: str) -> Iterator[Consumer]:
     """A member of the group `<group>-<purpose>`: programs that read different topics must not share one."""
-    with _needs_client():
-        from fingerprint.edges.kafka import KafkaConsumer
-    opened = KafkaConsumer(settings.model_copy(update={"group": f"{settings.group}-{purpose}"}))
+    opened = _client(settings)[0](settings.model_copy(update={"group": f"{settings.group}-{purpose}"}))
     try:
         yield opened
     finally:
@@ -25,9 +25,7 @@ def consumer(settings: Kafka, purpose: str) -> Iterator[Consumer]:
 @contextmanager
 def producer(settings: Kafka) -> Iterator[Producer]:
     """Closed with the block. FingerprintError if something that was sent did not arrive."""
-    with _needs_client():
-        from fingerprint.edges.kafka_producer import KafkaProducer
-    opened = KafkaProducer(settings)
+    opened = _client(settings)[1](settings)
     try:
         yield opened
         opened.close()
@@ -41,11 +39,33 @@ def producer(settings: Kafka) -> Iterator[Producer]:
             opened.close()
 
 
-@contextmanager
-def _needs_client() -> Iterator[None]:
+def _client(settings: Kafka) -> Opener:
+    """Imported when wanted: each needs a package of its own."""
     try:
-        yield
+        return {"kafka-python": _kafka_python, "confluent": _confluent, "files": _files}[settings.client]()
     except ImportError as error:
+        extra = "confluent" if settings.client == "confluent" else "kafka"
         raise FingerprintError(
-            f"{error.name} is not installed; `pip install fingerprint[kafka]` reads and writes topics"
+            f"kafka.client {settings.client} needs a package that is not there ({error.name}): "
+            f"pip install 'fingerprint[{extra}]'"
         ) from None
+
+
+def _kafka_python() -> Opener:
+    from fingerprint.edges.kafka import KafkaConsumer
+    from fingerprint.edges.kafka_producer import KafkaProducer
+
+    return KafkaConsumer, KafkaProducer
+
+
+def _confluent() -> Opener:
+    from fingerprint.edges.confluent import ConfluentConsumer
+    from fingerprint.edges.confluent_producer import ConfluentProducer
+
+    return ConfluentConsumer, ConfluentProducer
+
+
+def _files() -> Opener:
+    from fingerprint.edges.topic_files import FilesConsumer, FilesProducer
+
+    return FilesConsumer, FilesProducer

@@ -6,12 +6,12 @@ import gzip
 import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
-from memory_topic import MemoryConsumer, MemoryProducer, Topics
 from prometheus_client import CollectorRegistry
 from services.kafka import Broker
 from test_ingesting import record, wrapped
@@ -19,7 +19,8 @@ from test_ingesting import record, wrapped
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.kafka import KafkaConsumer
 from fingerprint.edges.kafka_producer import KafkaProducer
-from fingerprint.ports import Full, Message, NotOwner, Undelivered
+from fingerprint.edges.topic_files import FilesConsumer, FilesProducer, create_topic
+from fingerprint.ports import Full, Message, NotOwner, Partition, Undelivered
 from fingerprint.settings import Settings
 from pipelines.dlq import Letter, letters, replay_letters
 from pipelines.ingest import Ingest as Program
@@ -48,21 +49,39 @@ class Stream:
     def connection(self) -> dict[str, Any]:
         raise NotImplementedError
 
-    def consumer(self, group: str = "ingest") -> Any:
+    def doors(self) -> tuple[Any, Any]:
         raise NotImplementedError
+
+    def consumer(self, purpose: str = "ingest") -> Any:
+        kafka = self.settings.kafka
+        return self._kept(self.doors()[0](kafka.model_copy(update={"group": f"{kafka.group}-{purpose}"})))
 
     def producer(self) -> Any:
-        raise NotImplementedError
+        return self._kept(self.doors()[1](self.settings.kafka))
+
+    def _kept(self, door: Any) -> Any:
+        self.opened.append(door)
+        return door
 
     def read(self, topic: str) -> list[Message]:
-        raise NotImplementedError
+        consumer = self.consumer("reader")
+        consumer.subscribe([topic])
+        found = [message for messages in until_end(consumer) for message in messages]
+        consumer.close()
+        return sorted(found, key=lambda message: (message.partition, message.offset))
 
     def committed(self) -> int:
         """Messages of the raw topic that are done with."""
-        raise NotImplementedError
+        consumer = self.consumer()
+        homes = [Partition(self.raw, number) for number in range(2)]
+        offsets = consumer.committed(homes)
+        consumer.close()
+        return sum(offset or 0 for offset in offsets.values())
 
     def close(self, door: Any) -> None:
         """A process that is gone holds no doors open."""
+        with suppress(Exception):  # of a door at which something was made to happen
+            door.close()
 
     def send(self, *values: bytes | None, key: bytes | None = None, headers: Any = ()) -> None:
         producer = self.producer()
@@ -100,69 +119,45 @@ class Stream:
         return sorted(json.loads(message.value or b"")["eventID"] for message in self.read(self.events))
 
 
-class InMemory(Stream):
-    def __init__(self) -> None:
-        self.topics = Topics()
-
-    def connection(self) -> dict[str, Any]:
-        return {}
-
-    def producer(self) -> MemoryProducer:
-        return MemoryProducer(self.topics)
-
-    def consumer(self, group: str = "ingest") -> MemoryConsumer:
-        return MemoryConsumer(self.topics, group)
-
-    def read(self, topic: str) -> list[Message]:
-        return self.topics.read(topic)
-
-    def committed(self) -> int:
-        return sum(offset for (group, _), offset in self.topics.commits.items() if group == "ingest")
-
-
-class OnBroker(Stream):
-    """Topics of their own for each test."""
-
-    def __init__(self, broker: Broker, name: str) -> None:
-        self.broker, self.name = broker, name
+class OnFiles(Stream):
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.opened: list[Any] = []
-        self.admin = KafkaAdminClient(bootstrap_servers=broker.address)
-        topics = [NewTopic(f"{name}.{each}", 2, 1) for each in ("raw", "raw.dlq", "events")]
-        self.admin.create_topics(topics, wait_for_metadata=True)
+
+    def create(self) -> None:
+        for topic in (self.raw, self.dlq, self.events):
+            create_topic(self.folder, topic, 2)
 
     def connection(self) -> dict[str, Any]:
-        return {"brokers": (self.broker.address,), "session_seconds": 10, "linger_milliseconds": 1}
+        return {"client": "files", "brokers": (str(self.folder),), "group": self.name}
 
-    def producer(self) -> KafkaProducer:
-        return self._kept(KafkaProducer(self.settings.kafka))
-
-    def consumer(self, group: str = "ingest") -> KafkaConsumer:
-        own = {"group": f"{self.name}-{group}"}
-        return self._kept(KafkaConsumer(self.settings.kafka.model_copy(update=own)))
-
-    def _kept(self, door: Any) -> Any:
-        self.opened.append(door)
-        return door
-
-    def close(self, door: Any) -> None:
-        with suppress(Exception):  # of a door at which something was made to happen
-            door.close()
-
-    def read(self, topic: str) -> list[Message]:
-        consumer = self.consumer("reader")
-        consumer.subscribe([topic])
-        found = [message for messages in until_end(consumer) for message in messages]
-        self.close(consumer)
-        return sorted(found, key=lambda message: (message.partition, message.offset))
-
-    def committed(self) -> int:
-        offsets = self.admin.list_group_offsets(f"{self.name}-ingest")
-        return sum(each.offset for each in next(iter(offsets.values())).values())
+    def doors(self) -> tuple[Any, Any]:
+        return FilesConsumer, FilesProducer
 
     def end(self) -> None:
         for door in self.opened:
             self.close(door)
-        self.admin.close()
+
+
+class OnBroker(OnFiles):
+    """Topics of their own for each test."""
+
+    def __init__(self, broker: Broker, name: str) -> None:
+        self.broker, self.name = broker, name
+        self.opened = []
+
+    def create(self) -> None:
+        admin = KafkaAdminClient(bootstrap_servers=self.broker.address)
+        topics = [NewTopic(topic, 2, 1) for topic in (self.raw, self.dlq, self.events)]
+        admin.create_topics(topics, wait_for_metadata=True)
+        admin.close()
+
+    def connection(self) -> dict[str, Any]:
+        brisk = {"session_seconds": 10, "linger_milliseconds": 1}
+        return {"brokers": (self.broker.address,), "group": self.name, **brisk}
+
+    def doors(self) -> tuple[Any, Any]:
+        return KafkaConsumer, KafkaProducer
 
 
 class Faulty:
@@ -195,18 +190,17 @@ def records(count: int) -> list[bytes]:
     return [record(number, PEOPLE[number % 4]) for number in range(count)]
 
 
-@pytest.fixture(params=["in memory", "on a broker"])
-def stream(request: pytest.FixtureRequest) -> Iterator[Stream]:
-    if request.param == "in memory":
-        memory = InMemory()
-        memory.configure()
-        yield memory
-        return
-    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.nodeid)[-100:]
-    on_broker = OnBroker(request.getfixturevalue("broker"), name)
-    on_broker.configure()
-    yield on_broker
-    on_broker.end()
+@pytest.fixture(params=["on files", "on a broker"])
+def stream(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stream]:
+    if request.param == "on files":
+        opened = OnFiles(tmp_path)
+    else:
+        name = "".join(letter if letter.isalnum() else "-" for letter in request.node.nodeid)[-100:]
+        opened = OnBroker(request.getfixturevalue("broker"), name)
+    opened.configure()
+    opened.create()
+    yield opened
+    opened.end()
 
 
 def test_every_record_of_every_envelope_arrives_once(stream: Stream) -> None:
@@ -304,11 +298,24 @@ class NoRoom:
         return getattr(self.door, name)
 
 
+class Noting:
+    """A door that notes which of its methods are called."""
+
+    def __init__(self, door: Any) -> None:
+        self.door = door
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        self.calls.append(name)
+        return getattr(self.door, name)
+
+
 def test_a_full_producer_silences_the_consumer_until_there_is_room(stream: Stream) -> None:
     stream.send(*records(30))
-    consumer = stream.consumer()
+    consumer = Noting(stream.consumer())
     figures = stream.ingest(consumer=consumer, producer=NoRoom(stream.producer(), 3))
-    assert figures["pauses"] == 3
+    assert figures["pauses"] == consumer.calls.count("pause") == 3
+    assert consumer.calls.index("resume") > consumer.calls.index("pause")
     assert stream.ids() == expected(30)
 
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from memory_topic import MemoryProducer, Topics
 from road import write
 from test_ingesting import ALICE, record
 
 from fingerprint.domain import FingerprintError
+from fingerprint.edges.topic_files import FilesConsumer, FilesProducer, create_topic
 from fingerprint.pacing import Pace
-from fingerprint.settings import Settings
+from fingerprint.ports import Message
+from fingerprint.settings import Kafka, Settings
 from pipelines.replay import replay
 from pipelines.show import silent
+from pipelines.until_end import until_end
 
+Run = Callable[..., tuple[dict[str, Any], Any]]
 START = datetime(2026, 3, 2, tzinfo=UTC)
 
 
@@ -38,11 +42,13 @@ class TestClock:
         self.time += timedelta(seconds=seconds)
 
 
-class Watched(MemoryProducer):
+class Watched(FilesProducer):
     """Notes when each message was sent, in seconds after the start."""
 
-    def __init__(self, clock: TestClock) -> None:
-        super().__init__(Topics())
+    def __init__(self, folder: Path, clock: TestClock) -> None:
+        create_topic(folder, "raw", 2)
+        self.kafka = Kafka(client="files", brokers=(str(folder),), group="reader")
+        super().__init__(self.kafka)
         self.clock = clock
         self.sent: list[float] = []
 
@@ -50,51 +56,60 @@ class Watched(MemoryProducer):
         self.sent.append((self.clock.now() - START).total_seconds())
         super().send(*arguments)
 
-
-def run(file: Path, pace: Pace | None = None, keyed: bool = False) -> tuple[dict[str, Any], Watched]:
-    clock = TestClock()
-    producer = Watched(clock)
-    figures = replay([str(file)], "raw", producer, Settings(), clock, silent, pace or Pace(), keyed)
-    return figures, producer
+    def arrived(self) -> list[Message]:
+        with FilesConsumer(self.kafka) as consumer:
+            consumer.subscribe(["raw"])
+            return [message for messages in until_end(consumer) for message in messages]
 
 
-def test_every_record_arrives_as_it_was_and_without_a_wait(tmp_path: Path) -> None:
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    def replayed(file: Path, pace: Pace | None = None, keyed: bool = False) -> tuple[dict[str, Any], Watched]:
+        clock = TestClock()
+        producer = Watched(tmp_path / f"stream{keyed}", clock)
+        figures = replay([str(file)], "raw", producer, Settings(), clock, silent, pace or Pace(), keyed)
+        return figures, producer
+
+    return replayed
+
+
+def test_every_record_arrives_as_it_was_and_without_a_wait(tmp_path: Path, run: Run) -> None:
     records = [record(n) for n in range(30)]
     figures, producer = run(write(tmp_path / "day.jsonl", records))
-    assert sorted(each.value or b"" for each in producer.topics.read("raw")) == sorted(records)
+    assert sorted(each.value or b"" for each in producer.arrived()) == sorted(records)
     assert (figures["records"], figures["rejects"], figures["seconds"]) == (30, 0, 0)
 
 
-def test_real_records_arrive_too() -> None:
+def test_real_records_arrive_too(run: Run) -> None:
     folder = Path(__file__).parent.parent / "data" / "real" / "invictus_stratus"
     figures, producer = run(folder)
-    assert figures["records"] == producer.topics.count("raw") > 100
+    assert figures["records"] == len(producer.arrived()) > 100
 
 
-def test_records_a_second_are_kept(tmp_path: Path) -> None:
+def test_records_a_second_are_kept(tmp_path: Path, run: Run) -> None:
     figures, producer = run(write(tmp_path / "day.jsonl", [record(n) for n in range(201)]), Pace(rate=100))
     late = np.array(producer.sent) - np.arange(201) / 100
     assert np.abs(late).max() <= 0.05  # a tick
     assert figures["seconds"] == pytest.approx(2.0, abs=0.05)
 
 
-def test_an_hour_passes_in_a_minute_at_sixty_times_real_time(tmp_path: Path) -> None:
+def test_an_hour_passes_in_a_minute_at_sixty_times_real_time(tmp_path: Path, run: Run) -> None:
     times = ["12:00:00", "12:30:00", "12:10:00", "13:00:00"]
     records = [record(n, time=f"2023-07-10T{time}Z") for n, time in enumerate(times)]
     _, producer = run(write(tmp_path / "day.jsonl", records), Pace(speed=60))
     assert producer.sent == [0, 30, 30, 60]
-    values = [message.value for message in producer.topics.read("raw")]
+    values = [message.value for message in producer.arrived()]
     assert sorted(json.loads(value or b"")["eventID"] for value in values) == [f"event-{n}" for n in range(4)]
 
 
-def test_keyed_records_carry_their_principal(tmp_path: Path) -> None:
+def test_keyed_records_carry_their_principal(tmp_path: Path, run: Run) -> None:
     file = write(tmp_path / "day.jsonl", [record(0), record(1, "bob")])
-    assert {each.key for each in run(file)[1].topics.read("raw")} == {None}
-    keys = {each.key for each in run(file, keyed=True)[1].topics.read("raw")}
+    assert {each.key for each in run(file)[1].arrived()} == {None}
+    keys = {each.key for each in run(file, keyed=True)[1].arrived()}
     assert keys == {ALICE.encode(), b"111122223333:user/bob"}
 
 
-def test_what_cannot_be_read_is_counted_with_its_reason(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_counted_with_its_reason(tmp_path: Path, run: Run) -> None:
     figures, _ = run(write(tmp_path / "day.jsonl", [record(0), b'{"eventVersion": "1.08", "ev', record(2)]))
     assert (figures["records"], figures["rejects"]) == (2, 1)
     assert "malformed JSON" in figures["reasons"][0]
