@@ -225,7 +225,9 @@ class Kafka(Security):
     """The stream's door. docs/kafka.md says what travels in which topic."""
 
     brokers: tuple[str, ...] = Field(
-        ("127.0.0.1:9092",), min_length=1, description="host:port of some; with client files, the folder of topics"
+        ("127.0.0.1:9092",),
+        min_length=1,
+        description="host:port of some; with client files, the folder of topics",
     )
     client: Literal["kafka-python", "confluent", "files"] = "kafka-python"
     group: str = "fingerprint"

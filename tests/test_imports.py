@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 # Each room may import from itself and from the rooms before it.
 ROOMS = [
     {"domain", "settings", "backend", "samples", "hostile"},
-    {"ports", "mend", "cloudtrail"},
+    {"ports", "mend", "cloudtrail", "partitions", "waiting"},
     {"flatten", "entity", "ingesting", "pacing"},
     {
         "hashing",
@@ -43,7 +43,17 @@ ROOMS = [
     },
     {"edges", "web"},
 ]
-OUTSIDE = {"requests", "socket", "sqlalchemy", "fsspec", "subprocess", "kafka", "tritonclient", "boto3"}
+OUTSIDE = {
+    "requests",
+    "socket",
+    "sqlalchemy",
+    "fsspec",
+    "subprocess",
+    "kafka",
+    "confluent_kafka",
+    "tritonclient",
+    "boto3",
+}
 INSIDE_MODULES = sorted((ROOT / "fingerprint").glob("*.py"))
 
 

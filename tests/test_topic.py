@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,11 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 from services.kafka import Broker
 
+from fingerprint.edges import topic_log
 from fingerprint.edges.confluent import ConfluentConsumer
 from fingerprint.edges.confluent_producer import ConfluentProducer
 from fingerprint.edges.kafka import KafkaConsumer
 from fingerprint.edges.kafka_producer import KafkaProducer
-from fingerprint.edges import topic_log
 from fingerprint.edges.topic_files import FilesConsumer, FilesProducer, create_topic
 from fingerprint.ports import Consumer, Partition, Producer
 from fingerprint.settings import Kafka
@@ -60,7 +61,9 @@ class OnBroker:
         self._admin.close()
 
 
-def on_broker(broker: Broker, request: pytest.FixtureRequest, consumer: Any, producer: Any) -> Iterator[OnBroker]:
+def on_broker(
+    broker: Broker, request: pytest.FixtureRequest, consumer: Any, producer: Any
+) -> Iterator[OnBroker]:
     name = "".join(letter if letter.isalnum() else "-" for letter in request.node.nodeid)[-150:]
     stream = OnBroker(broker, name, consumer, producer)
     yield stream
@@ -72,7 +75,9 @@ class TestKafkaPython(TopicContract, AwayContract):
     def stream(self, broker: Broker, request: pytest.FixtureRequest) -> Iterator[OnBroker]:
         yield from on_broker(broker, request, KafkaConsumer, KafkaProducer)
 
-    @pytest.mark.xfail(strict=True, raises=TypeError, reason="kafka-python 3.0.12 sends no headers without a value")
+    @pytest.mark.xfail(
+        strict=True, raises=TypeError, reason="kafka-python 3.0.12 sends no headers without a value"
+    )
     def test_a_header_without_a_value_is_not_an_empty_one(self, stream: OnBroker) -> None:
         super().test_a_header_without_a_value_is_not_an_empty_one(stream)
 
@@ -97,7 +102,9 @@ class OnFiles:
         return f"topic-{self._topics}"
 
     def consumer(self, group: str, **settings: Any) -> Consumer:
-        self._open.append(FilesConsumer(Kafka(client="files", brokers=(str(self._root),), group=group, **settings)))
+        self._open.append(
+            FilesConsumer(Kafka(client="files", brokers=(str(self._root),), group=group, **settings))
+        )
         return self._open[-1]
 
     def producer(self, **settings: Any) -> Producer:
@@ -106,7 +113,7 @@ class OnFiles:
     def forget(self, partition: Partition, before: int) -> None:
         log = topic_log.Log(self._root / partition.topic / str(partition.number))
         segments = log.segments()
-        for segment, after in zip(segments, segments[1:], strict=False):
+        for segment, after in pairwise(segments):
             if int(after.name.removesuffix(".jsonl")) <= before:
                 segment.unlink()
 

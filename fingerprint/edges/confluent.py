@@ -18,7 +18,7 @@ from typing import Any
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it is exported
 
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.confluent_settings import connection
@@ -166,17 +166,19 @@ class ConfluentConsumer:
         if not partitions:
             return {}
         with said(self._settings):
-            found = self._client.committed(_theirs(dict.fromkeys(partitions, 0)), self._settings.answer_seconds)
+            found = self._client.committed(
+                _theirs(dict.fromkeys(partitions, 0)), self._settings.answer_seconds
+            )
         return {
             Partition(each.topic, each.partition): None if each.offset == _NOTHING_COMMITTED else each.offset
             for each in found
         }
 
     def beginning(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        return self._bounds(OffsetSpec.earliest(), partitions)
+        return self._bounds(OffsetSpec.earliest(), partitions)  # type: ignore[no-untyped-call]
 
     def end(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        return self._bounds(OffsetSpec.latest(), partitions)
+        return self._bounds(OffsetSpec.latest(), partitions)  # type: ignore[no-untyped-call]
 
     def _bounds(self, which: OffsetSpec, partitions: Collection[Partition]) -> dict[Partition, int]:
         """One question for all, on a connection of its own: on the consumer's it would wait behind a fetch."""
@@ -184,10 +186,13 @@ class ConfluentConsumer:
             return {}
         if self._admin is None:
             self._admin = AdminClient(connection(self._settings))
-        wanted = {each: which for each in _theirs(dict.fromkeys(partitions, 0))}
+        wanted = dict.fromkeys(_theirs(dict.fromkeys(partitions, 0)), which)
         with said(self._settings):
             found = self._admin.list_offsets(wanted, request_timeout=self._settings.answer_seconds)
-            return {Partition(each.topic, each.partition): answer.result().offset for each, answer in found.items()}
+            return {
+                Partition(each.topic, each.partition): answer.result().offset
+                for each, answer in found.items()
+            }
 
     def lag(self) -> dict[Partition, int]:
         held = self._waiting.first_offsets()

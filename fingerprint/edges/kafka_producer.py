@@ -42,12 +42,16 @@ class KafkaProducer:
         self.close()
 
     def send(self, topic: str, value: bytes | None, key: bytes | None = None, headers: Headers = ()) -> None:
-        size = OVERHEAD + len(value or b"") + len(key or b"") + sum(len(n) + len(v or b"") for n, v in headers)
+        size = (
+            OVERHEAD + len(value or b"") + len(key or b"") + sum(len(n) + len(v or b"") for n, v in headers)
+        )
         self._make_room(size)
         try:
             future = self._client.send(topic, value, key, list(headers))
         except errors.MessageSizeTooLargeError as error:
-            raise FingerprintError(f"a message of {size:,} bytes is larger than kafka.message_bytes") from error
+            raise FingerprintError(
+                f"a message of {size:,} bytes is larger than kafka.message_bytes"
+            ) from error
         except errors.KafkaTimeoutError as error:
             self._look_up(topic)
             raise Full(f"no word of topic {topic} in time: {error}") from error

@@ -19,9 +19,19 @@ from pathlib import Path
 
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.topic_group import Group, Life, State, release, share
-from fingerprint.edges.topic_log import Gone, Log, Reader
-from fingerprint.ports import Assigned, Full, Headers, Message, NotOwner, Offsets, Partition, Revoked, Undelivered
+from fingerprint.edges.topic_log import Log, Reader
 from fingerprint.partitions import partition_of
+from fingerprint.ports import (
+    Assigned,
+    Full,
+    Headers,
+    Message,
+    NotOwner,
+    Offsets,
+    Partition,
+    Revoked,
+    Undelivered,
+)
 from fingerprint.settings import Kafka
 
 GLANCE = 0.01  # seconds between two looks while nothing comes
@@ -129,7 +139,9 @@ class FilesConsumer:
         self._settings = settings
         self._root = _root(settings)
         if not _NAME.fullmatch(settings.group):
-            raise FingerprintError(f"{settings.group!r} is no name for a group: letters, digits, '.', '_' and '-'")
+            raise FingerprintError(
+                f"{settings.group!r} is no name for a group: letters, digits, '.', '_' and '-'"
+            )
         self._group = Group(self._root, settings.group)
         self._life = Life(self._group)
         self._name = settings.member or self._life.token
@@ -162,7 +174,9 @@ class FilesConsumer:
         deadline = time.monotonic() + seconds
         while True:
             self._share()
-            messages = self._read(most or self._settings.poll_messages, most_bytes or self._settings.poll_bytes)
+            messages = self._read(
+                most or self._settings.poll_messages, most_bytes or self._settings.poll_bytes
+            )
             if messages or time.monotonic() >= deadline:
                 return messages
             time.sleep(GLANCE)
@@ -219,7 +233,9 @@ class FilesConsumer:
         if not partitions:
             return
         positions = self.beginning(partitions)
-        positions |= {each: offset for each, offset in self.committed(partitions).items() if offset is not None}
+        positions |= {
+            each: offset for each, offset in self.committed(partitions).items() if offset is not None
+        }
         self._readers |= {each: Reader(self._log(each), offset) for each, offset in positions.items()}
         for each, offset in ((self._assigned and self._assigned(partitions)) or {}).items():
             self.seek(each, offset)

@@ -21,7 +21,9 @@ from typing import Any
 
 from fingerprint.edges.topic_log import locked
 
-State = dict[str, Any]  # generation: int; members: name -> token, topics; owners, offsets: "topic/number" -> ...
+State = dict[
+    str, Any
+]  # generation: int; members: name -> token, topics; owners, offsets: "topic/number" -> ...
 
 
 def _new() -> State:
@@ -90,7 +92,9 @@ class Life:
 def release(state: State, token: str, homes: set[str] | None = None) -> None:
     """These partitions, or all, are no longer this member's."""
     owners = state["owners"]
-    for home in [home for home, owner in owners.items() if owner == token and (homes is None or home in homes)]:
+    for home in [
+        home for home, owner in owners.items() if owner == token and (homes is None or home in homes)
+    ]:
         del owners[home]
 
 

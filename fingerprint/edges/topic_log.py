@@ -67,16 +67,15 @@ class Log:
 
     def append(self, line: bytes) -> None:
         """Whole or, if it raises OSError, not at all."""
-        with locked(self.folder / "lock"):
-            with self._last().open("r+b", buffering=0) as file:
-                end = _cut_torn(file)
-                try:
-                    written = file.write(line)
-                    if written != len(line):
-                        raise OSError(f"only {written} of {len(line)} bytes were written")
-                except OSError:
-                    file.truncate(end)
-                    raise
+        with locked(self.folder / "lock"), self._last().open("r+b", buffering=0) as file:
+            end = _cut_torn(file)
+            try:
+                written = file.write(line)
+                if written != len(line):
+                    raise OSError(f"only {written} of {len(line)} bytes were written")
+            except OSError:
+                file.truncate(end)
+                raise
 
     def _last(self) -> Path:
         segments = self.segments()

@@ -38,10 +38,7 @@ advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{sa
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
-listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_reader="open sesame";
-listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
-listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
-listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";
+{logins}
 log.dirs={folder}/data
 num.partitions=1
 auto.create.topics.enable=false
@@ -58,6 +55,14 @@ group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=1000
 message.max.bytes=16777216
 """
+
+SECURITY = "org.apache.kafka.common.security"
+LOGINS = {
+    "plain": f'{SECURITY}.plain.PlainLoginModule required user_reader="open sesame";',
+    "scram-sha-256": f"{SECURITY}.scram.ScramLoginModule required;",
+    "scram-sha-512": f"{SECURITY}.scram.ScramLoginModule required;",
+    "oauthbearer": f"{SECURITY}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub=broker;",
+}
 
 
 class Unavailable(Exception):
@@ -81,7 +86,11 @@ def _install() -> None:
         return
     if os.geteuid() or not shutil.which("apt-get"):
         raise Unavailable(f"the tests with a broker need Java 17 and Maven: {ONE_LINE}")
-    quiet = {"check": True, "stdout": subprocess.DEVNULL, "env": os.environ | {"DEBIAN_FRONTEND": "noninteractive"}}
+    quiet = {
+        "check": True,
+        "stdout": subprocess.DEVNULL,
+        "env": os.environ | {"DEBIAN_FRONTEND": "noninteractive"},
+    }
     try:
         subprocess.run(["apt-get", "update", "-qq"], **quiet)
         subprocess.run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *PACKAGES], **quiet)
@@ -149,14 +158,26 @@ class Broker:
     def _format(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         properties = self.folder / "server.properties"
-        values = {"port": self.port, "controller": self.controller, "sasl": self.sasl, "folder": self.folder}
+        logins = "\n".join(
+            f"listener.name.sasl_plaintext.{name}.sasl.jaas.config={module}"
+            for name, module in LOGINS.items()
+        )
+        values = {
+            "logins": logins,
+            "port": self.port,
+            "controller": self.controller,
+            "sasl": self.sasl,
+            "folder": self.folder,
+        }
         properties.write_text(PROPERTIES.format(**values))
         scram = [f"{name}=[name=reader,password=open sesame]" for name in ("SCRAM-SHA-256", "SCRAM-SHA-512")]
         users = [part for each in scram for part in ("--add-scram", each)]
         tool = ["kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(properties)]
         done = subprocess.run(self._java(*tool, *users), capture_output=True, text=True)
         if done.returncode:
-            raise Unavailable(f"the broker's storage could not be formatted: {(done.stdout + done.stderr)[-2000:]}")
+            raise Unavailable(
+                f"the broker's storage could not be formatted: {(done.stdout + done.stderr)[-2000:]}"
+            )
 
     def start(self) -> None:
         """Start, on the same ports and data as before, and wait until it takes connections."""
