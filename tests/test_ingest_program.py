@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from contracts.topic import wait_until
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 from prometheus_client import CollectorRegistry
@@ -43,7 +48,12 @@ class Stream:
 
     def configure(self, **settings: Any) -> None:
         names = {"raw": f"{self.name}.raw", "events": f"{self.name}.events"}
-        self.settings = Settings.model_validate({"kafka": self.connection() | names} | settings)
+        self.table: dict[str, Any] = {
+            **settings,
+            "kafka": self.connection() | names | settings.get("kafka", {}),
+            "health": {"port": 0},
+        }
+        self.settings = Settings.model_validate(self.table)
         self.raw, self.events, self.dlq = names["raw"], names["events"], f"{self.name}.raw.dlq"
 
     def connection(self) -> dict[str, Any]:
@@ -82,6 +92,16 @@ class Stream:
         """A process that is gone holds no doors open."""
         with suppress(Exception):  # of a door at which something was made to happen
             door.close()
+
+    def environment(self) -> dict[str, str]:
+        """What makes a process of its own use the same settings."""
+        return os.environ | {
+            f"FINGERPRINT_{section}__{key}".upper(): ",".join(value)
+            if isinstance(value, tuple)
+            else str(value)
+            for section, table in self.table.items()
+            for key, value in table.items()
+        }
 
     def send(self, *values: bytes | None, key: bytes | None = None, headers: Any = ()) -> None:
         producer = self.producer()
@@ -358,18 +378,84 @@ def test_a_record_of_a_mebibyte_passes(stream: Stream) -> None:
     assert [message.value for message in stream.read(stream.events)] == [large]
 
 
-def test_asked_to_stop_it_finishes_its_batch_commits_and_leaves(stream: Stream) -> None:
+def test_asked_to_end_it_finishes_its_batch_and_commits(stream: Stream) -> None:
     stream.send(*records(12))
-    asked: list[bool] = []
+    program = stream.program(stream.consumer(), stream.producer())
+    program.run(lambda: program.metrics.figures()["messages"] > 0)
+    stream.close(program.consumer)
+    stream.ingest()
+    assert stream.ids() == expected(12)
 
-    def asked_to_end() -> bool:
-        asked.append(True)
-        return len(asked) > 1
 
-    figures = stream.program(consumer := stream.consumer(), stream.producer()).run(asked_to_end)
-    stream.close(consumer)
-    assert figures["records"] == 12
+@contextmanager
+def started(stream: Stream) -> Iterator[subprocess.Popen[str]]:
+    """`fingerprint ingest` in a process of its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pipelines.cli", "ingest"],
+        env=stream.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def arrived(stream: Stream, count: int) -> Callable[[], bool]:
+    return lambda: sorted(set(stream.ids())) == expected(count)
+
+
+def test_sigterm_finishes_commits_and_leaves_with_nothing_repeated(stream: Stream) -> None:
+    stream.send(*records(20), POISON)
+    with started(stream) as process:
+        wait_until(arrived(stream, 20), "20 records in the events topic")
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    assert out.startswith("21 messages: 20 records sent, 1 dead letters")
+    assert all(json.loads(line)["logger"] for line in err.splitlines())
     assert stream.ingest()["messages"] == 0
+    assert stream.ids() == expected(20)
+
+
+def test_after_kill_9_another_goes_on_and_nothing_is_lost(stream: Stream) -> None:
+    stream.configure(kafka={"session_seconds": 2})
+    stream.send(*records(20))
+    with started(stream) as process:
+        wait_until(lambda: stream.ids(), "the first records in the events topic")
+        process.kill()
+    stream.send(*records(40)[20:])
+    stream.ingest()
+    assert sorted(set(stream.ids())) == expected(40)
+
+
+def test_two_share_the_work_and_one_leaves(stream: Stream) -> None:
+    with started(stream) as one, started(stream) as two:
+        stream.send(*records(20))
+        wait_until(arrived(stream, 20), "20 records in the events topic")
+        one.send_signal(signal.SIGTERM)
+        _, err = one.communicate(timeout=30)
+        assert one.returncode == 0, err
+        stream.send(*records(40)[20:])
+        wait_until(arrived(stream, 40), "40 records in the events topic")
+        two.send_signal(signal.SIGTERM)
+        two.communicate(timeout=30)
+    assert two.returncode == 0
+
+
+def test_too_many_dead_letters_are_one_sentence_and_status_2(tmp_path: Path) -> None:
+    stream = OnFiles(tmp_path)
+    stream.configure(ingest=LIMIT)
+    stream.create()
+    stream.send(*[b"poison"] * 30)
+    with started(stream) as process:
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert err.splitlines()[-1].startswith("fingerprint: 5 or more of the last 20 messages of test.raw could")
+    assert "Traceback" not in err
 
 
 def test_letters_are_listed_with_source_reason_size_and_beginning_made_visible(stream: Stream) -> None:

@@ -1,0 +1,95 @@
+"""Whoever runs a program can ask how it is, and reads one line for each thing it has to say."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import urllib.request
+from collections.abc import Iterator
+from urllib.error import HTTPError
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from fingerprint.domain import FingerprintError
+from fingerprint.edges import logs
+from fingerprint.edges.health import Health, serve
+
+
+def ask(health: Health, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(health.url(path), timeout=5) as answer:  # noqa: S310 - our own server
+            return answer.status, answer.read().decode()
+    except HTTPError as refusal:
+        return refusal.code, refusal.read().decode()
+
+
+def test_a_program_is_ready_when_every_check_is_content() -> None:
+    trouble: list[str] = ["has not joined the group"]
+    checks = {"kafka": lambda: trouble[0] if trouble else None, "desk": lambda: None}
+    with serve("127.0.0.1", 0, checks) as health:
+        assert ask(health, "/readyz") == (503, "kafka: has not joined the group\n")
+        trouble.clear()
+        assert ask(health, "/readyz") == (200, "ok\n")
+
+
+def test_a_program_that_is_not_ready_is_alive_all_the_same() -> None:
+    with serve("127.0.0.1", 0, {"kafka": lambda: "away"}, {"loop": lambda: None}) as health:
+        assert ask(health, "/livez") == (200, "ok\n")
+
+
+def test_a_program_that_stands_still_is_not_alive() -> None:
+    with serve("127.0.0.1", 0, {}, {"loop": lambda: "stands still for 301 s"}) as health:
+        assert ask(health, "/livez") == (503, "loop: stands still for 301 s\n")
+
+
+def test_metrics_are_those_of_prometheus() -> None:
+    registry = CollectorRegistry()
+    Counter("fingerprint_things", "Things.", registry=registry).inc(3)
+    with serve("127.0.0.1", 0, {}, registry=registry) as health:
+        assert "fingerprint_things_total 3.0" in ask(health, "/metrics")[1]
+        assert ask(health, "/secrets")[0] == 404
+
+
+def test_a_port_that_is_taken_is_one_sentence() -> None:
+    with serve("127.0.0.1", 0, {}) as health:
+        port = health.server.server_address[1]
+        with pytest.raises(FingerprintError, match=f"cannot listen on 127.0.0.1:{port} .*health.port"):
+            Health("127.0.0.1", int(port), {}, {}, CollectorRegistry())
+
+
+@pytest.fixture
+def lines() -> Iterator[io.StringIO]:
+    """What is logged; the root logger is as before afterwards."""
+    root, ours = logging.getLogger(), logging.getLogger("fingerprint")
+    before = root.handlers[:], root.level, ours.level
+    root.handlers[:] = []
+    stream = io.StringIO()
+    logs.start(stream)
+    yield stream
+    root.handlers[:] = before[0]
+    root.setLevel(before[1])
+    ours.setLevel(before[2])
+
+
+def test_what_an_attacker_wrote_cannot_end_a_line_or_steer_a_terminal(lines: io.StringIO) -> None:
+    nasty = "a\nb\x1b[2J\x7f\u202e\ud800"
+    logging.getLogger("fingerprint.test").info(
+        "read %s", nasty, extra={"fields": {"reason": nasty, "count": 3}}
+    )
+    (line,) = lines.getvalue().splitlines()
+    assert line.isascii()
+    assert line.isprintable()
+    entry = json.loads(line)
+    assert (entry["level"], entry["logger"], entry["count"]) == ("info", "fingerprint.test", 3)
+    assert entry["message"] == "read " + entry["reason"] == "read a\\x0ab\\x1b[2J\\x7f\\u202e\\ud800"
+
+
+def test_an_error_is_one_line_too(lines: io.StringIO) -> None:
+    try:
+        raise ValueError("first\nsecond")
+    except ValueError:
+        logging.getLogger("fingerprint.test").exception("went wrong")
+    (line,) = lines.getvalue().splitlines()
+    assert "first\\x0asecond" in json.loads(line)["error"]
