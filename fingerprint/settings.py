@@ -204,7 +204,6 @@ class Security(Section):
     token_file: str | None = Field(
         None, description="an OAuth token that somebody else renews, read anew at each connection"
     )
-    region: str | None = Field(None, description="of the MSK cluster; default: the environment's")
 
     @model_validator(mode="after")
     def complete(self) -> Security:

@@ -109,8 +109,6 @@ def test_settings_that_can_never_connect_are_refused_at_start(
     tmp_path: Path, wrong: dict[str, Any], named: str
 ) -> None:
     file = tmp_path / "settings.toml"
-    file.write_text(
-        "[kafka]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in wrong.items())
-    )
+    file.write_text("[kafka]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in wrong.items()))
     with pytest.raises(FingerprintError, match=named):
         load(file)

@@ -73,6 +73,11 @@ class KafkaConsumer:
 
         listener = _Listener(self._caller, self._client._net.call_soon_threadsafe, gained, gone)
         self._client.subscribe(list(topics), listener=listener)
+        with said(self._settings):
+            for (
+                topic
+            ) in topics:  # so that whoever shares out knows them at once, and need not share out again
+                self._client.partitions_for_topic(topic)
 
     def _begin(self, partitions: Collection[Partition], positions: Offsets) -> None:
         """Every partition has a position before anything is fetched, so that nothing is skipped unsaid."""
@@ -89,9 +94,18 @@ class KafkaConsumer:
             return ready
         with said(self._settings):
             fetched = self._caller.run(lambda: self._client.poll(int(seconds * 1000), ALL))
+        self._keep_joining()
         for partition, records in fetched.items():
             self._waiting.add(_messages(partition, records))
         return self._waiting.take(most, most_bytes, self._paused)
+
+    def _keep_joining(self) -> None:
+        """kafka-python 3.0.12 forgets a join that new metadata asked for, if a poll ends before the join does: the
+        member then waits for ever (`BaseCoordinator.join_group_async` looks at need_rejoin, which the join itself
+        has just made False). Asked for once more, it goes on with the join that is under way."""
+        coordinator = self._client._coordinator
+        if coordinator._join_task is not None:
+            coordinator.request_rejoin()
 
     def assignment(self) -> frozenset[Partition]:
         return frozenset() if self._closed else frozenset(_ours(self._client.assignment()))

@@ -24,7 +24,10 @@ OVERHEAD = 400  # bytes that a message in flight costs beside its own: its futur
 
 
 class KafkaProducer:
-    """See `ports.Producer`. What is in flight is a queue in the order of sending; what has landed leaves it in front."""
+    """See `ports.Producer`; but a header without a value becomes an empty one, for kafka-python sends no others.
+
+    What is in flight is a queue in the order of sending; what has landed leaves it in front.
+    """
 
     def __init__(self, settings: Kafka):
         self._settings = settings
@@ -47,7 +50,7 @@ class KafkaProducer:
         )
         self._make_room(size)
         try:
-            future = self._client.send(topic, value, key, list(headers))
+            future = self._client.send(topic, value, key, [(name, data or b"") for name, data in headers])
         except errors.MessageSizeTooLargeError as error:
             raise FingerprintError(
                 f"a message of {size:,} bytes is larger than kafka.message_bytes"
