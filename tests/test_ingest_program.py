@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -387,75 +387,104 @@ def test_asked_to_end_it_finishes_its_batch_and_commits(stream: Stream) -> None:
     assert stream.ids() == expected(12)
 
 
-@contextmanager
-def started(stream: Stream) -> Iterator[subprocess.Popen[str]]:
+class Process:
     """`fingerprint ingest` in a process of its own."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pipelines.cli", "ingest"],
-        env=stream.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+
+    def __init__(self, stream: Stream, folder: Path) -> None:
+        self.log = folder / "stderr"
+        with self.log.open("w") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "pipelines.cli", "ingest"],
+                env=stream.environment(),
+                stdout=subprocess.PIPE,
+                stderr=err,
+                text=True,
+            )
+
+    @property
+    def err(self) -> str:
+        return self.log.read_text()
+
+    def wait_until_joined(self) -> None:
+        wait_until(lambda: '"message": "assigned"' in self.err, "a member with partitions")
+
+    def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
+        """Exit status and standard output."""
+        self.process.send_signal(number)
+        return self.left()
+
+    def left(self) -> tuple[int, str]:
+        out, _ = self.process.communicate(timeout=60)
+        return self.process.returncode, out
+
+
+@pytest.fixture
+def start(stream: Stream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Process]]:
+    processes: list[Process] = []
+
+    def begin() -> Process:
+        processes.append(Process(stream, tmp_path_factory.mktemp("ingest")))
+        return processes[-1]
+
+    yield begin
+    for each in processes:
+        each.end(signal.SIGKILL)
 
 
 def arrived(stream: Stream, count: int) -> Callable[[], bool]:
     return lambda: sorted(set(stream.ids())) == expected(count)
 
 
-def test_sigterm_finishes_commits_and_leaves_with_nothing_repeated(stream: Stream) -> None:
+def test_sigterm_finishes_commits_and_leaves_with_nothing_repeated(
+    stream: Stream, start: Callable[[], Process]
+) -> None:
     stream.send(*records(20), POISON)
-    with started(stream) as process:
-        wait_until(arrived(stream, 20), "20 records in the events topic")
-        process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=30)
-    assert process.returncode == 0, err
+    ingest = start()
+    wait_until(arrived(stream, 20), "20 records in the events topic")
+    wait_until(lambda: stream.read(stream.dlq), "a dead letter")
+    status, out = ingest.end()
+    assert status == 0, ingest.err
     assert out.startswith("21 messages: 20 records sent, 1 dead letters")
-    assert all(json.loads(line)["logger"] for line in err.splitlines())
+    assert all(json.loads(line)["logger"] for line in ingest.err.splitlines())
     assert stream.ingest()["messages"] == 0
     assert stream.ids() == expected(20)
 
 
-def test_after_kill_9_another_goes_on_and_nothing_is_lost(stream: Stream) -> None:
+def test_after_kill_9_another_goes_on_and_nothing_is_lost(
+    stream: Stream, start: Callable[[], Process]
+) -> None:
     stream.configure(kafka={"session_seconds": 2})
     stream.send(*records(20))
-    with started(stream) as process:
-        wait_until(lambda: stream.ids(), "the first records in the events topic")
-        process.kill()
+    ingest = start()
+    wait_until(stream.ids, "the first records in the events topic")
+    ingest.end(signal.SIGKILL)
     stream.send(*records(40)[20:])
     stream.ingest()
     assert sorted(set(stream.ids())) == expected(40)
 
 
-def test_two_share_the_work_and_one_leaves(stream: Stream) -> None:
-    with started(stream) as one, started(stream) as two:
-        stream.send(*records(20))
-        wait_until(arrived(stream, 20), "20 records in the events topic")
-        one.send_signal(signal.SIGTERM)
-        _, err = one.communicate(timeout=30)
-        assert one.returncode == 0, err
-        stream.send(*records(40)[20:])
-        wait_until(arrived(stream, 40), "40 records in the events topic")
-        two.send_signal(signal.SIGTERM)
-        two.communicate(timeout=30)
-    assert two.returncode == 0
+def test_two_share_the_work_and_one_leaves(stream: Stream, start: Callable[[], Process]) -> None:
+    one, two = start(), start()
+    one.wait_until_joined()
+    two.wait_until_joined()
+    stream.send(*records(20))
+    wait_until(arrived(stream, 20), "20 records in the events topic")
+    assert one.end()[0] == 0, one.err
+    stream.send(*records(40)[20:])
+    wait_until(arrived(stream, 40), "40 records in the events topic")
+    assert two.end()[0] == 0, two.err
 
 
-def test_too_many_dead_letters_are_one_sentence_and_status_2(tmp_path: Path) -> None:
-    stream = OnFiles(tmp_path)
+def test_too_many_dead_letters_are_one_sentence_and_status_2(
+    stream: Stream, start: Callable[[], Process]
+) -> None:
     stream.configure(ingest=LIMIT)
-    stream.create()
     stream.send(*[b"poison"] * 30)
-    with started(stream) as process:
-        _, err = process.communicate(timeout=30)
-    assert process.returncode == 2
-    assert err.splitlines()[-1].startswith("fingerprint: 5 or more of the last 20 messages of test.raw could")
-    assert "Traceback" not in err
+    ingest = start()
+    assert ingest.left()[0] == 2
+    sentence = ingest.err.splitlines()[-1]
+    assert sentence.startswith("fingerprint: 5 or more of the last 20 messages of")
+    assert "Traceback" not in ingest.err
 
 
 def test_letters_are_listed_with_source_reason_size_and_beginning_made_visible(stream: Stream) -> None:
