@@ -10,6 +10,7 @@ Example:
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -163,9 +164,17 @@ class KafkaConsumer:
         self._closed = True
         try:
             self._caller.finish()
+            self._settle()
             self._caller.run(lambda: self._client.close(autocommit=False, timeout_ms=self._patience))
         finally:
             self._caller.close()
+
+    def _settle(self) -> None:
+        """Let a join that is under way end: until then nothing can be committed, and leaving waits behind it."""
+        deadline = time.monotonic() + self._settings.answer_seconds
+        while self._client._coordinator._join_task is not None and time.monotonic() < deadline:
+            self._caller.run(lambda: self._client.poll(100, ALL))
+            self._keep_joining()
 
     @property
     def _patience(self) -> int:
