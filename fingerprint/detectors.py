@@ -88,11 +88,10 @@ class Spectral:
         self.threshold = self.options.threshold
 
     def measure(self, batch: Measured) -> NDArray[np.int32]:
-        vocabulary = self.bank.vocabulary
-        known = vocabulary.share(batch.fingerprint, batch.codes)[:, ACTION] > 0
-        slot = vocabulary.look_up(batch.fingerprint, batch.codes)[1][:, ACTION]
+        _, slots, known = self.bank.vocabulary.look_up(batch.fingerprint, batch.codes)
+        slot = slots[:, ACTION]
         busy = (slot > 0) & (slot <= self.options.busiest_actions) & (batch.level == 0)
-        return count(batch, self.ledger, known, busy, np.ones(len(batch), np.float32))
+        return count(batch, self.ledger, known[:, ACTION], busy, np.ones(len(batch), np.float32))
 
     def z(self, batch: Measured) -> Floats:
         evidence, interval = batch.evidence[self.name], batch.interval
