@@ -19,25 +19,19 @@ A message too large to be sent again leaves a letter without a value, which says
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import cloudtrail
-from fingerprint.cloudtrail import Origin, Records
 from fingerprint.domain import Reject
-from fingerprint.entity import add_entities
-from fingerprint.flatten import Flat, flatten
 from fingerprint.hostile import visible
+from fingerprint.messages import Piece, number, read
 from fingerprint.ports import Headers, Message, Partition
-from fingerprint.settings import Ingest, Reading, Settings
+from fingerprint.settings import Ingest, Settings
 
-HELD_BYTES = 64 << 20  # expanded records are passed on at this size, so that a poll of gzip costs no more
 OWN_HEADERS = 4  # the first so many headers of a dead letter are ours: topic, partition, offset, reason
-_USUAL = b'{"eventVersion":'  # how AWS begins every record: these are read together
 _REASON_LENGTH = 500
 _FRAME = 512  # bytes that Kafka puts around a message, at most
 
@@ -90,47 +84,30 @@ class Ingesting:
 
     def read(self, messages: Sequence[Message]) -> Iterator[Batch]:
         """Batches that together hold all the messages, in their order; never raises, whatever the bytes."""
-        for begin, end, records in _pieces(messages, self.settings.reading):
-            yield self._batch(messages, begin, end, records)
+        for piece in read(messages, self.settings):
+            yield self._batch(messages, piece)
 
     def forget(self, partitions: Iterable[Partition]) -> None:
         """Others read these partitions now."""
         for partition in partitions:
             self.watermarks.pop(partition, None)
 
-    def _batch(self, messages: Sequence[Message], begin: int, end: int, records: Records) -> Batch:
-        records, flat = self._flatten(messages, records)
-        events = add_entities(flat.events, self.settings.entities)
-        source = _message_of(records.origins)[events["row"].to_numpy(np.int64)]
-        marks, future = self._advance(messages, source, events["event_time"])
-        outgoing = _keyed(messages, source, records.lines, events, marks)
-        fits, rejects = self._too_large(outgoing, source)
-        dead, dead_from = _dead_letters(messages, flat.rejects + rejects, self.settings.kafka.message_bytes)
+    def _batch(self, messages: Sequence[Message], piece: Piece) -> Batch:
+        marks, future = self._advance(messages, piece.source, piece.events["event_time"])
+        outgoing = _keyed(messages, piece.source, piece.lines, piece.events, marks)
+        fits, rejects = self._too_large(outgoing, piece.source)
+        dead, dead_from = dead_letters(messages, piece.rejects + rejects, self.settings.kafka.message_bytes)
         return Batch(
-            begin,
-            end,
+            piece.begin,
+            piece.end,
             [outgoing[row] for row in fits.tolist()] if rejects else outgoing,
-            source[fits],
+            piece.source[fits],
             dead,
             dead_from,
-            flat.skipped,
-            sum(not message.value for message in messages[begin:end]),
+            piece.skipped,
+            sum(not message.value for message in messages[piece.begin : piece.end]),
             future,
         )
-
-    def _flatten(self, messages: Sequence[Message], records: Records) -> tuple[Records, Flat]:
-        """Reads a batch; messages that begin like a record and are not one get a second, careful reading, which
-        finds several documents in a row."""
-        flat = flatten(records)
-        again = {
-            int(reject.position)
-            for reject in flat.rejects
-            if reject.position.isdigit() and (messages[int(reject.position)].value or b"").startswith(_USUAL)
-        }
-        if not again:
-            return records, flat
-        records = _read_again(messages, records, again, self.settings.reading)
-        return records, flatten(records)
 
     def _advance(
         self, messages: Sequence[Message], source: NDArray[np.int64], times: pd.Series
@@ -140,11 +117,11 @@ class Ingesting:
         arrived = np.array([message.timestamp for message in messages], np.int64)[source]
         future = (arrived > 0) & (at > arrived + self.settings.ingest.future_seconds * 1000)
         homes = [message.home for message in messages]
-        numbers = {home: number for number, home in enumerate(dict.fromkeys(homes))}
+        numbers = {home: code for code, home in enumerate(dict.fromkeys(homes))}
         owner = np.array([numbers[home] for home in homes], np.int64)[source]
         marks = np.zeros(len(at), np.int64)
-        for partition, number in numbers.items():
-            here = owner == number
+        for partition, code in numbers.items():
+            here = owner == code
             held = self.watermarks.get(partition, 0)
             marks[here] = np.maximum.accumulate(np.where(future[here], held, np.maximum(at[here], held)))
             if here.any():
@@ -158,7 +135,7 @@ class Ingesting:
         limit = self.settings.kafka.message_bytes
         fits = np.array([_size(each) <= limit for each in outgoing], bool)
         reason = f"a record larger than the {limit:,} bytes of a message"
-        return np.flatnonzero(fits), [Reject("", str(number), reason) for number in source[~fits].tolist()]
+        return np.flatnonzero(fits), [Reject("", str(each), reason) for each in source[~fits].tolist()]
 
 
 class Limit:
@@ -185,67 +162,6 @@ class Limit:
         return int(found[0]) if len(found) else None
 
 
-def _pieces(messages: Sequence[Message], bounds: Reading) -> Iterator[tuple[int, int, Records]]:
-    """The messages' records, cut where they come to HELD_BYTES: first message, last message + 1, records."""
-    waiting: list[Records] = []
-    held = begin = 0
-    for end, records in _read(messages, bounds):
-        waiting.append(records)
-        held += sum(map(len, records.lines))
-        if held > HELD_BYTES or end == len(messages):
-            yield begin, end, cloudtrail.merge(waiting)
-            waiting, held, begin = [], 0, end
-
-
-def _read(messages: Sequence[Message], bounds: Reading) -> Iterator[tuple[int, Records]]:
-    """Records, and the number of the message after the last they came from. Positions begin with the number of the
-    message."""
-
-    def usual(numbered: tuple[int, Message]) -> bool:
-        return (numbered[1].value or b"").startswith(_USUAL)
-
-    for bare, group in groupby(enumerate(messages), usual):
-        run = list(group)
-        if bare:
-            lines = [message.value or b"" for _, message in run]
-            yield run[-1][0] + 1, cloudtrail.split_lines(lines, "", run[0][0], bounds)
-        else:
-            for number, message in run:
-                yield number + 1, cloudtrail.split(message.value or b"", "", str(number), bounds)
-
-
-def _read_again(messages: Sequence[Message], records: Records, again: set[int], bounds: Reading) -> Records:
-    """The same records, with those of the messages `again` taken from a careful reading, in order."""
-    kept = [n for n, origin in enumerate(records.origins) if _number(origin[1]) not in again]
-    careful = [
-        cloudtrail.split(messages[number].value or b"", "", str(number), bounds) for number in sorted(again)
-    ]
-    rest = Records(
-        [records.lines[n] for n in kept],
-        [records.origins[n] for n in kept],
-        [reject for reject in records.rejects if _number(reject.position) not in again],
-        records.skipped,
-    )
-    merged = cloudtrail.merge([rest, *careful])
-    order = np.argsort(_message_of(merged.origins), kind="stable").tolist()
-    return Records(
-        [merged.lines[n] for n in order],
-        [merged.origins[n] for n in order],
-        merged.rejects,
-        merged.skipped,
-    )
-
-
-def _message_of(origins: Sequence[Origin]) -> NDArray[np.int64]:
-    """The number of the message each record came from (n,)."""
-    return np.fromiter((_number(position) for _, position in origins), np.int64, len(origins))
-
-
-def _number(position: str) -> int:
-    """`17/2/0`, a record in an envelope in message 17 -> 17."""
-    return int(position.partition("/")[0])
-
-
 def _keyed(
     messages: Sequence[Message],
     source: NDArray[np.int64],
@@ -255,11 +171,11 @@ def _keyed(
 ) -> list[Outgoing]:
     codes, principals = pd.factorize(events["principal"])
     keys = [str(principal).encode() for principal in principals]
-    sources = {number: _place(messages[number]) for number in np.unique(source).tolist()}
+    sources = {each: _place(messages[each]) for each in np.unique(source).tolist()}
     columns = (events["row"].tolist(), codes.tolist(), source.tolist(), marks.tolist())
     return [
-        Outgoing(lines[row], keys[code], (("source", sources[number]), ("watermark", b"%d" % mark)))
-        for row, code, number, mark in zip(*columns, strict=True)
+        Outgoing(lines[row], keys[code], (("source", sources[each]), ("watermark", b"%d" % mark)))
+        for row, code, each, mark in zip(*columns, strict=True)
     ]
 
 
@@ -267,15 +183,17 @@ def _place(message: Message) -> bytes:
     return f"{message.topic}/{message.partition}/{message.offset}".encode()
 
 
-def _dead_letters(
+def dead_letters(
     messages: Sequence[Message], rejects: Sequence[Reject], limit: int
 ) -> tuple[list[Outgoing], NDArray[np.int64]]:
-    """One letter a message, whatever number of its records could not be read."""
+    """One letter a message, whatever number of its records could not be read; the number of the message of each.
+
+    The position of a reject begins with its message's number; a message larger than `limit` bytes leaves a letter without it."""
     reasons: dict[int, list[str]] = {}
     for reject in rejects:
-        reasons.setdefault(_number(reject.position), []).append(reject.reason)
+        reasons.setdefault(number(reject.position), []).append(reject.reason)
     numbers = sorted(reasons)
-    letters = [_letter(messages[number], reasons[number], limit) for number in numbers]
+    letters = [_letter(messages[each], reasons[each], limit) for each in numbers]
     return letters, np.array(numbers, np.int64)
 
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 ROOMS = [
     {"domain", "settings", "backend", "samples", "hostile"},
     {"ports", "mend", "cloudtrail", "partitions", "waiting"},
-    {"flatten", "entity", "ingesting", "pacing"},
+    {"flatten", "entity", "messages", "ingesting", "pacing"},
     {
         "hashing",
         "networks",

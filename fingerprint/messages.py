@@ -1,0 +1,130 @@
+"""Messages to events: what lies in a batch of messages, whatever it is wrapped in, and what of it cannot be read.
+
+Example:
+    >>> record = b'{"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:18Z", "userIdentity": {"type": "Root"}}'
+    >>> [piece] = read([Message("raw", 3, 17, value=record)], Settings())
+    >>> piece.events["principal"].tolist(), piece.source.tolist()
+    (['unknown:root'], [0])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint import cloudtrail
+from fingerprint.cloudtrail import Origin, Records
+from fingerprint.domain import Reject
+from fingerprint.entity import add_entities
+from fingerprint.flatten import Flat, flatten
+from fingerprint.ports import Message
+from fingerprint.settings import Reading, Settings
+
+HELD_BYTES = 64 << 20  # expanded records are passed on at this size, so that a poll of gzip costs no more
+_USUAL = b'{"eventVersion":'  # how AWS begins every record: these are read together
+
+
+class Piece(NamedTuple):
+    """What lay in the messages `begin` to `end` - 1 of those that were given.
+
+    `events` (n rows) have their entities; `source` (n,) is the number of each event's message, and column `row` its place in
+    `lines`, the records as AWS wrote them. The position of a reject begins with the number of its message.
+    """
+
+    begin: int
+    end: int
+    lines: list[bytes]
+    events: pd.DataFrame
+    source: NDArray[np.int64]
+    rejects: list[Reject]
+    skipped: int
+
+
+def read(messages: Sequence[Message], settings: Settings) -> Iterator[Piece]:
+    """Pieces that together hold all the messages, in their order; never raises, whatever the bytes."""
+    for begin, end, records in _pieces(messages, settings.reading):
+        records, flat = _flatten(messages, records, settings.reading)
+        events = add_entities(flat.events, settings.entities)
+        source = _message_of(records.origins)[events["row"].to_numpy(np.int64)]
+        yield Piece(begin, end, records.lines, events, source, flat.rejects, flat.skipped)
+
+
+def number(position: str) -> int:
+    """`17/2/0`, a record in an envelope in message 17 -> 17."""
+    return int(position.partition("/")[0])
+
+
+def _flatten(messages: Sequence[Message], records: Records, bounds: Reading) -> tuple[Records, Flat]:
+    """Reads a piece; messages that begin like a record and are not one get a second, careful reading, which
+    finds several documents in a row."""
+    flat = flatten(records)
+    again = {
+        int(reject.position)
+        for reject in flat.rejects
+        if reject.position.isdigit() and (messages[int(reject.position)].value or b"").startswith(_USUAL)
+    }
+    if not again:
+        return records, flat
+    records = _read_again(messages, records, again, bounds)
+    return records, flatten(records)
+
+
+def _pieces(messages: Sequence[Message], bounds: Reading) -> Iterator[tuple[int, int, Records]]:
+    """The messages' records, cut where they come to HELD_BYTES: first message, last message + 1, records."""
+    waiting: list[Records] = []
+    held = begin = 0
+    for end, records in _read(messages, bounds):
+        waiting.append(records)
+        held += sum(map(len, records.lines))
+        if held > HELD_BYTES or end == len(messages):
+            yield begin, end, cloudtrail.merge(waiting)
+            waiting, held, begin = [], 0, end
+
+
+def _read(messages: Sequence[Message], bounds: Reading) -> Iterator[tuple[int, Records]]:
+    """Records, and the number of the message after the last they came from. Positions begin with the number of the
+    message."""
+
+    def usual(numbered: tuple[int, Message]) -> bool:
+        return (numbered[1].value or b"").startswith(_USUAL)
+
+    for bare, group in groupby(enumerate(messages), usual):
+        run = list(group)
+        if bare:
+            lines = [message.value or b"" for _, message in run]
+            yield run[-1][0] + 1, cloudtrail.split_lines(lines, "", run[0][0], bounds)
+        else:
+            for place, message in run:
+                yield place + 1, cloudtrail.split(message.value or b"", "", str(place), bounds)
+
+
+def _read_again(messages: Sequence[Message], records: Records, again: set[int], bounds: Reading) -> Records:
+    """The same records, with those of the messages `again` taken from a careful reading, in order."""
+    kept = [n for n, origin in enumerate(records.origins) if number(origin[1]) not in again]
+    careful = [
+        cloudtrail.split(messages[place].value or b"", "", str(place), bounds) for place in sorted(again)
+    ]
+    rest = Records(
+        [records.lines[n] for n in kept],
+        [records.origins[n] for n in kept],
+        [reject for reject in records.rejects if number(reject.position) not in again],
+        records.skipped,
+    )
+    merged = cloudtrail.merge([rest, *careful])
+    order = np.argsort(_message_of(merged.origins), kind="stable").tolist()
+    return Records(
+        [merged.lines[n] for n in order],
+        [merged.origins[n] for n in order],
+        merged.rejects,
+        merged.skipped,
+    )
+
+
+def _message_of(origins: Sequence[Origin]) -> NDArray[np.int64]:
+    """The number of the message each record came from (n,)."""
+    return np.fromiter((number(position) for _, position in origins), np.int64, len(origins))
