@@ -11,8 +11,9 @@ program may be given either. Only programs choose; nothing inside imports a door
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pandas as pd
 
@@ -205,6 +206,95 @@ class Producer(Protocol):
 
     def close(self) -> None:
         """Flush for a while and let go; raises Undelivered like `flush`. A second time does nothing."""
+        ...
+
+
+class Fence(NamedTuple):
+    """What orders the snapshots of a partition: the highest wins, whoever wrote last by the clock.
+
+    Example:
+        >>> Fence(0, 7, 12).next()
+        Fence(era=0, generation=7, sequence=13)
+        >>> Fence(0, 7, 12).owned(generation=1)   # the group was forgotten, and its generations began anew
+        Fence(era=1, generation=1, sequence=0)
+
+    `era` counts how often the group began anew: Kafka forgets the generation of a group that was empty for long.
+    `generation` is the owner's (Consumer.generation); `sequence` counts the owner's snapshots.
+    """
+
+    era: int = 0
+    generation: int = 0
+    sequence: int = 0
+
+    def next(self) -> Fence:
+        """The same owner's next one."""
+        return self._replace(sequence=self.sequence + 1)
+
+    def owned(self, generation: int) -> Fence:
+        """The first fence of an owner that comes after this one. A replica that was restarted under its old name may
+        come back with the generation it had."""
+        if generation == self.generation:
+            return self.next()
+        return Fence(self.era + (generation < self.generation), generation, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state of one partition at one position: whoever restores it reads on at `offset`.
+
+    `about`: small facts that JSON can say (bank version, partitions of the topic, digest of the settings, counts).
+    `parts`: bytes by name ("series.past", "waiting"), opaque here. `kept`: names of parts that `put` stored and this
+    state still refers to.
+    """
+
+    partition: Partition
+    offset: int
+    fence: Fence
+    about: Mapping[str, Any] = field(default_factory=dict)
+    parts: Mapping[str, bytes] = field(default_factory=dict)
+    kept: tuple[str, ...] = ()
+
+
+class Snapshots(Protocol):
+    """Where the ledger's snapshots rest, by partition.
+
+    Example:
+        >>> restored = snapshots.latest(partition)              # assigned: seek to restored.offset
+        >>> fence = snapshots.fence(partition, consumer.generation())
+        >>> snapshots.save(Snapshot(partition, offset, fence, about, parts, kept))
+        >>> fence = fence.next()                                # whether or not the save succeeded
+
+    A snapshot is *whole* when everything it names is there, unharmed. *Saved* means safe: when `save` returns, Kafka
+    may forget what came before its offset. Nothing that was written is ever changed; what the newest snapshots do
+    not name is deleted after a while. FingerprintError: the store cannot do it, and why.
+    """
+
+    def save(self, snapshot: Snapshot) -> None:
+        """All of it or, if it raises, none of it: what was saved before stays. A part that did not change since this
+        owner's last snapshot is not written again. NotOwner if a snapshot of this fence or of a higher one is there:
+        drop the state, and begin again with `latest`."""
+        ...
+
+    def latest(self, partition: Partition) -> Snapshot | None:
+        """The whole snapshot of the highest fence; None if there was never one. Damaged ones are passed over with a
+        warning in the log. FingerprintError if there are some and none is whole, or a newer program wrote it."""
+        ...
+
+    def partitions(self, topic: str) -> list[Partition]:
+        """Those that have a snapshot, by number."""
+        ...
+
+    def fence(self, partition: Partition, generation: int) -> Fence:
+        """The first fence of a new owner: higher than that of every snapshot that is there, whole or not."""
+        ...
+
+    def put(self, partition: Partition, part: bytes) -> str:
+        """Store a part beside the snapshots, safe when it returns; its name, for `Snapshot.kept` of this partition.
+        What no snapshot names soon is deleted."""
+        ...
+
+    def get(self, name: str) -> bytes:
+        """A part that was put, verified. FingerprintError that names it if it is missing or damaged."""
         ...
 
 

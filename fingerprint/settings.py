@@ -140,6 +140,11 @@ class Voting(Section):
 
     detectors: tuple[str, ...] = ("autoencoder", "spectral")
     quorum: int = Field(2, gt=0)
+    waiting_events: int = Field(
+        200_000,
+        gt=0,
+        description="events that wait for their interval to close, the strangest; the others are counted",
+    )
 
     @model_validator(mode="after")
     def reachable(self) -> Voting:
@@ -180,6 +185,16 @@ class Ingest(Section):
                 f"dead_count {self.dead_count} can never be reached among {self.dead_window} messages"
             )
         return self
+
+
+class State(Section):
+    """The ledger of a stream, remembered: snapshots by partition in a folder or an object store."""
+
+    snapshots: str = Field("snapshots", description="a folder, or a URL that fsspec opens: s3://bucket/path")
+    snapshot_seconds: float = Field(30.0, gt=0, description="between two snapshots of a partition")
+    snapshots_kept: int = Field(
+        3, gt=0, description="the newest of a partition, kept however old; others go after a while"
+    )
 
 
 class Health(Section):
@@ -271,6 +286,7 @@ class Settings(Section):
     desk: Desk = Desk()
     kafka: Kafka = Kafka()
     ingest: Ingest = Ingest()
+    state: State = State()
     health: Health = Health()
 
 
