@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -252,7 +253,7 @@ def _curve(batch: Measured, frame: pd.DataFrame, by: Explainer) -> Curve | None:
     if "spectral" not in batch.evidence or frame["spectral_z"].isna().all():
         return None
     at = int(np.nan_to_num(frame["spectral_z"].to_numpy(), nan=-np.inf).argmax())
-    rows = batch.evidence["spectral"][at]
+    rows = by.series.find(batch.evidence["spectral"][at])
     z = by.series.z(rows, np.repeat(batch.interval[at], len(rows)))
     row = rows[int(np.nan_to_num(z, nan=-np.inf).argmax())]
     seconds, window = by.settings.spectral.interval_seconds, by.settings.alerts.window_seconds
@@ -262,7 +263,7 @@ def _curve(batch: Measured, frame: pd.DataFrame, by: Explainer) -> Curve | None:
     return Curve(
         entity=str(
             frame["entity"].iloc[at]
-            if by.series.owner[row] == batch.entity[at]
+            if by.series.owner[row] == batch.owner[at]
             else frame["principal"].iloc[at]
         ),
         channel=CHANNELS.get(channel) or str(frame["action"].iloc[at]),
@@ -275,40 +276,87 @@ def _curve(batch: Measured, frame: pd.DataFrame, by: Explainer) -> Curve | None:
 
 
 class Groups:
-    """Verdicts that belong to alerts whose window is still open; an alert is built when its window is over.
+    """Verdicts that belong to alerts whose window is still open. An alert is built when its window is over, and before that
+    whenever it has grown.
 
     Example:
         >>> groups = Groups(explainer)
-        >>> groups.add(judged)
+        >>> groups.add(judged.batch, judged.frame)
+        >>> early = groups.grown(so_far.batch, so_far.frame)    # with verdicts whose interval is still open
         >>> alerts = groups.close(before=ledger.closed())
     """
 
     def __init__(self, by: Explainer) -> None:
         self.by = by
-        self.open: list[tuple[Measured, pd.DataFrame]] = []
+        self.open: list[Verdicts] = []
+        self.shown: dict[str, int] = {}  # alert id -> events it had when it was last built
 
     def add(self, batch: Measured, frame: pd.DataFrame) -> None:
         """Keep the verdicts of a judged batch."""
-        verdict = frame["verdict"].to_numpy(dtype=bool)
-        if verdict.any():
-            self.open.append((batch.take(verdict), frame[verdict].reset_index(drop=True)))
+        self.open += _verdicts(batch, frame)
+
+    def grown(self, batch: Measured, frame: pd.DataFrame) -> list[Alert]:
+        """The alerts of verdicts that may still change their z's, with those that are kept, where they have grown.
+
+        Large ones are not built for every event: by a twentieth they must have grown.
+        """
+        early = _verdicts(batch, frame)
+        if not early:
+            return []
+        ids = set(early[0].frame["alert_id"])
+        kept = [part.take(part.frame["alert_id"].isin(ids).to_numpy()) for part in self.open]
+        together = _together(kept + early)
+        sizes = together.frame["alert_id"].value_counts()
+        before = sizes.index.map(lambda name: self.shown.get(name, 0)).to_numpy(float)
+        news = sizes[sizes.to_numpy() > before * (1 + GROWTH)]
+        self.shown |= {str(name): int(size) for name, size in news.items()}
+        return list(build(*together.take(together.frame["alert_id"].isin(news.index).to_numpy()), self.by))
 
     def close(self, before: int | None = None) -> list[Alert]:
         """Build the alerts of windows that ended before interval `before` (all, if None) and let them go."""
-        if not self.open:
+        done: list[Verdicts] = []
+        for place, part in enumerate(self.open):
+            over = self._over(part.frame, before)
+            if over.any():
+                done.append(part.take(over))
+                self.open[place] = part.take(~over)
+        self.open = [part for part in self.open if len(part.frame)]
+        if not done:
             return []
-        batch, frame = (
-            concat([part for part, _ in self.open]),
-            pd.concat([part for _, part in self.open], ignore_index=True),
-        )
+        together = _together(done)
+        for name in together.frame["alert_id"].unique():
+            self.shown.pop(name, None)
+        return list(build(*together, self.by))
+
+    def _over(self, frame: pd.DataFrame, before: int | None) -> NDArray[np.bool_]:
+        if before is None:
+            return np.ones(len(frame), bool)
         window = self.by.settings.alerts.window_seconds
         end = (frame["event_time"].astype("int64").to_numpy() // 1_000_000 // window + 1) * window
-        over = (
-            np.ones(len(frame), bool)
-            if before is None
-            else end <= before * self.by.settings.spectral.interval_seconds
-        )
-        self.open = [] if over.all() else [(batch.take(~over), frame[~over].reset_index(drop=True))]
-        return (
-            list(build(batch.take(over), frame[over].reset_index(drop=True), self.by)) if over.any() else []
-        )
+        over: NDArray[np.bool_] = end <= before * self.by.settings.spectral.interval_seconds
+        return over
+
+
+GROWTH = 0.05
+
+
+class Verdicts(NamedTuple):
+    """Judged events with a verdict."""
+
+    batch: Measured
+    frame: pd.DataFrame
+
+    def take(self, which: NDArray[np.bool_]) -> Verdicts:
+        return Verdicts(self.batch.take(which), self.frame[which].reset_index(drop=True))
+
+
+def _verdicts(batch: Measured, frame: pd.DataFrame) -> list[Verdicts]:
+    """The verdicts among judged events: one part, or none."""
+    verdict = frame["verdict"].to_numpy(dtype=bool)
+    return [Verdicts(batch, frame).take(verdict)] if verdict.any() else []
+
+
+def _together(parts: list[Verdicts]) -> Verdicts:
+    return Verdicts(
+        concat([part.batch for part in parts]), pd.concat([part.frame for part in parts], ignore_index=True)
+    )

@@ -135,6 +135,12 @@ def z(
     return _excess(surprise, company, baseline.middle[fingerprint], options) / baseline.scale[fingerprint]
 
 
+def undecided(surprise: Floats, options: settings.Autoencoder) -> NDArray[np.bool_]:
+    """Events (N,) strange enough by themselves that their z grows with the company they keep."""
+    own: NDArray[np.bool_] = combine(surprise, options.strongest) >= ALONE
+    return own
+
+
 def _excess(surprise: Floats, company: Floats, middle: Floats, options: settings.Autoencoder) -> Floats:
     alone = combine(surprise, options.strongest)
     others = np.maximum(company - alone, 0) * (alone >= ALONE)

@@ -8,6 +8,8 @@ Example:
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import IsolationForest
@@ -36,6 +38,7 @@ class Autoencoder:
     """Did it do what it usually does? Evidence (N, F): each feature's surprise in nats."""
 
     name = "autoencoder"
+    votes_on: Literal["event", "interval"] = "event"
 
     def __init__(self, settings: Settings, bank: Bank, ledger: Ledger) -> None:
         self.options, self.bank, self.ledger = settings.autoencoder, bank, ledger
@@ -56,6 +59,11 @@ class Autoencoder:
             batch.evidence[self.name], company, self.bank.baseline, batch.fingerprint, self.options
         )
 
+    def may_vote(self, batch: Measured) -> NDArray[np.bool_]:
+        return autoencoder.undecided(batch.evidence[self.name], self.options) | (
+            self.z(batch) >= self.threshold
+        )
+
 
 SEEN_AGAIN = float(-np.log(0.1))  # nats beyond "something new": what one of about ten recent novelties costs
 
@@ -68,8 +76,8 @@ def familiar(
     What is left is the surprise of doing *something* new, plus that of it being this of about ten recent novelties.
     """
     row, column = np.nonzero(~known & ~IS_BIN)
-    owner = hashing.mix(batch.principal[row], column.astype(np.uint64))
-    again = ledger.seen_before(hashing.mix(owner, batch.codes[row, column]), batch.interval[row])
+    owner = hashing.within(batch.principal[row], column.astype(np.uint64))
+    again = ledger.seen_before(hashing.within(owner, batch.codes[row, column]), batch.interval[row])
     row, column = row[again], column[again]
     out = loss.copy()
     out[row, column] = np.minimum(
@@ -79,15 +87,17 @@ def familiar(
 
 
 class Spectral:
-    """Did it do it as much, and when, as it usually does? Evidence (N, 9): the rows of the series an event was counted in."""
+    """Did it do it as much, and when, as it usually does? Evidence (N, 9): the keys of the series an event was counted in,
+    0 for none (rows may be renumbered while an event waits)."""
 
     name = "spectral"
+    votes_on: Literal["event", "interval"] = "interval"
 
     def __init__(self, settings: Settings, bank: Bank, ledger: Ledger) -> None:
         self.options, self.bank, self.ledger = settings.spectral, bank, ledger
         self.threshold = self.options.threshold
 
-    def measure(self, batch: Measured) -> NDArray[np.int32]:
+    def measure(self, batch: Measured) -> Hashes:
         _, slots, known = self.bank.vocabulary.look_up(batch.fingerprint, batch.codes)
         slot = slots[:, ACTION]
         busy = (slot > 0) & (slot <= self.options.busiest_actions) & (batch.level == 0)
@@ -95,7 +105,8 @@ class Spectral:
 
     def z(self, batch: Measured) -> Floats:
         evidence, interval = batch.evidence[self.name], batch.interval
-        each = self.ledger.series.z(evidence.ravel(), np.repeat(interval, evidence.shape[1])).reshape(
+        rows = self.ledger.series.find(evidence.ravel())
+        each = self.ledger.series.z(rows, np.repeat(interval, evidence.shape[1])).reshape(
             evidence.shape
         )
         opinion = ~np.isnan(each).all(axis=1)
@@ -103,32 +114,35 @@ class Spectral:
         out[opinion] = np.nanmax(each[opinion], axis=1)
         return out
 
+    def may_vote(self, batch: Measured) -> NDArray[np.bool_]:
+        return np.ones(len(batch), bool)
+
 
 def count(
     batch: Measured, ledger: Ledger, known: NDArray[np.bool_], busy: NDArray[np.bool_], weight: Floats
-) -> NDArray[np.int32]:
+) -> Hashes:
     """Count events in the channels they belong to: `known`, `busy` (N,) say of their actions whether the fingerprint knows
-    them and gives them a channel of their own; `weight` (N,) events each. Returns rows (N, 9), -1 where not counted."""
-    rows = np.full((len(batch), 9), -1, np.int32)
+    them and gives them a channel of their own; `weight` (N,) events each. Returns the keys of their series (N, 9), 0 where not counted."""
+    keys, entity = np.zeros((len(batch), 9), np.uint64), batch.owner
     own_action = np.where(busy, batch.codes[:, ACTION], OTHER)
     fresh = np.flatnonzero(~known)
-    owner = hashing.mix(batch.entity[fresh], batch.codes[fresh, ACTION])
+    owner = hashing.within(entity[fresh], batch.codes[fresh, ACTION])
     new = np.zeros(len(batch), bool)
-    new[fresh] = ~ledger.seen_before(hashing.mix(owner, NEW), batch.interval[fresh])
+    new[fresh] = ~ledger.seen_before(hashing.within(owner, NEW), batch.interval[fresh])
     everything = np.ones(len(batch), bool)
     channels = ((COUNT, everything), (ERRORS, batch.failed), (WRITES, batch.wrote), (NEW, new))
     for place, (owners, channel, which) in enumerate(
-        [(batch.entity, own_action, everything)]
+        [(entity, own_action, everything)]
         + [
             (owners, np.full(len(batch), name), which)
-            for owners in (batch.entity, batch.principal)
+            for owners in (entity, batch.principal)
             for name, which in channels
         ]
     ):
-        rows[which, place] = ledger.series.count(
+        keys[which, place] = ledger.series.count(
             owners[which], channel[which], batch.interval[which], batch.since[which], weight[which]
         )
-    return rows
+    return keys
 
 
 class Forest:
@@ -138,6 +152,7 @@ class Forest:
     """
 
     name = "forest"
+    votes_on: Literal["event", "interval"] = "event"
 
     def __init__(self, settings: Settings, bank: Bank, ledger: Ledger) -> None:
         self.options, self.bank = settings.forest, bank
@@ -156,6 +171,9 @@ class Forest:
 
     def z(self, batch: Measured) -> Floats:
         return batch.evidence[self.name][:, 0]
+
+    def may_vote(self, batch: Measured) -> NDArray[np.bool_]:
+        return self.z(batch) >= self.threshold
 
     def _table(self, fingerprint: NDArray[np.int32], codes: Hashes) -> Floats:
         return self.bank.vocabulary.look_up(fingerprint, codes)[0]

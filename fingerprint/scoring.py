@@ -1,26 +1,37 @@
-"""Events -> judged events: every detector measures when an event comes; the quorum decides when its interval closes.
+"""Events -> judged events: every detector measures when an event comes; the quorum decides while its interval fills.
 
 Example:
     >>> scorer = Scorer(bank, ledger, settings)
-    >>> scorer.take(events)                  # measure and let wait
-    >>> judged = scorer.settle()             # those whose interval is over, or provisional=True: all that wait, as it stands
+    >>> taken = scorer.take(events)          # measured; what may still get a verdict waits
+    >>> early = scorer.so_far(taken.principals)   # those that wait, as things stand: a verdict is true once and never back
+    >>> judged = scorer.settle()             # those whose interval is over
     >>> judged.frame[["event_id", "autoencoder_z", "spectral_z", "verdict"]]
+    >>> votes = scorer.close_intervals()     # what the spectral detector says of the intervals that are over
+
+Most events can no longer get a verdict once they are measured (with two of two: the autoencoder is sure of them). Those do
+not wait, unless every event's z's are asked for.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import detectors, hashing, measured, voting
+from fingerprint import autoencoder, detectors, hashing, measured, voting
 from fingerprint.bank import Bank
-from fingerprint.domain import LEVELS
+from fingerprint.domain import LEVELS, Vote
+from fingerprint.hashing import Hashes
 from fingerprint.ledger import Ledger
 from fingerprint.measured import Measured
+from fingerprint.names import Names
+from fingerprint.series import Floats, Ints
 from fingerprint.settings import Settings
+
+VOTE = tuple(Vote.__dataclass_fields__)  # the columns of votes
 
 
 @dataclass(frozen=True)
@@ -31,33 +42,69 @@ class Judged:
     frame: pd.DataFrame
 
 
+class Taken(NamedTuple):
+    """What became of a batch: fresh events, repeats that were dropped, whose they are (distinct), and votes on events that
+    wait for nothing."""
+
+    events: int
+    repeats: int
+    principals: Hashes
+    votes: pd.DataFrame
+
+
+class Closed(NamedTuple):
+    """What is said of intervals that are over: votes at or above the floor, how many of them are silences, how many cells
+    there was no opinion on yet."""
+
+    votes: pd.DataFrame
+    silences: int
+    no_opinion: int
+
+
 class Scorer:
-    """Judges events against one bank. All its state is the ledger's and the events that wait for their interval."""
+    """Judges events against one bank. All its state is the ledger's, `waiting`, and the strangers of `names`."""
 
-    def __init__(self, bank: Bank, ledger: Ledger, settings: Settings) -> None:
-        self.bank, self.ledger, self.settings = bank, ledger, settings
+    def __init__(self, bank: Bank, ledger: Ledger, settings: Settings, every_event: bool = False) -> None:
+        self.bank, self.ledger, self.settings, self.every_event = bank, ledger, settings, every_event
         self.detectors = detectors.list_of(settings, bank, ledger)
+        self.names = Names(bank)
         self.waiting: list[Measured] = []
+        self.dropped = 0  # events that could not wait, because too many did
+        ledger.silent_upto = ledger.silent_upto or ledger.closed()  # what a bank has learned is closed
 
-    def take(self, events: pd.DataFrame) -> int:
-        """Measure events (with entities). Returns how many were repeats and dropped."""
+    def take(self, events: pd.DataFrame) -> Taken:
+        """Measure events (with entities)."""
         batch, repeats = measured.prepare(events, self.ledger)
         self.ledger.late += int((batch.interval < self.ledger.closed()).sum())
-        if len(batch):
-            fingerprint, level = self.bank.resolve(batch.entity, batch.principal, batch.frame)
-            batch = replace(batch, fingerprint=fingerprint, level=level)
-            evidence = {detector.name: detector.measure(batch) for detector in self.detectors}
-            self.waiting.append(replace(batch, evidence=evidence))
-        return repeats
+        if not len(batch):
+            return Taken(0, repeats, batch.principal, no_votes())
+        fingerprint, level = self.bank.resolve(batch.entity, batch.principal, batch.frame)
+        batch = replace(batch, fingerprint=fingerprint, level=level)
+        batch = replace(batch, evidence={each.name: each.measure(batch) for each in self.detectors})
+        self.names.meet(batch)
+        waits = self._waits(batch)
+        if waits.any():
+            self.waiting.append(batch.take(waits))
+        return Taken(len(batch), repeats, np.unique(batch.principal), self._votes_on(batch.take(~waits)))
 
     def settle(self, everything: bool = False) -> Judged | None:
         """Judge the events whose interval can no longer change (or all), and let them go."""
-        if not self.waiting:
-            return None
-        batch = measured.concat(self.waiting) if len(self.waiting) > 1 else self.waiting[0]
-        over = np.ones(len(batch), bool) if everything else batch.interval < self.ledger.closed()
-        self.waiting = [] if over.all() else [batch.take(~over)]
-        return self.judge(batch.take(over)) if over.any() else None
+        closed = np.iinfo(np.int32).max if everything else self.ledger.closed()
+        over = [part.interval < closed for part in self.waiting]
+        done = [part.take(which) for part, which in zip(self.waiting, over, strict=True) if which.any()]
+        self.waiting = [
+            part.take(~which) if which.any() else part
+            for part, which in zip(self.waiting, over, strict=True)
+            if not which.all()
+        ]
+        self._bound()
+        return self.judge(measured.concat(done)) if done else None
+
+    def so_far(self, principals: Hashes) -> Judged | None:
+        """Judge what waits of these principals as things stand; it waits on."""
+        theirs = [(part, np.isin(part.principal, principals)) for part in self.waiting]
+        parts = [part.take(which) for part, which in theirs if which.any()]
+        return self.judge(measured.concat(parts)) if parts else None
 
     def judge(self, batch: Measured) -> Judged:
         """z's, votes, verdict and alert of measured events, as the series stand now."""
@@ -74,35 +121,108 @@ class Scorer:
         frame["alert_id"] = alert_ids(frame, verdict, self.settings.alerts.window_seconds)
         return Judged(batch, frame)
 
-    def silences(self) -> pd.DataFrame:
-        """Votes for intervals that closed since the last call with far fewer events than expected; never verdicts.
+    def votes_of(self, judged: Judged) -> pd.DataFrame:
+        """Votes on events worth keeping: z at or above the desk's floor, one row an event and detector."""
+        parts = [no_votes()]
+        for detector in self.detectors:
+            if detector.votes_on == "event":
+                rows = judged.frame[judged.frame[f"{detector.name}_z"] >= self.settings.desk.vote_floor]
+                z, vote = rows[f"{detector.name}_z"], rows[f"{detector.name}_vote"]
+                parts.append(
+                    rows.assign(detector=detector.name, z=z, vote=vote, threshold=detector.threshold)
+                )
+        return pd.concat([part[list(VOTE)] for part in parts if len(part)] or parts, ignore_index=True)
 
-        Columns as `votes_of`; the event id is a digest of entity and interval.
+    def close_intervals(self, everything: bool = False) -> Closed:
+        """What the spectral detector says of the intervals that closed since the last call (or of all that are open).
+
+        A vote on an interval is of one channel of an entity or principal; its event id is a digest of the three. A silence
+        is an interval in which far fewer events came than expected: a vote, never a verdict.
         """
         end = self.ledger.closed()
-        start = max(self.ledger.silent_upto or end, end - self.ledger.series.per_day)
-        self.ledger.silent_upto = end
-        row, interval, z = self.ledger.series.silences(detectors.COUNT, start, end)
-        known = self.bank.fingerprints[self.bank.fingerprints["level"] == 0].set_index("hash")["key"]
-        entity = pd.Series(self.ledger.series.owner[row]).map(known)
-        seconds = self.settings.spectral.interval_seconds
+        start, self.ledger.silent_upto = self.ledger.silent_upto, max(self.ledger.silent_upto, end)
+        self.names.forget(start)
+        spectral = next((each for each in self.detectors if each.votes_on == "interval"), None)
+        if spectral is None or (start >= end and not everything):
+            return Closed(no_votes(), 0, 0)
+        series = self.ledger.series
+        row, interval, z = series.filled(start, np.iinfo(np.int32).max if everything else end)
+        strong = np.nan_to_num(z, nan=-np.inf) >= self.settings.desk.vote_floor
+        surges = self._interval_votes(
+            "interval", row[strong], interval[strong], z[strong], spectral.threshold
+        )
+        missed = series.silences(detectors.COUNT, max(start, end - series.per_day), end)
+        silences = self._interval_votes("silence", *missed, spectral.threshold)
+        return Closed(pd.concat([surges, silences], ignore_index=True), len(silences), int(np.isnan(z).sum()))
+
+    # --- who waits ----------------------------------------------------------------------------------------------------
+
+    def _waits(self, batch: Measured) -> NDArray[np.bool_]:
+        """Which events may still get a verdict, or all."""
+        if self.every_event:
+            return np.ones(len(batch), bool)
+        may = {detector.name: detector.may_vote(batch) for detector in self.detectors}
+        return voting.verdicts(may, self.settings.voting.quorum)
+
+    def _bound(self) -> None:
+        """Let at most `waiting_events` wait, the strangest by themselves: the same ones wherever batches are cut."""
+        most = self.settings.voting.waiting_events
+        if self.every_event or sum(map(len, self.waiting)) <= most:
+            return
+        batch = measured.concat(self.waiting)
+        own = np.zeros(len(batch), np.float32)
+        if "autoencoder" in batch.evidence:
+            own = autoencoder.combine(batch.evidence["autoencoder"], self.settings.autoencoder.strongest)
+        order = np.lexsort((hashing.of(batch.frame["event_id"]), -own))
+        self.dropped += len(batch) - most
+        self.waiting = [batch.take(np.sort(order[:most]))]
+
+    # --- votes --------------------------------------------------------------------------------------------------------
+
+    def _votes_on(self, batch: Measured) -> pd.DataFrame:
+        """Votes on events that will not be judged: what each detector that votes on events says of them."""
+        parts = [no_votes()]
+        for detector in self.detectors:
+            if detector.votes_on == "event" and len(batch):
+                z = detector.z(batch)
+                strong = np.flatnonzero(z >= self.settings.desk.vote_floor)
+                rows = batch.frame.iloc[strong]
+                level = np.array(LEVELS, dtype=object)[batch.level[strong]]
+                vote, at = z[strong] >= detector.threshold, detector.threshold
+                parts.append(
+                    rows.assign(detector=detector.name, z=z[strong], vote=vote, threshold=at, level=level)
+                )
+        return pd.concat([part[list(VOTE)] for part in parts if len(part)] or parts, ignore_index=True)
+
+    def _interval_votes(
+        self, kind: str, row: Ints, interval: Ints, z: Floats, threshold: float
+    ) -> pd.DataFrame:
+        series, seconds = self.ledger.series, self.settings.spectral.interval_seconds
+        owner, channel = series.owner[row], series.channel[row]
+        name = pd.Series(self.names.of(owner), dtype=object)
+        principal = name.map(lambda text: text.split("|")[0], na_action="ignore")
         frame = pd.DataFrame(
             {
                 "event_id": [
-                    f"silence:{owner:016x}:{at}"
-                    for owner, at in zip(self.ledger.series.owner[row], interval, strict=True)
+                    f"{kind}:{who:016x}:{what:x}:{at}"
+                    for who, what, at in zip(owner, channel, interval, strict=True)
                 ],
                 "event_time": pd.to_datetime((interval.astype(np.int64) + 1) * seconds, unit="s", utc=True),
-                "principal": entity.map(lambda name: name.split("|")[0], na_action="ignore"),
-                "entity": entity,
+                "principal": principal,
+                "entity": name,
                 "detector": "spectral",
                 "z": z,
-                "threshold": self.settings.spectral.threshold,
-                "vote": True,
-                "level": "entity",
+                "threshold": threshold,
+                "vote": z >= threshold,
+                "level": np.where(name == principal, "principal", "entity"),
             }
         )
-        return frame[frame["entity"].notna()].reset_index(drop=True)
+        return frame.loc[name.notna(), list(VOTE)].reset_index(drop=True)
+
+
+def no_votes() -> pd.DataFrame:
+    """A table of votes with nothing in it."""
+    return pd.DataFrame({name: pd.Series(dtype=object) for name in VOTE})
 
 
 def alert_ids(frame: pd.DataFrame, verdict: NDArray[np.bool_], window_seconds: int) -> pd.Series:
@@ -111,14 +231,3 @@ def alert_ids(frame: pd.DataFrame, verdict: NDArray[np.bool_], window_seconds: i
     principal = hashing.of(frame["principal"][verdict])
     names = [f"{name:016x}" for name in hashing.mix(principal, window.astype(np.uint64))]
     return pd.Series(names, index=frame.index[verdict], dtype=object).reindex(frame.index)
-
-
-def votes_of(judged: Judged, scorer: Scorer) -> pd.DataFrame:
-    """Single votes worth keeping (z at or above the desk's floor), one row an event and detector."""
-    parts = []
-    for detector in scorer.detectors:
-        strong = judged.frame[f"{detector.name}_z"] >= scorer.settings.desk.vote_floor
-        rows = judged.frame.loc[strong, ["event_id", "event_time", "principal", "entity", "level"]]
-        z, vote = (judged.frame.loc[strong, f"{detector.name}_{what}"] for what in ("z", "vote"))
-        parts.append(rows.assign(detector=detector.name, z=z, vote=vote, threshold=detector.threshold))
-    return pd.concat(parts, ignore_index=True)

@@ -2,8 +2,8 @@
 
 Example:
     >>> series = Series(settings.spectral)
-    >>> row = series.count(owner, channel, interval, since, weight)     # a row per owner and channel; counts grow
-    >>> series.z(row, interval)                               # how strange is each count, as it stands now
+    >>> keys = series.count(owner, channel, interval, since, weight)    # a row per owner and channel; counts grow
+    >>> series.z(series.find(keys), interval)                 # how strange is each count, as it stands now
     array([0.3, 7.1])
 
 Expectations are made once a day for the rows that are touched, from intervals that ended before the day began minus the
@@ -65,24 +65,30 @@ class Series:
         """Intervals before a moment that late records may still change, the running one not counted."""
         return -(-self.options.lateness_seconds // self.options.interval_seconds)
 
-    def count(self, owner: Hashes, channel: Hashes, interval: Ints, since: Ints, weight: Floats) -> Ints:
-        """Add `weight` to the cells of (owner, channel, interval), all (N,); returns the row of each (N,)."""
-        row = self.row_of(owner, channel, since)
-        self.open.add(_cell(row, interval), count=weight)
-        return row
+    def count(self, owner: Hashes, channel: Hashes, interval: Ints, since: Ints, weight: Floats) -> Hashes:
+        """Add `weight` to the cells of (owner, channel, interval), all (N,); returns the key of each one's row (N,).
 
-    def row_of(self, owner: Hashes, channel: Hashes, since: Ints) -> Ints:
-        """The row of each (owner, channel), made where there is none: all (N,)."""
-        keys = hashing.mix(owner, channel)
-        new = np.flatnonzero(~self.rows.has(keys))
-        fresh, first = np.unique(keys[new], return_index=True)
-        if len(fresh):
-            example = new[first]
-            self.rows.add(fresh, row=len(self.since) + np.arange(len(fresh)))
-            self.owner = np.concatenate([self.owner, owner[example]])
-            self.channel = np.concatenate([self.channel, channel[example]])
-            self.since = np.concatenate([self.since, since[example]])
+        A key names a row for ever; the row's number may change when state is cut or put together.
+        """
+        keys = hashing.within(owner, channel)
+        row = self.find(keys)
+        new = np.flatnonzero(row < 0)
+        if len(new):
+            self._add_rows(keys[new], owner[new], channel[new], since[new])
+            row[new] = self.find(keys[new])
+        self.open.add(_cell(row, interval), count=weight)
+        return keys
+
+    def find(self, keys: Hashes) -> Ints:
+        """The row of each key, -1 where there is none: (N,) -> (N,)."""
         return self.rows.get(keys, "row", missing=-1)
+
+    def _add_rows(self, keys: Hashes, owner: Hashes, channel: Hashes, since: Ints) -> None:
+        fresh, first = np.unique(keys, return_index=True)
+        self.rows.add(fresh, row=len(self.since) + np.arange(len(fresh)))
+        self.owner = np.concatenate([self.owner, owner[first]])
+        self.channel = np.concatenate([self.channel, channel[first]])
+        self.since = np.concatenate([self.since, since[first]])
 
     def z(self, row: Ints, interval: Ints) -> Floats:
         """z of the counts of cells as they stand: row (N,), -1 for none, and interval (N,) -> (N,), NaN for no opinion."""
@@ -258,6 +264,14 @@ class Series:
         kept = _split(keys)[1] >= horizon
         if not kept.all():
             self.past.keep(kept)
+
+    def filled(self, start: int, end: int) -> tuple[Ints, Ints, Floats]:
+        """The cells of intervals start ... end - 1 in which something came, and how strange their counts are now: rows,
+        intervals and z (NaN for no opinion) of each."""
+        cells = self.open.settle()[0]
+        row, interval = _split(cells)
+        here = (interval >= start) & (interval < end)
+        return row[here], interval[here], self._z_of_cells(cells[here])
 
     def silences(self, channel: np.uint64, start: int, end: int) -> tuple[Ints, Ints, Floats]:
         """Intervals start ... end - 1 in which far less came than expected: rows, intervals and z (above 0) of each.

@@ -15,14 +15,14 @@ The vote, exactly:
 - An event's verdict is true when at least `quorum` of the listed detectors vote for it (default: two of two).
 - A silence is a vote, kept for hunting, and never a verdict.
 
-Detectors are a list in the settings (`voting.detectors`). Another one is a class with the four members of `Detector`,
+Detectors are a list in the settings (`voting.detectors`). Another one is a class with the members of `Detector`,
 named in `detectors.KINDS`; the others are not touched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,7 @@ class Detector(Protocol):
 
     name: str
     threshold: float
+    votes_on: Literal["event", "interval"]
 
     def measure(self, batch: Measured) -> NDArray[Any]:
         """What is kept of each event until its interval closes: (N, C), C this detector's own."""
@@ -45,6 +46,10 @@ class Detector(Protocol):
     def z(self, batch: Measured) -> Floats:
         """z of events (N,) from what was kept of them (`batch.evidence[name]`), as things stand now; NaN for no opinion.
         It may grow while an event's interval is open, and never falls."""
+        ...
+
+    def may_vote(self, batch: Measured) -> NDArray[np.bool_]:
+        """Which events (N,) have its vote, or may have it before their interval closes."""
         ...
 
 

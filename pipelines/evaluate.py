@@ -26,10 +26,10 @@ from fingerprint.evaluation.pool import pool
 from fingerprint.evaluation.rows import Rows, gather
 from fingerprint.evaluation.truth import labelled, truth, where_to_split
 from fingerprint.ledger import Ledger
-from fingerprint.scoring import Scorer
+from fingerprint.road import Road
 from fingerprint.settings import Settings
 from pipelines.evaluation_table import print_figures
-from pipelines.score import Road
+from pipelines.score import keep
 from pipelines.show import Progress
 from pipelines.simulate import simulate
 
@@ -131,11 +131,11 @@ def _ours(history: History, now: Rows, cut: int, settings: Settings, progress: P
     kept = Kept(settings)
     with tempfile.TemporaryDirectory(prefix="fingerprint-") as folder:
         desk = open_desk(f"sqlite:///{folder}/desk.sqlite")
-        road = Road(Scorer(bank, Ledger.from_arrays(settings, bank.ledger), settings), desk, kept)
+        road = Road(bank, Ledger.from_arrays(settings, bank.ledger), settings, every_event=True)
         for events in _part(history, cut, None):
-            road.walk(events)
-            progress("scoring events", road.events + road.repeats)
-        road.finish()
+            keep(road.walk(events), desk, kept)
+            progress("scoring events", road.tally.events + road.tally.repeats)
+        keep(road.finish(), desk, kept)
         urgency = {np.uint64(int(alert.alert_id, 16)): alert.urgency for alert in desk.alerts(raw=False)}
         desk.close()
     judged = kept.frame().set_index("event_id").reindex(now.frame["event_id"])

@@ -8,11 +8,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from fingerprint import bank as banks
-from fingerprint.alerts import Explainer, Groups
 from fingerprint.bank import Bank
 from fingerprint.edges import files, ledgers, network_table
 from fingerprint.edges.desk import open_desk
@@ -20,7 +18,7 @@ from fingerprint.edges.history import History
 from fingerprint.edges.results import Results
 from fingerprint.ledger import Ledger
 from fingerprint.ports import Desk
-from fingerprint.scoring import Judged, Scorer, votes_of
+from fingerprint.road import Road, Said
 from fingerprint.settings import Settings
 from pipelines.show import Progress, reasons
 
@@ -47,15 +45,15 @@ def score(
             history.add(records)
             progress("reading records", history.records)
         ledger, start = _ledger(bank, history, settings, ledger_folder)
-        road = Road(Scorer(bank, ledger, settings), desk, results)
+        road = Road(bank, ledger, settings, every_event=out is not None)
         for events in history.chunks():
-            road.walk(events)
-            progress("scoring events", road.events + road.repeats, history.events)
-        road.finish()
+            keep(road.walk(events), desk, results)
+            progress("scoring events", road.tally.events + road.tally.repeats, history.events)
+        keep(road.finish(), desk, results)
         if ledger_folder:
             ledgers.save(ledger, ledger_folder)
     return {
-        **road.figures(),
+        **figures(road),
         "records": history.records,
         "rejects": history.rejected,
         "skipped": history.skipped,
@@ -64,6 +62,30 @@ def score(
         "bank_version": bank.version,
         "seconds": round(time.monotonic() - started, 3),
         "peak_memory_bytes": _peak_memory(),
+    }
+
+
+def keep(said: Said, desk: Desk, results: Results) -> None:
+    """To the desk, and to the file of all events."""
+    desk.save(said.alerts, said.votes)
+    for frame in said.judged:
+        results.write(frame)
+
+
+def figures(road: Road) -> dict[str, Any]:
+    """What went by, for people and programs."""
+    tally = road.tally
+    return {
+        "events": tally.events,
+        "duplicates": tally.repeats,
+        "votes": tally.votes,
+        "no_opinion": tally.no_opinion,
+        "late": road.ledger.late,
+        "ahead": road.ledger.ahead,
+        "dropped": road.scorer.dropped,
+        "silences": tally.silences,
+        "verdicts": tally.verdicts,
+        "alerts": tally.alerts,
     }
 
 
@@ -93,66 +115,3 @@ def _end_of_training(bank: Bank, settings: Settings) -> int:
     begin = int(pd.Timestamp(bank.manifest["span"][0]).timestamp())
     end = int(bank.manifest["watermark"]) - settings.spectral.lateness_seconds
     return max(end, begin + settings.spectral.interval_seconds)
-
-
-class Road:
-    """Walks batches of events, oldest first, from measuring to the desk, and counts."""
-
-    def __init__(self, scorer: Scorer, desk: Desk, results: Results) -> None:
-        self.scorer, self.desk, self.results = scorer, desk, results
-        self.groups = Groups(Explainer(scorer.bank, scorer.ledger.series, scorer.settings))
-        self.events = self.repeats = self.verdicts = self.alerts = self.silences = 0
-        self.votes = {detector.name: 0 for detector in scorer.detectors}
-        self.no_opinion = dict(self.votes)
-
-    def walk(self, events: pd.DataFrame) -> None:
-        """Measure a batch, judge what can be judged, remember it."""
-        self.repeats += self.scorer.take(events)
-        self.scorer.ledger.see(events["event_time"].astype("int64").to_numpy(np.int64) // 1_000_000)
-        self._keep(self.scorer.settle())
-        self._keep_silences()
-        self._save(before=self.scorer.ledger.closed())
-        self.scorer.ledger.advance()
-
-    def finish(self) -> None:
-        """The input has ended: judge what still waits."""
-        self._keep(self.scorer.settle(everything=True))
-        self._save(before=None)
-
-    def _keep(self, judged: Judged | None) -> None:
-        if judged is None:
-            return
-        frame = judged.frame
-        self.events += len(frame)
-        self.verdicts += int(frame["verdict"].sum())
-        for name in self.votes:
-            self.votes[name] += int(frame[f"{name}_vote"].sum())
-            self.no_opinion[name] += int(frame[f"{name}_z"].isna().sum())
-        self.results.write(frame)
-        self.groups.add(judged.batch, frame)
-        self.desk.save([], votes_of(judged, self.scorer))
-
-    def _keep_silences(self) -> None:
-        silences = self.scorer.silences()
-        if len(silences):
-            self.silences += len(silences)
-            self.desk.save([], silences)
-
-    def _save(self, before: int | None) -> None:
-        alerts = self.groups.close(before)
-        if alerts:
-            self.alerts += len(alerts)
-            self.desk.save(alerts, [])
-
-    def figures(self) -> dict[str, Any]:
-        return {
-            "events": self.events,
-            "duplicates": self.repeats,
-            "votes": self.votes,
-            "no_opinion": self.no_opinion,
-            "late": self.scorer.ledger.late,
-            "ahead": self.scorer.ledger.ahead,
-            "silences": self.silences,
-            "verdicts": self.verdicts,
-            "alerts": self.alerts,
-        }

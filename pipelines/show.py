@@ -102,11 +102,8 @@ def scored(figures: dict[str, Any]) -> None:
     print(f"{_read(figures)}; started from: {figures['started_from']}")
     votes = ", ".join(f"{name} {count:,}" for name, count in figures["votes"].items())
     print(f"votes: {votes}; verdicts: {figures['verdicts']:,}; silences: {figures['silences']:,}")
-    warming = ", ".join(
-        f"{name} on {count:,} events" for name, count in figures["no_opinion"].items() if count
-    )
-    if warming:
-        print(f"no opinion yet, warming up: {warming}")
+    if figures["no_opinion"]:
+        print(f"no opinion yet, warming up: {figures['no_opinion']:,} intervals of series")
     _reasons(figures)
     memory = f"{figures['peak_memory_bytes'] / 2**20:,.0f} MiB"
     print(f"alerts: {figures['alerts']} in {figures['seconds']:.1f} s, at most {memory}")

@@ -115,7 +115,8 @@ def test_a_quorum_that_cannot_be_reached_is_refused() -> None:
 def test_a_verdict_turns_true_once_and_never_back_as_its_interval_fills(organisation: road.Road) -> None:
     """Judge what waits after every few events, as a stream does: no verdict and no spectral vote is ever taken back."""
     bank = banks.open_bank(organisation.bank)
-    scorer = Scorer(bank, Ledger.from_arrays(road.SETTINGS, bank.ledger), road.SETTINGS)
+    ledger = Ledger.from_arrays(road.SETTINGS, bank.ledger)
+    scorer = Scorer(bank, ledger, road.SETTINGS, every_event=True)
     said = pd.DataFrame({"spectral_vote": [], "verdict": []}, dtype=bool)
     turned = pd.Series({"spectral_vote": 0, "verdict": 0})
     with History(road.SETTINGS) as history:

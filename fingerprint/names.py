@@ -1,0 +1,51 @@
+"""Who is behind a hash: the text of a series' owner, for votes on intervals, which no single event stands for.
+
+Example:
+    >>> names = Names(bank)
+    >>> names.meet(batch)                                # owners that the bank does not know, while their interval is open
+    >>> names.of(ledger.series.owner[rows])              # (R,) texts, None for nobody we know
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.bank import Bank
+from fingerprint.hashing import Hashes
+from fingerprint.measured import Measured
+from fingerprint.tables import find
+
+
+class Names:
+    """Entities and principals: those of the bank for ever, strangers until their last interval is over."""
+
+    def __init__(self, bank: Bank) -> None:
+        known = bank.fingerprints[bank.fingerprints["level"] <= 1].sort_values("hash")
+        self.hashes: Hashes = known["hash"].to_numpy(np.uint64)
+        self.texts: NDArray[np.object_] = known["key"].to_numpy(object)
+        self.strangers: dict[int, tuple[str, int]] = {}  # hash -> text, last interval
+
+    def meet(self, batch: Measured) -> None:
+        """Remember the owners in a batch that the bank does not know."""
+        for owner, column in ((batch.entity, "entity"), (batch.principal, "principal")):
+            distinct, first = np.unique(owner, return_index=True)
+            new = ~find(self.hashes, distinct)[1]
+            texts = batch.frame[column].iloc[first[new]]
+            last = batch.interval.max(initial=0)
+            self.strangers |= {
+                name: (text, int(last)) for name, text in zip(distinct[new].tolist(), texts, strict=True)
+            }
+
+    def of(self, owner: Hashes) -> NDArray[np.object_]:
+        """The text of each owner, None where there is none: (R,) -> (R,)."""
+        place, found = find(self.hashes, owner)
+        out = np.full(len(owner), None, object)
+        out[found] = self.texts[place[found]]
+        unknown = np.flatnonzero(~found)
+        out[unknown] = [self.strangers.get(name, (None, 0))[0] for name in owner[unknown].tolist()]
+        return out
+
+    def forget(self, before: int) -> None:
+        """Drop strangers that were last met before an interval."""
+        self.strangers = {name: kept for name, kept in self.strangers.items() if kept[1] >= before}

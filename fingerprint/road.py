@@ -1,0 +1,115 @@
+"""The road of one ledger: events in, oldest first or nearly so; alerts and votes out. No I/O.
+
+Example:
+    >>> road = Road(bank, ledger, settings)
+    >>> for events in chunks:
+    ...     said = road.walk(events)
+    ...     desk.save(said.alerts, said.votes)
+    >>> said = road.finish()
+
+One step is: take, see how far time has come, close the intervals that are over, settle what waited for them, close the alerts'
+windows, let time pass. Where the events are cut into steps changes no final answer. With `early`, alerts are told of while their intervals are
+open, and told again when they have grown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fingerprint.alerts import Explainer, Groups
+from fingerprint.bank import Bank
+from fingerprint.domain import Alert
+from fingerprint.hashing import Hashes
+from fingerprint.ledger import Ledger
+from fingerprint.scoring import Judged, Scorer, no_votes
+from fingerprint.settings import Settings
+
+
+class Said(NamedTuple):
+    """What one step says: alerts (again, if they have grown), votes, and every judged event if that was asked for."""
+
+    alerts: list[Alert]
+    votes: pd.DataFrame
+    judged: list[pd.DataFrame]
+
+
+@dataclass
+class Tally:
+    """What has gone by."""
+
+    events: int = 0
+    repeats: int = 0
+    verdicts: int = 0
+    alerts: int = 0
+    silences: int = 0
+    no_opinion: int = 0  # cells of series that were still warming up
+    votes: dict[str, int] = field(default_factory=dict)
+
+
+class Road:
+    """Walks batches of events from measuring to alerts, and counts."""
+
+    def __init__(
+        self, bank: Bank, ledger: Ledger, settings: Settings, every_event: bool = False, early: bool = False
+    ) -> None:
+        self.scorer = Scorer(bank, ledger, settings, every_event)
+        self.groups = Groups(Explainer(bank, ledger.series, settings))
+        self.ledger, self.every_event, self.early = ledger, every_event, early
+        self.tally = Tally(votes={each.name: 0 for each in self.scorer.detectors})
+
+    def walk(self, events: pd.DataFrame, watermark: int | None = None) -> Said:
+        """One step. `watermark` (seconds from the epoch) says how far time has come, where the events do not."""
+        taken = self.scorer.take(events)
+        self.tally.events += taken.events
+        self.tally.repeats += taken.repeats
+        self._see(events, watermark)
+        intervals = self._closed()  # before anything is judged: forecasts are made day by day
+        judged = self._kept(self.scorer.settle())
+        alerts = self._grown(taken.principals) + self._over(self.ledger.closed())
+        self.ledger.advance()
+        return self._said(alerts, [taken.votes, intervals, judged.votes], judged)
+
+    def finish(self) -> Said:
+        """The input has ended: judge what still waits."""
+        intervals = self._closed(everything=True)
+        judged = self._kept(self.scorer.settle(everything=True))
+        return self._said(self._over(None), [intervals, judged.votes], judged)
+
+    def _see(self, events: pd.DataFrame, watermark: int | None) -> None:
+        if watermark is not None:
+            self.ledger.watermark = max(self.ledger.watermark, watermark)
+        elif len(events):
+            self.ledger.see(events["event_time"].astype("int64").to_numpy(np.int64) // 1_000_000)
+
+    def _kept(self, judged: Judged | None) -> Said:
+        """Verdicts go to their alerts; the votes, and the events if every one was asked for, are passed on."""
+        if judged is None:
+            return Said([], no_votes(), [])
+        self.tally.verdicts += int(judged.frame["verdict"].sum())
+        self.groups.add(judged.batch, judged.frame)
+        return Said([], self.scorer.votes_of(judged), [judged.frame] if self.every_event else [])
+
+    def _grown(self, principals: Hashes) -> list[Alert]:
+        judged = self.scorer.so_far(principals) if self.early else None
+        return self.groups.grown(judged.batch, judged.frame) if judged else []
+
+    def _over(self, before: int | None) -> list[Alert]:
+        alerts = self.groups.close(before)
+        self.tally.alerts += len(alerts)
+        return alerts
+
+    def _closed(self, everything: bool = False) -> pd.DataFrame:
+        closed = self.scorer.close_intervals(everything)
+        self.tally.silences += closed.silences
+        self.tally.no_opinion += closed.no_opinion
+        return closed.votes
+
+    def _said(self, alerts: list[Alert], votes: list[pd.DataFrame], judged: Said) -> Said:
+        table = pd.concat([part for part in votes if len(part)] or votes, ignore_index=True)
+        for name, count in table.loc[table["vote"].eq(True), "detector"].value_counts().items():
+            self.tally.votes[str(name)] += int(count)
+        return Said(alerts, table, judged.judged)
