@@ -34,6 +34,7 @@ ROOMS = [
         "voting",
         "detectors",
         "names",
+        "sources",
         "scoring",
         "tactics",
         "alerts",
