@@ -41,7 +41,7 @@ from fingerprint.settings import Settings
 from fingerprint.tables import find
 from fingerprint.vocabulary import Vocabulary
 
-FORMAT = 1
+FORMAT = 2
 TABLES = ("fingerprints", "people", "words")
 SHAPING = (  # settings that say what is counted under which name
     ("spectral", "interval_seconds"),
@@ -54,7 +54,8 @@ STACKED = {"vocabulary": Vocabulary, "weights": Weights, "baseline": Baseline}
 
 @dataclass(frozen=True)
 class Bank:
-    """`fingerprints` (E rows): key, hash, level, parent, events, days, first, last, ready; row 0 is the generic one.
+    """`fingerprints` (E rows): key, hash, level, parent, events, days, first, last, ready; row 0 is the generic one;
+    a principal's hash says where its home is, as in `people` (`hashing`).
     `people`: hash, principal, kind, role, peer; `words`: code, text, sorted by code. `sample` (R, F) codes of training
     rows. `ledger`: arrays by name."""
 

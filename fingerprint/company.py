@@ -33,18 +33,19 @@ COUNTED = ~IS_BIN & (np.arange(len(GIVEN)) != NAMES.index("parameters"))
 
 @dataclass
 class Company:
-    """`values`: nats by (principal, interval, feature, value); `sums`: their sums by (principal, interval)."""
+    """`values`: nats by (principal, interval, feature, value); `sums`: their sums by (principal, interval), in float64, where
+    a sum of float32 from LEAST up is exact whatever the order."""
 
     values: SortedTable = field(
         default_factory=lambda: SortedTable.empty(keep_first=True, nats=np.float32, interval=np.int32)
     )
-    sums: SortedTable = field(default_factory=lambda: SortedTable.empty(nats=np.float32, first=np.int32))
+    sums: SortedTable = field(default_factory=lambda: SortedTable.empty(nats=np.float64, first=np.int32))
 
     def add(self, principal: Hashes, interval: Ints, codes: Hashes, surprise: Floats) -> None:
         """Count the surprising values of events; a value that came before counts by the larger of its surprises."""
         row, column = np.nonzero((surprise >= LEAST) & COUNTED)
         owner = _owner(principal[row], interval[row])
-        keys = hashing.mix(hashing.mix(owner, column.astype(np.uint64)), codes[row, column])
+        keys = hashing.within(hashing.within(owner, column.astype(np.uint64)), codes[row, column])
         nats = surprise[row, column]
         order = np.lexsort((-nats, keys))
         distinct, first = np.unique(keys[order], return_index=True)
@@ -53,9 +54,9 @@ class Company:
         more = nats > before
         self.values.put(distinct[more], "nats", nats[more])
         self.values.add(distinct[more], nats=nats[more], interval=interval[row][more])
-        self._grow(owner[more], (nats - before)[more], interval[row][more])
+        self._grow(owner[more], (nats.astype(np.float64) - before)[more], interval[row][more])
 
-    def _grow(self, owner: Hashes, nats: Floats, interval: Ints) -> None:
+    def _grow(self, owner: Hashes, nats: NDArray[np.float64], interval: Ints) -> None:
         fresh = np.zeros(len(owner), bool)
         fresh[np.unique(owner, return_index=True)[1]] = True
         fresh &= ~self.sums.has(owner)
@@ -63,7 +64,7 @@ class Company:
 
     def of(self, principal: Hashes, interval: Ints) -> Floats:
         """What was surprising of each event's principal in its interval so far, in nats: (N,)."""
-        return self.sums.get(_owner(principal, interval), "nats", missing=0)
+        return self.sums.get(_owner(principal, interval), "nats", missing=0).astype(np.float32)
 
     def forget(self, before: int) -> None:
         """Drop intervals before this one."""
@@ -74,4 +75,4 @@ class Company:
 
 
 def _owner(principal: Hashes, interval: Ints) -> Hashes:
-    return hashing.mix(principal, interval.astype(np.uint64))
+    return hashing.within(principal, interval.astype(np.uint64))

@@ -106,9 +106,7 @@ class Spectral:
     def z(self, batch: Measured) -> Floats:
         evidence, interval = batch.evidence[self.name], batch.interval
         rows = self.ledger.series.find(evidence.ravel())
-        each = self.ledger.series.z(rows, np.repeat(interval, evidence.shape[1])).reshape(
-            evidence.shape
-        )
+        each = self.ledger.series.z(rows, np.repeat(interval, evidence.shape[1])).reshape(evidence.shape)
         opinion = ~np.isnan(each).all(axis=1)
         out = np.full(len(each), np.nan, np.float32)
         out[opinion] = np.nanmax(each[opinion], axis=1)
@@ -122,7 +120,8 @@ def count(
     batch: Measured, ledger: Ledger, known: NDArray[np.bool_], busy: NDArray[np.bool_], weight: Floats
 ) -> Hashes:
     """Count events in the channels they belong to: `known`, `busy` (N,) say of their actions whether the fingerprint knows
-    them and gives them a channel of their own; `weight` (N,) events each. Returns the keys of their series (N, 9), 0 where not counted."""
+    them and gives them a channel of their own; `weight` (N,) events each. Returns the keys of their
+    series (N, 9), 0 where not counted."""
     keys, entity = np.zeros((len(batch), 9), np.uint64), batch.owner
     own_action = np.where(busy, batch.codes[:, ACTION], OTHER)
     fresh = np.flatnonzero(~known)

@@ -3,23 +3,40 @@
 Example:
     >>> bool(of(pd.Series(["a", "b", "a"]))[0] == of(pd.Series(["a"]))[0])
     True
+    >>> alice = homed(pd.Series(["123456789012:user/alice"]))
+    >>> bool(homes(within(alice, 7))[0] == homes(alice)[0])
+    True
 
 Two different strings share a hash once in about 5 billion values (birthday bound at 64 bits); the text of what a
 fingerprint knows is kept beside it (`bank`, words), so an alert never shows the wrong one.
+
+A principal has a *home*, 16 bits: its virtual partition (the high 8) and further bits of the same murmur2 hash, by which
+Kafka's clients place its records. What the ledger keeps of a principal is named by a hash whose top 16 bits are that
+home: the state of one virtual partition, or of one home, is a range of each of the ledger's sorted tables. The other 48
+bits tell apart what shares a home; a principal has thousands of names there, so they are enough, and where they are
+millions (ids of records) the rest of the hash is kept beside them.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fingerprint.partitions import murmur2_of
+
 Hashes = NDArray[np.uint64]
 
 MISSING = np.uint64(1)  # the hash of "there is no value", with a slot of its own
+HOMES = 1 << 16
+VIRTUAL_PARTITIONS = 256
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: the increment of SplitMix64 (Steele et al. 2014)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64's first multiplier
 _SHIFT = np.uint64(29)
+_HOME_SHIFT = np.uint64(48)
+_LOW = np.uint64((1 << 48) - 1)
 
 
 def of(values: pd.Series) -> Hashes:
@@ -28,15 +45,21 @@ def of(values: pd.Series) -> Hashes:
     Each distinct string is hashed once (SipHash-like, pandas' `hash_array`), then spread over the rows.
     """
     codes, distinct = pd.factorize(values)
-    hashes = np.empty(len(distinct) + 1, dtype=np.uint64)
-    hashes[:-1] = pd.util.hash_array(np.asarray(distinct, dtype=object), categorize=False)
-    hashes[-1] = MISSING  # factorize marks missing values with -1, the last place
-    return hashes[codes]
+    return _spread(_of_distinct(np.asarray(distinct, dtype=object)), codes)
 
 
 def of_text(text: str) -> np.uint64:
     """Hash one string, as `of` does."""
     return of(pd.Series([text], dtype=object))[0]
+
+
+def _of_distinct(texts: NDArray[Any]) -> Hashes:
+    hashes: Hashes = pd.util.hash_array(texts, categorize=False)
+    return hashes
+
+
+def _spread(hashes: Hashes, codes: NDArray[np.intp]) -> Hashes:
+    return np.append(hashes, MISSING)[codes]  # factorize marks missing values with -1, the last place
 
 
 def mix(left: Hashes | np.uint64, right: Hashes | np.uint64 | int) -> Hashes:
@@ -48,3 +71,49 @@ def mix(left: Hashes | np.uint64, right: Hashes | np.uint64 | int) -> Hashes:
         spread = np.asarray(left, np.uint64) * _MIX
         mixed = ((spread ^ (spread >> _SHIFT)) ^ (np.asarray(right, np.uint64) + _ODD)) * _MIX
         return (mixed ^ (mixed >> _SHIFT)) * _ODD
+
+
+# --- homes ------------------------------------------------------------------------------------------------------------
+
+
+def homed(principals: pd.Series) -> Hashes:
+    """Hash a column of principals: (N,) -> (N,) uint64, the home in the top 16 bits.
+
+    A virtual partition is murmur2 of the UTF-8 key, without its sign, modulo 256: with 2^k Kafka partitions (k up to 8),
+    virtual partition modulo 2^k is the partition that the principal's records lie in.
+    """
+    codes, distinct = pd.factorize(principals)
+    texts = np.asarray(distinct, dtype=object)
+    murmur = murmur2_of([str(text).encode() for text in texts]).astype(np.uint64)
+    home = (murmur & np.uint64(0xFF)) << np.uint64(8) | (murmur >> np.uint64(8)) & np.uint64(0xFF)
+    return _spread(at_home(home << _HOME_SHIFT, _of_distinct(texts)), codes)
+
+
+def homes(hashes: Hashes) -> NDArray[np.uint16]:
+    """The home of each hash: (N,) -> (N,)."""
+    return (hashes >> _HOME_SHIFT).astype(np.uint16)
+
+
+def at_home(owner: Hashes, hashes: Hashes) -> Hashes:
+    """Hashes with their owner's home, element by element with broadcasting."""
+    return owner & ~_LOW | hashes & _LOW
+
+
+def within(owner: Hashes, value: Hashes | np.uint64 | int) -> Hashes:
+    """Hash of an owner and something of theirs, with the owner's home: `mix` that stays at home."""
+    return at_home(owner, mix(owner, value))
+
+
+def homeless(hashes: Hashes) -> Hashes:
+    """The 48 bits that do not say where a hash belongs, (N,)."""
+    return hashes & _LOW
+
+
+def beyond_home(hashes: Hashes) -> NDArray[np.uint16]:
+    """The 16 bits of a plain hash that `at_home` leaves out, (N,)."""
+    return (hashes >> _HOME_SHIFT).astype(np.uint16)
+
+
+def of_partitions(virtual: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The homes of some virtual partitions: a mask (256,) -> a mask (65536,)."""
+    return np.repeat(virtual, HOMES // VIRTUAL_PARTITIONS)

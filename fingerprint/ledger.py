@@ -2,12 +2,15 @@
 
 Example:
     >>> ledger = Ledger(settings)
-    >>> fresh = ledger.fresh(repeat_keys, days)               # which events have not been seen before
+    >>> fresh = ledger.fresh(principal, repeat_keys, days)    # which events have not been seen before
     >>> memory = ledger.remember(principal, interval, codes)  # the columns idle, today, sources, actions
 
 What a principal did counts from the next interval on, once late records of it can no longer come: a feature with a memory
 reads only intervals that ended before this one's start minus the allowed lateness. So neither the order in which records
 arrive nor where a batch is cut changes an answer.
+
+Every 64-bit key says in its top 16 bits where its principal has its home (`hashing`): what is kept of some homes can be
+cut out of a ledger, and put back into another (`slices`).
 """
 
 from __future__ import annotations
@@ -37,7 +40,9 @@ SEEN_DAYS = 35  # days for which a novelty is remembered: longer than banks live
 @dataclass
 class Ledger:
     options: settings.Settings
-    repeats: SortedTable = field(default_factory=lambda: SortedTable.empty(keep_first=True, day=np.int32))
+    repeats: SortedTable = field(
+        default_factory=lambda: SortedTable.empty(keep_first=True, day=np.int32, rest=np.uint16)
+    )
     principals: SortedTable = field(
         default_factory=lambda: SortedTable.empty(
             keep_first=True, slot=np.int32, since=np.int32, last=np.int32
@@ -60,12 +65,19 @@ class Ledger:
     def __post_init__(self) -> None:
         self.series = Series(self.options.spectral)
 
-    def fresh(self, keys: Hashes, day: Ints) -> NDArray[np.bool_]:
-        """Which events (N,) are new: neither remembered nor earlier in this batch. Remembers them."""
+    def fresh(self, principal: Hashes, keys: Hashes, day: Ints) -> NDArray[np.bool_]:
+        """Which events (N,) are new: neither remembered nor earlier in this batch. Remembers them.
+
+        The bits of a key that its home leaves no room for are kept beside it: a principal has so many ids that 48 bits
+        would take some of them for repeats.
+        """
+        homed, rest = hashing.at_home(principal, keys), hashing.beyond_home(keys)
         first = np.zeros(len(keys), bool)
-        first[np.unique(keys, return_index=True)[1]] = True
-        fresh = first & ~self.repeats.has(keys)
-        self.repeats.add(keys[fresh], day=day[fresh])
+        first[np.unique(hashing.mix(principal, keys), return_index=True)[1]] = True
+        known = self.repeats.has(homed)
+        known[known] = self.repeats.get(homed[known], "rest") == rest[known]
+        fresh = first & ~known
+        self.repeats.add(homed[fresh], day=day[fresh], rest=rest[fresh])
         return fresh
 
     def remember(self, principal: Hashes, interval: Ints, codes: Hashes) -> dict[str, Ints]:
@@ -75,7 +87,7 @@ class Ledger:
         and distinct actions so far today; `sources`: address ranges so far today, at most 5.
         """
         slot = self._slots(principal, interval)
-        self._count(slot, interval, codes)
+        self._count(principal, slot, interval, codes)
         keys, columns = self.activity.settle()
         visible = interval - self.series.gap - 1
         upto = np.searchsorted(keys, _at(slot, visible), side="right")
@@ -103,16 +115,28 @@ class Ledger:
         ledger = cls(options)
         for name, value in zip(CLOCK, arrays["clock"].tolist(), strict=True):
             setattr(ledger, name, value)
+        ledger.merge(arrays)
+        return ledger
+
+    def merge(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take in a part that was cut out of a ledger (`slices.pick`), of principals that are not here; the clock stays.
+
+        Slots and rows of the part are numbered after those that are here.
+        """
+        before = len(self.principals)
         for part in ("repeats", *TABLES):
             if f"{part}.key" in arrays:
-                table = ledger._table(part)
-                columns = {name: np.array(arrays[f"{part}.{name}"]) for name in table.old[1]}
-                table.old = (np.array(arrays[f"{part}.key"]), columns)
-        ledger.series = Series.from_arrays(
-            options.spectral,
-            {name[7:]: array for name, array in arrays.items() if name.startswith("series.")},
-        )
-        return ledger
+                table = self._table(part)
+                columns = {name: arrays[f"{part}.{name}"] for name in table.old[1]}
+                keys = arrays[f"{part}.key"]
+                if part == "activity":
+                    keys = keys + (before << 32)
+                if part == "principals":
+                    columns["slot"] = columns["slot"] + np.int32(before)
+                table.merge(keys, **columns)
+        series = {name[7:]: array for name, array in arrays.items() if name.startswith("series.")}
+        if series:
+            self.series.merge(series)
 
     def _table(self, name: str) -> SortedTable:
         owner, _, part = name.rpartition(".")
@@ -177,13 +201,13 @@ class Ledger:
         self.principals.add(fresh, slot=slots, since=since, last=np.full(len(fresh), -1))
         return self.principals.get(principal, "slot")
 
-    def _count(self, slot: Ints, interval: Ints, codes: Hashes) -> None:
+    def _count(self, principal: Hashes, slot: Ints, interval: Ints, codes: Hashes) -> None:
         at = _at(slot, interval)
         zeros = np.zeros(len(at), np.int32)
         self.activity.add(at, events=zeros + 1, sources=zeros, actions=zeros)
-        owner = hashing.mix(slot.astype(np.uint64), (interval // self.series.per_day).astype(np.uint64))
+        owner = hashing.within(principal, (interval // self.series.per_day).astype(np.uint64))
         for name, place in (("sources", ADDRESS), ("actions", ACTION)):
-            keys = hashing.mix(hashing.mix(owner, codes[:, place]), place)
+            keys = hashing.within(hashing.within(owner, codes[:, place]), place)
             moved_from, moved_to, which = _lower(self.firsts, keys, interval)
             for interval_, sign in ((moved_to, 1), (moved_from, -1)):
                 real = interval_ >= 0

@@ -16,9 +16,10 @@ from fingerprint.ledger import Ledger
 
 @dataclass(frozen=True)
 class Measured:
-    """N events. `frame` has their columns, `codes` (N, F); `principal`, `entity` (N,) are hashes; `interval` (N,) is the
-    number of the event's interval and `since` (N,) of that in which the principal was first seen. `fingerprint` (N,) and
-    `level` (N,) say which row of the stack judged it; `evidence` is what each detector keeps of an event, (N, C) each."""
+    """N events. `frame` has their columns, `codes` (N, F); `principal` (with its home) and `entity` (N,) are hashes;
+    `interval` (N,) is the number of the event's interval and `since` (N,) of that in which the principal was first seen.
+    `fingerprint` (N,) and `level` (N,) say which row of the stack judged it; `evidence` is what each detector keeps of an
+    event, (N, C) each."""
 
     frame: pd.DataFrame
     codes: Hashes
@@ -44,6 +45,12 @@ class Measured:
         )
 
     @property
+    def owner(self) -> Hashes:
+        """(N,) the entity as the ledger knows it: at the home of the principal who acted. An entity that principals share
+        (granularity `service`) is counted at each of their homes by itself."""
+        return hashing.at_home(self.principal, self.entity)
+
+    @property
     def wrote(self) -> NDArray[np.bool_]:
         """Which events changed something."""
         return features.writes(self.frame).to_numpy(dtype=bool)
@@ -59,10 +66,11 @@ ARRAYS = tuple(field.name for field in fields(Measured) if field.name not in ("f
 def prepare(events: pd.DataFrame, ledger: Ledger) -> tuple[Measured, int]:
     """Drop repeats, encode, remember: events with entities -> a batch that is not judged yet, and how many were repeats."""
     seconds = events["event_time"].astype("int64").to_numpy() // 1_000_000
-    fresh = ledger.fresh(flatten.repeat_key(events), (seconds // 86400).astype(np.int32))
-    events, seconds = events[fresh].reset_index(drop=True), seconds[fresh]
+    principal = hashing.homed(events["principal"])
+    fresh = ledger.fresh(principal, flatten.repeat_key(events), (seconds // 86400).astype(np.int32))
+    events, seconds, principal = events[fresh].reset_index(drop=True), seconds[fresh], principal[fresh]
     interval = (seconds // ledger.options.spectral.interval_seconds).astype(np.int32)
-    principal, codes = hashing.of(events["principal"]), features.encode(events)
+    codes = features.encode(events)
     events = events.assign(**ledger.remember(principal, interval, codes))
     features.encode_memory(codes, events)
     none = np.zeros(len(events), np.int32)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fingerprint import hashing
 from fingerprint.bank import Bank
 from fingerprint.hashing import Hashes
 from fingerprint.measured import Measured
@@ -18,18 +19,23 @@ from fingerprint.tables import find
 
 
 class Names:
-    """Entities and principals: those of the bank for ever, strangers until their last interval is over."""
+    """Entities and principals: those of the bank for ever, strangers until their last interval is over.
+
+    Known by the part of a hash that is the same at every home, as principals may share an entity.
+    """
 
     def __init__(self, bank: Bank) -> None:
-        known = bank.fingerprints[bank.fingerprints["level"] <= 1].sort_values("hash")
-        self.hashes: Hashes = known["hash"].to_numpy(np.uint64)
-        self.texts: NDArray[np.object_] = known["key"].to_numpy(object)
+        known = bank.fingerprints[bank.fingerprints["level"] <= 1]
+        hashes = hashing.homeless(known["hash"].to_numpy(np.uint64))
+        order = np.argsort(hashes)
+        self.hashes: Hashes = hashes[order]
+        self.texts: NDArray[np.object_] = known["key"].to_numpy(object)[order]
         self.strangers: dict[int, tuple[str, int]] = {}  # hash -> text, last interval
 
     def meet(self, batch: Measured) -> None:
         """Remember the owners in a batch that the bank does not know."""
         for owner, column in ((batch.entity, "entity"), (batch.principal, "principal")):
-            distinct, first = np.unique(owner, return_index=True)
+            distinct, first = np.unique(hashing.homeless(owner), return_index=True)
             new = ~find(self.hashes, distinct)[1]
             texts = batch.frame[column].iloc[first[new]]
             last = batch.interval.max(initial=0)
@@ -39,6 +45,7 @@ class Names:
 
     def of(self, owner: Hashes) -> NDArray[np.object_]:
         """The text of each owner, None where there is none: (R,) -> (R,)."""
+        owner = hashing.homeless(owner)
         place, found = find(self.hashes, owner)
         out = np.full(len(owner), None, object)
         out[found] = self.texts[place[found]]

@@ -10,6 +10,10 @@ Source: Apache Kafka, org.apache.kafka.common.utils.Utils.murmur2 and BuiltInPar
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 SEED = 0x9747B28C
 MULTIPLIER = 0x5BD1E995
@@ -28,6 +32,34 @@ def murmur2(key: bytes) -> int:
         state = (state ^ int.from_bytes(key[whole:], "little")) * MULTIPLIER & _WORD
     state = (state ^ state >> 13) * MULTIPLIER & _WORD
     return state ^ state >> 15
+
+
+def murmur2_of(keys: Sequence[bytes]) -> NDArray[np.uint32]:
+    """`murmur2` of many keys at once, (n,): a step for every four bytes of the longest, not for every key."""
+    length = np.fromiter(map(len, keys), np.int64, len(keys))
+    data = np.frombuffer(b"".join(keys), np.uint8).astype(np.uint32)
+    start, whole = np.cumsum(length) - length, length >> 2
+    state = np.uint32(SEED) ^ length.astype(np.uint32)
+    for step in range(int(whole.max(initial=0))):
+        here = np.flatnonzero(whole > step)
+        word = _little_endian(data, start[here] + 4 * step, 4) * np.uint32(MULTIPLIER)
+        word = (word ^ word >> np.uint32(24)) * np.uint32(MULTIPLIER)
+        state[here] = state[here] * np.uint32(MULTIPLIER) ^ word
+    for rest in (1, 2, 3):
+        here = np.flatnonzero(length & 3 == rest)
+        state[here] = (state[here] ^ _little_endian(data, (start + 4 * whole)[here], rest)) * np.uint32(
+            MULTIPLIER
+        )
+    state = (state ^ state >> np.uint32(13)) * np.uint32(MULTIPLIER)
+    return state ^ state >> np.uint32(15)
+
+
+def _little_endian(data: NDArray[np.uint32], place: NDArray[np.int64], size: int) -> NDArray[np.uint32]:
+    """The numbers that `size` bytes at each place make."""
+    out = np.zeros(len(place), np.uint32)
+    for byte in range(size):
+        out |= data[place + byte] << np.uint32(8 * byte)
+    return out
 
 
 def partition_of(key: bytes, partitions: int) -> int:

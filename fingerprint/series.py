@@ -38,6 +38,16 @@ class Day:
     expected: Floats
     spread: Floats
 
+    @classmethod
+    def empty(cls, intervals: int) -> Day:
+        return cls(np.empty(0, np.int32), np.empty((0, intervals), np.float32), np.empty(0, np.float32))
+
+    def add(self, rows: Ints, expected: Floats, spread: Floats) -> None:
+        """Forecasts of rows (n,) that have none yet: expected (n, intervals), spread (n,)."""
+        self.place[rows] = len(self.spread) + np.arange(len(rows))
+        self.expected = np.concatenate([self.expected, expected])
+        self.spread = np.concatenate([self.spread, spread])
+
 
 @dataclass
 class Series:
@@ -144,17 +154,16 @@ class Series:
 
     def _day(self, number: int, row: Ints) -> Day:
         """The forecasts of a day, made now for those of the rows that have none yet."""
-        day = self.days.setdefault(
-            number,
-            Day(np.empty(0, np.int32), np.empty((0, self.per_day), np.float32), np.empty(0, np.float32)),
-        )
-        day.place = np.concatenate([day.place, np.full(len(self.since) - len(day.place), -1, np.int32)])
+        day = self._begun(number)
         wanted = np.unique(row[day.place[row] < 0])
         if len(wanted):
-            expected, spread = self._forecast(number * self.per_day, wanted)
-            day.place[wanted] = len(day.spread) + np.arange(len(wanted))
-            day.expected = np.concatenate([day.expected, expected])
-            day.spread = np.concatenate([day.spread, spread])
+            day.add(wanted, *self._forecast(number * self.per_day, wanted))
+        return day
+
+    def _begun(self, number: int) -> Day:
+        """The forecasts of a day, with a place for every row there is now."""
+        day = self.days.setdefault(number, Day.empty(self.per_day))
+        day.place = np.concatenate([day.place, np.full(len(self.since) - len(day.place), -1, np.int32)])
         return day
 
     def _forecast(self, start: int, rows: Ints) -> tuple[Floats, Floats]:
@@ -217,36 +226,56 @@ class Series:
             out[here] = np.where(np.isnan(cap), out[here], np.minimum(out[here], cap))
         return out
 
+    # --- put away and taken back --------------------------------------------------------------------------------------
+
     def as_arrays(self) -> dict[str, NDArray[Any]]:
-        """Rows and cells as plain arrays by name. Forecasts are made anew; open cells are kept unclipped."""
+        """Rows, cells and the forecasts of open days as plain arrays by name; open cells are kept unclipped.
+
+        Forecasts cannot be made anew: late records may have changed the past that they were made from.
+        """
         out: dict[str, NDArray[Any]] = {"owner": self.owner, "channel": self.channel, "since": self.since}
         for name in ("past", "open"):
             out |= {f"{name}.{column}": array for column, array in getattr(self, name).items()}
-        return out
+        return out | self._days_as_arrays()
+
+    def _days_as_arrays(self) -> dict[str, NDArray[Any]]:
+        days = [(number, day, np.flatnonzero(day.place >= 0)) for number, day in sorted(self.days.items())]
+        none = Day.empty(self.per_day)
+        return {
+            "days.number": np.repeat(
+                np.array([number for number, _, _ in days], np.int32), [len(row) for _, _, row in days]
+            ),
+            "days.row": np.concatenate([none.place, *(row.astype(np.int32) for _, _, row in days)]),
+            "days.expected": np.concatenate(
+                [none.expected, *(day.expected[day.place[row]] for _, day, row in days)]
+            ),
+            "days.spread": np.concatenate(
+                [none.spread, *(day.spread[day.place[row]] for _, day, row in days)]
+            ),
+        }
 
     @classmethod
     def from_arrays(cls, options: settings.Spectral, arrays: Mapping[str, NDArray[Any]]) -> Series:
         """Series that go on where the arrays left off."""
         series = cls(options)
-        if "owner" not in arrays:
-            return series
-        series.owner, series.channel, series.since = (
-            np.array(arrays[name]) for name in ("owner", "channel", "since")
-        )
-        series.rows.add(hashing.mix(series.owner, series.channel), row=np.arange(len(series.owner)))
-        for name in ("past", "open"):
-            getattr(series, name).add(
-                np.array(arrays[f"{name}.key"]), count=np.array(arrays[f"{name}.count"])
-            )
-        series._forecast_open_days()
+        if "owner" in arrays:
+            series.merge(arrays)
         return series
 
-    def _forecast_open_days(self) -> None:
-        """Counts of open days are clipped by their forecasts when they become past: a restart must not let a burst in."""
-        row, interval = _split(self.open.settle()[0])
-        day = interval // self.per_day
-        for number in np.unique(day):
-            self._day(int(number), row[day == number])
+    def merge(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take in the rows of other series, none of which is here: they are numbered after those that are."""
+        before = len(self.owner)
+        keys = hashing.within(arrays["owner"], arrays["channel"])
+        self.rows.add(keys, row=before + np.arange(len(keys)))
+        self.owner, self.channel, self.since = (
+            np.concatenate([getattr(self, name), arrays[name]]) for name in ("owner", "channel", "since")
+        )
+        for name in ("past", "open"):
+            getattr(self, name).merge(arrays[f"{name}.key"] + _cell(before, 0), count=arrays[f"{name}.count"])
+        for number in np.unique(arrays["days.number"]):
+            which = arrays["days.number"] == number
+            rows = arrays["days.row"][which] + np.int32(before)
+            self._begun(int(number)).add(rows, arrays["days.expected"][which], arrays["days.spread"][which])
 
     # --- time passes --------------------------------------------------------------------------------------------------
 

@@ -53,6 +53,14 @@ class SortedTable:
         if len(self.young[0]) > max(YOUNG_LEAST, len(self.old[0]) // YOUNG_SHARE):
             self.settle()
 
+    def merge(self, keys: Keys, **columns: Any) -> None:
+        """Add the rows of another table, as `settle` gives them."""
+        if len(self):
+            self.add(keys, **columns)
+        else:
+            mine = {name: np.array(columns[name], column.dtype) for name, column in self.old[1].items()}
+            self.old = (np.array(keys), mine)
+
     def get(self, keys: Keys, column: str, missing: Any = 0) -> NDArray[Any]:
         """A column at `keys`, `missing` where a key is not there: (N,) -> (N,)."""
         out = np.full(len(keys), missing, dtype=self.old[1][column].dtype)

@@ -124,7 +124,7 @@ def _collect(chunks: Iterable[pd.DataFrame], settings: Settings, progress: Progr
 
 
 def _distinct(batch: Measured) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-    alike = hashing.mix(batch.entity, batch.interval.astype(np.uint64))
+    alike = hashing.mix(batch.owner, batch.interval.astype(np.uint64))
     for column in batch.codes.T:
         alike = hashing.mix(alike, column)
     _, which, count = np.unique(alike, return_index=True, return_counts=True)
@@ -206,8 +206,11 @@ def _stack(collected: Collected, people: pd.DataFrame, settings: Settings) -> tu
     if settings.entities.granularity == "service":
         of_entity = np.zeros(len(entities), int)  # a service's entity is shared by all principals
     parent = np.concatenate([[-1], np.zeros(len(groups), int), of_group, of_entity]).astype(np.int32)
+    hashes = np.concatenate(
+        [hashing.of(pd.Series(keys[: 1 + len(groups)])), people["hash"], entities["hash"]]
+    )
     stack = pd.DataFrame(
-        {"key": keys, "hash": hashing.of(pd.Series(keys)), "level": level.astype(np.int8), "parent": parent}
+        {"key": keys, "hash": hashes.astype(np.uint64), "level": level.astype(np.int8), "parent": parent}
     )
     return _with_history(stack, collected, settings), parent
 
@@ -349,7 +352,7 @@ def _fill_series(
         part = batch.take(here)
         cells = detectors.count(part, ledger, np.zeros(len(part), bool), busy[here], rows.events[here])
         ledger.series.z(
-            cells.ravel(), np.repeat(part.interval, cells.shape[1])
+            ledger.series.find(cells.ravel()), np.repeat(part.interval, cells.shape[1])
         )  # forecasts, by which the day is clipped
         ledger.series.roll((int(day) + 1) * ledger.series.per_day)
         progress("series", int(day - days[0]) + 1, int(days[-1] - days[0]) + 1)

@@ -81,15 +81,22 @@ def test_a_principal_that_slept_for_weeks_is_remembered_as_such() -> None:
 def test_a_repeat_is_known_in_its_batch_and_later_and_after_a_restart() -> None:
     ledger = Ledger(Settings())
     keys, day = np.array([5, 6, 5], np.uint64), np.full(3, START // 24, np.int32)
-    assert ledger.fresh(keys, day).tolist() == [True, True, False]
+    who = np.full(3, 7 << 48, np.uint64)
+    assert ledger.fresh(who, keys, day).tolist() == [True, True, False]
     again = Ledger.from_arrays(Settings(), ledger.as_arrays())
     for one in (ledger, again):
-        assert one.fresh(np.array([6, 8], np.uint64), day[:2]).tolist() == [False, True]
+        assert one.fresh(who[:2], np.array([6, 8], np.uint64), day[:2]).tolist() == [False, True]
+
+
+def test_ids_that_differ_only_where_the_home_stands_are_no_repeats() -> None:
+    ledger, who, day = Ledger(Settings()), np.full(1, 7 << 48, np.uint64), np.zeros(1, np.int32)
+    ids = [np.array([home << 48 | 5], np.uint64) for home in (1, 2, 1)]
+    assert [bool(ledger.fresh(who, each, day)[0]) for each in ids] == [True, True, False]
 
 
 def test_ids_are_forgotten_past_their_horizon() -> None:
     ledger = Ledger(Settings())
-    ledger.fresh(np.array([5], np.uint64), np.array([START // 24], np.int32))
+    ledger.fresh(np.zeros(1, np.uint64), np.array([5], np.uint64), np.array([START // 24], np.int32))
     ledger.see(np.array([(START + 24 * 30) * 3600]))
     ledger.advance()
     assert len(ledger.repeats) == 0

@@ -7,12 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner import murmur2 as theirs
 
-from fingerprint.partitions import murmur2, partition_of
+from fingerprint.partitions import murmur2, murmur2_of, partition_of
 
 
 @given(st.binary(max_size=70))
 def test_the_hash_is_kafka_s(key: bytes) -> None:
     assert murmur2(key) == theirs(key) & 0xFFFFFFFF
+
+
+@given(st.lists(st.binary(max_size=70)))
+def test_many_keys_at_once_have_the_hash_of_each(keys: list[bytes]) -> None:
+    assert murmur2_of(keys).tolist() == [murmur2(key) for key in keys]
 
 
 @pytest.mark.parametrize(

@@ -286,7 +286,7 @@ def test_a_bank_without_one_of_its_files_is_refused_by_the_name_of_the_file(bank
         banks.open_bank(bank)
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 1}', '{"files": 3, "format": 1}', "\x00"])
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 2}', '{"files": 3, "format": 2}', "\x00"])
 def test_a_manifest_that_is_none_is_refused(bank: Path, content: str) -> None:
     (version_of(bank) / "manifest.json").write_text(content)
     with pytest.raises(FingerprintError, match="manifest"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fingerprint import spectral
+from fingerprint import hashing, spectral
 from fingerprint.series import Series
 from fingerprint.settings import Spectral
 
@@ -29,18 +29,19 @@ def filled(days: int, owners: int = 3, rate: float = 4.0, seed: int = 0) -> tupl
 
 def add(series: Series, owner: np.ndarray, interval: np.ndarray, weight: np.ndarray) -> np.ndarray:
     size = len(owner)
-    return series.count(
+    keys = series.count(
         owner.astype(np.uint64),
         np.full(size, CHANNEL),
         interval.astype(np.int32),
         np.full(size, START, np.int32),
         weight.astype(np.float32),
     )
+    return series.find(keys)
 
 
 def test_what_is_expected_agrees_with_the_dense_transform() -> None:
     series, counts = filled(days=15)
-    rows = series.row_of(np.arange(3, dtype=np.uint64), np.full(3, CHANNEL), np.full(3, START, np.int32))
+    rows = series.find(hashing.within(np.arange(3, dtype=np.uint64), CHANNEL))
     now = START + 15 * 24 + 9
     got, spread = series.expected(rows, np.full(3, now, np.int32))
     window = counts[:, 15 * 24 - 1 - 14 * 24 : 15 * 24 - 1]  # two whole weeks, the last hour may still change
@@ -108,3 +109,17 @@ def test_a_ledger_that_was_put_away_expects_the_same() -> None:
     again = Series.from_arrays(OPTIONS, series.as_arrays())
     rows, now = np.arange(3, dtype=np.int32), np.full(3, START + 15 * 24 + 9, np.int32)
     np.testing.assert_array_equal(series.expected(rows, now)[0], again.expected(rows, now)[0])
+
+
+def test_a_forecast_is_put_away_as_it_was_made_even_if_late_records_changed_the_past_since() -> None:
+    series, _ = filled(days=15)
+    rows, now = np.arange(3, dtype=np.int32), np.full(3, START + 15 * 24 + 9, np.int32)
+    expected = series.expected(rows, now)[0]
+    add(series, np.arange(3), np.full(3, START + 14 * 24 + 9), np.full(3, 50.0))
+    again = Series.from_arrays(OPTIONS, series.as_arrays())
+    np.testing.assert_array_equal(again.expected(rows, now)[0], expected)
+    for one in (series, again):
+        one.roll(START + 16 * 24 + series.gap)
+    np.testing.assert_array_equal(
+        again.dense(rows, START, START + 400), series.dense(rows, START, START + 400)
+    )
