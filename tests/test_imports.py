@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 # Each room may import from itself and from the rooms before it.
 ROOMS = [
     {"domain", "settings", "backend", "samples", "hostile"},
-    {"ports", "mend", "cloudtrail", "partitions", "waiting"},
+    {"ports", "mend", "cloudtrail", "chunks", "partitions", "waiting"},
     {"flatten", "entity", "messages", "ingesting", "pacing"},
     {
         "hashing",
@@ -39,6 +39,8 @@ ROOMS = [
         "tactics",
         "alerts",
         "road",
+        "packing",
+        "keeping",
         "fitting",
         "training",
         "evaluation",
