@@ -25,6 +25,8 @@ alerts = typer.Typer(help="The analysts' queue: what was forwarded, and why.")
 app.add_typer(alerts, name="alerts")
 dlq = typer.Typer(help="Dead letters: messages that could not be read.")
 app.add_typer(dlq, name="dlq")
+snapshots = typer.Typer(help="The remembered state of the stream, by partition.")
+app.add_typer(snapshots, name="snapshots")
 
 Sources = Annotated[
     list[str],
@@ -271,6 +273,15 @@ def dlq_replay(settings: SettingsFile = None, json: Json = False) -> None:
 
     figures = run_replay(settings_.load(settings))
     _print(figures, json, lambda: show.letters_replayed(figures))
+
+
+@snapshots.command("list")
+def snapshots_list(settings: SettingsFile = None, json: Json = False) -> None:
+    """The latest snapshot of each partition: where it reads on, its fence, when it was written, how large it is."""
+    from pipelines.snapshots import print_snapshots, run_list
+
+    found = run_list(settings_.load(settings))
+    _print(found, json, lambda: print_snapshots(found))
 
 
 def _print(figures: dict[str, Any] | list[dict[str, Any]], as_json: bool, human: Callable[[], None]) -> None:

@@ -24,12 +24,14 @@ from contracts.snapshots import (
     warnings,
 )
 from services import objects
+from typer.testing import CliRunner
 
 from fingerprint.domain import FingerprintError
 from fingerprint.edges import snapshots_store
 from fingerprint.edges.snapshots import StoredSnapshots
 from fingerprint.ports import Fence, Snapshot
 from fingerprint.settings import State
+from pipelines import cli
 
 
 class InFolder:
@@ -153,6 +155,16 @@ def test_a_folder_that_cannot_be_listed_does_not_look_empty(folder: InFolder) ->
     (folder.root / HOME.topic / str(HOME.number)).write_text("in the way")
     with pytest.raises(FingerprintError, match="Not a directory"):
         opened(folder).latest(HOME)
+
+
+def test_the_command_line_lists_what_would_be_restored(folder: InFolder) -> None:
+    opened(folder).save(snapshot(5))
+    shown = CliRunner().invoke(
+        cli.app, ["snapshots", "list"], env={"FINGERPRINT_STATE__SNAPSHOTS": folder.url}
+    )
+    assert shown.exit_code == 0
+    assert "fingerprint.events/3  offset 105, fence 0-7-5, written 20" in shown.output
+    assert "partitions with a snapshot: 1" in shown.output
 
 
 # A full disk, and a process that is killed

@@ -23,8 +23,8 @@ from contextlib import contextmanager
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.snapshots_garbage import GRACE_SECONDS, Policy
 from fingerprint.edges.snapshots_manifest import Damaged, check
-from fingerprint.edges.snapshots_names import fence_of, part_stored, topic_folder
-from fingerprint.edges.snapshots_shelf import Shelf
+from fingerprint.edges.snapshots_names import fence_of, is_topic, part_stored, topic_folder
+from fingerprint.edges.snapshots_shelf import Shelf, Summary
 from fingerprint.edges.snapshots_store import open_store
 from fingerprint.ports import Fence, NotOwner, Partition, Snapshot
 from fingerprint.settings import State
@@ -61,6 +61,13 @@ class StoredSnapshots:
             names = [name for name in self._store.folders(folder) if name.isascii() and name.isdigit()]
             there = [int(name) for name in names if any(map(fence_of, self._store.files(f"{folder}/{name}")))]
         return [Partition(topic, number) for number in sorted(there)]
+
+    def summaries(self) -> list[Summary]:
+        """One for each partition of each topic that has a snapshot, for people to look at."""
+        with self._said("cannot list snapshots"):
+            topics = [name for name in sorted(self._store.folders("")) if is_topic(name)]
+            found = [self._shelf(home).summary() for topic in topics for home in self.partitions(topic)]
+        return [each for each in found if each]
 
     def put(self, partition: Partition, part: bytes) -> str:
         with self._said("cannot store a part"):

@@ -34,8 +34,12 @@ def folder_of(partition: Partition) -> str:
     return f"{topic_folder(partition.topic)}/{partition.number:d}"
 
 
+def is_topic(name: str) -> bool:
+    return bool(_TOPIC.fullmatch(name)) and name not in (".", "..")
+
+
 def topic_folder(topic: str) -> str:
-    if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
+    if not is_topic(topic):
         raise FingerprintError(f"{topic!r} cannot be the name of a topic, so there are no snapshots of it")
     return topic
 

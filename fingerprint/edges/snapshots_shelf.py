@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.snapshots_garbage import Garbage, Policy, There, rest
@@ -42,6 +42,18 @@ MOST_DELETED = 500  # files, by one save
 _log = logging.getLogger("fingerprint.snapshots")
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
+
+
+class Summary(NamedTuple):
+    """The latest snapshot of a partition: `written` in seconds since 1970 by the store's clock, `bytes` with what is kept,
+    `snapshots` there are."""
+
+    partition: Partition
+    offset: int
+    fence: Fence
+    written: float
+    bytes: int
+    snapshots: int
 
 
 class Shelf:
@@ -150,10 +162,18 @@ class Shelf:
         return self._named[fence]
 
     def latest(self) -> Snapshot | None:
+        return self._newest(self._open)
+
+    def summary(self) -> Summary | None:
+        """Of the latest snapshot, its parts weighed and not read."""
+        return self._newest(self._summed)
+
+    def _newest(self, opened: Callable[[Fence, There], _Out]) -> _Out | None:
+        """Of the highest fence that opens."""
         there = self.look()
         for fence in there.newest_first():
             try:
-                return self._open(fence, there)
+                return opened(fence, there)
             except (Damaged, FileNotFoundError) as reason:
                 _log.warning(
                     "a damaged snapshot is passed over",
@@ -171,14 +191,25 @@ class Shelf:
         return highest.owned(generation) if highest else Fence(generation=generation)
 
     def _open(self, fence: Fence, there: There) -> Snapshot:
-        manifest = self._open_manifest(fence, there.manifests[fence].size)
-        for name in sorted(manifest.files):
-            _check_size(name, there)
+        manifest = self._complete(fence, there)
         parts = dict(zip(manifest.parts, _at_once(self._read, manifest.parts.values()), strict=True))
         self._remember(manifest)
         return Snapshot(
             self._partition, manifest.offset, manifest.fence, manifest.about, parts, manifest.kept
         )
+
+    def _summed(self, fence: Fence, there: There) -> Summary:
+        manifest = self._complete(fence, there)
+        size = sum(map(bytes_named, manifest.files))
+        moment = there.manifests[fence].moment
+        return Summary(self._partition, manifest.offset, fence, moment, size, len(there.manifests))
+
+    def _complete(self, fence: Fence, there: There) -> Manifest:
+        """Whose parts are all there, and as large as they were."""
+        manifest = self._open_manifest(fence, there.manifests[fence].size)
+        for name in sorted(manifest.files):
+            _check_size(name, there)
+        return manifest
 
     def _open_manifest(self, fence: Fence, size: int) -> Manifest:
         if size > MOST_BYTES:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -112,6 +113,19 @@ class SnapshotsContract:
             snapshots.save(snapshot(partition=home, offset=home.number))
         assert snapshots.partitions("events") == [homes[1], homes[0]]
         assert [opened(place).latest(home).offset for home in homes] == [11, 2, 0]
+
+    def test_a_summary_says_what_would_be_restored_and_how_large_it_is(self, place):
+        snapshots = opened(place)
+        assert snapshots.summaries() == []
+        name = snapshots.put(HOME, b"spilled")
+        for sequence in range(2):
+            snapshots.save(snapshot(sequence, parts={"one": b"12345"}, kept=(name,)))
+        snapshots.save(snapshot(partition=Partition("a", 0)))
+        other, mine = snapshots.summaries()
+        assert other.partition == Partition("a", 0)
+        assert (mine.partition, mine.offset, mine.fence) == (HOME, 101, Fence(0, 7, 1))
+        assert (mine.bytes, mine.snapshots) == (5 + 7, 2)
+        assert abs(mine.written - time.time()) < 600
 
     def test_a_state_without_parts_is_a_state(self, place):
         empty = Snapshot(HOME, 0, Fence())
