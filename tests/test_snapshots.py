@@ -103,6 +103,21 @@ class TestInAnObjectStore(SnapshotsContract):
             StoredSnapshots(State(snapshots="s3://no-such-bucket/x")).save(snapshot())
 
 
+def test_a_store_that_is_away_is_said_in_one_sentence(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = InStore(f"{bucket}/{tmp_path.name}")
+    opened(place).save(snapshot(0))
+    with monkeypatch.context() as away:
+        away.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+        away.setenv("AWS_MAX_ATTEMPTS", "1")
+        fsspec.get_filesystem_class("s3").clear_instance_cache()
+        with pytest.raises(FingerprintError, match=r"cannot save a snapshot \(Could not connect"):
+            opened(place).save(snapshot(1))
+    fsspec.get_filesystem_class("s3").clear_instance_cache()
+    assert opened(place).latest(HOME) == snapshot(0)
+
+
 def test_what_a_killed_process_left_half_written_is_cleared_away(folder: InFolder) -> None:
     snapshots = opened(folder, kept=1)
     snapshots.save(snapshot(0))
