@@ -85,19 +85,21 @@ class Shelf:
         there = self.look()
         _refuse_late(snapshot, there)
         _refuse_missing(snapshot, there)
-        contents = dict(zip(snapshot.parts, _at_once(content_of, snapshot.parts.values()), strict=True))
-        have = {content: name for content, name in self._known.items() if name in there.parts}
-        fresh = {content: fresh_name(content) for content in set(contents.values()) - set(have)}
-        names = {part: (have | fresh)[content] for part, content in contents.items()}
+        names, fresh = self._placed(snapshot.parts, there)
         manifest = Manifest(
             snapshot.partition, snapshot.offset, snapshot.fence, snapshot.about, names, snapshot.kept
         )
-        self._write(
-            manifest,
-            {fresh[contents[part]]: data for part, data in snapshot.parts.items() if contents[part] in fresh},
-        )
+        self._write(manifest, fresh)
         self._remember(manifest)
         self._tidy(there, snapshot.fence)
+
+    def _placed(self, parts: Mapping[str, bytes], there: There) -> tuple[dict[str, str], dict[str, bytes]]:
+        """The file of each part, and the content of those files that are not there yet; equal parts share one."""
+        contents = dict(zip(parts, _at_once(content_of, parts.values()), strict=True))
+        known = {content: name for content, name in self._known.items() if _is_there(name, there)}
+        fresh = {content: fresh_name(content) for content in contents.values() if content not in known}
+        names = {part: (known | fresh)[content] for part, content in contents.items()}
+        return names, {names[part]: parts[part] for part, content in contents.items() if content in fresh}
 
     def _write(self, manifest: Manifest, parts: Mapping[str, bytes]) -> None:
         """Parts, then the manifest; if it fails, nothing is left behind."""
@@ -258,6 +260,10 @@ def _refuse_missing(snapshot: Snapshot, there: There) -> None:
             raise FingerprintError(
                 f"part {path} is not with the snapshots of {folder_of(snapshot.partition)}: state that was stored is missing"
             )
+
+
+def _is_there(name: str, there: There) -> bool:
+    return name in there.parts and there.parts[name].size == bytes_named(name)
 
 
 def _check_size(name: str, there: There) -> None:

@@ -229,10 +229,12 @@ class SnapshotsContract:
         heir.save(snapshot(0, generation=8))
         assert len(set(parts(place)) - set(before)) == 1
 
-    def test_a_part_that_vanished_meanwhile_is_written_again(self, place):
+    @pytest.mark.parametrize("harm", [None, b"cut"])
+    def test_a_part_that_vanished_or_was_cut_meanwhile_is_written_again(self, place, harm):
         snapshots = opened(place)
         snapshots.save(snapshot(0))
-        place.delete(part_of(place, 0, "ids"))
+        path = part_of(place, 0, "ids")
+        place.delete(path) if harm is None else place.write(path, harm)
         snapshots.save(snapshot(1))
         assert opened(place).latest(HOME) == snapshot(1)
 
