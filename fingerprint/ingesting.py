@@ -31,6 +31,8 @@ from fingerprint.messages import Piece, number, read
 from fingerprint.ports import Headers, Message, Partition
 from fingerprint.settings import Ingest, Settings
 
+Longs = NDArray[np.int64]
+
 OWN_HEADERS = 4  # the first so many headers of a dead letter are ours: topic, partition, offset, reason
 _REASON_LENGTH = 500
 _FRAME = 512  # bytes that Kafka puts around a message, at most
@@ -93,15 +95,15 @@ class Ingesting:
             self.watermarks.pop(partition, None)
 
     def _batch(self, messages: Sequence[Message], piece: Piece) -> Batch:
+        limit = self.settings.kafka.message_bytes
         marks, future = self._advance(messages, piece.source, piece.events["event_time"])
-        outgoing = _keyed(messages, piece.source, piece.lines, piece.events, marks)
-        fits, rejects = self._too_large(outgoing, piece.source)
-        dead, dead_from = dead_letters(messages, piece.rejects + rejects, self.settings.kafka.message_bytes)
+        records, record_from, too_large = keyed(messages, piece, marks, limit)
+        dead, dead_from = dead_letters(messages, piece.rejects + too_large, limit)
         return Batch(
             piece.begin,
             piece.end,
-            [outgoing[row] for row in fits.tolist()] if rejects else outgoing,
-            piece.source[fits],
+            records,
+            record_from,
             dead,
             dead_from,
             piece.skipped,
@@ -113,29 +115,19 @@ class Ingesting:
         self, messages: Sequence[Message], source: NDArray[np.int64], times: pd.Series
     ) -> tuple[NDArray[np.int64], int]:
         """The watermark of each record's source partition up to that record, ms (n,); how many were future-dated."""
-        at = times.astype("datetime64[ms, UTC]").astype(np.int64).to_numpy()
+        at = milliseconds(times)
         arrived = np.array([message.timestamp for message in messages], np.int64)[source]
-        future = (arrived > 0) & (at > arrived + self.settings.ingest.future_seconds * 1000)
+        future = dated_ahead(at, arrived, self.settings.ingest.future_seconds)
         homes = [message.home for message in messages]
         numbers = {home: code for code, home in enumerate(dict.fromkeys(homes))}
         owner = np.array([numbers[home] for home in homes], np.int64)[source]
         marks = np.zeros(len(at), np.int64)
         for partition, code in numbers.items():
             here = owner == code
-            held = self.watermarks.get(partition, 0)
-            marks[here] = np.maximum.accumulate(np.where(future[here], held, np.maximum(at[here], held)))
+            marks[here] = latest(at[here], future[here], self.watermarks.get(partition, 0))
             if here.any():
                 self.watermarks[partition] = int(marks[here][-1])
         return marks, int(future.sum())
-
-    def _too_large(
-        self, outgoing: list[Outgoing], source: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], list[Reject]]:
-        """Which records fit into a message of Kafka's, and a reject for each that does not."""
-        limit = self.settings.kafka.message_bytes
-        fits = np.array([_size(each) <= limit for each in outgoing], bool)
-        reason = f"a record larger than the {limit:,} bytes of a message"
-        return np.flatnonzero(fits), [Reject("", str(each), reason) for each in source[~fits].tolist()]
 
 
 class Limit:
@@ -162,19 +154,41 @@ class Limit:
         return int(found[0]) if len(found) else None
 
 
-def _keyed(
-    messages: Sequence[Message],
-    source: NDArray[np.int64],
-    lines: list[bytes],
-    events: pd.DataFrame,
-    marks: NDArray[np.int64],
-) -> list[Outgoing]:
-    codes, principals = pd.factorize(events["principal"])
+def milliseconds(times: pd.Series) -> Longs:
+    """Event times as ms since the epoch (n,)."""
+    return times.astype("datetime64[ms, UTC]").to_numpy(np.int64)
+
+
+def dated_ahead(at: Longs, arrived: Longs | int, seconds: int) -> NDArray[np.bool_]:
+    """Which records claim a time so long after they arrived that they are not believed (n,). Arrived at 0: unknown."""
+    return (np.asarray(arrived) > 0) & (at > arrived + seconds * 1000)
+
+
+def latest(at: Longs, future: NDArray[np.bool_], held: int) -> Longs:
+    """The latest event time up to each record of one source (n,), `held` before the first; future ones move nothing."""
+    return np.maximum.accumulate(np.where(future, held, np.maximum(at, held)))
+
+
+def keyed(
+    messages: Sequence[Message], piece: Piece, marks: Longs, limit: int
+) -> tuple[list[Outgoing], Longs, list[Reject]]:
+    """The records of a piece as they go out, the number of the message of each, and a reject for each that is larger than
+    the `limit` bytes of a message of Kafka's. `marks` (n,): the watermark that each carries."""
+    outgoing = _addressed(messages, piece, marks)
+    fits = np.array([_size(each) <= limit for each in outgoing], bool)
+    reason = f"a record larger than the {limit:,} bytes of a message"
+    rejects = [Reject("", str(each), reason) for each in piece.source[~fits].tolist()]
+    kept = [outgoing[row] for row in np.flatnonzero(fits).tolist()] if rejects else outgoing
+    return kept, piece.source[fits], rejects
+
+
+def _addressed(messages: Sequence[Message], piece: Piece, marks: Longs) -> list[Outgoing]:
+    codes, principals = pd.factorize(piece.events["principal"])
     keys = [str(principal).encode() for principal in principals]
-    sources = {each: _place(messages[each]) for each in np.unique(source).tolist()}
-    columns = (events["row"].tolist(), codes.tolist(), source.tolist(), marks.tolist())
+    sources = {each: _place(messages[each]) for each in np.unique(piece.source).tolist()}
+    columns = (piece.events["row"].tolist(), codes.tolist(), piece.source.tolist(), marks.tolist())
     return [
-        Outgoing(lines[row], keys[code], (("source", sources[each]), ("watermark", b"%d" % mark)))
+        Outgoing(piece.lines[row], keys[code], (("source", sources[each]), ("watermark", b"%d" % mark)))
         for row, code, each, mark in zip(*columns, strict=True)
     ]
 
@@ -193,16 +207,17 @@ def dead_letters(
     for reject in rejects:
         reasons.setdefault(number(reject.position), []).append(reject.reason)
     numbers = sorted(reasons)
-    letters = [_letter(messages[each], reasons[each], limit) for each in numbers]
+    letters = [letter(messages[each], reasons[each][0], len(reasons[each]), limit) for each in numbers]
     return letters, np.array(numbers, np.int64)
 
 
-def _letter(message: Message, reasons: list[str], limit: int) -> Outgoing:
-    more = f" (and {len(reasons) - 1:,} more in this message)" if len(reasons) > 1 else ""
-    reason = visible(reasons[0])[:_REASON_LENGTH] + more
-    letter = Outgoing(message.value, message.key, (*_origin(message, reason), *message.headers))
-    if _size(letter) <= limit:
-        return letter
+def letter(message: Message, reason: str, count: int, limit: int) -> Outgoing:
+    """The dead letter of a message of which `count` things could not be read, the first for this reason."""
+    more = f" (and {count - 1:,} more in this message)" if count > 1 else ""
+    reason = visible(reason)[:_REASON_LENGTH] + more
+    whole = Outgoing(message.value, message.key, (*_origin(message, reason), *message.headers))
+    if _size(whole) <= limit:
+        return whole
     reason += (
         f"; its {len(message.value or b''):,} bytes are too many for a letter, find them where it came from"
     )

@@ -187,6 +187,49 @@ class Ingest(Section):
         return self
 
 
+class Stream(Section):
+    """Events from their topic to alerts and votes. Time is event time; docs/stream.md says how it passes."""
+
+    late: Literal["judge", "drop"] = Field(
+        "judge", description="events whose interval had closed before they came; counted either way"
+    )
+    future: Literal["dead", "drop", "judge"] = Field(
+        "dead", description="events dated past their arrival: to the dead letters, away, or judged as dated"
+    )
+    future_seconds: int = Field(900, ge=0, description="so long past their arrival")
+    idle_seconds: float = Field(
+        120.0, gt=0, description="a source that is silent for so long while others speak is not waited for"
+    )
+    held_events: int = Field(
+        100_000,
+        gt=0,
+        description="events that came ahead of other sources, held at most so many in a partition",
+    )
+    desk_seconds: float = Field(
+        600.0,
+        gt=0,
+        description="a desk that stays away is waited for so long, then the program ends with a sentence",
+    )
+
+
+class Sqs(Section):
+    """Notices of S3 objects from a queue (`fingerprint ingest --sqs`). Region, endpoint and credentials are boto3's own."""
+
+    visibility_seconds: int = Field(
+        120,
+        ge=2,
+        le=43_200,
+        description="what a worker holds stays hidden so long, and is extended meanwhile",
+    )
+    wait_seconds: int = Field(10, ge=1, le=20, description="how long one poll waits for a notice")
+    buckets: tuple[str, ...] = Field(
+        (), description="read objects of these alone; none: of any that a notice names and the role may read"
+    )
+    idle_seconds: float = Field(
+        900.0, gt=0, description="the watermark does not wait for a trail that was silent so long"
+    )
+
+
 class State(Section):
     """The ledger of a stream, remembered: snapshots by partition in a folder or an object store."""
 
@@ -286,6 +329,8 @@ class Settings(Section):
     desk: Desk = Desk()
     kafka: Kafka = Kafka()
     ingest: Ingest = Ingest()
+    sqs: Sqs = Sqs()
+    stream: Stream = Stream()
     state: State = State()
     health: Health = Health()
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 ROOMS = [
     {"domain", "settings", "backend", "samples", "hostile"},
     {"ports", "mend", "cloudtrail", "chunks", "partitions", "waiting"},
-    {"flatten", "entity", "messages", "ingesting", "pacing"},
+    {"flatten", "entity", "messages", "ingesting", "notices", "trails", "fetching", "pacing"},
     {
         "hashing",
         "networks",

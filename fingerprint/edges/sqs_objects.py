@@ -1,0 +1,54 @@
+"""Objects of S3, chunk by chunk: gone, away, or their bytes.
+
+Example:
+    >>> for chunk in Objects(queue_url).read(Object("trail", "AWSLogs/a.json.gz")):
+    ...     ...                                 # at most a MiB
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+
+from fingerprint.chunks import CHUNK
+from fingerprint.edges.sqs_session import Away, client, code_of
+from fingerprint.notices import Object
+
+_GONE = {
+    "404",
+    "NoSuchKey",
+    "NoSuchBucket",
+    "InvalidBucketName",
+    "KeyTooLongError",
+    "InvalidObjectState",  # archived: somebody must restore it first
+}
+
+
+class Gone(Exception):
+    """The object is not there, or not to be had before somebody does something: asking again is no use."""
+
+
+class Objects:
+    """Reads as a stream: memory holds a chunk."""
+
+    def __init__(self, queue_url: str) -> None:
+        self.client = client("s3", queue_url)
+
+    def read(self, written: Object) -> Iterator[bytes]:
+        """The bytes as they are stored. Gone, or Away for everything that may pass: no permission, throttled, a connection
+        that broke in the middle."""
+        try:
+            answer: Any = self.client.get_object(Bucket=written.bucket, Key=written.key)
+            with closing(answer["Body"]) as body:
+                yield from body.iter_chunks(CHUNK)
+        except ClientError as error:
+            code = code_of(error)
+            kind = Gone if code in _GONE else Away
+            raise kind(f"{written.url} cannot be read: {code or error}") from None
+        except ParamValidationError:
+            raise Gone(f"{written.url} is no name of an object") from None
+        except BotoCoreError as error:
+            raise Away(f"{written.url} cannot be read: {' '.join(str(error).split())}") from None

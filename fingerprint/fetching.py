@@ -1,0 +1,66 @@
+"""Objects that a notice names to records keyed by their principal: what `fingerprint ingest --sqs` does to each.
+
+Example:
+    >>> for fetched in Fetching(Settings()).read(notice, Object("trail", "a.json.gz"), stored_bytes):
+    ...     send(fetched.records)
+
+The notice is the message here: its place stands in the header `source` of every record, and it becomes the dead letter of what
+could not be read in its objects. An object is read in bounded pieces, however large it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from fingerprint import chunks
+from fingerprint.cloudtrail import Records
+from fingerprint.domain import Reject
+from fingerprint.entity import add_entities
+from fingerprint.flatten import flatten
+from fingerprint.ingesting import Longs, Outgoing, dated_ahead, keyed, latest, milliseconds
+from fingerprint.messages import Piece
+from fingerprint.notices import Object
+from fingerprint.ports import Message
+from fingerprint.settings import Settings
+from fingerprint.trails import Trails
+
+
+class Fetched(NamedTuple):
+    """What lay in one piece of an object. `future` counts records dated past the notice, which move no watermark."""
+
+    records: list[Outgoing]
+    rejects: list[Reject]
+    skipped: int
+    future: int
+
+
+class Fetching:
+    """Reads objects of any trails, and remembers how far event time has come."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.trails = Trails(settings.sqs.idle_seconds)
+
+    def read(self, notice: Message, written: Object, stored: Iterator[bytes]) -> Iterator[Fetched]:
+        """Pieces of at most `reading.batch_records` records; raises what `stored` raises, and nothing else."""
+        bounds = self.settings.reading
+        for records in chunks.batches(chunks.read(written.url, stored, bounds), bounds):
+            yield self._piece(notice, written.trail, records)
+
+    def _piece(self, notice: Message, trail: str, records: Records) -> Fetched:
+        flat = flatten(records)
+        events = add_entities(flat.events, self.settings.entities)
+        source = np.zeros(len(events), np.int64)
+        piece = Piece(0, 1, records.lines, events, source, flat.rejects, flat.skipped)
+        marks, future = self._advance(trail, milliseconds(events["event_time"]), notice.timestamp)
+        outgoing, _, too_large = keyed([notice], piece, marks, self.settings.kafka.message_bytes)
+        return Fetched(outgoing, flat.rejects + too_large, flat.skipped, future)
+
+    def _advance(self, trail: str, at: Longs, arrived: int) -> tuple[Longs, int]:
+        """The watermark that each record carries (n,), and how many were future-dated."""
+        future = dated_ahead(at, arrived, self.settings.ingest.future_seconds)
+        marks = latest(at, future, self.trails.marks.get(trail, 0))
+        return self.trails.come(trail, marks, arrived), int(future.sum())
