@@ -178,6 +178,10 @@ class Consumer(Protocol):
 
     def end(self, partitions: Collection[Partition]) -> dict[Partition, int]: ...
 
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has. FingerprintError if there is no such topic."""
+        ...
+
     def lag(self) -> dict[Partition, int]:
         """Of each assigned partition, in messages."""
         ...

@@ -194,6 +194,13 @@ class ConfluentConsumer:
                 for each, answer in found.items()
             }
 
+    def partitions(self, topic: str) -> int:
+        with said(self._settings):
+            found = self._client.list_topics(topic, timeout=self._settings.answer_seconds).topics[topic]
+        if found.error is not None or not found.partitions:
+            raise FingerprintError(f"there is no topic {topic}: create it first")
+        return len(found.partitions)
+
     def lag(self) -> dict[Partition, int]:
         held = self._waiting.first_offsets()
         ends = self.end(self.assignment())

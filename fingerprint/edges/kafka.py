@@ -150,6 +150,12 @@ class KafkaConsumer:
             found = ask([_theirs(each) for each in partitions], timeout_ms=self._patience)
         return {Partition(each.topic, each.partition): offset for each, offset in found.items()}
 
+    def partitions(self, topic: str) -> int:
+        with said(self._settings):
+            if found := self._client.partitions_for_topic(topic):
+                return len(found)
+        raise FingerprintError(f"there is no topic {topic}: create it first")
+
     def lag(self) -> dict[Partition, int]:
         mine = self.assignment()
         held = self._waiting.first_offsets()

@@ -302,6 +302,11 @@ class FilesConsumer:
     def end(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         return {each: self._log(each).end() for each in partitions}
 
+    def partitions(self, topic: str) -> int:
+        if count := partitions_of(self._root, topic):
+            return count
+        raise FingerprintError(f"there is no topic {topic}: create it first")
+
     def lag(self) -> dict[Partition, int]:
         return {each: self._log(each).end() - reader.offset for each, reader in self._readers.items()}
 

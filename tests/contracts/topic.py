@@ -186,6 +186,13 @@ class TopicContract:
         with pytest.raises(FingerprintError):
             self.send_until_it_raises(producer)
 
+    def test_a_topic_has_as_many_partitions_as_it_was_made_with(self, stream):
+        consumer = stream.consumer("g")
+        assert consumer.partitions(stream.topic(3)) == 3
+        with pytest.raises(FingerprintError, match="no topic nobody-made-this"):
+            consumer.partitions("nobody-made-this")
+        consumer.close()
+
     @staticmethod
     def send_until_it_raises(producer: Producer) -> None:
         deadline = time.monotonic() + PATIENCE
