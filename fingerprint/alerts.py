@@ -312,6 +312,11 @@ class Groups:
         self.shown |= {str(name): int(size) for name, size in news.items()}
         return list(build(*together.take(together.frame["alert_id"].isin(news.index).to_numpy()), self.by))
 
+    def together(self) -> Verdicts:
+        """All that are kept, as one part; there must be some."""
+        self.open = [_together(self.open)]
+        return self.open[0]
+
     def close(self, before: int | None = None) -> list[Alert]:
         """Build the alerts of windows that ended before interval `before` (all, if None) and let them go."""
         done: list[Verdicts] = []

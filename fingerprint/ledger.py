@@ -152,11 +152,10 @@ class Ledger:
         _lower(self.seen, keys, interval)
         return self.seen.get(keys, "interval", missing=np.iinfo(np.int32).max) < interval - self.series.gap
 
-    def closed(self) -> int:
-        """Intervals below this one can no longer change, but for late records."""
-        return (
-            self.watermark - self.options.spectral.lateness_seconds
-        ) // self.options.spectral.interval_seconds
+    def closed(self, watermark: int | None = None) -> int:
+        """Intervals below this one can no longer change, but for late records; now, or at some other watermark."""
+        at = self.watermark if watermark is None else watermark
+        return (at - self.options.spectral.lateness_seconds) // self.options.spectral.interval_seconds
 
     def see(self, times: NDArray[np.integer[Any]]) -> None:
         """Note the latest of event times (seconds from the epoch), by which intervals close.

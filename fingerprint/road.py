@@ -7,9 +7,9 @@ Example:
     ...     desk.save(said.alerts, said.votes)
     >>> said = road.finish()
 
-One step is: take, see how far time has come, close the intervals that are over, settle what waited for them, close the alerts'
-windows, let time pass. Where the events are cut into steps changes no final answer. With `early`, alerts are told of while their intervals are
-open, and told again when they have grown.
+One step is: take, see how far time has come, close the intervals that are over, settle what waited for them, close the
+windows of alerts, let time pass. Where the events are cut into steps changes no final answer. With `early`, alerts are told
+of while their intervals are open, and told again when they have grown.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from fingerprint.bank import Bank
 from fingerprint.domain import Alert
 from fingerprint.hashing import Hashes
 from fingerprint.ledger import Ledger
-from fingerprint.scoring import Judged, Scorer, no_votes
+from fingerprint.scoring import Judged, Scorer, Taken, no_votes
 from fingerprint.settings import Settings
+
+NOTHING = Taken(0, 0, np.empty(0, np.uint64), no_votes())
 
 
 class Said(NamedTuple):
@@ -62,8 +64,9 @@ class Road:
         self.tally = Tally(votes={each.name: 0 for each in self.scorer.detectors})
 
     def walk(self, events: pd.DataFrame, watermark: int | None = None) -> Said:
-        """One step. `watermark` (seconds from the epoch) says how far time has come, where the events do not."""
-        taken = self.scorer.take(events)
+        """One step, with or without events. `watermark` (seconds from the epoch) says how far time has come, where the
+        events do not."""
+        taken = self.scorer.take(events) if len(events) else NOTHING
         self.tally.events += taken.events
         self.tally.repeats += taken.repeats
         self._see(events, watermark)

@@ -232,6 +232,30 @@ def ingest(
 
 
 @app.command()
+def stream(
+    bank: BankFolder = Path("bank"),
+    desk: DeskUrl = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Until where the topic ended at the start, then leave.")
+    ] = False,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Score the events topic as it fills: alerts to the desk and their topic, single votes to theirs.
+
+    Several may run: they share the partitions, and each partition's state moves with it through `state.snapshots`.
+    Killed and started again, it goes on from the last snapshot and says the same again under the same ids. Runs until
+    SIGTERM, which finishes the batch, remembers and commits. Health and metrics: the settings `health.host` and
+    `health.port`.
+    """
+    from pipelines import show
+    from pipelines.stream import run
+
+    figures = run(settings_.load(settings), bank, desk, once)
+    _print(figures, json, lambda: show.streamed(figures))
+
+
+@app.command()
 def replay(
     sources: Sources,
     topic: Annotated[

@@ -120,6 +120,18 @@ def ingested(figures: dict[str, Any]) -> None:
         print("look at them: fingerprint dlq list")
 
 
+def streamed(figures: dict[str, Any]) -> None:
+    """What `stream` says to a person when it ends."""
+    pace = figures["events"] / max(figures["seconds"], 0.001)
+    print(
+        f"{figures['messages']:,} messages: {figures['events']:,} events, {figures['repeats']:,} duplicates, "
+        f"{figures['dead']:,} dead letters, {figures['late']:,} late; {pace:,.0f} events/s"
+    )
+    print(
+        f"verdicts: {figures['verdicts']:,}; alerts told: {figures['alerts']:,}; snapshots: {figures['snapshots']:,}"
+    )
+
+
 def replayed(figures: dict[str, Any]) -> None:
     """What `replay` says to a person."""
     print(

@@ -1,0 +1,102 @@
+"""What arrived in the events topic: events, and what their messages say of how far time has come.
+
+Example:
+    >>> for piece in messages.read(polled, settings):
+    ...     for home, rows in by_partition(polled, piece).items():
+    ...         word = said(polled, piece, rows)
+    ...         low = keeper.sources.come(word.names, word.codes, word.marks, word.arrived)
+
+A message that `ingest` sent names its source and the source's watermark in its headers. One that somebody else keyed by
+principal has no such headers: then its own partition is its source, and its event time the mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint.messages import Piece
+from fingerprint.ports import Message, Partition
+
+Longs = NDArray[np.int64]
+
+
+class Rows(NamedTuple):
+    """The share of a piece that one partition has: numbers of its messages (M,) and rows of its events (N,)."""
+
+    messages: Longs
+    events: NDArray[np.intp]
+
+
+class Word(NamedTuple):
+    """What M messages say: `codes` (M,) give the source of each among `names`; `marks` and `arrived` (M,) are ms."""
+
+    names: list[str]
+    codes: NDArray[np.intp]
+    marks: Longs
+    arrived: Longs
+
+
+def by_partition(messages: Sequence[Message], piece: Piece) -> dict[Partition, Rows]:
+    """What of a piece lay in which partition, in the order of the log."""
+    homes = [message.home for message in messages[piece.begin : piece.end]]
+    codes, distinct = pd.factorize(pd.Series(homes, dtype=object))
+    of_event = codes[piece.source - piece.begin]
+    return {
+        Partition(*home): Rows(np.flatnonzero(codes == code) + piece.begin, np.flatnonzero(of_event == code))
+        for code, home in enumerate(distinct)
+    }
+
+
+def said(messages: Sequence[Message], piece: Piece, rows: Rows, future: NDArray[np.bool_]) -> Word:
+    """What the messages of one partition say; events that are `future` (n,), of all of the piece, say nothing."""
+    theirs = [messages[number] for number in rows.messages.tolist()]
+    heads = [message.headers[:2] for message in theirs]
+    sources = [_source(head) for head in heads]
+    codes, names = pd.factorize(pd.Series(sources, dtype=object))
+    own = np.array([not source for source in sources], bool)
+    marks = np.where(own, _latest(piece, rows, future), _marks(heads))
+    place = f"{theirs[0].topic}/{theirs[0].partition}" if theirs else ""
+    return Word(
+        [name or place for name in names],
+        codes,
+        marks,
+        np.array([each.timestamp for each in theirs], np.int64),
+    )
+
+
+def future(messages: Sequence[Message], piece: Piece, seconds: int) -> NDArray[np.bool_]:
+    """Which events (n,) are dated more than so many seconds past the arrival of their message."""
+    arrived = np.array([message.timestamp for message in messages], np.int64)[piece.source]
+    return (arrived > 0) & (_milliseconds(piece.events) > arrived + seconds * 1000)
+
+
+def _source(head: Sequence[tuple[str, bytes | None]]) -> str:
+    """`cloudtrail/3/17` -> `cloudtrail/3`; empty where there is none."""
+    if not head or head[0][0] != "source":
+        return ""
+    return (head[0][1] or b"").rpartition(b"/")[0].decode(errors="replace")
+
+
+def _marks(heads: Sequence[Sequence[tuple[str, bytes | None]]]) -> Longs:
+    """ms; 0 where a message says none."""
+    texts = [(head[1][1] or b"") if len(head) > 1 and head[1][0] == "watermark" else b"" for head in heads]
+    return np.array([int(text) if text.isdigit() and len(text) < 16 else 0 for text in texts], np.int64)
+
+
+def _latest(piece: Piece, rows: Rows, future: NDArray[np.bool_]) -> Longs:
+    """The latest event time in each message (M,), ms; 0 where there is none to believe."""
+    out = np.zeros(piece.end - piece.begin, np.int64)
+    believed = rows.events[~future[rows.events]]
+    times = _milliseconds(piece.events.iloc[believed])
+    np.maximum.at(out, piece.source[believed] - piece.begin, times)
+    return out[rows.messages - piece.begin]
+
+
+def _milliseconds(events: pd.DataFrame) -> Longs:
+    times: Longs = events["event_time"].astype("datetime64[ms, UTC]").to_numpy(np.dtype("datetime64[ms]")).astype(np.int64)
+    return times

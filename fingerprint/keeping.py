@@ -1,0 +1,245 @@
+"""One partition of the events topic and its ledger, from assignment to revocation: what comes in, in the order of the log.
+
+Example:
+    >>> keeper = Keeper(bank, ledger, settings, Sources(expected=4))
+    >>> for said in keeper.walk(events, low):            # low (N,): the least watermark at each event, seconds
+    ...     desk.save(said.alerts, said.votes)
+    >>> facts, parts = keeper.facts(), keeper.parts()    # a snapshot; `restored` takes it back
+
+Whatever it says is a function of the log alone, not of where a batch was cut. Two things make it so.
+Events that came ahead of other sources are *held* until the intervals that their memory reads are closed. And a *late* event
+(its interval had closed) begins a step of its own, because what came before it must be judged without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint import hashing, packing, slices
+from fingerprint.alerts import Verdicts
+from fingerprint.bank import Bank
+from fingerprint.hashing import Hashes
+from fingerprint.ledger import Ledger
+from fingerprint.measured import Measured, concat
+from fingerprint.road import Road, Said
+from fingerprint.settings import Settings
+from fingerprint.sources import Sources
+
+Longs = NDArray[np.int64]
+
+STEPS = 64  # steps that late events may cut a batch into; past that they share the last one
+_COUNTS = ("late_dropped", "learned", "hurried")
+
+
+class Keeper:
+    """The road of one partition, and what it needs to go on after a restart."""
+
+    def __init__(
+        self, bank: Bank, ledger: Ledger, settings: Settings, sources: Sources, learned_upto: int = 0
+    ) -> None:
+        self.bank, self.settings, self.sources = bank, settings, sources
+        self.road = Road(bank, ledger, settings, early=True)
+        self.learned_upto = learned_upto  # seconds; what happened before lies in the bank already
+        self.held = pd.DataFrame()
+        self.late_dropped = 0  # late events, where the settings drop them
+        self.learned = 0  # events that the bank has learned
+        self.hurried = 0  # events that were held no longer, because too many were
+
+    def walk(self, events: pd.DataFrame, low: Longs) -> list[Said]:
+        """Events in the order of the log, and the least watermark at each of them (N,), in seconds."""
+        low = np.maximum(low, self.road.ledger.watermark)
+        wanted = self._wanted(events, low)
+        events, low = events[wanted], low[wanted]
+        starts = self._starts(events, low)
+        ends = [*starts[1:], len(events)]
+        return [
+            self._step(events.iloc[start:end], int(low[end - 1]))
+            for start, end in zip(starts, ends, strict=True)
+        ]
+
+    def pass_time(self, now: int) -> list[Said]:
+        """Nothing is left to be read at `now` (ms): intervals close by the clock."""
+        low = self.sources.pass_time(now) // 1000
+        ledger = self.road.ledger
+        if ledger.closed(low) <= ledger.closed():
+            return []
+        return [self._step(pd.DataFrame(), low)]
+
+    def counts(self) -> dict[str, int]:
+        """What has gone by, some of it before a restart: for whoever counts what came in between."""
+        tally, scorer = self.road.tally, self.road.scorer
+        return {
+            "events": tally.events,
+            "repeats": tally.repeats,
+            "verdicts": tally.verdicts,
+            "silences": tally.silences,
+            "late": self.road.ledger.late + self.late_dropped,
+            "learned": self.learned,
+            "hurried": self.hurried,
+            "dropped": scorer.dropped,
+        }
+
+    def only(self, homes: NDArray[np.bool_]) -> Keeper:
+        """What of it belongs to some homes, (65536,): where a partition was divided."""
+        road = self.road
+        ledger = Ledger.from_arrays(self.settings, slices.pick(road.ledger.as_arrays(), homes))
+        keeper = Keeper(self.bank, ledger, self.settings, self.sources, self.learned_upto)
+
+        def theirs(principal: Hashes) -> NDArray[np.bool_]:
+            return homes[hashing.homes(principal)]
+
+        keeper.road.scorer.waiting = [part.take(theirs(part.principal)) for part in road.scorer.waiting]
+        keeper.road.groups.open = [part.take(theirs(part.batch.principal)) for part in road.groups.open]
+        if len(self.held):
+            keeper.held = self.held[theirs(hashing.homed(self.held["principal"]))].reset_index(drop=True)
+        return keeper
+
+    # --- one step -----------------------------------------------------------------------------------------------------
+
+    def _wanted(self, events: pd.DataFrame, low: Longs) -> NDArray[np.bool_]:
+        at = _seconds(events)
+        known = at < self.learned_upto
+        self.learned += int(known.sum())
+        if self.settings.stream.late == "judge":
+            return ~known
+        late = self._late(events, low) & ~known
+        self.late_dropped += int(late.sum())
+        return ~known & ~late
+
+    def _late(self, events: pd.DataFrame, low: Longs) -> NDArray[np.bool_]:
+        spectral = self.settings.spectral
+        closed = (low - spectral.lateness_seconds) // spectral.interval_seconds
+        late: NDArray[np.bool_] = _seconds(events) // spectral.interval_seconds < closed
+        return late
+
+    def _starts(self, events: pd.DataFrame, low: Longs) -> list[int]:
+        """Where steps begin: at the first event, and wherever late ones do."""
+        if not len(events):
+            return []
+        late = self._late(events, low)
+        begin = np.flatnonzero(late[1:] & ~late[:-1]) + 1
+        return [0, *begin[:STEPS].tolist()]
+
+    def _step(self, events: pd.DataFrame, low: int) -> Said:
+        if len(self.held):
+            events = pd.concat([self.held, events], ignore_index=True)
+        ready = self._ready(events, low)
+        self.held = events[~ready].reset_index(drop=True)
+        return self.road.walk(events[ready].reset_index(drop=True), low)
+
+    def _ready(self, events: pd.DataFrame, low: int) -> NDArray[np.bool_]:
+        """Which events may be measured: all that their memory reads is closed. Of too many that may not, the oldest are
+        measured all the same, and counted."""
+        if not len(events):
+            return np.zeros(0, bool)
+        ledger = self.road.ledger
+        at = _seconds(events)
+        interval = at // self.settings.spectral.interval_seconds
+        ready: NDArray[np.bool_] = interval - ledger.series.gap <= ledger.closed(low)
+        over = int((~ready).sum()) - self.settings.stream.held_events
+        if over > 0:
+            held = np.flatnonzero(~ready)
+            ready[held[np.argsort(at[held], kind="stable")[:over]]] = True
+            self.hurried += over
+        return ready
+
+    # --- a snapshot ---------------------------------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, Any]:
+        """What is small, fit for JSON."""
+        return {
+            "bank": self.bank.version,
+            "learned_upto": self.learned_upto,
+            "dropped": self.road.scorer.dropped,
+            "strangers": {str(name): list(kept) for name, kept in self.road.scorer.names.strangers.items()},
+            **{name: getattr(self, name) for name in _COUNTS},
+            **self.sources.as_facts(),
+        }
+
+    def parts(self) -> dict[str, bytes]:
+        """What is large, by name. Parts that did not change are the same bytes again."""
+        scorer, parts = self.road.scorer, packing.pack_tables(_by_day(self.road.ledger.as_arrays()))
+        if scorer.waiting:
+            scorer.waiting = [concat(scorer.waiting)]
+            parts |= packing.pack_measured("waiting", scorer.waiting[0])
+        if self.road.groups.open:
+            batch, frame = self.road.groups.together()
+            parts |= packing.pack_measured("verdicts", batch, frame)
+        if len(self.held):
+            parts["held"] = packing.pack_table(self.held)
+        return parts
+
+    @classmethod
+    def restored(
+        cls,
+        bank: Bank,
+        settings: Settings,
+        sources: Sources,
+        facts: Mapping[str, Any],
+        parts: Mapping[str, bytes],
+    ) -> Keeper:
+        """The keeper that goes on where a snapshot was taken; under a newer bank, if that is what is there."""
+        own = [name for name in parts if name != "held" and not name.startswith(("waiting.", "verdicts."))]
+        ledger = Ledger.from_arrays(settings, _together(packing.tables(parts, own)))
+        keeper = cls(bank, ledger, settings, sources, int(facts["learned_upto"]))
+        scorer, groups = keeper.road.scorer, keeper.road.groups
+        scorer.dropped = int(facts["dropped"])
+        scorer.names.strangers = {
+            int(name): (text, last) for name, (text, last) in facts["strangers"].items()
+        }
+        for name in _COUNTS:
+            setattr(keeper, name, int(facts[name]))
+        if waiting := packing.measured("waiting", parts):
+            scorer.waiting = [keeper._resolved(waiting)]
+        if verdicts := packing.measured("verdicts", parts):
+            groups.open = [Verdicts(keeper._resolved(verdicts), verdicts.frame)]
+        if "held" in parts:
+            keeper.held = packing.table(parts["held"])
+        return keeper
+
+    def _resolved(self, batch: Measured) -> Measured:
+        """Places in the stack are those of the bank that is open now."""
+        fingerprint, level = self.bank.resolve(batch.entity, batch.principal, batch.frame)
+        return replace(batch, fingerprint=fingerprint, level=level)
+
+
+def _seconds(events: pd.DataFrame) -> Longs:
+    if not len(events):
+        return np.zeros(0, np.int64)
+    seconds: Longs = events["event_time"].astype("int64").to_numpy().astype(np.int64) // 1_000_000
+    return seconds
+
+
+def _by_day(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Ids that were seen, a table for each day: of the largest table only today's part changes."""
+    out = {name: array for name, array in arrays.items() if not name.startswith("repeats.")}
+    ids = {name: array for name, array in arrays.items() if name.startswith("repeats.")}
+    days = ids["repeats.day"]
+    for day in [None, *np.unique(days)]:  # and a table of no day, so that the columns are always known
+        which = days == day if day is not None else np.zeros(len(days), bool)
+        out |= {f"repeats/{day}.{name[8:]}": column[which] for name, column in ids.items()}
+    return out
+
+
+def _together(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """`_by_day` undone."""
+    out = {name: array for name, array in arrays.items() if not name.startswith("repeats/")}
+    columns = {name.partition(".")[2] for name in arrays if name.startswith("repeats/")}
+    ids = {
+        column: np.concatenate(
+            [
+                arrays[name]
+                for name in sorted(arrays)
+                if name.startswith("repeats/") and name.endswith(f".{column}")
+            ]
+        )
+        for column in columns
+    }
+    order = np.argsort(ids["key"])
+    return out | {f"repeats.{column}": array[order] for column, array in ids.items()}

@@ -1,0 +1,173 @@
+"""Where a partition's keeper comes from when it is assigned, and where its state goes before Kafka may forget.
+
+assigned: the newest snapshot, or without one what the bank has learned, cut to the partition
+saved:    the keeper's parts, with the position of the next message, under the fence of this owner
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fingerprint import hashing, slices
+from fingerprint.bank import Bank
+from fingerprint.domain import FingerprintError
+from fingerprint.keeping import Keeper
+from fingerprint.ledger import Ledger
+from fingerprint.ports import Consumer, Fence, Partition, Snapshot, Snapshots
+from fingerprint.settings import Settings
+from fingerprint.sources import Sources
+
+log = logging.getLogger("fingerprint.stream")
+
+
+@dataclass
+class Kept:
+    """A partition in our hands. `offset` is the position of its next message, `saved` that of its last snapshot."""
+
+    keeper: Keeper
+    offset: int
+    fence: Fence
+    saved: int = -1
+
+
+class Remembering:
+    """Restores and saves the partitions of one topic."""
+
+    def __init__(self, bank: Bank, snapshots: Snapshots, consumer: Consumer, settings: Settings) -> None:
+        self.bank, self.snapshots, self.consumer, self.settings = bank, snapshots, consumer, settings
+        self.partitions = 0
+
+    def assigned(self, partition: Partition) -> Kept:
+        """FingerprintError if what the snapshot rests on is gone, or it was taken under settings that count otherwise."""
+        self.partitions = self.partitions or self._count(partition.topic)
+        fence = self.snapshots.fence(partition, self.consumer.generation())
+        snapshot = self.snapshots.latest(partition)
+        begin = self.consumer.beginning([partition])[partition]
+        if snapshot is None:
+            return Kept(self._grown(partition) or self._fresh(partition, begin), begin, fence)
+        self._check(snapshot)
+        keeper = self._restored(snapshot, partition)
+        return Kept(keeper, self._position(snapshot, begin), fence, snapshot.offset)
+
+    def save(self, partition: Partition, kept: Kept) -> int:
+        """Bytes of the snapshot. FingerprintError if it cannot be saved, NotOwner if somebody else has the partition."""
+        parts = kept.keeper.parts()
+        snapshot = Snapshot(partition, kept.offset, kept.fence, self._about(kept.keeper), parts)
+        kept.fence = kept.fence.next()
+        self.snapshots.save(snapshot)
+        kept.saved = kept.offset
+        return sum(map(len, parts.values()))
+
+    def strays(self, events: pd.DataFrame, partition: Partition) -> int:
+        """How many events lie in a partition that is not their principal's: it was keyed otherwise, or partitions were added
+        before everything was read."""
+        codes, distinct = pd.factorize(events["principal"])
+        virtual = hashing.homes(hashing.homed(pd.Series(distinct, dtype=object))) >> 8
+        astray = np.asarray(virtual % self.partitions != partition.number)
+        return int(astray[codes].sum())
+
+    # --- where a keeper comes from ------------------------------------------------------------------------------------
+
+    def _fresh(self, partition: Partition, begin: int) -> Keeper:
+        """As the bank's training left it."""
+        committed = self.consumer.committed([partition])[partition]
+        if committed is not None and committed > begin:
+            place = f"{partition.topic}/{partition.number}"
+            log.warning(
+                "no snapshot: reading again from the beginning",
+                extra={"fields": {"partition": place, "offset": begin, "committed": committed}},
+            )
+        part = slices.pick(self.bank.ledger, self._homes(partition.number))
+        ledger = Ledger.from_arrays(self.settings, part)
+        learned = int(self.bank.manifest["watermark"]) - self.settings.spectral.lateness_seconds
+        return Keeper(self.bank, ledger, self.settings, self._sources(), learned)
+
+    def _grown(self, partition: Partition) -> Keeper | None:
+        """A partition that was added takes its share of the state of the one its principals were in."""
+        elders = [
+            each for each in self.snapshots.partitions(partition.topic) if each.number < partition.number
+        ]
+        for elder in elders:
+            snapshot = self.snapshots.latest(elder)
+            before = int(snapshot.about["partitions"]) if snapshot else self.partitions
+            if snapshot and before < self.partitions and elder.number == partition.number % before:
+                self._check(snapshot)
+                return self._restored(snapshot, partition)
+        return None
+
+    def _restored(self, snapshot: Snapshot, partition: Partition) -> Keeper:
+        sources = Sources.from_facts(dict(snapshot.about), 1, self.settings.stream.idle_seconds)
+        keeper = Keeper.restored(self.bank, self.settings, sources, snapshot.about, snapshot.parts)
+        if int(snapshot.about["partitions"]) != self.partitions:
+            keeper = keeper.only(self._homes(partition.number))
+        return keeper
+
+    def _sources(self) -> Sources:
+        return Sources(1, self.settings.stream.idle_seconds)
+
+    def _homes(self, number: int) -> Any:
+        """Which homes (65536,) have their principals in a partition."""
+        virtual = np.arange(hashing.HOMES) // (hashing.HOMES // hashing.VIRTUAL_PARTITIONS)
+        return virtual % self.partitions == number
+
+    # --- what must hold -----------------------------------------------------------------------------------------------
+
+    def _count(self, topic: str) -> int:
+        count = self.consumer.partitions(topic)
+        if hashing.VIRTUAL_PARTITIONS % count:
+            raise FingerprintError(
+                f"{topic} has {count} partitions; its state can be cut into 1, 2, 4, ... {hashing.VIRTUAL_PARTITIONS}: "
+                "make the topic with one of these"
+            )
+        if self.settings.entities.granularity == "service" and count > 1:
+            raise FingerprintError(
+                f"entities.granularity service counts over all principals, and {topic} spreads them over {count} "
+                "partitions: give it one, or choose another granularity"
+            )
+        return count
+
+    def _check(self, snapshot: Snapshot) -> None:
+        """The partitions may have become more; what is counted must be the same."""
+        before = int(snapshot.about["partitions"])
+        if self.partitions % before:
+            raise FingerprintError(
+                f"{snapshot.partition.topic} had {before} partitions when its snapshots were taken and has "
+                f"{self.partitions} now; they can only grow to a multiple"
+            )
+        counted = self._counting()
+        for name, value in snapshot.about["counting"].items():
+            if counted[name] != value:
+                raise FingerprintError(
+                    f"setting {name} is {counted[name]!r}, and the snapshots in {self.settings.state.snapshots} were "
+                    f"counted with {value!r}: set it back, or name another folder in state.snapshots to begin anew"
+                )
+
+    def _position(self, snapshot: Snapshot, begin: int) -> int:
+        """Where to read on; what Kafka no longer holds is lost, and said to be."""
+        if snapshot.offset >= begin:
+            return snapshot.offset
+        place = f"{snapshot.partition.topic}/{snapshot.partition.number}"
+        lost = (
+            f"the messages {snapshot.offset:,} to {begin - 1:,} of {place} are lost: Kafka no longer holds them, and the newest "
+            f"snapshot ends before them"
+        )
+        if self.settings.kafka.lost == "stop":
+            raise FingerprintError(f'{lost}; kafka.lost = "skip" goes on without them')
+        log.warning(lost)
+        return begin
+
+    def _counting(self) -> dict[str, Any]:
+        """Settings that say what state counts."""
+        return {
+            "spectral.interval_seconds": self.settings.spectral.interval_seconds,
+            "entities.granularity": self.settings.entities.granularity,
+            "spectral.lateness_seconds": self.settings.spectral.lateness_seconds,
+        }
+
+    def _about(self, keeper: Keeper) -> dict[str, Any]:
+        return {"partitions": self.partitions, "counting": self._counting(), **keeper.facts()}

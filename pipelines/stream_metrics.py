@@ -1,0 +1,110 @@
+"""What `fingerprint stream` counts, for Prometheus and for its own figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from fingerprint.domain import Alert
+from fingerprint.ports import Partition
+from pipelines.remembering import Kept
+
+_PREFIX = "fingerprint_stream"
+_HOME = ("topic", "partition")
+
+
+class StreamMetrics:
+    """One registry a process, or one a test."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, help: str, labels: tuple[str, ...] = ()) -> Counter:
+            return Counter(f"{_PREFIX}_{name}", help, labels, registry=registry)
+
+        def gauge(name: str, help: str) -> Gauge:
+            return Gauge(f"{_PREFIX}_{name}", help, _HOME, registry=registry)
+
+        self.messages = counter("messages", "Messages read.")
+        self.events = counter("events", "Events measured.")
+        self.repeats = counter("repeats", "Events that came before, dropped.")
+        self.dead = counter("dead_letters", "Messages of which something could not be read or believed.")
+        self.learned = counter("learned_events", "Events that the bank has learned already, passed over.")
+        self.silences = counter("silences", "Intervals in which far fewer events came than expected.")
+        self.late = counter("late_events", "Events whose interval had closed before they came.")
+        self.future = counter("future_events", "Events dated past their arrival.")
+        self.strays = counter("stray_events", "Events whose principal belongs to another partition.")
+        self.dropped = counter("dropped_events", "Events that could not wait for a verdict: too many did.")
+        self.hurried = counter("hurried_events", "Events measured before all sources had come so far.")
+        self.verdicts = counter("verdicts", "Events that the quorum flagged.")
+        self.alerts = counter("alerts_told", "Alerts told, again when they have grown.")
+        self.votes = counter("votes", "Votes by detector.", ("detector",))
+        self.pauses = counter(
+            "pauses", "Times the consumer was silenced because desk or producer had no room."
+        )
+        self.commits_refused = counter("commits_refused", "Commits refused: the partition had another owner.")
+        self.snapshots = counter("snapshots", "Snapshots saved.")
+        self.snapshot_failures = counter("snapshot_failures", "Snapshots that could not be saved.")
+        self.batch_seconds = Histogram(
+            f"{_PREFIX}_batch_seconds",
+            "From a poll's messages to what they lead to, told.",
+            registry=registry,
+        )
+        self.snapshot_seconds = Histogram(
+            f"{_PREFIX}_snapshot_seconds", "Saving one partition's snapshot.", registry=registry
+        )
+        self.lag = gauge("lag_messages", "Messages not read yet.")
+        self.watermark = gauge("watermark_timestamp_seconds", "How far event time has come.")
+        self.held = gauge("held_events", "Events that came ahead of other sources.")
+        self.waiting = gauge("waiting_events", "Events that wait for their interval to close.")
+        self.series = gauge("series_rows", "Series in memory.")
+        self.snapshot_bytes = gauge("snapshot_bytes", "Size of the last snapshot.")
+
+    def forget(self, partition: Partition) -> None:
+        """Gauges of a partition that others read now must not stand still here."""
+        place = dict(zip(_HOME, map(str, partition), strict=True))
+        for each in (self.lag, self.watermark, self.held, self.waiting, self.series, self.snapshot_bytes):
+            each.remove_by_labels(place)
+
+    def count(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
+        """What a keeper counted in between."""
+        for name, value in after.items():
+            getattr(self, name).inc(value - before[name])
+
+    def tell(self, alerts: Sequence[Alert], votes: pd.DataFrame) -> None:
+        """What was told."""
+        self.alerts.inc(len(alerts))
+        for detector, count in votes["detector"].value_counts().items():
+            self.votes.labels(str(detector)).inc(int(count))
+
+    def look(self, kept: Mapping[Partition, Kept], lag: Mapping[Partition, int]) -> None:
+        """How the partitions stand, and what their keepers have counted."""
+        for partition, each in kept.items():
+            road = each.keeper.road
+            self.lag.labels(*partition).set(lag.get(partition, 0))
+            self.watermark.labels(*partition).set(road.ledger.watermark)
+            self.held.labels(*partition).set(len(each.keeper.held))
+            self.waiting.labels(*partition).set(sum(map(len, road.scorer.waiting)))
+            self.series.labels(*partition).set(len(road.ledger.series.since))
+
+    def figures(self) -> dict[str, int]:
+        """The counts so far."""
+        names = (
+            *("messages", "events", "repeats", "dead", "late", "future", "strays", "dropped", "hurried"),
+            *(
+                "learned",
+                "silences",
+                "verdicts",
+                "alerts",
+                "snapshots",
+                "snapshot_failures",
+                "pauses",
+                "commits_refused",
+            ),
+        )
+        return {name: int(value_of(getattr(self, name))) for name in names}
+
+
+def value_of(counter: Counter) -> float:
+    """What a counter without labels stands at."""
+    return next(s.value for metric in counter.collect() for s in metric.samples if s.name.endswith("_total"))

@@ -1,0 +1,240 @@
+"""A stream for tests: topics in a folder or on a broker, records in them, runs of `fingerprint stream`, and what they said."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic
+from prometheus_client import CollectorRegistry
+from services.kafka import Broker
+
+from fingerprint import bank as banks
+from fingerprint.cloudtrail import split_lines
+from fingerprint.domain import Alert
+from fingerprint.edges.clock import SystemClock
+from fingerprint.edges.confluent import ConfluentConsumer
+from fingerprint.edges.confluent_producer import ConfluentProducer
+from fingerprint.edges.desk import SqlDesk, open_desk
+from fingerprint.edges.kafka import KafkaConsumer
+from fingerprint.edges.kafka_producer import KafkaProducer
+from fingerprint.edges.snapshots import StoredSnapshots
+from fingerprint.edges.topic_files import FilesConsumer, FilesProducer, create_topic
+from fingerprint.entity import add_entities
+from fingerprint.flatten import flatten
+from fingerprint.ports import Headers, Message
+from fingerprint.settings import Settings
+from pipelines.stream import Outside, Stream
+from pipelines.stream_metrics import StreamMetrics
+from pipelines.until_end import until_end
+
+PARTITIONS = 4
+DOORS: dict[str, tuple[Any, Any]] = {
+    "files": (FilesConsumer, FilesProducer),
+    "kafka-python": (KafkaConsumer, KafkaProducer),
+    "confluent": (ConfluentConsumer, ConfluentProducer),
+}
+
+
+class Place:
+    """Topics, a desk and snapshots of one test, and the settings by which programs find them."""
+
+    def __init__(
+        self, folder: Path, bank: Path, client: str = "files", broker: Broker | None = None, name: str = "t"
+    ):
+        self.folder, self.bank, self.client, self.broker, self.name = folder, bank, client, broker, name
+        folder.mkdir(parents=True, exist_ok=True)
+        self.table: dict[str, Any] = {}
+        self.configure()
+
+    def configure(self, **sections: dict[str, Any]) -> None:
+        """Settings beyond what a test needs anyway; given again, they replace the ones before."""
+        topics = {each: f"{self.name}.{each}" for each in ("raw", "events", "alerts", "votes")}
+        brokers = (str(self.folder / "topics"),) if self.broker is None else (self.broker.address,)
+        kafka = {"client": self.client, "brokers": brokers, "group": self.name, "session_seconds": 10.0}
+        needed = {
+            "kafka": kafka | topics | {"linger_milliseconds": 1},
+            "autoencoder": {"epochs": 1},
+            "health": {"port": 0},
+            "state": {"snapshots": str(self.folder / "snapshots"), "snapshot_seconds": 0.05},
+            "desk": {"url": f"sqlite:///{self.folder}/desk.sqlite"},
+        }
+        self.table = {
+            section: needed.get(section, {}) | sections.get(section, {})
+            for section in needed.keys() | sections.keys()
+        }
+        self.settings = Settings.model_validate(self.table)
+
+    def create(self, partitions: int = PARTITIONS) -> Place:
+        kafka = self.settings.kafka
+        topics = {kafka.events: partitions, kafka.alerts: 1, kafka.votes: 1, f"{kafka.events}.dlq": 1}
+        if self.broker is None:
+            for topic, count in topics.items():
+                create_topic(self.folder / "topics", topic, count)
+        else:
+            admin = KafkaAdminClient(bootstrap_servers=self.broker.address)
+            admin.create_topics([NewTopic(*each, 1) for each in topics.items()], wait_for_metadata=True)
+            admin.close()
+        return self
+
+    # --- doors --------------------------------------------------------------------------------------------------------
+
+    def consumer(self, purpose: str = "stream") -> Any:
+        kafka = self.settings.kafka
+        return DOORS[self.client][0](kafka.model_copy(update={"group": f"{kafka.group}-{purpose}"}))
+
+    def producer(self) -> Any:
+        return DOORS[self.client][1](self.settings.kafka)
+
+    def desk(self) -> SqlDesk:
+        return open_desk(self.settings.desk.url)
+
+    def send(self, keyed: Iterable[tuple[bytes | None, bytes]], headers: Headers = ()) -> None:
+        """Keys and values to the events topic."""
+        with self.producer() as producer:
+            for key, value in keyed:
+                producer.send(self.settings.kafka.events, value, key, headers)
+            producer.flush()
+
+    def read(self, topic: str) -> list[Message]:
+        consumer = self.consumer("reader" + os.urandom(4).hex())
+        consumer.subscribe([topic])
+        found = [message for messages in until_end(consumer) for message in messages]
+        consumer.close()
+        return found
+
+    # --- runs ---------------------------------------------------------------------------------------------------------
+
+    def run(self, **doors: Any) -> dict[str, Any]:
+        """One run in this process, to where the topic ends; any of its doors may be another."""
+        consumer, producer = (
+            doors.pop("consumer", None) or self.consumer(),
+            doors.pop("producer", None) or self.producer(),
+        )
+        try:
+            return self.program(consumer, producer, **doors).run(lambda: False, once=True)
+        finally:
+            for each in (producer, consumer):
+                with suppress(Exception):  # of a door at which something was made to happen
+                    each.close()
+
+    def program(self, consumer: Any, producer: Any, **doors: Any) -> Stream:
+        outside = Outside(
+            consumer,
+            producer,
+            doors.get("desk") or self.desk(),
+            doors.get("snapshots") or StoredSnapshots(self.settings.state),
+            doors.get("clock") or SystemClock(),
+        )
+        return Stream(banks.open_bank(self.bank), outside, self.settings, StreamMetrics(CollectorRegistry()))
+
+    def start(self, *options: str) -> subprocess.Popen[str]:
+        """A process of its own."""
+        command = [
+            sys.executable,
+            "-m",
+            "pipelines.cli",
+            "stream",
+            "--bank",
+            str(self.bank),
+            "--json",
+            *options,
+        ]
+        return subprocess.Popen(  # noqa: S603
+            command, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def environment(self) -> dict[str, str]:
+        """What makes a process of its own use the same settings."""
+        return os.environ | {
+            f"FINGERPRINT_{section}__{key}".upper(): ",".join(value)
+            if isinstance(value, tuple)
+            else str(value)
+            for section, table in self.table.items()
+            for key, value in table.items()
+        }
+
+    # --- what was said ------------------------------------------------------------------------------------------------
+
+    def said(self) -> Said:
+        """The desk, and the topics reduced by id."""
+        alerts = {}
+        for message in self.read(self.settings.kafka.alerts):
+            alert = json.loads(message.value or b"")
+            alerts[alert["alert_id"]] = alert
+        votes = {}
+        for message in self.read(self.settings.kafka.votes):
+            vote = json.loads(message.value or b"")
+            votes[(vote["event_id"], vote["detector"])] = vote
+        desk = self.desk()
+        return Said(desk.alerts(), desk.votes(), alerts, votes)
+
+
+class Said:
+    """Reduced by id: alerts and votes on the desk and in the topics."""
+
+    def __init__(
+        self,
+        alerts: list[Alert],
+        votes: pd.DataFrame,
+        told: dict[str, Any],
+        voted: dict[tuple[str, str], Any],
+    ) -> None:
+        self.alerts = {alert.alert_id: alert for alert in alerts}
+        self.votes = {(row["event_id"], row["detector"]): row for row in votes.to_dict("records")}
+        self.told, self.voted = told, voted
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("compare with `differences`")
+
+    def differences(self, oracle: Said) -> list[str]:
+        """What is not as the oracle says; z's may differ by 1e-4."""
+        return [
+            *_unlike("alert on the desk", self.alerts, oracle.alerts, _alert),
+            *_unlike("alert in the topic", self.told, oracle.told, _told),
+            *_unlike("vote on the desk", self.votes, oracle.votes, _vote),
+            *_unlike("vote in the topic", self.voted, oracle.voted, _vote),
+        ]
+
+
+def _unlike(what: str, mine: dict[Any, Any], theirs: dict[Any, Any], core: Callable[[Any], Any]) -> list[str]:
+    lost = [f"{what} lost: {key}" for key in theirs.keys() - mine.keys()]
+    more = [f"{what} too many: {key}" for key in mine.keys() - theirs.keys()]
+    both = mine.keys() & theirs.keys()
+    other = [
+        f"{what} differs: {core(mine[key])} {core(theirs[key])}"
+        for key in both
+        if core(mine[key]) != core(theirs[key])
+    ]
+    return lost + more + other
+
+
+def _alert(alert: Alert) -> Any:
+    return alert.urgency, alert.title, alert.event_ids, alert.drivers, alert.curve
+
+
+def _told(alert: dict[str, Any]) -> Any:
+    return {name: value for name, value in alert.items() if name != "events"}, [
+        event["event_id"] for event in alert["events"]
+    ]
+
+
+def _vote(vote: dict[str, Any]) -> Any:
+    return vote["principal"], vote["entity"], bool(vote["vote"]), round(vote["z"], 3)
+
+
+def keyed(lines: list[bytes]) -> list[tuple[bytes, bytes]]:
+    """Records under their principals, in the order given."""
+    flat = flatten(split_lines(lines, "", 0, Settings().reading))
+    events = add_entities(flat.events, Settings().entities)
+    order = events["row"].to_numpy().argsort()
+    rows, names = events["row"].to_numpy()[order], events["principal"].to_numpy(object)[order]
+    return [(str(name).encode(), lines[row]) for row, name in zip(rows.tolist(), names, strict=True)]
