@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint import hashing, settings, spectral
@@ -91,7 +92,8 @@ class Series:
 
     def find(self, keys: Hashes) -> Ints:
         """The row of each key, -1 where there is none: (N,) -> (N,)."""
-        return self.rows.get(keys, "row", missing=-1)
+        codes, distinct = pd.factorize(keys)  # a batch names few rows, many times
+        return self.rows.get(distinct, "row", missing=-1)[codes]
 
     def _add_rows(self, keys: Hashes, owner: Hashes, channel: Hashes, since: Ints) -> None:
         fresh, first = np.unique(keys, return_index=True)
