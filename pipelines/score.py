@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from fingerprint.ledger import Ledger
 from fingerprint.ports import Desk
 from fingerprint.road import Road, Said
 from fingerprint.settings import Settings
+from pipelines import memory
 from pipelines.show import Progress, reasons
 
 
@@ -61,7 +60,7 @@ def score(
         "started_from": start,
         "bank_version": bank.version,
         "seconds": round(time.monotonic() - started, 3),
-        "peak_memory_bytes": _peak_memory(),
+        "peak_memory_bytes": memory.peak(),
     }
 
 
@@ -87,16 +86,6 @@ def figures(road: Road) -> dict[str, Any]:
         "verdicts": tally.verdicts,
         "alerts": tally.alerts,
     }
-
-
-def _peak_memory() -> int:
-    """Bytes that were resident at most. Linux counts what the starting process held into ru_maxrss, so not that."""
-    status = Path("/proc/self/status")
-    if not status.exists():
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else most * 1024
-    peak = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
-    return int(peak.split()[1]) * 1024
 
 
 def _ledger(bank: Bank, history: History, settings: Settings, folder: Path | None) -> tuple[Ledger, str]:

@@ -43,7 +43,7 @@ from fingerprint.ports import (
 from fingerprint.road import Said
 from fingerprint.scoring import no_votes
 from fingerprint.settings import Settings
-from pipelines import doors
+from pipelines import doors, memory
 from pipelines.remembering import Kept, Remembering
 from pipelines.running import running
 from pipelines.sending import Sender
@@ -111,7 +111,11 @@ class Stream:
             if once and end.reached():
                 break
         self.commit()
-        figures = self.metrics.figures() | {"seconds": round(time.monotonic() - started, 3)}
+        figures = {
+            **self.metrics.figures(),
+            "seconds": round(time.monotonic() - started, 3),
+            "peak_memory_bytes": memory.peak(),
+        }
         log.info("done", extra={"fields": figures})
         return figures
 

@@ -20,6 +20,7 @@ from services.kafka import Broker
 from fingerprint import bank as banks
 from fingerprint.cloudtrail import split_lines
 from fingerprint.domain import Alert
+from fingerprint.edges import topic_log
 from fingerprint.edges.clock import SystemClock
 from fingerprint.edges.confluent import ConfluentConsumer
 from fingerprint.edges.confluent_producer import ConfluentProducer
@@ -30,7 +31,7 @@ from fingerprint.edges.snapshots import StoredSnapshots
 from fingerprint.edges.topic_files import FilesConsumer, FilesProducer, create_topic
 from fingerprint.entity import add_entities
 from fingerprint.flatten import flatten
-from fingerprint.ports import Headers, Message
+from fingerprint.ports import Headers, Message, Partition
 from fingerprint.settings import Settings
 from pipelines.stream import Outside, Stream
 from pipelines.stream_metrics import StreamMetrics
@@ -75,15 +76,40 @@ class Place:
 
     def create(self, partitions: int = PARTITIONS) -> Place:
         kafka = self.settings.kafka
-        topics = {kafka.events: partitions, kafka.alerts: 1, kafka.votes: 1, f"{kafka.events}.dlq": 1}
+        self.topics({kafka.events: partitions, kafka.alerts: 1, kafka.votes: 1, f"{kafka.events}.dlq": 1})
+        return self
+
+    def topics(self, partitions: dict[str, int]) -> None:
+        """Make topics."""
         if self.broker is None:
-            for topic, count in topics.items():
+            for topic, count in partitions.items():
                 create_topic(self.folder / "topics", topic, count)
         else:
             admin = KafkaAdminClient(bootstrap_servers=self.broker.address)
-            admin.create_topics([NewTopic(*each, 1) for each in topics.items()], wait_for_metadata=True)
+            admin.create_topics([NewTopic(*each, 1) for each in partitions.items()], wait_for_metadata=True)
             admin.close()
-        return self
+
+    def homes(self) -> list[Partition]:
+        with self.consumer() as consumer:
+            count = consumer.partitions(self.settings.kafka.events)
+        return [Partition(self.settings.kafka.events, number) for number in range(count)]
+
+    def committed(self) -> int:
+        """Messages of the events topic that are done with."""
+        with self.consumer() as consumer:
+            return sum(offset or 0 for offset in consumer.committed(self.homes()).values())
+
+    def forget_unread(self) -> int:
+        """Kafka drops what it can, also of what was not read yet; how many messages are lost."""
+        with self.consumer() as consumer:
+            done = consumer.committed(self.homes())
+        lost = 0
+        for home in self.homes():
+            log = topic_log.Log(self.folder / "topics" / home.topic / str(home.number))
+            for segment in log.segments()[:-1]:
+                segment.unlink()
+            lost += max(log.beginning() - (done[home] or 0), 0)
+        return lost
 
     # --- doors --------------------------------------------------------------------------------------------------------
 
@@ -93,6 +119,9 @@ class Place:
 
     def producer(self) -> Any:
         return DOORS[self.client][1](self.settings.kafka)
+
+    def has_votes(self) -> bool:
+        return (self.folder / "desk.sqlite").exists() and len(self.desk().votes(limit=1)) > 0
 
     def desk(self) -> SqlDesk:
         return open_desk(self.settings.desk.url)
@@ -203,6 +232,15 @@ class Said:
             *_unlike("vote on the desk", self.votes, oracle.votes, _vote),
             *_unlike("vote in the topic", self.voted, oracle.voted, _vote),
         ]
+
+    def until(self, end: str) -> Said:
+        """Only what was said of the time before: after it, some partitions have come further than others."""
+        return Said(
+            [alert for alert in self.alerts.values() if alert.last_event_time.isoformat() < end],
+            pd.DataFrame([vote for vote in self.votes.values() if vote["event_time"].isoformat() < end]),
+            {name: alert for name, alert in self.told.items() if alert["last_event_time"] < end},
+            {name: vote for name, vote in self.voted.items() if vote["event_time"] < end},
+        )
 
 
 def _unlike(what: str, mine: dict[Any, Any], theirs: dict[Any, Any], core: Callable[[Any], Any]) -> list[str]:

@@ -1,0 +1,75 @@
+"""`fingerprint stream` in a process that kills itself: python dying_stream.py BANK DOOR METHOD before|after N
+
+At the N-th call of the door's method it sends itself SIGKILL, before or after the call has had its effect: nothing is closed,
+nothing is flushed, nobody is told. Settings come from the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from fingerprint import bank
+from fingerprint.edges.clock import SystemClock
+from fingerprint.edges.desk import open_desk
+from fingerprint.edges.snapshots import StoredSnapshots
+from fingerprint.settings import load
+from pipelines import doors
+from pipelines.stream import Outside, Stream
+from pipelines.stream_metrics import StreamMetrics
+
+
+class Deadly:
+    """A door behind which death waits."""
+
+    def __init__(self, door: Any, method: str, when: str, number: int) -> None:
+        self.door, self.method, self.when, self.left = door, method, when, number
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self.door, name)
+        return self._deadly(real) if name == self.method else real
+
+    def _deadly(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            self.left -= 1
+            if self.left == 0 and self.when == "before":
+                os.kill(os.getpid(), signal.SIGKILL)
+            result = real(*arguments, **options)
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
+
+        return call
+
+
+def main(folder: str, door: str, method: str, when: str, number: str) -> None:
+    """Runs until it dies; exit status 0 if it never came so far."""
+    settings = load()
+    with doors.consumer(settings.kafka, "stream") as consumer, doors.producer(settings.kafka) as producer:
+        opened: dict[str, Any] = {
+            "consumer": consumer,
+            "producer": producer,
+            "desk": open_desk(settings.desk.url),
+            "snapshots": StoredSnapshots(settings.state),
+        }
+        if door == "store":
+            opened["snapshots"]._store = Deadly(opened["snapshots"]._store, method, when, int(number))
+        else:
+            opened[door] = Deadly(opened[door], method, when, int(number))
+        stream = Stream(
+            bank.open_bank(Path(folder)),
+            Outside(**opened, clock=SystemClock()),
+            settings,
+            StreamMetrics(CollectorRegistry()),
+        )
+        stream.run(lambda: False, once=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
