@@ -48,16 +48,17 @@ class Fetching:
         """Pieces of at most `reading.batch_records` records; raises what `stored` raises, and nothing else."""
         bounds = self.settings.reading
         for records in chunks.batches(chunks.read(written.url, stored, bounds), bounds):
-            yield self._piece(notice, written.trail, records)
+            yield self._piece(notice, written, records)
 
-    def _piece(self, notice: Message, trail: str, records: Records) -> Fetched:
+    def _piece(self, notice: Message, written: Object, records: Records) -> Fetched:
         flat = flatten(records)
         events = add_entities(flat.events, self.settings.entities)
         source = np.zeros(len(events), np.int64)
         piece = Piece(0, 1, records.lines, events, source, flat.rejects, flat.skipped)
-        marks, future = self._advance(trail, milliseconds(events["event_time"]), notice.timestamp)
+        marks, future = self._advance(written.trail, milliseconds(events["event_time"]), notice.timestamp)
         outgoing, _, too_large = keyed([notice], piece, marks, self.settings.kafka.message_bytes)
-        return Fetched(outgoing, flat.rejects + too_large, flat.skipped, future)
+        rejects = flat.rejects + [Reject(written.url, "", each.reason) for each in too_large]
+        return Fetched(outgoing, rejects, flat.skipped, future)
 
     def _advance(self, trail: str, at: Longs, arrived: int) -> tuple[Longs, int]:
         """The watermark that each record carries (n,), and how many were future-dated."""

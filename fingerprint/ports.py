@@ -213,6 +213,77 @@ class Producer(Protocol):
         ...
 
 
+class Away(Exception):
+    """The other side does not answer, or refuses for now: the same may be asked again later."""
+
+
+class Gone(Exception):
+    """The object is not there, or not to be had before somebody does something: asking again is no use."""
+
+
+class Taken(NamedTuple):
+    """A message of a queue, in one worker's hands. `receipt` says so; `message.topic` is the queue's name, offset and
+    timestamp are when it was sent, ms since the epoch."""
+
+    id: str
+    receipt: str
+    message: Message
+
+
+class Queue(Protocol):
+    """Messages that several workers share, in any order.
+
+    Example:
+        >>> taken = queue.take()
+        >>> work(taken)
+        >>> queue.delete(taken)
+
+    What was *taken* is hidden from the other workers, and stays so until it is deleted, given back (visible at once) or let
+    go (visible when its time is over). A worker that dies does none of these, and its messages come again. Every call
+    raises FingerprintError for what a person must mend, and Away.
+    """
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def name(self) -> str:
+        """Like no topic of Kafka's: `sqs:account:name`."""
+        ...
+
+    def take(self) -> list[Taken]:
+        """Some, as soon as there are any; none after a while."""
+        ...
+
+    def delete(self, taken: Sequence[Taken]) -> int:
+        """They never come again; how many were no longer ours."""
+        ...
+
+    def give_back(self, taken: Sequence[Taken]) -> None: ...
+
+    def let_go(self, taken: Sequence[Taken]) -> None: ...
+
+    def send(self, body: bytes) -> None:
+        """Put a message on the queue, safe when it returns."""
+        ...
+
+    def waiting(self) -> int:
+        """About how many are there to be taken."""
+        ...
+
+    def close(self) -> None:
+        """Holds nothing any more. A second time does nothing."""
+        ...
+
+
+class Objects(Protocol):
+    """A store of objects by bucket and key."""
+
+    def read(self, bucket: str, key: str) -> Iterator[bytes]:
+        """The bytes as they are stored, chunk by chunk. Gone; Away, also in the middle."""
+        ...
+
+
 class Fence(NamedTuple):
     """What orders the snapshots of a partition: the highest wins, whoever wrote last by the clock.
 

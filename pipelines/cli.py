@@ -213,8 +213,21 @@ def alerts_show(
 
 @app.command()
 def ingest(
+    sqs: Annotated[
+        str | None,
+        typer.Option(
+            "--sqs",
+            metavar="QUEUE-URL",
+            help="Read S3 objects instead, as this queue's notices name them (S3, SNS, EventBridge or CloudTrail); "
+            "credentials, region and endpoint are boto3's: AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL ...",
+            show_default=False,
+        ),
+    ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Until where the topic ended at the start, then leave.")
+        bool,
+        typer.Option(
+            "--once", help="Until where the topic ended at the start, or the queue is empty, then leave."
+        ),
     ] = False,
     settings: SettingsFile = None,
     json: Json = False,
@@ -223,11 +236,21 @@ def ingest(
 
     What cannot be read becomes a dead letter; too many of them stop it. Runs until SIGTERM, which finishes the batch and
     commits. Health and metrics: the settings `health.host` and `health.port`.
+
+    With --sqs a notice is deleted from the queue when all records of its objects have arrived. Several may share a queue:
+    `fingerprint ingest --sqs https://sqs.eu-west-1.amazonaws.com/111122223333/trail`
     """
     from pipelines import show
-    from pipelines.ingest import run
 
-    figures = run(settings_.load(settings), once)
+    loaded = settings_.load(settings)
+    if sqs:
+        from pipelines.ingest_sqs import run as run_sqs
+
+        figures = run_sqs(loaded, sqs, once)
+    else:
+        from pipelines.ingest import run
+
+        figures = run(loaded, once)
     _print(figures, json, lambda: show.ingested(figures))
 
 
@@ -290,12 +313,24 @@ def dlq_list(settings: SettingsFile = None, json: Json = False) -> None:
 
 
 @dlq.command("replay")
-def dlq_replay(settings: SettingsFile = None, json: Json = False) -> None:
-    """Give the letters back, byte for byte, to the topic they came from, and mark them replayed."""
+def dlq_replay(
+    sqs: Annotated[
+        str | None,
+        typer.Option(
+            "--sqs",
+            metavar="QUEUE-URL",
+            help="Where notices came from: they go back there.",
+            show_default=False,
+        ),
+    ] = None,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Give the letters back, byte for byte, to the topic or queue they came from, and mark them replayed."""
     from pipelines import show
     from pipelines.dlq import run_replay
 
-    figures = run_replay(settings_.load(settings))
+    figures = run_replay(settings_.load(settings), sqs)
     _print(figures, json, lambda: show.letters_replayed(figures))
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from fingerprint.domain import FingerprintError
 from fingerprint.hostile import visible
 from fingerprint.ingesting import OWN_HEADERS, Outgoing
-from fingerprint.ports import Consumer, Message, NotOwner, Producer, Rebalancing
+from fingerprint.ports import Consumer, Message, NotOwner, Producer, Queue, Rebalancing
 from fingerprint.settings import Settings
 from pipelines import doors
 from pipelines.sending import Sender
 from pipelines.until_end import until_end
+
+_QUEUE = "sqs:"  # how the origin of a notice begins; no topic can
 
 FIRST = 120  # characters of a letter that are shown
 
@@ -36,10 +39,13 @@ def run_list(settings: Settings) -> list[dict[str, Any]]:
         return [asdict(letter) for letter in letters(consumer, topic_of(settings))]
 
 
-def run_replay(settings: Settings) -> dict[str, Any]:
-    """`fingerprint dlq replay`: its figures."""
-    with doors.consumer(settings.kafka, "dlq") as consumer, doors.producer(settings.kafka) as producer:
-        return replay_letters(consumer, producer, settings)
+def run_replay(settings: Settings, sqs: str | None = None) -> dict[str, Any]:
+    """`fingerprint dlq replay`: its figures. `sqs`: the URL of the queue whose notices are given back too."""
+    with ExitStack() as stack:
+        queue = stack.enter_context(doors.queue(sqs, settings.sqs))[0] if sqs else None
+        consumer = stack.enter_context(doors.consumer(settings.kafka, "dlq"))
+        producer = stack.enter_context(doors.producer(settings.kafka))
+        return replay_letters(consumer, producer, settings, queue)
 
 
 def topic_of(settings: Settings) -> str:
@@ -53,25 +59,44 @@ def letters(consumer: Consumer, topic: str) -> Iterator[Letter]:
         yield from map(_letter, messages)
 
 
-def replay_letters(consumer: Consumer, producer: Producer, settings: Settings) -> dict[str, Any]:
-    """Send the original bytes of the letters back to the topic they came from, then mark them replayed.
+def replay_letters(
+    consumer: Consumer, producer: Producer, settings: Settings, queue: Queue | None = None
+) -> dict[str, Any]:
+    """Send the original bytes of the letters back to the topic or queue they came from, then mark them replayed.
 
     Marked is: committed by the consumer's group, when all that was sent has arrived. Letters without a value (the
-    message was too large for one) are counted and passed over.
+    message was too large for one) are counted and passed over. FingerprintError at a notice of another queue than `queue`.
     """
-    source, sender = settings.kafka.raw, Sender(producer, settings.kafka.delivery_seconds)
+    raw, sender = settings.kafka.raw, Sender(producer, settings.kafka.delivery_seconds)
     consumer.subscribe([topic_of(settings)])
-    replayed = gone = 0
+    replayed = gone = to_queue = 0
     for messages in until_end(consumer):
-        for message in messages:
-            if message.value is None:
-                gone += 1
-                continue
-            sender.send(source, Outgoing(message.value, message.key, message.headers[OWN_HEADERS:]))
-            replayed += 1
+        notices, others = _sorted(messages, queue)
+        for message in others:
+            sender.send(raw, Outgoing(message.value, message.key, message.headers[OWN_HEADERS:]))
         producer.flush()
+        if queue:
+            for message in notices:
+                queue.send(message.value or b"")
         _mark(consumer, messages)
-    return {"topic": source, "replayed": replayed, "without_value": gone}
+        replayed, to_queue = replayed + len(others), to_queue + len(notices)
+        gone += len(messages) - len(others) - len(notices)
+    figures = {"topic": raw, "replayed": replayed, "without_value": gone}
+    return figures | {"queue": queue.name, "to_queue": to_queue} if queue else figures
+
+
+def _sorted(messages: Sequence[Message], queue: Queue | None) -> tuple[list[Message], list[Message]]:
+    """Notices for the queue, and all others; without what has no value."""
+    whole = [message for message in messages if message.value is not None]
+    notices = [message for message in whole if _letter(message).topic.startswith(_QUEUE)]
+    for message in notices:
+        origin = _letter(message).topic
+        if queue is None or origin != queue.name:
+            raise FingerprintError(
+                f"some letters are notices of the queue {origin}; give them back to it with "
+                "`fingerprint dlq replay --sqs QUEUE-URL`"
+            )
+    return notices, [message for message in whole if message not in notices]
 
 
 def print_letters(found: list[dict[str, Any]]) -> None:

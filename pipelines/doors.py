@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 from fingerprint.domain import FingerprintError
-from fingerprint.ports import Consumer, Producer, Undelivered
-from fingerprint.settings import Kafka
+from fingerprint.ports import Away, Consumer, Objects, Producer, Queue, Undelivered
+from fingerprint.settings import Kafka, Sqs
 
 Opener = tuple[Callable[[Kafka], Consumer], Callable[[Kafka], Producer]]
 
@@ -37,6 +37,23 @@ def producer(settings: Kafka) -> Iterator[Producer]:
     finally:
         with suppress(Undelivered):
             opened.close()
+
+
+@contextmanager
+def queue(url: str, settings: Sqs) -> Iterator[tuple[Queue, Objects]]:
+    """A queue of notices, and the objects that they name."""
+    try:
+        from fingerprint.edges.sqs import SqsQueue
+        from fingerprint.edges.sqs_objects import S3Objects
+    except ImportError as error:
+        raise FingerprintError(
+            f"a queue needs a package that is not there ({error.name}): pip install 'fingerprint[s3]'"
+        ) from None
+    try:
+        with closing(SqsQueue(url, settings)) as opened:
+            yield opened, S3Objects(url)
+    except Away as error:
+        raise FingerprintError(f"{url} does not answer: {error}; start again when it does") from None
 
 
 def _client(settings: Kafka) -> Opener:

@@ -118,7 +118,8 @@ class Ingest:
         if batch.dead:
             log.warning("dead letters", extra={"fields": _of_dead(batch)})
         if last is not None:
-            raise FingerprintError(self._stopped(batch))
+            reason = dict(batch.dead[-1].headers)["reason"] or b""
+            raise FingerprintError(too_many_dead(self.settings, self.settings.kafka.raw, reason.decode()))
 
     def _send(self, topic: str, outgoing: list[Outgoing]) -> None:
         for each in outgoing:
@@ -163,13 +164,15 @@ class Ingest:
             self.last_lag = self.last_turn
             self.metrics.lagging(self.consumer.lag())
 
-    def _stopped(self, batch: Batch) -> str:
-        limits, reason = self.settings.ingest, dict(batch.dead[-1].headers)["reason"] or b""
-        return (
-            f"{limits.dead_count:,} or more of the last {limits.dead_window:,} messages of {self.settings.kafka.raw} "
-            f"could not be read (the last: {reason.decode()}); mend what sends them, look at `fingerprint dlq list`, "
-            "then start again, or raise ingest.dead_count"
-        )
+
+def too_many_dead(settings: Settings, source: str, reason: str) -> str:
+    """What is said when dead letters reach their limit."""
+    limits = settings.ingest
+    return (
+        f"{limits.dead_count:,} or more of the last {limits.dead_window:,} messages of {source} "
+        f"could not be read (the last: {reason}); mend what sends them, look at `fingerprint dlq list`, "
+        "then start again, or raise ingest.dead_count"
+    )
 
 
 def _of_dead(batch: Batch) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from fingerprint.ingesting import Batch
 from fingerprint.ports import Partition
 
-_PREFIX = "fingerprint_ingest"
+PREFIX = "fingerprint_ingest"
 _HOME = ("topic", "partition")
 
 
@@ -18,7 +18,7 @@ class IngestMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, help: str) -> Counter:
-            return Counter(f"{_PREFIX}_{name}", help, registry=registry)
+            return Counter(f"{PREFIX}_{name}", help, registry=registry)
 
         self.messages = counter("messages", "Messages read, written and committed.")
         self.records = counter("records", "Records sent to the events topic.")
@@ -29,11 +29,11 @@ class IngestMetrics:
         self.pauses = counter("pauses", "Times the consumer was silenced because the producer was full.")
         self.commits_refused = counter("commits_refused", "Commits refused: the partition had another owner.")
         self.batch_seconds = Histogram(
-            f"{_PREFIX}_batch_seconds", "Reading, writing and committing one batch.", registry=registry
+            f"{PREFIX}_batch_seconds", "Reading, writing and committing one batch.", registry=registry
         )
-        self.lag = Gauge(f"{_PREFIX}_lag_messages", "Messages not read yet.", _HOME, registry=registry)
+        self.lag = Gauge(f"{PREFIX}_lag_messages", "Messages not read yet.", _HOME, registry=registry)
         self.watermarks = Gauge(
-            f"{_PREFIX}_watermark_timestamp_seconds", "Latest event time seen.", _HOME, registry=registry
+            f"{PREFIX}_watermark_timestamp_seconds", "Latest event time seen.", _HOME, registry=registry
         )
 
     def count(self, batch: Batch) -> None:
@@ -70,8 +70,8 @@ class IngestMetrics:
             "pauses": self.pauses,
             "commits_refused": self.commits_refused,
         }
-        return {name: int(_value(counter)) for name, counter in counters.items()}
+        return {name: int(value(counter)) for name, counter in counters.items()}
 
 
-def _value(counter: Counter) -> float:
+def value(counter: Counter) -> float:
     return next(s.value for metric in counter.collect() for s in metric.samples if s.name.endswith("_total"))

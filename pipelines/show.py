@@ -116,6 +116,10 @@ def ingested(figures: dict[str, Any]) -> None:
         f"{figures['messages']:,} messages: {figures['records']:,} records sent, {figures['dead_letters']:,} dead letters, "
         f"{figures['skipped']:,} skipped, {figures['empty']:,} empty; {figures['seconds']:.1f} s"
     )
+    if figures.get("kept"):
+        print(
+            f"{figures['kept']:,} times a notice stayed in the queue: its object could not be had for now (the log says why)"
+        )
     if figures["dead_letters"]:
         print("look at them: fingerprint dlq list")
 
@@ -144,6 +148,8 @@ def replayed(figures: dict[str, Any]) -> None:
 def letters_replayed(figures: dict[str, Any]) -> None:
     """What `dlq replay` says to a person."""
     print(f"{figures['replayed']:,} letters given back to {figures['topic']}")
+    if "queue" in figures:
+        print(f"{figures['to_queue']:,} notices given back to {figures['queue']}")
     if figures["without_value"]:
         print(
             f"{figures['without_value']:,} were too large for a letter: send them again from where they lie"

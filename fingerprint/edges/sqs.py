@@ -1,7 +1,7 @@
 """The door of notices: an SQS queue that several workers share.
 
 Example:
-    >>> with closing(Queue("https://sqs.eu-west-1.amazonaws.com/111122223333/trail", Sqs())) as queue:
+    >>> with closing(SqsQueue("https://sqs.eu-west-1.amazonaws.com/111122223333/trail", Sqs())) as queue:
     ...     taken = queue.take()
     ...     work(taken)
     ...     queue.delete(taken)
@@ -14,25 +14,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.sqs_hold import Hold
-from fingerprint.edges.sqs_session import Away, client, meant
-from fingerprint.ports import Message
+from fingerprint.edges.sqs_session import client, meant
+from fingerprint.ports import Message, Taken
 from fingerprint.settings import Sqs
 
 MOST = 10  # what SQS takes and gives in one call
 _URL = re.compile(r"https?://[^/\s]+/(\d{12})/([A-Za-z0-9_-]{1,80}(?:\.fifo)?)")
-
-
-class Taken(NamedTuple):
-    """A message of the queue. `message.topic` is the queue's name, as `name_of` gives it; its offset and its timestamp are
-    when it was sent, ms since the epoch."""
-
-    id: str
-    receipt: str
-    message: Message
 
 
 def name_of(url: str) -> str:
@@ -49,17 +40,14 @@ def name_of(url: str) -> str:
     return f"sqs:{parts[1]}:{parts[2]}"
 
 
-class Queue:
+class SqsQueue:
     """Asks for the queue at once. One thread at a time. FingerprintError: a person must mend it; Away: time may."""
 
     def __init__(self, url: str, settings: Sqs) -> None:
         self.url, self.name, self.settings = url, name_of(url), settings
         self.client = client("sqs", url)
         self.hold = Hold(self._extended, settings.visibility_seconds / 3)
-        try:
-            self.waiting()
-        except Away as error:
-            raise FingerprintError(f"{url} does not answer: {error}") from None
+        self.waiting()
 
     def take(self) -> list[Taken]:
         """At most MOST, as soon as there are any; none after `wait_seconds`."""
@@ -100,7 +88,6 @@ class Queue:
         return int(self._ask("get_queue_attributes", AttributeNames=[wanted])["Attributes"][wanted])
 
     def close(self) -> None:
-        """Holds nothing any more. A second time does nothing."""
         self.hold.close()
         self.client.close()
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from threading import Event, Lock, Thread
 
 from fingerprint.domain import FingerprintError
-from fingerprint.edges.sqs_session import Away
+from fingerprint.ports import Away
 
 Extend = Callable[[list[str]], Collection[str]]  # receipts -> those that are no longer ours
 

@@ -1,7 +1,7 @@
 """Objects of S3, chunk by chunk: gone, away, or their bytes.
 
 Example:
-    >>> for chunk in Objects(queue_url).read(Object("trail", "AWSLogs/a.json.gz")):
+    >>> for chunk in S3Objects(queue_url).read("trail", "AWSLogs/a.json.gz"):
     ...     ...                                 # at most a MiB
 """
 
@@ -14,8 +14,8 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
 from fingerprint.chunks import CHUNK
-from fingerprint.edges.sqs_session import Away, client, code_of
-from fingerprint.notices import Object
+from fingerprint.edges.sqs_session import client, code_of
+from fingerprint.ports import Away, Gone
 
 _GONE = {
     "404",
@@ -27,28 +27,25 @@ _GONE = {
 }
 
 
-class Gone(Exception):
-    """The object is not there, or not to be had before somebody does something: asking again is no use."""
-
-
-class Objects:
+class S3Objects:
     """Reads as a stream: memory holds a chunk."""
 
     def __init__(self, queue_url: str) -> None:
         self.client = client("s3", queue_url)
 
-    def read(self, written: Object) -> Iterator[bytes]:
+    def read(self, bucket: str, key: str) -> Iterator[bytes]:
         """The bytes as they are stored. Gone, or Away for everything that may pass: no permission, throttled, a connection
         that broke in the middle."""
+        url = f"s3://{bucket}/{key}"
         try:
-            answer: Any = self.client.get_object(Bucket=written.bucket, Key=written.key)
+            answer: Any = self.client.get_object(Bucket=bucket, Key=key)
             with closing(answer["Body"]) as body:
                 yield from body.iter_chunks(CHUNK)
         except ClientError as error:
             code = code_of(error)
             kind = Gone if code in _GONE else Away
-            raise kind(f"{written.url} cannot be read: {code or error}") from None
+            raise kind(f"{url} cannot be read: {code or error}") from None
         except ParamValidationError:
-            raise Gone(f"{written.url} is no name of an object") from None
+            raise Gone(f"{url} is no name of an object") from None
         except BotoCoreError as error:
-            raise Away(f"{written.url} cannot be read: {' '.join(str(error).split())}") from None
+            raise Away(f"{url} cannot be read: {' '.join(str(error).split())}") from None

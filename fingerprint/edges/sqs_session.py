@@ -19,6 +19,7 @@ from botocore.exceptions import (
 )
 
 from fingerprint.domain import FingerprintError
+from fingerprint.ports import Away
 
 _CONFIG = Config(
     retries={"mode": "standard", "total_max_attempts": 4},
@@ -27,10 +28,6 @@ _CONFIG = Config(
 )
 _REGION = re.compile(r"//(?:[^/]*\.)?sqs(?:-fips)?\.([a-z]{2}(?:-[a-z]+)+-\d+)\.")
 _FOR_NOW = ("Throttl", "SlowDown", "OverLimit", "RequestTimeout", "TooManyRequests", "ServiceUnavailable")
-
-
-class Away(Exception):
-    """AWS does not answer, or refuses for now: the same may be asked again later."""
 
 
 def client(service: str, queue_url: str) -> Any:
