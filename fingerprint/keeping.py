@@ -94,6 +94,7 @@ class Keeper:
         def theirs(principal: Hashes) -> NDArray[np.bool_]:
             return homes[hashing.homes(principal)]
 
+        keeper.road.scorer.names.strangers = dict(road.scorer.names.strangers)
         keeper.road.scorer.waiting = [part.take(theirs(part.principal)) for part in road.scorer.waiting]
         keeper.road.groups.open = [part.take(theirs(part.batch.principal)) for part in road.groups.open]
         if len(self.held):

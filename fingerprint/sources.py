@@ -59,6 +59,12 @@ class Sources:
         self.low = max(self.low, int(self.marks.max()) + gone_by if self.marks.any() else 0)
         return self.low
 
+    def forget(self, name: str) -> None:
+        """A source that speaks elsewhere from now on."""
+        kept = np.array([each != name for each in self.names], bool)
+        self.names = [each for each in self.names if each != name]
+        self.marks, self.heard = self.marks[kept], self.heard[kept]
+
     def as_facts(self) -> dict[str, Any]:
         """What must survive, fit for JSON; `from_facts` takes it back."""
         by_name = {

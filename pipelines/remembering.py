@@ -97,7 +97,9 @@ class Remembering:
             before = int(snapshot.about["partitions"]) if snapshot else self.partitions
             if snapshot and before < self.partitions and elder.number == partition.number % before:
                 self._check(snapshot)
-                return self._restored(snapshot, partition)
+                keeper = self._restored(snapshot, partition)
+                keeper.sources.forget(f"{elder.topic}/{elder.number}")
+                return keeper
         return None
 
     def _restored(self, snapshot: Snapshot, partition: Partition) -> Keeper:

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -191,38 +191,21 @@ def test_through_ingest_the_order_in_which_raw_partitions_are_read_is_irrelevant
         )
         Ingest(consumer, producer, small, IngestMetrics(CollectorRegistry())).run(lambda: False, once=True)
     place.run()
+    place.pass_days(2)
     said = place.said()
     assert {name: alert.event_ids for name, alert in said.alerts.items()} == {
         name: alert.event_ids for name, alert in oracle.alerts.items()
     }
 
 
-class Clock:
-    """A clock that is set by hand."""
-
-    def __init__(self, ahead: timedelta) -> None:
-        self.ahead = ahead
-
-    def now(self) -> datetime:
-        return datetime.now(UTC) + self.ahead
-
-    def wait(self, seconds: float) -> None:
-        pass
-
-
 def test_when_nothing_comes_any_more_intervals_close_by_the_clock(
-    place: Place, records: Records, oracle: Said, monkeypatch: pytest.MonkeyPatch
+    place: Place, records: Records, oracle: Said
 ) -> None:
-    """The same alerts, without one more record: windows are over a day later."""
-    monkeypatch.setattr("pipelines.stream.LOOK_SECONDS", 0.0)
+    """The same alerts, without one more record: two days later all windows are over."""
     place.send(records)
-    with place.consumer() as consumer, place.producer() as producer:
-        program = place.program(consumer, producer, clock=Clock(timedelta(days=2)))
-        turns = iter(range(40))
-        program.run(lambda: next(turns, None) is None)
-        waiting = [len(part) for kept in program.kept.values() for part in kept.keeper.road.scorer.waiting]
-        assert not waiting
-        assert not any(kept.keeper.road.groups.open for kept in program.kept.values())
+    place.run()
+    keepers = [kept.keeper for kept in place.pass_days(2)]
+    assert not any(keeper.road.scorer.waiting or keeper.road.groups.open for keeper in keepers)
     silences = [name for name, _ in place.said().votes if name.startswith("silence:")]
     assert len(silences) > len([name for name, _ in oracle.votes if name.startswith("silence:")])
 
