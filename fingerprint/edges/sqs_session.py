@@ -62,25 +62,28 @@ def meant(queue_url: str) -> Iterator[None]:
         raise Away(_line(error)) from None
 
 
-def is_for_now(error: ClientError) -> bool:
+def _is_for_now(error: ClientError) -> bool:
     """Throttled or out of order, as against refused."""
-    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return status >= 500 or any(word in code_of(error) for word in _FOR_NOW)
+    return _status(error) >= 500 or any(word in code_of(error) for word in _FOR_NOW)
 
 
 def code_of(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
+def _status(error: ClientError) -> int:
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
 def _answer(queue_url: str, error: ClientError) -> Exception:
-    if is_for_now(error):
+    if _is_for_now(error):
         return Away(_line(error))
     code = code_of(error)
     if "NonExistentQueue" in code or "QueueDoesNotExist" in code:
         return FingerprintError(f"{queue_url}: there is no such queue; is the region right?")
-    if "AccessDenied" in code:
+    if "AccessDenied" in code or _status(error) == 403:
         return FingerprintError(
-            f"{queue_url}: no permission ({_line(error)}); the role needs sqs:ReceiveMessage, sqs:DeleteMessage, "
+            f"{queue_url}: refused ({_line(error)}); the role needs sqs:ReceiveMessage, sqs:DeleteMessage, "
             "sqs:ChangeMessageVisibility and sqs:GetQueueAttributes, and sqs:SendMessage to give letters back"
         )
     return FingerprintError(f"{queue_url}: {_line(error)}")

@@ -7,6 +7,7 @@ Example:
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +32,25 @@ def started() -> Iterator[None]:
             yield
     finally:
         server.stop()
+
+
+@contextmanager
+def allowed(*actions: str) -> Iterator[None]:
+    """While the block runs, the environment's credentials may do this and nothing else, and the server asks."""
+    import boto3
+    import moto.settings
+
+    iam, user = boto3.client("iam"), "a-role-of-tests"
+    policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": actions, "Resource": "*"}]}
+    iam.create_user(UserName=user)
+    iam.put_user_policy(UserName=user, PolicyName=user, PolicyDocument=json.dumps(policy))
+    key = iam.create_access_key(UserName=user)["AccessKey"]
+    own = {"AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
+    with patch.dict(os.environ, own), patch.object(moto.settings, "INITIAL_NO_AUTH_ACTION_COUNT", 0.0):
+        yield
+    iam.delete_user_policy(UserName=user, PolicyName=user)
+    iam.delete_access_key(UserName=user, AccessKeyId=key["AccessKeyId"])
+    iam.delete_user(UserName=user)
 
 
 def _environment(url: str) -> dict[str, str]:
