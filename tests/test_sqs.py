@@ -26,6 +26,7 @@ from test_notices import FORMS, TEST, s3, sns
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.sqs import SqsQueue, name_of
 from fingerprint.edges.sqs_objects import S3Objects
+from fingerprint.edges.sqs_session import client
 from fingerprint.ports import Away, Undelivered
 from pipelines import doors
 from pipelines.dlq import replay_letters
@@ -454,6 +455,44 @@ def test_what_a_person_can_mend_is_one_sentence(
         doors.queue(url.format(trail.url), trail.settings.sqs),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("url", "region"),
+    [
+        ("https://sqs.us-gov-west-1.amazonaws.com/111122223333/q", "us-gov-west-1"),
+        ("https://vpce-1.sqs.ap-southeast-2.vpce.amazonaws.com/111122223333/q", "ap-southeast-2"),
+        ("http://127.0.0.1:4566/111122223333/q", "eu-west-1"),
+    ],
+)
+def test_the_region_is_the_queues_where_its_url_tells(amazon: None, url: str, region: str) -> None:
+    assert client("sqs", url).meta.region_name == region
+
+
+def test_without_boto3_the_sentence_says_what_to_install(
+    trail: Trail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("fingerprint.edges.sqs")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with (
+        pytest.raises(FingerprintError, match=r"boto3.*pip install 'fingerprint\[s3\]'"),
+        doors.queue(trail.url, trail.settings.sqs),
+    ):
+        pass
+
+
+def test_a_queue_that_does_not_answer_is_not_ready_and_is_asked_again(trail: Trail) -> None:
+    trail.write("a.json", *records(4))
+    with aws.started() as port:
+        program = trail.notices()
+        assert program.not_ready() == "has not asked the queue yet"
+    assert not program.turn(lambda: False)
+    assert "does not answer" in (program.not_ready() or "")
+    with aws.started(port):
+        program.turn(lambda: False)
+    assert program.not_ready() is None
+    assert trail.ids() == expected(4)
 
 
 def test_without_permission_to_delete_the_sentence_names_what_the_role_needs(trail: Trail) -> None:

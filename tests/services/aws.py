@@ -17,19 +17,20 @@ import pytest
 
 
 @contextmanager
-def started() -> Iterator[None]:
-    """While the block runs the environment says where the server is."""
+def started(port: int = 0) -> Iterator[int]:
+    """While the block runs the environment says where the server is; its port. What is in it belongs to this process, and
+    outlives a server."""
     try:
         from moto.server import ThreadedMotoServer
     except ImportError as missing:
         if os.environ.get("REQUIRE_SERVICES") == "1":
             raise
         pytest.skip(f"needs {missing.name}: pip install -e '.[dev,s3]'")
-    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server = ThreadedMotoServer("127.0.0.1", port=port, verbose=False)
     server.start()
     try:
         with patch.dict(os.environ, _environment("http://{}:{}".format(*server.get_host_and_port()))):
-            yield
+            yield server.get_host_and_port()[1]
     finally:
         server.stop()
 
