@@ -16,7 +16,7 @@ cut out of a ledger, and put back into another (`slices`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -118,11 +118,30 @@ class Ledger:
         ledger.merge(arrays)
         return ledger
 
+    def become(self, other: Ledger) -> None:
+        """Go on as another one, for everybody who holds this one or its series."""
+        for each in fields(self):
+            if each.name != "series":
+                setattr(self, each.name, getattr(other, each.name))
+        self.series.become(other.series)
+
+    def latest(self) -> tuple[Hashes, Ints]:
+        """When each principal last did something, as the features remember it: principals, intervals (-1: never), (P,)."""
+        keys, columns = self.principals.settle()
+        out = np.full(len(keys), -1, np.int32)
+        out[columns["slot"]] = columns["last"]
+        cells, _ = self.activity.settle()  # in order: the last cell of a slot is its latest
+        ends = np.flatnonzero(np.diff(cells >> 32, append=-1))
+        out[cells[ends] >> 32] = np.maximum(out[cells[ends] >> 32], cells[ends] & 0xFFFFFFFF)
+        return keys, out[columns["slot"]]
+
     def merge(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take in a part that was cut out of a ledger (`slices.pick`), of principals that are not here; the clock stays.
 
-        Slots and rows of the part are numbered after those that are here.
+        Slots and rows of the part are numbered after those that are here. ValueError if one of its principals is here.
         """
+        if "principals.key" in arrays and self.principals.has(arrays["principals.key"]).any():
+            raise ValueError("a part of a ledger holds principals that the ledger has already")
         before = len(self.principals)
         for part in ("repeats", *TABLES):
             if f"{part}.key" in arrays:

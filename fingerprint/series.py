@@ -14,7 +14,7 @@ that were flagged enter the past clipped at the threshold, so that an attack doe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -264,6 +264,11 @@ class Series:
             series.merge(arrays)
         return series
 
+    def become(self, other: Series) -> None:
+        """Go on as another one, for everybody who holds this one."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(other, each.name))
+
     def merge(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take in the rows of other series, none of which is here: they are numbered after those that are."""
         before = len(self.owner)
@@ -310,13 +315,24 @@ class Series:
         Only rows of `channel` that were busy in the last days are looked at: what is expected to be less than
         threshold squared cannot be missed (the Poisson root).
         """
-        rows = self._busy(channel, start)
+        rows = self.busy(channel, start)
         row, interval = (grid.ravel().astype(np.int32) for grid in np.meshgrid(rows, np.arange(start, end)))
         lack = -self.z(row, interval)
         silent = lack >= self.options.threshold
         return row[silent], interval[silent], lack[silent]
 
-    def _busy(self, channel: np.uint64, start: int) -> Ints:
+    def latest(self) -> Ints:
+        """The last interval in which something was counted in each row, -1 for none: (R,)."""
+        out = np.full(len(self.owner), -1, np.int32)
+        for table in (self.past, self.open):
+            row, interval = _split(table.settle()[0])  # in order: the last cell of a row is its latest
+            ends = np.flatnonzero(np.diff(row, append=-1))
+            out[row[ends]] = np.maximum(out[row[ends]], interval[ends])
+        return out
+
+    def busy(self, channel: np.uint64, start: int) -> Ints:
+        """Rows of a channel in which a silence could be noticed from interval `start` on: what is counted no more now can
+        only become fewer."""
         counted = np.zeros(len(self.since), np.float32)
         for table in (self.past, self.open):
             keys, columns = table.settle()

@@ -238,6 +238,11 @@ class State(Section):
     snapshots_kept: int = Field(
         3, gt=0, description="the newest of a partition, kept however old; others go after a while"
     )
+    rows: int = Field(
+        2_000_000,
+        gt=0,
+        description="series in memory of a partition; past that the homes longest silent are put away (about 400 B a row)",
+    )
 
 
 class Health(Section):
@@ -276,6 +281,11 @@ class Security(Section):
         if self.mechanism == "AWS_MSK_IAM" and not self.tls:
             raise ValueError("mechanism AWS_MSK_IAM needs tls = true")
         return self
+
+    def check_files(self) -> None:
+        """FingerprintError that names the first file that cannot be read."""
+        for file in (self.ca_file, self.certificate_file, self.key_file):
+            secret(file)
 
 
 class Kafka(Security):
@@ -353,6 +363,18 @@ def load(file: str | Path | None = None, environment: dict[str, str] | None = No
         raise FingerprintError(
             f"setting {where}: {first['msg'].removeprefix('Value error, ')}{known}"
         ) from None
+
+
+def secret(file: str | None) -> str | None:
+    """What is in a file that settings name, without the newline that editors add; None for none. FingerprintError if it
+    cannot be read."""
+    if file is None:
+        return None
+    try:
+        return Path(file).read_text().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FingerprintError(f"file {file} of the settings cannot be read: {reason}") from None
 
 
 def _from_file(file: Path) -> dict[str, Any]:

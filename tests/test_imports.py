@@ -41,6 +41,7 @@ ROOMS = [
         "road",
         "packing",
         "slices",
+        "spilling",
         "arriving",
         "telling",
         "keeping",

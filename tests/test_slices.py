@@ -8,20 +8,15 @@ import pytest
 import road as roads
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from walking import Outcome, Step, road_of, same, silences, steps_of, walked
 
 from fingerprint import bank as banks
 from fingerprint import hashing, slices
-from fingerprint.edges import files
-from fingerprint.edges.history import History
 from fingerprint.features import FEATURES
 from fingerprint.ledger import Ledger
 from fingerprint.road import Road
-from fingerprint.settings import Settings, Spectral
+from fingerprint.settings import Settings
 
-STEP = 150
-# a threshold so low that a principal of this small organisation can be missed
-SETTINGS = roads.SETTINGS.model_copy(update={"spectral": Spectral(threshold=2.0)})
-MEMORY = ["idle", "today", "sources", "actions"]
 START = 480_000 // 24 * 24
 
 
@@ -31,72 +26,22 @@ def bank(organisation: roads.Road) -> banks.Bank:
 
 
 @pytest.fixture(scope="module")
-def steps(organisation: roads.Road) -> list[tuple[pd.DataFrame, int]]:
-    """The new events, a step at a time, and how far time has come after each."""
-    with History(roads.SETTINGS) as history:
-        for records in files.read(organisation.new, roads.SETTINGS.reading):
-            history.add(records)
-        events = pd.concat(list(history.chunks()), ignore_index=True)
-    busiest = events["principal"].value_counts().index[0]
-    silent = (events["principal"] == busiest) & (events.index > len(events) // 3)
-    events = events[~silent].reset_index(drop=True)
-    parts = [events.iloc[at : at + STEP].reset_index(drop=True) for at in range(0, len(events), STEP)]
-    return [(part, int(part["event_time"].max().timestamp())) for part in parts]
+def steps(organisation: roads.Road) -> list[Step]:
+    return steps_of(organisation)
 
 
 @pytest.fixture(scope="module")
-def undivided(bank: banks.Bank, steps: list[tuple[pd.DataFrame, int]]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def undivided(bank: banks.Bank, steps: list[Step]) -> Outcome:
     return walked(road_of(bank, bank.ledger), steps)
-
-
-def road_of(bank: banks.Bank, arrays: slices.Arrays) -> Road:
-    return Road(bank, Ledger.from_arrays(SETTINGS, arrays), SETTINGS, every_event=True)
-
-
-def walked(
-    road: Road, steps: list[tuple[pd.DataFrame, int]], seed: int | None = None
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Judged events and votes; with a seed the ledger is cut and put together between steps, never twice the same way."""
-    said, random = [], np.random.default_rng(seed)
-    for events, watermark in steps:
-        said.append(road.walk(events, watermark))
-        if seed is not None:
-            road = cut_and_mended(road, random.random(hashing.HOMES) < random.random())
-    said.append(road.finish())
-    events, votes = (
-        pd.concat([part for step in said for part in parts(step)], ignore_index=True)
-        for parts in (lambda step: step.judged, lambda step: [step.votes] if len(step.votes) else [])
-    )
-    return events.set_index("event_id").sort_index(), votes.set_index(["event_id", "detector"]).sort_index()
 
 
 def cut_and_mended(road: Road, homes: np.ndarray) -> Road:
     whole = road.ledger.as_arrays()
     after = road_of(road.scorer.bank, slices.pick(whole, homes))
     after.ledger.merge(slices.pick(whole, ~homes))
-    after.scorer.waiting, after.scorer.names, after.groups.open = (
-        road.scorer.waiting,
-        road.scorer.names,
-        road.groups.open,
-    )
+    after.scorer.waiting, after.scorer.names = road.scorer.waiting, road.scorer.names
+    after.groups.open = road.groups.open
     return after
-
-
-def same(
-    one: tuple[pd.DataFrame, pd.DataFrame], other: tuple[pd.DataFrame, pd.DataFrame], atol: float = 0
-) -> None:
-    """Memory, z's, verdicts; votes on intervals and silences."""
-    for mine, theirs, columns in zip(
-        one, other, (["autoencoder_z", "spectral_z"], ["z", "threshold"]), strict=True
-    ):
-        assert mine.index.equals(theirs.index)
-        for column in columns:
-            np.testing.assert_allclose(
-                mine[column].astype(float), theirs[column].astype(float), atol=atol, rtol=0
-            )
-    pd.testing.assert_frame_equal(
-        one[0][[*MEMORY, "verdict", "alert_id"]], other[0][[*MEMORY, "verdict", "alert_id"]]
-    )
 
 
 # --- on the road ------------------------------------------------------------------------------------------------------
@@ -104,33 +49,31 @@ def same(
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_ledger_cut_and_mended_after_every_step_judges_as_if_it_had_stayed_whole(
-    bank: banks.Bank,
-    steps: list[tuple[pd.DataFrame, int]],
-    undivided: tuple[pd.DataFrame, pd.DataFrame],
-    seed: int,
+    bank: banks.Bank, steps: list[Step], undivided: Outcome, seed: int
 ) -> None:
-    assert undivided[1].index.get_level_values(0).str.startswith("silence:").any(), (
-        "silences are among the votes"
-    )
-    same(walked(road_of(bank, bank.ledger), steps, seed), undivided)
+    random = np.random.default_rng(seed)
+
+    def cut(road: Road, _: Step) -> Road:
+        return cut_and_mended(road, random.random(hashing.HOMES) < random.random())
+
+    assert silences(undivided)
+    same(walked(road_of(bank, bank.ledger), steps, after=cut), undivided)
 
 
 def test_each_quarter_of_the_virtual_partitions_says_of_its_principals_what_the_whole_says(
-    bank: banks.Bank, steps: list[tuple[pd.DataFrame, int]], undivided: tuple[pd.DataFrame, pd.DataFrame]
+    bank: banks.Bank, steps: list[Step], undivided: Outcome
 ) -> None:
     parts = []
     for quarter in range(4):
         homes = hashing.of_partitions(np.arange(256) % 4 == quarter)
-        theirs = [
-            (
-                events[homes[hashing.homes(hashing.homed(events["principal"]))]].reset_index(drop=True),
-                watermark,
-            )
-            for events, watermark in steps
-        ]
+        theirs = [Step(_at(step.events, homes), step.watermark) for step in steps]
         parts.append(walked(road_of(bank, slices.pick(bank.ledger, homes)), theirs))
-    together = pd.concat([part[0] for part in parts]), pd.concat([part[1] for part in parts])
-    same((together[0].sort_index(), together[1].sort_index()), undivided)
+    together = Outcome(*(pd.concat(tables).sort_index() for tables in zip(*parts, strict=True)))
+    same(together, undivided)
+
+
+def _at(events: pd.DataFrame, homes: np.ndarray) -> pd.DataFrame:
+    return events[homes[hashing.homes(hashing.homed(events["principal"]))]].reset_index(drop=True)
 
 
 # --- by itself --------------------------------------------------------------------------------------------------------
@@ -191,3 +134,9 @@ def test_what_was_cut_out_and_put_back_is_all_there_and_belongs_to_the_same(seed
     now = np.full(len(keys), START + 96, np.int32)
     expected = [one.series.expected(row, now) for one, row in zip((ledger, mended), rows, strict=True)]
     np.testing.assert_array_equal(expected[0], expected[1])
+
+
+def test_a_part_is_not_merged_twice() -> None:
+    ledger = small_ledger(0)
+    with pytest.raises(ValueError, match="already"):
+        ledger.merge(slices.pick(ledger.as_arrays(), np.ones(hashing.HOMES, bool)))
