@@ -278,6 +278,8 @@ class Stream:
         except NotOwner:
             self.metrics.commits_refused.inc()
             log.warning("not committed: a partition has another owner")
+        except FingerprintError as error:  # likewise
+            self._trouble("broker", str(error))
 
     def _remembered(self, partition: Partition) -> bool:
         """Whether the partition's state is safe. Where it is not, Kafka must not forget: it is tried again."""
@@ -318,7 +320,11 @@ class Stream:
         if not self.joined or self.last_turn - self.last_look < LOOK_SECONDS:
             return
         self.last_look = self.last_turn
-        lag = self.consumer.lag()
+        try:
+            lag = self.consumer.lag()
+        except FingerprintError as error:
+            return self._trouble("broker", str(error))
+        self.trouble.pop("broker", None)
         self.metrics.look(self.kept, lag)
         self._pass_time([each for each in self.kept if lag.get(each) == 0 and not self.backlog])
 

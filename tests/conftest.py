@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 import road
 from services import kafka
+from streaming import Place, Records, Said, keyed
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +33,18 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
         if os.environ.get("REQUIRE_SERVICES") == "1":
             pytest.fail(str(reason))
         pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def records(organisation: road.Road) -> Records:
+    """The new records of the organisation, keyed, in the order of delivery."""
+    return keyed(road.lines_of(organisation.new))
+
+
+@pytest.fixture(scope="session")
+def oracle(organisation: road.Road, records: Records, tmp_path_factory: pytest.TempPathFactory) -> Said:
+    """What an undisturbed run says."""
+    place = Place(tmp_path_factory.mktemp("oracle"), organisation.bank).create()
+    place.send(records)
+    place.run()
+    return place.said()

@@ -41,6 +41,7 @@ from pipelines.stream_metrics import StreamMetrics
 from pipelines.until_end import until_end
 
 PARTITIONS = 4
+Records = list[tuple[bytes, bytes]]  # keys and values
 DOORS: dict[str, tuple[Any, Any]] = {
     "files": (FilesConsumer, FilesProducer),
     "kafka-python": (KafkaConsumer, KafkaProducer),

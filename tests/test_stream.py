@@ -19,33 +19,16 @@ import pytest
 import road as roads
 from contracts.topic import wait_until
 from prometheus_client import CollectorRegistry
-from streaming import Place, Said, keyed
+from streaming import Place, Records, Said
 
 from fingerprint.domain import FingerprintError
 from fingerprint.edges import desk_engine
 from pipelines.ingest import Ingest
 from pipelines.ingest_metrics import IngestMetrics
 
-Records = list[tuple[bytes, bytes]]
-
-DYING = Path(__file__).parent / "services" / "dying_stream.py"
+DYING = Path(__file__).parent / "dying_stream.py"
 POISON = (b"somebody", b'{"eventVersion": "1.08", "userAgent": "\x1b[2J\xff')
 SMALL = {"poll_messages": 400}
-
-
-@pytest.fixture(scope="session")
-def records(organisation: roads.Road) -> Records:
-    """The new records of the organisation, keyed, in the order of delivery."""
-    return keyed(roads.lines_of(organisation.new))
-
-
-@pytest.fixture(scope="session")
-def oracle(organisation: roads.Road, records: Records, tmp_path_factory: pytest.TempPathFactory) -> Said:
-    """What an undisturbed run says."""
-    place = Place(tmp_path_factory.mktemp("oracle"), organisation.bank).create()
-    place.send(records)
-    place.run()
-    return place.said()
 
 
 @pytest.fixture

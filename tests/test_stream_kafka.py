@@ -1,0 +1,86 @@
+"""The stream against a real broker, through both clients: what the twin of files cannot show."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import road as roads
+from contracts.topic import wait_until
+from services.kafka import Broker
+from streaming import Place, Records, Said
+from test_stream import DYING, SMALL
+
+BRISK = SMALL | {"session_seconds": 3.0}
+
+
+@pytest.fixture(params=["kafka-python", "confluent"])
+def place(organisation: roads.Road, tmp_path: Path, broker: Broker, request: pytest.FixtureRequest) -> Place:
+    """Topics of their own for each test."""
+    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)[-60:]
+    made = Place(tmp_path, organisation.bank, request.param, broker, name)
+    made.configure(kafka=BRISK, state={"snapshot_seconds": 0.2})
+    return made.create()
+
+
+def test_from_a_broker_the_same_is_said_as_from_files(place: Place, records: Records, oracle: Said) -> None:
+    place.configure()
+    place.send(records)
+    place.run()
+    assert not place.said().differences(oracle)
+    assert place.run()["messages"] == 0
+    assert place.committed() == len(records)
+
+
+@pytest.mark.parametrize(("door", "method"), [("store", "claim"), ("consumer", "commit")])
+def test_killed_between_remembering_and_committing_it_says_the_same(
+    place: Place,
+    records: Records,
+    oracle: Said,
+    door: str,
+    method: str,
+) -> None:
+    place.send(records)
+    command = [sys.executable, str(DYING), str(place.bank), door, method, "after", "3"]
+    died = subprocess.run(command, env=place.environment(), capture_output=True, timeout=120)  # noqa: S603
+    assert died.returncode == -signal.SIGKILL, died.stderr.decode()[-2000:]
+    place.run()
+    assert not place.said().differences(oracle)
+
+
+def test_scorers_come_and_go_and_one_is_killed(place: Place, records: Records, oracle: Said) -> None:
+    third = len(records) // 3
+    first = place.start()
+    place.send(records[:third])
+    wait_until(lambda: place.committed() > 0, "something is committed")
+    second = place.start()
+    place.send(records[third : 2 * third])
+    wait_until(lambda: place.committed() == 2 * third, "two thirds are committed")
+    first.kill()
+    place.send(records[2 * third :])
+    wait_until(lambda: place.committed() == len(records), "everything is committed")
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(60) == 0
+    assert not place.said().differences(oracle)
+
+
+def test_a_broker_that_is_killed_and_comes_back_loses_nothing(
+    place: Place,
+    records: Records,
+    oracle: Said,
+    broker: Broker,
+) -> None:
+    half = len(records) // 2
+    running = place.start()
+    place.send(records[:half])
+    wait_until(lambda: place.committed() > 0, "something is committed")
+    broker.kill()
+    broker.start()
+    place.send(records[half:])
+    wait_until(lambda: place.committed() == len(records), "everything is committed")
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(60) == 0
+    assert not place.said().differences(oracle)
