@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from fingerprint import hashing, packing, slices
 from fingerprint.alerts import Verdicts
 from fingerprint.bank import Bank
+from fingerprint.flatten import repeat_key
 from fingerprint.hashing import Hashes
 from fingerprint.ledger import Ledger
 from fingerprint.measured import Measured, concat
@@ -120,12 +121,23 @@ class Keeper:
         return late
 
     def _starts(self, events: pd.DataFrame, low: Longs) -> list[int]:
-        """Where steps begin: at the first event, and wherever late ones do."""
+        """Where steps begin: at the first event, and wherever late ones do that are no repeats."""
         if not len(events):
             return []
         late = self._late(events, low)
+        if late.any():
+            late &= ~self._repeated(events)
         begin = np.flatnonzero(late[1:] & ~late[:-1]) + 1
         return [0, *begin[:STEPS].tolist()]
+
+    def _repeated(self, events: pd.DataFrame) -> NDArray[np.bool_]:
+        """Which events will be dropped: the ledger has them, or the same one came earlier in this batch. One that lies as the
+        other's id but at another time is not counted among them: the other may be held."""
+        principal, keys = hashing.homed(events["principal"]), repeat_key(events)
+        again = np.ones(len(events), bool)
+        exact = hashing.mix(hashing.mix(principal, keys), _seconds(events).astype(np.uint64))
+        again[np.unique(exact, return_index=True)[1]] = False
+        return again | self.road.ledger.repeated(principal, keys)
 
     def _step(self, events: pd.DataFrame, low: int) -> Said:
         if len(self.held):

@@ -71,14 +71,19 @@ class Ledger:
         The bits of a key that its home leaves no room for are kept beside it: a principal has so many ids that 48 bits
         would take some of them for repeats.
         """
-        homed, rest = hashing.at_home(principal, keys), hashing.beyond_home(keys)
         first = np.zeros(len(keys), bool)
         first[np.unique(hashing.mix(principal, keys), return_index=True)[1]] = True
-        known = self.repeats.has(homed)
-        known[known] = self.repeats.get(homed[known], "rest") == rest[known]
-        fresh = first & ~known
-        self.repeats.add(homed[fresh], day=day[fresh], rest=rest[fresh])
+        fresh = first & ~self.repeated(principal, keys)
+        homed, rest = hashing.at_home(principal[fresh], keys[fresh]), hashing.beyond_home(keys[fresh])
+        self.repeats.add(homed, day=day[fresh], rest=rest)
         return fresh
+
+    def repeated(self, principal: Hashes, keys: Hashes) -> NDArray[np.bool_]:
+        """Which events (N,) came in an earlier batch."""
+        known = self.repeats.has(hashing.at_home(principal, keys))
+        homed = hashing.at_home(principal[known], keys[known])
+        known[known] = self.repeats.get(homed, "rest") == hashing.beyond_home(keys[known])
+        return known
 
     def remember(self, principal: Hashes, interval: Ints, codes: Hashes) -> dict[str, Ints]:
         """Count what happened, then say what was visible of it: principal, interval (N,), codes (N, F) -> bins, each (N,).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pandas as pd
 import pytest
 import road as roads
@@ -12,9 +13,11 @@ from fingerprint import bank as banks
 from fingerprint.domain import Alert
 from fingerprint.edges import files
 from fingerprint.edges.history import History
+from fingerprint.keeping import Keeper
 from fingerprint.ledger import Ledger
 from fingerprint.road import Road, Said
 from fingerprint.settings import Settings, Voting
+from fingerprint.sources import Sources
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +116,26 @@ def test_of_too_many_that_wait_the_strangest_stay_and_the_others_are_counted(
     assert max(sum(map(len, road.scorer.waiting)) for road in (one, other)) <= 3
     assert last_of_each(said), "an attack stands out among them"
     assert again
+
+
+def test_a_record_that_is_delivered_again_days_later_begins_no_step_of_its_own(
+    organisation: roads.Road, events: pd.DataFrame
+) -> None:
+    """A late one that is new does."""
+    late = np.repeat(events.index[-400:].to_numpy(), 2)
+    late[1::20] = np.arange(40)
+    mixed = pd.concat([events.iloc[:-400], events.loc[late]], ignore_index=True)
+    unknown = mixed.assign(event_id=mixed["event_id"].where(~mixed.index.isin(mixed.index[-799::20]), "new"))
+    steps = [len(_keeper(organisation).walk(each, _latest(each))) for each in (mixed, unknown)]
+    assert steps[0] == 1
+    assert steps[1] > 1
+
+
+def _keeper(organisation: roads.Road) -> Keeper:
+    bank = banks.open_bank(organisation.bank)
+    return Keeper(bank, Ledger.from_arrays(roads.SETTINGS, bank.ledger), roads.SETTINGS, Sources())
+
+
+def _latest(events: pd.DataFrame) -> np.ndarray:
+    """The latest event time at each event, seconds."""
+    return np.maximum.accumulate(events["event_time"].astype("int64").to_numpy() // 1_000_000)
