@@ -13,6 +13,7 @@ from prometheus_client import REGISTRY
 from fingerprint import notices
 from fingerprint.domain import FingerprintError
 from fingerprint.fetching import Fetching
+from fingerprint.hostile import visible
 from fingerprint.ingesting import Limit, letter
 from fingerprint.notices import Object
 from fingerprint.ports import Away, Gone, Message, Objects, Partition, Producer, Queue, Taken
@@ -43,7 +44,7 @@ class Reasons:
         self.first, self.count = "", 0
 
     def add(self, reason: str, count: int = 1) -> None:
-        self.first, self.count = self.first or reason, self.count + count
+        self.first, self.count = self.first or visible(reason), self.count + count
 
 
 class IngestNotices:
@@ -136,11 +137,9 @@ class IngestNotices:
             for piece in self.fetching.read(notice, written, self.objects.read(*written)):
                 for each in piece.records:
                     self.sender.send(self.settings.kafka.events, each)
-                if piece.rejects:
-                    first = piece.rejects[0]
-                    reasons.add(
-                        f"{first.reason} ({written.url} {first.position}".rstrip() + ")", len(piece.rejects)
-                    )
+                for reject in piece.rejects[:1]:
+                    where = f"{written.url} {reject.position}".rstrip()
+                    reasons.add(f"{reject.reason} ({where})", len(piece.rejects))
                 self.metrics.fetched(piece)
                 self.last_turn = time.monotonic()
             self.metrics.objects.inc()
