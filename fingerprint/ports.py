@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import pandas as pd
 
 from fingerprint.cloudtrail import Records
-from fingerprint.domain import Alert, Vote
+from fingerprint.domain import Alert, Notice, Vote
 
 Votes = Sequence[Vote] | pd.DataFrame  # a table has the fields of Vote as its columns
 Headers = tuple[tuple[str, bytes | None], ...]  # in order; a name may come twice
@@ -57,6 +57,32 @@ class Desk(Protocol):
         self, principal: str | None = None, since: datetime | None = None, limit: int | None = None
     ) -> pd.DataFrame:
         """Single votes, the oldest first, with the fields of Vote as columns; `event_time` is UTC."""
+        ...
+
+    def count_feeds(self, partition: Partition, closed: int, counts: pd.DataFrame) -> None:
+        """What a partition has heard of each feed: columns kind, feed, at (start of an interval) and events; up to `closed`
+        it is complete. Both in seconds since 1970. A count never falls and `closed` never goes back."""
+        ...
+
+    def feeds_closed(self) -> dict[Partition, int]:
+        """`closed` of every partition that has said so."""
+        ...
+
+    def feed_counts(self, since: int = 0) -> pd.DataFrame:
+        """Columns kind, feed, at and events over all partitions, of intervals that start at `since` or later."""
+        ...
+
+    def notices(self, ended: bool = True) -> list[Notice]:
+        """Open ones first, then the newest end; of these the most urgent, then the oldest, then by id."""
+        ...
+
+    def notices_upto(self) -> int:
+        """Up to where feeds were looked at, seconds since 1970; 0 if they never were."""
+        ...
+
+    def save_notices(self, notices: Sequence[Notice], upto: int, forget: int = 0) -> None:
+        """Notices that are new or have changed, by a look at all feeds up to `upto`; counts of intervals that start before
+        `forget` are deleted. A notice that has ended never opens again."""
         ...
 
 
@@ -179,7 +205,7 @@ class Consumer(Protocol):
     def end(self, partitions: Collection[Partition]) -> dict[Partition, int]: ...
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has. FingerprintError if there is no such topic."""
+        """How many partitions a topic has. FingerprintError if there is no such topic, or no answer in time."""
         ...
 
     def lag(self) -> dict[Partition, int]:
@@ -189,6 +215,12 @@ class Consumer(Protocol):
     def close(self) -> None:
         """Give the partitions back (`revoked` is called) and leave the group. A second time does nothing."""
         ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class Producer(Protocol):
@@ -211,6 +243,12 @@ class Producer(Protocol):
     def close(self) -> None:
         """Flush for a while and let go; raises Undelivered like `flush`. A second time does nothing."""
         ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class Away(Exception):

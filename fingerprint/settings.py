@@ -212,6 +212,18 @@ class Stream(Section):
     )
 
 
+class Feeds(Section):
+    """Accounts, their regions and sources: how much is missed before silence is a notice (docs/detection.md)."""
+
+    threshold: float = Field(
+        4.0, gt=0, description="threshold squared events are missed at least: by chance once in e^16"
+    )
+    warm_up_days: int = Field(
+        7, gt=0, description="days a feed is known before it is missed; less than a week takes weekends for silence"
+    )
+    most: int = Field(10_000, gt=0, description="feeds that are counted, the busiest")
+
+
 class Sqs(Section):
     """Notices of S3 objects from a queue (`fingerprint ingest --sqs`). Region, endpoint and credentials are boto3's own."""
 
@@ -305,6 +317,7 @@ class Kafka(Security):
     events: str = Field("fingerprint.events", description="topic of bare records, keyed by principal")
     alerts: str = "fingerprint.alerts"
     votes: str = "fingerprint.votes"
+    notices: str = "fingerprint.notices"
     dlq_suffix: str = Field(".dlq", min_length=1)
     lost: Literal["stop", "skip"] = Field(
         "stop", description="when a position is no longer held: say so and stop, or go on at the beginning"
@@ -341,6 +354,7 @@ class Settings(Section):
     ingest: Ingest = Ingest()
     sqs: Sqs = Sqs()
     stream: Stream = Stream()
+    feeds: Feeds = Feeds()
     state: State = State()
     health: Health = Health()
 

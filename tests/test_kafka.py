@@ -6,13 +6,16 @@ import base64
 import importlib.util
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import kafka
 import pytest
 from contracts.topic import take
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
+from services.certificates import Authority
 from services.kafka import Broker
 
 from fingerprint.domain import FingerprintError
@@ -46,31 +49,79 @@ def passwords(tmp_path: Path) -> dict[str, str]:
     return {name: str(tmp_path / name) for name in secrets}
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])
-def test_who_knows_the_secret_is_let_in(
-    broker: Broker, passwords: dict[str, str], client: Any, mechanism: str
-) -> None:
-    topic = f"{client[0].__name__}-{mechanism}"
+def passes(broker: Broker, client: Any, topic: str, **settings: Any) -> bool:
+    """Whether a message gets from this client's producer to its consumer."""
     admin = KafkaAdminClient(bootstrap_servers=broker.address)
     admin.create_topics([NewTopic(topic, 1, 1)], wait_for_metadata=True)
     admin.close()
-    login = {"user": "reader", "password_file": passwords["right"], "token_file": passwords["token"]}
-    settings = Kafka(brokers=(broker.sasl_address,), group=topic, mechanism=mechanism, **login)
-    with client[1](settings) as producer:
+    here = Kafka(group=topic, **settings)
+    with client[1](here) as producer:
         producer.send(topic, b"v", b"k")
-    with client[0](settings) as consumer:
+    with client[0](here) as consumer:
         consumer.subscribe([topic])
-        assert take(consumer, 1)[0].value == b"v"
+        return take(consumer, 1)[0].value == b"v"
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_who_does_not_know_it_is_told_so_in_one_sentence(
-    broker: Broker, passwords: dict[str, str], client: Any
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])
+@pytest.mark.parametrize("listener", ["SASL", "SASL_TLS"])
+def test_who_knows_the_secret_is_let_in(
+    broker: Broker, passwords: dict[str, str], client: Any, mechanism: str, listener: str
 ) -> None:
-    login = {"user": "reader", "password_file": passwords["wrong"], "answer_seconds": 3}
-    with pytest.raises(FingerprintError, match=broker.sasl_address):
-        client[0](Kafka(brokers=(broker.sasl_address,), mechanism="PLAIN", **login))
+    login = {"user": "reader", "password_file": passwords["right"], "token_file": passwords["token"]}
+    if listener == "SASL_TLS":
+        login |= {"tls": True, "ca_file": str(broker.authority.file)}
+    topic = f"{client[0].__name__}-{listener}-{mechanism}"
+    assert passes(broker, client, topic, brokers=(broker.at(listener),), mechanism=mechanism, **login)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_broker_proves_who_it_is_by_its_certificate(broker: Broker, client: Any) -> None:
+    trust = {"tls": True, "ca_file": str(broker.authority.file)}
+    assert passes(broker, client, f"{client[0].__name__}-tls", brokers=(broker.at("TLS"),), **trust)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_proves_who_it_is_by_its_certificate(broker: Broker, client: Any) -> None:
+    mine = broker.authority.certify("client")
+    trust = {"tls": True, "ca_file": str(broker.authority.file)}
+    proof = {"certificate_file": str(mine.certificate), "key_file": str(mine.key)}
+    name = f"{client[0].__name__}-mutual"
+    assert passes(broker, client, name, brokers=(broker.at("MUTUAL"),), **trust, **proof)
+
+
+def wrong_password(broker: Broker, folder: Path) -> dict[str, Any]:
+    (folder / "wrong").write_text("abracadabra")
+    login = {"mechanism": "PLAIN", "user": "reader", "password_file": str(folder / "wrong")}
+    return {"brokers": (broker.at("SASL"),), **login}
+
+
+def wrong_authority(broker: Broker, folder: Path) -> dict[str, Any]:
+    other = Authority(folder, "the tests")
+    return {"brokers": (broker.at("TLS"),), "tls": True, "ca_file": str(other.file)}
+
+
+def wrong_name(broker: Broker, folder: Path) -> dict[str, Any]:
+    """The certificate is for 127.0.0.1."""
+    where = broker.at("TLS").replace("127.0.0.1", "localhost")
+    return {"brokers": (where,), "tls": True, "ca_file": str(broker.authority.file)}
+
+
+def no_certificate(broker: Broker, folder: Path) -> dict[str, Any]:
+    return {"brokers": (broker.at("MUTUAL"),), "tls": True, "ca_file": str(broker.authority.file)}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("wrong", [wrong_password, wrong_authority, wrong_name, no_certificate])
+def test_who_is_not_let_in_is_told_so_in_one_sentence_and_soon(
+    broker: Broker, tmp_path: Path, client: Any, wrong: Callable[..., dict[str, Any]]
+) -> None:
+    settings = wrong(broker, tmp_path)
+    begun = time.monotonic()
+    with pytest.raises(FingerprintError, match=f"{settings['brokers'][0]} does not let us in: .*") as told:
+        client[0](Kafka(answer_seconds=1.5, **settings))
+    assert time.monotonic() - begun < 1.5 + 5
+    assert "\n" not in str(told.value)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -85,6 +136,43 @@ def test_a_secret_that_cannot_be_read_is_named(client: Any) -> None:
     login = {"mechanism": "PLAIN", "user": "reader", "password_file": "/nowhere/secret"}
     with pytest.raises(FingerprintError, match="/nowhere/secret"):
         client[0](Kafka(**login))
+    with pytest.raises(FingerprintError, match=r"/nowhere/ca\.pem"):
+        client[0](Kafka(tls=True, ca_file="/nowhere/ca.pem"))
+
+
+class AnyBytes(str):
+    """A header's name as kafka-python's producer sends it: these bytes."""
+
+    def encode(self, *_: Any) -> bytes:
+        return b"caf\xe9"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_a_header_name_of_any_bytes_holds_nobody_up(
+    broker: Broker, client: Any, compression: str | None
+) -> None:
+    topic = f"{client[0].__name__}-names-{compression}"
+    admin = KafkaAdminClient(bootstrap_servers=broker.address)
+    admin.create_topics([NewTopic(topic, 1, 1)], wait_for_metadata=True)
+    admin.close()
+    producer = kafka.KafkaProducer(
+        bootstrap_servers=broker.address, compression_type=compression, linger_ms=50
+    )
+    for name in ("before", AnyBytes("bad"), "after"):
+        producer.send(topic, b"v", headers=[(name, b"1"), ("second", b"caf\xe9")])
+    producer.close()
+    with client[0](Kafka(brokers=(broker.address,), group=topic)) as consumer:
+        consumer.subscribe([topic])
+        got = take(consumer, 3)
+    assert [message.value for message in got] == [b"v"] * 3
+    name = "caf\\xe9" if client[0] is KafkaConsumer else "?"
+    second = ("second", b"caf\xe9")
+    assert [message.headers for message in got] == [
+        (("before", b"1"), second),
+        ((name, b"1"), second),
+        (("after", b"1"), second),
+    ]
 
 
 def test_kafka_python_without_its_checksum_in_c_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

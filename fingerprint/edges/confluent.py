@@ -21,8 +21,19 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it is exported
 
 from fingerprint.domain import FingerprintError
+from fingerprint.edges.confluent_names import headers_of
+from fingerprint.edges.confluent_reason import Reason, greet
 from fingerprint.edges.confluent_settings import connection
-from fingerprint.ports import Assigned, Headers, Message, NotOwner, Offsets, Partition, Rebalancing, Revoked
+from fingerprint.ports import (
+    Assigned,
+    Consumer,
+    Message,
+    NotOwner,
+    Offsets,
+    Partition,
+    Rebalancing,
+    Revoked,
+)
 from fingerprint.settings import Kafka
 from fingerprint.waiting import Waiting
 
@@ -35,10 +46,16 @@ _OUSTED = {
     KafkaError._FATAL,  # of a consumer: another has its static name
 }
 _AWAY = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE}  # it will be tried again
+_PASSING = {  # who leads a partition has changed, and one of the two does not know it yet
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+}
 _NOTHING_COMMITTED = confluent_kafka.OFFSET_INVALID
 
 
-class ConfluentConsumer:
+class ConfluentConsumer(Consumer):
     """See `ports.Consumer`. FingerprintError if no broker answers or lets us in."""
 
     def __init__(self, settings: Kafka):
@@ -49,15 +66,10 @@ class ConfluentConsumer:
         self._error: BaseException | None = None
         self._closed = False
         self._admin: AdminClient | None = None
+        reason = Reason()
         with said(settings):
-            self._client = confluent_kafka.Consumer(_options(settings))
-            self._client.list_topics(timeout=settings.answer_seconds)
-
-    def __enter__(self) -> ConfluentConsumer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+            self._client = confluent_kafka.Consumer(_options(settings) | {"error_cb": reason.hear})
+            greet(self._client, settings, reason)
 
     def subscribe(
         self, topics: Sequence[str], assigned: Assigned | None = None, revoked: Revoked | None = None
@@ -184,15 +196,24 @@ class ConfluentConsumer:
         """One question for all, on a connection of its own: on the consumer's it would wait behind a fetch."""
         if not partitions:
             return {}
+        deadline = time.monotonic() + self._settings.answer_seconds
+        with said(self._settings):
+            while True:
+                try:
+                    return self._bounds_now(which, partitions)
+                except KafkaException as error:
+                    if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
+                        raise
+                    self._admin = None  # what it knows of leaders is stale
+
+    def _bounds_now(self, which: OffsetSpec, partitions: Collection[Partition]) -> dict[Partition, int]:
         if self._admin is None:
             self._admin = AdminClient(connection(self._settings))
         wanted = dict.fromkeys(_theirs(dict.fromkeys(partitions, 0)), which)
-        with said(self._settings):
-            found = self._admin.list_offsets(wanted, request_timeout=self._settings.answer_seconds)
-            return {
-                Partition(each.topic, each.partition): answer.result().offset
-                for each, answer in found.items()
-            }
+        found = self._admin.list_offsets(wanted, request_timeout=self._settings.answer_seconds)
+        return {
+            Partition(each.topic, each.partition): answer.result().offset for each, answer in found.items()
+        }
 
     def partitions(self, topic: str) -> int:
         with said(self._settings):
@@ -253,14 +274,13 @@ def _is_message(fetched: Any) -> bool:
 
 
 def _message(fetched: Any) -> Message:
-    headers: Headers = tuple(fetched.headers() or ())
     return Message(
         fetched.topic(),
         fetched.partition(),
         fetched.offset(),
         fetched.key(),
         fetched.value(),
-        headers,
+        headers_of(fetched),
         fetched.timestamp()[1],
     )
 

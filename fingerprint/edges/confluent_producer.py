@@ -16,12 +16,13 @@ from confluent_kafka import KafkaError, KafkaException
 
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.confluent import said
+from fingerprint.edges.confluent_reason import Reason, greet
 from fingerprint.edges.confluent_settings import connection
-from fingerprint.ports import Full, Headers, Undelivered
+from fingerprint.ports import Full, Headers, Producer, Undelivered
 from fingerprint.settings import Kafka
 
 
-class ConfluentProducer:
+class ConfluentProducer(Producer):
     """See `ports.Producer`. Keys are hashed with murmur2, as Java and kafka-python do, not librdkafka's own CRC32."""
 
     def __init__(self, settings: Kafka):
@@ -29,15 +30,10 @@ class ConfluentProducer:
         self._failure: KafkaError | None = None
         self._known: set[str] = set()
         self._closed = False
+        reason = Reason()
         with said(settings):
-            self._client = confluent_kafka.Producer(_options(settings))
-            self._client.list_topics(timeout=settings.answer_seconds)
-
-    def __enter__(self) -> ConfluentProducer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+            self._client = confluent_kafka.Producer(_options(settings) | {"error_cb": reason.hear})
+            greet(self._client, settings, reason)
 
     def send(self, topic: str, value: bytes | None, key: bytes | None = None, headers: Headers = ()) -> None:
         if topic not in self._known:

@@ -8,27 +8,17 @@ Example:
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 from fingerprint.domain import FingerprintError
-from fingerprint.settings import Kafka
+from fingerprint.settings import Kafka, secret
 
 TOKEN_SECONDS = 300  # a token from a file is read again this often
 
 
-def secret(file: str | None) -> str | None:
-    """A secret without the newline that editors add. FingerprintError if the file cannot be read."""
-    if file is None:
-        return None
-    try:
-        return Path(file).read_text().rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FingerprintError(f"secret {file} cannot be read: {error}") from None
-
-
 def connection(settings: Kafka) -> dict[str, Any]:
     """What consumer and producer share."""
+    settings.check_files()
     guard = "SASL_" if settings.mechanism else ""
     options = {
         "bootstrap.servers": ",".join(settings.brokers),

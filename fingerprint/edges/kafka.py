@@ -22,9 +22,11 @@ from kafka.future import Future
 from kafka.structs import OffsetAndMetadata
 
 from fingerprint.domain import FingerprintError
+from fingerprint.edges.kafka_names import tolerate
+from fingerprint.edges.kafka_reason import overheard
 from fingerprint.edges.kafka_settings import connection
 from fingerprint.edges.kafka_thread import Caller
-from fingerprint.ports import Assigned, Message, NotOwner, Offsets, Partition, Rebalancing, Revoked
+from fingerprint.ports import Assigned, Consumer, Message, NotOwner, Offsets, Partition, Rebalancing, Revoked
 from fingerprint.settings import Kafka
 from fingerprint.waiting import Waiting
 
@@ -40,7 +42,7 @@ _OUSTED = (
 )
 
 
-class KafkaConsumer:
+class KafkaConsumer(Consumer):
     """See `ports.Consumer`. FingerprintError if no broker answers or lets us in."""
 
     def __init__(self, settings: Kafka):
@@ -49,14 +51,9 @@ class KafkaConsumer:
         self._paused: set[Partition] = set()
         self._caller = Caller()
         self._closed = False
-        with said(settings):
+        tolerate()
+        with letting_in(settings):
             self._client = kafka.KafkaConsumer(**_options(settings))
-
-    def __enter__(self) -> KafkaConsumer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def subscribe(
         self, topics: Sequence[str], assigned: Assigned | None = None, revoked: Revoked | None = None
@@ -75,9 +72,7 @@ class KafkaConsumer:
         listener = _Listener(self._caller, self._client._net.call_soon_threadsafe, gained, gone)
         self._client.subscribe(list(topics), listener=listener)
         with said(self._settings):
-            for (
-                topic
-            ) in topics:  # so that whoever shares out knows them at once, and need not share out again
+            for topic in topics:  # so that whoever shares out knows them, and need not share out again
                 self._client.partitions_for_topic(topic)
 
     def _begin(self, partitions: Collection[Partition], positions: Offsets) -> None:
@@ -151,10 +146,8 @@ class KafkaConsumer:
         return {Partition(each.topic, each.partition): offset for each, offset in found.items()}
 
     def partitions(self, topic: str) -> int:
-        with said(self._settings):
-            if found := self._client.partitions_for_topic(topic):
-                return len(found)
-        raise FingerprintError(f"there is no topic {topic}: create it first")
+        with letting_in(self._settings):
+            return partitions_of(topic, self._settings)
 
     def lag(self) -> dict[Partition, int]:
         mine = self.assignment()
@@ -242,6 +235,33 @@ def _messages(home: TopicPartition, records: Sequence[Any]) -> list[Message]:
         Message(topic, number, each.offset, each.key, each.value, tuple(each.headers), each.timestamp)
         for each in records
     ]
+
+
+def partitions_of(topic: str, settings: Kafka) -> int:
+    """FingerprintError if there is no such topic. On a connection of its own: the consumer's own question waits without
+    end while no broker answers."""
+    patience = int(settings.answer_seconds * 1000)
+    admin = kafka.KafkaAdminClient(**connection(settings) | {"request_timeout_ms": patience})
+    try:
+        (found,) = admin.describe_topics([topic])
+    finally:
+        admin.close()
+    if not found["partitions"]:
+        raise FingerprintError(f"there is no topic {topic}: create it first")
+    return len(found["partitions"])
+
+
+@contextmanager
+def letting_in(settings: Kafka) -> Iterator[None]:
+    """`said`, while a connection is made: with the reason, if it cannot be."""
+    with said(settings), overheard() as reason:
+        try:
+            yield
+        except errors.KafkaTimeoutError:
+            if not reason.refused:
+                raise
+            where = ", ".join(settings.brokers)
+            raise FingerprintError(f"Kafka at {where} does not let us in: {reason}") from None
 
 
 @contextmanager

@@ -9,21 +9,22 @@ Example:
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from typing import Any
 
 import kafka
 from kafka import errors
 
 from fingerprint.domain import FingerprintError
-from fingerprint.edges.kafka import said
+from fingerprint.edges.kafka import letting_in, partitions_of
 from fingerprint.edges.kafka_settings import connection
-from fingerprint.ports import Full, Headers, Undelivered
+from fingerprint.ports import Full, Headers, Producer, Undelivered
 from fingerprint.settings import Kafka
 
 OVERHEAD = 400  # bytes that a message in flight costs beside its own: its future and its place
 
 
-class KafkaProducer:
+class KafkaProducer(Producer):
     """See `ports.Producer`; but a header without a value becomes an empty one, for kafka-python sends no others.
 
     What is in flight is a queue in the order of sending; what has landed leaves it in front.
@@ -35,14 +36,8 @@ class KafkaProducer:
         self._bytes = 0
         self._failure: Exception | None = None
         self._closed = False
-        with said(settings):
+        with letting_in(settings):
             self._client = kafka.KafkaProducer(**_options(settings))
-
-    def __enter__(self) -> KafkaProducer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def send(self, topic: str, value: bytes | None, key: bytes | None = None, headers: Headers = ()) -> None:
         size = (
@@ -63,14 +58,8 @@ class KafkaProducer:
 
     def _look_up(self, topic: str) -> None:
         """The client does not tell a topic that is not there from a broker that is away: ask the broker."""
-        try:
-            admin = kafka.KafkaAdminClient(**connection(self._settings) | {"bootstrap_timeout_ms": 1000})
-            missing = topic not in admin.list_topics()
-            admin.close()
-        except errors.KafkaError:
-            return
-        if missing:
-            raise FingerprintError(f"there is no topic {topic}: create it first")
+        with suppress(errors.KafkaError):
+            partitions_of(topic, self._settings.model_copy(update={"answer_seconds": 1.0}))
 
     def _make_room(self, size: int) -> None:
         """Full if there is none in time. One message is always let through, however large."""

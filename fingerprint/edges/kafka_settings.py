@@ -8,25 +8,14 @@ Example:
 from __future__ import annotations
 
 import importlib.util
-from pathlib import Path
 from typing import Any
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from fingerprint.domain import FingerprintError
-from fingerprint.settings import Kafka
+from fingerprint.settings import Kafka, secret
 
 HOW_TO_GET_IT = "pip install 'fingerprint[kafka]'"
-
-
-def secret(file: str | None) -> str | None:
-    """A secret without the newline that editors add. FingerprintError if the file cannot be read."""
-    if file is None:
-        return None
-    try:
-        return Path(file).read_text().rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FingerprintError(f"secret {file} cannot be read: {error}") from None
 
 
 class TokenFile(AbstractTokenProvider):  # type: ignore[misc]
@@ -48,6 +37,7 @@ def require_checksum() -> None:
 def connection(settings: Kafka) -> dict[str, Any]:
     """What consumer, producer and admin share."""
     require_checksum()
+    settings.check_files()
     guard = "SASL_" if settings.mechanism else ""
     return {
         "bootstrap_servers": list(settings.brokers),

@@ -23,12 +23,14 @@ from fingerprint.edges.topic_log import Log, Reader
 from fingerprint.partitions import partition_of
 from fingerprint.ports import (
     Assigned,
+    Consumer,
     Full,
     Headers,
     Message,
     NotOwner,
     Offsets,
     Partition,
+    Producer,
     Revoked,
     Undelivered,
 )
@@ -84,7 +86,7 @@ def _message(home: Partition, offset: int, line: bytes) -> Message:
     return Message(*home, offset, _data(fields["key"]), _data(fields["value"]), headers, fields["timestamp"])
 
 
-class FilesProducer:
+class FilesProducer(Producer):
     """See `ports.Producer`. A message is in the file when `send` returns, and on the disk when `flush` does."""
 
     def __init__(self, settings: Kafka):
@@ -93,12 +95,6 @@ class FilesProducer:
         self._logs: dict[Partition, Log] = {}
         self._counts: dict[str, int] = {}
         self._turn = 0
-
-    def __enter__(self) -> FilesProducer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def send(self, topic: str, value: bytes | None, key: bytes | None = None, headers: Headers = ()) -> None:
         if len(value or b"") + len(key or b"") > self._settings.message_bytes:
@@ -132,7 +128,7 @@ class FilesProducer:
         self._logs.clear()
 
 
-class FilesConsumer:
+class FilesConsumer(Consumer):
     """See `ports.Consumer`."""
 
     def __init__(self, settings: Kafka):
@@ -154,12 +150,6 @@ class FilesConsumer:
         self._generation = -1
         self._next_share = 0.0
         self._closed = False
-
-    def __enter__(self) -> FilesConsumer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def subscribe(
         self, topics: Sequence[str], assigned: Assigned | None = None, revoked: Revoked | None = None

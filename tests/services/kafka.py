@@ -18,10 +18,12 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from services.certificates import Authority
 
 HERE = Path(__file__).parent
 CLUSTER = "Zm9yLXRlc3RzLW9ubHktMQ"
@@ -33,10 +35,15 @@ PROPERTIES = """
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller},SASL_PLAINTEXT://127.0.0.1:{sasl}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{sasl}
+listeners={listeners},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners={listeners}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT
+listener.security.protocol.map={protocols},CONTROLLER:PLAINTEXT
+ssl.keystore.type=PEM
+ssl.keystore.location={keystore}
+ssl.truststore.type=PEM
+ssl.truststore.location={truststore}
+listener.name.mutual.ssl.client.auth=required
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
 {logins}
 log.dirs={folder}/data
@@ -56,6 +63,13 @@ group.min.session.timeout.ms=1000
 message.max.bytes=16777216
 """
 
+LISTENERS = {
+    "PLAINTEXT": "PLAINTEXT",
+    "SASL": "SASL_PLAINTEXT",
+    "TLS": "SSL",
+    "MUTUAL": "SSL",  # who calls must have a certificate too
+    "SASL_TLS": "SASL_SSL",
+}
 SECURITY = "org.apache.kafka.common.security"
 LOGINS = {
     "plain": f'{SECURITY}.plain.PlainLoginModule required user_reader="open sesame";',
@@ -69,12 +83,12 @@ class Unavailable(Exception):
     """This machine cannot run the broker; the text says what to do."""
 
 
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
+def _free_ports(names: Sequence[str]) -> dict[str, int]:
+    sockets = [socket.socket() for _ in names]
     try:
         for each in sockets:
             each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        return {name: each.getsockname()[1] for name, each in zip(names, sockets, strict=True)}
     finally:
         for each in sockets:
             each.close()
@@ -121,16 +135,16 @@ class Broker:
 
     folder: Path
     libs: Path
-    port: int
-    controller: int
-    sasl: int
+    ports: dict[str, int]
+    authority: Authority
     process: subprocess.Popen[bytes] | None = field(default=None)
 
     @classmethod
     @contextmanager
     def started(cls, folder: Path) -> Iterator[Broker]:
         """A broker that answers, until the block ends. Unavailable where it cannot be had."""
-        broker = cls(folder, libraries(), *_free_ports(3))
+        ports = _free_ports([*LISTENERS, "CONTROLLER"])
+        broker = cls(folder, libraries(), ports, Authority(folder / "authority", "the tests"))
         broker._format()
         try:
             broker.start()
@@ -140,11 +154,11 @@ class Broker:
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return self.at("PLAINTEXT")
 
-    @property
-    def sasl_address(self) -> str:
-        return f"127.0.0.1:{self.sasl}"
+    def at(self, listener: str) -> str:
+        """host:port of one of LISTENERS."""
+        return f"127.0.0.1:{self.ports[listener]}"
 
     @property
     def log(self) -> Path:
@@ -158,18 +172,7 @@ class Broker:
     def _format(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         properties = self.folder / "server.properties"
-        logins = "\n".join(
-            f"listener.name.sasl_plaintext.{name}.sasl.jaas.config={module}"
-            for name, module in LOGINS.items()
-        )
-        values = {
-            "logins": logins,
-            "port": self.port,
-            "controller": self.controller,
-            "sasl": self.sasl,
-            "folder": self.folder,
-        }
-        properties.write_text(PROPERTIES.format(**values))
+        properties.write_text(self._properties())
         scram = [f"{name}=[name=reader,password=open sesame]" for name in ("SCRAM-SHA-256", "SCRAM-SHA-512")]
         users = [part for each in scram for part in ("--add-scram", each)]
         tool = ["kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(properties)]
@@ -178,6 +181,22 @@ class Broker:
             raise Unavailable(
                 f"the broker's storage could not be formatted: {(done.stdout + done.stderr)[-2000:]}"
             )
+
+    def _properties(self) -> str:
+        logins = [
+            f"listener.name.{listener}.{mechanism}.sasl.jaas.config={module}"
+            for listener in ("sasl", "sasl_tls")
+            for mechanism, module in LOGINS.items()
+        ]
+        return PROPERTIES.format(
+            listeners=",".join(f"{name}://{self.at(name)}" for name in LISTENERS),
+            protocols=",".join(f"{name}:{protocol}" for name, protocol in LISTENERS.items()),
+            controller=self.ports["CONTROLLER"],
+            keystore=self.authority.certify("broker", hosts=("127.0.0.1",)).both,
+            truststore=self.authority.file,
+            logins="\n".join(logins),
+            folder=self.folder,
+        )
 
     def start(self) -> None:
         """Start, on the same ports and data as before, and wait until it takes connections."""
@@ -194,7 +213,7 @@ class Broker:
         """Whether its listener is open: Kafka opens it once the broker has caught up and is unfenced."""
         with socket.socket() as probe:
             probe.settimeout(1)
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+            return probe.connect_ex(("127.0.0.1", self.ports["PLAINTEXT"])) == 0
 
     def stop(self) -> None:
         """A polite end (SIGTERM), as in a rolling restart."""
