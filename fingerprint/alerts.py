@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import features, tactics
+from fingerprint import features, frames, tactics
 from fingerprint.bank import Bank
 from fingerprint.detectors import CHANNELS
 from fingerprint.domain import Alert, AlertEvent, Curve, Driver, Level, Rarity
@@ -51,7 +51,7 @@ def build(batch: Measured, frame: pd.DataFrame, by: Explainer) -> Iterator[Alert
     alert_id = frame["alert_id"].where(frame["verdict"])
     for name, places in frame.groupby(alert_id, sort=False).indices.items():
         places = np.asarray(places)
-        yield _alert(str(name), batch.take(places), frame.iloc[places].reset_index(drop=True), by)
+        yield _alert(str(name), batch.take(places), frames.rows(frame, places), by)
 
 
 def _alert(alert_id: str, batch: Measured, frame: pd.DataFrame, by: Explainer) -> Alert:
@@ -92,16 +92,21 @@ def _drivers(batch: Measured, frame: pd.DataFrame, by: Explainer) -> tuple[list[
     if "autoencoder" not in batch.evidence:
         return [], 0.0
     surprise = batch.evidence["autoencoder"]
-    drivers: list[Driver] = []
-    sums: list[float] = []
-    for place, feature in enumerate(features.FEATURES):
-        strongest = _strongest(batch.codes[:, place], surprise[:, place])
-        sums.append(_fading([value for _, value, _ in strongest], NEXT_VALUE))
-        drivers += [
-            _driver(batch, frame, by, place, feature, row, value, count)
-            for row, value, count in strongest[:DRIVERS]
-            if value >= LEAST_SURPRISE
-        ]
+    strongest = [
+        _strongest(batch.codes[:, place], surprise[:, place]) for place in range(len(features.FEATURES))
+    ]
+    sums = [_fading([value for _, value, _ in each], NEXT_VALUE) for each in strongest]
+    shown = [
+        (place, row, value, count)
+        for place, each in enumerate(strongest)
+        for row, value, count in each[:DRIVERS]
+        if value >= LEAST_SURPRISE
+    ]
+    texts = features.texts(frame.iloc[sorted({row for _, row, _, _ in shown})])
+    drivers = [
+        _driver(batch, texts.loc[row].iloc[place], by, place, row, value, count)
+        for place, row, value, count in shown
+    ]
     return sorted(drivers, key=lambda driver: -driver.surprise), _fading(sums, NEXT_FEATURE)
 
 
@@ -120,22 +125,14 @@ def _strongest(codes: NDArray[np.uint64], surprise: NDArray[np.float32]) -> list
 
 
 def _driver(
-    batch: Measured,
-    frame: pd.DataFrame,
-    by: Explainer,
-    place: int,
-    feature: features.Feature,
-    row: int,
-    nats: float,
-    count: int,
+    batch: Measured, seen: Any, by: Explainer, place: int, row: int, nats: float, count: int
 ) -> Driver:
-    seen = feature.values(frame.iloc[[row]]).iloc[0]
     at, codes = batch.fingerprint[[row]], batch.codes[[row]]
     share = float(by.bank.vocabulary.share(at, codes)[0, place])
     usual = by.bank.vocabulary.codes[at[0], place, 1:4]
     expected = ", ".join(text for text in by.bank.text(usual[usual != 0]) if text)
     return Driver(
-        feature.label,
+        features.FEATURES[place].label,
         _text(seen) or "(none)",
         expected or "nothing yet",
         _rarity(share),
@@ -352,7 +349,7 @@ class Verdicts(NamedTuple):
     frame: pd.DataFrame
 
     def take(self, which: NDArray[np.bool_]) -> Verdicts:
-        return Verdicts(self.batch.take(which), self.frame[which].reset_index(drop=True))
+        return Verdicts(self.batch.take(which), frames.rows(self.frame, which))
 
 
 def _verdicts(batch: Measured, frame: pd.DataFrame) -> list[Verdicts]:

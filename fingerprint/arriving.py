@@ -43,12 +43,15 @@ class Word(NamedTuple):
 
 def by_partition(messages: Sequence[Message], piece: Piece) -> dict[Partition, Rows]:
     """What of a piece lay in which partition, in the order of the log."""
-    homes = [message.home for message in messages[piece.begin : piece.end]]
-    codes, distinct = pd.factorize(pd.Series(homes, dtype=object))
-    of_event = codes[piece.source - piece.begin]
+    codes: dict[tuple[str, int], int] = {}
+    homes = [(message.topic, message.partition) for message in messages[piece.begin : piece.end]]
+    code_of = np.array([codes.setdefault(home, len(codes)) for home in homes], np.intp)
+    of_event = code_of[piece.source - piece.begin]
     return {
-        Partition(*home): Rows(np.flatnonzero(codes == code) + piece.begin, np.flatnonzero(of_event == code))
-        for code, home in enumerate(distinct)
+        Partition(*home): Rows(
+            np.flatnonzero(code_of == code) + piece.begin, np.flatnonzero(of_event == code)
+        )
+        for home, code in codes.items()
     }
 
 
@@ -67,6 +70,13 @@ def said(messages: Sequence[Message], piece: Piece, rows: Rows, future: NDArray[
         marks,
         np.array([each.timestamp for each in theirs], np.int64),
     )
+
+
+def ways(word: Word, home: Partition) -> list[str]:
+    """By which way each of `word.names` reached us: its source; without one the topic, because a partition of records keyed by
+    principal is nobody's trail."""
+    own = f"{home.topic}/{home.number}"
+    return [home.topic if name == own else name for name in word.names]
 
 
 def future(messages: Sequence[Message], piece: Piece, seconds: int) -> NDArray[np.bool_]:
@@ -92,11 +102,15 @@ def _latest(piece: Piece, rows: Rows, future: NDArray[np.bool_]) -> Longs:
     """The latest event time in each message (M,), ms; 0 where there is none to believe."""
     out = np.zeros(piece.end - piece.begin, np.int64)
     believed = rows.events[~future[rows.events]]
-    times = _milliseconds(piece.events.iloc[believed])
-    np.maximum.at(out, piece.source[believed] - piece.begin, times)
+    np.maximum.at(out, piece.source[believed] - piece.begin, _milliseconds(piece.events)[believed])
     return out[rows.messages - piece.begin]
 
 
 def _milliseconds(events: pd.DataFrame) -> Longs:
-    times: Longs = events["event_time"].astype("datetime64[ms, UTC]").to_numpy(np.dtype("datetime64[ms]")).astype(np.int64)
+    times: Longs = (
+        events["event_time"]
+        .astype("datetime64[ms, UTC]")
+        .to_numpy(np.dtype("datetime64[ms]"))
+        .astype(np.int64)
+    )
     return times

@@ -99,17 +99,20 @@ class Bank:
         known = self.people["hash"].to_numpy()
         distinct, first, inverse = np.unique(principal, return_index=True, return_inverse=True)
         place, found = find(known, distinct)
-        groups = (
-            peers.peer_groups(frame.iloc[first][["principal", "kind", "role"]]).to_numpy(dtype=object).copy()
-        )
+        groups = np.empty(len(distinct), object)
         groups[found] = self.people["peer"].to_numpy(dtype=object)[place[found]]
+        groups[~found] = peers.peer_groups(frame[["principal", "kind", "role"]].iloc[first[~found]])
         return hashing.of(pd.Series(groups, dtype=object))[inverse]
 
     def text(self, codes: Hashes) -> list[str]:
         """What values are called (N,); a value that no fingerprint knows is ''."""
         place, found = find(self.words["code"].to_numpy(), codes)
-        texts = self.words["text"].to_numpy(dtype=object)
+        texts = self._texts
         return [str(texts[at]) if known else "" for at, known in zip(place, found, strict=True)]
+
+    @cached_property
+    def _texts(self) -> NDArray[Any]:
+        return self.words["text"].to_numpy(dtype=object)
 
 
 def publish(bank: Bank, folder: Path) -> str:

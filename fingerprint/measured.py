@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import features, flatten, hashing
+from fingerprint import features, flatten, frames, hashing
 from fingerprint.hashing import Hashes
 from fingerprint.ledger import Ledger
 
@@ -36,12 +36,11 @@ class Measured:
 
     def take(self, which: NDArray[Any]) -> Measured:
         """The events of a mask or an index."""
-        rows = np.flatnonzero(which) if which.dtype == bool else which
         return replace(
             self,
-            frame=self.frame.iloc[rows].reset_index(drop=True),
-            evidence={name: kept[rows] for name, kept in self.evidence.items()},
-            **{name: getattr(self, name)[rows] for name in ARRAYS},
+            frame=frames.rows(self.frame, which),
+            evidence={name: kept[which] for name, kept in self.evidence.items()},
+            **{name: getattr(self, name)[which] for name in ARRAYS},
         )
 
     @property
@@ -68,7 +67,7 @@ def prepare(events: pd.DataFrame, ledger: Ledger) -> tuple[Measured, int]:
     seconds = events["event_time"].astype("int64").to_numpy() // 1_000_000
     principal = hashing.homed(events["principal"])
     fresh = ledger.fresh(principal, flatten.repeat_key(events), (seconds // 86400).astype(np.int32))
-    events, seconds, principal = events[fresh].reset_index(drop=True), seconds[fresh], principal[fresh]
+    events, seconds, principal = frames.rows(events, fresh), seconds[fresh], principal[fresh]
     interval = (seconds // ledger.options.spectral.interval_seconds).astype(np.int32)
     codes = features.encode(events)
     events = events.assign(**ledger.remember(principal, interval, codes))

@@ -10,7 +10,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -90,17 +90,15 @@ def _read(messages: Sequence[Message], bounds: Reading) -> Iterator[tuple[int, R
     """Records, and the number of the message after the last they came from. Positions begin with the number of the
     message."""
 
-    def usual(numbered: tuple[int, Message]) -> bool:
-        return (numbered[1].value or b"").startswith(_USUAL)
-
-    for bare, group in groupby(enumerate(messages), usual):
-        run = list(group)
-        if bare:
-            lines = [message.value or b"" for _, message in run]
-            yield run[-1][0] + 1, cloudtrail.split_lines(lines, "", run[0][0], bounds)
+    values = [message.value or b"" for message in messages]
+    usual = np.array([value.startswith(_USUAL) for value in values], bool)
+    borders = [0, *(np.flatnonzero(usual[1:] != usual[:-1]) + 1).tolist(), len(values)]
+    for begin, end in pairwise(borders):
+        if begin < end and usual[begin]:
+            yield end, cloudtrail.split_lines(values[begin:end], "", begin, bounds)
         else:
-            for place, message in run:
-                yield place + 1, cloudtrail.split(message.value or b"", "", str(place), bounds)
+            for place in range(begin, end):
+                yield place + 1, cloudtrail.split(values[place], "", str(place), bounds)
 
 
 def _read_again(messages: Sequence[Message], records: Records, again: set[int], bounds: Reading) -> Records:

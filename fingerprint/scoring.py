@@ -32,6 +32,7 @@ from fingerprint.series import Floats, Ints
 from fingerprint.settings import Settings
 
 VOTE = tuple(Vote.__dataclass_fields__)  # the columns of votes
+_NAMED = ["event_id", "event_time", "principal", "entity"]  # those that an event has by itself
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Scorer:
         waits = self._waits(batch)
         if waits.any():
             self.waiting.append(batch.take(waits))
-        return Taken(len(batch), repeats, np.unique(batch.principal), self._votes_on(batch.take(~waits)))
+        return Taken(len(batch), repeats, np.unique(batch.principal), self._votes_on(batch, ~waits))
 
     def settle(self, everything: bool = False) -> Judged | None:
         """Judge the events whose interval can no longer change (or all), and let them go."""
@@ -126,11 +127,10 @@ class Scorer:
         parts = [no_votes()]
         for detector in self.detectors:
             if detector.votes_on == "event":
-                rows = judged.frame[judged.frame[f"{detector.name}_z"] >= self.settings.desk.vote_floor]
-                z, vote = rows[f"{detector.name}_z"], rows[f"{detector.name}_vote"]
-                parts.append(
-                    rows.assign(detector=detector.name, z=z, vote=vote, threshold=detector.threshold)
-                )
+                own = {f"{detector.name}_z": "z", f"{detector.name}_vote": "vote"}
+                rows = judged.frame[[*_NAMED, "level", *own]].rename(columns=own)
+                rows = rows[rows["z"] >= self.settings.desk.vote_floor]
+                parts.append(rows.assign(detector=detector.name, threshold=detector.threshold))
         return pd.concat([part[list(VOTE)] for part in parts if len(part)] or parts, ignore_index=True)
 
     def close_intervals(self, everything: bool = False) -> Closed:
@@ -179,14 +179,14 @@ class Scorer:
 
     # --- votes --------------------------------------------------------------------------------------------------------
 
-    def _votes_on(self, batch: Measured) -> pd.DataFrame:
-        """Votes on events that will not be judged: what each detector that votes on events says of them."""
+    def _votes_on(self, batch: Measured, which: NDArray[np.bool_]) -> pd.DataFrame:
+        """Votes on events (N,) that will not be judged: what each detector that votes on events says of them."""
         parts = [no_votes()]
         for detector in self.detectors:
-            if detector.votes_on == "event" and len(batch):
+            if detector.votes_on == "event" and which.any():
                 z = detector.z(batch)
-                strong = np.flatnonzero(z >= self.settings.desk.vote_floor)
-                rows = batch.frame.iloc[strong]
+                strong = np.flatnonzero(which & (z >= self.settings.desk.vote_floor))
+                rows = batch.frame[_NAMED].iloc[strong]
                 level = np.array(LEVELS, dtype=object)[batch.level[strong]]
                 vote, at = z[strong] >= detector.threshold, detector.threshold
                 parts.append(

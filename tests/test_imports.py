@@ -23,6 +23,7 @@ ROOMS = [
         "company",
         "spectral",
         "series",
+        "frames",
         "ledger",
         "measured",
         "vocabulary",
