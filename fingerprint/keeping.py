@@ -13,7 +13,7 @@ Events that came ahead of other sources are *held* until the intervals that thei
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,9 +21,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import hashing, packing, slices
+from fingerprint import frames, hashing, packing, slices
 from fingerprint.alerts import Verdicts
 from fingerprint.bank import Bank
+from fingerprint.domain import FingerprintError
+from fingerprint.feeds import FeedCounts
 from fingerprint.flatten import repeat_key
 from fingerprint.hashing import Hashes
 from fingerprint.ledger import Ledger
@@ -31,9 +33,12 @@ from fingerprint.measured import Measured, concat
 from fingerprint.road import Road, Said
 from fingerprint.settings import Settings
 from fingerprint.sources import Sources
+from fingerprint.spilling import Spill, homes_of
 
 Longs = NDArray[np.int64]
 
+_ELSE = ("held", "feeds", "spilled")  # parts that are not the ledger's
+NO_PARTS: Mapping[str, bytes] = {}
 STEPS = 64  # steps that late events may cut a batch into; past that they share the last one
 _COUNTS = ("late_dropped", "learned", "hurried")
 
@@ -47,16 +52,19 @@ class Keeper:
         self.bank, self.settings, self.sources = bank, settings, sources
         self.road = Road(bank, ledger, settings, early=True)
         self.learned_upto = learned_upto  # seconds; what happened before lies in the bank already
+        self.feeds = FeedCounts(settings.spectral.interval_seconds, settings.feeds.most)
+        self.spill: Spill | None = None  # where what was silent longest is put away
         self.held = pd.DataFrame()
         self.late_dropped = 0  # late events, where the settings drop them
         self.learned = 0  # events that the bank has learned
         self.hurried = 0  # events that were held no longer, because too many were
+        self.unspilled = 0  # times that nothing could be put away, because the store was
 
     def walk(self, events: pd.DataFrame, low: Longs) -> list[Said]:
         """Events in the order of the log, and the least watermark at each of them (N,), in seconds."""
         low = np.maximum(low, self.road.ledger.watermark)
         wanted = self._wanted(events, low)
-        events, low = events[wanted], low[wanted]
+        events, low = frames.rows(events, wanted), low[wanted]
         starts = self._starts(events, low)
         ends = [*starts[1:], len(events)]
         return [
@@ -84,11 +92,15 @@ class Keeper:
             "learned": self.learned,
             "hurried": self.hurried,
             "dropped": scorer.dropped,
+            "unspilled": self.unspilled,
+            "fetched": self.spill.fetched if self.spill else 0,
         }
 
     def only(self, homes: NDArray[np.bool_]) -> Keeper:
         """What of it belongs to some homes, (65536,): where a partition was divided."""
         road = self.road
+        if self.spill:
+            self.spill.fetch(homes)
         ledger = Ledger.from_arrays(self.settings, slices.pick(road.ledger.as_arrays(), homes))
         keeper = Keeper(self.bank, ledger, self.settings, self.sources, self.learned_upto)
 
@@ -143,8 +155,26 @@ class Keeper:
         if len(self.held):
             events = pd.concat([self.held, events], ignore_index=True)
         ready = self._ready(events, low)
-        self.held = events[~ready].reset_index(drop=True)
-        return self.road.walk(events[ready].reset_index(drop=True), low)
+        self.held = frames.rows(events, ~ready)
+        events = frames.rows(events, ready)
+        if not self.spill:
+            return self.road.walk(events, low)
+        if len(events):
+            self.spill.fetch(homes_of([hashing.homed(events["principal"])]))
+        said = self.road.walk(events, low)
+        self._put_away(self.spill)
+        return said
+
+    def _put_away(self, spill: Spill) -> None:
+        """Of what waits for nothing, what was silent longest, where there is too much. A store that cannot take it costs
+        memory, no answer."""
+        waiting = [part.principal for part in self.road.scorer.waiting]
+        verdicts = [part.batch.principal for part in self.road.groups.open]
+        held = [hashing.homed(self.held["principal"])] if len(self.held) else []
+        try:
+            spill.spill(homes_of([*waiting, *verdicts, *held]))
+        except FingerprintError:
+            self.unspilled += 1
 
     def _ready(self, events: pd.DataFrame, low: int) -> NDArray[np.bool_]:
         """Which events may be measured: all that their memory reads is closed. Of too many that may not, the oldest are
@@ -169,6 +199,7 @@ class Keeper:
         return {
             "bank": self.bank.version,
             "learned_upto": self.learned_upto,
+            "feeds_closed": self.feeds.closed,
             "dropped": self.road.scorer.dropped,
             "strangers": {str(name): list(kept) for name, kept in self.road.scorer.names.strangers.items()},
             **{name: getattr(self, name) for name in _COUNTS},
@@ -184,9 +215,27 @@ class Keeper:
         if self.road.groups.open:
             batch, frame = self.road.groups.together()
             parts |= packing.pack_measured("verdicts", batch, frame)
+        if self.spill and self.spill.files:
+            parts["spilled"] = packing.pack_arrays(self.spill.as_arrays())
         if len(self.held):
             parts["held"] = packing.pack_table(self.held)
+        if len(counts := self.feeds.as_table()):
+            parts["feeds"] = packing.pack_table(counts)
         return parts
+
+    def bounded(
+        self, put: Callable[[bytes], str], get: Callable[[str], bytes], parts: Mapping[str, bytes] = NO_PARTS
+    ) -> Keeper:
+        """Itself, its ledger bounded from now on: what was silent longest goes to a store and comes back before it is read.
+        `parts` of a snapshot say what lies there already."""
+        self.spill = Spill(self.road.ledger, self.settings.state.rows, put, get)
+        if "spilled" in parts:
+            self.spill.restore(packing.arrays(parts["spilled"]))
+        return self
+
+    def kept(self) -> tuple[str, ...]:
+        """The files of the store that a snapshot needs."""
+        return self.spill.names() if self.spill else ()
 
     @classmethod
     def restored(
@@ -198,7 +247,7 @@ class Keeper:
         parts: Mapping[str, bytes],
     ) -> Keeper:
         """The keeper that goes on where a snapshot was taken; under a newer bank, if that is what is there."""
-        own = [name for name in parts if name != "held" and not name.startswith(("waiting.", "verdicts."))]
+        own = [name for name in parts if name not in _ELSE and not name.startswith(("waiting.", "verdicts."))]
         ledger = Ledger.from_arrays(settings, _together(packing.tables(parts, own)))
         keeper = cls(bank, ledger, settings, sources, int(facts["learned_upto"]))
         scorer, groups = keeper.road.scorer, keeper.road.groups
@@ -214,6 +263,8 @@ class Keeper:
             groups.open = [Verdicts(keeper._resolved(verdicts), verdicts.frame)]
         if "held" in parts:
             keeper.held = packing.table(parts["held"])
+        if "feeds" in parts:
+            keeper.feeds.restore(packing.table(parts["feeds"]), int(facts["feeds_closed"]))
         return keeper
 
     def _resolved(self, batch: Measured) -> Measured:

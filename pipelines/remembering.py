@@ -7,7 +7,9 @@ saved:    the keeper's parts, with the position of the next message, under the f
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ import pandas as pd
 from fingerprint import hashing, slices
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
-from fingerprint.keeping import Keeper
+from fingerprint.keeping import NO_PARTS, Keeper
 from fingerprint.ledger import Ledger
 from fingerprint.ports import Consumer, Fence, Partition, Snapshot, Snapshots
 from fingerprint.settings import Settings
@@ -49,7 +51,8 @@ class Remembering:
         snapshot = self.snapshots.latest(partition)
         begin = self.consumer.beginning([partition])[partition]
         if snapshot is None:
-            return Kept(self._grown(partition) or self._fresh(partition, begin), begin, fence)
+            keeper = self._grown(partition) or self._fresh(partition, begin)
+            return Kept(self._bounded(keeper, partition), begin, fence)
         self._check(snapshot)
         keeper = self._restored(snapshot, partition)
         return Kept(keeper, self._position(snapshot, begin), fence, snapshot.offset)
@@ -57,7 +60,9 @@ class Remembering:
     def save(self, partition: Partition, kept: Kept) -> int:
         """Bytes of the snapshot. FingerprintError if it cannot be saved, NotOwner if somebody else has the partition."""
         parts = kept.keeper.parts()
-        snapshot = Snapshot(partition, kept.offset, kept.fence, self._about(kept.keeper), parts)
+        snapshot = Snapshot(
+            partition, kept.offset, kept.fence, self._about(kept.keeper), parts, kept.keeper.kept()
+        )
         kept.fence = kept.fence.next()
         self.snapshots.save(snapshot)
         kept.saved = kept.offset
@@ -105,9 +110,13 @@ class Remembering:
     def _restored(self, snapshot: Snapshot, partition: Partition) -> Keeper:
         sources = Sources.from_facts(dict(snapshot.about), 1, self.settings.stream.idle_seconds)
         keeper = Keeper.restored(self.bank, self.settings, sources, snapshot.about, snapshot.parts)
+        keeper = self._bounded(keeper, snapshot.partition, snapshot.parts)
         if int(snapshot.about["partitions"]) != self.partitions:
-            keeper = keeper.only(self._homes(partition.number))
+            keeper = self._bounded(keeper.only(self._homes(partition.number)), partition)
         return keeper
+
+    def _bounded(self, keeper: Keeper, partition: Partition, parts: Mapping[str, bytes] = NO_PARTS) -> Keeper:
+        return keeper.bounded(partial(self.snapshots.put, partition), self.snapshots.get, parts)
 
     def _sources(self) -> Sources:
         return Sources(1, self.settings.stream.idle_seconds)

@@ -30,6 +30,8 @@ class StreamMetrics:
         self.repeats = counter("repeats", "Events that came before, dropped.")
         self.dead = counter("dead_letters", "Messages of which something could not be read or believed.")
         self.learned = counter("learned_events", "Events that the bank has learned already, passed over.")
+        self.unspilled = counter("unspilled", "Times that state could not be put away: the store was.")
+        self.fetched = counter("fetched_homes", "Homes whose state was put away and came back.")
         self.silences = counter("silences", "Intervals in which far fewer events came than expected.")
         self.late = counter("late_events", "Events whose interval had closed before they came.")
         self.future = counter("future_events", "Events dated past their arrival.")
@@ -59,6 +61,12 @@ class StreamMetrics:
         self.waiting = gauge("waiting_events", "Events that wait for their interval to close.")
         self.series = gauge("series_rows", "Series in memory.")
         self.snapshot_bytes = gauge("snapshot_bytes", "Size of the last snapshot.")
+
+        self.silent_feeds = Gauge(
+            f"{_PREFIX}_silent_feeds",
+            "Accounts, regions and sources that are silent now; said by whoever has partition 0.",
+            registry=registry,
+        )
 
     def forget(self, partition: Partition) -> None:
         """Gauges of a partition that others read now must not stand still here."""
@@ -93,6 +101,8 @@ class StreamMetrics:
             *("messages", "events", "repeats", "dead", "late", "future", "strays", "dropped", "hurried"),
             *(
                 "learned",
+                "fetched",
+                "unspilled",
                 "silences",
                 "verdicts",
                 "alerts",

@@ -353,6 +353,19 @@ def test_partitions_can_be_added(
     assert not place.said().until(end).differences(oracle.until(end))
 
 
+def test_what_was_silent_longest_is_put_away_and_comes_back_and_nothing_changes(
+    place: Place, records: Records, oracle: Said
+) -> None:
+    """In memory there is room for a few principals; runs end and begin with some of them away."""
+    place.configure(kafka=SMALL, state={"rows": 5})
+    fetched = 0
+    for part in range(0, len(records), 1200):
+        place.send(records[part : part + 1200])
+        fetched += place.run()["fetched"]
+    assert fetched > 0
+    assert not place.said().differences(oracle)
+
+
 def test_a_number_of_partitions_that_state_cannot_be_cut_into_is_refused(
     organisation: roads.Road, records: Records, tmp_path: Path
 ) -> None:
