@@ -303,12 +303,22 @@ def replay(
     _print(figures, json, lambda: show.replayed(figures))
 
 
-@dlq.command("list")
-def dlq_list(settings: SettingsFile = None, json: Json = False) -> None:
-    """Every letter that was not replayed yet: where it lay, why it is dead, how it begins."""
-    from pipelines.dlq import print_letters, run_list
+DeadOf = Annotated[
+    str | None,
+    typer.Option(
+        "--topic",
+        help="Whose dead letters: the events topic has some too.",
+        show_default="the raw topic of the settings",
+    ),
+]
 
-    found = run_list(settings_.load(settings))
+
+@dlq.command("list")
+def dlq_list(topic: DeadOf = None, settings: SettingsFile = None, json: Json = False) -> None:
+    """Every letter that was not replayed yet: where it lay, why it is dead, how it begins."""
+    from pipelines.dlq import of_topic, print_letters, run_list
+
+    found = run_list(of_topic(settings_.load(settings), topic))
     _print(found, json, lambda: print_letters(found))
 
 
@@ -323,14 +333,15 @@ def dlq_replay(
             show_default=False,
         ),
     ] = None,
+    topic: DeadOf = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
     """Give the letters back, byte for byte, to the topic or queue they came from, and mark them replayed."""
     from pipelines import show
-    from pipelines.dlq import run_replay
+    from pipelines.dlq import of_topic, run_replay
 
-    figures = run_replay(settings_.load(settings), sqs)
+    figures = run_replay(of_topic(settings_.load(settings), topic), sqs)
     _print(figures, json, lambda: show.letters_replayed(figures))
 
 

@@ -48,6 +48,12 @@ def run_replay(settings: Settings, sqs: str | None = None) -> dict[str, Any]:
         return replay_letters(consumer, producer, settings, queue)
 
 
+def of_topic(settings: Settings, topic: str | None) -> Settings:
+    """The settings by which the dead letters are those of `topic`, if one is named."""
+    kafka = settings.kafka.model_copy(update={"raw": topic or settings.kafka.raw})
+    return settings.model_copy(update={"kafka": kafka})
+
+
 def topic_of(settings: Settings) -> str:
     return settings.kafka.raw + settings.kafka.dlq_suffix
 
