@@ -66,7 +66,7 @@ class Keeper:
         wanted = self._wanted(events, low)
         events, low = frames.rows(events, wanted), low[wanted]
         starts = self._starts(events, low)
-        ends = [*starts[1:], len(events)]
+        ends = [*starts[1:], len(events)] if starts else []
         return [
             self._step(events.iloc[start:end], int(low[end - 1]))
             for start, end in zip(starts, ends, strict=True)

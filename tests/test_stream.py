@@ -23,6 +23,7 @@ from streaming import Place, Records, Said
 
 from fingerprint.domain import FingerprintError
 from fingerprint.edges import desk_engine
+from pipelines.dlq import of_topic, run_list
 from pipelines.ingest import Ingest
 from pipelines.ingest_metrics import IngestMetrics
 
@@ -96,6 +97,13 @@ def test_a_poison_message_in_the_middle_of_a_batch_costs_nothing_else(
     assert [letter.value for letter in letters] == [POISON[1]]
     assert {name for name, _ in letters[0].headers} >= {"topic", "partition", "offset", "reason"}
     assert not place.said().differences(oracle)
+
+
+def test_dead_letters_of_the_events_topic_are_listed_by_naming_it(place: Place) -> None:
+    place.send([POISON])
+    place.run()
+    (letter,) = run_list(of_topic(place.settings, place.settings.kafka.events))
+    assert (letter["topic"], letter["offset"]) == (place.settings.kafka.events, 0)
 
 
 def test_a_record_dated_in_the_future_is_a_dead_letter_and_moves_no_clock(
