@@ -123,3 +123,26 @@ class Alert:
     @property
     def event_ids(self) -> tuple[str, ...]:
         return tuple(event.event_id for event in self.events)
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A feed (an account, a region of it, a source) from which nothing comes although much was expected.
+
+    `notice_id` is a hash of the feed and the first silent interval: one silence is one notice. `since` is that interval's start;
+    `expected` events were missed up to `seen_at`, the end of the interval last looked at; `hourly` is how many usually come in
+    an hour. `ending` is empty while it is silent; then `heard again`, or `given up` when its past is too long ago to expect
+    anything, and `ended_at` says when.
+    """
+
+    notice_id: str
+    kind: Literal["account", "region", "source"]
+    feed: str
+    since: datetime
+    seen_at: datetime
+    expected: float
+    hourly: float
+    urgency: int
+    title: str
+    ended_at: datetime | None = None
+    ending: str = ""

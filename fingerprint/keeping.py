@@ -103,6 +103,7 @@ class Keeper:
             self.spill.fetch(homes)
         ledger = Ledger.from_arrays(self.settings, slices.pick(road.ledger.as_arrays(), homes))
         keeper = Keeper(self.bank, ledger, self.settings, self.sources, self.learned_upto)
+        keeper.feeds = self.feeds  # of no home
 
         def theirs(principal: Hashes) -> NDArray[np.bool_]:
             return homes[hashing.homes(principal)]

@@ -1,4 +1,4 @@
-"""Alerts and votes as messages: JSON with a schema version, keyed by principal.
+"""Alerts, votes and notices as messages: JSON with a schema version, keyed by principal or feed.
 
 Example:
     >>> [(key, value)] = votes(frame.head(1))
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import pandas as pd
 
-from fingerprint.domain import Alert
+from fingerprint.domain import Alert, Notice
 
 SCHEMA = 1
 MOST_EVENTS = 200
@@ -56,3 +56,10 @@ def votes(frame: pd.DataFrame) -> Iterator[tuple[bytes, bytes]]:
     lines = text.encode(errors="replace").splitlines()
     keys = [str(name).encode(errors="replace") for name in frame["principal"]]
     yield from zip(keys, lines, strict=True)
+
+
+def notices(told: Sequence[Notice]) -> Iterator[tuple[bytes, bytes]]:
+    """Key and value of each; told again when it has grown or ended."""
+    for notice in told:
+        message = {"schema": SCHEMA, **msgspec.to_builtins(notice)}
+        yield notice.feed.encode(errors="replace"), msgspec.json.encode(message)

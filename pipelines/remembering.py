@@ -18,6 +18,7 @@ import pandas as pd
 from fingerprint import hashing, slices
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
+from fingerprint.feeds import FeedCounts
 from fingerprint.keeping import NO_PARTS, Keeper
 from fingerprint.ledger import Ledger
 from fingerprint.ports import Consumer, Fence, Partition, Snapshot, Snapshots
@@ -104,6 +105,7 @@ class Remembering:
                 self._check(snapshot)
                 keeper = self._restored(snapshot, partition)
                 keeper.sources.forget(f"{elder.topic}/{elder.number}")
+                keeper.feeds = FeedCounts(keeper.feeds.seconds, keeper.feeds.most)  # the elder keeps them
                 return keeper
         return None
 

@@ -1,5 +1,8 @@
 """Events topic -> alerts and votes: poll, flatten, score, tell, remember, commit. One page, read downhill.
 
+What each account, region and source was heard of goes to the desk as intervals close; whoever has partition 0 looks which of
+them fell silent (`listening`).
+
 A commit has four steps, in this order; after a crash between any two of them the same is said again, under the same ids:
     1. alerts and votes are on the desk
     2. alerts and votes are in their topics
@@ -12,8 +15,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -23,7 +27,7 @@ from prometheus_client import REGISTRY
 from fingerprint import arriving, bank, messages, telling
 from fingerprint.arriving import Rows
 from fingerprint.bank import Bank
-from fingerprint.domain import Alert, FingerprintError, Reject
+from fingerprint.domain import FingerprintError, Reject
 from fingerprint.edges.clock import SystemClock
 from fingerprint.edges.desk import open_desk
 from fingerprint.edges.snapshots import StoredSnapshots
@@ -44,6 +48,7 @@ from fingerprint.road import Said
 from fingerprint.scoring import no_votes
 from fingerprint.settings import Settings
 from pipelines import doors, memory
+from pipelines.listening import Listening
 from pipelines.remembering import Kept, Remembering
 from pipelines.running import running
 from pipelines.sending import Sender
@@ -55,6 +60,8 @@ LOOK_SECONDS = 5.0  # between two looks at the lag
 DESK_SECONDS = 0.5  # between two tries to reach the desk
 
 log = logging.getLogger("fingerprint.stream")
+
+T = TypeVar("T")
 
 
 def run(settings: Settings, folder: Path, desk_url: str | None = None, once: bool = False) -> dict[str, Any]:
@@ -85,6 +92,7 @@ class Stream:
     def __init__(self, opened: Bank, outside: Outside, settings: Settings, metrics: StreamMetrics) -> None:
         self.settings, self.metrics, self.outside = settings, metrics, outside
         self.consumer, self.desk = outside.consumer, outside.desk
+        self.listening = Listening(outside.desk, settings)
         self.remembering = Remembering(opened, outside.snapshots, outside.consumer, settings)
         self.sender = Sender(outside.producer, settings.kafka.delivery_seconds, self._silence)
         self.kept: dict[Partition, Kept] = {}
@@ -110,6 +118,8 @@ class Stream:
             end.saw(self.turn(POLL_SECONDS))
             if once and end.reached():
                 break
+        while once and self._look_for_silence():
+            pass
         self.commit()
         figures = {
             **self.metrics.figures(),
@@ -166,6 +176,7 @@ class Stream:
                 each for home in ours for each in self._walk_one(polled, piece, home, shares[home], future)
             ]
             self._tell(said)
+            self._count_feeds(ours)
             self._bury(polled, piece, future)
             self.untold.difference_update(ours)
             self.metrics.messages.inc(piece.end - piece.begin)
@@ -182,8 +193,10 @@ class Stream:
         wanted = rows.events if judged else rows.events[~future[rows.events]]
         events = piece.events.iloc[wanted]
         self.metrics.strays.inc(self.remembering.strays(events, home))
+        message = np.searchsorted(rows.messages, piece.source[wanted])
+        kept.keeper.feeds.count(events, arriving.ways(word, home), word.codes[message])
         before = kept.keeper.counts()
-        said = kept.keeper.walk(events, low[np.searchsorted(rows.messages, piece.source[wanted])])
+        said = kept.keeper.walk(events, low[message])
         self.metrics.count(before, kept.keeper.counts())
         kept.offset = polled[int(rows.messages[-1])].offset + 1
         return said
@@ -203,17 +216,17 @@ class Stream:
         votes = pd.concat(told, ignore_index=True) if told else no_votes()
         if not alerts and not told:
             return
-        self._put_on_desk(alerts, votes)
+        self._at_desk(lambda: self.desk.save(alerts, votes))
         self._send(self.settings.kafka.alerts, telling.alerts(alerts))
         self._send(self.settings.kafka.votes, telling.votes(votes))
         self.metrics.tell(alerts, votes)
 
-    def _put_on_desk(self, alerts: list[Alert], votes: pd.DataFrame) -> None:
+    def _at_desk(self, ask: Callable[[], T]) -> T:
         """A desk that is away is waited for, and the group is told meanwhile that we live."""
         deadline = time.monotonic() + self.settings.stream.desk_seconds
         while True:
             try:
-                self.desk.save(alerts, votes)
+                answer = ask()
                 break
             except FingerprintError as error:
                 self._trouble("desk", str(error))
@@ -223,6 +236,7 @@ class Stream:
                 self.outside.clock.wait(DESK_SECONDS)
         self.trouble.pop("desk", None)
         self._listen()
+        return answer
 
     def _send(self, topic: str, keyed: Iterable[tuple[bytes, bytes]]) -> None:
         for key, value in keyed:
@@ -257,6 +271,32 @@ class Stream:
         if self.silenced:
             self.consumer.resume(self.silenced & self.consumer.assignment())
             self.silenced = frozenset()
+
+    # --- feeds --------------------------------------------------------------------------------------------------------
+
+    def _count_feeds(self, partitions: Collection[Partition]) -> None:
+        """What came of each feed in the intervals that have closed, to the desk."""
+        for home in partitions:
+            due = self.listening.due(self.kept[home].keeper) if home in self.kept else None
+            if due:
+                self._at_desk(partial(self.desk.count_feeds, home, *due))
+
+    def _look_for_silence(self) -> bool:
+        """Whether there was anything to look at. Notices go to their topic first: what is not on the desk after a crash is
+        found and told again."""
+        topic = self.settings.kafka.events
+        if Partition(topic, 0) not in self.kept:
+            self.metrics.silent_feeds.set(0)
+            return False
+        look = self._at_desk(partial(self.listening.look, topic))
+        if look is None:
+            return False
+        self._send(self.settings.kafka.notices, telling.notices(look.told))
+        if look.told:
+            self.outside.producer.flush()
+        self._at_desk(partial(self.desk.save_notices, look.changed, look.upto, look.forget))
+        self.metrics.silent_feeds.set(look.silent)
+        return True
 
     # --- remember, then commit ----------------------------------------------------------------------------------------
 
@@ -323,10 +363,12 @@ class Stream:
         try:
             lag = self.consumer.lag()
         except FingerprintError as error:
-            return self._trouble("broker", str(error))
+            self._trouble("broker", str(error))
+            return
         self.trouble.pop("broker", None)
         self.metrics.look(self.kept, lag)
         self._pass_time([each for each in self.kept if lag.get(each) == 0 and not self.backlog])
+        self._look_for_silence()
 
     def _pass_time(self, partitions: Collection[Partition]) -> None:
         """Where nothing is left to be read, intervals close by the clock."""
@@ -335,6 +377,7 @@ class Stream:
             keeper = self.kept[each].keeper
             before = keeper.counts()
             self._tell(keeper.pass_time(now))
+            self._count_feeds([each])
             self.metrics.count(before, keeper.counts())
 
 

@@ -62,7 +62,7 @@ class Place:
 
     def configure(self, **sections: dict[str, Any]) -> None:
         """Settings beyond what a test needs anyway; given again, they replace the ones before."""
-        topics = {each: f"{self.name}.{each}" for each in ("raw", "events", "alerts", "votes")}
+        topics = {each: f"{self.name}.{each}" for each in ("raw", "events", "alerts", "votes", "notices")}
         brokers = (str(self.folder / "topics"),) if self.broker is None else (self.broker.address,)
         kafka = {"client": self.client, "brokers": brokers, "group": self.name, "session_seconds": 10.0}
         needed = {
@@ -80,7 +80,15 @@ class Place:
 
     def create(self, partitions: int = PARTITIONS) -> Place:
         kafka = self.settings.kafka
-        self.topics({kafka.events: partitions, kafka.alerts: 1, kafka.votes: 1, f"{kafka.events}.dlq": 1})
+        self.topics(
+            {
+                kafka.events: partitions,
+                kafka.alerts: 1,
+                kafka.votes: 1,
+                kafka.notices: 1,
+                f"{kafka.events}.dlq": 1,
+            }
+        )
         return self
 
     def topics(self, partitions: dict[str, int]) -> None:

@@ -36,6 +36,8 @@ ROOMS = [
         "detectors",
         "names",
         "sources",
+        "feeds",
+        "silence",
         "scoring",
         "tactics",
         "alerts",

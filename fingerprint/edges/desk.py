@@ -21,12 +21,12 @@ import pandas as pd
 import sqlalchemy as sql
 from sqlalchemy.dialects import postgresql, sqlite
 
-from fingerprint.domain import Alert, FingerprintError, Vote
-from fingerprint.edges import desk_engine
+from fingerprint.domain import Alert, FingerprintError, Notice, Vote
+from fingerprint.edges import desk_engine, desk_feeds
 from fingerprint.edges import desk_tables as tables
 from fingerprint.edges.desk_tables import Row
 from fingerprint.hostile import storable
-from fingerprint.ports import Votes
+from fingerprint.ports import Partition, Votes
 
 CHUNK = 10_000  # rows of one executemany
 IDS = 500  # ids of one IN (...)
@@ -104,6 +104,36 @@ class SqlDesk:
         return frame.assign(
             event_time=pd.to_datetime(frame["event_time"], utc=True).astype("datetime64[us, UTC]")
         )
+
+    def count_feeds(self, partition: Partition, closed: int, counts: pd.DataFrame) -> None:
+        """A count never falls, nor does `closed` go back: what was read again after a crash is less or the same."""
+        with self._transaction(writing=True) as connection:
+            desk_feeds.count(connection, partition, closed, counts)
+
+    def feeds_closed(self) -> dict[Partition, int]:
+        """By partition that has said so: what lies before is complete, seconds since 1970."""
+        with self._transaction() as connection:
+            return desk_feeds.closed(connection)
+
+    def feed_counts(self, since: int = 0) -> pd.DataFrame:
+        """Columns kind, feed, at, events, over all partitions, from `since` (seconds since 1970) on."""
+        with self._transaction() as connection:
+            return desk_feeds.counts(connection, since)
+
+    def notices(self, ended: bool = True) -> list[Notice]:
+        """Open ones first, the most urgent on top; without `ended` only those."""
+        with self._transaction() as connection:
+            return desk_feeds.notices(connection, ended)
+
+    def notices_upto(self) -> int:
+        """Up to where feeds were looked at, seconds since 1970; 0 if they never were."""
+        with self._transaction() as connection:
+            return desk_feeds.upto(connection)
+
+    def save_notices(self, notices: Sequence[Notice], upto: int, forget: int = 0) -> None:
+        """Feeds were looked at up to `upto`; counts from before `forget` are no longer needed."""
+        with self._transaction(writing=True) as connection:
+            desk_feeds.save(connection, notices, upto, forget)
 
     def dump(self) -> dict[str, str]:
         """Every row of every table as text, in order: to see whether something changed."""

@@ -81,7 +81,23 @@ def prepare(connection: sql.Connection, create: bool) -> None:
     if not present:
         tables.metadata.create_all(connection)
         connection.execute(sql.insert(tables.meta).values(name="version", value=str(tables.VERSION)))
+    elif present >= tables.FIRST and _version(connection) == "1":
+        _add_what_is_new(connection)
+        present = set(tables.metadata.tables)
     _check_version(connection, present)
+
+
+def _add_what_is_new(connection: sql.Connection) -> None:
+    """A desk of version 1 lacks tables, and nothing else."""
+    tables.metadata.create_all(connection)
+    connection.execute(
+        sql.update(tables.meta).where(tables.meta.c.name == "version").values(value=str(tables.VERSION))
+    )
+
+
+def _version(connection: sql.Connection) -> str | None:
+    version = sql.select(tables.meta.c.value).where(tables.meta.c.name == "version")
+    return connection.scalar(version)
 
 
 def _check_version(connection: sql.Connection, present: set[str]) -> None:
@@ -89,7 +105,7 @@ def _check_version(connection: sql.Connection, present: set[str]) -> None:
         raise FingerprintError(
             f"{connection.engine.url} holds tables ({', '.join(sorted(present))}) that are no desk's"
         )
-    version = connection.scalar(sql.select(tables.meta.c.value).where(tables.meta.c.name == "version"))
+    version = _version(connection)
     if not (version or "").isdecimal():
         raise FingerprintError(f"{connection.engine.url} holds a table meta without a version: it is no desk")
     if int(version or 0) > tables.VERSION:

@@ -15,10 +15,13 @@ from typing import Any
 import sqlalchemy as sql
 from sqlalchemy.engine import Dialect
 
-from fingerprint.domain import Alert, AlertEvent, Curve, Driver
+from fingerprint.domain import Alert, AlertEvent, Curve, Driver, Notice
 from fingerprint.hostile import storable
 
-VERSION = 1  # of the tables below; a desk of a later version is refused
+VERSION = (
+    2  # of the tables below; a desk of a later version is refused, to an earlier one what it lacks is added
+)
+FIRST = {"meta", "alerts", "alert_events", "votes"}  # the tables of version 1
 
 Row = dict[str, Any]
 
@@ -124,6 +127,40 @@ votes = sql.Table(
     sql.Index("votes_of_principal", "principal", "event_time"),
 )
 
+feed_counts = sql.Table(  # `at` is the start of an interval, seconds since 1970
+    "feed_counts",
+    metadata,
+    _text("kind", primary_key=True),
+    _text("feed", primary_key=True),
+    sql.Column("at", sql.BigInteger, primary_key=True, index=True, autoincrement=False),
+    _text("partition", primary_key=True),
+    sql.Column("events", sql.BigInteger, nullable=False),
+)
+
+feed_progress = sql.Table(  # what lies before `closed` is complete, as far as this partition goes
+    "feed_progress",
+    metadata,
+    _text("partition", primary_key=True),
+    sql.Column("closed", sql.BigInteger, nullable=False),
+)
+
+notices = sql.Table(
+    "notices",
+    metadata,
+    _text("notice_id", primary_key=True),
+    _text("kind"),
+    _text("feed"),
+    _when("since", index=True),
+    _when("seen_at"),
+    sql.Column("expected", sql.Double, nullable=False),
+    sql.Column("hourly", sql.Double, nullable=False),
+    sql.Column("urgency", sql.Integer, nullable=False),
+    _text("title"),
+    sql.Column("ended_at", Utc, index=True),
+    _text("ending"),
+)
+
+_NOTICE = tuple(column.name for column in notices.columns)
 _ALERT = tuple(column.name for column in alerts.columns)
 _EVENT = tuple(column.name for column in alert_events.columns if column.name != "alert_id")
 _DRIVER, _CURVE = tuple(Driver.__slots__), tuple(Curve.__slots__)
@@ -146,6 +183,14 @@ def rows_of_events(alert: Alert) -> list[Row]:
         for event in alert.events
     )
     return list({row["event_id"]: row for row in rows}.values())
+
+
+def row_of_notice(notice: Notice) -> Row:
+    return {name: storable(getattr(notice, name)) for name in _NOTICE}
+
+
+def notice_of(row: Row) -> Notice:
+    return Notice(**{name: row[name] for name in _NOTICE})
 
 
 def alert_of(row: Row, events: Sequence[Row]) -> Alert:

@@ -1,0 +1,65 @@
+"""Whether the log still speaks: partitions tell the desk what they heard of each feed, and one worker looks at all of them.
+
+A feed's events lie in all partitions, so nobody but the desk can add them up. What is complete in every partition is looked at
+once, by whoever has partition 0; another one that does so meanwhile says the same under the same ids.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pandas as pd
+
+from fingerprint import silence
+from fingerprint.domain import Notice
+from fingerprint.keeping import Keeper
+from fingerprint.ports import Desk
+from fingerprint.settings import Settings
+
+STEPS = 24  # intervals looked at in one go, so that a long past holds up nobody
+
+
+class Look(NamedTuple):
+    """What one look has to say: notices that changed, those of them to be told, how many feeds are silent now, up to where
+    was looked, and from where on counts are still needed (seconds since 1970)."""
+
+    changed: list[Notice]
+    told: list[Notice]
+    silent: int
+    upto: int
+    forget: int
+
+
+class Listening:
+    """What the stream asks of the desk about feeds."""
+
+    def __init__(self, desk: Desk, settings: Settings) -> None:
+        self.desk, self.settings = desk, settings
+        self.seconds = settings.spectral.interval_seconds
+
+    def due(self, keeper: Keeper) -> tuple[int, pd.DataFrame] | None:
+        """Up to where a partition has closed (seconds since 1970) and what it heard, for `Desk.count_feeds`; None if it is
+        no further than before. It is given once."""
+        closed = keeper.road.ledger.closed()
+        counts = keeper.feeds.take(closed)
+        if counts is None:
+            return None
+        return closed * self.seconds, counts.assign(at=counts["interval"] * self.seconds)
+
+    def look(self, topic: str) -> Look | None:
+        """At what has become complete in all partitions of a topic since the last look; None if nothing has."""
+        closed = [upto for place, upto in self.desk.feeds_closed().items() if place.topic == topic]
+        looked = self.desk.notices_upto()
+        if not closed or min(closed) <= looked:
+            return None
+        horizon = silence.horizon(self.settings)
+        counts = self.desk.feed_counts(max(looked - (horizon + 1) * self.seconds, 0))
+        counts = counts.assign(interval=counts["at"] // self.seconds)
+        begin = looked // self.seconds or int(counts["interval"].min() if len(counts) else 0)
+        end = min(min(closed) // self.seconds, begin + STEPS)
+        past = silence.heard(counts, begin - horizon, end, self.settings.feeds.most)
+        known = {notice.notice_id: notice for notice in self.desk.notices(ended=False)}
+        changed = silence.looks(past, begin, end, known, self.settings)
+        told = [each for name, each in changed.items() if silence.worth_telling(known.get(name), each)]
+        silent = sum(each.ended_at is None for each in (known | changed).values())
+        return Look(list(changed.values()), told, silent, end * self.seconds, (end - horizon) * self.seconds)
