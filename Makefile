@@ -4,7 +4,7 @@ BIN    := .venv/bin
 EXTRAS ?= train,dev,kafka,confluent,s3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench lock clean
+.PHONY: help demo test lint types bench bench-long lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -30,6 +30,9 @@ types: .venv/stamp   ## mypy, strict for fingerprint/
 
 bench: .venv/stamp   ## speed and memory as ratios in one run; writes build/bench.json
 	$(BIN)/python -m pipelines.bench
+
+bench-long: .venv/stamp   ## memory of a stream over a simulated day; writes build/bench-long.json
+	$(BIN)/python -m pipelines.bench_long
 
 lock: .venv/stamp   ## resolve constraints.txt anew (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --no-annotate --no-header -q --upgrade \

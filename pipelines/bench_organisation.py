@@ -1,0 +1,59 @@
+"""What the bench works on: simulated organisations, and banks that learned their first days."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+
+from fingerprint.bank import Bank
+from fingerprint.settings import Settings
+
+
+@contextmanager
+def organisation(principals: int, days: int, scale: float = 1.0, attacks: int = 4) -> Iterator[list[str]]:
+    """A simulated organisation's files, oldest day first, for as long as the block runs."""
+    from pipelines.simulate import simulate
+
+    with tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as folder:
+        simulate(principals, days, 0, Path(folder), attacks, scale=scale)
+        yield sorted(str(file) for file in Path(folder).glob("*.jsonl.gz"))
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A bank, what its training took, and the events of the days that follow it."""
+
+    settings: Settings
+    bank: Bank
+    core_seconds: float
+    events: list[pd.DataFrame]
+
+
+@cache
+def learned() -> Learned:
+    """Ten days of 50 principals learned, four to be scored."""
+    from fingerprint import training
+
+    settings = Settings()
+    with organisation(50, 14) as days:
+        history, following = events_of(days[:10], settings), events_of(days[10:], settings)
+    start = time.process_time()
+    bank = training.train(history, settings)
+    return Learned(settings, bank, time.process_time() - start, following)
+
+
+def events_of(files: list[str], settings: Settings) -> list[pd.DataFrame]:
+    from fingerprint.edges.files import read
+    from fingerprint.edges.history import History
+
+    with History(settings) as history:
+        for records in read(files, settings.reading):
+            history.add(records)
+        return list(history.chunks())

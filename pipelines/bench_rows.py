@@ -1,0 +1,105 @@
+"""What a row of the bench is, and the table they make.
+
+Example:
+    >>> @row("sorting a million numbers", "numbers/s", "the same in Python", aim=10)
+    ... def sorting() -> tuple[float, float]:
+    ...     return pace, pace / plain_pace
+
+The function returns (value, ratio), both measured in this run, the ratio against what `against` names. Rows without an aim
+are there to be watched. One that cannot be measured here raises Skipped with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+Measure = Callable[[], tuple[float, float]]
+
+
+class Skipped(Exception):
+    """This machine cannot measure the row; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    name: str
+    unit: str
+    against: str
+    aim: float | None
+    measure: Measure
+    at_most: bool = False  # the aim is a ceiling
+
+
+ROWS: list[Row] = []
+
+
+def row(
+    name: str, unit: str, against: str, aim: float | None, at_most: bool = False
+) -> Callable[[Measure], Measure]:
+    """Registers a measurement; `aim` is the least ratio that meets it, or the greatest if `at_most`."""
+
+    def register(measure: Measure) -> Measure:
+        ROWS.append(Row(name, unit, against, aim, measure, at_most))
+        return measure
+
+    return register
+
+
+def side_by_side(*runs: Callable[[], Any], times: int = 7) -> list[float]:
+    """Seconds of the fastest of several runs of each, in turns: the machine's other work hits all alike."""
+    fastest = [float("inf")] * len(runs)
+    for _ in range(times):
+        for index, run in enumerate(runs):
+            start = time.perf_counter()
+            run()
+            fastest[index] = min(fastest[index], time.perf_counter() - start)
+    return fastest
+
+
+def measure(out: Path) -> None:
+    """Measure all rows that are registered, write them to `out`, print the table."""
+    console = Console()
+    results = []
+    for each in ROWS:
+        with console.status(each.name):
+            results.append(_measured(each))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(results, indent=1) + "\n")
+    console.print(_table(results, out))
+
+
+def _measured(each: Row) -> dict[str, Any]:
+    result = {key: item for key, item in asdict(each).items() if key != "measure"}
+    try:
+        value, ratio = each.measure()
+    except Skipped as reason:
+        return result | {"skipped": str(reason)}
+    return result | {"value": value, "ratio": ratio, "met": _met(each, ratio)}
+
+
+def _met(each: Row, ratio: float) -> bool | None:
+    if each.aim is None:
+        return None
+    return ratio <= each.aim if each.at_most else ratio >= each.aim
+
+
+def _table(results: list[dict[str, Any]], out: Path) -> Table:
+    table = Table("what", "value", "against", "ratio", "aim", "met", title=f"written to {out}")
+    for result in results:
+        bound = "at most " if result["at_most"] else ""
+        aim = "" if result["aim"] is None else f"{bound}{result['aim']:g}"
+        if "skipped" in result:
+            table.add_row(result["name"], f"skipped: {result['skipped']}", result["against"], "", aim, "")
+            continue
+        value = f"{result['value']:,.0f} {result['unit']}"
+        met = {True: "yes", False: "no", None: ""}[result["met"]]
+        table.add_row(result["name"], value, result["against"], f"{result['ratio']:.2f}", aim, met)
+    return table
