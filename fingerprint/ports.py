@@ -208,8 +208,9 @@ class Consumer(Protocol):
         """How many partitions a topic has. FingerprintError if there is no such topic, or no answer in time."""
         ...
 
-    def lag(self) -> dict[Partition, int]:
-        """Of each assigned partition, in messages."""
+    def lag(self, seconds: float | None = None) -> dict[Partition, int]:
+        """Of each assigned partition, in messages. FingerprintError without an answer within `seconds` (default:
+        settings)."""
         ...
 
     def close(self) -> None:

@@ -25,10 +25,10 @@ from pipelines import doors
 from pipelines.ingest_metrics import IngestMetrics
 from pipelines.running import running
 from pipelines.sending import Sender
-from pipelines.until_end import UntilEnd
+from pipelines.until_end import NOTHING_OURS, UntilEnd
+from pipelines.watching import Watch
 
 POLL_SECONDS = 0.5
-LAG_SECONDS = 5.0  # between two looks at the lag
 
 log = logging.getLogger("fingerprint.ingest")
 
@@ -56,7 +56,8 @@ class Ingest:
         self.silenced: frozenset[Partition] = frozenset()
         self.backlog: list[Message] = []  # came while the consumer was to be silent
         self.joined = False
-        self.last_turn = self.last_lag = time.monotonic()
+        self.watch = Watch(consumer, settings.kafka, metrics.watch)
+        self.last_turn = time.monotonic()
 
     def run(self, asked_to_end: Callable[[], bool], once: bool = False) -> dict[str, Any]:
         """Turn after turn until asked to end, or with `once` until where the raw topic ended at the start; the figures
@@ -67,11 +68,14 @@ class Ingest:
         """
         started = time.monotonic()
         self.consumer.subscribe([self.settings.kafka.raw], assigned=self.assigned, revoked=self.revoked)
-        end = UntilEnd(self.consumer)
+        kafka = self.settings.kafka
+        end = UntilEnd(self.consumer, patience=kafka.session_seconds + kafka.answer_seconds)
         while not asked_to_end():
             end.saw(self.turn(POLL_SECONDS))
             if once and end.reached():
                 break
+        if end.left_out:
+            log.warning(NOTHING_OURS)
         figures = self.metrics.figures() | {"seconds": round(time.monotonic() - started, 3)}
         log.info("done", extra={"fields": figures})
         return figures
@@ -80,6 +84,7 @@ class Ingest:
         """One poll and all that follows from it; the messages that were dealt with."""
         messages = self.backlog or self.consumer.poll(seconds)
         self.backlog = []
+        self.watch.saw(messages)
         for batch in self.reading.read(messages):
             with self.metrics.batch_seconds.time():
                 self._write(batch, messages)
@@ -97,7 +102,7 @@ class Ingest:
         log.info("revoked", extra={"fields": {"partitions": sorted(map(_place, partitions))}})
 
     def not_ready(self) -> str | None:
-        return None if self.joined else "has not joined the group yet"
+        return self.watch.trouble() if self.joined else "has not joined the group yet"
 
     def not_alive(self) -> str | None:
         still = time.monotonic() - self.last_turn
@@ -112,8 +117,9 @@ class Ingest:
             batch = batch.until(batch.begin + last + 1)
         self._send(self.topic, batch.records)
         self._send(self.dead_topic, batch.dead)
-        self.producer.flush()
-        self._commit(messages[batch.begin : batch.end])
+        with self.watch.asking():
+            self.producer.flush()
+            self._commit(messages[batch.begin : batch.end])
         self.metrics.count(batch)
         if batch.dead:
             log.warning("dead letters", extra={"fields": _of_dead(batch)})
@@ -125,12 +131,14 @@ class Ingest:
         for each in outgoing:
             self.sender.send(topic, each)
         if self.silenced:
+            self.watch.answered()
             self.consumer.resume(self.silenced & self.consumer.assignment())
             self.silenced = frozenset()
 
     def _silence(self) -> None:
         """No room: fetch nothing, and poll all the same, or the group takes us for dead."""
         self.metrics.pauses.inc()
+        self.watch.ask()
         assigned = self.consumer.assignment()
         self.consumer.pause(assigned)
         self.silenced |= assigned
@@ -160,9 +168,8 @@ class Ingest:
     def _look_around(self) -> None:
         self.last_turn = time.monotonic()
         self.metrics.watermark(self.reading.watermarks)
-        if self.joined and self.last_turn - self.last_lag > LAG_SECONDS:
-            self.last_lag = self.last_turn
-            self.metrics.lagging(self.consumer.lag())
+        if self.joined and (lag := self.watch.look()) is not None:
+            self.metrics.lagging(lag)
 
 
 def too_many_dead(settings: Settings, source: str, reason: str) -> str:

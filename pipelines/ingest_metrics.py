@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from fingerprint.ingesting import Batch
 from fingerprint.ports import Partition
+from pipelines.watching import WatchMetrics
 
 PREFIX = "fingerprint_ingest"
 _HOME = ("topic", "partition")
@@ -32,6 +33,7 @@ class IngestMetrics:
             f"{PREFIX}_batch_seconds", "Reading, writing and committing one batch.", registry=registry
         )
         self.lag = Gauge(f"{PREFIX}_lag_messages", "Messages not read yet.", _HOME, registry=registry)
+        self.watch = WatchMetrics(PREFIX, registry)
         self.watermarks = Gauge(
             f"{PREFIX}_watermark_timestamp_seconds", "Latest event time seen.", _HOME, registry=registry
         )

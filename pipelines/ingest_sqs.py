@@ -19,10 +19,11 @@ from fingerprint.notices import Object
 from fingerprint.ports import Away, Gone, Message, Objects, Partition, Producer, Queue, Taken
 from fingerprint.settings import Settings
 from pipelines import doors
-from pipelines.ingest import LAG_SECONDS, too_many_dead
+from pipelines.ingest import too_many_dead
 from pipelines.ingest_sqs_metrics import NoticeMetrics
 from pipelines.running import running
 from pipelines.sending import Sender
+from pipelines.watching import LOOK_SECONDS
 
 T = TypeVar("T")
 
@@ -184,7 +185,7 @@ class IngestNotices:
     def _look_around(self) -> None:
         self.last_turn = time.monotonic()
         self.metrics.watermark({self.home: self.fetching.trails.low})
-        if self.last_turn - self.last_lag > LAG_SECONDS:
+        if self.last_turn - self.last_lag > LOOK_SECONDS:
             self.last_lag = self.last_turn
             waiting = self._ask(self.queue.waiting)
             self.metrics.lagging({} if waiting is None else {self.home: waiting})

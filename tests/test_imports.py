@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 # Each room may import from itself and from the rooms before it.
 ROOMS = [
     {"domain", "settings", "backend", "samples", "hostile"},
-    {"ports", "mend", "cloudtrail", "chunks", "partitions", "waiting"},
+    {"ports", "mend", "cloudtrail", "chunks", "partitions", "waiting", "watchdog"},
     {"flatten", "entity", "messages", "ingesting", "notices", "trails", "fetching", "pacing"},
     {
         "hashing",

@@ -6,15 +6,18 @@ import gzip
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
-from contracts.topic import wait_until
+from contracts.topic import polling, wait_until
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 from prometheus_client import CollectorRegistry
@@ -22,6 +25,8 @@ from services.kafka import Broker
 from test_ingesting import record, wrapped
 
 from fingerprint.domain import FingerprintError
+from fingerprint.edges.confluent import ConfluentConsumer
+from fingerprint.edges.confluent_producer import ConfluentProducer
 from fingerprint.edges.kafka import KafkaConsumer
 from fingerprint.edges.kafka_producer import KafkaProducer
 from fingerprint.edges.topic_files import FilesConsumer, FilesProducer, create_topic
@@ -51,7 +56,7 @@ class Stream:
         self.table: dict[str, Any] = {
             **settings,
             "kafka": self.connection() | names | settings.get("kafka", {}),
-            "health": {"port": 0},
+            "health": {"port": 0} | settings.get("health", {}),
         }
         self.settings = Settings.model_validate(self.table)
         self.raw, self.events, self.dlq = names["raw"], names["events"], f"{self.name}.raw.dlq"
@@ -166,6 +171,16 @@ class OnBroker(OnFiles):
         self.broker, self.name = broker, name
         self.opened = []
 
+    def ready(self) -> tuple[int, str]:
+        """What `/readyz` of a process says; 0 before it listens."""
+        try:
+            with urlopen(f"http://127.0.0.1:{self.settings.health.port}/readyz", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except HTTPError as refusal:
+            return refusal.code, refusal.read().decode()
+        except OSError:
+            return 0, ""
+
     def create(self) -> None:
         admin = KafkaAdminClient(bootstrap_servers=self.broker.address)
         topics = [NewTopic(topic, 2, 1) for topic in (self.raw, self.dlq, self.events)]
@@ -178,6 +193,16 @@ class OnBroker(OnFiles):
 
     def doors(self) -> tuple[Any, Any]:
         return KafkaConsumer, KafkaProducer
+
+
+class OnConfluent(OnBroker):
+    """The same through the other client."""
+
+    def connection(self) -> dict[str, Any]:
+        return super().connection() | {"client": "confluent"}
+
+    def doors(self) -> tuple[Any, Any]:
+        return ConfluentConsumer, ConfluentProducer
 
 
 class Faulty:
@@ -202,6 +227,12 @@ class Faulty:
         return call
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 def expected(count: int) -> list[str]:
     return sorted(f"event-{number}" for number in range(count))
 
@@ -210,19 +241,26 @@ def records(count: int) -> list[bytes]:
     return [record(number, PEOPLE[number % 4]) for number in range(count)]
 
 
+# The tests that tell most about a client run through both.
+EVERY_DOOR = pytest.mark.parametrize("stream", ["on files", "on a broker", "confluent"], indirect=True)
+BOTH_CLIENTS = pytest.mark.parametrize("stream", ["on a broker", "confluent"], indirect=True)
+
+
 @pytest.fixture(params=["on files", "on a broker"])
 def stream(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stream]:
     if request.param == "on files":
         opened = OnFiles(tmp_path)
     else:
         name = "".join(letter if letter.isalnum() else "-" for letter in request.node.nodeid)[-100:]
-        opened = OnBroker(request.getfixturevalue("broker"), name)
+        client = OnConfluent if request.param == "confluent" else OnBroker
+        opened = client(request.getfixturevalue("broker"), name)
     opened.configure()
     opened.create()
     yield opened
     opened.end()
 
 
+@EVERY_DOOR
 def test_every_record_of_every_envelope_arrives_once(stream: Stream) -> None:
     all_ = records(40)
     stream.send(
@@ -263,6 +301,7 @@ def test_everything_a_principal_did_stays_in_order_in_one_partition(stream: Stre
     assert all(numbers == sorted(numbers) for numbers in order.values())
 
 
+@EVERY_DOOR
 @pytest.mark.parametrize(
     ("door", "method", "at", "after"),
     [
@@ -330,6 +369,7 @@ class Noting:
         return getattr(self.door, name)
 
 
+@EVERY_DOOR
 def test_a_full_producer_silences_the_consumer_until_there_is_room(stream: Stream) -> None:
     stream.send(*records(30))
     consumer = Noting(stream.consumer())
@@ -405,6 +445,10 @@ class Process:
     def err(self) -> str:
         return self.log.read_text()
 
+    @property
+    def running(self) -> bool:
+        return self.process.poll() is None
+
     def wait_until_joined(self) -> None:
         wait_until(lambda: '"message": "assigned"' in self.err, "a member with partitions")
 
@@ -435,6 +479,7 @@ def arrived(stream: Stream, count: int) -> Callable[[], bool]:
     return lambda: sorted(set(stream.ids())) == expected(count)
 
 
+@EVERY_DOOR
 def test_sigterm_finishes_commits_and_leaves_with_nothing_repeated(
     stream: Stream, start: Callable[[], Process]
 ) -> None:
@@ -450,6 +495,7 @@ def test_sigterm_finishes_commits_and_leaves_with_nothing_repeated(
     assert stream.ids() == expected(20)
 
 
+@EVERY_DOOR
 def test_after_kill_9_another_goes_on_and_nothing_is_lost(
     stream: Stream, start: Callable[[], Process]
 ) -> None:
@@ -463,6 +509,7 @@ def test_after_kill_9_another_goes_on_and_nothing_is_lost(
     assert sorted(set(stream.ids())) == expected(40)
 
 
+@EVERY_DOOR
 def test_two_share_the_work_and_one_leaves(stream: Stream, start: Callable[[], Process]) -> None:
     one, two = start(), start()
     one.wait_until_joined()
@@ -473,6 +520,64 @@ def test_two_share_the_work_and_one_leaves(stream: Stream, start: Callable[[], P
     stream.send(*records(40)[20:])
     wait_until(arrived(stream, 40), "40 records in the events topic")
     assert two.end()[0] == 0, two.err
+
+
+@BOTH_CLIENTS
+def test_a_broker_that_is_killed_in_the_middle_and_comes_back_costs_nothing(
+    stream: OnBroker, start: Callable[[], Process]
+) -> None:
+    stream.configure(kafka={"poll_messages": 20})
+    ingest = start()
+    ingest.wait_until_joined()
+    stream.send(*records(3_000))
+    watcher, homes = stream.consumer("watcher"), [Partition(stream.events, number) for number in range(2)]
+    wait_until(lambda: sum(watcher.end(homes).values()) > 0, "the first records in the events topic")
+    stream.broker.kill()
+    stream.broker.start()
+    assert stream.committed() < 3_000, "it was not in the middle"
+    stream.send(*records(3_200)[3_000:])
+    wait_until(lambda: stream.committed() == 3_200 or not ingest.running, "3,200 records dealt with")
+    assert ingest.end()[0] == 0, ingest.err
+    assert sorted(set(stream.ids())) == expected(3_200)
+
+
+@BOTH_CLIENTS
+def test_readiness_follows_a_broker_that_goes_away_and_comes_back(
+    stream: OnBroker, start: Callable[[], Process]
+) -> None:
+    stream.configure(kafka={"answer_seconds": 2}, health={"port": free_port()})
+    ingest = start()
+    stream.send(*records(3))
+    wait_until(lambda: stream.committed() == 3, "3 records dealt with")
+    assert stream.ready() == (200, "ok\n")
+    stream.broker.kill()
+    try:
+        wait_until(lambda: stream.ready()[0] == 503 or not ingest.running, "a program that is not")
+        assert "ingest: no broker has answered for" in stream.ready()[1], ingest.err[-3000:]
+    finally:
+        stream.broker.start()
+    wait_until(lambda: stream.ready() == (200, "ok\n"), "a program that is ready again")
+    stream.send(*records(5))
+    wait_until(arrived(stream, 5), "5 records in the events topic")
+    assert ingest.end()[0] == 0, ingest.err
+
+
+@EVERY_DOOR
+def test_who_is_given_no_partition_does_not_wait_for_ever(
+    stream: Stream, caplog: pytest.LogCaptureFixture
+) -> None:
+    brisk = {"answer_seconds": 2, "session_seconds": 1}
+    busy = []
+    for member in ("a", "b"):
+        stream.configure(kafka={**brisk, "member": member})
+        busy.append(stream.consumer())
+        busy[-1].subscribe([stream.raw])
+    stream.configure(kafka={**brisk, "member": "c"})
+    stream.send(*records(4))
+    with polling(*busy) as members:
+        wait_until(lambda: all(len(member.holds) == 1 for member in members), "each has one")
+        assert stream.ingest()["messages"] == 0
+    assert "this member was given no partition" in caplog.text
 
 
 def test_too_many_dead_letters_are_one_sentence_and_status_2(
@@ -496,6 +601,7 @@ def test_letters_are_listed_with_source_reason_size_and_beginning_made_visible(s
     assert letter.begins == '{"eventVersion": "1.08", "userAgent": "\\x1b[2J\\xff'
 
 
+@EVERY_DOOR
 def test_letters_given_back_are_the_original_bytes_and_are_marked(stream: Stream) -> None:
     mine = (("trace", b"1"), ("reason", b"my own"))
     stream.send(POISON, key=b"mine", headers=mine)

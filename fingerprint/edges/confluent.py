@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -46,12 +46,20 @@ _OUSTED = {
     KafkaError._FATAL,  # of a consumer: another has its static name
 }
 _AWAY = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE}  # it will be tried again
-_PASSING = {  # who leads a partition has changed, and one of the two does not know it yet
+_PASSING = {  # who leads a partition or a group has changed, and one of the two does not know it yet
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError._WAIT_COORD,
+    KafkaError._NOENT,  # the admin's word for no leader
+    *_AWAY,
 }
+PAUSE = 0.1  # seconds between two tries
+Answer = TypeVar("Answer")
 _NOTHING_COMMITTED = confluent_kafka.OFFSET_INVALID
 
 
@@ -169,18 +177,18 @@ class ConfluentConsumer(Consumer):
     def commit(self, offsets: Offsets) -> None:
         if not offsets:
             return
-        with said(self._settings):
-            for each in self._client.commit(offsets=_theirs(offsets), asynchronous=False):
-                if each.error:
-                    raise KafkaException(each.error)
+        self._patiently(lambda: self._commit_now(offsets))
+
+    def _commit_now(self, offsets: Offsets) -> None:
+        for each in self._client.commit(offsets=_theirs(offsets), asynchronous=False):
+            if each.error:
+                raise KafkaException(each.error)
 
     def committed(self, partitions: Collection[Partition]) -> dict[Partition, int | None]:
         if not partitions:
             return {}
-        with said(self._settings):
-            found = self._client.committed(
-                _theirs(dict.fromkeys(partitions, 0)), self._settings.answer_seconds
-            )
+        wanted = _theirs(dict.fromkeys(partitions, 0))
+        found = self._patiently(lambda: self._client.committed(wanted, self._settings.answer_seconds))
         return {
             Partition(each.topic, each.partition): None if each.offset == _NOTHING_COMMITTED else each.offset
             for each in found
@@ -192,25 +200,36 @@ class ConfluentConsumer(Consumer):
     def end(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         return self._bounds(OffsetSpec.latest(), partitions)  # type: ignore[no-untyped-call]
 
-    def _bounds(self, which: OffsetSpec, partitions: Collection[Partition]) -> dict[Partition, int]:
+    def _bounds(
+        self, which: OffsetSpec, partitions: Collection[Partition], seconds: float | None = None
+    ) -> dict[Partition, int]:
         """One question for all, on a connection of its own: on the consumer's it would wait behind a fetch."""
         if not partitions:
             return {}
-        deadline = time.monotonic() + self._settings.answer_seconds
+        patience = self._settings.answer_seconds if seconds is None else seconds
+        return self._patiently(lambda: self._bounds_now(which, partitions, patience), patience)
+
+    def _patiently(self, ask: Callable[[], Answer], seconds: float | None = None) -> Answer:
+        """Ask again while the broker is finding itself: it has just started, or something moved to another."""
+        patience = self._settings.answer_seconds if seconds is None else seconds
+        deadline = time.monotonic() + patience
         with said(self._settings):
             while True:
                 try:
-                    return self._bounds_now(which, partitions)
+                    return ask()
                 except KafkaException as error:
                     if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
                         raise
                     self._admin = None  # what it knows of leaders is stale
+                    time.sleep(PAUSE)
 
-    def _bounds_now(self, which: OffsetSpec, partitions: Collection[Partition]) -> dict[Partition, int]:
+    def _bounds_now(
+        self, which: OffsetSpec, partitions: Collection[Partition], seconds: float
+    ) -> dict[Partition, int]:
         if self._admin is None:
             self._admin = AdminClient(connection(self._settings))
         wanted = dict.fromkeys(_theirs(dict.fromkeys(partitions, 0)), which)
-        found = self._admin.list_offsets(wanted, request_timeout=self._settings.answer_seconds)
+        found = self._admin.list_offsets(wanted, request_timeout=seconds)
         return {
             Partition(each.topic, each.partition): answer.result().offset for each, answer in found.items()
         }
@@ -222,9 +241,9 @@ class ConfluentConsumer(Consumer):
             raise FingerprintError(f"there is no topic {topic}: create it first")
         return len(found.partitions)
 
-    def lag(self) -> dict[Partition, int]:
+    def lag(self, seconds: float | None = None) -> dict[Partition, int]:
         held = self._waiting.first_offsets()
-        ends = self.end(self.assignment())
+        ends = self._bounds(OffsetSpec.latest(), self.assignment(), seconds)  # type: ignore[no-untyped-call]
         return {each: end - held.get(each, self._next.get(each, end)) for each, end in ends.items()}
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import kafka
 from kafka import AsyncConsumerRebalanceListener, TopicPartition, errors
@@ -33,6 +33,8 @@ from fingerprint.waiting import Waiting
 # What was fetched is always taken whole, and bounded here: of kafka-python 3.0.12 a partition that is paused while part
 # of a fetch is left never speaks again (`Fetcher.fetch_records` restores it only into a slot that is None).
 ALL = 1 << 31
+PAUSE = 0.1  # seconds between two tries
+Answer = TypeVar("Answer")
 
 _OUSTED = (
     errors.CommitFailedError,
@@ -89,11 +91,32 @@ class KafkaConsumer(Consumer):
         if ready := self._waiting.take(most, most_bytes, self._paused):
             return ready
         with said(self._settings):
-            fetched = self._caller.run(lambda: self._client.poll(int(seconds * 1000), ALL))
+            fetched = self._caller.run(lambda: self._fetch(seconds))
         self._keep_joining()
         for partition, records in fetched.items():
             self._waiting.add(_messages(partition, records))
         return self._waiting.take(most, most_bytes, self._paused)
+
+    def _fetch(self, seconds: float) -> dict[TopicPartition, list[Any]]:
+        """Nothing while the broker is away: that is no reason to end."""
+        try:
+            return dict(self._client.poll(int(seconds * 1000), ALL))
+        except errors.RetriableError:
+            time.sleep(min(seconds, PAUSE))
+            return {}
+
+    def _patiently(self, ask: Callable[[], Answer], seconds: float | None = None) -> Answer:
+        """Ask again while the broker is finding itself: kafka-python 3.0.12 gives up at the first refused connection."""
+        patience = self._settings.answer_seconds if seconds is None else seconds
+        deadline = time.monotonic() + patience
+        with said(self._settings):
+            while True:
+                try:
+                    return ask()
+                except errors.RetriableError:
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(PAUSE)
 
     def _keep_joining(self) -> None:
         """kafka-python 3.0.12 forgets a join that new metadata asked for, if a poll ends before the join does: the
@@ -123,14 +146,15 @@ class KafkaConsumer(Consumer):
 
     def commit(self, offsets: Offsets) -> None:
         wanted = {_theirs(each): OffsetAndMetadata(offset, "", -1) for each, offset in offsets.items()}
-        with said(self._settings):
-            self._client.commit(wanted, timeout_ms=self._patience)
+        self._patiently(lambda: self._client.commit(wanted, timeout_ms=self._patience))
 
     def committed(self, partitions: Collection[Partition]) -> dict[Partition, int | None]:
-        with said(self._settings):
+        def ask() -> dict[Partition, int | None]:
             return {
                 each: self._client.committed(_theirs(each), timeout_ms=self._patience) for each in partitions
             }
+
+        return self._patiently(ask)
 
     def beginning(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         return self._bounds(self._client.beginning_offsets, partitions)
@@ -138,24 +162,28 @@ class KafkaConsumer(Consumer):
     def end(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         return self._bounds(self._client.end_offsets, partitions)
 
-    def _bounds(self, ask: Callable[..., Any], partitions: Collection[Partition]) -> dict[Partition, int]:
+    def _bounds(
+        self, ask: Callable[..., Any], partitions: Collection[Partition], seconds: float | None = None
+    ) -> dict[Partition, int]:
         if not partitions:
             return {}
-        with said(self._settings):
-            found = ask([_theirs(each) for each in partitions], timeout_ms=self._patience)
+        wanted, patience = [_theirs(each) for each in partitions], self._milliseconds(seconds)
+        found = self._patiently(lambda: ask(wanted, timeout_ms=patience), seconds)
         return {Partition(each.topic, each.partition): offset for each, offset in found.items()}
 
     def partitions(self, topic: str) -> int:
         with letting_in(self._settings):
             return partitions_of(topic, self._settings)
 
-    def lag(self) -> dict[Partition, int]:
-        mine = self.assignment()
+    def lag(self, seconds: float | None = None) -> dict[Partition, int]:
+        patience = self._milliseconds(seconds)
         held = self._waiting.first_offsets()
-        return {
-            each: end - held.get(each, self._client.position(_theirs(each), timeout_ms=self._patience))
-            for each, end in self.end(mine).items()
-        }
+        ends = self._bounds(self._client.end_offsets, self.assignment(), seconds)
+        with said(self._settings):
+            return {
+                each: end - held.get(each, self._client.position(_theirs(each), timeout_ms=patience))
+                for each, end in ends.items()
+            }
 
     def close(self) -> None:
         if self._closed:
@@ -178,7 +206,10 @@ class KafkaConsumer(Consumer):
     @property
     def _patience(self) -> int:
         """How long an answer may take, in milliseconds."""
-        return int(self._settings.answer_seconds * 1000)
+        return self._milliseconds(None)
+
+    def _milliseconds(self, seconds: float | None) -> int:
+        return int((self._settings.answer_seconds if seconds is None else seconds) * 1000)
 
 
 class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]
@@ -278,7 +309,7 @@ def said(settings: Kafka) -> Iterator[None]:
             f"messages were lost: {error.args[0] if error.args else error} is no longer held by Kafka; "
             "set kafka.lost = skip to go on with what is left"
         ) from None
-    except errors.KafkaTimeoutError as error:
+    except (errors.KafkaTimeoutError, errors.KafkaConnectionError, errors.NodeNotReadyError) as error:
         raise FingerprintError(f"no broker answers at {', '.join(settings.brokers)}: {error}") from None
     except errors.KafkaError as error:
         raise FingerprintError(f"Kafka at {', '.join(settings.brokers)} refuses: {error}") from error

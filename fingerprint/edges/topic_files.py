@@ -297,7 +297,7 @@ class FilesConsumer(Consumer):
             return count
         raise FingerprintError(f"there is no topic {topic}: create it first")
 
-    def lag(self) -> dict[Partition, int]:
+    def lag(self, seconds: float | None = None) -> dict[Partition, int]:
         return {each: self._log(each).end() - reader.offset for each, reader in self._readers.items()}
 
     def close(self) -> None:
