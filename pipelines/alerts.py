@@ -19,6 +19,7 @@ from fingerprint.edges.desk import open_desk
 from fingerprint.hostile import visible
 from fingerprint.web import words
 from fingerprint.web.page import write_alert_page
+from pipelines import notices
 
 LONG = 400  # characters of a text shown here; the page and --json have it whole
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -28,10 +29,14 @@ COLOURS = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cy
 
 def list_alerts(desk_url: str, json: bool = False) -> None:
     """Print the queue, most urgent first. Raises FingerprintError where there is no desk."""
-    alerts = open_desk(desk_url, create=False).alerts(raw=False)
+    desk = open_desk(desk_url, create=False)
+    alerts = desk.alerts(raw=False)
     if json:
         _print_json([summary(alert) for alert in alerts])
-    elif alerts:
+        return
+    if silent := desk.notices(ended=False):
+        print(notices.open_ones(len(silent)))
+    if alerts:
         Console().print(_queue(alerts))
     else:
         print("no alerts: nothing was forwarded to the analysts")

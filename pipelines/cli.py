@@ -27,6 +27,8 @@ dlq = typer.Typer(help="Dead letters: messages that could not be read.")
 app.add_typer(dlq, name="dlq")
 snapshots = typer.Typer(help="The remembered state of the stream, by partition.")
 app.add_typer(snapshots, name="snapshots")
+notices = typer.Typer(help="Accounts, regions and sources from which nothing comes any more.")
+app.add_typer(notices, name="notices")
 
 Sources = Annotated[
     list[str],
@@ -343,6 +345,20 @@ def dlq_replay(
 
     figures = run_replay(of_topic(settings_.load(settings), topic), sqs)
     _print(figures, json, lambda: show.letters_replayed(figures))
+
+
+@notices.command("list")
+def notices_list(
+    desk: DeskUrl = None,
+    still_open: Annotated[bool, typer.Option("--open", help="Only those that have not ended.")] = False,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Feeds that fell silent although much was expected of them: an attacker's first move is to stop the log."""
+    from pipelines.notices import print_notices, run_list
+
+    found = run_list(desk or settings_.load(settings).desk.url, not still_open)
+    _print(found, json, lambda: print_notices(found))
 
 
 @snapshots.command("list")

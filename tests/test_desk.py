@@ -77,6 +77,20 @@ def test_somebody_elses_tables_are_not_taken_for_a_desk(tmp_path):
         open_desk(f"sqlite:///{file}")
 
 
+def test_to_a_desk_of_the_first_version_the_new_tables_are_added(tmp_path):
+    """Opened to read or to write."""
+    for number, create in enumerate((True, False)):
+        file = tmp_path / f"{number}.sqlite"
+        open_desk(f"sqlite:///{file}").save([stolen_session()])
+        with sqlite3.connect(file) as connection:
+            for table in ("feed_counts", "feed_progress", "notices"):
+                connection.execute(f"DROP TABLE {table}")
+            connection.execute("UPDATE meta SET value = '1' WHERE name = 'version'")
+        desk = open_desk(f"sqlite:///{file}", create)
+        assert desk.alerts() == [stolen_session()]
+        assert desk.notices() == []
+
+
 @pytest.mark.parametrize(("version", "why"), [("99", "newer fingerprint"), ("x", "without a version")])
 def test_a_desk_of_a_later_version_is_refused(tmp_path, version, why):
     file = tmp_path / "desk.sqlite"

@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 from make_alert import NASTY, event, nasty, new_pipeline, stolen_session, votes
 
-from fingerprint.domain import Alert, FingerprintError
+from fingerprint.domain import Alert, FingerprintError, Notice
 from fingerprint.hostile import storable
+from fingerprint.ports import Partition
 
 
 def only_events(alert: Alert, first: int, last: int, **fields: object) -> Alert:
@@ -19,6 +20,20 @@ def only_events(alert: Alert, first: int, last: int, **fields: object) -> Alert:
     events = alert.events[first:last]
     span = {"first_event_time": events[0].event_time, "last_event_time": events[-1].event_time}
     return replace(alert, events=events, **span | fields)
+
+
+def heard(*rows: tuple[str, int, int]) -> pd.DataFrame:
+    """What a partition heard of accounts: name, start of the interval, events."""
+    feeds = pd.Series([name for name, _, _ in rows], dtype=object)
+    at, events = ([row[place] for row in rows] for place in (1, 2))
+    return pd.DataFrame({"kind": "account", "feed": feeds, "at": at, "events": events})
+
+
+def notice(name: str = "a", **fields: object) -> Notice:
+    moment = datetime(2026, 3, 4, 14, tzinfo=UTC)
+    return replace(
+        Notice(name, "account", "123456789012", moment, moment, 16.5, 2.25, 30, "is silent"), **fields
+    )
 
 
 class DeskContract:
@@ -189,3 +204,69 @@ class DeskContract:
         desk.save([*alerts, stolen_session(events=many)])
         assert len(desk.alert("3fa").events) == 1200
         assert len(desk.alerts(raw=False)) == 601
+
+    # --- feeds and notices --------------------------------------------------------------------------------------------
+
+    def test_what_partitions_heard_of_a_feed_is_added_up(self, make_desk):
+        desk = make_desk()
+        desk.count_feeds(Partition("events", 0), 7200, heard(("a", 0, 3), ("b", 0, 1), ("a", 3600, 2)))
+        desk.count_feeds(Partition("events", 1), 3600, heard(("a", 0, 4)))
+        found = desk.feed_counts()
+        assert found.values.tolist() == [
+            ["account", "a", 0, 7],
+            ["account", "a", 3600, 2],
+            ["account", "b", 0, 1],
+        ]
+        assert desk.feed_counts(since=3600)["at"].tolist() == [3600]
+        assert desk.feeds_closed() == {Partition("events", 0): 7200, Partition("events", 1): 3600}
+
+    def test_what_is_counted_again_after_a_crash_overwrites_itself_and_never_falls(self, make_desk):
+        desk, place = make_desk(), Partition("events", 0)
+        for closed, events in ((7200, 5), (7200, 5), (3600, 2), (7200, 6)):
+            desk.count_feeds(place, closed, heard(("a", 0, events)))
+        assert desk.feed_counts()["events"].tolist() == [6]
+        assert desk.feeds_closed() == {place: 7200}
+
+    def test_a_partition_that_heard_nothing_has_still_come_so_far(self, make_desk):
+        desk = make_desk()
+        desk.count_feeds(Partition("events", 3), 3600, heard())
+        assert desk.feeds_closed() == {Partition("events", 3): 3600}
+        assert desk.feed_counts().empty
+
+    @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
+    def test_a_feed_of_any_name_is_kept_as_text(self, make_desk, text):
+        desk = make_desk()
+        desk.count_feeds(Partition("events", 0), 3600, heard((text, 0, 1)))
+        desk.save_notices([notice(feed=text, title=text)], 3600)
+        assert desk.feed_counts()["feed"].tolist() == [storable(text)]
+        assert (desk.notices()[0].feed, desk.notices()[0].title) == (storable(text), storable(text))
+
+    def test_notices_come_back_as_they_were_open_ones_first_then_by_urgency(self, make_desk):
+        desk, moment = make_desk(), datetime(2026, 3, 5, tzinfo=UTC)
+        ended = notice("e", urgency=99, ended_at=moment, ending="heard again")
+        queue = [notice("a", urgency=80), notice("b"), notice("c", since=moment), ended]
+        desk.save_notices(queue[::-1], 3600)
+        assert desk.notices() == queue
+        assert desk.notices(ended=False) == queue[:3]
+
+    def test_a_notice_grows_and_ends_and_never_opens_again(self, make_desk):
+        desk = make_desk()
+        ended = notice(urgency=60, ended_at=datetime(2026, 3, 5, tzinfo=UTC), ending="heard again")
+        for upto, said in ((1, notice()), (2, notice(urgency=60)), (3, ended), (3, notice(urgency=70))):
+            desk.save_notices([said], upto)
+        assert desk.notices() == [ended]
+
+    def test_whoever_looked_less_far_changes_nothing(self, make_desk):
+        desk = make_desk()
+        assert desk.notices_upto() == 0
+        desk.save_notices([notice(urgency=60)], 7200)
+        once = desk.dump()
+        desk.save_notices([notice(urgency=20), notice("b")], 3600, forget=9000)
+        assert desk.dump() == once
+        assert desk.notices_upto() == 7200
+
+    def test_counts_that_are_no_longer_needed_are_forgotten(self, make_desk):
+        desk = make_desk()
+        desk.count_feeds(Partition("events", 0), 7200, heard(("a", 0, 3), ("a", 3600, 2)))
+        desk.save_notices([], 7200, forget=3600)
+        assert desk.feed_counts()["at"].tolist() == [3600]
