@@ -12,9 +12,13 @@ from typing import Any
 
 import kafka
 import pytest
+from botocore.auth import SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 from contracts.topic import take
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
+from kafka.net.sasl.msk import SaslMechanismAwsMskIam
 from services.certificates import Authority
 from services.kafka import Broker
 
@@ -23,6 +27,7 @@ from fingerprint.edges.confluent import ConfluentConsumer
 from fingerprint.edges.confluent_producer import ConfluentProducer
 from fingerprint.edges.kafka import KafkaConsumer
 from fingerprint.edges.kafka_producer import KafkaProducer
+from fingerprint.edges.kafka_settings import connection
 from fingerprint.settings import Kafka, load
 
 CLIENTS = [
@@ -138,6 +143,50 @@ def test_a_secret_that_cannot_be_read_is_named(client: Any) -> None:
         client[0](Kafka(**login))
     with pytest.raises(FingerprintError, match=r"/nowhere/ca\.pem"):
         client[0](Kafka(tls=True, ca_file="/nowhere/ca.pem"))
+
+
+@pytest.mark.parametrize("token", [None, "a session's token/+="])
+def test_what_is_sent_to_msk_is_signed_as_aws_itself_would_sign_it(
+    monkeypatch: pytest.MonkeyPatch, token: str | None
+) -> None:
+    """There is no server for it here: what kafka-python sends is signed again, by botocore."""
+    host, region, key, secret = (
+        "b-1.trail.kafka.eu-west-1.amazonaws.com",
+        "eu-west-1",
+        "AKIDEXAMPLE",
+        "wJalrXUtnFEMI",
+    )
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", region)
+    monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
+    if token:
+        monkeypatch.setenv("AWS_SESSION_TOKEN", token)
+    options = connection(Kafka(brokers=(f"{host}:9098",), mechanism="AWS_MSK_IAM", tls=True))
+    sent = json.loads(SaslMechanismAwsMskIam(host=host, **options).auth_bytes())
+    signed_again = signature(Credentials(key, secret, token), region, host, sent["x-amz-date"])
+    assert sent.pop("x-amz-signature") == signed_again
+    assert sent.pop("x-amz-security-token", None) == token
+    day = sent.pop("x-amz-date")[:8]
+    assert sent == {
+        "version": "2020_10_22",
+        "host": host,
+        "user-agent": "kafka-python",
+        "action": "kafka-cluster:Connect",
+        "x-amz-algorithm": "AWS4-HMAC-SHA256",
+        "x-amz-credential": f"{key}/{day}/{region}/kafka-cluster/aws4_request",
+        "x-amz-signedheaders": "host",
+        "x-amz-expires": "900",
+    }
+
+
+def signature(credentials: Credentials, region: str, host: str, date: str) -> str:
+    """Of the request to connect, made at that time, by botocore."""
+    auth = SigV4QueryAuth(credentials, "kafka-cluster", region, expires=900)
+    request = AWSRequest("GET", f"https://{host}/?Action=kafka-cluster%3AConnect")
+    request.context["timestamp"] = date
+    auth._modify_request_before_signing(request)
+    return auth.signature(auth.string_to_sign(request, auth.canonical_request(request)), request)
 
 
 class AnyBytes(str):

@@ -142,7 +142,7 @@ class ConfluentConsumer(Consumer):
             self._raise_kept()
             messages = [_message(each) for each in fetched if _is_message(each)]
             self._waiting.add(messages)
-            self._next |= {each.home: each.offset + 1 for each in messages}
+            self._next |= {each.home: each.offset + 1 for each in messages} | _ends(fetched)
             if messages or time.monotonic() >= deadline:
                 return
 
@@ -263,6 +263,7 @@ def _options(settings: Kafka) -> dict[str, Any]:
         "partition.assignment.strategy": "cooperative-sticky",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
         "auto.offset.reset": "earliest" if settings.lost == "skip" else "error",
         "allow.auto.create.topics": False,
         "session.timeout.ms": int(settings.session_seconds * 1000),
@@ -283,11 +284,20 @@ def _ours(partitions: Collection[TopicPartition]) -> set[Partition]:
     return {Partition(each.topic, each.partition) for each in partitions}
 
 
+def _ends(fetched: Sequence[Any]) -> dict[Partition, int]:
+    """Where a partition was read to its end, which may lie past its last message: what ends a transaction is none."""
+    return {
+        Partition(each.topic(), each.partition()): each.offset()
+        for each in fetched
+        if each.error() is not None and each.error().code() == KafkaError._PARTITION_EOF
+    }
+
+
 def _is_message(fetched: Any) -> bool:
     error = fetched.error()
     if error is None:
         return True
-    if error.code() not in _AWAY and not error.retriable():
+    if error.code() not in (*_AWAY, KafkaError._PARTITION_EOF) and not error.retriable():
         raise KafkaException(error)
     return False
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import confluent_kafka
 import pytest
 
 from fingerprint.domain import FingerprintError
@@ -483,6 +484,19 @@ class AwayContract:
         with stream.consumer("back") as consumer:
             consumer.subscribe([topic])
             assert numbers(take(consumer, taken)) == list(range(taken))
+
+    def test_the_end_of_a_transaction_is_read_and_lags_no_more(self, stream, broker):
+        topic = stream.topic()
+        producer = confluent_kafka.Producer({"bootstrap.servers": broker.address, "transactional.id": topic})
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(topic, b"0")
+        producer.commit_transaction()
+        with stream.consumer("transaction") as consumer:
+            consumer.subscribe([topic])
+            take(consumer, 1)
+            wait_until(lambda: consumer.poll(0.1) or consumer.lag() == {Partition(topic, 0): 0}, "no lag")
+            assert consumer.end([Partition(topic, 0)]) == {Partition(topic, 0): 2}
 
     def test_a_consumer_goes_on_when_the_broker_is_back(self, stream, broker):
         topic = stream.topic()
