@@ -75,25 +75,43 @@ def parameters_of(text: str) -> str:
 # --- values ---------------------------------------------------------------------------------------------------------
 
 
+def _together(name: Callable[..., str | None], *columns: pd.Series) -> pd.Series:
+    """A value of several columns, computed once per distinct combination; a missing value comes as None."""
+    codes = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        of_column, distinct = pd.factorize(column)
+        codes = pd.factorize(codes * (len(distinct) + 1) + of_column + 1)[0]
+    first = np.unique(codes, return_index=True)[1]
+    parts = [column.iloc[first].astype(object) for column in columns]
+    rows = zip(*(part.where(part.notna(), None) for part in parts), strict=True)
+    named = np.array([*(name(*row) for row in rows), None], dtype=object)
+    return pd.Series(named[codes], index=columns[0].index)
+
+
 def _action(events: pd.DataFrame) -> pd.Series:
-    return events["service"].astype(object) + ":" + events["action"].astype(object)
+    return _together(
+        lambda service, action: None if service is None or action is None else f"{service}:{action}",
+        events["service"],
+        events["action"],
+    )
 
 
 def _parameters(events: pd.DataFrame) -> pd.Series:
-    return _action(events) + "(" + events["parameter_names"].astype(object) + ")"
+    return _together(
+        lambda action, names: None if action is None or names is None else f"{action}({names})",
+        _action(events),
+        events["parameter_names"],
+    )
 
 
 def _credentials(events: pd.DataFrame) -> pd.Series:
-    key = events["access_key"].astype(object).fillna("").str[:4]
-    mfa, console = (events[name].fillna(False).astype(bool) for name in ("mfa", "from_console"))
-    kind = (
-        events["identity_type"].astype(object).fillna("no type")
-        + " "
-        + key.map(KEY_KINDS).fillna("other key")
-    )
-    return (
-        kind + mfa.map({True: " with MFA", False: ""}) + console.map({True: " from the console", False: ""})
-    )
+    columns = (events["identity_type"], events["access_key"].str[:4], events["mfa"], events["from_console"])
+    return _together(_credential, *columns)
+
+
+def _credential(identity: str | None, key: str | None, mfa: bool | None, console: bool | None) -> str:
+    kind = f"{'no type' if identity is None else identity} {KEY_KINDS.get(key or '', 'other key')}"
+    return kind + (" with MFA" if mfa else "") + (" from the console" if console else "")
 
 
 KEY_KINDS = {"AKIA": "long-lived key", "ASIA": "temporary key", "": "no key"}

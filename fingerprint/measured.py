@@ -59,6 +59,13 @@ class Measured:
         return self.frame["error_code"].notna().to_numpy(dtype=bool)
 
 
+# The columns that measuring and explaining read: a frame without the others costs half as much to carry along.
+READ = [
+    *("event_id", "event_time", "principal", "kind", "role", "entity", "human", "session"),
+    *("service", "action", "region", "recipient_account", "parameter_names", "target_account", "read_only"),
+    *("error_code", "user_agent", "source_address", "identity_type", "access_key", "session_created"),
+    *("mfa", "from_console"),
+]
 ARRAYS = tuple(field.name for field in fields(Measured) if field.name not in ("frame", "evidence"))
 
 

@@ -15,6 +15,7 @@ not wait, unless every event's z's are asked for.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -197,6 +198,8 @@ class Scorer:
     def _interval_votes(
         self, kind: str, row: Ints, interval: Ints, z: Floats, threshold: float
     ) -> pd.DataFrame:
+        if not len(row):
+            return no_votes()
         series, seconds = self.ledger.series, self.settings.spectral.interval_seconds
         owner, channel = series.owner[row], series.channel[row]
         name = pd.Series(self.names.of(owner), dtype=object)
@@ -220,6 +223,7 @@ class Scorer:
         return frame.loc[name.notna(), list(VOTE)].reset_index(drop=True)
 
 
+@cache
 def no_votes() -> pd.DataFrame:
     """A table of votes with nothing in it."""
     return pd.DataFrame({name: pd.Series(dtype=object) for name in VOTE})

@@ -114,7 +114,7 @@ def _wait_until_read(port: int, count: int) -> None:
 
 def _messages(port: int) -> float:
     """What `fingerprint stream` has dealt with, by its own metrics."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:  # noqa: S310
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
         text = answer.read().decode()
     found = re.search(r"^fingerprint_stream_messages_total (\S+)", text, re.MULTILINE)
     return float(found[1]) if found else 0.0

@@ -32,6 +32,7 @@ from fingerprint.edges.clock import SystemClock
 from fingerprint.edges.desk import open_desk
 from fingerprint.edges.snapshots import StoredSnapshots
 from fingerprint.ingesting import Outgoing, dead_letters
+from fingerprint.measured import READ
 from fingerprint.messages import Piece
 from fingerprint.ports import (
     Clock,
@@ -191,7 +192,7 @@ class Stream:
         low = kept.keeper.sources.come(word.names, word.codes, word.marks, word.arrived) // 1000
         judged = self.settings.stream.future == "judge"
         wanted = rows.events if judged else rows.events[~future[rows.events]]
-        events = piece.events.iloc[wanted]
+        events = piece.events[READ].iloc[wanted]
         self.metrics.strays.inc(self.remembering.strays(events, home))
         message = np.searchsorted(rows.messages, piece.source[wanted])
         kept.keeper.feeds.count(events, arriving.ways(word, home), word.codes[message])
