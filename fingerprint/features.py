@@ -75,7 +75,15 @@ def parameters_of(text: str) -> str:
 # --- values ---------------------------------------------------------------------------------------------------------
 
 
-def _together(name: Callable[..., str | None], *columns: pd.Series) -> pd.Series:
+def _action(events: pd.DataFrame) -> pd.Series:
+    return events["service"].astype(object) + ":" + events["action"].astype(object)
+
+
+def _parameters(events: pd.DataFrame) -> pd.Series:
+    return _action(events) + "(" + events["parameter_names"].astype(object) + ")"
+
+
+def _together(name: Callable[..., str], *columns: pd.Series) -> pd.Series:
     """A value of several columns, computed once per distinct combination; a missing value comes as None."""
     codes = np.zeros(len(columns[0]), np.int64)
     for column in columns:
@@ -86,22 +94,6 @@ def _together(name: Callable[..., str | None], *columns: pd.Series) -> pd.Series
     rows = zip(*(part.where(part.notna(), None) for part in parts), strict=True)
     named = np.array([*(name(*row) for row in rows), None], dtype=object)
     return pd.Series(named[codes], index=columns[0].index)
-
-
-def _action(events: pd.DataFrame) -> pd.Series:
-    return _together(
-        lambda service, action: None if service is None or action is None else f"{service}:{action}",
-        events["service"],
-        events["action"],
-    )
-
-
-def _parameters(events: pd.DataFrame) -> pd.Series:
-    return _together(
-        lambda action, names: None if action is None or names is None else f"{action}({names})",
-        _action(events),
-        events["parameter_names"],
-    )
 
 
 def _credentials(events: pd.DataFrame) -> pd.Series:
