@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import pandas as pd
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from fingerprint.domain import Alert
+from fingerprint.keeping import Keeper
 from fingerprint.ports import Partition
 from pipelines.remembering import Kept
+from pipelines.watching import WatchMetrics
 
 _PREFIX = "fingerprint_stream"
 _HOME = ("topic", "partition")
@@ -55,6 +58,7 @@ class StreamMetrics:
         self.snapshot_seconds = Histogram(
             f"{_PREFIX}_snapshot_seconds", "Saving one partition's snapshot.", registry=registry
         )
+        self.watch = WatchMetrics(_PREFIX, registry)
         self.lag = gauge("lag_messages", "Messages not read yet.")
         self.watermark = gauge("watermark_timestamp_seconds", "How far event time has come.")
         self.held = gauge("held_events", "Events that came ahead of other sources.")
@@ -74,9 +78,12 @@ class StreamMetrics:
         for each in (self.lag, self.watermark, self.held, self.waiting, self.series, self.snapshot_bytes):
             each.remove_by_labels(place)
 
-    def count(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
-        """What a keeper counted in between."""
-        for name, value in after.items():
+    @contextmanager
+    def counted(self, keeper: Keeper) -> Iterator[None]:
+        """What a keeper counts meanwhile."""
+        before = keeper.counts()
+        yield
+        for name, value in keeper.counts().items():
             getattr(self, name).inc(value - before[name])
 
     def tell(self, alerts: Sequence[Alert], votes: pd.DataFrame) -> None:

@@ -21,8 +21,9 @@ from fingerprint.edges.desk import open_desk
 from fingerprint.edges.snapshots import StoredSnapshots
 from fingerprint.settings import load
 from pipelines import doors
-from pipelines.stream import Outside, Stream
+from pipelines.stream import Stream
 from pipelines.stream_metrics import StreamMetrics
+from pipelines.voice import Outside
 
 
 class Deadly:

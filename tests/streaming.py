@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -36,9 +37,10 @@ from fingerprint.flatten import flatten
 from fingerprint.ports import Headers, Message, Partition
 from fingerprint.settings import Settings
 from pipelines.remembering import Kept
-from pipelines.stream import Outside, Stream
+from pipelines.stream import Stream
 from pipelines.stream_metrics import StreamMetrics
 from pipelines.until_end import until_end
+from pipelines.voice import Outside
 
 PARTITIONS = 4
 Records = list[tuple[bytes, bytes]]  # keys and values
@@ -133,7 +135,13 @@ class Place:
         return DOORS[self.client][1](self.settings.kafka)
 
     def has_votes(self) -> bool:
-        return (self.folder / "desk.sqlite").exists() and len(self.desk().votes(limit=1)) > 0
+        """Asked without a lock: whoever writes must not wait for whoever asks."""
+        file = self.folder / "desk.sqlite"
+        try:
+            with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as desk:
+                return desk.execute("SELECT 1 FROM votes LIMIT 1").fetchone() is not None
+        except sqlite3.OperationalError:
+            return False
 
     def desk(self) -> SqlDesk:
         return open_desk(self.settings.desk.url)
@@ -174,7 +182,7 @@ class Place:
             consumer.subscribe([self.settings.kafka.events], program.assigned, program.revoked)
             while not program.kept:
                 program.turn(0.1)
-            program.last_look = -math.inf
+            program.watch.next_look = -math.inf
             program.turn(0.1)
             program.commit()
             return list(program.kept.values())

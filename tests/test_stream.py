@@ -280,7 +280,7 @@ def test_a_desk_that_is_away_is_waited_for(
         other.execute("BEGIN IMMEDIATE")
         running = Thread(target=program.run, args=(lambda: False, True), daemon=True)
         running.start()
-        wait_until(lambda: "desk" in program.trouble, "the desk is missed")
+        wait_until(lambda: "desk" in program.troubles, "the desk is missed")
         assert "locked" in (program.not_ready() or "")
         assert not place.committed()
         other.execute("ROLLBACK")
