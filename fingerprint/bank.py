@@ -5,15 +5,17 @@ Example:
     >>> open_bank(Path("bank")).version == version
     True
 
-    bank/
-      CURRENT                       the version that is served; replaced as the last step of publishing
-      versions/<version>/
-        manifest.json               span, counts, settings, seed, quality, SHA-256 of every other file
-        fingerprints.parquet        one row a fingerprint: key, level, parent, events, days, ready
-        people.parquet              principals: key, kind, peer group
-        words.parquet               the text of every value a fingerprint knows
-        stack.safetensors           vocabulary, weights, baselines (shapes: vocabulary.py, autoencoder.py)
-        ledger.safetensors          series and counts as they stood at the end of training; no ids
+    versions/<version>/             (what else lies in the folder: `versions`)
+      manifest.json                 span, counts, settings, seed, quality, gate; size and SHA-256 of every other file
+      fingerprints.parquet          one row a fingerprint: key, level, parent, events, days, ready
+      people.parquet                principals: key, kind, peer group
+      words.parquet                 the text of every value a fingerprint knows
+      stack[.*].safetensors         vocabulary, weights, baselines (shapes: vocabulary.py, autoencoder.py; `shards`)
+      ledger[.*].safetensors        series and counts as they stood at the end of training; no ids
+
+Opening checks sizes against the manifest and the settings before anything is read, then hashes, then maps the arrays: what
+is never looked up is never in memory. A version that is open may be retired or published again: its files live as long as
+they are mapped.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -29,19 +32,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
 
-from fingerprint import features, hashing, peers
+from fingerprint import features, hashing, peers, settings, shards, versions
 from fingerprint.autoencoder import Baseline, Weights
 from fingerprint.domain import LEVELS, FingerprintError
 from fingerprint.hashing import Hashes
-from fingerprint.settings import Settings
 from fingerprint.tables import find
 from fingerprint.vocabulary import Vocabulary
 
-FORMAT = 2
+FORMAT = 3
+LONGEST_MANIFEST = 64 << 20  # bytes
+PUBLISHED = versions.Note("publish")
+DEFAULT = settings.Bank()
 TABLES = ("fingerprints", "people", "words")
 SHAPING = (  # settings that say what is counted under which name
     ("spectral", "interval_seconds"),
@@ -115,73 +120,108 @@ class Bank:
         return self.words["text"].to_numpy(dtype=object)
 
 
-def publish(bank: Bank, folder: Path) -> str:
-    """Write a version into `folder` and make it current. Returns the version's name. Publishing again changes nothing."""
+def publish(bank: Bank, folder: Path, note: versions.Note = PUBLISHED) -> str:
+    """Write a version into `folder` and serve it. Returns its name. Publishing again changes nothing."""
+    write(bank, folder)
+    versions.serve(folder, bank.version, note)
+    return bank.version
+
+
+def write(bank: Bank, folder: Path, options: settings.Bank = DEFAULT) -> None:
+    """Put a version beside the others, not served yet; what was there under its name is replaced as a whole."""
     staged = folder / "versions" / f".{bank.version}.{os.getpid()}"
     shutil.rmtree(staged, ignore_errors=True)
     try:
         staged.mkdir(parents=True)
-        _write(bank, staged)
+        _write(bank, staged, options.shard_bytes)
         target, replaced = folder / "versions" / bank.version, staged.with_name(f"{staged.name}.replaced")
         if target.exists():
             target.rename(replaced)
         staged.rename(target)
         shutil.rmtree(replaced, ignore_errors=True)
-        pointer = folder / f".CURRENT.{os.getpid()}"
-        pointer.write_text(bank.version + "\n")
-        pointer.replace(folder / "CURRENT")
     except OSError as error:
         raise FingerprintError(f"cannot write the bank {folder}: {error.strerror or error}") from None
-    return bank.version
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
 
 
-def _write(bank: Bank, folder: Path) -> None:
+def _write(bank: Bank, folder: Path, shard_bytes: int) -> None:
     for name in TABLES:
         getattr(bank, name).to_parquet(folder / f"{name}.parquet", index=False, compression="zstd")
     stacked = {
-        f"{part}.{field.name}": np.ascontiguousarray(getattr(getattr(bank, part), field.name))
+        f"{part}.{field.name}": getattr(getattr(bank, part), field.name)
         for part, kind in STACKED.items()
         for field in fields(kind)
     }
-    save_file(stacked, folder / "stack.safetensors")
-    save_file(
-        {name: np.ascontiguousarray(array) for name, array in bank.ledger.items()},
-        folder / "ledger.safetensors",
-    )
-    hashes = {file.name: _sha256(file) for file in sorted(folder.iterdir())}
-    manifest = {**bank.manifest, "format": FORMAT, "files": hashes}
+    shards.write(stacked, folder, "stack", shard_bytes)
+    shards.write(bank.ledger, folder, "ledger", shard_bytes)
+    files = {
+        file.name: {"bytes": file.stat().st_size, "sha256": _sha256(file)}
+        for file in sorted(folder.iterdir())
+    }
+    manifest = {**bank.manifest, "format": FORMAT, "files": files}
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True, default=str) + "\n")
 
 
-def open_bank(folder: Path) -> Bank:
-    """The current bank of a folder. A missing, damaged or newer one is a FingerprintError that names the file."""
-    version = _current(folder)
-    root = folder / "versions" / version
-    manifest = _manifest(root)
-    for name, wanted in manifest["files"].items():
-        if Path(name).name != name or not (root / name).is_file():
-            raise FingerprintError(
-                f"bank {root} lacks {name}: publish it again or roll back to another version"
-            )
-        if _sha256(root / name) != wanted:
-            raise FingerprintError(f"bank file {root / name} is damaged (its SHA-256 is not the manifest's)")
+def open_bank(folder: Path, options: settings.Bank = DEFAULT, version: str | None = None) -> Bank:
+    """A version of a bank, without one the version that is served.
+
+    A missing, damaged, newer or too large one is a FingerprintError that names the file.
+    """
+    root = versions.place(folder, version) if version else folder / "versions" / versions.current(folder)
+    manifest = manifest_of(root)
+    problem = next(problems(root, manifest, options), None)
+    if problem:
+        raise FingerprintError(problem)
     try:
         tables = {name: pd.read_parquet(root / f"{name}.parquet") for name in TABLES}
-        stack = load_file(root / "stack.safetensors")
-        ledger = load_file(root / "ledger.safetensors")
-    except (OSError, SafetensorError, ValueError) as error:
+        stack = shards.opened(root, "stack")
+        parts: dict[str, Any] = {**tables, "manifest": manifest, "ledger": shards.opened(root, "ledger")}
+        for part, kind in STACKED.items():
+            parts[part] = kind(**{field.name: stack[f"{part}.{field.name}"] for field in fields(kind)})
+    except (OSError, KeyError, ValueError) as error:
         raise FingerprintError(f"bank {root} cannot be read: {error}") from None
-    parts: dict[str, Any] = {**tables, "manifest": manifest, "ledger": ledger}
-    for part, kind in STACKED.items():
-        parts[part] = kind(**{field.name: stack[f"{part}.{field.name}"] for field in fields(kind)})
     return Bank(**parts)
 
 
-def check_settings(bank: Bank, settings: Settings) -> None:
+def problems(root: Path, manifest: dict[str, Any], options: settings.Bank = DEFAULT) -> Iterator[str]:
+    """What is wrong with the files of a version, a sentence each, the cheap questions first."""
+    files, bytes_ = manifest["files"], sum(each["bytes"] for each in manifest["files"].values())
+    if bytes_ > options.max_bytes:
+        yield f"bank {root} has {bytes_:,} bytes, more than the {options.max_bytes:,} of the setting bank.max_bytes"
+        return
+    sound = []
+    for name, wanted in files.items():
+        if Path(name).name != name or not (root / name).is_file():
+            yield f"bank {root} lacks {name}: publish it again or roll back to another version"
+        elif (size := (root / name).stat().st_size) != wanted["bytes"]:
+            yield f"bank file {root / name} is damaged: it has {size:,} bytes, the manifest says {wanted['bytes']:,}"
+        else:
+            sound.append(name)
+    for name in sound:
+        if _sha256(root / name) != files[name]["sha256"]:
+            yield f"bank file {root / name} is damaged (its SHA-256 is not the manifest's)"
+        elif name.endswith(".parquet"):
+            yield from _expansion(root / name, options.max_bytes)
+
+
+def _expansion(file: Path, most: int) -> Iterator[str]:
+    """A table that would expand to more than a bank may have: compressed, it may look small."""
+    try:
+        groups = pq.ParquetFile(file).metadata
+        expanded = sum(groups.row_group(number).total_byte_size for number in range(groups.num_row_groups))
+    except (OSError, pa.ArrowException) as error:
+        yield f"bank file {file} is no table: {error}"
+        return
+    if expanded > most:
+        yield f"bank file {file} expands to {expanded:,} bytes, more than the setting bank.max_bytes allows"
+
+
+def check_settings(bank: Bank, wanted: settings.Settings) -> None:
     """FingerprintError if what the bank counted is not what these settings would count: its series would mean nothing."""
     learned = bank.manifest["settings"]
     for section, key in SHAPING:
-        was, now = learned[section][key], settings.model_dump(mode="json")[section][key]
+        was, now = learned[section][key], wanted.model_dump(mode="json")[section][key]
         if was != now:
             raise FingerprintError(
                 f"setting {section}.{key} is {now!r}, the bank {bank.version} was trained with {was!r}: "
@@ -189,20 +229,11 @@ def check_settings(bank: Bank, settings: Settings) -> None:
             )
 
 
-def _current(folder: Path) -> str:
+def manifest_of(root: Path) -> dict[str, Any]:
+    """The manifest in a version's folder. FingerprintError where it is none, or of another format."""
     try:
-        version = (folder / "CURRENT").read_text(errors="replace").strip()
-    except OSError:
-        raise FingerprintError(
-            f"no bank in {folder}: make one with `fingerprint train SOURCE --bank {folder}`"
-        ) from None
-    if not version or Path(version).name != version:
-        raise FingerprintError(f"{folder / 'CURRENT'} does not name a version")
-    return version
-
-
-def _manifest(root: Path) -> dict[str, Any]:
-    try:
+        if (root / "manifest.json").stat().st_size > LONGEST_MANIFEST:
+            raise ValueError(f"it is longer than {LONGEST_MANIFEST:,} bytes")
         manifest = json.loads((root / "manifest.json").read_text())
         if manifest["format"] != FORMAT:
             raise FingerprintError(
@@ -210,8 +241,12 @@ def _manifest(root: Path) -> dict[str, Any]:
             )
         if manifest["features"] != list(features.NAMES):
             raise FingerprintError(f"bank {root} knows other features than this program: train it anew")
-        return {**manifest, "files": dict(manifest["files"]), "version": str(manifest["version"])}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        files = {
+            str(name): {"bytes": int(each["bytes"]), "sha256": str(each["sha256"])}
+            for name, each in manifest["files"].items()
+        }
+        return {**manifest, "files": files, "version": str(manifest["version"])}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise FingerprintError(f"the manifest of bank {root} cannot be read: {error}") from None
 
 

@@ -155,6 +155,32 @@ class Voting(Section):
         return self
 
 
+class Bank(Section):
+    """A bank on disk (docs/bank.md)."""
+
+    max_bytes: int = Field(64 << 30, gt=0, description="a larger one is not opened")
+    shard_bytes: int = Field(256 << 20, ge=1, description="of an array in one file, about")
+    kept: int = Field(7, gt=0, description="versions, the newest; others are retired, but for what is served")
+
+
+class Gate(Section):
+    """When a new bank replaces the one that is served (docs/bank.md)."""
+
+    victims: int = Field(40, gt=0, description="principals, as whom known attacks are tried")
+    missed: float = Field(
+        0.05, ge=0, le=1, description="share of what the old one finds that the new one may miss"
+    )
+    shift: float = Field(0.5, gt=0, description="share by which a quantile of the held-out losses may move")
+    lost: float = Field(0.5, ge=0, le=1, description="share of ready fingerprints that may be gone")
+    votes_per_day: float = Field(
+        300.0, gt=0, description="principals with an autoencoder's vote on a day of the held-out history"
+    )
+    frozen: int = Field(
+        5, gt=0, description="so many versions back lies the one that slow drift is measured from"
+    )
+    seed: int = 0
+
+
 class Alerts(Section):
     window_seconds: int = Field(
         6 * 3600, gt=0, description="verdicts of one principal in one window are one alert"
@@ -348,6 +374,8 @@ class Settings(Section):
     spectral: Spectral = Spectral()
     forest: Forest = Forest()
     voting: Voting = Voting()
+    bank: Bank = Bank()
+    gate: Gate = Gate()
     alerts: Alerts = Alerts()
     desk: Desk = Desk()
     kafka: Kafka = Kafka()
@@ -357,6 +385,15 @@ class Settings(Section):
     feeds: Feeds = Feeds()
     state: State = State()
     health: Health = Health()
+
+    @model_validator(mode="after")
+    def keeps_what_is_compared(self) -> Settings:
+        if self.gate.frozen >= self.bank.kept:
+            raise ValueError(
+                f"gate.frozen {self.gate.frozen} is further back than the bank.kept {self.bank.kept} versions: "
+                "keep more, or look back less"
+            )
+        return self
 
 
 def load(file: str | Path | None = None, environment: dict[str, str] | None = None) -> Settings:
@@ -372,11 +409,10 @@ def load(file: str | Path | None = None, environment: dict[str, str] | None = No
         return Settings.model_validate(table)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
+        names = ".".join(str(part) for part in first["loc"])
+        where = f"setting {names}" if names else "settings"
         known = "" if first["type"] != "extra_forbidden" else f" (known: {', '.join(_known(first['loc']))})"
-        raise FingerprintError(
-            f"setting {where}: {first['msg'].removeprefix('Value error, ')}{known}"
-        ) from None
+        raise FingerprintError(f"{where}: {first['msg'].removeprefix('Value error, ')}{known}") from None
 
 
 def secret(file: str | None) -> str | None:

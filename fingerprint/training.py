@@ -22,8 +22,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import autoencoder, detectors, features, fitting, hashing, peers, vocabulary
-from fingerprint.autoencoder import Baseline, Weights
+from fingerprint import autoencoder, detectors, features, fitting, hashing, peers, quality, vocabulary
+from fingerprint.autoencoder import Weights
 from fingerprint.bank import Bank
 from fingerprint.domain import LEVELS, FingerprintError
 from fingerprint.hashing import Hashes
@@ -76,13 +76,16 @@ def train(chunks: Iterable[pd.DataFrame], settings: Settings, progress: Progress
     ready = np.flatnonzero(stack["ready"].to_numpy())
     early_vocabulary = _count(rows, ~late, parent, settings)
     nets = _fit(early_vocabulary, rows, late, ready, settings, progress)
-    baseline = _baseline(early_vocabulary, nets, rows, late, stack, settings)
+    held = _measured(early_vocabulary, nets, rows, late, stack, settings)
+    per_day = 86400 // settings.spectral.interval_seconds
+    baseline = autoencoder.baseline_of(held, stack["parent"].to_numpy(), settings.autoencoder, per_day)
     full_vocabulary = _count(rows, np.ones(len(late), bool), parent, settings)
     nets = fitting.move(
         nets, early_vocabulary.codes[ready], full_vocabulary.codes[ready], np.arange(len(ready))
     )
     ledger = _fill_series(rows, full_vocabulary, collected, settings, progress)
-    manifest = _manifest(collected, stack, baseline, settings)
+    figures = quality.figures(held, baseline, settings.autoencoder, per_day)
+    manifest = _manifest(collected, stack, figures, settings)
     return Bank(
         manifest,
         stack,
@@ -310,14 +313,14 @@ def _slots(known: Vocabulary, rows: Rows, which: NDArray[np.bool_], settings: Se
     return fitting.Rows.of(np.concatenate(owner), np.concatenate(slots), len(known.parent))
 
 
-def _baseline(
+def _measured(
     known: Vocabulary,
     nets: Weights,
     rows: Rows,
     late: NDArray[np.bool_],
     stack: pd.DataFrame,
     settings: Settings,
-) -> Baseline:
+) -> autoencoder.HeldOut:
     """Losses of the held-out rows at every level, novelties discounted as they are when scoring."""
     batch, owners, ready = rows.batch.take(late), rows.owners[late], stack["ready"].to_numpy()
     finest = np.argmax(ready[owners], axis=1)  # the generic one always is
@@ -326,7 +329,7 @@ def _baseline(
         at = replace(batch, fingerprint=owners[:, level])
         loss, seen = autoencoder.losses(known, nets, at.fingerprint, at.codes)
         losses.append(detectors.familiar(loss, seen, known, at, Ledger(settings)))
-    held = autoencoder.HeldOut(
+    return autoencoder.HeldOut(
         np.concatenate(losses),
         owners.T.ravel(),
         np.tile(batch.principal, len(LEVELS)),
@@ -334,8 +337,6 @@ def _baseline(
         np.tile(batch.codes, (len(LEVELS), 1)),
         np.concatenate([finest == level for level in range(len(LEVELS))]),
     )
-    per_day = 86400 // settings.spectral.interval_seconds
-    return autoencoder.baseline_of(held, stack["parent"].to_numpy(), settings.autoencoder, per_day)
 
 
 def _fill_series(
@@ -366,7 +367,7 @@ def _sample(rows: Rows, settings: Settings) -> dict[str, NDArray[Any]]:
 
 
 def _manifest(
-    collected: Collected, stack: pd.DataFrame, baseline: Baseline, settings: Settings
+    collected: Collected, stack: pd.DataFrame, figures: dict[str, Any], settings: Settings
 ) -> dict[str, Any]:
     seconds = settings.spectral.interval_seconds
     first, last = (int(stack[name].iloc[0]) for name in ("first", "last"))
@@ -383,7 +384,7 @@ def _manifest(
         "watermark": collected.ledger.watermark,
         "settings": settings.model_dump(mode="json"),
         "features": list(features.NAMES),
-        "quality": {"middle": float(np.median(baseline.middle)), "scale": float(np.median(baseline.scale))},
+        "quality": figures,
     }
     digest = hashlib.sha256(
         json.dumps(manifest, sort_keys=True).encode() + stack["hash"].to_numpy().tobytes()

@@ -29,6 +29,8 @@ snapshots = typer.Typer(help="The remembered state of the stream, by partition."
 app.add_typer(snapshots, name="snapshots")
 notices = typer.Typer(help="Accounts, regions and sources from which nothing comes any more.")
 app.add_typer(notices, name="notices")
+banks = typer.Typer(help="The versions of a bank: which are kept, which is served, and why.")
+app.add_typer(banks, name="bank")
 
 Sources = Annotated[
     list[str],
@@ -96,7 +98,9 @@ def train(
     """Learn everybody's habits from a history and publish them as a bank.
 
     A few weeks without known attacks are best; two days are the least. It says which entities are ready, which fall back
-    to their principal, peer group or the organisation, and when the others will be ready.
+    to their principal, peer group or the organisation, and when the others will be ready. Where a bank is served already, the
+    gate compares the two: a new one that misses what the old one finds, or is a surprise otherwise, is kept and not
+    served, and the exit status is 3.
     """
     from pipelines import show
     from pipelines.train import train
@@ -104,6 +108,7 @@ def train(
     with show.progress(not json) as progress:
         figures = train(sources, bank, settings_.load(settings), progress)
     _print(figures, json, lambda: show.trained(figures))
+    _refused(figures["refusal"])
 
 
 @app.command()
@@ -368,6 +373,117 @@ def snapshots_list(settings: SettingsFile = None, json: Json = False) -> None:
 
     found = run_list(settings_.load(settings))
     _print(found, json, lambda: print_snapshots(found))
+
+
+Version = Annotated[str, typer.Argument(metavar="VERSION", help="As `fingerprint bank list` names it.")]
+AnyVersion = Annotated[
+    str | None,
+    typer.Argument(metavar="[VERSION]", help="As `fingerprint bank list` names it.", show_default=False),
+]
+Why = Annotated[str, typer.Option("--why", help="The reason, for the history.", show_default=False)]
+
+
+@banks.command("list")
+def bank_list(bank: BankFolder = Path("bank"), json: Json = False) -> None:
+    """Every version that is kept: what it learned, whether it is served, what the gate said."""
+    from pipelines import bank_table
+    from pipelines.bank import run_list
+
+    found = run_list(bank)
+    _print(found, json, lambda: bank_table.print_list(found))
+
+
+@banks.command("show")
+def bank_show(
+    version: AnyVersion = None,
+    bank: BankFolder = Path("bank"),
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """One version, by default the one that is served: span, who is ready, the largest and the quietest, its size."""
+    from pipelines import bank_table
+    from pipelines.bank import run_show
+
+    figures = run_show(bank, settings_.load(settings), version)
+    _print(figures, json, lambda: bank_table.print_show(figures))
+
+
+@banks.command("diff")
+def bank_diff(
+    older: Annotated[str, typer.Argument(metavar="OLDER", help="The champion.")],
+    newer: Annotated[str, typer.Argument(metavar="NEWER", help="The challenger.")],
+    bank: BankFolder = Path("bank"),
+    top: Annotated[int, typer.Option(min=0, help="So many fingerprints that moved furthest.")] = 10,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Two versions side by side: who came and went, losses, values, and whose behaviour moved furthest."""
+    from pipelines import bank_table
+    from pipelines.bank import run_diff
+
+    figures = run_diff(bank, settings_.load(settings), older, newer, top)
+    _print(figures, json, lambda: bank_table.print_diff(figures))
+
+
+@banks.command("publish")
+def bank_publish(
+    version: Version,
+    bank: BankFolder = Path("bank"),
+    why: Why = "",
+    force: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REASON",
+            help="Serve it whatever the gate says; the reason is recorded.",
+            show_default=False,
+        ),
+    ] = None,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Serve a version that is kept, through the gate. Exit status 3: the gate kept it back."""
+    from pipelines import bank_table
+    from pipelines.bank import run_publish
+
+    figures = run_publish(bank, settings_.load(settings), version, why, force)
+    _print(figures, json, lambda: bank_table.print_published(figures))
+    _refused(None if figures["served"] else figures["refusal"])
+
+
+@banks.command("rollback")
+def bank_rollback(
+    bank: BankFolder = Path("bank"), why: Why = "", settings: SettingsFile = None, json: Json = False
+) -> None:
+    """Serve the version that was served before; given again, the one before that."""
+    from pipelines import bank_table
+    from pipelines.bank import run_rollback
+
+    figures = run_rollback(bank, settings_.load(settings), why)
+    _print(figures, json, lambda: bank_table.print_rolled_back(figures))
+
+
+@banks.command("verify")
+def bank_verify(
+    version: AnyVersion = None,
+    bank: BankFolder = Path("bank"),
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Hash every file of one version, or of all, and name what is wrong. Exit status 1: something is."""
+    from pipelines import bank_table
+    from pipelines.bank import run_verify
+
+    figures = run_verify(bank, settings_.load(settings), version)
+    _print(figures, json, lambda: bank_table.print_verified(figures))
+    if figures["problems"]:
+        raise typer.Exit(1)
+
+
+def _refused(sentence: str | None) -> None:
+    """Exit status 3 with one sentence: a bank is kept, not served."""
+    if sentence:
+        print(f"fingerprint: {sentence}", file=sys.stderr)
+        raise typer.Exit(3)
 
 
 def _print(figures: dict[str, Any] | list[dict[str, Any]], as_json: bool, human: Callable[[], None]) -> None:

@@ -33,7 +33,7 @@ def score(
 ) -> dict[str, Any]:
     """Score `sources` against the bank in `folder`; the figures of `score --json`."""
     started = time.monotonic()
-    bank = banks.open_bank(folder)
+    bank = banks.open_bank(folder, settings.bank)
     banks.check_settings(bank, settings)
     desk = open_desk(desk_url or settings.desk.url)
     with (

@@ -94,7 +94,8 @@ def trained(figures: dict[str, Any]) -> None:
     if when:
         print(f"at the pace they have had they are ready: {when}")
     _reasons(figures)
-    print(f"published bank {figures['version']} in {figures['bank']}")
+    if figures["served"]:
+        print(f"published bank {figures['version']} in {figures['bank']}")
 
 
 def scored(figures: dict[str, Any]) -> None:

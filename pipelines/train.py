@@ -1,4 +1,4 @@
-"""Records -> bank: read a history, learn everybody's habits, publish."""
+"""Records -> bank: read a history, learn everybody's habits, publish what passes the gate."""
 
 from __future__ import annotations
 
@@ -9,26 +9,30 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fingerprint import bank, training
+from fingerprint import training
 from fingerprint.domain import LEVELS
 from fingerprint.edges import files, network_table
 from fingerprint.edges.history import History
 from fingerprint.settings import Settings
+from pipelines import publishing
 from pipelines.show import Progress, reasons
 
 
 def train(sources: list[str], folder: Path, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Train on `sources`, publish into `folder`, and say what became ready: the figures of `train --json`."""
+    """Train on `sources`, offer the bank to the gate of `folder`, and say what became ready: the figures of `train --json`."""
     with History(settings, network_table.load(settings.reading.networks)) as history:
         for records in files.read(sources, settings.reading):
             history.add(records)
             progress("reading records", history.records)
         folder.mkdir(parents=True, exist_ok=True)  # before the long part, not after it
         learned = training.train(history.chunks(), settings, progress)
-        version = bank.publish(learned, folder)
+        word = publishing.offer(learned, folder, settings)
     return {
         "bank": str(folder),
-        "version": version,
+        "version": learned.version,
+        "served": word.passed,
+        "refusal": None if word.passed else publishing.refusal(learned.version, word),
+        "gate": word.figures,
         "records": history.records,
         "events": learned.manifest["events"],
         "rejects": history.rejected,

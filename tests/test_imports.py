@@ -31,7 +31,13 @@ ROOMS = [
     },
     {
         "peers",
+        "shards",
+        "versions",
         "bank",
+        "quality",
+        "drift",
+        "probe",
+        "gate",
         "voting",
         "detectors",
         "names",

@@ -1,0 +1,99 @@
+"""Whether a new bank may replace the one that is served: it finds what that found, and is no surprise otherwise.
+
+Example:
+    >>> word = judge(trained, served, settings)
+    >>> word.passed, word.reasons
+    (False, ('it misses 9 of the 96 attacks that 2026-01-25-77aa01f2 finds, more than the 5 % of the setting gate.missed',))
+
+Four questions. (1) Of known attacks, tried as principals of the served bank (`probe`), it finds what the served bank finds.
+(2) The quantiles of its losses on its own held-out days are near those of the served bank on its own. (3) Most fingerprints
+that were ready still are: a bank of half the input is half a bank. (4) So many principals have a vote on a day of the
+held-out history, at most; alerts, which need a quorum, are fewer. A first bank has nothing to be held against but (4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fingerprint import drift, probe
+from fingerprint.bank import Bank
+from fingerprint.drift import Drift
+from fingerprint.settings import Gate, Settings
+
+
+@dataclass(frozen=True)
+class Word:
+    """What the gate says: `reasons` why not, none if the bank may pass; `figures` for the manifest."""
+
+    reasons: tuple[str, ...]
+    figures: dict[str, Any]
+
+    @property
+    def passed(self) -> bool:
+        return not self.reasons
+
+
+def judge(challenger: Bank, champion: Bank | None, settings: Settings, frozen: Bank | None = None) -> Word:
+    """Hold a new bank against the one that is served, and measure how far it is from a `frozen` one of long ago."""
+    figures: dict[str, Any] = {"against": champion.version if champion else None}
+    reasons = list(_votes(challenger, settings.gate))
+    if champion:
+        moved = drift.between(champion, challenger)
+        tried = _tried(challenger, champion, settings)
+        figures |= {"probe": tried, "drift": moved.figures()}
+        reasons += _missed(tried, champion, settings.gate)
+        reasons += _shifted(challenger, champion, settings.gate)
+        reasons += _lost(moved, settings.gate)
+    if frozen:
+        figures["frozen"] = drift.between(frozen, challenger).figures()
+    return Word(tuple(reasons), {**figures, "passed": not reasons, "reasons": reasons})
+
+
+def _tried(challenger: Bank, champion: Bank, settings: Settings) -> dict[str, Any]:
+    """The same attacks on both banks."""
+    attacks = probe.of_bank(champion, settings)
+    then, now = (probe.found(bank, attacks, settings.autoencoder) for bank in (champion, challenger))
+    return {
+        "before": probe.summary(attacks, then),
+        "now": probe.summary(attacks, now),
+        "missed": int((then & ~now).sum()),
+    }
+
+
+def _missed(tried: dict[str, Any], champion: Bank, options: Gate) -> Iterator[str]:
+    found, missed = tried["before"]["found"], tried["missed"]
+    if missed > options.missed * found:
+        yield (
+            f"it misses {missed:,} of the {found:,} attacks that {champion.version} finds, "
+            f"more than the {options.missed:.0%} of the setting gate.missed"
+        )
+
+
+def _shifted(challenger: Bank, champion: Bank, options: Gate) -> Iterator[str]:
+    then, now = (bank.manifest["quality"]["loss"] for bank in (champion, challenger))
+    for name in sorted(then.keys() & now.keys()):
+        moved = abs(now[name] / max(then[name], 1.0) - 1)
+        if moved > options.shift:
+            yield (
+                f"the {float(name):.0%} quantile of its losses went from {then[name]:.1f} to {now[name]:.1f} nats, "
+                f"by more than the {options.shift:.0%} of the setting gate.shift"
+            )
+
+
+def _lost(moved: Drift, options: Gate) -> Iterator[str]:
+    if moved.lost > options.lost:
+        yield (
+            f"{moved.lost:.0%} of the fingerprints that were ready in {moved.older} are not any more, "
+            f"more than the {options.lost:.0%} of the setting gate.lost: is some of the history missing?"
+        )
+
+
+def _votes(challenger: Bank, options: Gate) -> Iterator[str]:
+    votes = challenger.manifest["quality"]["votes_per_day"]
+    if votes > options.votes_per_day:
+        yield (
+            f"{votes:,.1f} principals a day have a vote in its held-out history, "
+            f"more than the {options.votes_per_day:,.0f} of the setting gate.votes_per_day"
+        )

@@ -1,0 +1,130 @@
+"""Known attacks as if done by a bank's own principals: the same question put to two banks.
+
+Example:
+    >>> probe = of_bank(served, settings)            # who acts, and what they do: by seed, the same for every bank asked
+    >>> found(served, probe, settings.autoencoder).mean(), found(trained, probe, settings.autoencoder).mean()
+    (0.97, 0.96)
+
+No labelled set knows a customer's entities. So real attack calls (Stratus Red Team, data/real/invictus_stratus) are put
+into the hands of principals that the bank says are ready. Half of them are robbed: the attacker's own program, network and
+credentials. Half are mimicked: all of that is what the victim uses most. Clock and memory are always the victim's own, and
+an attack counts as found if the autoencoder votes on any of its calls.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint import autoencoder, cloudtrail, features, hashing, samples, settings
+from fingerprint.bank import Bank
+from fingerprint.company import Company
+from fingerprint.entity import add_entities, escape
+from fingerprint.flatten import flatten
+from fingerprint.hashing import Hashes
+
+SET = "real/invictus_stratus"
+CALLS = 8  # of one technique at most: some repeat theirs twenty times
+MODE = features.NAMES.index("mode")
+OWN_CLOCK = features.IS_BIN & (np.arange(len(features.NAMES)) != MODE)  # (F,) the victim's own, whoever acts
+MIMICKED = OWN_CLOCK | np.isin(
+    features.NAMES, ("program", "version", "network", "address", "region", "credentials", "target")
+)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """N calls: `codes` (N, F), `entity`, `principal` (N,) as hashes, `attack` (N,) which of them belong together, `mimic` (N,);
+    `frame` says who the principals are (principal, kind, role)."""
+
+    codes: Hashes
+    entity: Hashes
+    principal: Hashes
+    attack: NDArray[np.int32]
+    mimic: NDArray[np.bool_]
+    frame: pd.DataFrame
+
+
+def of_bank(bank: Bank, options: settings.Settings) -> Probe:
+    """Attacks by a sample of the principals that are ready; nobody's where none is."""
+    calls, technique, codes = _attacks()
+    at = _victims(bank, options.gate)
+    who = bank.people.set_index("hash").loc[bank.fingerprints["hash"].to_numpy()[at]].reset_index()
+    victim, call = (index.ravel() for index in np.indices((len(at), len(calls))))
+    mimic = victim % 2 == 1
+    services = calls["service"].astype(object).to_numpy()[call]
+    people = who["principal"].to_numpy(dtype=object)[victim]
+    texts = [_entity(*pair, options.entities) for pair in zip(people, services, strict=True)]
+    return Probe(
+        _in_their_hands(codes[call], bank.vocabulary.codes[at][:, :, 1][victim], mimic),
+        hashing.of(pd.Series(texts, dtype=object)),
+        who["hash"].to_numpy(np.uint64)[victim],
+        (victim * (technique.max() + 1) + technique[call]).astype(np.int32),
+        mimic,
+        who[["principal", "kind", "role"]].iloc[victim].reset_index(drop=True),
+    )
+
+
+def found(bank: Bank, probe: Probe, options: settings.Autoencoder) -> NDArray[np.bool_]:
+    """Which attacks (A,), in the order of their numbers, a bank finds."""
+    fingerprint, _ = bank.resolve(probe.entity, probe.principal, probe.frame)
+    loss, _ = autoencoder.losses(bank.vocabulary, bank.weights, fingerprint, probe.codes)
+    surprise = autoencoder.surprises(loss, bank.baseline, fingerprint)
+    company = Company()
+    company.add(probe.principal, probe.attack, probe.codes, surprise)
+    together = company.of(probe.principal, probe.attack)
+    voted = autoencoder.z(surprise, together, bank.baseline, fingerprint, options) >= options.threshold
+    number, of = np.unique(probe.attack, return_inverse=True)
+    return np.bincount(of[voted], minlength=len(number)) > 0
+
+
+def _victims(bank: Bank, options: settings.Gate) -> NDArray[np.intp]:
+    """Rows of ready principals, drawn by seed."""
+    stack = bank.fingerprints
+    ready = np.flatnonzero((stack["level"] == 1) & stack["ready"])
+    random = np.random.default_rng(options.seed)
+    return np.sort(random.permutation(ready)[: options.victims])
+
+
+def _entity(principal: str, service: str, options: settings.Entities) -> str:
+    principal = "*" if options.granularity == "service" else principal
+    service = "*" if options.granularity == "principal" else escape(service)
+    return f"{principal}|{service}|direct"
+
+
+def _in_their_hands(codes: Hashes, usual: Hashes, mimic: NDArray[np.bool_]) -> Hashes:
+    """Calls (N, F) with the values of their victims (N, F) where the victim's are kept; 0 in `usual` is none."""
+    theirs = np.where(mimic[:, None], MIMICKED, OWN_CLOCK) & (usual > 0)
+    return np.where(theirs, usual, codes)
+
+
+@lru_cache(1)
+def _attacks() -> tuple[pd.DataFrame, NDArray[np.intp], Hashes]:
+    """The labelled calls, at most CALLS of a technique: events (C rows), number of the technique (C,), codes (C, F)."""
+    labels = samples.labels(SET)
+    technique = {name: each["technique"] for name, each in labels.items() if each["label"] == "attack"}
+    lines = [json.dumps(record).encode() for record in samples.records(SET) if record["eventID"] in technique]
+    events = add_entities(flatten(cloudtrail.split_lines(lines)).events, settings.Entities())
+    of_each = events["event_id"].astype(object).map(technique)
+    events = events[of_each.groupby(of_each).cumcount() < CALLS].reset_index(drop=True)
+    codes = features.encode(events)
+    number = pd.factorize(events["event_id"].astype(object).map(technique), sort=True)[0]
+    return events, number, codes
+
+
+def summary(probe: Probe, found_: NDArray[np.bool_]) -> dict[str, Any]:
+    """How many attacks there are and how many were found, robbed and mimicked."""
+    number, first = np.unique(probe.attack, return_index=True)
+    mimic = probe.mimic[first]
+    return {
+        "attacks": len(number),
+        "found": int(found_.sum()),
+        "robbed": [int(found_[~mimic].sum()), int((~mimic).sum())],
+        "mimicked": [int(found_[mimic].sum()), int(mimic.sum())],
+    }

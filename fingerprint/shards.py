@@ -1,0 +1,181 @@
+"""Arrays on disk in shards of bounded size, and mapped back whole, as if they had never been apart.
+
+Example:
+    >>> write({"bias": bias, "inputs": inputs}, folder, "stack", shard_bytes=256 << 20)
+    >>> sorted(file.name for file in folder.iterdir())
+    ['stack.inputs.00000.safetensors', 'stack.inputs.00001.safetensors', 'stack.safetensors']
+    >>> opened(folder, "stack")["inputs"].shape == inputs.shape             # nothing has been read of it yet
+    True
+
+Every file is plain safetensors. An array that fits into a shard lies in `<stem>.safetensors` with the others that do; a
+larger one is cut between rows of its first axis. Its shards begin, and all but the last end, at a multiple of ALIGN bytes:
+so the system can lay them side by side in one range of addresses, and whoever looks up a few rows has read those alone.
+Several processes that open a bank share its pages. They are mapped copy-on-write: who writes, writes to a page of their own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import os
+from collections.abc import Iterator, Mapping
+from math import gcd, prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Arrays = dict[str, NDArray[Any]]
+
+ALIGN = (
+    1 << 16
+)  # bytes: the largest page in use (4 KiB on x86, 16 on Apple's, 64 on some ARM and POWER kernels)
+LONGEST_HEADER = 100_000_000  # bytes, as the format has it
+DTYPES: dict[str, np.dtype[Any]] = {
+    **{f"{kind}{8 * size}": np.dtype(f"{kind.lower()}{size}") for kind in "IU" for size in (1, 2, 4, 8)},
+    "F16": np.dtype("f2"),
+    "F32": np.dtype("f4"),
+    "F64": np.dtype("f8"),
+    "BOOL": np.dtype("?"),
+}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+class Span(NamedTuple):
+    """Where an array, or some rows of it, lie: `offset` bytes into `file`."""
+
+    file: Path
+    offset: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        return prod(self.shape) * self.dtype.itemsize
+
+
+# --- writing --------------------------------------------------------------------------------------------------------
+
+
+def write(arrays: Mapping[str, NDArray[Any]], folder: Path, stem: str, shard_bytes: int) -> None:
+    """Write arrays by name, none of them copied. OSError where the folder cannot be written."""
+    small = {name: array for name, array in arrays.items() if array.nbytes <= shard_bytes}
+    _save(small, folder / f"{stem}.safetensors")
+    for name in arrays.keys() - small.keys():
+        for number, rows in enumerate(_cut(arrays[name], shard_bytes)):
+            _save({name: rows}, folder / f"{stem}.{name}.{number:05}.safetensors", ALIGN)
+
+
+def _cut(array: NDArray[Any], shard_bytes: int) -> Iterator[NDArray[Any]]:
+    """Rows of about `shard_bytes`, a multiple of ALIGN bytes but for the last."""
+    row = max(1, array.nbytes // len(array))
+    step = ALIGN // gcd(row, ALIGN)
+    rows = max(step, shard_bytes // row // step * step)
+    for start in range(0, len(array), rows):
+        yield array[start : start + rows]
+
+
+def _save(arrays: Mapping[str, NDArray[Any]], file: Path, align: int = 8) -> None:
+    """One safetensors file, the widest types first so that each begins at a multiple of its own size."""
+    order = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
+    header, place = {}, 0
+    for name in order:
+        array = arrays[name]
+        span = [place, place := place + array.nbytes]
+        header[name] = {"dtype": NAMES[array.dtype], "shape": array.shape, "data_offsets": span}
+    text = json.dumps(header).encode()
+    text += b" " * (-(len(text) + 8) % align)  # the format lets a header end in blanks
+    with file.open("wb") as stream:
+        stream.write(len(text).to_bytes(8, "little") + text)
+        for name in order:
+            stream.write(np.ascontiguousarray(arrays[name]).data)
+
+
+# --- opening --------------------------------------------------------------------------------------------------------
+
+
+def opened(folder: Path, stem: str) -> Arrays:
+    """All arrays of a stem by name, mapped. ValueError that names the file which is no safetensors; OSError."""
+    spans: dict[str, list[Span]] = {}
+    for file in [folder / f"{stem}.safetensors", *sorted(folder.glob(f"{stem}.*.[0-9]*.safetensors"))]:
+        for name, span in _spans(file):
+            spans.setdefault(name, []).append(span)
+    pages = {file: _pages(file) for file in {parts[0].file for parts in spans.values() if len(parts) == 1}}
+    return {name: _mapped(name, parts, pages) for name, parts in spans.items()}
+
+
+def _spans(file: Path) -> Iterator[tuple[str, Span]]:
+    with file.open("rb") as stream:
+        size, length = os.fstat(stream.fileno()).st_size, int.from_bytes(stream.read(8), "little")
+        if length > min(LONGEST_HEADER, size - 8):
+            raise ValueError(f"{file.name} is cut off")
+        try:
+            header = json.loads(stream.read(length))
+            header.pop("__metadata__", None)
+            for name, each in header.items():
+                yield name, _span(file, each, 8 + length, size)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{file.name} is no safetensors: {error}") from None
+
+
+def _span(file: Path, each: dict[str, Any], data: int, size: int) -> Span:
+    begin, end = each["data_offsets"]
+    span = Span(file, data + begin, DTYPES[each["dtype"]], tuple(map(int, each["shape"])))
+    if min(begin, *span.shape, 0) < 0 or end - begin != span.bytes or data + end > size:
+        raise ValueError("an array lies outside of it")
+    return span
+
+
+def _mapped(name: str, parts: list[Span], pages: Mapping[Path, mmap.mmap]) -> NDArray[Any]:
+    first = parts[0]
+    if len(parts) == 1:
+        return _within(pages[first.file], first)
+    if any((part.dtype, part.shape[1:]) != (first.dtype, first.shape[1:]) for part in parts):
+        raise ValueError(f"the shards of {name} do not fit together")
+    if any(part.offset % ALIGN for part in parts) or any(part.bytes % ALIGN for part in parts[:-1]):
+        return np.concatenate([_within(_pages(part.file), part) for part in parts])  # somebody else cut them
+    return _side_by_side(parts)
+
+
+def _pages(file: Path) -> mmap.mmap:
+    with file.open("rb") as stream:
+        return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
+
+
+def _within(pages: mmap.mmap, span: Span) -> NDArray[Any]:
+    return np.frombuffer(pages, span.dtype, prod(span.shape), span.offset).reshape(span.shape)
+
+
+def _side_by_side(parts: list[Span]) -> NDArray[Any]:
+    """One range of addresses, reserved as nothing, over which the shards are laid; given back with the array."""
+    pages = mmap.mmap(-1, sum(part.bytes for part in parts), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    place = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    for part in parts:
+        _lay(part, place)
+        place += part.bytes
+    shape = (sum(part.shape[0] for part in parts), *parts[0].shape[1:])
+    return np.frombuffer(pages, parts[0].dtype, prod(shape)).reshape(shape)
+
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LIBC.mmap.restype = ctypes.c_void_p
+_LIBC.mmap.argtypes = (
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int64,
+)
+_FIXED = 0x10  # MAP_FIXED, which Python does not name: the same on Linux, macOS and the BSDs
+
+
+def _lay(part: Span, address: int) -> None:
+    """Map a shard at an address of the range that is ours."""
+    with part.file.open("rb") as stream:
+        access, how = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | _FIXED
+        if _LIBC.mmap(address, part.bytes, access, how, stream.fileno(), part.offset) != address:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), part.file)

@@ -1,0 +1,158 @@
+"""The versions of a bank: what `fingerprint bank` does, and the figures of its `--json`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fingerprint import bank as banks
+from fingerprint import drift, versions
+from fingerprint.bank import Bank
+from fingerprint.domain import LEVELS, FingerprintError
+from fingerprint.settings import Settings
+from pipelines import publishing
+
+SHOWN = 5  # fingerprints, largest and quietest
+MOVED = 10  # fingerprints that moved furthest
+
+
+def run_list(folder: Path) -> list[dict[str, Any]]:
+    """Every version that is kept, newest first. FingerprintError where there is no bank."""
+    kept = versions.kept(folder)
+    if not kept:
+        versions.current(folder)
+    served, lines = versions.served(folder), versions.history(folder)
+    return [_row(folder, version, served, lines) for version in kept]
+
+
+def _row(folder: Path, version: str, served: str | None, lines: list[dict[str, Any]]) -> dict[str, Any]:
+    root = folder / "versions" / version
+    own = [line for line in lines if line["version"] == version]
+    row = {
+        "version": version,
+        "served": version == served,
+        "written": _moment((root / "manifest.json").stat().st_mtime),
+        "last_decision": own[-1] if own else None,
+    }
+    try:
+        manifest = banks.manifest_of(root)
+    except FingerprintError as error:
+        return {**row, "problem": str(error)}
+    counts = {name: manifest[name] for name in ("span", "events", "fingerprints", "ready")}
+    return {**row, **counts, "bytes": _bytes(manifest), "gate": manifest.get("gate"), "problem": None}
+
+
+def run_show(folder: Path, settings: Settings, version: str | None = None) -> dict[str, Any]:
+    """One version in figures: what it learned, who is ready, who is large and who is quiet, what it weighs."""
+    bank = banks.open_bank(folder, settings.bank, version)
+    manifest, entities = bank.manifest, _entities(bank)
+    names = ("version", "span", "events", "repeats", "fingerprints", "ready", "quality", "settings")
+    ready = entities[entities["ready"]]
+    return {
+        **{name: manifest[name] for name in names},
+        "served": bank.version == versions.served(folder),
+        "entities": len(entities),
+        "principals": len(bank.people),
+        "values": len(bank.words),
+        "gate": manifest.get("gate"),
+        "largest": _fingerprints(entities.nlargest(SHOWN, "events")),
+        "quietest_ready": _fingerprints(ready.nsmallest(SHOWN, "events")),
+        "bytes": _bytes(manifest),
+        "bytes_by_part": _by_part(manifest),
+        "bytes_an_entity": round(_bytes(manifest) / max(len(entities), 1)),
+    }
+
+
+def run_diff(folder: Path, settings: Settings, older: str, newer: str, most: int = MOVED) -> dict[str, Any]:
+    """Champion and challenger side by side."""
+    old, new = (banks.open_bank(folder, settings.bank, version) for version in (older, newer))
+    moved = drift.between(old, new)
+    return {
+        "older": older,
+        "newer": newer,
+        "entities": {
+            name: getattr(moved, name) for name in ("came", "gone", "became_ready", "no_longer_ready")
+        },
+        "ready": {name: [bank.manifest["ready"][name] for bank in (old, new)] for name in LEVELS},
+        "loss_on_sample": {"older": drift.losses(old, new), "newer": drift.losses(new, new)},
+        "loss_held_out": {name: bank.manifest["quality"]["loss"] for name, bank in _pair(old, new)},
+        "votes_per_day": {name: bank.manifest["quality"]["votes_per_day"] for name, bank in _pair(old, new)},
+        "values": drift.words(old, new),
+        "drift": moved.figures(most),
+    }
+
+
+def run_publish(
+    folder: Path, settings: Settings, version: str, why: str = "", force: str | None = None
+) -> dict[str, Any]:
+    """Serve a kept version through the gate, or past it with a reason."""
+    if force is not None and not force.strip():
+        raise FingerprintError("--force wants the reason why the gate is passed by: it is recorded")
+    was = versions.served(folder)
+    word = publishing.publish(folder, version, settings, why, force)
+    return {
+        "version": version,
+        "before": was,
+        "served": word.passed or force is not None,
+        "forced": force is not None,
+        "refusal": None if word.passed else publishing.refusal(version, word),
+        "gate": word.figures,
+    }
+
+
+def run_rollback(folder: Path, settings: Settings, why: str = "") -> dict[str, Any]:
+    """Serve what was served before."""
+    was = versions.current(folder)
+    return {"version": publishing.roll_back(folder, settings, why), "before": was}
+
+
+def run_verify(folder: Path, settings: Settings, version: str | None = None) -> dict[str, Any]:
+    """Hash the files of one version, or of all that are kept; what is wrong, a sentence each."""
+    wanted = [version] if version else versions.kept(folder)
+    if not wanted:
+        versions.current(folder)
+    return {
+        "versions": wanted,
+        "problems": [each for one in wanted for each in _problems(folder, one, settings)],
+    }
+
+
+def _problems(folder: Path, version: str, settings: Settings) -> list[str]:
+    root = versions.place(folder, version)
+    try:
+        return list(banks.problems(root, banks.manifest_of(root), settings.bank))
+    except FingerprintError as error:
+        return [str(error)]
+
+
+def _entities(bank: Bank) -> pd.DataFrame:
+    return bank.fingerprints[bank.fingerprints["level"] == LEVELS.index("entity")]
+
+
+def _fingerprints(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    return [
+        {"key": str(key), "events": int(events), "days": int(days)}
+        for key, events, days in zip(rows["key"], rows["events"], rows["days"], strict=True)
+    ]
+
+
+def _pair(old: Bank, new: Bank) -> tuple[tuple[str, Bank], tuple[str, Bank]]:
+    return ("older", old), ("newer", new)
+
+
+def _bytes(manifest: dict[str, Any]) -> int:
+    return sum(each["bytes"] for each in manifest["files"].values())
+
+
+def _by_part(manifest: dict[str, Any]) -> dict[str, int]:
+    parts = pd.Series({name: each["bytes"] for name, each in manifest["files"].items()})
+    return {
+        str(name): int(size) for name, size in parts.groupby(parts.index.str.split(".").str[0]).sum().items()
+    }
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,102 @@
+"""A bank to its folder: through the gate, with a note of who and why; what is old is retired."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from fingerprint import bank as banks
+from fingerprint import gate, versions
+from fingerprint.bank import Bank
+from fingerprint.domain import FingerprintError
+from fingerprint.edges.clock import SystemClock
+from fingerprint.gate import Word
+from fingerprint.settings import Settings
+from fingerprint.versions import Note
+
+Action = Literal["train", "publish", "rollback", "refused"]
+
+
+def offer(learned: Bank, folder: Path, settings: Settings) -> Word:
+    """Keep a bank that was just trained, and serve it if the gate lets it pass. What is served already stays as it is."""
+    champion = _champion(folder, settings)
+    if champion and champion.version == learned.version:
+        return Word((), {**champion.manifest.get("gate", {}), "passed": True, "reasons": []})
+    word = gate.judge(learned, champion, settings, _frozen(folder, learned.version, champion, settings))
+    banks.write(replace(learned, manifest={**learned.manifest, "gate": word.figures}), folder, settings.bank)
+    _decide(folder, learned.version, word, "train", settings)
+    return word
+
+
+def publish(folder: Path, version: str, settings: Settings, why: str = "", force: str | None = None) -> Word:
+    """Serve a version that is kept, if the gate lets it pass or a reason is given to force it."""
+    challenger = banks.open_bank(folder, settings.bank, version)
+    champion = _champion(folder, settings)
+    word = gate.judge(challenger, champion, settings, _frozen(folder, version, champion, settings))
+    if force is None:
+        _decide(folder, version, word, "publish", settings, why)
+    else:
+        versions.serve(folder, version, note("publish", force, forced=True))
+        versions.retire(folder, settings.bank.kept)
+    return word
+
+
+def roll_back(folder: Path, settings: Settings, why: str = "") -> str:
+    """Serve what was served before, if it is sound; its name."""
+    if (version := versions.before(folder)) is not None:
+        banks.open_bank(folder, settings.bank, version)
+    return versions.roll_back(folder, note("rollback", why))
+
+
+def note(action: Action, why: str, forced: bool = False) -> Note:
+    """Who runs this program, and the time of day."""
+    at = SystemClock().now().isoformat(timespec="seconds").replace("+00:00", "Z")
+    return Note(action, at, _user(), why, forced)
+
+
+def refusal(version: str, word: Word) -> str:
+    """One sentence for whoever waited for a bank to be served."""
+    return (
+        f"bank {version} is kept, not served: {'; '.join(word.reasons)} "
+        f'(`fingerprint bank publish {version} --force "the reason"` serves it all the same)'
+    )
+
+
+def _decide(
+    folder: Path, version: str, word: Word, action: Action, settings: Settings, why: str = ""
+) -> None:
+    if word.passed:
+        versions.serve(folder, version, note(action, why or "the gate let it pass"))
+    else:
+        versions.remark(folder, version, note("refused", "; ".join(word.reasons)))
+    versions.retire(folder, settings.bank.kept)
+
+
+def _champion(folder: Path, settings: Settings) -> Bank | None:
+    """What is served; None where nothing is, or it cannot be opened any more: a damaged bank must be replaceable."""
+    try:
+        return banks.open_bank(folder, settings.bank) if versions.served(folder) else None
+    except FingerprintError:
+        return None
+
+
+def _frozen(folder: Path, version: str, champion: Bank | None, settings: Settings) -> Bank | None:
+    """The bank so many versions back from which slow drift is measured; None as long as that is the one served."""
+    older = [each for each in versions.kept(folder) if each != version]
+    back = older[: settings.gate.frozen][-1:]
+    if not champion or not back or back == [champion.version]:
+        return None
+    try:
+        return banks.open_bank(folder, settings.bank, back[0])
+    except FingerprintError:
+        return None
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a number that has no name
+        return f"uid {os.getuid()}"
