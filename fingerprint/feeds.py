@@ -2,7 +2,7 @@
 
 Example:
     >>> counts = FeedCounts(interval_seconds=3600, most=10_000)
-    >>> counts.count(events, ["cloudtrail/3"], codes)     # codes (N,): which source each event came through
+    >>> counts.count(events, ["cloudtrail/3"], codes, closed)     # codes (N,): which source each event came through
     >>> counts.take(closed=491_820)                       # what is complete now, and what came late to it
          kind                    feed  interval  events
     0 account            123456789012    491819      31
@@ -35,20 +35,26 @@ _REGION = r"[a-z]{2}(?:-[a-z]{2,12}){1,4}-[0-9]{1,2}"
 
 
 class FeedCounts:
-    """Events by (feed, interval) of one partition; kept until a day after the interval closed, for what comes late."""
+    """Events by (feed, interval) of one partition; kept until a day after the interval closed, for what comes late. What is
+    later still does not count: so it does not matter where a batch is cut."""
 
     def __init__(self, interval_seconds: int, most: int) -> None:
         self.seconds, self.most = interval_seconds, most
+        self.day = 86400 // interval_seconds
         self.closed = 0  # intervals below this one were taken
         self.left_out = 0  # feeds that were not counted, because there were too many
         self._cells = _no_counts().assign(fresh=pd.Series(dtype=bool))
         self._young: list[pd.DataFrame] = []
 
-    def count(self, events: pd.DataFrame, sources: Sequence[str], codes: NDArray[Any]) -> None:
-        """N events; `codes` (N,) say which of `sources` each came through."""
-        if not len(events):
-            return
-        self._young += _counted(events, sources, codes, self.seconds)
+    def count(
+        self, events: pd.DataFrame, sources: Sequence[str], codes: NDArray[Any], closed: NDArray[np.int64]
+    ) -> None:
+        """N events; `codes` (N,) say which of `sources` each came through, `closed` (N,) below which interval all had closed
+        when it came."""
+        interval = events["event_time"].astype("int64").to_numpy(np.int64) // 1_000_000 // self.seconds
+        counts = np.flatnonzero(interval >= closed - self.day)
+        if len(counts):
+            self._young += _counted(events.iloc[counts], interval[counts], sources, codes[counts])
         if sum(map(len, self._young)) > YOUNG_ROWS:
             self._settle()
 
@@ -62,7 +68,7 @@ class FeedCounts:
         due = self._cells["fresh"] & (self._cells["interval"] < closed)
         taken = self._cells.loc[due, [*KEYS, "events"]].reset_index(drop=True)
         self._cells.loc[due, "fresh"] = False
-        kept = self._cells["interval"] >= closed - 86400 // self.seconds
+        kept = self._cells["interval"] >= closed - self.day
         self._cells = self._cells[kept].reset_index(drop=True)
         return taken
 
@@ -93,10 +99,9 @@ class FeedCounts:
 
 
 def _counted(
-    events: pd.DataFrame, sources: Sequence[str], codes: NDArray[Any], seconds: int
+    events: pd.DataFrame, interval: NDArray[Any], sources: Sequence[str], codes: NDArray[Any]
 ) -> list[pd.DataFrame]:
     """A batch as rows of (feed, interval): strings are looked at once for each distinct combination."""
-    interval = events["event_time"].astype("int64").to_numpy(np.int64) // 1_000_000 // seconds
     first, counts = _distinct(
         pd.factorize(events["recipient_account"])[0], pd.factorize(events["region"])[0], codes, interval
     )

@@ -72,6 +72,14 @@ class Keeper:
             for start, end in zip(starts, ends, strict=True)
         ]
 
+    def hear(self, events: pd.DataFrame, low: Longs, ways: list[str], codes: NDArray[Any]) -> None:
+        """Count for their feeds what is about to be walked; `codes` (N,) say which of `ways` each came by."""
+        self.feeds.count(events, ways, codes, self._closed(low))
+
+    def heard_upto(self) -> int:
+        """Feeds are completely counted in the intervals below this one; that a bank has learned them says nothing of it."""
+        return self.road.ledger.closed(self.sources.low // 1000)
+
     def pass_time(self, now: int) -> list[Said]:
         """Nothing is left to be read at `now` (ms): intervals close by the clock."""
         low = self.sources.pass_time(now) // 1000
@@ -128,10 +136,14 @@ class Keeper:
         return ~known & ~late
 
     def _late(self, events: pd.DataFrame, low: Longs) -> NDArray[np.bool_]:
-        spectral = self.settings.spectral
-        closed = (low - spectral.lateness_seconds) // spectral.interval_seconds
-        late: NDArray[np.bool_] = _seconds(events) // spectral.interval_seconds < closed
+        interval = _seconds(events) // self.settings.spectral.interval_seconds
+        late: NDArray[np.bool_] = interval < self._closed(low)
         return late
+
+    def _closed(self, low: Longs) -> Longs:
+        """Below which interval all had closed at watermarks (N,)."""
+        spectral = self.settings.spectral
+        return (low - spectral.lateness_seconds) // spectral.interval_seconds
 
     def _starts(self, events: pd.DataFrame, low: Longs) -> list[int]:
         """Where steps begin: at the first event, and wherever late ones do that are no repeats."""

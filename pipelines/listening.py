@@ -36,11 +36,15 @@ class Listening:
     def __init__(self, desk: Desk, settings: Settings) -> None:
         self.desk, self.settings = desk, settings
         self.seconds = settings.spectral.interval_seconds
+        self.counts = (
+            pd.DataFrame()
+        )  # what the desk held at the last look, so that not all is asked for again
+        self.looked = 0  # up to where that was, seconds since 1970
 
     def due(self, keeper: Keeper) -> tuple[int, pd.DataFrame] | None:
         """Up to where a partition has closed (seconds since 1970) and what it heard, for `Desk.count_feeds`; None if it is
         no further than before. It is given once."""
-        closed = keeper.road.ledger.closed()
+        closed = keeper.heard_upto()
         counts = keeper.feeds.take(closed)
         if counts is None:
             return None
@@ -53,13 +57,25 @@ class Listening:
         if not closed or min(closed) <= looked:
             return None
         horizon = silence.horizon(self.settings)
-        counts = self.desk.feed_counts(max(looked - (horizon + 1) * self.seconds, 0))
-        counts = counts.assign(interval=counts["at"] // self.seconds)
+        counts = self._counts(looked, max(looked - (horizon + 1) * self.seconds, 0))
         begin = looked // self.seconds or int(counts["interval"].min() if len(counts) else 0)
         end = min(min(closed) // self.seconds, begin + STEPS)
         past = silence.heard(counts, begin - horizon, end, self.settings.feeds.most)
         known = {notice.notice_id: notice for notice in self.desk.notices(ended=False)}
         changed = silence.looks(past, begin, end, known, self.settings)
+        self.looked = end * self.seconds
         told = [each for name, each in changed.items() if silence.worth_telling(known.get(name), each)]
         silent = sum(each.ended_at is None for each in (known | changed).values())
         return Look(list(changed.values()), told, silent, end * self.seconds, (end - horizon) * self.seconds)
+
+    def _counts(self, looked: int, since: int) -> pd.DataFrame:
+        """What came of each feed from `since` on. Counts of more than a day before the last look do not change any more
+        (`FeedCounts`), unless somebody else has looked meanwhile: then all are asked for."""
+        known = self.looked and self.looked == looked
+        settled = looked - 2 * 86400 if known else since
+        fresh = self.desk.feed_counts(max(settled, since))
+        if known:
+            kept = self.counts[self.counts["at"].between(since, settled - 1)]
+            fresh = pd.concat([kept, fresh], ignore_index=True)
+        self.counts = fresh.assign(interval=fresh["at"] // self.seconds)
+        return self.counts

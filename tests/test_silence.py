@@ -179,7 +179,7 @@ def test_an_event_counts_for_its_account_its_region_and_its_source():
     batch = events(
         (ACCOUNT, "eu-west-1", MONDAY), (ACCOUNT, "us-east-1", MONDAY), (ACCOUNT, "eu-west-1", MONDAY + 1)
     )
-    counts.count(batch, ["raw/3"], np.zeros(3, int))
+    counts.count(batch, ["raw/3"], np.zeros(3, int), np.zeros(3, int))
     assert counted(counts.take(MONDAY + 1)) == {
         ("account", ACCOUNT, 0): 2,
         ("region", f"{ACCOUNT}/eu-west-1", 0): 1,
@@ -192,9 +192,9 @@ def test_an_event_counts_for_its_account_its_region_and_its_source():
 
 def test_what_comes_late_is_added_to_what_came_before():
     counts, one = FeedCounts(3600, 100), events((ACCOUNT, "eu-west-1", MONDAY))
-    counts.count(one, ["raw/3"], np.zeros(1, int))
+    counts.count(one, ["raw/3"], np.zeros(1, int), np.zeros(1, int))
     counts.take(MONDAY + 1)
-    counts.count(one, ["raw/3"], np.zeros(1, int))
+    counts.count(one, ["raw/3"], np.zeros(1, int), np.zeros(1, int))
     assert counted(counts.take(MONDAY + 2))["account", ACCOUNT, 0] == 2
 
 
@@ -203,14 +203,18 @@ def test_what_comes_late_is_added_to_what_came_before():
 )
 def test_what_is_no_account_is_no_feed_but_its_source_was_heard(account):
     counts = FeedCounts(3600, 100)
-    counts.count(events((account, "eu-west-1", MONDAY)), ["raw/\x1b[2J\x00"], np.zeros(1, int))
+    counts.count(
+        events((account, "eu-west-1", MONDAY)), ["raw/\x1b[2J\x00"], np.zeros(1, int), np.zeros(1, int)
+    )
     assert counted(counts.take(MONDAY + 1)) == {("source", r"raw/\x1b[2J\x00", 0): 1}
 
 
 def test_of_too_many_accounts_the_busiest_are_counted():
     made_up = [(f"{number:012d}", None, MONDAY) for number in range(500)]
     counts = FeedCounts(3600, 10)
-    counts.count(events(*made_up, *[(ACCOUNT, None, MONDAY)] * 3), ["raw/3"], np.zeros(503, int))
+    counts.count(
+        events(*made_up, *[(ACCOUNT, None, MONDAY)] * 3), ["raw/3"], np.zeros(503, int), np.zeros(503, int)
+    )
     taken = counted(counts.take(MONDAY + 1))
     assert taken["account", ACCOUNT, 0] == 3
     assert (len(taken), counts.left_out) == (10, 492)
@@ -220,9 +224,23 @@ def test_counts_go_on_after_a_restart_as_if_there_had_been_none():
     whole, cut = FeedCounts(3600, 100), FeedCounts(3600, 100)
     batch = events((ACCOUNT, "eu-west-1", MONDAY))
     for counts in (whole, cut):
-        counts.count(batch, ["raw/3"], np.zeros(1, int))
+        counts.count(batch, ["raw/3"], np.zeros(1, int), np.zeros(1, int))
     again = FeedCounts(3600, 100)
     again.restore(cut.as_table(), cut.closed)
     for counts in (whole, again):
-        counts.count(batch, ["raw/3"], np.zeros(1, int))
+        counts.count(batch, ["raw/3"], np.zeros(1, int), np.zeros(1, int))
     assert counted(again.take(MONDAY + 1)) == counted(whole.take(MONDAY + 1))
+
+
+def test_where_a_batch_is_cut_changes_no_count():
+    """Also of what comes more than a day after its interval closed: that counts nowhere."""
+    batch = events(*[(ACCOUNT, "eu-west-1", MONDAY + hour) for hour in (0, 1, 30, 0, 5, 31, 2, 60)])
+    closed = np.array([MONDAY + hour for hour in (0, 0, 29, 29, 29, 30, 30, 59)])
+    whole, cut, taken = FeedCounts(3600, 100), FeedCounts(3600, 100), {}
+    whole.count(batch, ["raw/3"], np.zeros(8, int), closed)
+    for row in range(8):
+        cut.count(batch.iloc[[row]], ["raw/3"], np.zeros(1, int), closed[[row]])
+        part = cut.take(int(closed[row]))
+        taken |= counted(part) if part is not None else {}
+    last = cut.take(MONDAY + 70)
+    assert taken | counted(last) == counted(whole.take(MONDAY + 70))
