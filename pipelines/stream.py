@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from prometheus_client import REGISTRY
 
@@ -23,6 +24,7 @@ from fingerprint import arriving, bank, messages
 from fingerprint.arriving import Rows
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
+from fingerprint.edges import network_table
 from fingerprint.edges.clock import SystemClock
 from fingerprint.edges.desk import open_desk
 from fingerprint.edges.snapshots import StoredSnapshots
@@ -68,6 +70,7 @@ class Stream:
         self.watch = Watch(outside.consumer, settings.kafka, metrics.watch)
         self.pausing = Pausing(outside.consumer, metrics.pauses.inc)
         self.voice = Voice(outside, self.pausing, self.watch, self.troubles, settings, metrics)
+        self.networks = network_table.load(settings.reading.networks) if settings.reading.networks else None
         self.remembering = Remembering(opened, outside.snapshots, outside.consumer, settings)
         self.kept: dict[Partition, Kept] = {}
         self.untold: set[Partition] = set()  # walked, and not all that was said is told yet
@@ -165,7 +168,7 @@ class Stream:
         low = kept.keeper.sources.come(word.names, word.codes, word.marks, word.arrived) // 1000
         judged = self.settings.stream.future == "judge"
         wanted = rows.events if judged else rows.events[~future[rows.events]]
-        events = piece.events[READ].iloc[wanted]
+        events = self._carried(piece, wanted)
         self.metrics.strays.inc(self.remembering.strays(events, home))
         message = np.searchsorted(rows.messages, piece.source[wanted])
         kept.keeper.hear(events, low[message], arriving.ways(word, home), word.codes[message])
@@ -173,6 +176,15 @@ class Stream:
             said = kept.keeper.walk(events, low[message])
         kept.offset = polled[int(rows.messages[-1])].offset + 1
         return said
+
+    def _carried(self, piece: Piece, wanted: NDArray[np.intp]) -> pd.DataFrame:
+        """The events with what measuring reads, whose network they came from, and their records, for alerts to show."""
+        events = piece.events.iloc[wanted]
+        lines = np.array([*piece.lines, None], dtype=object)[events["row"].to_numpy()]
+        events = events[READ].assign(raw=lines)
+        if self.networks:
+            events["network"] = self.networks.names(events["source_address"]).astype("str")
+        return events
 
     def _expect_sources(self, kept: Kept, names: list[str]) -> None:
         """Messages that `ingest` keyed come from as many sources as the raw topic has partitions."""

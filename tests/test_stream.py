@@ -44,6 +44,21 @@ def test_an_undisturbed_run_finds_what_score_finds(oracle: Said, scored: roads.R
     found = {alert.alert_id: alert.event_ids for alert in scored.alerts}
     assert {name: alert.event_ids for name, alert in oracle.alerts.items()} == found
     assert oracle.told.keys() == found.keys()
+    shown = {event.event_id: event.raw for alert in scored.alerts for event in alert.events}
+    assert {event.event_id: event.raw for alert in oracle.alerts.values() for event in alert.events} == shown
+    assert all(shown.values()), "the record is one click away"
+
+
+def test_networks_have_the_names_of_the_table(place: Place, records: Records, oracle: Said) -> None:
+    addresses = {event.source_address for alert in oracle.alerts.values() for event in alert.events}
+    numeric = [each for each in addresses if each.replace(".", "").isdigit()]
+    table = place.folder / "networks.csv"
+    table.write_text("".join(f"{each}/32,Somebody's Hosting\n" for each in numeric))
+    place.configure(reading={"networks": str(table)})
+    place.send(records)
+    place.run()
+    seen = {driver.seen for alert in place.said().alerts.values() for driver in alert.drivers}
+    assert "Somebody's Hosting" in seen
 
 
 def test_votes_in_the_topic_are_those_on_the_desk_with_a_schema_version(oracle: Said) -> None:
