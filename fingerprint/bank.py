@@ -206,13 +206,14 @@ def problems(root: Path, manifest: dict[str, Any], options: settings.Bank = DEFA
 
 
 def _expansion(file: Path, most: int) -> Iterator[str]:
-    """A table that would expand to more than a bank may have: compressed, it may look small."""
+    """A table that would expand to more than a bank may have: compressed or repeated, its values may look small."""
     try:
-        groups = pq.ParquetFile(file).metadata
-        expanded = sum(groups.row_group(number).total_byte_size for number in range(groups.num_row_groups))
+        table = pq.ParquetFile(file).metadata
+        plain = sum(table.row_group(number).total_byte_size for number in range(table.num_row_groups))
     except (OSError, pa.ArrowException) as error:
         yield f"bank file {file} is no table: {error}"
         return
+    expanded = max(plain, 8 * table.num_rows * table.num_columns)  # a reference each, where values repeat
     if expanded > most:
         yield f"bank file {file} expands to {expanded:,} bytes, more than the setting bank.max_bytes allows"
 

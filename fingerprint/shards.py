@@ -21,6 +21,7 @@ import mmap
 import os
 from collections.abc import Iterator, Mapping
 from math import gcd, prod
+from operator import index
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -121,8 +122,8 @@ def _spans(file: Path) -> Iterator[tuple[str, Span]]:
 
 
 def _span(file: Path, each: dict[str, Any], data: int, size: int) -> Span:
-    begin, end = each["data_offsets"]
-    span = Span(file, data + begin, DTYPES[each["dtype"]], tuple(map(int, each["shape"])))
+    begin, end = map(index, each["data_offsets"])
+    span = Span(file, data + begin, DTYPES[each["dtype"]], tuple(map(index, each["shape"])))
     if min(begin, *span.shape, 0) < 0 or end - begin != span.bytes or data + end > size:
         raise ValueError("an array lies outside of it")
     return span

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +16,9 @@ import pytest
 import road
 from road import SETTINGS, Road, Run
 
-from fingerprint import bank as banks
 from fingerprint.domain import FingerprintError
 from fingerprint.settings import Entities, Reading, Spectral
 from pipelines.alerts import list_alerts
-from pipelines.show import silent
-from pipelines.train import train
 
 COLUMNS = {
     "event_id": pa.string(),
@@ -220,121 +217,7 @@ def test_the_queue_is_an_array_in_a_fixed_order(scored: Run, capsys: pytest.Capt
     assert all(alert["first_event_time"] <= alert["last_event_time"] for alert in queue)
 
 
-# --- the bank -------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def bank(organisation: Road, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(organisation.bank, tmp_path / "bank"))
-
-
-def version_of(bank: Path) -> Path:
-    return bank / "versions" / (bank / "CURRENT").read_text().strip()
-
-
-def test_training_says_how_many_entities_are_ready_and_what_the_others_fall_back_to(
-    organisation: Road,
-) -> None:
-    figures = organisation.trained
-    waiting = figures["waiting"]
-    stack = banks.open_bank(organisation.bank).fingerprints
-    assert figures["ready"]["entity"] + waiting["entities"] == (stack["level"] == 0).sum()
-    assert (
-        sum(waiting["fall_back_to"].values()) == waiting["entities"] == sum(waiting["ready_in_days"].values())
-    )
-    assert figures["records"] == sum(figures[name] for name in ("events", "rejects", "duplicates", "skipped"))
-
-
-def test_every_entity_falls_back_to_its_own_principal_and_that_to_its_peers(organisation: Road) -> None:
-    stack = banks.open_bank(organisation.bank).fingerprints
-    parents = stack.loc[stack["parent"].clip(lower=0)].reset_index(drop=True)
-    entities = stack["level"] == 0
-    assert (parents["key"][entities] == stack["key"][entities].str.split("|").str[0]).all()
-    assert (parents["level"][1:] > stack["level"][1:]).all()
-
-
-def test_a_bank_holds_no_ids(organisation: Road) -> None:
-    records = [json.loads(line) for line in road.lines_of(organisation.learned)]
-    ids = {str(record.get(name)).encode() for record in records for name in ("eventID", "requestID")}
-    ids |= {str(record["userIdentity"].get("accessKeyId")).encode() for record in records}
-    ids -= {b"None", b""}
-    stored = b"".join(file.read_bytes() for file in version_of(organisation.bank).glob("*.safetensors"))
-    stored += b"".join(
-        pd.read_parquet(file).to_json().encode() for file in version_of(organisation.bank).glob("*.parquet")
-    )
-    assert len(ids) > 1000
-    assert not [each for each in ids if each in stored]
-    assert not [name for name in banks.open_bank(organisation.bank).ledger if name.startswith("repeats")]
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["fingerprints.parquet", "people.parquet", "words.parquet", "stack.safetensors", "ledger.safetensors"],
-)
-def test_one_flipped_bit_in_a_bank_is_refused_by_the_name_of_the_file(bank: Path, name: str) -> None:
-    file = version_of(bank) / name
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
-    with pytest.raises(FingerprintError, match=name):
-        banks.open_bank(bank)
-
-
-def test_a_bank_without_one_of_its_files_is_refused_by_the_name_of_the_file(bank: Path) -> None:
-    (version_of(bank) / "words.parquet").unlink()
-    with pytest.raises(FingerprintError, match=r"lacks words\.parquet"):
-        banks.open_bank(bank)
-
-
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 2}', '{"files": 3, "format": 2}', "\x00"])
-def test_a_manifest_that_is_none_is_refused(bank: Path, content: str) -> None:
-    (version_of(bank) / "manifest.json").write_text(content)
-    with pytest.raises(FingerprintError, match="manifest"):
-        banks.open_bank(bank)
-
-
-@pytest.mark.parametrize("change", [{"format": 99}, {"features": ["action", "moon"]}])
-def test_a_bank_of_another_format_or_with_other_features_is_refused(
-    bank: Path, change: dict[str, object]
-) -> None:
-    file = version_of(bank) / "manifest.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | change))
-    with pytest.raises(FingerprintError, match="train it anew"):
-        banks.open_bank(bank)
-
-
-@pytest.mark.parametrize("content", ["", "../../etc", "2020-01-01-00000000", "a\0b", "\udcff"])
-def test_a_pointer_that_names_no_version_is_refused(bank: Path, content: str) -> None:
-    (bank / "CURRENT").write_bytes(content.encode(errors="surrogateescape"))
-    with pytest.raises(FingerprintError, match="bank"):
-        banks.open_bank(bank)
-
-
-def test_a_folder_without_a_bank_is_told_how_to_get_one(tmp_path: Path) -> None:
-    with pytest.raises(FingerprintError, match="fingerprint train"):
-        banks.open_bank(tmp_path)
-
-
-def test_publishing_again_changes_nothing_and_mends_what_was_damaged(organisation: Road, bank: Path) -> None:
-    good = banks.open_bank(organisation.bank)
-    banks.publish(good, bank)
-    before = {file: file.read_bytes() for file in sorted(bank.rglob("*")) if file.is_file()}
-    (version_of(bank) / "words.parquet").write_bytes(b"damaged")
-    assert banks.publish(good, bank) == good.version
-    assert {file: file.read_bytes() for file in sorted(bank.rglob("*")) if file.is_file()} == before
-
-
-def test_training_twice_gives_the_same_bank(organisation: Road, tmp_path: Path) -> None:
-    again = train(organisation.learned, tmp_path / "bank", SETTINGS, silent)
-    assert again["version"] == organisation.trained["version"]
-    one, other = banks.open_bank(organisation.bank), banks.open_bank(tmp_path / "bank")
-    for part in banks.STACKED:
-        for field in fields(getattr(one, part)):
-            left, right = getattr(getattr(one, part), field.name), getattr(getattr(other, part), field.name)
-            np.testing.assert_array_equal(left, right, err_msg=f"{part}.{field.name}")
-    assert list(one.ledger) == list(other.ledger)
-    for name, array in one.ledger.items():
-        np.testing.assert_array_equal(array, other.ledger[name], err_msg=name)
+# --- runs that are refused --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

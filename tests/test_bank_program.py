@@ -1,0 +1,261 @@
+"""`fingerprint bank` and the gate in `fingerprint train`, as the person at the keyboard meets them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import road
+
+from fingerprint import bank as banks
+from fingerprint import versions
+from fingerprint.settings import Gate
+from pipelines import cli, publishing
+from pipelines.show import silent
+from pipelines.train import train
+
+OTHER = "2026-01-13-other000"
+
+
+@pytest.fixture
+def bank(organisation: road.Road, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(organisation.bank, tmp_path / "bank"))
+
+
+@pytest.fixture
+def two(bank: Path) -> Path:
+    """A bank with another version beside the one that is served, which knows nobody as ready but everybody together."""
+    good = banks.open_bank(bank)
+    stack = good.fingerprints.assign(ready=good.fingerprints["level"] == 3)
+    nobody = {name: int(name == "generic") for name in good.manifest["ready"]}
+    banks.write(
+        replace(good, manifest={**good.manifest, "version": OTHER, "ready": nobody}, fingerprints=stack), bank
+    )
+    return bank
+
+
+class Said:
+    """How a program ended, and what it printed."""
+
+    def __init__(self, status: int, out: str, err: str) -> None:
+        self.status, self.out, self.err = status, out, err
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
+    monkeypatch.chdir(tmp_path)  # where `bank` is the default folder
+    monkeypatch.setenv("COLUMNS", "400")
+
+    def run(*arguments: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["fingerprint", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return Said(int(ended.value.code or 0), *capsys.readouterr())
+
+    return run
+
+
+# --- looking --------------------------------------------------------------------------------------------------------
+
+
+def test_the_list_says_which_version_is_served_and_why(organisation: road.Road, two: Path, call: Any) -> None:
+    rows = {row["version"]: row for row in call("bank", "list", "--json").json}
+    assert {name: row["served"] for name, row in rows.items()} == {
+        organisation.trained["version"]: True,
+        OTHER: False,
+    }
+    served = rows[organisation.trained["version"]]
+    assert served["ready"]["entity"] == organisation.trained["ready"]["entity"]
+    assert served["last_decision"]["action"] == "train"
+    assert served["last_decision"]["by"] == publishing._user()
+    assert served["gate"]["passed"] is True
+    shown = call("bank", "list").out
+    assert "the gate let it pass" in shown
+    assert OTHER in shown
+
+
+def test_a_version_that_cannot_be_read_is_listed_with_the_reason(two: Path, call: Any) -> None:
+    (two / "versions" / OTHER / "manifest.json").write_text('{"format": 2}')
+    rows = {row["version"]: row for row in call("bank", "list", "--json").json}
+    assert "train it anew" in rows[OTHER]["problem"]
+    assert "train it anew" in call("bank", "list").out
+
+
+def test_show_says_who_is_large_who_is_quiet_and_what_a_fingerprint_weighs(two: Path, call: Any) -> None:
+    figures = call("bank", "show", "--json").json
+    opened = banks.open_bank(two)
+    entities = opened.fingerprints[opened.fingerprints["level"] == 0]
+    assert figures["served"]
+    assert figures["largest"][0]["events"] == entities["events"].max()
+    quiet = entities["events"][entities["ready"]].min()
+    assert figures["quietest_ready"][0]["events"] == quiet
+    assert figures["bytes"] == sum(each["bytes"] for each in opened.manifest["files"].values())
+    assert sum(figures["bytes_by_part"].values()) == figures["bytes"]
+    assert figures["bytes_an_entity"] * figures["entities"] == pytest.approx(figures["bytes"], rel=0.01)
+    shown = call("bank", "show").out
+    assert figures["largest"][0]["key"] in shown
+    assert "bytes an entity" in shown
+    assert call("bank", "show", OTHER, "--json").json["ready"]["entity"] == 0
+
+
+def test_diff_puts_two_versions_side_by_side(organisation: road.Road, two: Path, call: Any) -> None:
+    served = organisation.trained["version"]
+    figures = call("bank", "diff", served, OTHER, "--json").json
+    assert figures["entities"]["no_longer_ready"] == organisation.trained["ready"]["entity"]
+    assert figures["ready"]["principal"] == [organisation.trained["ready"]["principal"], 0]
+    assert figures["loss_on_sample"]["older"]["0.5"] < figures["loss_on_sample"]["newer"]["0.5"]
+    back = call("bank", "diff", OTHER, served, "--json").json
+    assert back["entities"]["became_ready"] == organisation.trained["ready"]["entity"]
+    shown = call("bank", "diff", served, OTHER).out
+    assert f"{organisation.trained['ready']['entity']} are ready no longer" in shown
+
+
+def test_what_an_attacker_wrote_steers_no_terminal(bank: Path, call: Any) -> None:
+    good = banks.open_bank(bank)
+    keys = good.fingerprints["key"].astype(object) + "\x1b[2J\u202e"
+    evil = replace(
+        good, manifest={**good.manifest, "version": OTHER}, fingerprints=good.fingerprints.assign(key=keys)
+    )
+    banks.write(evil, bank)
+    for shown in (call("bank", "show", OTHER), call("bank", "diff", good.version, OTHER)):
+        assert shown.status == 0
+        assert "\\x1b[2J" in shown.out
+        assert "\x1b" not in shown.out + shown.err
+        assert "\u202e" not in shown.out
+
+
+def test_verify_names_everything_that_is_wrong_and_says_so_by_its_status(two: Path, call: Any) -> None:
+    assert call("bank", "verify").status == 0
+    (two / "versions" / OTHER / "words.parquet").unlink()
+    file = two / "versions" / OTHER / "stack.safetensors"
+    file.write_bytes(file.read_bytes()[:-8] + b"8 bytes!")
+    said = call("bank", "verify")
+    assert said.status == 1
+    assert "lacks words.parquet" in said.out
+    assert "stack.safetensors is damaged" in said.out
+    assert len(call("bank", "verify", OTHER, "--json").json["problems"]) == 2
+    assert call("bank", "verify", banks.open_bank(two).version).status == 0
+
+
+# --- deciding -------------------------------------------------------------------------------------------------------
+
+
+def test_publish_asks_the_gate_and_says_in_one_sentence_why_not(two: Path, call: Any) -> None:
+    served = versions.current(two)
+    said = call("bank", "publish", OTHER)
+    assert (said.status, said.out, said.err.count("\n")) == (3, "", 1)
+    assert "is kept, not served" in said.err
+    assert "gate.lost" in said.err
+    assert versions.current(two) == served
+    assert versions.history(two)[-1]["action"] == "refused"
+    assert call("bank", "publish", OTHER, "--json").json["served"] is False
+
+
+def test_publish_by_force_wants_a_reason_and_records_it(two: Path, call: Any) -> None:
+    served = versions.current(two)
+    assert call("bank", "publish", OTHER, "--force", " ").status == 2
+    assert versions.current(two) == served
+    assert call("bank", "publish", OTHER, "--force", "half the accounts were sold").status == 0
+    assert versions.current(two) == OTHER
+    line = versions.history(two)[-1]
+    assert (line["forced"], line["why"], line["before"]) == (True, "half the accounts were sold", served)
+    assert "served by force: half the accounts were sold" in call("bank", "list").out
+
+
+def test_rollback_serves_what_was_served_before(two: Path, call: Any) -> None:
+    served = versions.current(two)
+    call("bank", "publish", OTHER, "--force", "a try")
+    assert call("bank", "rollback", "--why", "too loud", "--json").json == {
+        "version": served,
+        "before": OTHER,
+    }
+    assert versions.current(two) == served
+    assert versions.history(two)[-1]["why"] == "too loud"
+    assert "no version before" in call("bank", "rollback").err
+
+
+def test_rollback_to_a_damaged_version_is_refused_and_moves_nothing(two: Path, call: Any) -> None:
+    served = versions.current(two)
+    call("bank", "publish", OTHER, "--force", "a try")
+    (two / "versions" / served / "people.parquet").write_bytes(b"damaged")
+    said = call("bank", "rollback")
+    assert said.status == 2
+    assert "people.parquet" in said.err
+    assert versions.current(two) == OTHER
+
+
+@pytest.mark.parametrize("program", ["list", "show", "verify", "rollback"])
+def test_a_bank_that_is_not_there_is_one_sentence(program: str, call: Any) -> None:
+    said = call("bank", program, "--bank", "nowhere")
+    assert (said.status, said.out, said.err.count("\n")) == (2, "", 1)
+    assert "fingerprint train" in said.err
+
+
+def test_a_version_that_is_not_there_is_one_sentence_that_names_those_that_are(two: Path, call: Any) -> None:
+    for arguments in (("show", "x"), ("publish", "x"), ("verify", "x"), ("diff", OTHER, "x")):
+        said = call("bank", *arguments)
+        assert said.status == 2
+        assert OTHER in said.err
+
+
+# --- train ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_bank_trained_on_the_attack_is_kept_and_not_served_with_status_3(
+    organisation: road.Road, bank: Path, call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FINGERPRINT_AUTOENCODER__EPOCHS", "1")
+    served = versions.current(bank)
+    said = call("train", *organisation.days, "--json")
+    assert said.status == 3
+    assert said.json["served"] is False
+    assert "kept, not served" in said.err
+    assert versions.current(bank) == served
+    assert said.json["version"] in versions.kept(bank)
+    kept = banks.open_bank(bank, version=said.json["version"])
+    assert kept.manifest["gate"]["reasons"]
+    assert kept.manifest["gate"]["probe"]["missed"] > 0
+    shown = call("bank", "list").out
+    assert "kept back: " in shown
+
+
+def test_a_served_bank_that_is_damaged_is_replaced_by_the_next_one(
+    organisation: road.Road, bank: Path
+) -> None:
+    (bank / "versions" / versions.current(bank) / "words.parquet").write_bytes(b"damaged")
+    figures = train(organisation.learned, bank, road.SETTINGS, silent)
+    assert figures["served"]
+    assert banks.open_bank(bank).version == figures["version"]
+
+
+def test_training_the_same_again_leaves_what_is_served_alone(organisation: road.Road, bank: Path) -> None:
+    before = {file: file.read_bytes() for file in sorted(bank.rglob("*")) if file.is_file()}
+    assert train(organisation.learned, bank, road.SETTINGS, silent)["served"]
+    assert {file: file.read_bytes() for file in sorted(bank.rglob("*")) if file.is_file()} == before
+
+
+def test_versions_retire_as_others_come_and_drift_is_measured_from_an_old_one(
+    organisation: road.Road, tmp_path: Path
+) -> None:
+    few = road.SETTINGS.model_copy(
+        update={
+            "bank": road.SETTINGS.bank.model_copy(update={"kept": 3}),
+            "gate": Gate(frozen=2, shift=9, missed=1),
+        }
+    )
+    figures = [train(organisation.days[at : at + 6], tmp_path, few, silent) for at in range(4)]
+    names = [each["version"] for each in figures]
+    assert [each["served"] for each in figures] == [True] * 4
+    assert versions.kept(tmp_path) == names[:0:-1]
+    assert figures[2]["gate"]["frozen"]["against"] == names[0]
+    assert figures[3]["gate"]["frozen"]["against"] == names[1]
+    assert [line["before"] for line in versions.history(tmp_path)] == [None, *names[:-1]]
