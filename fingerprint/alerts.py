@@ -76,6 +76,7 @@ def _alert(alert_id: str, batch: Measured, frame: pd.DataFrame, by: Explainer) -
         tactics=_tactics(frame),
         next_steps=_next_steps(frame, drivers),
         events=events,
+        degraded="degraded" in frame and bool(frame["degraded"].eq(True).any()),
     )
 
 

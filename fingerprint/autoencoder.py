@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device, to_device
 from numpy.typing import NDArray
 
 from fingerprint import hashing, settings
@@ -85,23 +85,30 @@ def losses(
 
 
 def correction(weights: Weights, base: Floats, fingerprint: Ints, slot: NDArray[np.int16]) -> Floats:
-    """log p(slot | the other features) - log p(slot): fingerprint (N,), slot (N, F) -> (N, G), zero without a net."""
+    """log p(slot | the other features) - log p(slot): fingerprint (N,), slot (N, F) -> (N, G), zero without a net.
+
+    It is computed where `weights` lie, and `base` with them; what comes and goes is NumPy's.
+    """
+    xp, place = array_namespace(weights.inputs), device(weights.inputs)
     out = np.zeros((len(fingerprint), len(FREE)), np.float32)
     netted = np.flatnonzero(weights.row[fingerprint] >= 0)
     for start in range(0, len(netted), CHUNK):
         rows = netted[start : start + CHUNK]
-        net = weights.row[fingerprint[rows]]
-        logits = reconstruct(weights.inputs, weights.bias, weights.outputs, net, slot[rows])
-        out[rows] = gain(logits, base[fingerprint[rows]][:, FREE], slot[rows][:, FREE])
+        net, at, slots, free = (
+            xp.asarray(index.astype(np.int64), device=place)
+            for index in (weights.row[fingerprint[rows]], fingerprint[rows], slot[rows], FREE)
+        )
+        logits = reconstruct(weights.inputs, weights.bias, weights.outputs, net, slots)
+        out[rows] = to_device(gain(logits, base[at][:, free], slots[:, free]), "cpu")
     return np.clip(out, -LIMIT, LIMIT)
 
 
 def reconstruct(inputs: Array, bias: Array, outputs: Array, net: Array, slot: Array) -> Array:
     """Corrections of all slots of all free features, each seen from the other features: -> (N, G, K)."""
     xp = array_namespace(inputs)
-    features = xp.arange(slot.shape[1])
+    features = xp.arange(slot.shape[1], device=device(inputs))
     seen = inputs[net[:, None], features, slot]  # (N, F, H)
-    visible = xp.asarray(VISIBLE, dtype=seen.dtype)
+    visible = xp.asarray(VISIBLE, dtype=seen.dtype, device=device(inputs))
     hidden = xp.tanh(xp.matmul(visible, seen) + bias[net][:, None, :])  # (N, G, H)
     return xp.matmul(outputs[net], hidden[..., None])[..., 0]
 

@@ -1,7 +1,7 @@
 """The voters: each measures the same events by itself (the protocol is `voting.Detector`).
 
 Example:
-    >>> detectors = list_of(settings, bank, ledger)
+    >>> detectors = list_of(settings, bank, ledger, InProcess(bank))
     >>> [detector.name for detector in detectors]
     ['autoencoder', 'spectral']
 """
@@ -21,6 +21,7 @@ from fingerprint.features import IS_BIN, NAMES
 from fingerprint.hashing import Hashes
 from fingerprint.ledger import Ledger
 from fingerprint.measured import Measured
+from fingerprint.ports import Losses
 from fingerprint.settings import Settings
 from fingerprint.vocabulary import Vocabulary
 from fingerprint.voting import Detector
@@ -40,14 +41,12 @@ class Autoencoder:
     name = "autoencoder"
     votes_on: Literal["event", "interval"] = "event"
 
-    def __init__(self, settings: Settings, bank: Bank, ledger: Ledger) -> None:
-        self.options, self.bank, self.ledger = settings.autoencoder, bank, ledger
+    def __init__(self, settings: Settings, bank: Bank, ledger: Ledger, losses: Losses) -> None:
+        self.options, self.bank, self.ledger, self.losses = settings.autoencoder, bank, ledger, losses
         self.threshold = self.options.threshold
 
     def measure(self, batch: Measured) -> Floats:
-        loss, known = autoencoder.losses(
-            self.bank.vocabulary, self.bank.weights, batch.fingerprint, batch.codes
-        )
+        loss, known = self.losses.of(batch.fingerprint, batch.codes)
         loss = familiar(loss, known, self.bank.vocabulary, batch, self.ledger)
         surprise = autoencoder.surprises(loss, self.bank.baseline, batch.fingerprint)
         self.ledger.company.add(batch.principal, batch.interval, batch.codes, surprise)
@@ -93,7 +92,7 @@ class Spectral:
     name = "spectral"
     votes_on: Literal["event", "interval"] = "interval"
 
-    def __init__(self, settings: Settings, bank: Bank, ledger: Ledger) -> None:
+    def __init__(self, settings: Settings, bank: Bank, ledger: Ledger, losses: Losses) -> None:
         self.options, self.bank, self.ledger = settings.spectral, bank, ledger
         self.threshold = self.options.threshold
 
@@ -153,7 +152,7 @@ class Forest:
     name = "forest"
     votes_on: Literal["event", "interval"] = "event"
 
-    def __init__(self, settings: Settings, bank: Bank, ledger: Ledger) -> None:
+    def __init__(self, settings: Settings, bank: Bank, ledger: Ledger, losses: Losses) -> None:
         self.options, self.bank = settings.forest, bank
         self.threshold = self.options.threshold
         table = self._table(bank.ledger["sample.fingerprint"], bank.ledger["sample.codes"])
@@ -181,11 +180,11 @@ class Forest:
 KINDS: dict[str, type] = {kind.name: kind for kind in (Autoencoder, Spectral, Forest)}
 
 
-def list_of(settings: Settings, bank: Bank, ledger: Ledger) -> list[Detector]:
-    """The detectors that the settings list, in that order."""
+def list_of(settings: Settings, bank: Bank, ledger: Ledger, losses: Losses) -> list[Detector]:
+    """The detectors that the settings list, in that order; each takes of bank, ledger and losses what it needs."""
     unknown = [name for name in settings.voting.detectors if name not in KINDS]
     if unknown:
         raise FingerprintError(
             f"setting voting.detectors: no detector {unknown[0]!r} (known: {', '.join(KINDS)})"
         )
-    return [KINDS[name](settings, bank, ledger) for name in settings.voting.detectors]
+    return [KINDS[name](settings, bank, ledger, losses) for name in settings.voting.detectors]

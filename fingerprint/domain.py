@@ -102,6 +102,7 @@ class Alert:
     """Verdicts of one principal in one window of event time, explained: what the analyst reads.
 
     `alert_id` is a hash of principal and window, so scoring again overwrites instead of repeating. `urgency` is 0 to 100.
+    `degraded`: some losses were measured in process, because the server that should have was away; they are the same to 1e-4.
     """
 
     alert_id: str
@@ -119,6 +120,7 @@ class Alert:
     tactics: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
     events: tuple[AlertEvent, ...] = field(default=())
+    degraded: bool = False
 
     @property
     def event_ids(self) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from fingerprint.flatten import repeat_key
 from fingerprint.hashing import Hashes
 from fingerprint.ledger import Ledger
 from fingerprint.measured import Measured, concat
+from fingerprint.ports import Losses
 from fingerprint.road import Road, Said
 from fingerprint.settings import Settings
 from fingerprint.sources import Sources
@@ -47,10 +48,16 @@ class Keeper:
     """The road of one partition, and what it needs to go on after a restart."""
 
     def __init__(
-        self, bank: Bank, ledger: Ledger, settings: Settings, sources: Sources, learned_upto: int = 0
+        self,
+        bank: Bank,
+        ledger: Ledger,
+        settings: Settings,
+        sources: Sources,
+        learned_upto: int = 0,
+        losses: Losses | None = None,
     ) -> None:
-        self.bank, self.settings, self.sources = bank, settings, sources
-        self.road = Road(bank, ledger, settings, early=True)
+        self.bank, self.settings, self.sources, self.losses = bank, settings, sources, losses
+        self.road = Road(bank, ledger, settings, early=True, losses=losses)
         self.learned_upto = learned_upto  # seconds; what happened before lies in the bank already
         self.feeds = FeedCounts(settings.spectral.interval_seconds, settings.feeds.most)
         self.spill: Spill | None = None  # where what was silent longest is put away
@@ -94,6 +101,7 @@ class Keeper:
         return {
             "events": tally.events,
             "repeats": tally.repeats,
+            "degraded": tally.degraded,
             "verdicts": tally.verdicts,
             "silences": tally.silences,
             "late": self.road.ledger.late + self.late_dropped,
@@ -110,7 +118,7 @@ class Keeper:
         if self.spill:
             self.spill.fetch(homes)
         ledger = Ledger.from_arrays(self.settings, slices.pick(road.ledger.as_arrays(), homes))
-        keeper = Keeper(self.bank, ledger, self.settings, self.sources, self.learned_upto)
+        keeper = Keeper(self.bank, ledger, self.settings, self.sources, self.learned_upto, self.losses)
         keeper.feeds = self.feeds  # of no home
 
         def theirs(principal: Hashes) -> NDArray[np.bool_]:
@@ -258,11 +266,12 @@ class Keeper:
         sources: Sources,
         facts: Mapping[str, Any],
         parts: Mapping[str, bytes],
+        losses: Losses | None = None,
     ) -> Keeper:
         """The keeper that goes on where a snapshot was taken; under a newer bank, if that is what is there."""
         own = [name for name in parts if name not in _ELSE and not name.startswith(("waiting.", "verdicts."))]
         ledger = Ledger.from_arrays(settings, _together(packing.tables(parts, own)))
-        keeper = cls(bank, ledger, settings, sources, int(facts["learned_upto"]))
+        keeper = cls(bank, ledger, settings, sources, int(facts["learned_upto"]), losses)
         scorer, groups = keeper.road.scorer, keeper.road.groups
         scorer.dropped = int(facts["dropped"])
         scorer.names.strangers = {

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol, Self
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fingerprint.cloudtrail import Records
 from fingerprint.domain import Alert, Notice, Vote
@@ -409,6 +411,34 @@ class Snapshots(Protocol):
 
     def get(self, name: str) -> bytes:
         """A part that was put, verified. FingerprintError that names it if it is missing or damaged."""
+        ...
+
+
+class Losses(Protocol):
+    """Who measures losses against the fingerprints of one bank.
+
+    Example:
+        >>> loss, known = losses.of(fingerprint, codes)
+
+    *Of one bank*: every answer rests on the bank `version`, whole, or there is none. The same is answered whoever measures, to
+    1e-4 nats, however the rows are cut and whatever else is asked at the time.
+    """
+
+    @property
+    def version(self) -> str:
+        """The bank's."""
+        ...
+
+    @property
+    def degraded(self) -> bool:
+        """Whether the last answer is of who stands in for the one that should have measured."""
+        ...
+
+    def of(
+        self, fingerprint: NDArray[np.int32], codes: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Loss of each feature in nats, and whether the fingerprint knew its value: rows of the stack (N,), codes (N, F) ->
+        2 x (N, F). FingerprintError for rows or codes that the bank cannot have; Away where nobody answers in time."""
         ...
 
 

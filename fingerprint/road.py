@@ -25,6 +25,7 @@ from fingerprint.bank import Bank
 from fingerprint.domain import Alert
 from fingerprint.hashing import Hashes
 from fingerprint.ledger import Ledger
+from fingerprint.ports import Losses
 from fingerprint.scoring import Judged, Scorer, Taken, no_votes
 from fingerprint.settings import Settings
 
@@ -48,6 +49,7 @@ class Tally:
     verdicts: int = 0
     alerts: int = 0
     silences: int = 0
+    degraded: int = 0  # events whose losses were measured by who stands in
     no_opinion: int = 0  # cells of series that were still warming up
     votes: dict[str, int] = field(default_factory=dict)
 
@@ -56,9 +58,15 @@ class Road:
     """Walks batches of events from measuring to alerts, and counts."""
 
     def __init__(
-        self, bank: Bank, ledger: Ledger, settings: Settings, every_event: bool = False, early: bool = False
+        self,
+        bank: Bank,
+        ledger: Ledger,
+        settings: Settings,
+        every_event: bool = False,
+        early: bool = False,
+        losses: Losses | None = None,
     ) -> None:
-        self.scorer = Scorer(bank, ledger, settings, every_event)
+        self.scorer = Scorer(bank, ledger, settings, every_event, losses)
         self.groups = Groups(Explainer(bank, ledger.series, settings))
         self.ledger, self.every_event, self.early = ledger, every_event, early
         self.tally = Tally(votes={each.name: 0 for each in self.scorer.detectors})
@@ -69,6 +77,7 @@ class Road:
         taken = self.scorer.take(events) if len(events) else NOTHING
         self.tally.events += taken.events
         self.tally.repeats += taken.repeats
+        self.tally.degraded += taken.degraded
         self._see(events, watermark)
         intervals = self._closed()  # before anything is judged: forecasts are made day by day
         judged = self._kept(self.scorer.settle())

@@ -27,8 +27,10 @@ from fingerprint.bank import Bank
 from fingerprint.domain import LEVELS, Vote
 from fingerprint.hashing import Hashes
 from fingerprint.ledger import Ledger
+from fingerprint.losses import InProcess
 from fingerprint.measured import Measured
 from fingerprint.names import Names
+from fingerprint.ports import Losses
 from fingerprint.series import Floats, Ints
 from fingerprint.settings import Settings
 
@@ -38,20 +40,22 @@ _NAMED = ["event_id", "event_time", "principal", "entity"]  # those that an even
 
 @dataclass(frozen=True)
 class Judged:
-    """Events with the columns `<detector>_z`, `<detector>_vote`, `verdict` and `alert_id`, and what explains them."""
+    """Events with the columns `<detector>_z`, `<detector>_vote`, `verdict`, `alert_id` and `degraded` (their losses were
+    measured by who stands in), and what explains them."""
 
     batch: Measured
     frame: pd.DataFrame
 
 
 class Taken(NamedTuple):
-    """What became of a batch: fresh events, repeats that were dropped, whose they are (distinct), and votes on events that
-    wait for nothing."""
+    """What became of a batch: fresh events, repeats that were dropped, whose they are (distinct), votes on events that
+    wait for nothing, and how many events were measured by who stands in (`degraded`)."""
 
     events: int
     repeats: int
     principals: Hashes
     votes: pd.DataFrame
+    degraded: int = 0
 
 
 class Closed(NamedTuple):
@@ -66,9 +70,18 @@ class Closed(NamedTuple):
 class Scorer:
     """Judges events against one bank. All its state is the ledger's, `waiting`, and the strangers of `names`."""
 
-    def __init__(self, bank: Bank, ledger: Ledger, settings: Settings, every_event: bool = False) -> None:
+    def __init__(
+        self,
+        bank: Bank,
+        ledger: Ledger,
+        settings: Settings,
+        every_event: bool = False,
+        losses: Losses | None = None,
+    ) -> None:
+        """`losses` measures against the same bank; by default this process does."""
         self.bank, self.ledger, self.settings, self.every_event = bank, ledger, settings, every_event
-        self.detectors = detectors.list_of(settings, bank, ledger)
+        self.losses = losses or InProcess(bank)
+        self.detectors = detectors.list_of(settings, bank, ledger, self.losses)
         self.names = Names(bank)
         self.waiting: list[Measured] = []
         self.dropped = 0  # events that could not wait, because too many did
@@ -82,12 +95,15 @@ class Scorer:
             return Taken(0, repeats, batch.principal, no_votes())
         fingerprint, level = self.bank.resolve(batch.entity, batch.principal, batch.frame)
         batch = replace(batch, fingerprint=fingerprint, level=level)
-        batch = replace(batch, evidence={each.name: each.measure(batch) for each in self.detectors})
+        evidence = {each.name: each.measure(batch) for each in self.detectors}
+        degraded = self.losses.degraded
+        batch = replace(batch, frame=batch.frame.assign(degraded=degraded), evidence=evidence)
         self.names.meet(batch)
         waits = self._waits(batch)
         if waits.any():
             self.waiting.append(batch.take(waits))
-        return Taken(len(batch), repeats, np.unique(batch.principal), self._votes_on(batch, ~waits))
+        votes = self._votes_on(batch, ~waits)
+        return Taken(len(batch), repeats, np.unique(batch.principal), votes, len(batch) * degraded)
 
     def settle(self, everything: bool = False) -> Judged | None:
         """Judge the events whose interval can no longer change (or all), and let them go."""

@@ -167,8 +167,13 @@ class Gate(Section):
     """When a new bank replaces the one that is served (docs/bank.md)."""
 
     victims: int = Field(40, gt=0, description="principals, as whom known attacks are tried")
+    clear: float = Field(
+        1.25,
+        ge=1,
+        description="times the threshold: attacks found by less flip from one training to the next",
+    )
     missed: float = Field(
-        0.05, ge=0, le=1, description="share of what the old one finds that the new one may miss"
+        0.1, ge=0, le=1, description="share of what the old one clearly finds that the new one may miss"
     )
     shift: float = Field(0.5, gt=0, description="share by which a quantile of the held-out losses may move")
     lost: float = Field(0.5, ge=0, le=1, description="share of ready fingerprints that may be gone")
@@ -245,7 +250,9 @@ class Feeds(Section):
         4.0, gt=0, description="threshold squared events are missed at least: by chance once in e^16"
     )
     warm_up_days: int = Field(
-        7, gt=0, description="days a feed is known before it is missed; less than a week takes weekends for silence"
+        7,
+        gt=0,
+        description="days a feed is known before it is missed; less than a week takes weekends for silence",
     )
     most: int = Field(10_000, gt=0, description="feeds that are counted, the busiest")
 
@@ -281,6 +288,27 @@ class State(Section):
         gt=0,
         description="series in memory of a partition; past that the homes longest silent are put away (about 400 B a row)",
     )
+
+
+class Triton(Section):
+    """Losses measured by a Triton server (docs/triton.md); in this process where no server is named."""
+
+    url: str | None = Field(None, description="host:port of its gRPC")
+    repository: str = Field("triton", description="the model repository that `fingerprint triton load` fills")
+    kept: int = Field(
+        2,
+        gt=0,
+        description="versions of the bank that are served at a time: whoever began with the one before ends with it",
+    )
+    seconds: float = Field(
+        2.0, gt=0, description="how long an answer may take, all tries together; then this process measures"
+    )
+    batch: int = Field(1024, gt=0, le=4096, description="rows of one request")
+    in_flight: int = Field(4, gt=0, description="requests of one call under way at a time")
+    tries: int = Field(3, gt=0, description="of a request, where asking again may help")
+    failures: int = Field(3, gt=0, description="calls in a row that failed: the server is left alone ...")
+    rest_seconds: float = Field(10.0, gt=0, description="... for so long, then tried once")
+    load_seconds: float = Field(300.0, gt=0, description="how long loading a bank may take")
 
 
 class Health(Section):
@@ -385,6 +413,7 @@ class Settings(Section):
     feeds: Feeds = Feeds()
     state: State = State()
     health: Health = Health()
+    triton: Triton = Triton()
 
     @model_validator(mode="after")
     def keeps_what_is_compared(self) -> Settings:

@@ -87,6 +87,7 @@ def detail(alert: Alert) -> dict[str, Any]:
         "human": alert.human,
         "level": alert.level,
         "bank_version": alert.bank_version,
+        "degraded": alert.degraded,
         "window_start": words.iso(alert.window_start),
         "tactics": list(alert.tactics),
         "next_steps": list(alert.next_steps),
@@ -161,6 +162,8 @@ def _print_summary(console: Console, alert: Alert) -> None:
     facts.add_row("behind it", _text(alert.human or "not recorded"))
     facts.add_row("when", words.span(alert.first_event_time, alert.last_event_time))
     facts.add_row("judged by", Text.assemble(words.level(alert.level), "; bank ", _text(alert.bank_version)))
+    if alert.degraded:
+        facts.add_row("degraded", "measured in process: the server was away")
     if alert.tactics:
         facts.add_row("tactics", _text(", ".join(alert.tactics)))
     console.print(facts)

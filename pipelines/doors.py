@@ -1,13 +1,15 @@
-"""Which door a program is given: the one place that chooses between the clients of Kafka and their twin of files."""
+"""Which door a program is given: the one place that chooses between a server's client and its twin."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 
+from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
-from fingerprint.ports import Away, Consumer, Objects, Producer, Queue, Undelivered
-from fingerprint.settings import Kafka, Sqs
+from fingerprint.losses import InProcess, StandIn
+from fingerprint.ports import Away, Consumer, Losses, Objects, Producer, Queue, Undelivered
+from fingerprint.settings import Kafka, Sqs, Triton
 
 Opener = tuple[Callable[[Kafka], Consumer], Callable[[Kafka], Producer]]
 
@@ -54,6 +56,23 @@ def queue(url: str, settings: Sqs) -> Iterator[tuple[Queue, Objects]]:
             yield opened, S3Objects(url)
     except Away as error:
         raise FingerprintError(f"{url} does not answer: {error}; start again when it does") from None
+
+
+@contextmanager
+def losses(settings: Triton, bank: Bank) -> Iterator[Losses]:
+    """Who measures: the server that the settings name, with this process standing in; without one this process."""
+    near = InProcess(bank)
+    if settings.url is None:
+        yield near
+        return
+    try:
+        from fingerprint.edges.triton import TritonLosses
+    except ImportError as error:
+        raise FingerprintError(
+            f"triton.url needs a package that is not there ({error.name}): pip install 'fingerprint[triton]'"
+        ) from None
+    with closing(TritonLosses(bank.version, settings)) as far:
+        yield StandIn(far, near)
 
 
 def _client(settings: Kafka) -> Opener:

@@ -21,7 +21,7 @@ from fingerprint.domain import FingerprintError
 from fingerprint.feeds import FeedCounts
 from fingerprint.keeping import NO_PARTS, Keeper
 from fingerprint.ledger import Ledger
-from fingerprint.ports import Consumer, Fence, Partition, Snapshot, Snapshots
+from fingerprint.ports import Consumer, Fence, Losses, Partition, Snapshot, Snapshots
 from fingerprint.settings import Settings
 from fingerprint.sources import Sources
 
@@ -41,8 +41,16 @@ class Kept:
 class Remembering:
     """Restores and saves the partitions of one topic."""
 
-    def __init__(self, bank: Bank, snapshots: Snapshots, consumer: Consumer, settings: Settings) -> None:
+    def __init__(
+        self,
+        bank: Bank,
+        snapshots: Snapshots,
+        consumer: Consumer,
+        settings: Settings,
+        losses: Losses | None = None,
+    ) -> None:
         self.bank, self.snapshots, self.consumer, self.settings = bank, snapshots, consumer, settings
+        self.losses = losses
         self.partitions = 0
 
     def assigned(self, partition: Partition) -> Kept:
@@ -91,7 +99,7 @@ class Remembering:
         part = slices.pick(self.bank.ledger, self._homes(partition.number))
         ledger = Ledger.from_arrays(self.settings, part)
         learned = int(self.bank.manifest["watermark"]) - self.settings.spectral.lateness_seconds
-        return Keeper(self.bank, ledger, self.settings, self._sources(), learned)
+        return Keeper(self.bank, ledger, self.settings, self._sources(), learned, self.losses)
 
     def _grown(self, partition: Partition) -> Keeper | None:
         """A partition that was added takes its share of the state of the one its principals were in."""
@@ -111,7 +119,9 @@ class Remembering:
 
     def _restored(self, snapshot: Snapshot, partition: Partition) -> Keeper:
         sources = Sources.from_facts(dict(snapshot.about), 1, self.settings.stream.idle_seconds)
-        keeper = Keeper.restored(self.bank, self.settings, sources, snapshot.about, snapshot.parts)
+        keeper = Keeper.restored(
+            self.bank, self.settings, sources, snapshot.about, snapshot.parts, self.losses
+        )
         keeper = self._bounded(keeper, snapshot.partition, snapshot.parts)
         if int(snapshot.about["partitions"]) != self.partitions:
             keeper = self._bounded(keeper.only(self._homes(partition.number)), partition)

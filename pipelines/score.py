@@ -18,7 +18,7 @@ from fingerprint.ledger import Ledger
 from fingerprint.ports import Desk
 from fingerprint.road import Road, Said
 from fingerprint.settings import Settings
-from pipelines import memory
+from pipelines import doors, memory
 from pipelines.show import Progress, reasons
 
 
@@ -39,12 +39,13 @@ def score(
     with (
         History(settings, network_table.load(settings.reading.networks)) as history,
         Results(out, settings) as results,
+        doors.losses(settings.triton, bank) as losses,
     ):
         for records in files.read(sources, settings.reading):
             history.add(records)
             progress("reading records", history.records)
         ledger, start = _ledger(bank, history, settings, ledger_folder)
-        road = Road(bank, ledger, settings, every_event=out is not None)
+        road = Road(bank, ledger, settings, every_event=out is not None, losses=losses)
         for events in history.chunks():
             keep(road.walk(events), desk, results)
             progress("scoring events", road.tally.events + road.tally.repeats, history.events)
@@ -77,6 +78,7 @@ def figures(road: Road) -> dict[str, Any]:
     return {
         "events": tally.events,
         "duplicates": tally.repeats,
+        "degraded": tally.degraded,
         "votes": tally.votes,
         "no_opinion": tally.no_opinion,
         "late": road.ledger.late,

@@ -103,6 +103,10 @@ def scored(figures: dict[str, Any]) -> None:
     print(f"{_read(figures)}; started from: {figures['started_from']}")
     votes = ", ".join(f"{name} {count:,}" for name, count in figures["votes"].items())
     print(f"votes: {votes}; verdicts: {figures['verdicts']:,}; silences: {figures['silences']:,}")
+    if figures["degraded"]:
+        print(
+            f"degraded: the losses of {figures['degraded']:,} events were measured in process, the server was away"
+        )
     if figures["no_opinion"]:
         print(f"no opinion yet, warming up: {figures['no_opinion']:,} intervals of series")
     _reasons(figures)

@@ -50,11 +50,15 @@ log = logging.getLogger("fingerprint.stream")
 
 def run(settings: Settings, folder: Path, desk_url: str | None = None, once: bool = False) -> dict[str, Any]:
     """`fingerprint stream`, with the doors that the settings name."""
-    opened = bank.open_bank(folder)
+    opened = bank.open_bank(folder, settings.bank)
     bank.check_settings(opened, settings)
     desk = open_desk(desk_url or settings.desk.url)
-    with doors.consumer(settings.kafka, "stream") as consumer, doors.producer(settings.kafka) as producer:
-        outside = Outside(consumer, producer, desk, StoredSnapshots(settings.state), SystemClock())
+    with (
+        doors.consumer(settings.kafka, "stream") as consumer,
+        doors.producer(settings.kafka) as producer,
+        doors.losses(settings.triton, opened) as losses,
+    ):
+        outside = Outside(consumer, producer, desk, StoredSnapshots(settings.state), SystemClock(), losses)
         stream = Stream(opened, outside, settings, StreamMetrics(REGISTRY))
         with running(settings, stream.not_ready, stream.not_alive, "stream") as asked_to_end:
             return stream.run(asked_to_end, once)
@@ -65,13 +69,14 @@ class Stream:
 
     def __init__(self, opened: Bank, outside: Outside, settings: Settings, metrics: StreamMetrics) -> None:
         self.settings, self.metrics = settings, metrics
+        metrics.judged_by(opened.manifest)
         self.consumer, self.clock = outside.consumer, outside.clock
         self.troubles = Troubles()
         self.watch = Watch(outside.consumer, settings.kafka, metrics.watch)
         self.pausing = Pausing(outside.consumer, metrics.pauses.inc)
         self.voice = Voice(outside, self.pausing, self.watch, self.troubles, settings, metrics)
         self.networks = network_table.load(settings.reading.networks) if settings.reading.networks else None
-        self.remembering = Remembering(opened, outside.snapshots, outside.consumer, settings)
+        self.remembering = Remembering(opened, outside.snapshots, outside.consumer, settings, outside.losses)
         self.kept: dict[Partition, Kept] = {}
         self.untold: set[Partition] = set()  # walked, and not all that was said is told yet
         self.raw_partitions = 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
 
 import pandas as pd
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -31,6 +33,7 @@ class StreamMetrics:
         self.messages = counter("messages", "Messages read.")
         self.events = counter("events", "Events measured.")
         self.repeats = counter("repeats", "Events that came before, dropped.")
+        self.degraded = counter("degraded_events", "Events measured in process, because the server was away.")
         self.dead = counter("dead_letters", "Messages of which something could not be read or believed.")
         self.learned = counter("learned_events", "Events that the bank has learned already, passed over.")
         self.unspilled = counter("unspilled", "Times that state could not be put away: the store was.")
@@ -72,6 +75,29 @@ class StreamMetrics:
             registry=registry,
         )
 
+        self.bank = Gauge(
+            f"{_PREFIX}_bank_info", "1 for the bank that judges.", ("version",), registry=registry
+        )
+        self.bank_learned_until = Gauge(
+            f"{_PREFIX}_bank_learned_until_seconds", "End of what it learned, event time.", registry=registry
+        )
+        self.bank_drift = Gauge(
+            f"{_PREFIX}_bank_drift",
+            "How far fingerprints moved from the bank served before, and from one of long ago: 0 the same, 1 all.",
+            ("since", "quantile"),
+            registry=registry,
+        )
+
+    def judged_by(self, manifest: Mapping[str, Any]) -> None:
+        """Which bank judges from now on, how old it is, and how far it came."""
+        self.bank.clear()
+        self.bank.labels(manifest["version"]).set(1)
+        self.bank_learned_until.set(datetime.fromisoformat(manifest["span"][1]).timestamp())
+        for since, name in (("before", "drift"), ("long ago", "frozen")):
+            moved = manifest.get("gate", {}).get(name, {})
+            for quantile, value in moved.get("quantiles", {}).items():
+                self.bank_drift.labels(since, quantile).set(value)
+
     def forget(self, partition: Partition) -> None:
         """Gauges of a partition that others read now must not stand still here."""
         place = dict(zip(_HOME, map(str, partition), strict=True))
@@ -105,7 +131,18 @@ class StreamMetrics:
     def figures(self) -> dict[str, int]:
         """The counts so far."""
         names = (
-            *("messages", "events", "repeats", "dead", "late", "future", "strays", "dropped", "hurried"),
+            *(
+                "messages",
+                "events",
+                "repeats",
+                "degraded",
+                "dead",
+                "late",
+                "future",
+                "strays",
+                "dropped",
+                "hurried",
+            ),
             *(
                 "learned",
                 "fetched",

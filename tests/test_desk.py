@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from contracts.desk import DeskContract
@@ -89,6 +90,19 @@ def test_to_a_desk_of_the_first_version_the_new_tables_are_added(tmp_path):
         desk = open_desk(f"sqlite:///{file}", create)
         assert desk.alerts() == [stolen_session()]
         assert desk.notices() == []
+
+
+def test_to_a_desk_of_the_second_version_is_added_whether_an_alert_is_degraded(tmp_path):
+    file = tmp_path / "desk.sqlite"
+    open_desk(f"sqlite:///{file}").save([stolen_session()])
+    with sqlite3.connect(file) as connection:
+        connection.execute("ALTER TABLE alerts DROP COLUMN degraded")
+        connection.execute("UPDATE meta SET value = '2' WHERE name = 'version'")
+    desk = open_desk(f"sqlite:///{file}")
+    assert desk.alerts() == [stolen_session()]
+    degraded = replace(stolen_session(), degraded=True)
+    desk.save([degraded])
+    assert open_desk(f"sqlite:///{file}").alerts() == [degraded]
 
 
 @pytest.mark.parametrize(("version", "why"), [("99", "newer fingerprint"), ("x", "without a version")])

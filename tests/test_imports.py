@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 # Each room may import from itself and from the rooms before it.
 ROOMS = [
     {"domain", "settings", "backend", "samples", "hostile"},
-    {"ports", "mend", "cloudtrail", "chunks", "partitions", "waiting", "watchdog"},
+    {"ports", "mend", "cloudtrail", "chunks", "partitions", "waiting", "watchdog", "breaker"},
     {"flatten", "entity", "messages", "ingesting", "notices", "trails", "fetching", "pacing"},
     {
         "hashing",
@@ -38,6 +38,8 @@ ROOMS = [
         "drift",
         "probe",
         "gate",
+        "losses",
+        "serving",
         "voting",
         "detectors",
         "names",

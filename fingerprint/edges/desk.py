@@ -51,7 +51,7 @@ def open_desk(url: str, create: bool = True) -> SqlDesk:
 class SqlDesk:
     """A Desk (see `ports`) over SQLAlchemy. When an alert's evidence grows, what was derived from it is the
     newest save's; if that save has fewer events than the evidence, first and last time cover both saves and
-    urgency never falls."""
+    urgency never falls, and degraded stays."""
 
     def __init__(self, engine: sql.Engine) -> None:
         self._engine = engine
@@ -205,6 +205,7 @@ def _covering(new: Row, old: Row) -> Row:
         "first_event_time": min(new["first_event_time"], old["first_event_time"]),
         "last_event_time": max(new["last_event_time"], old["last_event_time"]),
         "urgency": max(new["urgency"], old["urgency"]),
+        "degraded": new["degraded"] or old["degraded"],
     }
 
 

@@ -81,15 +81,18 @@ def prepare(connection: sql.Connection, create: bool) -> None:
     if not present:
         tables.metadata.create_all(connection)
         connection.execute(sql.insert(tables.meta).values(name="version", value=str(tables.VERSION)))
-    elif present >= tables.FIRST and _version(connection) == "1":
+    elif present >= tables.FIRST and _version(connection) in ("1", "2"):
         _add_what_is_new(connection)
         present = set(tables.metadata.tables)
     _check_version(connection, present)
 
 
 def _add_what_is_new(connection: sql.Connection) -> None:
-    """A desk of version 1 lacks tables, and nothing else."""
+    """A desk of version 1 lacks tables, one of version 2 whether an alert is degraded."""
     tables.metadata.create_all(connection)
+    columns = {column["name"] for column in sql.inspect(connection).get_columns("alerts")}
+    if "degraded" not in columns:
+        connection.exec_driver_sql("ALTER TABLE alerts ADD COLUMN degraded BOOLEAN DEFAULT FALSE NOT NULL")
     connection.execute(
         sql.update(tables.meta).where(tables.meta.c.name == "version").values(value=str(tables.VERSION))
     )

@@ -19,7 +19,7 @@ from fingerprint.domain import Alert, AlertEvent, Curve, Driver, Notice
 from fingerprint.hostile import storable
 
 VERSION = (
-    2  # of the tables below; a desk of a later version is refused, to an earlier one what it lacks is added
+    3  # of the tables below; a desk of a later version is refused, to an earlier one what it lacks is added
 )
 FIRST = {"meta", "alerts", "alert_events", "votes"}  # the tables of version 1
 
@@ -89,6 +89,7 @@ alerts = sql.Table(
     sql.Column("curve", Json(none_as_null=True)),
     sql.Column("tactics", Json, nullable=False),
     sql.Column("next_steps", Json, nullable=False),
+    sql.Column("degraded", sql.Boolean, nullable=False, server_default=sql.false()),  # since version 3
 )
 ORDER = (alerts.c.urgency.desc(), alerts.c.first_event_time, alerts.c.alert_id)
 sql.Index("alerts_in_order", *ORDER)

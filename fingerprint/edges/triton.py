@@ -1,0 +1,63 @@
+"""Losses by a Triton server, over gRPC.
+
+Example:
+    >>> losses = TritonLosses(bank.version, settings.triton)
+    >>> loss, known = losses.of(fingerprint, codes)      # Away if there is no answer in time
+
+Every request names the version of the bank, and every answer must: one that names another is none. Asking again is always
+safe, because measuring changes nothing. A server that failed several calls in a row is left alone for a while.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+from tritonclient.grpc import InferenceServerClient
+
+from fingerprint import settings
+from fingerprint.breaker import Breaker
+from fingerprint.edges.triton_call import Call
+from fingerprint.ports import Away
+from fingerprint.serving import number
+
+CHANNEL = [
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),  # a server that was restarted is found again within a second
+]
+
+
+class TritonLosses:
+    """Losses (see `ports`) against one version of a bank. One thread at a time."""
+
+    degraded = False
+
+    def __init__(self, version: str, options: settings.Triton) -> None:
+        self.version, self.options = version, options
+        self.breaker = Breaker(options.failures, options.rest_seconds)
+        self.client = InferenceServerClient(str(options.url), channel_args=CHANNEL)
+
+    def of(
+        self, fingerprint: NDArray[np.int32], codes: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """fingerprint (N,), codes (N, F) -> loss (N, F) in nats, known (N, F). Away; FingerprintError for what the server's
+        bank cannot have."""
+        if not len(fingerprint):
+            return np.empty(codes.shape, np.float32), np.empty(codes.shape, bool)
+        if not self.breaker.allows(time.monotonic()):
+            raise Away(
+                f"{self.options.url} failed {self.breaker.failures} times and is left alone for a while"
+            )
+        try:
+            answer = Call(self.client, number(self.version), self.options, fingerprint, codes).answer()
+        except Away:
+            self.breaker.failed(time.monotonic())
+            raise
+        self.breaker.succeeded()
+        return answer
+
+    def close(self) -> None:
+        self.client.close()

@@ -1,0 +1,71 @@
+"""What Triton runs: losses of events against one version of a bank, for many requests at once.
+
+Lies in a version's folder beside `bank/`. Nothing is decided here: `fingerprint.serving` measures.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as triton
+
+from fingerprint import serving
+from fingerprint.domain import FingerprintError
+
+USED = ctypes.c_char_p(b"used_dltensor")
+
+
+class TritonPythonModel:
+    """One instance: one process, one bank."""
+
+    def initialize(self, args: dict[str, str]) -> None:
+        """Raises, and this version is not served, where the bank is damaged or another's than the version says."""
+        folder = Path(args["model_repository"]) / args["model_version"] / "bank"
+        bank = serving.opened(folder, int(args["model_version"]))
+        self.served = serving.Served(bank, _mover(args))
+        triton.Logger.log_info(f"fingerprint serves bank {bank.version} on {self.served.device}")
+
+    def execute(self, requests: list[Any]) -> list[Any]:
+        asked = [(_array(request, "fingerprint")[:, 0], _array(request, "codes")) for request in requests]
+        return [_response(answer) for answer in self.served.answer(asked)]
+
+
+def _array(request: Any, name: str) -> np.ndarray:
+    """By DLPack: the backend's own `as_numpy` reads NumPy 1's structures, and in NumPy 2 finds items of no size."""
+    return np.from_dlpack(triton.get_input_tensor_by_name(request, name))
+
+
+def _response(answer: serving.Answer | FingerprintError) -> Any:
+    if isinstance(answer, FingerprintError):
+        return triton.InferenceResponse(error=triton.TritonError(str(answer), triton.TritonError.INVALID_ARG))
+    columns = {
+        "loss": answer.loss,
+        "known": answer.known.astype(np.uint8),
+        "z": answer.z[:, None],
+        "level": answer.level[:, None],
+    }
+    return triton.InferenceResponse([_tensor(name, array) for name, array in columns.items()])
+
+
+def _tensor(name: str, array: np.ndarray) -> Any:
+    """By DLPack, like `_array`. A capsule whose content was taken is to be called "used_dltensor"; the backend gives it another
+    name, and NumPy would complain in the log of every tensor."""
+    capsule = np.array(array, order="C").__dlpack__()
+    tensor = triton.Tensor.from_dlpack(name, capsule)
+    ctypes.pythonapi.PyCapsule_SetName(ctypes.py_object(capsule), USED)
+    return tensor
+
+
+def _mover(args: dict[str, str]) -> serving.Mover:
+    """Brings an array to where it is measured: the instance's GPU if there is torch to use it, else nowhere."""
+    if args["model_instance_kind"] != "GPU":
+        return serving.stays
+    try:
+        import torch
+    except ImportError:
+        triton.Logger.log_warn("no torch in this environment: the GPU is not used (pip install torch)")
+        return serving.stays
+    return lambda array: torch.from_numpy(np.array(array)).to(f"cuda:{args['model_instance_device_id']}")

@@ -1,0 +1,178 @@
+"""A real Triton server for the tests: fetched once, started on free ports of this machine, killed and started again.
+
+Example:
+    >>> with Triton.started(Path("/tmp/triton")) as triton:
+    ...     triton.address                                # of gRPC
+    '127.0.0.1:40123'
+
+The binary is the one in the wheel `nvidia-pytriton`, whose pins do not fit the rest: it is installed apart, and only the server
+in it is used. It rests in `build/services/triton`, or in the folder that TRITON_TEST_PACKAGES names. Its Python backend takes the
+`python3` that comes first in PATH: this environment's, so that a model finds `fingerprint`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).parent
+WHEEL = "nvidia-pytriton==0.7.0"
+PATIENCE = 60.0  # seconds a start may take before it is an error
+PORTS = ("http", "grpc", "metrics")
+
+
+class Unavailable(Exception):
+    """This machine cannot run the server; the text says what to do."""
+
+
+def packages() -> Path:
+    """The folder of the server, fetched if it is not there yet; moved into place when complete."""
+    folder = Path(os.environ.get("TRITON_TEST_PACKAGES") or HERE.parent.parent / "build/services/triton")
+    if folder.is_dir():
+        return folder
+    staged = folder.with_name(f"{folder.name}.{os.getpid()}")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    done = subprocess.run([*command, "--target", str(staged), WHEEL], capture_output=True, text=True)
+    if done.returncode:
+        raise Unavailable(f"pip could not fetch {WHEEL}: {(done.stdout + done.stderr)[-2000:]}")
+    if not folder.exists():
+        _add_stub(staged / "pytriton/tritonserver")
+        staged.rename(folder)
+    shutil.rmtree(staged, ignore_errors=True)
+    return folder
+
+
+def _add_stub(server: Path) -> None:
+    """The wheel has one for each Python; the backend wants its own beside it."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    stub = server / "python_backend_stubs" / version / "triton_python_backend_stub"
+    if not stub.is_file():
+        raise Unavailable(f"{WHEEL} has no Python backend for Python {version}")
+    shutil.copy2(stub, server / "backends/python")
+
+
+def _libpython() -> Path:
+    """The folder of this Python's own library: another build of the same version would not do."""
+    name = sysconfig.get_config_var("INSTSONAME")
+    for folder in filter(None, map(sysconfig.get_config_var, ("LIBDIR", "LIBPL"))):
+        if (Path(folder) / name).is_file():
+            return Path(folder)
+    package = f"libpython{sys.version_info.major}.{sys.version_info.minor}"
+    if os.geteuid() or not shutil.which("apt-get") or not sys.base_prefix.startswith("/usr"):
+        raise Unavailable(f"Triton needs {name} of this Python: sudo apt-get install -y {package}")
+    subprocess.run(["apt-get", "install", "-y", "-qq", package], check=True, stdout=subprocess.DEVNULL)
+    return Path(sysconfig.get_config_var("LIBDIR"))
+
+
+def _environment() -> dict[str, str]:
+    """With this environment's Python first, for the processes of the models."""
+    own = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "LD_LIBRARY_PATH": str(_libpython()),
+    }
+    return os.environ | own | {"OMP_NUM_THREADS": "1"}
+
+
+def _free_ports(names: Sequence[str]) -> dict[str, int]:
+    sockets = [socket.socket() for _ in names]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return {name: each.getsockname()[1] for name, each in zip(names, sockets, strict=True)}
+    finally:
+        for each in sockets:
+            each.close()
+
+
+@dataclass
+class Triton:
+    """One server; its ports and repository outlive the process, so `kill` and `start` are a crash and a recovery."""
+
+    folder: Path
+    server: Path
+    ports: dict[str, int]
+    process: subprocess.Popen[bytes] | None = field(default=None)
+
+    @classmethod
+    @contextmanager
+    def started(cls, folder: Path) -> Iterator[Triton]:
+        """A server that answers, with an empty repository, until the block ends. Unavailable where it cannot be had."""
+        triton = cls(folder, packages() / "pytriton/tritonserver", _free_ports(PORTS))
+        triton.repository.mkdir(parents=True)
+        try:
+            triton.start()
+            yield triton
+        finally:
+            triton.kill()
+
+    @property
+    def repository(self) -> Path:
+        return self.folder / "repository"
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.ports['grpc']}"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "triton.log"
+
+    def start(self) -> None:
+        """Start, on the same ports and repository as before, with the model loaded if there is one, and wait until it answers."""
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self._command(), stdout=log, stderr=log, start_new_session=True, env=_environment()
+            )
+        deadline = time.monotonic() + PATIENCE
+        while not self.answers():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise Unavailable(f"Triton did not start: {self.log.read_text()[-2000:]}")
+            time.sleep(0.05)
+
+    def _command(self) -> list[str]:
+        command = [str(self.server / "bin/tritonserver"), f"--model-repository={self.repository}"]
+        command += [f"--backend-directory={self.server / 'backends'}", "--model-control-mode=explicit"]
+        command += [f"--{name}-port={port}" for name, port in self.ports.items()]
+        command += [f"--{name}-address=127.0.0.1" for name in PORTS]
+        command += ["--exit-on-error=false", "--allow-gpu-metrics=false"]
+        command += ["--disable-auto-complete-config"]
+        here = (self.repository / "fingerprint/config.pbtxt").exists()
+        return command + ["--load-model=fingerprint"] * here
+
+    def answers(self) -> bool:
+        """Whether it is up, and what it was started with is loaded."""
+        try:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.ports['http']}/v2/health/live", timeout=1
+            ) as live:
+                return bool(live.status == 200)
+        except OSError:
+            return False
+
+    def pause(self) -> None:
+        """The process stands still, its connections stay open: nothing is refused, and nothing answered."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """kill -9, with the processes of its models."""
+        if self.process and self.process.poll() is None:
+            self._signal(signal.SIGKILL)
+            self.process.wait(PATIENCE)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.process:
+            os.killpg(self.process.pid, number)
