@@ -28,6 +28,7 @@ from fingerprint.company import Company
 from fingerprint.entity import add_entities, escape
 from fingerprint.flatten import flatten
 from fingerprint.hashing import Hashes
+from fingerprint.vocabulary import Floats
 
 SET = "real/invictus_stratus"
 CALLS = 8  # of one technique at most: some repeat theirs twenty times
@@ -71,17 +72,24 @@ def of_bank(bank: Bank, options: settings.Settings) -> Probe:
     )
 
 
-def found(bank: Bank, probe: Probe, options: settings.Autoencoder) -> NDArray[np.bool_]:
-    """Which attacks (A,), in the order of their numbers, a bank finds."""
+def strangest(bank: Bank, probe: Probe, options: settings.Autoencoder) -> Floats:
+    """The z of each attack's strangest call (A,), in the order of their numbers."""
     fingerprint, _ = bank.resolve(probe.entity, probe.principal, probe.frame)
     loss, _ = autoencoder.losses(bank.vocabulary, bank.weights, fingerprint, probe.codes)
     surprise = autoencoder.surprises(loss, bank.baseline, fingerprint)
     company = Company()
     company.add(probe.principal, probe.attack, probe.codes, surprise)
     together = company.of(probe.principal, probe.attack)
-    voted = autoencoder.z(surprise, together, bank.baseline, fingerprint, options) >= options.threshold
+    z = autoencoder.z(surprise, together, bank.baseline, fingerprint, options)
     number, of = np.unique(probe.attack, return_inverse=True)
-    return np.bincount(of[voted], minlength=len(number)) > 0
+    out = np.full(len(number), -np.inf, np.float32)
+    np.maximum.at(out, of, z)
+    return out
+
+
+def found(bank: Bank, probe: Probe, options: settings.Autoencoder) -> NDArray[np.bool_]:
+    """Which attacks (A,) a bank finds."""
+    return strangest(bank, probe, options) >= options.threshold
 
 
 def _victims(bank: Bank, options: settings.Gate) -> NDArray[np.intp]:

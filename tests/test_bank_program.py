@@ -9,12 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import road
+from prometheus_client import Gauge
+from streaming import Place
 
 from fingerprint import bank as banks
-from fingerprint import versions
-from fingerprint.settings import Gate
+from fingerprint import settings, versions
 from pipelines import cli, publishing
 from pipelines.show import silent
 from pipelines.train import train
@@ -249,7 +251,7 @@ def test_versions_retire_as_others_come_and_drift_is_measured_from_an_old_one(
     few = road.SETTINGS.model_copy(
         update={
             "bank": road.SETTINGS.bank.model_copy(update={"kept": 3}),
-            "gate": Gate(frozen=2, shift=9, missed=1),
+            "gate": settings.Gate(frozen=2, shift=9, missed=1),
         }
     )
     figures = [train(organisation.days[at : at + 6], tmp_path, few, silent) for at in range(4)]
@@ -259,3 +261,27 @@ def test_versions_retire_as_others_come_and_drift_is_measured_from_an_old_one(
     assert figures[2]["gate"]["frozen"]["against"] == names[0]
     assert figures[3]["gate"]["frozen"]["against"] == names[1]
     assert [line["before"] for line in versions.history(tmp_path)] == [None, *names[:-1]]
+
+
+# --- the stream says by which bank it judges ------------------------------------------------------------------------
+
+
+def test_a_stream_says_by_metrics_which_bank_judges_how_old_it_is_and_how_far_it_came(
+    organisation: road.Road, two: Path, tmp_path: Path
+) -> None:
+    good = banks.open_bank(two)
+    drift = {"drift": {"quantiles": {"0.5": 0.02}}, "frozen": {"quantiles": {"0.99": 0.4}}}
+    banks.publish(
+        replace(good, manifest={**good.manifest, "version": "2026-01-13-moved000", "gate": drift}), two
+    )
+    place = Place(tmp_path / "place", two).create()
+    with place.consumer() as consumer, place.producer() as producer:
+        metrics = place.program(consumer, producer).metrics
+    assert samples(metrics.bank) == {("2026-01-13-moved000",): 1}
+    assert samples(metrics.bank_learned_until) == {(): pd.Timestamp(good.manifest["span"][1]).timestamp()}
+    assert samples(metrics.bank_drift) == {("before", "0.5"): 0.02, ("long ago", "0.99"): 0.4}
+
+
+def samples(gauge: Gauge) -> dict[tuple[str, ...], float]:
+    """Label values -> value."""
+    return {tuple(each.labels.values()): each.value for found in gauge.collect() for each in found.samples}

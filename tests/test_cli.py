@@ -22,6 +22,12 @@ PROGRAMS = {
     "evaluate": ("SOURCE", "--json"),
     "alerts list": ("--desk", "--json"),
     "alerts show": ("alert_id", "--desk", "--json", "--page"),
+    "bank list": ("--bank", "--json"),
+    "bank show": ("VERSION", "--bank", "--json"),
+    "bank diff": ("OLDER", "NEWER", "--top", "--json"),
+    "bank publish": ("VERSION", "--force", "--why", "--json"),
+    "bank rollback": ("--why", "--json"),
+    "bank verify": ("VERSION", "--json"),
     "demo": ("--out",),
 }
 

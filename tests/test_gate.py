@@ -62,8 +62,8 @@ def test_a_bank_that_learned_the_attacks_finds_nothing_any_more_and_is_kept_back
 ) -> None:
     word = gate.judge(poisoned, champion, SETTINGS)
     assert not word.passed
-    assert "attacks that" in word.reasons[0]
-    assert word.figures["probe"]["missed"] > 0.5 * word.figures["probe"]["before"]["found"]
+    assert "clearly finds" in word.reasons[0]
+    assert word.figures["probe"]["missed"] > 0.4 * word.figures["probe"]["clear"] > 10
 
 
 def test_a_bank_is_as_good_as_itself(champion: Bank) -> None:
@@ -112,6 +112,16 @@ def test_how_far_it_came_from_a_bank_of_long_ago_is_reported(
     assert word.figures["frozen"]["against"] == champion.version
     assert word.figures["frozen"]["quantiles"]["0.99"] > word.figures["drift"]["quantiles"]["0.99"]
     assert "frozen" not in gate.judge(later, champion, SETTINGS).figures
+
+
+def test_only_what_was_found_clearly_counts_as_missed(champion: Bank) -> None:
+    """A bank that finds everything a little less: the edge falls off, the rest stays."""
+    baseline = replace(champion.baseline, scale=champion.baseline.scale * np.float32(1.1))
+    weaker = replace(champion, baseline=baseline)
+    assert gate.judge(weaker, champion, SETTINGS).figures["probe"]["missed"] == 0
+    strict = gate.judge(weaker, champion, with_gate(clear=1.0, missed=0.0))
+    assert strict.figures["probe"]["missed"] > 0
+    assert "gate.missed" in strict.reasons[0]
 
 
 # --- the probe ------------------------------------------------------------------------------------------------------
