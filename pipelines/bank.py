@@ -50,7 +50,7 @@ def run_show(folder: Path, settings: Settings, version: str | None = None) -> di
     bank = banks.open_bank(folder, settings.bank, version)
     manifest, entities = bank.manifest, _entities(bank)
     names = ("version", "span", "events", "repeats", "fingerprints", "ready", "quality", "settings")
-    ready = entities[entities["ready"]]
+    ready, parts = entities[entities["ready"]], _by_part(manifest)
     return {
         **{name: manifest[name] for name in names},
         "served": bank.version == versions.served(folder),
@@ -61,8 +61,10 @@ def run_show(folder: Path, settings: Settings, version: str | None = None) -> di
         "largest": _fingerprints(entities.nlargest(SHOWN, "events")),
         "quietest_ready": _fingerprints(ready.nsmallest(SHOWN, "events")),
         "bytes": _bytes(manifest),
-        "bytes_by_part": _by_part(manifest),
-        "bytes_an_entity": round(_bytes(manifest) / max(len(entities), 1)),
+        "bytes_by_part": parts,
+        "bytes_an_entity": round(
+            (_bytes(manifest) - parts["ledger"]) / max(len(entities), 1)
+        ),  # series apart
     }
 
 

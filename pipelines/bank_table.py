@@ -20,7 +20,7 @@ def print_list(found: list[dict[str, Any]]) -> None:
         if each["problem"]:
             table.add_row(mark, each["version"], "", "", "", "", _text(each["problem"]))
             continue
-        ready = f"{each['ready']['entity']:,} of {each['fingerprints']:,}"
+        ready = f"{sum(each['ready'].values()):,} of {each['fingerprints']:,}"
         span = " to ".join(moment[:10] for moment in each["span"])
         table.add_row(
             mark, each["version"], span, f"{each['events']:,}", ready, _size(each["bytes"]), _word(each)
@@ -54,7 +54,7 @@ def print_show(figures: dict[str, Any]) -> None:
         f"held out: {quality['rows']:,} rows of {quality['days']} days, loss {_quantiles(quality['loss'])} nats; "
         f"{quality['votes_per_day']:.1f} principals with a vote a day"
     )
-    print(f"on disk: {_size(figures['bytes'])}, {figures['bytes_an_entity']:,} bytes an entity")
+    print(f"on disk: {_size(figures['bytes'])}, {figures['bytes_an_entity']:,} bytes an entity, series apart")
     for title, name in (("largest", "largest"), ("quietest that are ready", "quietest_ready")):
         print(f"{title}:")
         for each in figures[name]:
