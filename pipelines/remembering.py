@@ -63,6 +63,7 @@ class Remembering:
             keeper = self._grown(partition) or self._fresh(partition, begin)
             return Kept(self._bounded(keeper, partition), begin, fence)
         self._check(snapshot)
+        self._divide(snapshot)
         keeper = self._restored(snapshot, partition)
         return Kept(keeper, self._position(snapshot, begin), fence, snapshot.offset)
 
@@ -103,19 +104,35 @@ class Remembering:
 
     def _grown(self, partition: Partition) -> Keeper | None:
         """A partition that was added takes its share of the state of the one its principals were in."""
-        elders = [
+        elders = (
             each for each in self.snapshots.partitions(partition.topic) if each.number < partition.number
-        ]
+        )
         for elder in elders:
             snapshot = self.snapshots.latest(elder)
             before = int(snapshot.about["partitions"]) if snapshot else self.partitions
             if snapshot and before < self.partitions and elder.number == partition.number % before:
                 self._check(snapshot)
-                keeper = self._restored(snapshot, partition)
-                keeper.sources.forget(f"{elder.topic}/{elder.number}")
-                keeper.feeds = FeedCounts(keeper.feeds.seconds, keeper.feeds.most)  # the elder keeps them
-                return keeper
+                return self._share(snapshot, partition)
         return None
+
+    def _divide(self, snapshot: Snapshot) -> None:
+        """Before a partition's state is cut to what is left of it, those that were added have theirs: whoever is given them,
+        whenever that is."""
+        home, before = snapshot.partition, int(snapshot.about["partitions"])
+        for number in range(home.number + before, self.partitions, before):
+            added = Partition(home.topic, number)
+            if self.snapshots.latest(added) is None:
+                keeper = self._share(snapshot, added)
+                begin = self.consumer.beginning([added])[added]
+                fence = self.snapshots.fence(added, self.consumer.generation())
+                self.snapshots.save(Snapshot(added, begin, fence, self._about(keeper), keeper.parts()))
+
+    def _share(self, snapshot: Snapshot, added: Partition) -> Keeper:
+        """The share that an added partition has of an elder one's state, all of it in memory."""
+        keeper = self._restored(snapshot, added)
+        keeper.sources.forget(f"{snapshot.partition.topic}/{snapshot.partition.number}")
+        keeper.feeds = FeedCounts(keeper.feeds.seconds, keeper.feeds.most)  # the elder keeps them
+        return keeper
 
     def _restored(self, snapshot: Snapshot, partition: Partition) -> Keeper:
         sources = Sources.from_facts(dict(snapshot.about), 1, self.settings.stream.idle_seconds)

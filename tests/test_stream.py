@@ -376,6 +376,29 @@ def test_partitions_can_be_added(
     assert not place.said().until(end).differences(oracle.until(end))
 
 
+def test_an_added_partition_has_its_state_however_late_it_is_given_to_somebody(
+    organisation: roads.Road, records: Records, oracle: Said, tmp_path: Path
+) -> None:
+    """Whoever has the old partitions goes on for long before the new ones are anybody's."""
+    place = Place(tmp_path, organisation.bank).create(2)
+    place.send(records[:1500])
+    place.run()
+    place.create(4)
+    with place.consumer() as consumer, place.producer() as producer:
+        remembering = place.program(consumer, producer).remembering
+
+        def take_the_old_ones(partitions: Any) -> None:
+            for home in sorted(partitions)[:2]:
+                remembering.save(home, remembering.assigned(home))
+
+        consumer.subscribe([place.settings.kafka.events], take_the_old_ones)
+        wait_until(lambda: consumer.poll(0.1) or consumer.assignment(), "partitions are given")
+    place.send(records[1500:])
+    place.run()
+    end = max(json.loads(value)["eventTime"] for _, value in records)[:10]
+    assert not place.said().until(end).differences(oracle.until(end))
+
+
 def test_what_was_silent_longest_is_put_away_and_comes_back_and_nothing_changes(
     place: Place, records: Records, oracle: Said
 ) -> None:
