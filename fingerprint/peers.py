@@ -14,8 +14,6 @@ import re
 
 import numpy as np
 import pandas as pd
-from sklearn.cluster import KMeans
-from sklearn.preprocessing import normalize
 
 _NUMBERS = re.compile(r"[0-9a-f]{8,}|\d+", re.IGNORECASE)
 LEAST_MEMBERS = 3  # a smaller group of people is grouped by services instead
@@ -56,6 +54,9 @@ def by_services(people: pd.DataFrame, usage: pd.DataFrame, seed: int) -> pd.Seri
     `people` has principal, kind, role, peer; `usage` has principal, service and events. k-means on the unit sphere
     (log counts), about MEMBERS_A_CLUSTER members a cluster. Returns the groups, aligned with `people`.
     """
+    from sklearn.cluster import KMeans  # takes most of a second to import, and only training needs it
+    from sklearn.preprocessing import normalize
+
     groups = people["peer"].copy()
     size = groups.map(groups.value_counts())
     lonely = people["kind"].isin(["person", "user"]) & ((people["kind"] == "user") | (size < LEAST_MEMBERS))

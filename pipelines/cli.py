@@ -31,6 +31,8 @@ notices = typer.Typer(help="Accounts, regions and sources from which nothing com
 app.add_typer(notices, name="notices")
 banks = typer.Typer(help="The versions of a bank: which are kept, which is served, and why.")
 app.add_typer(banks, name="bank")
+triton = typer.Typer(help="The bank behind a Triton server: what it serves, and what it is to serve.")
+app.add_typer(triton, name="triton")
 
 Sources = Annotated[
     list[str],
@@ -484,6 +486,27 @@ def _refused(sentence: str | None) -> None:
     if sentence:
         print(f"fingerprint: {sentence}", file=sys.stderr)
         raise typer.Exit(3)
+
+
+@triton.command("load")
+def triton_load(bank: BankFolder = Path("bank"), settings: SettingsFile = None, json: Json = False) -> None:
+    """Put the bank's current version into the model repository and have the server serve it, beside the one before.
+
+    Nobody's question is lost meanwhile. A bank that cannot be opened is refused, and what was served still is.
+    """
+    from pipelines.triton import print_status, run_load
+
+    figures = run_load(bank, settings_.load(settings).triton)
+    _print(figures, json, lambda: print_status(figures))
+
+
+@triton.command("status")
+def triton_status(settings: SettingsFile = None, json: Json = False) -> None:
+    """Which versions of the bank lie in the repository, and how they stand at the server."""
+    from pipelines.triton import print_status, run_status
+
+    figures = run_status(settings_.load(settings).triton)
+    _print(figures, json, lambda: print_status(figures))
 
 
 def _print(figures: dict[str, Any] | list[dict[str, Any]], as_json: bool, human: Callable[[], None]) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 import road
 from services import kafka
+from services.triton import Triton
+from services.triton import Unavailable as TritonUnavailable
 from streaming import Place, Records, Said, keyed
 
 
@@ -30,6 +32,18 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
         with kafka.Broker.started(tmp_path_factory.mktemp("kafka")) as running:
             yield running
     except kafka.Unavailable as reason:
+        if os.environ.get("REQUIRE_SERVICES") == "1":
+            pytest.fail(str(reason))
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
+    """A real Triton server with an empty repository, started when the first test wants it."""
+    try:
+        with Triton.started(tmp_path_factory.mktemp("triton")) as running:
+            yield running
+    except TritonUnavailable as reason:
         if os.environ.get("REQUIRE_SERVICES") == "1":
             pytest.fail(str(reason))
         pytest.skip(str(reason))

@@ -194,6 +194,7 @@ class Place:
             doors.get("desk") or self.desk(),
             doors.get("snapshots") or StoredSnapshots(self.settings.state),
             doors.get("clock") or SystemClock(),
+            doors.get("losses"),
         )
         return Stream(banks.open_bank(self.bank), outside, self.settings, StreamMetrics(CollectorRegistry()))
 

@@ -25,8 +25,7 @@ from fingerprint.serving import number
 CHANNEL = [
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1000),  # a server that was restarted is found again within a second
+    ("grpc.use_local_subchannel_pool", 1),  # a new client connects at once, whatever became of the one before
 ]
 
 
@@ -38,7 +37,7 @@ class TritonLosses:
     def __init__(self, version: str, options: settings.Triton) -> None:
         self.version, self.options = version, options
         self.breaker = Breaker(options.failures, options.rest_seconds)
-        self.client = InferenceServerClient(str(options.url), channel_args=CHANNEL)
+        self.client = self._connected()
 
     def of(
         self, fingerprint: NDArray[np.int32], codes: NDArray[np.uint64]
@@ -55,9 +54,18 @@ class TritonLosses:
             answer = Call(self.client, number(self.version), self.options, fingerprint, codes).answer()
         except Away:
             self.breaker.failed(time.monotonic())
+            self._connect_anew()
             raise
         self.breaker.succeeded()
         return answer
 
     def close(self) -> None:
         self.client.close()
+
+    def _connected(self) -> InferenceServerClient:
+        return InferenceServerClient(str(self.options.url), channel_args=CHANNEL)
+
+    def _connect_anew(self) -> None:
+        """A connection that failed would wait ever longer before it looks whether the server is back."""
+        self.client.close()
+        self.client = self._connected()

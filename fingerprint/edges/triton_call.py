@@ -69,8 +69,8 @@ class Call:
         raise Away(f"{self.options.url}: {reason}")
 
     def _round(self, starts: list[int]) -> tuple[list[int], str]:
-        """Ask for the rows that begin at these places; those to ask for again, and why."""
-        todo, failed, reason = list(reversed(starts)), [], ""
+        """Ask for the rows that begin at these places; those to ask for again, and why the first is."""
+        todo, failed, reasons = list(reversed(starts)), [], []
         while todo or self.under_way:
             while todo and len(self.under_way) < self.options.in_flight:
                 self._ask(todo.pop())
@@ -79,8 +79,8 @@ class Call:
                 self._take(reply)
             else:
                 failed.append(reply.start)
-                reason = self._retriable(reply.error)
-        return failed, reason
+                reasons.append(self._retriable(reply.error))
+        return failed, reasons[0] if reasons else ""
 
     def _ask(self, start: int) -> None:
         rows = slice(start, start + self.options.batch)

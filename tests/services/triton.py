@@ -128,6 +128,10 @@ class Triton:
     def log(self) -> Path:
         return self.folder / "triton.log"
 
+    @property
+    def _shared(self) -> str:
+        return f"fingerprint_tests_{self.ports['grpc']}"
+
     def start(self) -> None:
         """Start, on the same ports and repository as before, with the model loaded if there is one, and wait until it answers."""
         with self.log.open("ab") as log:
@@ -145,6 +149,7 @@ class Triton:
         command += [f"--backend-directory={self.server / 'backends'}", "--model-control-mode=explicit"]
         command += [f"--{name}-port={port}" for name, port in self.ports.items()]
         command += [f"--{name}-address=127.0.0.1" for name in PORTS]
+        command += [f"--backend-config=python,shm-region-prefix-name={self._shared}"]
         command += ["--exit-on-error=false", "--allow-gpu-metrics=false"]
         command += ["--disable-auto-complete-config"]
         here = (self.repository / "fingerprint/config.pbtxt").exists()
@@ -160,18 +165,22 @@ class Triton:
         except OSError:
             return False
 
-    def pause(self) -> None:
-        """The process stands still, its connections stay open: nothing is refused, and nothing answered."""
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """While the block runs it stands still, its connections open: nothing is refused, and nothing answered."""
         self._signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        self._signal(signal.SIGCONT)
+        try:
+            yield
+        finally:
+            self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """kill -9, with the processes of its models."""
         if self.process and self.process.poll() is None:
             self._signal(signal.SIGKILL)
             self.process.wait(PATIENCE)
+        for left in Path("/dev/shm").glob(f"{self._shared}*"):  # noqa: S108  (what it shared with its models)
+            left.unlink(missing_ok=True)
 
     def _signal(self, number: signal.Signals) -> None:
         if self.process:

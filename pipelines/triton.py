@@ -1,0 +1,84 @@
+"""A bank for a Triton server: put into its repository, served beside the one before, then instead of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fingerprint.domain import FingerprintError
+from fingerprint.edges.triton_repository import Repository
+from fingerprint.settings import Triton
+
+if TYPE_CHECKING:
+    from fingerprint.edges.triton_control import Control
+
+
+def run_load(bank: Path, options: Triton) -> dict[str, Any]:
+    """`fingerprint triton load`: the figures of `--json`. Without a server only the repository is filled.
+
+    What was served stays served where the new version cannot be, and FingerprintError says why.
+    """
+    repository = Repository(Path(options.repository))
+    number, before = repository.add(bank), repository.served()
+    repository.serve([*(each for each in before if each != number), number][-options.kept :])
+    if options.url is not None:
+        try:
+            with _control(options) as control:
+                control.load()
+        except FingerprintError:
+            repository.serve(before)
+            repository.tidy()
+            raise
+    repository.tidy()
+    return run_status(options) | {"loaded": repository.names()[number]}
+
+
+def run_status(options: Triton) -> dict[str, Any]:
+    """`fingerprint triton status`: versions in the repository, the newest last, and how each stands at the server."""
+    repository, states = Repository(Path(options.repository)), {}
+    if options.url is not None:
+        with _control(options) as control:
+            states = control.versions()
+    names, served = repository.names(), repository.served()
+    known = [*served, *sorted((set(names) | set(states)) - set(served))]
+    return {
+        "repository": options.repository,
+        "url": options.url,
+        "versions": [
+            {
+                "number": number,
+                "bank_version": names.get(number),
+                "served": number in served,
+                "state": states.get(number),
+            }
+            for number in known
+        ],
+    }
+
+
+def print_status(figures: dict[str, Any]) -> None:
+    """The same for people."""
+    if "loaded" in figures:
+        print(f"bank {figures['loaded']} is in {figures['repository']}")
+    if figures["url"] is None:
+        print("no server is asked: name one with the setting triton.url")
+    for each in figures["versions"]:
+        name = each["bank_version"] or "not in the repository"
+        state = each["state"] or ("to be served" if each["served"] else "not served")
+        print(f"{each['number']:>16}  {state.lower():<12}  {name}")
+    if not figures["versions"]:
+        print("nothing is served: `fingerprint triton load --bank bank`")
+
+
+@contextmanager
+def _control(options: Triton) -> Iterator[Control]:
+    try:
+        from fingerprint.edges.triton_control import Control
+    except ImportError as error:
+        raise FingerprintError(
+            f"triton.url needs a package that is not there ({error.name}): pip install 'fingerprint[triton]'"
+        ) from None
+    with closing(Control(str(options.url), options.load_seconds)) as control:
+        yield control

@@ -1,0 +1,348 @@
+"""Losses through a real Triton server: swapped under load, overloaded, hung, killed, and given damaged banks."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import road
+from contracts.losses import CLOSE, LossesContract, rows_of
+from services.triton import Triton
+from streaming import Place, Records, Said
+
+from fingerprint import bank as banks
+from fingerprint import serving, settings
+from fingerprint.bank import Bank, open_bank
+from fingerprint.domain import FingerprintError
+from fingerprint.edges.triton import TritonLosses
+from fingerprint.edges.triton_call import Call
+from fingerprint.edges.triton_control import Control
+from fingerprint.edges.triton_repository import Repository
+from fingerprint.losses import InProcess, StandIn
+from fingerprint.ports import Away
+from pipelines.score import score
+from pipelines.show import silent
+from pipelines.triton import print_status, run_load, run_status
+
+NOBODY = "127.0.0.1:9"  # the port "discard", where nobody listens
+
+
+@pytest.fixture(scope="module")
+def bank(organisation: road.Road) -> Bank:
+    return open_bank(organisation.bank)
+
+
+@pytest.fixture
+def options(triton: Triton, bank: Bank, organisation: road.Road) -> settings.Triton:
+    """Of the server, which serves the organisation's bank."""
+    own = settings.Triton(
+        url=triton.address, repository=str(triton.repository), seconds=20, rest_seconds=0.2, load_seconds=60
+    )
+    if serving.number(bank.version) not in Repository(triton.repository).served():
+        run_load(organisation.bank, own)
+    return own
+
+
+@pytest.fixture
+def losses(bank: Bank, options: settings.Triton) -> Iterator[TritonLosses]:
+    with closing(TritonLosses(bank.version, options)) as opened:
+        yield opened
+
+
+class TestTriton(LossesContract):
+    pass
+
+
+class TestTritonInSmallRequests(LossesContract):
+    """Of 100 rows, so that one call is many requests, several under way at a time."""
+
+    @pytest.fixture
+    def losses(self, bank: Bank, options: settings.Triton) -> Iterator[TritonLosses]:
+        with closing(TritonLosses(bank.version, options.model_copy(update={"batch": 100}))) as opened:
+            yield opened
+
+
+# --- banks come and go --------------------------------------------------------------------------------------------------
+
+
+def variant(bank: Bank, number: int) -> Bank:
+    """A bank of its own name, whose losses differ from every other's."""
+    logp = bank.vocabulary.logp * np.float32(1 + number / 50)
+    manifest = {**bank.manifest, "version": f"{bank.version}-{number}"}
+    return replace(bank, manifest=manifest, vocabulary=replace(bank.vocabulary, logp=logp))
+
+
+@dataclass(eq=False)
+class Asking(threading.Thread):
+    """Asks for what is served at the time, again and again, and compares every answer with the bank it names."""
+
+    options: settings.Triton
+    variants: dict[str, Bank]
+    rows: tuple[np.ndarray, np.ndarray]
+    current: list[str]  # the last is the one that is served
+    over: threading.Event
+    answers: dict[str, int] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(daemon=True)
+
+    def run(self) -> None:
+        wanted = {version: InProcess(bank).of(*self.rows)[0] for version, bank in self.variants.items()}
+        while not self.over.is_set():
+            version = self.current[-1]
+            with closing(TritonLosses(version, self.options)) as losses:
+                for _ in range(5):
+                    self._ask(losses, wanted[version])
+                    self.over.wait(0.02)  # leaves something of two cores to the server
+
+    def _ask(self, losses: TritonLosses, wanted: np.ndarray) -> None:
+        try:
+            loss, _ = losses.of(*self.rows)
+        except (Away, FingerprintError) as error:
+            self.wrong.append(f"{losses.version}: {error}")
+            return
+        self.answers[losses.version] = self.answers.get(losses.version, 0) + 1
+        if np.abs(loss - wanted).max() > CLOSE:
+            self.wrong.append(f"{losses.version}: another bank's losses")
+
+
+def test_banks_are_swapped_under_load_and_every_answer_is_whole_and_of_the_bank_it_names(
+    bank: Bank, options: settings.Triton, tmp_path: Path
+) -> None:
+    """Eleven swaps, no second tries: nothing fails, nothing is mixed."""
+    variants = {each.version: each for each in (variant(bank, number) for number in range(1, 12))}
+    once = options.model_copy(update={"tries": 1, "batch": 64})
+    rows, over, current = rows_of(bank, 200), threading.Event(), [bank.version]
+    known = variants | {bank.version: bank}
+    asking = [Asking(once, known, rows, current, over) for _ in range(3)]
+    for each in asking:
+        each.start()
+    try:
+        for version, each in variants.items():
+            banks.publish(each, tmp_path / "bank")
+            run_load(tmp_path / "bank", options)
+            current.append(version)
+            wait_until(lambda version=version: all(version in each.answers for each in asking))
+    finally:
+        over.set()
+        for thread in asking:
+            thread.join(60)
+    assert [wrong for thread in asking for wrong in thread.wrong] == []
+    assert set(asking[0].answers) == set(known)
+    served = [each["bank_version"] for each in run_status(options)["versions"] if each["state"] == "READY"]
+    assert served == list(variants)[-options.kept :]
+
+
+def wait_until(condition: object, seconds: float = 30.0) -> None:
+    """A bounded wait."""
+    assert callable(condition)
+    for _ in range(int(seconds / 0.02)):
+        if condition():
+            return
+        threading.Event().wait(0.02)
+    raise AssertionError(f"did not come to pass within {seconds} s")
+
+
+def test_a_bank_that_is_no_longer_served_is_not_answered_for_by_another(
+    bank: Bank, options: settings.Triton
+) -> None:
+    with (
+        closing(TritonLosses("2020-01-01-00000000", options)) as losses,
+        pytest.raises(Away, match="unknown model"),
+    ):
+        losses.of(*rows_of(bank, 5))
+
+
+def test_a_damaged_bank_is_refused_and_what_was_served_still_is(
+    bank: Bank, losses: TritonLosses, options: settings.Triton, tmp_path: Path
+) -> None:
+    banks.publish(variant(bank, 77), tmp_path / "bank")
+    repository = Repository(Path(options.repository))
+    number, before = repository.add(tmp_path / "bank"), repository.served()
+    stack = next((repository.folder / str(number)).rglob("stack*.safetensors"))
+    harmed = bytearray(stack.read_bytes())
+    harmed[-1] ^= 1
+    stack.unlink()
+    stack.write_bytes(harmed)
+    repository.serve([*before, number])
+    try:
+        with closing(Control(str(options.url), 60)) as control:
+            with pytest.raises(FingerprintError, match=r"stack.*is damaged"):
+                control.load()
+            assert control.versions()[serving.number(bank.version)] == "READY"
+    finally:
+        repository.serve(before)
+        repository.tidy()
+    assert losses.of(*rows_of(bank, 5))[0].shape[0] == 5
+
+
+def test_a_bank_that_is_not_the_one_its_folder_says_is_refused(
+    bank: Bank, losses: TritonLosses, options: settings.Triton
+) -> None:
+    """Or answers would name another bank than they are of."""
+    repository = Repository(Path(options.repository))
+    before, wrong = repository.served(), serving.number("another")
+    shutil.copytree(repository.folder / str(serving.number(bank.version)), repository.folder / str(wrong))
+    repository.serve([*before, wrong])
+    try:
+        with (
+            closing(Control(str(options.url), 60)) as control,
+            pytest.raises(FingerprintError, match=f"holds bank {bank.version}, whose number is"),
+        ):
+            control.load()
+    finally:
+        repository.serve(before)
+        shutil.rmtree(repository.folder / str(wrong))
+    assert losses.of(*rows_of(bank, 5))[0].shape[0] == 5
+
+
+def test_a_damaged_bank_never_reaches_the_repository(
+    organisation: road.Road, options: settings.Triton, tmp_path: Path
+) -> None:
+    shutil.copytree(organisation.bank, tmp_path / "bank")
+    for file in (tmp_path / "bank").rglob("stack*.safetensors"):
+        file.write_bytes(file.read_bytes()[:-1])
+    before = run_status(options)["versions"]
+    with pytest.raises(FingerprintError, match="is damaged"):
+        run_load(tmp_path / "bank", options)
+    assert run_status(options)["versions"] == before
+
+
+def test_the_repository_is_filled_without_a_server(
+    organisation: road.Road, bank: Bank, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = settings.Triton(repository=str(tmp_path / "served"))
+    figures = run_load(organisation.bank, alone)
+    assert [(each["bank_version"], each["served"]) for each in figures["versions"]] == [(bank.version, True)]
+    folder = tmp_path / "served" / "fingerprint" / str(serving.number(bank.version))
+    assert {each.name for each in folder.iterdir()} == {"bank", "model.py"}
+    assert run_load(organisation.bank, alone) == figures  # again, nothing changes
+    print_status(figures)
+    assert bank.version in capsys.readouterr().out
+
+
+def test_of_a_server_that_is_away_one_sentence_is_said(organisation: road.Road, tmp_path: Path) -> None:
+    nobody = settings.Triton(url=NOBODY, repository=str(tmp_path), load_seconds=5)
+    with pytest.raises(FingerprintError, match=f"Triton at {NOBODY}"):
+        run_load(organisation.bank, nobody)
+    assert Repository(tmp_path).served() == []
+
+
+# --- when it is away ----------------------------------------------------------------------------------------------------
+
+
+def test_more_than_it_can_measure_is_refused_and_does_not_pile_up(
+    bank: Bank, losses: TritonLosses, options: settings.Triton
+) -> None:
+    """Three hundred requests at once, where 64 may wait: some are refused at once, and then it serves as before."""
+    random = np.random.default_rng(1)
+    codes = np.tile(random.integers(1, 2**63, (2048, rows_of(bank)[1].shape[1]), dtype=np.uint64), (300, 1))
+    fingerprint = random.integers(0, len(bank.fingerprints), len(codes)).astype(np.int32)
+    many = options.model_copy(update={"batch": 2048, "in_flight": 300, "tries": 1})
+    with pytest.raises(Away, match="maximum queue size"):
+        Call(losses.client, serving.number(bank.version), many, fingerprint, codes).answer()
+    assert losses.of(fingerprint[:500], codes[:500])[0].shape == (500, codes.shape[1])
+
+
+def test_a_server_that_hangs_is_waited_for_once_in_a_while_only(
+    bank: Bank, triton: Triton, options: settings.Triton
+) -> None:
+    rows = rows_of(bank, 20)
+    brief = options.model_copy(update={"seconds": 0.3, "failures": 1, "rest_seconds": 60})
+    with closing(TritonLosses(bank.version, brief)) as far:
+        losses = StandIn(far, InProcess(bank))
+        with triton.paused():
+            loss, known = losses.of(*rows)
+            assert losses.degraded
+            with pytest.raises(Away, match="left alone"):
+                far.of(*rows)
+        wanted = InProcess(bank).of(*rows)
+        np.testing.assert_array_equal(loss, wanted[0])
+        np.testing.assert_array_equal(known, wanted[1])
+        far.breaker.until = 0  # the rest is over
+        losses.of(*rows)
+        assert not losses.degraded
+
+
+def test_triton_killed_in_the_middle_changes_no_verdict_and_is_asked_again_when_it_returns(
+    organisation: road.Road,
+    scored: road.Run,
+    triton: Triton,
+    options: settings.Triton,
+    tmp_path: Path,
+) -> None:
+
+    def disturb(stage: str, done: int, of: int = 0) -> None:
+        """Killed after a quarter of the events, back after half of them."""
+        alive = triton.process is not None and triton.process.poll() is None
+        if stage == "scoring events" and of / 4 < done < of / 2 and alive:
+            triton.kill()
+        if stage == "scoring events" and done > of / 2 and not alive:
+            triton.start()
+
+    own = road.SETTINGS.model_copy(
+        update={
+            "triton": options.model_copy(update={"rest_seconds": 0.001}),
+            "reading": settings.Reading(batch_records=500),
+        }
+    )
+    out, url = tmp_path / "events.parquet", f"sqlite:///{tmp_path}/desk.sqlite"
+    figures = score(organisation.new, organisation.bank, own, disturb, desk_url=url, out=out)
+    events = pd.read_parquet(out).set_index("event_id")
+    wanted = scored.events.set_index("event_id").loc[events.index]
+    assert len(events) == len(scored.events)
+    assert figures["degraded"] == events["degraded"].sum()
+    measured = events.sort_values("event_time", kind="stable")["degraded"].to_numpy()
+    assert 0.1 < measured.mean() < 0.6
+    assert not measured[: len(measured) // 5].any()
+    assert not measured[-len(measured) // 5 :].any()
+    assert (events["verdict"] == wanted["verdict"]).all()
+    np.testing.assert_allclose(events["autoencoder_z"], wanted["autoencoder_z"], atol=CLOSE)
+    assert not wanted["degraded"].any()
+    alerts = road.Run(figures, out, road.open_desk(url)).alerts
+    assert [replace(each, degraded=False) for each in alerts] == scored.alerts
+    for alert in alerts:
+        assert alert.degraded == bool(events.loc[list(alert.event_ids), "degraded"].any())
+
+
+def test_the_stream_goes_on_without_its_server_and_says_so(
+    organisation: road.Road, records: Records, oracle: Said, bank: Bank, tmp_path: Path
+) -> None:
+    place = Place(tmp_path, organisation.bank).create()
+    place.send(records)
+    nobody = settings.Triton(url=NOBODY, failures=1, rest_seconds=600)
+    with closing(TritonLosses(bank.version, nobody)) as far:
+        figures = place.run(losses=StandIn(far, InProcess(bank)))
+    said = place.said()
+    assert figures["degraded"] == figures["events"] > 0
+    assert said.alerts
+    assert all(alert.degraded for alert in said.alerts.values())
+    assert all(told.pop("degraded") for told in said.told.values())
+    assert not any(told["degraded"] for told in oracle.told.values())
+    plain = {name: {k: v for k, v in told.items() if k != "degraded"} for name, told in oracle.told.items()}
+    assert (
+        said.differences(
+            Said(list(oracle.alerts.values()), pd.DataFrame(oracle.votes.values()), plain, oracle.voted)
+        )
+        == []
+    )
+
+
+def test_score_says_what_is_missing_where_triton_is_wanted_and_nobody_listens(
+    organisation: road.Road, scored: road.Run, tmp_path: Path
+) -> None:
+    """No server at all: everything is degraded, and nothing else is different."""
+    own = road.SETTINGS.model_copy(update={"triton": settings.Triton(url=NOBODY, rest_seconds=600)})
+    figures = score(
+        organisation.new, organisation.bank, own, silent, desk_url=f"sqlite:///{tmp_path}/desk.sqlite"
+    )
+    assert figures["degraded"] == figures["events"]
+    assert figures["alerts"] == scored.figures["alerts"]
