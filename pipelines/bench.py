@@ -145,9 +145,9 @@ def memory() -> tuple[float, float]:
 
 
 def main() -> None:
-    from pipelines import bench_stream  # registers its rows after these
+    from pipelines import bench_stream, bench_triton  # register their rows after these
 
-    with bench_stream.place():
+    with bench_stream.place(), bench_triton.place():
         measure(OUT)
 
 
