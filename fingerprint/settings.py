@@ -309,6 +309,10 @@ class Triton(Section):
     failures: int = Field(3, gt=0, description="calls in a row that failed: the server is left alone ...")
     rest_seconds: float = Field(10.0, gt=0, description="... for so long, then tried once")
     load_seconds: float = Field(300.0, gt=0, description="how long loading a bank may take")
+    key_file: str | None = Field(
+        None,
+        description="holds NAME=VALUE, to which the server opens what loads and unloads (docs/triton.md)",
+    )
 
 
 class Health(Section):

@@ -107,7 +107,12 @@ def _measurers() -> tuple[Losses, Losses]:
         raise Skipped(str(reason)) from None
     opened = learned().bank
     banks.publish(opened, folder / "bank")
-    options = Triton(url=server.address, repository=str(server.repository), seconds=60)
+    options = Triton(
+        url=server.address,
+        repository=str(server.repository),
+        key_file=str(server.key_file),
+        seconds=60,
+    )
     run_load(folder / "bank", options)
     return keep(closing(TritonLosses(opened.version, options))), InProcess(opened)
 

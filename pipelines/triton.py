@@ -80,5 +80,5 @@ def _control(options: Triton) -> Iterator[Control]:
         raise FingerprintError(
             f"triton.url needs a package that is not there ({error.name}): pip install 'fingerprint[triton]'"
         ) from None
-    with closing(Control(str(options.url), options.load_seconds)) as control:
+    with closing(Control(options)) as control:
         yield control

@@ -43,7 +43,12 @@ def bank(organisation: road.Road) -> Bank:
 def options(triton: Triton, bank: Bank, organisation: road.Road) -> settings.Triton:
     """Of the server, which serves the organisation's bank."""
     own = settings.Triton(
-        url=triton.address, repository=str(triton.repository), seconds=20, rest_seconds=0.2, load_seconds=60
+        url=triton.address,
+        repository=str(triton.repository),
+        key_file=str(triton.key_file),
+        seconds=20,
+        rest_seconds=0.2,
+        load_seconds=60,
     )
     if serving.number(bank.version) not in Repository(triton.repository).served():
         run_load(organisation.bank, own)
@@ -174,7 +179,7 @@ def test_a_damaged_bank_is_refused_and_what_was_served_still_is(
     stack.write_bytes(harmed)
     repository.serve([*before, number])
     try:
-        with closing(Control(str(options.url), 60)) as control:
+        with closing(Control(options)) as control:
             with pytest.raises(FingerprintError, match=r"stack.*is damaged"):
                 control.load()
             assert control.versions()[serving.number(bank.version)] == "READY"
@@ -194,7 +199,7 @@ def test_a_bank_that_is_not_the_one_its_folder_says_is_refused(
     repository.serve([*before, wrong])
     try:
         with (
-            closing(Control(str(options.url), 60)) as control,
+            closing(Control(options)) as control,
             pytest.raises(FingerprintError, match=f"holds bank {bank.version}, whose number is"),
         ):
             control.load()
@@ -234,6 +239,27 @@ def test_of_a_server_that_is_away_one_sentence_is_said(organisation: road.Road, 
     with pytest.raises(FingerprintError, match=f"Triton at {NOBODY}"):
         run_load(organisation.bank, nobody)
     assert Repository(tmp_path).served() == []
+
+
+@pytest.mark.parametrize("key", [None, "fingerprint-control=open barley"])
+def test_who_has_not_the_key_loads_nothing(
+    options: settings.Triton, organisation: road.Road, tmp_path: Path, key: str | None
+) -> None:
+    """Loading runs code. Measuring needs no key."""
+    file = tmp_path / "key"
+    file.write_text(key or "")
+    without = options.model_copy(update={"key_file": str(file) if key else None})
+    with (
+        closing(Control(without)) as control,
+        pytest.raises(FingerprintError, match="restricted"),
+    ):
+        control.load()
+
+
+def test_a_key_file_without_a_key_is_refused(options: settings.Triton, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("open sesame\n")
+    with pytest.raises(FingerprintError, match="does not hold NAME=VALUE"):
+        Control(options.model_copy(update={"key_file": str(tmp_path / "key")}))
 
 
 # --- when it is away ----------------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 WHEEL = "nvidia-pytriton==0.7.0"
 PATIENCE = 60.0  # seconds a start may take before it is an error
+KEY = "fingerprint-control=open sesame"  # to what loads and unloads
 PORTS = ("http", "grpc", "metrics")
 
 
@@ -110,6 +111,7 @@ class Triton:
         """A server that answers, with an empty repository, until the block ends. Unavailable where it cannot be had."""
         triton = cls(folder, packages() / "pytriton/tritonserver", _free_ports(PORTS))
         triton.repository.mkdir(parents=True)
+        triton.key_file.write_text(KEY + "\n")
         try:
             triton.start()
             yield triton
@@ -119,6 +121,11 @@ class Triton:
     @property
     def repository(self) -> Path:
         return self.folder / "repository"
+
+    @property
+    def key_file(self) -> Path:
+        """What the setting triton.key_file names."""
+        return self.folder / "key"
 
     @property
     def address(self) -> str:
@@ -152,6 +159,8 @@ class Triton:
         command += [f"--backend-config=python,shm-region-prefix-name={self._shared}"]
         command += ["--exit-on-error=false", "--allow-gpu-metrics=false"]
         command += ["--disable-auto-complete-config"]
+        command += [f"--grpc-restricted-protocol=model-repository:{KEY}"]
+        command += [f"--http-restricted-api=model-repository:{KEY}"]
         here = (self.repository / "fingerprint/config.pbtxt").exists()
         return command + ["--load-model=fingerprint"] * here
 
