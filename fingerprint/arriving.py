@@ -75,7 +75,7 @@ def said(messages: Sequence[Message], piece: Piece, rows: Rows, future: NDArray[
 def ways(word: Word, home: Partition) -> list[str]:
     """By which way each of `word.names` reached us: its source; without one the topic, because a partition of records keyed by
     principal is nobody's trail."""
-    own = f"{home.topic}/{home.number}"
+    own = home.place
     return [home.topic if name == own else name for name in word.names]
 
 

@@ -94,6 +94,11 @@ class Partition(NamedTuple):
     topic: str
     number: int
 
+    @property
+    def place(self) -> str:
+        """`events/3`: as logs, headers and tables name it."""
+        return f"{self.topic}/{self.number}"
+
 
 class Message(NamedTuple):
     """Bytes at the door. A tuple, because a hundred thousand a second are made.

@@ -93,13 +93,13 @@ class Ingest:
 
     def assigned(self, partitions: Collection[Partition]) -> None:
         self.joined = True
-        log.info("assigned", extra={"fields": {"partitions": sorted(map(_place, partitions))}})
+        log.info("assigned", extra={"fields": {"partitions": sorted(each.place for each in partitions)}})
 
     def revoked(self, partitions: Collection[Partition]) -> None:
         self.backlog = [message for message in self.backlog if message.home not in partitions]
         self.reading.forget(partitions)
         self.metrics.forget(partitions)
-        log.info("revoked", extra={"fields": {"partitions": sorted(map(_place, partitions))}})
+        log.info("revoked", extra={"fields": {"partitions": sorted(each.place for each in partitions)}})
 
     def not_ready(self) -> str | None:
         return self.watch.trouble() if self.joined else "has not joined the group yet"
@@ -186,7 +186,3 @@ def _of_dead(batch: Batch) -> dict[str, Any]:
     headers = dict(batch.dead[0].headers)
     first = {name: (headers[name] or b"").decode() for name in ("topic", "partition", "offset", "reason")}
     return {"letters": len(batch.dead), **first}
-
-
-def _place(partition: Partition) -> str:
-    return f"{partition.topic}/{partition.number}"

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fingerprint import hashing, slices
 from fingerprint.bank import Bank
@@ -92,10 +93,9 @@ class Remembering:
         """As the bank's training left it."""
         committed = self.consumer.committed([partition])[partition]
         if committed is not None and committed > begin:
-            place = f"{partition.topic}/{partition.number}"
             log.warning(
                 "no snapshot: reading again from the beginning",
-                extra={"fields": {"partition": place, "offset": begin, "committed": committed}},
+                extra={"fields": {"partition": partition.place, "offset": begin, "committed": committed}},
             )
         part = slices.pick(self.bank.ledger, self._homes(partition.number))
         ledger = Ledger.from_arrays(self.settings, part)
@@ -130,7 +130,7 @@ class Remembering:
     def _share(self, snapshot: Snapshot, added: Partition) -> Keeper:
         """The share that an added partition has of an elder one's state, all of it in memory."""
         keeper = self._restored(snapshot, added)
-        keeper.sources.forget(f"{snapshot.partition.topic}/{snapshot.partition.number}")
+        keeper.sources.forget(snapshot.partition.place)
         keeper.feeds = FeedCounts(keeper.feeds.seconds, keeper.feeds.most)  # the elder keeps them
         return keeper
 
@@ -150,10 +150,10 @@ class Remembering:
     def _sources(self) -> Sources:
         return Sources(1, self.settings.stream.idle_seconds)
 
-    def _homes(self, number: int) -> Any:
+    def _homes(self, number: int) -> NDArray[np.bool_]:
         """Which homes (65536,) have their principals in a partition."""
-        virtual = np.arange(hashing.HOMES) // (hashing.HOMES // hashing.VIRTUAL_PARTITIONS)
-        return virtual % self.partitions == number
+        virtual = np.arange(hashing.VIRTUAL_PARTITIONS)
+        return hashing.of_partitions(virtual % self.partitions == number)
 
     # --- what must hold -----------------------------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class Remembering:
         """Where to read on; what Kafka no longer holds is lost, and said to be."""
         if snapshot.offset >= begin:
             return snapshot.offset
-        place = f"{snapshot.partition.topic}/{snapshot.partition.number}"
+        place = snapshot.partition.place
         lost = (
             f"the messages {snapshot.offset:,} to {begin - 1:,} of {place} are lost: Kafka no longer holds them, and the newest "
             f"snapshot ends before them"

@@ -129,7 +129,7 @@ class Stream:
         self.joined = True
         self.kept |= {each: self.remembering.assigned(each) for each in partitions}
         positions = {each: self.kept[each].offset for each in partitions}
-        places = {_place(each): offset for each, offset in sorted(positions.items())}
+        places = {each.place: offset for each, offset in sorted(positions.items())}
         log.info("assigned", extra={"fields": {"positions": places}})
         return positions
 
@@ -142,7 +142,7 @@ class Stream:
             del self.kept[each]
             self.metrics.forget(each)
         self.pausing.forget(partitions)
-        log.info("revoked", extra={"fields": {"partitions": sorted(map(_place, partitions))}})
+        log.info("revoked", extra={"fields": {"partitions": sorted(each.place for each in partitions)}})
 
     # --- one batch ----------------------------------------------------------------------------------------------------
 
@@ -233,7 +233,7 @@ class Stream:
             with self.metrics.snapshot_seconds.time():
                 size = self.remembering.save(partition, kept)
         except NotOwner:
-            log.warning("somebody else has remembered it", extra={"fields": {"partition": _place(partition)}})
+            log.warning("somebody else has remembered it", extra={"fields": {"partition": partition.place}})
             return False
         except FingerprintError as error:
             self.metrics.snapshot_failures.inc()
@@ -277,7 +277,3 @@ class Stream:
             return self.voice.tell_of_silence()
         self.metrics.silent_feeds.set(0)
         return False
-
-
-def _place(partition: Partition) -> str:
-    return f"{partition.topic}/{partition.number}"

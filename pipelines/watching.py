@@ -124,13 +124,9 @@ class Watch:
         self.metrics.stuck.set(len(stuck))
         if stuck != self.stuck:
             told = "partitions stand still" if stuck else "no partition stands still any more"
-            log.warning(told, extra={"fields": {"partitions": [_place(each) for each in stuck]}})
+            log.warning(told, extra={"fields": {"partitions": [each.place for each in stuck]}})
         self.stuck = stuck
 
 
 def _places(partitions: Sequence[Partition]) -> str:
-    return ", ".join(map(_place, partitions))
-
-
-def _place(partition: Partition) -> str:
-    return f"{partition.topic}/{partition.number}"
+    return ", ".join(each.place for each in partitions)

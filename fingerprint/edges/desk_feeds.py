@@ -28,7 +28,7 @@ _UPTO = "notices_upto"  # its name in the table meta
 
 def count(connection: sql.Connection, partition: Partition, upto: int, counted: pd.DataFrame) -> None:
     """Counts and progress of one partition; neither falls."""
-    place = f"{partition.topic}/{partition.number}"
+    place = partition.place
     columns = (counted[name].tolist() for name in ("kind", "feed", "at", "events"))
     rows = [
         {"kind": kind, "feed": storable(feed), "at": at, "partition": place, "events": events}

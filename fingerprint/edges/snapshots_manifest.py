@@ -67,7 +67,7 @@ def pack(manifest: Manifest) -> bytes:
     data = _canonical(facts | {"checksum": _checksum(facts)})
     if len(data) > MOST_BYTES:
         raise FingerprintError(
-            f"the manifest of a snapshot of {_place(manifest.partition)} would have {len(data):,} bytes, "
+            f"the manifest of a snapshot of {manifest.partition.place} would have {len(data):,} bytes, "
             f"{MOST_BYTES:,} at most: keep fewer, larger parts"
         )
     return data
@@ -124,7 +124,3 @@ def _canonical(facts: Mapping[str, Any]) -> bytes:
 
 def _checksum(facts: Mapping[str, Any]) -> str:
     return hashlib.sha256(_canonical(facts)).hexdigest()
-
-
-def _place(partition: Partition) -> str:
-    return f"{partition.topic}/{partition.number}"

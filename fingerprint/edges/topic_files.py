@@ -186,7 +186,7 @@ class FilesConsumer(Consumer):
         self._begin(taken)
 
     def _still_mine(self, state: State) -> set[Partition]:
-        return {each for each in self._readers if state["owners"].get(_home(each)) == self._life.token}
+        return {each for each in self._readers if state["owners"].get(each.place) == self._life.token}
 
     def _wanted(self, state: State) -> set[Partition]:
         found = set()
@@ -194,8 +194,8 @@ class FilesConsumer(Consumer):
             homes = [Partition(topic, number) for number in range(partitions_of(self._root, topic))]
             members = sorted(name for name, member in state["members"].items() if topic in member["topics"])
             if state["members"].get(self._name, {}).get("token") == self._life.token:
-                mine = share(members, [_home(each) for each in homes], self._name)
-                found |= {each for each in homes if _home(each) in mine}
+                mine = share(members, [each.place for each in homes], self._name)
+                found |= {each for each in homes if each.place in mine}
         return found
 
     def _give_back(self, partitions: set[Partition]) -> None:
@@ -209,14 +209,14 @@ class FilesConsumer(Consumer):
                 self._readers.pop(each).close()
             self._paused -= partitions
             with self._group.held() as state:
-                release(state, self._life.token, {_home(each) for each in partitions})
+                release(state, self._life.token, {each.place for each in partitions})
 
     def _take(self, state: State, partitions: set[Partition]) -> set[Partition]:
-        free = {each for each in partitions if _home(each) not in state["owners"]}
+        free = {each for each in partitions if each.place not in state["owners"]}
         if free:
             state["generation"] += 1
             self._generation = state["generation"]
-            state["owners"] |= {_home(each): self._life.token for each in free}
+            state["owners"] |= {each.place: self._life.token for each in free}
         return free
 
     def _begin(self, partitions: set[Partition]) -> None:
@@ -250,7 +250,7 @@ class FilesConsumer(Consumer):
         if reader._file is None and not log.beginning() <= reader.offset <= log.end():
             if self._settings.lost == "stop":
                 raise FingerprintError(
-                    f"messages were lost: {_home(home)} holds {log.beginning()} to {log.end()}, not {reader.offset}; "
+                    f"messages were lost: {home.place} holds {log.beginning()} to {log.end()}, not {reader.offset}; "
                     "set kafka.lost = skip to go on with what is left"
                 )
             self.seek(home, log.beginning())
@@ -278,13 +278,13 @@ class FilesConsumer(Consumer):
     def commit(self, offsets: Offsets) -> None:
         with self._group.held() as state:
             for each in offsets:
-                if state["owners"].get(_home(each)) != self._life.token:
-                    raise NotOwner(f"{_home(each)} has another owner now")
-            state["offsets"] |= {_home(each): offset for each, offset in offsets.items()}
+                if state["owners"].get(each.place) != self._life.token:
+                    raise NotOwner(f"{each.place} has another owner now")
+            state["offsets"] |= {each.place: offset for each, offset in offsets.items()}
 
     def committed(self, partitions: Collection[Partition]) -> dict[Partition, int | None]:
         with self._group.held() as state:
-            return {each: state["offsets"].get(_home(each)) for each in partitions}
+            return {each: state["offsets"].get(each.place) for each in partitions}
 
     def beginning(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         return {each: self._log(each).beginning() for each in partitions}
@@ -311,7 +311,3 @@ class FilesConsumer(Consumer):
                 if state["members"].get(self._name, {}).get("token") == self._life.token:
                     del state["members"][self._name]
             self._life.end()
-
-
-def _home(partition: Partition) -> str:
-    return f"{partition.topic}/{partition.number}"
