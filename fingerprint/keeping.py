@@ -180,10 +180,11 @@ class Keeper:
         events = frames.rows(events, ready)
         if not self.spill:
             return self.road.walk(events, low)
-        if len(events):
+        if len(events) and self.spill.files:
             self.spill.fetch(homes_of([hashing.homed(events["principal"])]))
         said = self.road.walk(events, low)
-        self._put_away(self.spill)
+        if self.spill.due():
+            self._put_away(self.spill)
         return said
 
     def _put_away(self, spill: Spill) -> None:

@@ -84,6 +84,11 @@ class Spill:
 
     # --- away ---------------------------------------------------------------------------------------------------------
 
+    def due(self) -> bool:
+        """Whether there are too many rows, and an interval has closed since that was last looked at."""
+        ledger = self.ledger
+        return len(ledger.series.owner) > self.rows and self._looked_at != ledger.silent_upto
+
     def spill(self, protected: Mask) -> int:
         """Put homes away if there are too many rows, the longest silent first, none of `protected` (65536,); how many.
 
@@ -91,7 +96,7 @@ class Spill:
         take them: then all is as it was.
         """
         ledger = self.ledger
-        if len(ledger.series.owner) <= self.rows or self._looked_at == ledger.silent_upto:
+        if not self.due():
             return 0
         self._looked_at = ledger.silent_upto
         rows = np.bincount(hashing.homes(ledger.series.owner), minlength=hashing.HOMES)

@@ -23,6 +23,7 @@ from fingerprint.ports import (
 from fingerprint.settings import Settings
 from pipelines import doors
 from pipelines.ingest_metrics import IngestMetrics
+from pipelines.pausing import Pausing
 from pipelines.running import running
 from pipelines.sending import Sender
 from pipelines.until_end import NOTHING_OURS, UntilEnd
@@ -52,9 +53,8 @@ class Ingest:
         self.limit = Limit(settings.ingest)
         self.topic = settings.kafka.events
         self.dead_topic = settings.kafka.raw + settings.kafka.dlq_suffix
-        self.sender = Sender(producer, settings.kafka.delivery_seconds, self._silence)
-        self.silenced: frozenset[Partition] = frozenset()
-        self.backlog: list[Message] = []  # came while the consumer was to be silent
+        self.pausing = Pausing(consumer, metrics.pauses.inc)
+        self.sender = Sender(producer, settings.kafka.delivery_seconds, self._full)
         self.joined = False
         self.watch = Watch(consumer, settings.kafka, metrics.watch)
         self.last_turn = time.monotonic()
@@ -82,8 +82,7 @@ class Ingest:
 
     def turn(self, seconds: float) -> list[Message]:
         """One poll and all that follows from it; the messages that were dealt with."""
-        messages = self.backlog or self.consumer.poll(seconds)
-        self.backlog = []
+        messages = self.pausing.poll(seconds)
         self.watch.saw(messages)
         for batch in self.reading.read(messages):
             with self.metrics.batch_seconds.time():
@@ -96,7 +95,7 @@ class Ingest:
         log.info("assigned", extra={"fields": {"partitions": sorted(each.place for each in partitions)}})
 
     def revoked(self, partitions: Collection[Partition]) -> None:
-        self.backlog = [message for message in self.backlog if message.home not in partitions]
+        self.pausing.forget(partitions)
         self.reading.forget(partitions)
         self.metrics.forget(partitions)
         log.info("revoked", extra={"fields": {"partitions": sorted(each.place for each in partitions)}})
@@ -130,25 +129,20 @@ class Ingest:
     def _send(self, topic: str, outgoing: list[Outgoing]) -> None:
         for each in outgoing:
             self.sender.send(topic, each)
-        if self.silenced:
+        if self.pausing.silenced:
             self.watch.answered()
-            self.consumer.resume(self.silenced & self.consumer.assignment())
-            self.silenced = frozenset()
+        self.pausing.resume()
 
-    def _silence(self) -> None:
-        """No room: fetch nothing, and poll all the same, or the group takes us for dead."""
-        self.metrics.pauses.inc()
+    def _full(self) -> None:
+        """Too much is on its way: the broker owes us its answers."""
         self.watch.ask()
-        assigned = self.consumer.assignment()
-        self.consumer.pause(assigned)
-        self.silenced |= assigned
-        self.backlog += self.consumer.poll(0.0)
+        self.pausing.pause()
 
     def _commit(self, messages: list[Message]) -> None:
         """What is still ours. Whoever has the rest reads it again: repeats, reduced by id."""
         offsets = {message.home: message.offset + 1 for message in messages}
         while not self._committed(offsets):
-            self.backlog += self.consumer.poll(POLL_SECONDS)
+            self.pausing.keep(POLL_SECONDS)
 
     def _committed(self, offsets: Mapping[Partition, int]) -> bool:
         """False while the group is being shared out anew: poll, and come again."""

@@ -29,7 +29,11 @@ class Pausing:
         assigned = self.consumer.assignment()
         self.consumer.pause(assigned)
         self.silenced |= assigned
-        self.backlog += self.consumer.poll(0.0)
+        self.keep(0.0)
+
+    def keep(self, seconds: float) -> None:
+        """Poll, and keep what comes for the next turn."""
+        self.backlog += self.consumer.poll(seconds)
 
     def resume(self) -> None:
         """There is room again."""

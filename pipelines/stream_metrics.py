@@ -18,6 +18,11 @@ from pipelines.watching import WatchMetrics
 
 _PREFIX = "fingerprint_stream"
 _HOME = ("topic", "partition")
+FIGURES = (
+    *("messages", "events", "repeats", "degraded", "dead", "late", "future", "strays", "dropped", "hurried"),
+    *("learned", "fetched", "unspilled", "silences", "verdicts", "alerts", "snapshots", "snapshot_failures"),
+    *("pauses", "commits_refused"),
+)
 
 
 class StreamMetrics:
@@ -68,13 +73,11 @@ class StreamMetrics:
         self.waiting = gauge("waiting_events", "Events that wait for their interval to close.")
         self.series = gauge("series_rows", "Series in memory.")
         self.snapshot_bytes = gauge("snapshot_bytes", "Size of the last snapshot.")
-
         self.silent_feeds = Gauge(
             f"{_PREFIX}_silent_feeds",
             "Accounts, regions and sources that are silent now; said by whoever has partition 0.",
             registry=registry,
         )
-
         self.bank = Gauge(
             f"{_PREFIX}_bank_info", "1 for the bank that judges.", ("version",), registry=registry
         )
@@ -130,33 +133,7 @@ class StreamMetrics:
 
     def figures(self) -> dict[str, int]:
         """The counts so far."""
-        names = (
-            *(
-                "messages",
-                "events",
-                "repeats",
-                "degraded",
-                "dead",
-                "late",
-                "future",
-                "strays",
-                "dropped",
-                "hurried",
-            ),
-            *(
-                "learned",
-                "fetched",
-                "unspilled",
-                "silences",
-                "verdicts",
-                "alerts",
-                "snapshots",
-                "snapshot_failures",
-                "pauses",
-                "commits_refused",
-            ),
-        )
-        return {name: int(value_of(getattr(self, name))) for name in names}
+        return {name: int(value_of(getattr(self, name))) for name in FIGURES}
 
 
 def value_of(counter: Counter) -> float:

@@ -567,13 +567,12 @@ def test_readiness_follows_a_broker_that_goes_away_and_comes_back(
 def test_who_is_given_no_partition_does_not_wait_for_ever(
     stream: Stream, caplog: pytest.LogCaptureFixture
 ) -> None:
-    brisk = {"answer_seconds": 2, "session_seconds": 1}
     busy = []
     for member in ("a", "b"):
-        stream.configure(kafka={**brisk, "member": member})
+        stream.configure(kafka={"member": member})
         busy.append(stream.consumer())
         busy[-1].subscribe([stream.raw])
-    stream.configure(kafka={**brisk, "member": "c"})
+    stream.configure(kafka={"member": "c", "answer_seconds": 5, "session_seconds": 1})
     stream.send(*records(4))
     with polling(*busy) as members:
         wait_until(lambda: all(len(member.holds) == 1 for member in members), "each has one")
