@@ -22,7 +22,6 @@ from array_api_compat import array_namespace, device, to_device
 from numpy.typing import NDArray
 
 from fingerprint import hashing, settings
-from fingerprint.company import Company
 from fingerprint.features import GIVEN, IS_BIN, WEIGHT
 from fingerprint.vocabulary import Floats, Ints, Vocabulary
 
@@ -37,6 +36,8 @@ LIMIT = 4.0  # nats: a net is badly calibrated for what it has hardly seen, so i
 ANY_BIN = (
     0.1  # share of a bin's probability spread over all 16 or so: the next bin is never out of the question
 )
+ALONE = 8.0  # nats an event must surprise by itself before the company it keeps counts
+MOST = 10.0  # nats that one feature may surprise: past "one in twenty thousand" it is only ever "never seen"
 CHUNK = 1024  # rows whose weights are gathered at a time: 1024 x 13 x 24 x 8 x 4 B = 10 MB
 
 
@@ -139,7 +140,7 @@ def z(
     One strange feature is enough: the strongest surprises are summed. An event that is strange by itself (ALONE) is
     credited with a share of the `company` (N,) it keeps: what else of its principal was surprising in its interval.
     """
-    return _excess(surprise, company, baseline.middle[fingerprint], options) / baseline.scale[fingerprint]
+    return excess(surprise, company, baseline.middle[fingerprint], options) / baseline.scale[fingerprint]
 
 
 def undecided(surprise: Floats, options: settings.Autoencoder) -> NDArray[np.bool_]:
@@ -148,7 +149,8 @@ def undecided(surprise: Floats, options: settings.Autoencoder) -> NDArray[np.boo
     return own
 
 
-def _excess(surprise: Floats, company: Floats, middle: Floats, options: settings.Autoencoder) -> Floats:
+def excess(surprise: Floats, company: Floats, middle: Floats, options: settings.Autoencoder) -> Floats:
+    """Nats by which events lie above what is usual, the company they keep credited: surprise (N, F), the others and out (N,)."""
     alone = combine(surprise, options.strongest)
     others = np.maximum(company - alone, 0) * (alone >= ALONE)
     return alone - middle + options.company * others
@@ -158,100 +160,3 @@ def combine(surprise: Floats, strongest: int) -> Floats:
     strongest = min(strongest, surprise.shape[1])
     top = np.partition(surprise, surprise.shape[1] - strongest, axis=1)[:, -strongest:]
     return top.sum(1)
-
-
-# --- baselines ------------------------------------------------------------------------------------------------------
-
-ALONE = 8.0  # nats an event must surprise by itself before the company it keeps counts
-MOST = 10.0  # nats that one feature may surprise: past "one in twenty thousand" it is only ever "never seen"
-PRIOR_SCALE = 5.0  # nats: the scale of a usual organisation ...
-PRIOR_DAYS = (
-    30  # ... and how many held-out principal-days it is worth: a history of an hour says nothing of its own
-)
-PRIOR_ROWS = 30  # held-out rows that the parent's baseline is worth
-
-
-@dataclass(frozen=True, slots=True)
-class HeldOut:
-    """Rows that were not fitted: `loss` (N, F) as measured at `fingerprint` (N,), with their `principal`, `interval` and
-    `codes` (N, F). `finest` (N,) marks the rows measured at the finest ready level, as scoring would."""
-
-    loss: Floats
-    fingerprint: Ints
-    principal: hashing.Hashes
-    interval: Ints
-    codes: hashing.Hashes
-    finest: NDArray[np.bool_]
-
-
-def baseline_of(held: HeldOut, parent: Ints, options: settings.Autoencoder, per_day: int) -> Baseline:
-    """Baselines from held-out rows; a fingerprint with few of them leans on its parent's. `per_day` intervals are a day.
-
-    Centers and middles are medians. The scale is one for all, because only then does a z mean the same for everybody (a
-    restless entity's own scale would hide an attack on it): it is set so that the threshold is passed on a share
-    `calm` of all principal-days at most.
-    """
-    order = np.argsort(held.fingerprint, kind="stable")
-    bounds = np.searchsorted(held.fingerprint[order], np.arange(len(parent) + 1))
-    center = np.column_stack(
-        [_leaning(_medians(column, bounds), bounds, parent) for column in held.loss[order].T]
-    ).astype(np.float32)
-    unscaled = Baseline(center, np.zeros(len(parent), np.float32), np.ones(len(parent), np.float32))
-    surprise = surprises(held.loss, unscaled, held.fingerprint)
-    middle = _leaning(_medians(combine(surprise, options.strongest)[order], bounds), bounds, parent)
-    reach, days = _reach(held, surprise, middle, options, per_day)
-    scale = (days * reach / options.threshold + PRIOR_DAYS * PRIOR_SCALE) / (days + PRIOR_DAYS)
-    return Baseline(center, middle, np.full(len(parent), scale, np.float32))
-
-
-def _reach(
-    held: HeldOut, surprise: Floats, middle: Floats, options: settings.Autoencoder, per_day: int
-) -> tuple[float, int]:
-    """How far the strangest events of the calm principal-days lie above the middle, and how many such days there are."""
-    at = np.flatnonzero(held.finest)
-    company = Company()
-    company.add(held.principal[at], held.interval[at], held.codes[at], surprise[at])
-    together = company.of(held.principal[at], held.interval[at])
-    excess = _excess(surprise[at], together, middle[held.fingerprint[at]], options)
-    unit = hashing.mix(held.principal[at], (held.interval[at] // per_day).astype(np.uint64))
-    return calmest(excess, unit, options.calm), len(np.unique(unit))
-
-
-def calmest(excess: Floats, unit: hashing.Hashes, calm: float) -> float:
-    """The excess that is passed in a share `calm` of all units (principal-days) at most: excess, unit (N,)."""
-    if not len(unit):
-        return 0.0
-    order = np.lexsort((-excess, unit))
-    _, first = np.unique(unit[order], return_index=True)
-    return float(np.quantile(excess[order][first], 1 - calm, method="higher"))
-
-
-def _medians(values: Floats, bounds: NDArray[np.intp]) -> Floats:
-    """The median of each group; `values` (N,) are grouped by `bounds` (E + 1,). Zero for an empty group."""
-    if not len(values):
-        return np.zeros(len(bounds) - 1, np.float32)
-    group = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    ranked = values[np.lexsort((values, group))]
-    count = np.diff(bounds)
-    place = bounds[:-1] + np.maximum(count - 1, 0) // 2
-    return np.where(count > 0, ranked[np.minimum(place, len(ranked) - 1)], 0).astype(np.float32)
-
-
-def _leaning(own: Floats, bounds: NDArray[np.intp], parent: Ints) -> Floats:
-    """Shrink each fingerprint's figure towards its parent's, parents before children (`parent` < own index)."""
-    rows = np.diff(bounds)
-    out = own.copy()
-    for level in _depths(parent)[1:]:
-        share = rows[level] / (rows[level] + PRIOR_ROWS)
-        out[level] = share * own[level] + (1 - share) * out[parent[level]]
-    return out
-
-
-def _depths(parent: Ints) -> list[NDArray[np.intp]]:
-    """Fingerprints by their distance from the generic one, nearest first."""
-    depth = np.zeros(len(parent), int)
-    at = parent.copy()
-    while (at >= 0).any():
-        depth += at >= 0
-        at = np.where(at >= 0, parent[np.maximum(at, 0)], -1)
-    return [np.flatnonzero(depth == level) for level in range(depth.max() + 1)]

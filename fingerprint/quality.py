@@ -1,7 +1,7 @@
 """How good a bank is, by rows that were not fitted: what the gate and whoever compares two banks go by.
 
 Example:
-    >>> figures(held_out, baseline, options, per_day=24)["votes_per_day"]
+    >>> figures(loss, z, principal_day, day, baseline, options)["votes_per_day"]
     1.4
 """
 
@@ -12,36 +12,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint import autoencoder, hashing, settings
-from fingerprint.autoencoder import Baseline, HeldOut
-from fingerprint.company import Company
+from fingerprint import settings
+from fingerprint.autoencoder import Baseline
+from fingerprint.hashing import Hashes
+from fingerprint.vocabulary import Floats, Ints
 
 QUANTILES = (0.5, 0.9, 0.99)
 
 
-def figures(held: HeldOut, baseline: Baseline, options: settings.Autoencoder, per_day: int) -> dict[str, Any]:
+def figures(
+    loss: Floats, z: Floats, unit: Hashes, day: Ints, baseline: Baseline, options: settings.Autoencoder
+) -> dict[str, Any]:
     """Of the held-out rows at their finest ready level: quantiles of the loss (nats) and of z, principals with a vote a day.
 
-    `per_day` intervals are a day.
+    `loss` (N,), summed over features, `z`, `unit` (the principal-day) and `day` (N,).
     """
-    at = np.flatnonzero(held.finest)
-    principal, interval, fingerprint = held.principal[at], held.interval[at], held.fingerprint[at]
-    surprise = autoencoder.surprises(held.loss[at], baseline, fingerprint)
-    company = Company()
-    company.add(principal, interval, held.codes[at], surprise)
-    z = autoencoder.z(surprise, company.of(principal, interval), baseline, fingerprint, options)
-    day = interval // per_day
-    voted = z >= options.threshold
-    days = len(np.unique(day))
-    principal_days = len(np.unique(hashing.mix(principal[voted], day[voted].astype(np.uint64))))
+    days, voted = len(np.unique(day)), z >= options.threshold
     return {
         "middle": float(np.median(baseline.middle)),
         "scale": float(np.median(baseline.scale)),
-        "rows": len(at),
+        "rows": len(loss),
         "days": days,
-        "loss": quantiles(held.loss[at].sum(1)),
+        "loss": quantiles(loss),
         "z": quantiles(z),
-        "votes_per_day": principal_days / max(days, 1),
+        "votes_per_day": len(np.unique(unit[voted])) / max(days, 1),
     }
 
 

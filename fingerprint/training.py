@@ -23,7 +23,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint import autoencoder, detectors, features, fitting, hashing, peers, quality, vocabulary
-from fingerprint.autoencoder import Weights
+from fingerprint import baseline as baselines
+from fingerprint.autoencoder import Baseline, Weights
 from fingerprint.bank import Bank
 from fingerprint.domain import LEVELS, FingerprintError
 from fingerprint.hashing import Hashes
@@ -76,15 +77,12 @@ def train(chunks: Iterable[pd.DataFrame], settings: Settings, progress: Progress
     ready = np.flatnonzero(stack["ready"].to_numpy())
     early_vocabulary = _count(rows, ~late, parent, settings)
     nets = _fit(early_vocabulary, rows, late, ready, settings, progress)
-    held = _measured(early_vocabulary, nets, rows, late, stack, settings)
-    per_day = 86400 // settings.spectral.interval_seconds
-    baseline = autoencoder.baseline_of(held, stack["parent"].to_numpy(), settings.autoencoder, per_day)
+    baseline, figures = _baseline(early_vocabulary, nets, rows, late, stack, settings)
     full_vocabulary = _count(rows, np.ones(len(late), bool), parent, settings)
     nets = fitting.move(
         nets, early_vocabulary.codes[ready], full_vocabulary.codes[ready], np.arange(len(ready))
     )
     ledger = _fill_series(rows, full_vocabulary, collected, settings, progress)
-    figures = quality.figures(held, baseline, settings.autoencoder, per_day)
     manifest = _manifest(collected, stack, figures, settings)
     return Bank(
         manifest,
@@ -313,29 +311,38 @@ def _slots(known: Vocabulary, rows: Rows, which: NDArray[np.bool_], settings: Se
     return fitting.Rows.of(np.concatenate(owner), np.concatenate(slots), len(known.parent))
 
 
-def _measured(
+def _baseline(
     known: Vocabulary,
     nets: Weights,
     rows: Rows,
     late: NDArray[np.bool_],
     stack: pd.DataFrame,
     settings: Settings,
-) -> autoencoder.HeldOut:
+) -> tuple[Baseline, dict[str, Any]]:
     """Losses of the held-out rows at every level, novelties discounted as they are when scoring."""
     batch, owners, ready = rows.batch.take(late), rows.owners[late], stack["ready"].to_numpy()
-    finest = np.argmax(ready[owners], axis=1)  # the generic one always is
+    parent, options = stack["parent"].to_numpy(), settings.autoencoder
+    per_day = 86400 // settings.spectral.interval_seconds
     losses = []
     for level in range(len(LEVELS)):
         at = replace(batch, fingerprint=owners[:, level])
         loss, seen = autoencoder.losses(known, nets, at.fingerprint, at.codes)
         losses.append(detectors.familiar(loss, seen, known, at, Ledger(settings)))
-    return autoencoder.HeldOut(
-        np.concatenate(losses),
-        owners.T.ravel(),
-        np.tile(batch.principal, len(LEVELS)),
-        np.tile(batch.interval, len(LEVELS)),
-        np.tile(batch.codes, (len(LEVELS), 1)),
-        np.concatenate([finest == level for level in range(len(LEVELS))]),
+    center = baselines.center_of(np.concatenate(losses), owners.T.ravel(), parent)
+    middle = baselines.middle_of(np.concatenate(losses), owners.T.ravel(), parent, center, options)
+    finest = np.argmax(ready[owners], axis=1)  # the generic one always is
+    held = baselines.HeldOut(
+        np.stack(losses)[finest, np.arange(len(batch))],
+        owners[np.arange(len(batch)), finest],
+        batch.principal,
+        batch.interval,
+        batch.codes,
+    )
+    above, day = baselines.reach_of(held, center, middle, options, per_day)
+    scale = baselines.scale_of(above, day, options)
+    baseline = Baseline(center, middle, np.full(len(parent), scale, np.float32))
+    return baseline, quality.figures(
+        held.loss.sum(1), above / np.float32(scale), day, held.interval // per_day, baseline, options
     )
 
 

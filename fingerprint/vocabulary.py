@@ -138,6 +138,20 @@ def _presences_of(
     return fingerprint[example], np.full(len(example), feature), code[example], counts
 
 
+def added(parts: Sequence[Presences]) -> Presences:
+    """Counts of the same level from several places, of units that no two of them share; in the order of their keys."""
+    owner, feature, code, count = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("fingerprint", "feature", "code", "count")
+    )
+    keys = key_of(owner, feature, code)
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=~keys[order[:1]]))
+    first = order[starts]
+    total = np.add.reduceat(count[order], starts) if len(starts) else count
+    return Presences(owner[first], feature[first], code[first], total)
+
+
 def build(levels: Sequence[Presences], parent: Ints, slots: int) -> Vocabulary:
     """Fold presences of all levels, generic first, into one vocabulary: each level's likelihoods rest on those before it."""
     shape = (len(parent), len(POSSIBLE))

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from fingerprint import autoencoder, fitting
-from fingerprint.autoencoder import FREE, VISIBLE, Baseline, HeldOut, Weights
+from fingerprint import baseline as baselines
+from fingerprint.autoencoder import FREE, VISIBLE, Baseline, Weights
+from fingerprint.baseline import HeldOut
 from fingerprint.features import FEATURES, NAMES
 from fingerprint.settings import Autoencoder
 from fingerprint.vocabulary import build, presences
@@ -125,9 +127,7 @@ def held_out(loss: np.ndarray, owner: np.ndarray, principal: np.ndarray | None =
     names = np.arange(1, len(loss) + 1) if principal is None else principal
     nothing = np.zeros(len(loss), np.int32)
     codes = np.arange(loss.size, dtype=np.uint64).reshape(loss.shape)
-    return HeldOut(
-        loss.astype(np.float32), owner.astype(np.int32), names.astype(np.uint64), nothing, codes, nothing == 0
-    )
+    return HeldOut(loss.astype(np.float32), owner.astype(np.int32), names.astype(np.uint64), nothing, codes)
 
 
 def z_of(loss: np.ndarray, baseline: Baseline, at: int, company: float = 0.0) -> float:
@@ -139,7 +139,7 @@ def z_of(loss: np.ndarray, baseline: Baseline, at: int, company: float = 0.0) ->
 def test_a_fingerprint_whose_losses_never_varied_does_not_win_every_time() -> None:
     loss = np.concatenate([np.full((50, F), 0.2), np.random.default_rng(0).exponential(1, (50, F))])
     parent = np.array([-1, 0, 0], np.int32)
-    baseline = autoencoder.baseline_of(held_out(loss, np.repeat([1, 2], 50)), parent, OPTIONS, 24)
+    baseline = baselines.of(held_out(loss, np.repeat([1, 2], 50)), parent, OPTIONS, 24)
     assert z_of(np.full(F, 0.5), baseline, 1) < 4
     assert (baseline.scale >= 1).all()
 
@@ -148,7 +148,7 @@ def test_the_threshold_is_passed_on_no_more_principal_days_than_asked_for() -> N
     random = np.random.default_rng(0)
     loss, principal = random.exponential(2, (5000, F)), random.integers(1, 1001, 5000)
     rows, options = held_out(loss, np.zeros(5000), principal), Autoencoder(calm=0.05, company=0)
-    baseline = autoencoder.baseline_of(rows, np.array([-1], np.int32), options, 24)
+    baseline = baselines.of(rows, np.array([-1], np.int32), options, 24)
     surprise = autoencoder.surprises(rows.loss, baseline, rows.fingerprint)
     z = autoencoder.z(surprise, np.zeros(5000, np.float32), baseline, rows.fingerprint, options)
     share = len(np.unique(principal[z > 4])) / len(np.unique(principal))
@@ -157,7 +157,7 @@ def test_the_threshold_is_passed_on_no_more_principal_days_than_asked_for() -> N
 
 def test_one_strange_feature_among_many_is_enough() -> None:
     rows = held_out(np.zeros((100, F)), np.zeros(100))
-    baseline = autoencoder.baseline_of(rows, np.array([-1], np.int32), OPTIONS, 24)
+    baseline = baselines.of(rows, np.array([-1], np.int32), OPTIONS, 24)
     loss = np.zeros(F)
     loss[0] = 9.0
     assert z_of(loss, baseline, 0) > 4
@@ -165,7 +165,7 @@ def test_one_strange_feature_among_many_is_enough() -> None:
 
 def test_bad_company_makes_a_strange_event_stranger_and_an_ordinary_one_not() -> None:
     rows = held_out(np.zeros((100, F)), np.zeros(100))
-    baseline = autoencoder.baseline_of(rows, np.array([-1], np.int32), OPTIONS, 24)
+    baseline = baselines.of(rows, np.array([-1], np.int32), OPTIONS, 24)
     strange, ordinary = np.zeros(F), np.zeros(F)
     strange[0] = 9.0
     assert z_of(strange, baseline, 0, company=60.0) > z_of(strange, baseline, 0) + 4
@@ -175,5 +175,5 @@ def test_bad_company_makes_a_strange_event_stranger_and_an_ordinary_one_not() ->
 def test_a_thin_fingerprint_leans_on_its_parent() -> None:
     loss = np.concatenate([np.full((200, F), 3.0), np.full((2, F), 0.0)])
     rows = held_out(loss, np.repeat([0, 1], [200, 2]))
-    baseline = autoencoder.baseline_of(rows, np.array([-1, 0], np.int32), OPTIONS, 24)
+    baseline = baselines.of(rows, np.array([-1, 0], np.int32), OPTIONS, 24)
     assert (baseline.center[1] > 2.5).all()

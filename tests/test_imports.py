@@ -28,6 +28,7 @@ ROOMS = [
         "measured",
         "vocabulary",
         "autoencoder",
+        "baseline",
     },
     {
         "peers",
