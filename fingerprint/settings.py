@@ -96,6 +96,17 @@ class Autoencoder(Section):
     seed: int = 0
 
 
+class Training(Section):
+    """What a bank learns of a history (docs/training.md)."""
+
+    votes_return_days: float = Field(
+        14.0, ge=0, description="an event with a single vote stays out of training for so long ..."
+    )
+    votes_per_day: int = Field(
+        20, ge=0, description="... and then at most so many of one entity and day come back"
+    )
+
+
 class Spectral(Section):
     """Did it do it as much, and when, as it usually does?"""
 
@@ -403,6 +414,7 @@ class Settings(Section):
     reading: Reading = Reading()
     entities: Entities = Entities()
     autoencoder: Autoencoder = Autoencoder()
+    training: Training = Training()
     spectral: Spectral = Spectral()
     forest: Forest = Forest()
     voting: Voting = Voting()
