@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,8 @@ from fingerprint.domain import Alert, Notice, Vote
 
 Votes = Sequence[Vote] | pd.DataFrame  # a table has the fields of Vote as its columns
 Headers = tuple[tuple[str, bytes | None], ...]  # in order; a name may come twice
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Source(Protocol):
@@ -444,6 +446,32 @@ class Losses(Protocol):
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Loss of each feature in nats, and whether the fingerprint knew its value: rows of the stack (N,), codes (N, F) ->
         2 x (N, F). FingerprintError for rows or codes that the bank cannot have; Away where nobody answers in time."""
+        ...
+
+
+class Workers(Protocol):
+    """Who does independent pieces of work: this process, or a cluster of them.
+
+    Example:
+        >>> for place, figures in workers.each(partial(learn, folder), range(16)):
+        ...     progress(place, figures)
+
+    *Work* is a function that can be imported where the worker is, or a `functools.partial` of one. Pieces and results are
+    small (paths, numbers, small tables); data travels as files in a folder that all workers see.
+    """
+
+    @property
+    def count(self) -> int:
+        """How many pieces are done at a time."""
+        ...
+
+    def each(self, work: Callable[[T], R], pieces: Sequence[T]) -> Iterator[tuple[int, R]]:
+        """(Place of the piece, what came of it), as they are done, in any order.
+
+        A piece whose worker died is done again by another, so `work` must be repeatable: it writes to a file of its own and
+        renames. An error of the work itself ends all of it and is raised as it is. FingerprintError: a piece that killed
+        every worker who took it, or the cluster is gone.
+        """
         ...
 
 
