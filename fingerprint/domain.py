@@ -14,6 +14,7 @@ Detector = str
 Level = Literal["entity", "principal", "peer", "generic"]
 Rarity = Literal["unseen", "rare", "infrequent", "frequent"]
 Lane = Literal["direct", "service"]
+Decision = Literal["true_positive", "benign", "false_positive", "duplicate"]
 
 LEVELS: tuple[Level, ...] = ("entity", "principal", "peer", "generic")  # finest first
 
@@ -33,7 +34,8 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One detector's opinion of one event: z (high is strange) against the threshold it was held to."""
+    """One detector's opinion of one event: z (high is strange) against the threshold it was held to, by the bank that measured
+    the event; of an interval, by the one that judged when it closed."""
 
     event_id: str
     event_time: datetime
@@ -44,6 +46,7 @@ class Vote:
     threshold: float
     vote: bool
     level: Level
+    bank_version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,7 @@ class AlertEvent:
     autoencoder_z: float | None
     spectral_z: float | None
     raw: str
+    bank_version: str = ""  # of the bank that measured it
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,7 @@ class Alert:
     """Verdicts of one principal in one window of event time, explained: what the analyst reads.
 
     `alert_id` is a hash of principal and window, so scoring again overwrites instead of repeating. `urgency` is 0 to 100.
+    `bank_version`: of the bank that measured its newest event.
     `degraded`: some losses were measured in process, because the server that should have was away; they are the same to 1e-4.
     """
 
@@ -125,6 +130,23 @@ class Alert:
     @property
     def event_ids(self) -> tuple[str, ...]:
         return tuple(event.event_id for event in self.events)
+
+
+@dataclass(frozen=True, slots=True)
+class Disposition:
+    """What an analyst says of an alert, when, and why. The newest one of an alert counts.
+
+    `events`: so many events the alert had when it was judged; one that has grown since is open again. `duplicate_of` is the
+    id of the other alert, where the decision is `duplicate`.
+    """
+
+    alert_id: str
+    decision: Decision
+    by: str
+    why: str
+    at: datetime
+    events: int
+    duplicate_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)

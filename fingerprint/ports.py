@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.cloudtrail import Records
-from fingerprint.domain import Alert, Notice, Vote
+from fingerprint.domain import Alert, Decision, Disposition, Notice, Vote
 
 Votes = Sequence[Vote] | pd.DataFrame  # a table has the fields of Vote as its columns
 Headers = tuple[tuple[str, bytes | None], ...]  # in order; a name may come twice
@@ -61,6 +61,28 @@ class Desk(Protocol):
         self, principal: str | None = None, since: datetime | None = None, limit: int | None = None
     ) -> pd.DataFrame:
         """Single votes, the oldest first, with the fields of Vote as columns; `event_time` is UTC."""
+        ...
+
+    def judge(self, said: Disposition) -> None:
+        """What an analyst says of an alert; the newest counts, and the same again changes nothing. FingerprintError where
+        there is no such alert, or none that it is a duplicate of."""
+        ...
+
+    def dispositions(self, alert_id: str | None = None) -> list[Disposition]:
+        """All that were given, or those of one alert, the oldest first."""
+        ...
+
+    def standing(self) -> dict[str, Decision]:
+        """What is decided of each alert now, by id; those that are open are not in there."""
+        ...
+
+    def flagged(self, since: datetime, until: datetime) -> Iterator[pd.DataFrame]:
+        """Tables of what was flagged, from `since` on and before `until`: event_id, event_time, entity, and word: the
+        decision on the event's alert, `open` while there is none, or `vote` where a detector voted on it."""
+        ...
+
+    def oldest_vote(self) -> datetime | None:
+        """From when on single votes are known; None without any."""
         ...
 
     def count_feeds(self, partition: Partition, closed: int, counts: pd.DataFrame) -> None:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 ROOMS = [
     {"domain", "settings", "backend", "samples", "hostile"},
     {"ports", "mend", "cloudtrail", "chunks", "partitions", "waiting", "watchdog", "breaker"},
-    {"flatten", "entity", "messages", "ingesting", "notices", "trails", "fetching", "pacing"},
+    {"flatten", "entity", "messages", "ingesting", "notices", "trails", "fetching", "pacing", "spans", "triage"},
     {
         "hashing",
         "networks",
@@ -59,6 +59,7 @@ ROOMS = [
         "keeping",
         "fitting",
         "training",
+        "leaving",
         "evaluation",
         "simulation",
     },

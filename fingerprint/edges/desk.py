@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,8 @@ import pandas as pd
 import sqlalchemy as sql
 from sqlalchemy.dialects import postgresql, sqlite
 
-from fingerprint.domain import Alert, FingerprintError, Notice, Vote
-from fingerprint.edges import desk_engine, desk_feeds
+from fingerprint.domain import Alert, Decision, Disposition, FingerprintError, Notice, Vote
+from fingerprint.edges import desk_engine, desk_feeds, desk_flagged, desk_triage
 from fingerprint.edges import desk_tables as tables
 from fingerprint.edges.desk_tables import Row
 from fingerprint.hostile import storable
@@ -46,6 +47,25 @@ def open_desk(url: str, create: bool = True) -> SqlDesk:
         with engine.connect().execution_options(writing=create) as connection, connection.begin():
             desk_engine.prepare(connection, create)
     return SqlDesk(engine)
+
+
+def name_of(url: str) -> str:
+    """A desk's URL as it may be shown: without its password."""
+    return str(desk_engine.place_of(url))
+
+
+def is_there(url: str) -> bool:
+    """Whether there is a desk at an SQLAlchemy URL, or something else that `open_desk` has to refuse; False before anything was
+    scored. FingerprintError for a server that does not answer."""
+    place = desk_engine.place_of(url)
+    if desk_engine.is_file(place) and not Path(str(place.database)).is_file():
+        return False
+    with desk_engine.plainly(place):
+        engine = desk_engine.engine_of(place)
+        try:
+            return bool(sql.inspect(engine).get_table_names())
+        finally:
+            engine.dispose()
 
 
 class SqlDesk:
@@ -104,6 +124,37 @@ class SqlDesk:
         return frame.assign(
             event_time=pd.to_datetime(frame["event_time"], utc=True).astype("datetime64[us, UTC]")
         )
+
+    def judge(self, said: Disposition) -> None:
+        """An analyst's disposition of an alert, by its id or its first characters; the same again changes nothing.
+        FingerprintError where there is no such alert, or what it is said to be a duplicate of is not there, or itself."""
+        alert_id = self.alert(said.alert_id).alert_id
+        original = self.alert(said.duplicate_of).alert_id if said.decision == "duplicate" else ""
+        if original == alert_id:
+            raise FingerprintError(f"alert {alert_id} cannot be a duplicate of itself")
+        with self._transaction(writing=True) as connection:
+            desk_triage.judge(connection, replace(said, alert_id=alert_id, duplicate_of=original))
+
+    def dispositions(self, alert_id: str | None = None) -> list[Disposition]:
+        """All that were given, or those of one alert, the oldest first: of each alert the last one counts."""
+        with self._transaction() as connection:
+            return desk_triage.dispositions(connection, alert_id)
+
+    def standing(self) -> dict[str, Decision]:
+        """What is decided of each alert now, by id; open ones are not in there (`triage.standing`)."""
+        with self._transaction() as connection:
+            return desk_triage.standing(connection)
+
+    def flagged(self, since: datetime, until: datetime) -> Iterator[pd.DataFrame]:
+        """Tables of events in alerts and of events with a vote: event_id, event_time, entity and the word that
+        `leaving.Flagged` knows. One transaction, as long as they are read."""
+        with self._transaction() as connection:
+            yield from desk_flagged.flagged(connection, since, until)
+
+    def oldest_vote(self) -> datetime | None:
+        """From when on single votes are known."""
+        with self._transaction() as connection:
+            return desk_flagged.oldest_vote(connection)
 
     def count_feeds(self, partition: Partition, closed: int, counts: pd.DataFrame) -> None:
         """A count never falls, nor does `closed` go back: what was read again after a crash is less or the same."""

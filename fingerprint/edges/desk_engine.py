@@ -20,6 +20,11 @@ from sqlalchemy import exc
 from fingerprint.domain import FingerprintError
 from fingerprint.edges import desk_tables as tables
 
+ADDED = (  # to tables that an earlier version had already
+    ("alerts", "degraded", "BOOLEAN DEFAULT FALSE"),
+    ("alert_events", "bank_version", "TEXT DEFAULT ''"),
+    ("votes", "bank_version", "TEXT DEFAULT ''"),
+)
 BUSY_SECONDS = 30  # how long a SQLite desk waits for another writer
 
 
@@ -81,18 +86,19 @@ def prepare(connection: sql.Connection, create: bool) -> None:
     if not present:
         tables.metadata.create_all(connection)
         connection.execute(sql.insert(tables.meta).values(name="version", value=str(tables.VERSION)))
-    elif present >= tables.FIRST and _version(connection) in ("1", "2"):
+    elif present >= tables.FIRST and _version(connection) in ("1", "2", "3"):
         _add_what_is_new(connection)
         present = set(tables.metadata.tables)
     _check_version(connection, present)
 
 
 def _add_what_is_new(connection: sql.Connection) -> None:
-    """A desk of version 1 lacks tables, one of version 2 whether an alert is degraded."""
+    """A desk of version 1 lacks tables of feeds, one of version 2 whether an alert is degraded, one of version 3 dispositions,
+    and which bank measured."""
     tables.metadata.create_all(connection)
-    columns = {column["name"] for column in sql.inspect(connection).get_columns("alerts")}
-    if "degraded" not in columns:
-        connection.exec_driver_sql("ALTER TABLE alerts ADD COLUMN degraded BOOLEAN DEFAULT FALSE NOT NULL")
+    for table, name, kind in ADDED:
+        if name not in {column["name"] for column in sql.inspect(connection).get_columns(table)}:
+            connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} {kind} NOT NULL")
     connection.execute(
         sql.update(tables.meta).where(tables.meta.c.name == "version").values(value=str(tables.VERSION))
     )

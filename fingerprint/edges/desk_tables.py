@@ -19,7 +19,7 @@ from fingerprint.domain import Alert, AlertEvent, Curve, Driver, Notice
 from fingerprint.hostile import storable
 
 VERSION = (
-    3  # of the tables below; a desk of a later version is refused, to an earlier one what it lacks is added
+    4  # of the tables below; a desk of a later version is refused, to an earlier one what it lacks is added
 )
 FIRST = {"meta", "alerts", "alert_events", "votes"}  # the tables of version 1
 
@@ -111,6 +111,7 @@ alert_events = sql.Table(
     sql.Column("autoencoder_z", sql.Double),
     sql.Column("spectral_z", sql.Double),
     _text("raw"),
+    _text("bank_version", server_default=""),  # since version 4
 )
 
 votes = sql.Table(
@@ -125,7 +126,20 @@ votes = sql.Table(
     sql.Column("threshold", sql.Double, nullable=False),
     sql.Column("vote", sql.Boolean, nullable=False),
     _text("level"),
+    _text("bank_version", server_default=""),  # since version 4
     sql.Index("votes_of_principal", "principal", "event_time"),
+)
+
+dispositions = sql.Table(  # since version 4; the newest of an alert counts, the others are its history
+    "dispositions",
+    metadata,
+    _text("alert_id", primary_key=True),
+    _when("at", primary_key=True),
+    _text("decision"),
+    _text("by"),
+    _text("why"),
+    sql.Column("events", sql.Integer, nullable=False),
+    _text("duplicate_of"),
 )
 
 feed_counts = sql.Table(  # `at` is the start of an interval, seconds since 1970

@@ -49,7 +49,11 @@ def read(sources: Sequence[str], bounds: Reading, progress: Progress | None = No
     Raises FingerprintError before anything is read when a source is missing, empty or needs a package that
     is not there.
     """
-    files = find(sources)
+    return read_found(find(sources), bounds, progress)
+
+
+def read_found(files: Sequence[File], bounds: Reading, progress: Progress | None = None) -> Iterator[Records]:
+    """The same of files that were found already, or some of them."""
     return chunks.batches(chain.from_iterable(_file(file, bounds, progress) for file in files), bounds)
 
 
