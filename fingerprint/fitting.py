@@ -51,6 +51,14 @@ class Rows:
         return cls(slots[order], np.searchsorted(fingerprint[order], np.arange(size + 1)))
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The net that others start from: one of Weights, over the slots `codes` (1, F, K)."""
+
+    net: Weights
+    codes: NDArray[np.uint64]
+
+
 def fit(
     vocabulary: Vocabulary,
     rows: Rows,
@@ -58,8 +66,13 @@ def fit(
     ready: NDArray[np.intp],
     options: settings.Autoencoder,
     advance: Callable[[int], None] = lambda done: None,
+    start: Start | None = None,
+    keys: NDArray[np.uint64] | None = None,
 ) -> Weights:
-    """Nets for the fingerprints `ready` (P,), the generic one (0) first among them. Calls `advance` with nets done."""
+    """Nets for the fingerprints `ready` (P,). Calls `advance` with nets done.
+
+    The generic one (0), if it is among them, is fitted first, and the others start from it; else all start from `start`.
+    """
     torch.manual_seed(options.seed)
     shape = (len(ready), len(VISIBLE[0]), vocabulary.base.shape[2], options.hidden)
     stack = Weights(
@@ -70,13 +83,16 @@ def fit(
     )
     if not len(ready) or not options.epochs:
         return stack
-    start = _fresh(shape[1:], options.seed)
+    start = start or Start(
+        Weights(*_fresh(shape[1:], options.seed), np.zeros(1, np.int32)), vocabulary.codes[:1]
+    )
     for group in _groups(ready):
         places = stack.row[group]
         fitted = _fit_group(vocabulary, rows, held_out, group, start, options)
         stack.inputs[places], stack.bias[places], stack.outputs[places] = fitted
         if group[0] == 0:
-            start = (stack.inputs[:1], stack.bias[:1], stack.outputs[:1])
+            one = Weights(stack.inputs[:1], stack.bias[:1], stack.outputs[:1], np.zeros(1, np.int32))
+            start = Start(one, vocabulary.codes[:1])
         advance(len(group))
     return stack
 
@@ -90,7 +106,8 @@ def _rows_of(ready: NDArray[np.intp], size: int) -> Ints:
 def _groups(ready: NDArray[np.intp]) -> list[NDArray[np.intp]]:
     """The generic fingerprint alone, then the others together."""
     others = ready[ready != 0]
-    return [ready[ready == 0], *(others[at : at + GROUP] for at in range(0, len(others), GROUP))]
+    groups = [ready[ready == 0], *(others[at : at + GROUP] for at in range(0, len(others), GROUP))]
+    return [group for group in groups if len(group)]
 
 
 def _fresh(shape: tuple[int, ...], seed: int) -> tuple[Floats, Floats, Floats]:
@@ -104,7 +121,7 @@ def _fit_group(
     rows: Rows,
     held_out: Rows,
     group: NDArray[np.intp],
-    start: tuple[Floats, Floats, Floats],
+    start: Start,
     options: settings.Autoencoder,
 ) -> tuple[Floats, Floats, Floats]:
     parameters = [torch.from_numpy(part).requires_grad_() for part in _started(vocabulary, group, start)]
@@ -183,18 +200,9 @@ class _Adam:
             part.grad = None
 
 
-def _started(
-    vocabulary: Vocabulary, group: NDArray[np.intp], start: tuple[Floats, Floats, Floats]
-) -> tuple[Floats, Floats, Floats]:
-    """The generic weights, moved value by value to the slots that the values have in each fingerprint."""
-    if group[0] == 0:
-        return tuple(part.copy() for part in start)  # type: ignore[return-value]
-    moved = move(
-        Weights(*start, np.zeros(1, np.int32)),
-        vocabulary.codes[:1],
-        vocabulary.codes[group],
-        np.zeros(len(group), int),
-    )
+def _started(vocabulary: Vocabulary, group: NDArray[np.intp], start: Start) -> tuple[Floats, Floats, Floats]:
+    """The weights of the start, moved value by value to the slots that the values have in each fingerprint."""
+    moved = move(start.net, start.codes, vocabulary.codes[group], np.zeros(len(group), int))
     return moved.inputs, moved.bias, moved.outputs
 
 
