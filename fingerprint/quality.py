@@ -1,7 +1,7 @@
 """How good a bank is, by rows that were not fitted: what the gate and whoever compares two banks go by.
 
 Example:
-    >>> figures(loss, z, principal_day, day, baseline, options)["votes_per_day"]
+    >>> figures(loss, z, principal_day, day, options)["votes_per_day"]
     1.4
 """
 
@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint import settings
-from fingerprint.autoencoder import Baseline
 from fingerprint.hashing import Hashes
 from fingerprint.vocabulary import Floats, Ints
 
@@ -21,7 +20,7 @@ QUANTILES = (0.5, 0.9, 0.99)
 
 
 def figures(
-    loss: Floats, z: Floats, unit: Hashes, day: Ints, baseline: Baseline, options: settings.Autoencoder
+    loss: Floats, z: Floats, unit: Hashes, day: Ints, options: settings.Autoencoder
 ) -> dict[str, Any]:
     """Of the held-out rows at their finest ready level: quantiles of the loss (nats) and of z, principals with a vote a day.
 
@@ -29,8 +28,6 @@ def figures(
     """
     days, voted = len(np.unique(day)), z >= options.threshold
     return {
-        "middle": float(np.median(baseline.middle)),
-        "scale": float(np.median(baseline.scale)),
         "rows": len(loss),
         "days": days,
         "loss": quantiles(loss),

@@ -97,8 +97,11 @@ class Autoencoder(Section):
 
 
 class Training(Section):
-    """What a bank learns of a history (docs/training.md)."""
+    """What a bank learns of a history, and how (docs/training.md)."""
 
+    piece_events: int = Field(
+        300_000, gt=0, description="events of a piece, about: what one worker has in memory at a time"
+    )
     votes_return_days: float = Field(
         14.0, ge=0, description="an event with a single vote stays out of training for so long ..."
     )
@@ -301,6 +304,39 @@ class State(Section):
     )
 
 
+class Workers(Section):
+    """Who does the pieces of a training or a backfill: this process, or a cluster of Dask's (docs/scale.md)."""
+
+    where: str = Field(
+        "local",
+        pattern=r"^(local|dask|dask-cuda|(tcp|tls)://.+)$",
+        description="local: this process; dask, dask-cuda: processes of this machine, one a GPU; or a scheduler's address",
+    )
+    folder: str = Field("work", description="what is under way; every worker sees it under the same name")
+    processes: int | None = Field(None, gt=0, description="of dask; one a processor, if not said")
+    memory_bytes: int | None = Field(
+        None, gt=0, description="of a process: past it, it is started again; its share, if not said"
+    )
+    tries: int = Field(3, gt=0, description="a piece that so many workers died of is given up")
+    answer_seconds: float = Field(10.0, gt=0, description="how long a scheduler may take to answer")
+    dashboard: str | None = Field(None, description="host:port of Dask's own pages; none, if not said")
+    ca_file: str | None = Field(None, description="whom to trust at tls://, PEM; the client's own:")
+    certificate_file: str | None = None
+    key_file: str | None = None
+
+    @model_validator(mode="after")
+    def proves_itself(self) -> Workers:
+        files = (self.ca_file, self.certificate_file, self.key_file)
+        if self.where.startswith("tls://") and None in files:
+            raise ValueError("workers.where tls:// needs ca_file, certificate_file and key_file")
+        return self
+
+    def check_files(self) -> None:
+        """FingerprintError that names the first file that cannot be read."""
+        for file in (self.ca_file, self.certificate_file, self.key_file):
+            secret(file)
+
+
 class Triton(Section):
     """Losses measured by a Triton server (docs/triton.md); in this process where no server is named."""
 
@@ -430,6 +466,7 @@ class Settings(Section):
     state: State = State()
     health: Health = Health()
     triton: Triton = Triton()
+    workers: Workers = Workers()
 
     @model_validator(mode="after")
     def keeps_what_is_compared(self) -> Settings:

@@ -58,6 +58,12 @@ ROOMS = [
         "telling",
         "keeping",
         "fitting",
+        "pieces",
+        "collecting",
+        "stacking",
+        "commons",
+        "learning",
+        "assembling",
         "training",
         "leaving",
         "evaluation",
@@ -75,6 +81,8 @@ OUTSIDE = {
     "confluent_kafka",
     "tritonclient",
     "boto3",
+    "dask",
+    "distributed",
 }
 INSIDE_MODULES = sorted((ROOT / "fingerprint").glob("*.py"))
 

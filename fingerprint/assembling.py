@@ -1,0 +1,177 @@
+"""The parts that the pieces learned -> one bank.
+
+Example:
+    >>> bank = assemble(history, stack, settings)
+
+What grows with the fingerprints (vocabulary, nets, baselines) is laid end to end in a file and mapped from there, so that a bank
+larger than memory can be put together; what is sorted by key (values, series) is merged in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint import baseline, features, fitting, quality, shards, stacking, vocabulary
+from fingerprint.autoencoder import Baseline, Weights
+from fingerprint.bank import Bank
+from fingerprint.collecting import lowest
+from fingerprint.commons import Commons, baselines
+from fingerprint.domain import LEVELS
+from fingerprint.learning import SAMPLE_ROWS, Arrays, values
+from fingerprint.ledger import Ledger
+from fingerprint.pieces import Pieces
+from fingerprint.settings import Settings
+from fingerprint.stacking import Stack
+from fingerprint.vocabulary import Vocabulary
+
+LONG = (  # one row a fingerprint, or a net
+    *("vocabulary.escape", "vocabulary.base", "vocabulary.codes", "vocabulary.total"),
+    *("weights.inputs", "weights.bias", "weights.outputs", "baseline.center", "baseline.middle"),
+)
+
+
+def assemble(history: Pieces, stack: Stack, settings: Settings) -> Bank:
+    """Put the bank together from what `learning.finish` left of every piece."""
+    scale, figures = _quality(history, settings)
+    long = _laid(history, settings)
+    known = _values(history, settings)
+    table = stack.table
+    count, ready = len(table), table["ready"].to_numpy(bool)
+    row = np.where(ready, np.cumsum(ready) - 1, -1).astype(np.int32)
+    parts: dict[str, dict[str, Any]] = {"vocabulary": known, "weights": {"row": row}, "baseline": {}}
+    for name, array in long.items():
+        part, field = name.split(".")
+        parts[part][field] = array
+    ledger = _ledger(history, settings)
+    middle = float(np.median(parts["baseline"]["middle"]))
+    manifest = _manifest(history, stack, {"middle": middle, **figures}, settings)
+    return Bank(
+        manifest,
+        table,
+        stack.people,
+        stack.words,
+        Vocabulary(**parts["vocabulary"], parent=table["parent"].to_numpy(np.int32)),
+        Weights(**parts["weights"]),
+        Baseline(**parts["baseline"], scale=np.full(count, scale, np.float32)),
+        {**ledger, **_sample(history, settings)},
+    )
+
+
+def _parts(history: Pieces, stem: str) -> list[Arrays]:
+    return [shards.opened(history.piece(number) / "learned", stem) for number in history.filled()]
+
+
+def _above(history: Pieces, settings: Settings) -> Arrays:
+    """The part of the commons, as `learning` leaves that of a piece."""
+    commons, here = Commons.opened(history.folder), stacking.part(history, 0)
+    upto = slice(0, here.commons)
+    known = vocabulary.build(commons.all, here.parent[upto], settings.autoencoder.vocabulary)
+    ready = np.flatnonzero(here.ready[upto])
+    nets = fitting.move(commons.nets, commons.codes, known.codes[ready], np.arange(len(ready)))
+    center, middle = baselines(history)
+    return {
+        **{f"vocabulary.{name}": getattr(known, name) for name in ("escape", "base", "codes", "total")},
+        **{f"weights.{name}": getattr(nets, name) for name in ("inputs", "bias", "outputs")},
+        "baseline.center": center,
+        "baseline.middle": middle,
+        **values(known, commons.all, lambda owner: owner),
+    }
+
+
+def _laid(history: Pieces, settings: Settings) -> Arrays:
+    """All parts of what is long, end to end, mapped."""
+    folder = history.folder / "laid"
+    folder.mkdir(exist_ok=True)
+    above, parts = _above(history, settings), _parts(history, "stack")
+    return {name: _end_to_end([above[name], *(part[name] for part in parts)], folder / name) for name in LONG}
+
+
+def _end_to_end(parts: list[NDArray[Any]], file: Path) -> NDArray[Any]:
+    shape, dtype = (sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype
+    with file.open("wb") as stream:
+        for each in parts:
+            stream.write(np.ascontiguousarray(each).data)
+    return np.memmap(file, dtype, "c", shape=shape) if all(shape) else np.empty(shape, dtype)
+
+
+def _values(history: Pieces, settings: Settings) -> Arrays:
+    """The values of all fingerprints, in the order of their keys."""
+    parts = [_above(history, settings), *_parts(history, "stack")]
+    keys = np.concatenate([part["values.keys"] for part in parts])
+    order = np.argsort(keys)
+    out = {"keys": keys[order]}
+    for name in ("logp", "count", "slot"):
+        out[name] = np.concatenate([part[f"values.{name}"] for part in parts])[order]
+    return out
+
+
+def _ledger(history: Pieces, settings: Settings) -> Arrays:
+    """The series and memories of all pieces: none has a principal of another's."""
+    first, *others = _parts(history, "ledger")
+    ledger = Ledger.from_arrays(settings, first)
+    for part in others:
+        ledger.merge(part)
+    ledger.watermark = history.watermark
+    return ledger.as_arrays(("principals", "activity", "firsts", "series"))
+
+
+def _sample(history: Pieces, settings: Settings) -> Arrays:
+    parts = _parts(history, "sample")
+    mark, codes, fingerprint = (
+        np.concatenate([part[name] for part in parts]) for name in ("mark", "codes", "fingerprint")
+    )
+    drawn = lowest(np.zeros(len(mark), np.int8), mark, SAMPLE_ROWS, settings.autoencoder.seed)
+    return {"sample.codes": codes[drawn], "sample.fingerprint": fingerprint[drawn]}
+
+
+# --- figures ----------------------------------------------------------------------------------------------------------
+
+
+def _quality(history: Pieces, settings: Settings) -> tuple[float, dict[str, Any]]:
+    """The scale of all z's, and how good the bank is by the rows that were held out."""
+    parts = _parts(history, "reach")
+    loss, above, unit, day = (
+        np.concatenate([part[name] for part in parts]) for name in ("loss", "above", "unit", "day")
+    )
+    scale = baseline.scale_of(above, unit, settings.autoencoder)
+    z = (above / scale).astype(np.float32)
+    figures = quality.figures(loss, z, unit, day, settings.autoencoder)
+    return scale, {"scale": scale, **figures}
+
+
+def _manifest(history: Pieces, stack: Stack, figures: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    table, seconds = stack.table, settings.spectral.interval_seconds
+    first, last = (int(table[name].iloc[0]) for name in ("first", "last"))
+    span = [pd.Timestamp(at * seconds, unit="s", tz="UTC").isoformat() for at in (first, last + 1)]
+    counts = [
+        json.loads((history.piece(number) / "rows" / "counts.json").read_text())
+        for number in history.filled()
+    ]
+    manifest = {
+        "span": span,
+        "events": sum(each["events"] for each in counts),
+        "repeats": sum(each["repeats"] for each in counts),
+        "fingerprints": len(table),
+        "ready": _ready(table),
+        "watermark": history.watermark,
+        "settings": settings.model_dump(mode="json"),
+        "features": list(features.NAMES),
+        "quality": figures,
+    }
+    digest = hashlib.sha256(
+        json.dumps(manifest, sort_keys=True).encode() + table["hash"].to_numpy().tobytes()
+    )
+    return {**manifest, "version": f"{span[1][:10]}-{digest.hexdigest()[:8]}"}
+
+
+def _ready(table: pd.DataFrame) -> dict[str, int]:
+    return {
+        name: int((table["ready"] & (table["level"] == number)).sum()) for number, name in enumerate(LEVELS)
+    }
