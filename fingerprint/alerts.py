@@ -13,8 +13,8 @@ less, so its urgency is capped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from fingerprint import features, frames, tactics
 from fingerprint.bank import Bank
-from fingerprint.detectors import CHANNELS
+from fingerprint.detectors import CHANNELS, surprise_of
 from fingerprint.domain import Alert, AlertEvent, Curve, Driver, Level, Rarity
 from fingerprint.measured import Measured, concat
 from fingerprint.series import Series
@@ -39,11 +39,24 @@ CURVE_DAYS = 7
 
 @dataclass(frozen=True)
 class Explainer:
-    """What alerts are explained from."""
+    """What alerts are explained from: the bank that judges, the earlier ones that measured what still waits, by version, and
+    series."""
 
     bank: Bank
     series: Series
     settings: Settings
+    earlier: Mapping[str, Bank] = field(default_factory=dict)
+
+    def measured_by(self, batch: Measured, row: int) -> tuple[Bank, NDArray[np.int32]]:
+        """The bank that measured an event, and which row of its stack did, (1,). The one that judges now explains what was
+        measured by one that is gone."""
+        version = batch.frame["bank_version"].iloc[row]
+        if version == self.bank.version or version in self.earlier:
+            return self.earlier.get(version, self.bank), batch.fingerprint[[row]]
+        which = slice(row, row + 1)
+        return self.bank, self.bank.resolve(
+            batch.entity[which], batch.principal[which], batch.frame.iloc[which]
+        )[0]
 
 
 def build(batch: Measured, frame: pd.DataFrame, by: Explainer) -> Iterator[Alert]:
@@ -70,7 +83,7 @@ def _alert(alert_id: str, batch: Measured, frame: pd.DataFrame, by: Explainer) -
         urgency=min(round(urgency(nats)), CAP[level]),
         title=_title(frame, drivers),
         level=level,
-        bank_version=by.bank.version,
+        bank_version=events[-1].bank_version,
         drivers=tuple(drivers[:DRIVERS]),
         curve=_curve(batch, frame, by),
         tactics=_tactics(frame),
@@ -92,7 +105,7 @@ def _drivers(batch: Measured, frame: pd.DataFrame, by: Explainer) -> tuple[list[
     """The values that surprised most, strongest first, and the alert's surprise in nats."""
     if "autoencoder" not in batch.evidence:
         return [], 0.0
-    surprise = batch.evidence["autoencoder"]
+    surprise = surprise_of(batch)
     strongest = [
         _strongest(batch.codes[:, place], surprise[:, place]) for place in range(len(features.FEATURES))
     ]
@@ -128,10 +141,10 @@ def _strongest(codes: NDArray[np.uint64], surprise: NDArray[np.float32]) -> list
 def _driver(
     batch: Measured, seen: Any, by: Explainer, place: int, row: int, nats: float, count: int
 ) -> Driver:
-    at, codes = batch.fingerprint[[row]], batch.codes[[row]]
-    share = float(by.bank.vocabulary.share(at, codes)[0, place])
-    usual = by.bank.vocabulary.codes[at[0], place, 1:4]
-    expected = ", ".join(text for text in by.bank.text(usual[usual != 0]) if text)
+    bank, at = by.measured_by(batch, row)
+    share = float(bank.vocabulary.share(at, batch.codes[[row]])[0, place])
+    usual = bank.vocabulary.codes[at[0], place, 1:4]
+    expected = ", ".join(text for text in bank.text(usual[usual != 0]) if text)
     return Driver(
         features.FEATURES[place].label,
         _text(seen) or "(none)",
@@ -239,6 +252,7 @@ def _events(frame: pd.DataFrame, batch: Measured) -> Iterator[AlertEvent]:
             autoencoder_z=_number(row.get("autoencoder_z")),
             spectral_z=_number(row.get("spectral_z")),
             raw=row["raw"].decode(errors="replace") if isinstance(row.get("raw"), bytes) else "",
+            bank_version=str(row["bank_version"]),
         )
 
 

@@ -86,6 +86,19 @@ class Bank:
         order = np.argsort(keys)
         return keys[order], ready[order].astype(np.int32)
 
+    @cached_property
+    def owners(self) -> tuple[Hashes, NDArray[np.object_]]:
+        """Entities and principals: the part of a hash that is the same at every home, sorted, and what each is called."""
+        known = self.fingerprints[self.fingerprints["level"] <= 1]
+        hashes = hashing.homeless(known["hash"].to_numpy(np.uint64))
+        order = np.argsort(hashes)
+        return hashes[order], known["key"].to_numpy(object)[order]
+
+    def made_ready(self) -> Bank:
+        """Itself, with what is looked up for every event made now rather than at the first one."""
+        _ = self._places, self.owners, self._texts
+        return self
+
     def resolve(
         self, entity: Hashes, principal: Hashes, frame: pd.DataFrame
     ) -> tuple[NDArray[np.int32], NDArray[np.int8]]:

@@ -8,7 +8,7 @@ Example:
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,9 @@ CHANNELS = {COUNT: "events", ERRORS: "errors", WRITES: "writes", NEW: "new actio
 
 
 class Autoencoder:
-    """Did it do what it usually does? Evidence (N, F): each feature's surprise in nats."""
+    """Did it do what it usually does? Evidence (N, F + 2): each feature's surprise in nats, and what is usual for the
+    fingerprint (`middle`, `scale` of its baseline): an event that waits is judged by the bank that measured it, also when
+    another one has come since."""
 
     name = "autoencoder"
     votes_on: Literal["event", "interval"] = "event"
@@ -50,18 +52,21 @@ class Autoencoder:
         loss = familiar(loss, known, self.bank.vocabulary, batch, self.ledger)
         surprise = autoencoder.surprises(loss, self.bank.baseline, batch.fingerprint)
         self.ledger.company.add(batch.principal, batch.interval, batch.codes, surprise)
-        return surprise
+        baseline, row = self.bank.baseline, batch.fingerprint
+        return np.column_stack([surprise, baseline.middle[row], baseline.scale[row]]).astype(np.float32)
 
     def z(self, batch: Measured) -> Floats:
         company = self.ledger.company.of(batch.principal, batch.interval)
-        return autoencoder.z(
-            batch.evidence[self.name], company, self.bank.baseline, batch.fingerprint, self.options
-        )
+        middle, scale = batch.evidence[self.name][:, len(NAMES) :].T
+        return autoencoder.excess(surprise_of(batch), company, middle, self.options) / scale
 
     def may_vote(self, batch: Measured) -> NDArray[np.bool_]:
-        return autoencoder.undecided(batch.evidence[self.name], self.options) | (
-            self.z(batch) >= self.threshold
-        )
+        return autoencoder.undecided(surprise_of(batch), self.options) | (self.z(batch) >= self.threshold)
+
+
+def surprise_of(batch: Measured) -> Floats:
+    """How surprising the autoencoder found each feature of events that it measured, in nats: (N, F)."""
+    return batch.evidence[Autoencoder.name][:, : len(NAMES)]
 
 
 SEEN_AGAIN = float(-np.log(0.1))  # nats beyond "something new": what one of about ten recent novelties costs
@@ -98,9 +103,16 @@ class Spectral:
 
     def measure(self, batch: Measured) -> Hashes:
         _, slots, known = self.bank.vocabulary.look_up(batch.fingerprint, batch.codes)
-        slot = slots[:, ACTION]
-        busy = (slot > 0) & (slot <= self.options.busiest_actions) & (batch.level == 0)
+        busy = self._busy(batch, slots[:, ACTION])
         return count(batch, self.ledger, known[:, ACTION], busy, np.ones(len(batch), np.float32))
+
+    def _busy(self, batch: Measured, slot: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """Whose action has a channel of its own (N,): those that the bank has seen most, and those that an earlier bank gave
+        one. Sent back among the others, it would look like a surge of them."""
+        busy = (slot > 0) & (slot <= self.options.busiest_actions) & (batch.level == 0)
+        if self.ledger.channels_since:
+            busy |= self.ledger.series.find(hashing.within(batch.owner, batch.codes[:, ACTION])) >= 0
+        return busy
 
     def z(self, batch: Measured) -> Floats:
         evidence, interval = batch.evidence[self.name], batch.interval
@@ -123,22 +135,23 @@ def count(
     series (N, 9), 0 where not counted."""
     keys, entity = np.zeros((len(batch), 9), np.uint64), batch.owner
     own_action = np.where(busy, batch.codes[:, ACTION], OTHER)
+    begun = np.where(busy, np.maximum(batch.since, ledger.channels_since), batch.since).astype(np.int32)
     fresh = np.flatnonzero(~known)
     owner = hashing.within(entity[fresh], batch.codes[fresh, ACTION])
     new = np.zeros(len(batch), bool)
     new[fresh] = ~ledger.seen_before(hashing.within(owner, NEW), batch.interval[fresh])
     everything = np.ones(len(batch), bool)
     channels = ((COUNT, everything), (ERRORS, batch.failed), (WRITES, batch.wrote), (NEW, new))
-    for place, (owners, channel, which) in enumerate(
-        [(entity, own_action, everything)]
+    for place, (owners, channel, which, since) in enumerate(
+        [(entity, own_action, everything, begun)]
         + [
-            (owners, np.full(len(batch), name), which)
+            (owners, np.full(len(batch), name), which, batch.since)
             for owners in (entity, batch.principal)
             for name, which in channels
         ]
     ):
         keys[which, place] = ledger.series.count(
-            owners[which], channel[which], batch.interval[which], batch.since[which], weight[which]
+            owners[which], channel[which], batch.interval[which], since[which], weight[which]
         )
     return keys
 

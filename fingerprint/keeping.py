@@ -29,7 +29,7 @@ from fingerprint.feeds import FeedCounts
 from fingerprint.flatten import repeat_key
 from fingerprint.hashing import Hashes
 from fingerprint.ledger import Ledger
-from fingerprint.measured import Measured, concat
+from fingerprint.measured import concat
 from fingerprint.ports import Losses
 from fingerprint.road import Road, Said
 from fingerprint.settings import Settings
@@ -56,7 +56,7 @@ class Keeper:
         learned_upto: int = 0,
         losses: Losses | None = None,
     ) -> None:
-        self.bank, self.settings, self.sources, self.losses = bank, settings, sources, losses
+        self.settings, self.sources = settings, sources
         self.road = Road(bank, ledger, settings, early=True, losses=losses)
         self.learned_upto = learned_upto  # seconds; what happened before lies in the bank already
         self.feeds = FeedCounts(settings.spectral.interval_seconds, settings.feeds.most)
@@ -66,6 +66,15 @@ class Keeper:
         self.learned = 0  # events that the bank has learned
         self.hurried = 0  # events that were held no longer, because too many were
         self.unspilled = 0  # times that nothing could be put away, because the store was
+
+    @property
+    def bank(self) -> Bank:
+        """The one that judges."""
+        return self.road.scorer.bank
+
+    def judge_by(self, bank: Bank, losses: Losses | None = None) -> Callable[[], None]:
+        """Measure what comes from now on against another bank; returns what takes that back (`Road.judge_by`)."""
+        return self.road.judge_by(bank, losses)
 
     def walk(self, events: pd.DataFrame, low: Longs) -> list[Said]:
         """Events in the order of the log, and the least watermark at each of them (N,), in seconds."""
@@ -118,7 +127,8 @@ class Keeper:
         if self.spill:
             self.spill.fetch(homes)
         ledger = Ledger.from_arrays(self.settings, slices.pick(road.ledger.as_arrays(), homes))
-        keeper = Keeper(self.bank, ledger, self.settings, self.sources, self.learned_upto, self.losses)
+        keeper = Keeper(self.bank, ledger, self.settings, self.sources, self.learned_upto, road.scorer.losses)
+        keeper.road.groups.by = replace(keeper.road.groups.by, earlier=road.groups.by.earlier)
         keeper.feeds = self.feeds  # of no home
 
         def theirs(principal: Hashes) -> NDArray[np.bool_]:
@@ -268,8 +278,10 @@ class Keeper:
         facts: Mapping[str, Any],
         parts: Mapping[str, bytes],
         losses: Losses | None = None,
+        earlier: Callable[[str], Bank | None] = lambda version: None,
     ) -> Keeper:
-        """The keeper that goes on where a snapshot was taken; under a newer bank, if that is what is there."""
+        """The keeper that goes on where a snapshot was taken. `earlier` finds the banks that measured what waits, None where
+        one is gone."""
         own = [name for name in parts if name not in _ELSE and not name.startswith(("waiting.", "verdicts."))]
         ledger = Ledger.from_arrays(settings, _together(packing.tables(parts, own)))
         keeper = cls(bank, ledger, settings, sources, int(facts["learned_upto"]), losses)
@@ -281,19 +293,24 @@ class Keeper:
         for name in _COUNTS:
             setattr(keeper, name, int(facts[name]))
         if waiting := packing.measured("waiting", parts):
-            scorer.waiting = [keeper._resolved(waiting)]
+            scorer.waiting = [waiting]
         if verdicts := packing.measured("verdicts", parts):
-            groups.open = [Verdicts(keeper._resolved(verdicts), verdicts.frame)]
+            groups.open = [Verdicts(verdicts, verdicts.frame)]
+        keeper._know_again(earlier, str(facts["bank"]))
         if "held" in parts:
             keeper.held = packing.table(parts["held"])
         if "feeds" in parts:
             keeper.feeds.restore(packing.table(parts["feeds"]), int(facts["feeds_closed"]))
         return keeper
 
-    def _resolved(self, batch: Measured) -> Measured:
-        """Places in the stack are those of the bank that is open now."""
-        fingerprint, level = self.bank.resolve(batch.entity, batch.principal, batch.frame)
-        return replace(batch, fingerprint=fingerprint, level=level)
+    def _know_again(self, earlier: Callable[[str], Bank | None], judged: str) -> None:
+        """The banks that measured what waits, where they are still there; and that another one judges now than `judged`."""
+        found = {version: earlier(version) for version in self.road.waits_of() - {self.bank.version}}
+        there = {version: bank for version, bank in found.items() if bank}
+        groups, ledger = self.road.groups, self.road.ledger
+        groups.by = replace(groups.by, earlier=there)
+        if judged != self.bank.version:
+            ledger.channels_since = ledger.watermark // self.settings.spectral.interval_seconds
 
 
 def _seconds(events: pd.DataFrame) -> Longs:

@@ -32,7 +32,7 @@ from fingerprint.tables import SortedTable
 ACTION, ADDRESS = NAMES.index("action"), NAMES.index("address")
 ACTIVITY_DAYS = 2  # days of activity by the interval that are kept
 TABLES = ("principals", "activity", "firsts", "seen", "company.values", "company.sums")
-CLOCK = ("watermark", "ahead", "late", "silent_upto")
+CLOCK = ("watermark", "ahead", "late", "silent_upto", "channels_since")
 LEAP_SECONDS, LEAP_EVENTS = 14 * 86400, 20  # time leaps over more than two weeks on the word of twenty events
 SEEN_DAYS = 35  # days for which a novelty is remembered: longer than banks live
 
@@ -61,6 +61,9 @@ class Ledger:
     ahead: int = 0  # events so far ahead of it that they are not believed yet
     late: int = 0  # events whose interval had closed before they came
     silent_upto: int = 0  # silences were looked for in the intervals below this one
+    channels_since: int = (
+        0  # a single action's channel that is new begins here, not with its principal (`Scorer.judge_by`)
+    )
 
     def __post_init__(self) -> None:
         self.series = Series(self.options.spectral)
@@ -118,7 +121,7 @@ class Ledger:
     def from_arrays(cls, options: settings.Settings, arrays: Mapping[str, NDArray[Any]]) -> Ledger:
         """A ledger that goes on where the arrays left off; what they lack starts empty."""
         ledger = cls(options)
-        for name, value in zip(CLOCK, arrays["clock"].tolist(), strict=True):
+        for name, value in zip(CLOCK, arrays["clock"].tolist(), strict=False):  # older ones know less of it
             setattr(ledger, name, value)
         ledger.merge(arrays)
         return ledger

@@ -9,12 +9,14 @@ Example:
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint import hashing
 from fingerprint.bank import Bank
 from fingerprint.hashing import Hashes
 from fingerprint.measured import Measured
+from fingerprint.series import Ints
 from fingerprint.tables import find
 
 
@@ -25,11 +27,7 @@ class Names:
     """
 
     def __init__(self, bank: Bank) -> None:
-        known = bank.fingerprints[bank.fingerprints["level"] <= 1]
-        hashes = hashing.homeless(known["hash"].to_numpy(np.uint64))
-        order = np.argsort(hashes)
-        self.hashes: Hashes = hashes[order]
-        self.texts: NDArray[np.object_] = known["key"].to_numpy(object)[order]
+        self.hashes, self.texts = bank.owners
         self.strangers: dict[int, tuple[str, int]] = {}  # hash -> text, last interval
 
     def meet(self, batch: Measured) -> None:
@@ -42,6 +40,17 @@ class Names:
             self.strangers |= {
                 name: (text, int(last)) for name, text in zip(distinct[new].tolist(), texts, strict=True)
             }
+
+    def under(self, bank: Bank, owner: Hashes, interval: Ints) -> Names:
+        """The names when another bank judges: of owners (R,) that were last met in intervals (R,), those whom it does not know
+        are strangers from now on."""
+        after, owner = Names(bank), hashing.homeless(owner)
+        unknown = ~find(after.hashes, owner)[1]
+        last = pd.Series(interval[unknown]).groupby(owner[unknown]).max()
+        texts = self.of(last.index.to_numpy(np.uint64))
+        met = zip(last.index.tolist(), texts, last.tolist(), strict=True)
+        after.strangers = {name: (text, at) for name, text, at in met if text is not None} | self.strangers
+        return after
 
     def of(self, owner: Hashes) -> NDArray[np.object_]:
         """The text of each owner, None where there is none: (R,) -> (R,)."""

@@ -14,7 +14,8 @@ of while their intervals are open, and told again when they have grown.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -70,6 +71,35 @@ class Road:
         self.groups = Groups(Explainer(bank, ledger.series, settings))
         self.ledger, self.every_event, self.early = ledger, every_event, early
         self.tally = Tally(votes={each.name: 0 for each in self.scorer.detectors})
+
+    def judge_by(self, bank: Bank, losses: Losses | None = None) -> Callable[[], None]:
+        """Measure against another bank from now on; returns what takes that back. The ledger goes on. What waits, and verdicts
+        whose window is open, stay with the bank that measured them."""
+        before = self.scorer, self.groups.by, self.ledger.channels_since
+        self.scorer = self.scorer.under(bank, losses)
+        earlier = {**self.groups.by.earlier, self.groups.by.bank.version: self.groups.by.bank}
+        self.groups.by = replace(self.groups.by, bank=bank, earlier=earlier)
+        self.ledger.channels_since = (
+            self.ledger.watermark // self.groups.by.settings.spectral.interval_seconds
+        )
+
+        def back() -> None:
+            self.scorer, self.groups.by, self.ledger.channels_since = before
+
+        return back
+
+    def waits_of(self) -> set[str]:
+        """The versions of the banks that measured what waits, and what has a verdict whose window is open."""
+        parts = [part.frame for part in (*self.scorer.waiting, *self.groups.open)]
+        return {str(version) for frame in parts for version in frame["bank_version"].unique()}
+
+    def let_go(self) -> None:
+        """Forget the banks of which nothing waits any more."""
+        by = self.groups.by
+        if by.earlier:
+            needed = self.waits_of()
+            earlier = {version: bank for version, bank in by.earlier.items() if version in needed}
+            self.groups.by = replace(by, earlier=earlier)
 
     def walk(self, events: pd.DataFrame, watermark: int | None = None) -> Said:
         """One step, with or without events. `watermark` (seconds from the epoch) says how far time has come, where the

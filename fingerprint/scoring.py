@@ -14,9 +14,10 @@ not wait, unless every event's z's are asked for.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -33,15 +34,22 @@ from fingerprint.names import Names
 from fingerprint.ports import Losses
 from fingerprint.series import Floats, Ints
 from fingerprint.settings import Settings
+from fingerprint.voting import Detector
 
 VOTE = tuple(Vote.__dataclass_fields__)  # the columns of votes
-_NAMED = ["event_id", "event_time", "principal", "entity"]  # those that an event has by itself
+_NAMED = [
+    "event_id",
+    "event_time",
+    "principal",
+    "entity",
+    "bank_version",
+]  # those that a measured event has by itself
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Events with the columns `<detector>_z`, `<detector>_vote`, `verdict`, `alert_id` and `degraded` (their losses were
-    measured by who stands in), and what explains them."""
+    """Events with the columns `<detector>_z`, `<detector>_vote`, `verdict`, `alert_id`, `degraded` (their losses were
+    measured by who stands in) and `bank_version` (of the bank that measured them), and what explains them."""
 
     batch: Measured
     frame: pd.DataFrame
@@ -87,6 +95,15 @@ class Scorer:
         self.dropped = 0  # events that could not wait, because too many did
         ledger.silent_upto = ledger.silent_upto or ledger.closed()  # what a bank has learned is closed
 
+    def under(self, bank: Bank, losses: Losses | None = None) -> Scorer:
+        """One that goes on from here, and measures against another bank. What waits keeps what it was measured with."""
+        after = Scorer(bank, self.ledger, self.settings, self.every_event, losses)
+        latest = self.ledger.series.latest()
+        unsaid = latest >= self.ledger.silent_upto  # whose last interval has not been voted on
+        after.names = self.names.under(bank, self.ledger.series.owner[unsaid], latest[unsaid])
+        after.waiting, after.dropped = list(self.waiting), self.dropped
+        return after
+
     def take(self, events: pd.DataFrame) -> Taken:
         """Measure events (with entities)."""
         batch, repeats = measured.prepare(events, self.ledger)
@@ -97,12 +114,14 @@ class Scorer:
         batch = replace(batch, fingerprint=fingerprint, level=level)
         evidence = {each.name: each.measure(batch) for each in self.detectors}
         degraded = self.losses.degraded
-        batch = replace(batch, frame=batch.frame.assign(degraded=degraded), evidence=evidence)
+        frame = batch.frame.assign(degraded=degraded, bank_version=self.bank.version)
+        batch = replace(batch, frame=frame, evidence=evidence)
         self.names.meet(batch)
         waits = self._waits(batch)
         if waits.any():
             self.waiting.append(batch.take(waits))
-        votes = self._votes_on(batch, ~waits)
+        z = {each.name: np.where(waits, np.nan, each.z(batch)) for each in self._on_events()}
+        votes = self._event_votes(batch, z)
         return Taken(len(batch), repeats, np.unique(batch.principal), votes, len(batch) * degraded)
 
     def settle(self, everything: bool = False) -> Judged | None:
@@ -140,15 +159,9 @@ class Scorer:
         return Judged(batch, frame)
 
     def votes_of(self, judged: Judged) -> pd.DataFrame:
-        """Votes on events worth keeping: z at or above the desk's floor, one row an event and detector."""
-        parts = [no_votes()]
-        for detector in self.detectors:
-            if detector.votes_on == "event":
-                own = {f"{detector.name}_z": "z", f"{detector.name}_vote": "vote"}
-                rows = judged.frame[[*_NAMED, "level", *own]].rename(columns=own)
-                rows = rows[rows["z"] >= self.settings.desk.vote_floor]
-                parts.append(rows.assign(detector=detector.name, threshold=detector.threshold))
-        return pd.concat([part[list(VOTE)] for part in parts if len(part)] or parts, ignore_index=True)
+        """Votes on judged events worth keeping."""
+        z = {each.name: judged.frame[f"{each.name}_z"].to_numpy() for each in self._on_events()}
+        return self._event_votes(judged.batch, z)
 
     def close_intervals(self, everything: bool = False) -> Closed:
         """What the spectral detector says of the intervals that closed since the last call (or of all that are open).
@@ -189,26 +202,26 @@ class Scorer:
         batch = measured.concat(self.waiting)
         own = np.zeros(len(batch), np.float32)
         if "autoencoder" in batch.evidence:
-            own = autoencoder.combine(batch.evidence["autoencoder"], self.settings.autoencoder.strongest)
+            own = autoencoder.combine(detectors.surprise_of(batch), self.settings.autoencoder.strongest)
         order = np.lexsort((hashing.of(batch.frame["event_id"]), -own))
         self.dropped += len(batch) - most
         self.waiting = [batch.take(np.sort(order[:most]))]
 
     # --- votes --------------------------------------------------------------------------------------------------------
 
-    def _votes_on(self, batch: Measured, which: NDArray[np.bool_]) -> pd.DataFrame:
-        """Votes on events (N,) that will not be judged: what each detector that votes on events says of them."""
+    def _on_events(self) -> list[Detector]:
+        return [each for each in self.detectors if each.votes_on == "event"]
+
+    def _event_votes(self, batch: Measured, z: Mapping[str, NDArray[Any]]) -> pd.DataFrame:
+        """What each detector that votes on events says of them by its z (N,), NaN for nothing: one row an event and detector,
+        where z is at or above the desk's floor."""
         parts = [no_votes()]
-        for detector in self.detectors:
-            if detector.votes_on == "event" and which.any():
-                z = detector.z(batch)
-                strong = np.flatnonzero(which & (z >= self.settings.desk.vote_floor))
-                rows = batch.frame[_NAMED].iloc[strong]
-                level = np.array(LEVELS, dtype=object)[batch.level[strong]]
-                vote, at = z[strong] >= detector.threshold, detector.threshold
-                parts.append(
-                    rows.assign(detector=detector.name, z=z[strong], vote=vote, threshold=at, level=level)
-                )
+        for detector in self._on_events():
+            own, at = z[detector.name], detector.threshold
+            strong = np.flatnonzero(own >= self.settings.desk.vote_floor)
+            level = np.array(LEVELS, dtype=object)[batch.level[strong]]
+            said = {"detector": detector.name, "z": own[strong], "vote": own[strong] >= at, "threshold": at}
+            parts.append(batch.frame[_NAMED].iloc[strong].assign(level=level, **said))
         return pd.concat([part[list(VOTE)] for part in parts if len(part)] or parts, ignore_index=True)
 
     def _interval_votes(
@@ -234,6 +247,7 @@ class Scorer:
                 "threshold": threshold,
                 "vote": z >= threshold,
                 "level": np.where(name == principal, "principal", "entity"),
+                "bank_version": self.bank.version,
             }
         )
         return frame.loc[name.notna(), list(VOTE)].reset_index(drop=True)

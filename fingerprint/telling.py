@@ -31,6 +31,7 @@ _VOTE_COLUMNS = (
     "threshold",
     "vote",
     "level",
+    "bank_version",
 )
 
 

@@ -105,6 +105,20 @@ def test_to_a_desk_of_the_second_version_is_added_whether_an_alert_is_degraded(t
     assert open_desk(f"sqlite:///{file}").alerts() == [degraded]
 
 
+def test_to_a_desk_of_the_third_version_is_added_which_bank_measured(tmp_path):
+    file = tmp_path / "desk.sqlite"
+    open_desk(f"sqlite:///{file}").save([stolen_session()], votes(stolen_session()))
+    with sqlite3.connect(file) as connection:
+        for table in ("alert_events", "votes"):
+            connection.execute(f"ALTER TABLE {table} DROP COLUMN bank_version")
+        connection.execute("UPDATE meta SET value = '3' WHERE name = 'version'")
+    desk = open_desk(f"sqlite:///{file}")
+    assert desk.alerts() == [stolen_session()]
+    assert set(desk.votes()["bank_version"]) == {""}
+    desk.save(votes=[replace(vote, bank_version="2026-02-01-aa") for vote in votes(stolen_session())])
+    assert set(desk.votes()["bank_version"]) == {"2026-02-01-aa"}
+
+
 @pytest.mark.parametrize(("version", "why"), [("99", "newer fingerprint"), ("x", "without a version")])
 def test_a_desk_of_a_later_version_is_refused(tmp_path, version, why):
     file = tmp_path / "desk.sqlite"
