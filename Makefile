@@ -1,7 +1,7 @@
 # Two commands are all there is: `make demo` and `make test`. `make help` lists the rest.
 PYTHON ?= python3
 BIN    := .venv/bin
-EXTRAS ?= train,dev,kafka,confluent,s3,triton
+EXTRAS ?= train,dev,kafka,confluent,s3,triton,scale
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types bench bench-long lock clean

@@ -7,9 +7,11 @@ from contextlib import closing, contextmanager, suppress
 
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
+from fingerprint.edges.workers import InProcess as InThisProcess
 from fingerprint.losses import InProcess, StandIn
 from fingerprint.ports import Away, Consumer, Losses, Objects, Producer, Queue, Undelivered
-from fingerprint.settings import Kafka, Sqs, Triton
+from fingerprint.ports import Workers as Pool
+from fingerprint.settings import Kafka, Sqs, Triton, Workers
 
 Opener = tuple[Callable[[Kafka], Consumer], Callable[[Kafka], Producer]]
 
@@ -73,6 +75,24 @@ def losses(settings: Triton, bank: Bank) -> Iterator[Losses]:
         ) from None
     with closing(TritonLosses(bank.version, settings)) as far:
         yield StandIn(far, near)
+
+
+@contextmanager
+def workers(settings: Workers) -> Iterator[Pool]:
+    """Who does pieces of work: this process, or the cluster that the settings name; what was started for it ends with the
+    block."""
+    if settings.where == "local":
+        yield InThisProcess()
+        return
+    try:
+        from fingerprint.edges.dask_workers import open_workers
+    except ImportError as error:
+        raise FingerprintError(
+            f"workers.where {settings.where} needs a package that is not there ({error.name}): "
+            "pip install 'fingerprint[scale]'"
+        ) from None
+    with open_workers(settings) as opened:
+        yield opened
 
 
 def _client(settings: Kafka) -> Opener:
