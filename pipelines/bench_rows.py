@@ -99,7 +99,8 @@ def _table(results: list[dict[str, Any]], out: Path) -> Table:
         if "skipped" in result:
             table.add_row(result["name"], f"skipped: {result['skipped']}", result["against"], "", aim, "")
             continue
-        value = f"{result['value']:,.0f} {result['unit']}"
+        digits = 0 if result["value"] >= 10 else 3
+        value = f"{result['value']:,.{digits}f} {result['unit']}"
         met = {True: "yes", False: "no", None: ""}[result["met"]]
         table.add_row(result["name"], value, result["against"], f"{result['ratio']:.2f}", aim, met)
     return table

@@ -1,0 +1,331 @@
+"""The rows against dfencoder: one autoencoder a user, trained one after the other, as the published digital fingerprinting does.
+
+dfencoder (PyPI) is put into a folder of its own, build/bench, with what we do not have; torch, pandas and NumPy are the same for
+both, on one thread, in one process, in turns. It has the published settings, and the published judgement: each feature's loss
+is standardised by its mean and spread over the table that was learned, and an event's z is the mean of their absolute
+values. What it works on is in `bench_tables`.
+
+Ours is the whole program: `training.train` counts, fits, sets baselines and fills series. It also fits the fingerprints of
+principals, peer groups and everybody, which are not counted: 64 users are 64 models on either side.
+"""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import cycle
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+from threadpoolctl import threadpool_limits
+
+from fingerprint import autoencoder, features, measured, training
+from fingerprint.bank import Bank
+from fingerprint.domain import FingerprintError
+from fingerprint.hashing import Hashes
+from fingerprint.ledger import Ledger
+from fingerprint.losses import InProcess
+from pipelines.bench_rows import Skipped, row, side_by_side
+from pipelines.bench_tables import USERS, published, tables
+
+Floats = NDArray[np.float32]
+T = TypeVar("T")
+
+HOME = Path("build/bench/dfencoder")
+PINNED = ("dfencoder==0.0.42", "dill==0.4.1", "tensorboardX==2.6.5", "tqdm==4.70.1", "protobuf==7.36.2")
+PATIENCE = 300  # seconds for pip
+PUBLISHED = {
+    "encoder_layers": [512, 500],
+    "decoder_layers": [512],
+    "activation": "relu",
+    "swap_p": 0.2,
+    "lr": 0.001,
+    "lr_decay": 0.99,
+    "batch_size": 512,
+    "optimizer": "sgd",
+    "scaler": "standard",
+    "min_cats": 1,
+    "verbose": False,
+    "progress_bar": False,
+}
+EPOCHS = 30
+MODELS = 6  # of theirs: each takes some seconds
+TURNS = 3  # of ours
+BATCH = 1000  # rows scored at a time
+SINGLE = 20  # events scored one by one
+
+
+# --- the other side -------------------------------------------------------------------------------------------------
+
+
+@cache
+def dfencoder() -> Any:
+    """The package. Skipped where it cannot be had."""
+    if not HOME.exists():
+        _install(HOME)
+    sys.path.append(str(HOME.resolve()))  # at the end: what both have is ours
+    try:
+        return importlib.import_module("dfencoder")
+    except ImportError as reason:
+        raise Skipped(f"dfencoder cannot be imported: {reason}") from None
+
+
+def _install(home: Path) -> None:
+    """All of it or nothing."""
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=home.parent) as folder:
+        target = Path(folder) / home.name
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(target)]
+        try:
+            subprocess.run([*command, *PINNED], check=True, capture_output=True, text=True, timeout=PATIENCE)  # noqa: S603
+        except subprocess.CalledProcessError as error:
+            last = (error.stderr.strip().splitlines() or ["pip failed"])[-1]
+            raise Skipped(f"dfencoder cannot be installed: {last}") from None
+        except subprocess.TimeoutExpired:
+            raise Skipped(f"dfencoder was not installed within {PATIENCE} s") from None
+        target.rename(home)
+
+
+@dataclass(frozen=True)
+class Theirs:
+    """A fitted model, and the mean and spread (F,) of its losses on the table it was fitted to."""
+
+    model: Any
+    mean: Floats
+    spread: Floats
+
+    def z(self, table: pd.DataFrame) -> tuple[Floats, Floats]:
+        """Each feature's absolute z (N, F), and their mean (N,)."""
+        return self.standardised(losses(self.model, table))
+
+    def standardised(self, loss: Floats) -> tuple[Floats, Floats]:
+        each = np.abs((loss - self.mean) / self.spread)
+        return each, each.mean(1)
+
+
+def fitted(table: pd.DataFrame) -> Any:
+    """dfencoder's model of a table, at the published settings."""
+    import torch
+
+    torch.manual_seed(0)
+    np.random.seed(0)
+    model = dfencoder().AutoEncoder(**PUBLISHED, device=torch.device("cpu"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a table of text leaves its layer of numbers without a weight
+        model.fit(table, epochs=EPOCHS)
+    return model
+
+
+def losses(model: Any, table: pd.DataFrame) -> Floats:
+    """Loss of each feature (N, F): what `get_anomaly_score` takes the mean of, by the same calls."""
+    return losses_of(model, model.prepare_df(table))
+
+
+def losses_of(model: Any, data: pd.DataFrame) -> Floats:
+    """The same of a table that is prepared."""
+    import torch
+
+    model.eval()
+    numbers, flags, codes = model.compute_targets(data)
+    with torch.no_grad():
+        number, flag, code = model.forward(data)
+        kinds = [model.mse(number, numbers), model.bce(flag, flags)]
+        kinds += [model.cce(mine, target.long())[:, None] for mine, target in zip(code, codes, strict=True)]
+    out: Floats = torch.cat(kinds, dim=1).numpy()
+    return out
+
+
+# --- both, side by side ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A bank of all users and what it took; models of the first MODELS users and what the fastest took (core seconds)."""
+
+    bank: Bank
+    ours: float
+    models: dict[str, Theirs]
+    theirs: float
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with threadpool_limits(1):
+        yield
+    torch.set_num_threads(threads)
+
+
+@cache
+def both() -> Fitted:
+    """Ours TURNS times, the fastest counts, and in between theirs, where the fastest of MODELS counts."""
+    dfencoder()
+    same, ours, theirs, models = tables(), [], [], {}
+    learn = {user: published(_of(same.history, user)) for user in same.users[:MODELS]}
+    with one_thread():
+        for turn in range(TURNS):
+            seconds, bank = core_seconds(partial(training.train, [same.history], same.settings))
+            ours.append(seconds)
+            for user in same.users[turn:MODELS:TURNS]:
+                seconds, model = core_seconds(partial(fitted, learn[user]))
+                theirs.append(seconds)
+                models[user] = _standardised(model, learn[user])
+    return Fitted(bank, min(ours), models, min(theirs))
+
+
+def core_seconds(run: Callable[[], T]) -> tuple[float, T]:
+    """Of this process, all threads together; and what the run returned."""
+    start = time.process_time()
+    out = run()
+    return time.process_time() - start, out
+
+
+def _standardised(model: Any, table: pd.DataFrame) -> Theirs:
+    loss = losses(model, table)
+    spread = loss.std(0)
+    return Theirs(model, loss.mean(0), np.where(spread > 0, spread, 1))
+
+
+def _of(events: pd.DataFrame, user: str) -> pd.DataFrame:
+    return events[events["entity"] == user].reset_index(drop=True)
+
+
+@dataclass(frozen=True)
+class Known:
+    """N events as our bank knows them: `frame` with the ledger's memory, `fingerprint` (N,)."""
+
+    frame: pd.DataFrame
+    fingerprint: NDArray[np.int32]
+
+    def take(self, rows: NDArray[np.intp]) -> Known:
+        return Known(self.frame.iloc[rows].reset_index(drop=True), self.fingerprint[rows])
+
+    def of(self, user: str) -> NDArray[np.intp]:
+        """The rows of a user."""
+        return np.flatnonzero(self.frame["entity"].to_numpy(object) == user)
+
+
+def known(events: pd.DataFrame, ledger: Ledger) -> Known:
+    batch, repeats = measured.prepare(events, ledger)
+    if repeats:
+        raise FingerprintError(f"{repeats} events of the bench's tables are repeats: their ids must differ")
+    return Known(batch.frame, both().bank.resolve(batch.entity, batch.principal, batch.frame)[0])
+
+
+def encoded(events: Known) -> Hashes:
+    codes = features.encode(events.frame)
+    features.encode_memory(codes, events.frame)
+    return codes
+
+
+def ours_z(codes: Hashes, fingerprint: NDArray[np.int32]) -> tuple[Floats, Floats]:
+    """Each feature's surprise (N, F), and z (N,) of each event by itself: without the company it keeps."""
+    bank, options = both().bank, tables().settings.autoencoder
+    loss, _ = InProcess(bank).of(fingerprint, codes)
+    surprise = autoencoder.surprises(loss, bank.baseline, fingerprint)
+    alone = np.zeros(len(codes), np.float32)
+    return surprise, autoencoder.z(surprise, alone, bank.baseline, fingerprint, options)
+
+
+# --- the rows -------------------------------------------------------------------------------------------------------
+
+
+@row(
+    "training, tables of 1,000 rows x 33 columns, one thread",
+    "models/core-hour",
+    "dfencoder as published",
+    100,
+)
+def training_pace() -> tuple[float, float]:
+    """Users' fingerprints of a core hour, events in memory to bank; theirs is from table to fitted model."""
+    done = both()
+    pace = len(tables().users) / done.ours * 3600
+    return pace, pace / (3600 / done.theirs)
+
+
+@row("finding what was planted among the users' own events, mean AUC", "AUC", "dfencoder as published", 1)
+def planted_found() -> tuple[float, float]:
+    """By the z of each event; the mean over the users of whom they have a model."""
+    same, bank = tables(), both().bank
+    later = known(same.later, Ledger.from_arrays(same.settings, bank.ledger))
+    ours, theirs = [], []
+    for user, model in both().models.items():
+        rows = later.of(user)
+        own = later.take(rows)
+        ours.append(roc_auc_score(same.planted[rows], ours_z(encoded(own), own.fingerprint)[1]))
+        theirs.append(roc_auc_score(same.planted[rows], model.z(published(own.frame))[1]))
+    return float(np.mean(ours)), float(np.mean(ours) / np.mean(theirs))
+
+
+@row("scoring with explanation, 1,000 rows of one user", "rows/s", "dfencoder, the same rows", 20)
+def one_user() -> tuple[float, float]:
+    """From a table of records' fields to each feature's loss and an event's z: the best case for a model a user."""
+    return _pace([_learned(BATCH, 1)])
+
+
+@row("scoring with explanation, 1,000 rows of 64 users", "rows/s", "dfencoder, a call a user", 20)
+def many_users() -> tuple[float, float]:
+    """As a poll of a stream has them. A user of whom they have no model is given another's: it takes as long."""
+    return _pace([_learned(BATCH // USERS, USERS)])
+
+
+@row("scoring with explanation, one event", "events/s", "its time with dfencoder", 0.1, at_most=True)
+def one_event() -> tuple[float, float]:
+    """The mean of SINGLE events of one user, each by itself."""
+    pace, ratio = _pace([_learned(SINGLE, 1).take(np.array([at])) for at in range(SINGLE)])
+    return pace, 1 / ratio
+
+
+@row("the same from prepared rows, 1,000 of one user", "rows/s", "dfencoder, prepared too", None)
+def prepared() -> tuple[float, float]:
+    """From codes, as Triton is asked, against a table that `prepare_df` has made ready: the nets by themselves."""
+    batch, model = _learned(BATCH, 1), both().models[tables().users[0]]
+    codes, data = encoded(batch), model.model.prepare_df(published(batch.frame))
+    with one_thread():
+        ours, theirs = side_by_side(
+            lambda: ours_z(codes, batch.fingerprint), lambda: model.standardised(losses_of(model.model, data))
+        )
+    return len(codes) / ours, theirs / ours
+
+
+def _learned(rows: int, users: int) -> Known:
+    """The newest rows that were learned of each of the first users, together as they came."""
+    everything = _all_learned()
+    newest = [everything.of(user)[-rows:] for user in tables().users[:users]]
+    return everything.take(np.sort(np.concatenate(newest)))
+
+
+@cache
+def _all_learned() -> Known:
+    return known(tables().history, Ledger(tables().settings))
+
+
+def _pace(batches: list[Known]) -> tuple[float, float]:
+    """Rows a second of ours, and how many times theirs that is."""
+    models = cycle(both().models.values())
+    asked = [
+        (model, published(batch.frame.iloc[batch.of(user)]))
+        for batch in batches
+        for user, model in zip(batch.frame["entity"].unique(), models, strict=False)
+    ]
+    with one_thread():
+        ours, theirs = side_by_side(
+            lambda: [ours_z(encoded(batch), batch.fingerprint) for batch in batches],
+            lambda: [model.z(table) for model, table in asked],
+        )
+    return sum(len(batch.frame) for batch in batches) / ours, theirs / ours
