@@ -30,6 +30,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint import frames, hashing
+from fingerprint.domain import FingerprintError
 from fingerprint.hashing import Hashes
 from fingerprint.settings import Training
 from fingerprint.tables import find
@@ -92,10 +93,18 @@ class Flagged:
         return kept
 
     def through(self, chunks: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        """The same chunks without what is left out."""
+        """The same chunks without what is left out. FingerprintError if that is all there is."""
+        learned = left = 0
         for events in chunks:
             kept = self.kept(events)
-            yield events if kept.all() else frames.rows(events, kept)
+            learned, left = learned + int(kept.sum()), left + int((~kept).sum())
+            if kept.any():
+                yield frames.rows(events, kept)
+        if left and not learned:
+            raise FingerprintError(
+                f"all {left:,} events were flagged and nobody has judged them: judge their alerts (`fingerprint alerts triage`), "
+                "or learn a history before them"
+            )
 
     def left_out(self) -> dict[str, int]:
         """Distinct events of the history that were left out, by reason."""
@@ -112,12 +121,9 @@ class Flagged:
 def _compact(table: pd.DataFrame) -> tuple[Hashes, Hashes, NDArray[np.int64], Codes]:
     """Ids, entities, times (us since 1970) and reasons of one table (n,) each."""
     times = table["event_time"].astype("datetime64[us, UTC]").astype("int64")
-    return (
-        _hashes(table["event_id"]),
-        hashing.of(table["entity"]),
-        times.to_numpy(np.int64),
-        table["word"].map(_OF_WORD).to_numpy(np.int8),
-    )
+    time = np.asarray(times, np.int64)
+    reason = np.asarray(table["word"].map(_OF_WORD), np.int8)
+    return _hashes(table["event_id"]), hashing.of(table["entity"]), time, reason
 
 
 def _hashes(ids: pd.Series) -> Hashes:

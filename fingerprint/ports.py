@@ -63,7 +63,7 @@ class Desk(Protocol):
         """Single votes, the oldest first, with the fields of Vote as columns; `event_time` is UTC."""
         ...
 
-    def judge(self, said: Disposition) -> None:
+    def triage(self, said: Disposition) -> None:
         """What an analyst says of an alert; the newest counts, and the same again changes nothing. FingerprintError where
         there is no such alert, or none that it is a duplicate of."""
         ...
@@ -234,6 +234,10 @@ class Consumer(Protocol):
     def beginning(self, partitions: Collection[Partition]) -> dict[Partition, int]: ...
 
     def end(self, partitions: Collection[Partition]) -> dict[Partition, int]: ...
+
+    def since(self, partitions: Collection[Partition], milliseconds: int) -> dict[Partition, int]:
+        """The offset of the first message whose timestamp (since 1970) is that or later; the end where there is none."""
+        ...
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has. FingerprintError if there is no such topic, or no answer in time."""

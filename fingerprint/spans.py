@@ -74,6 +74,9 @@ class Span:
         return not ((self.since and end <= self.since) or (self.until and begin >= self.until))
 
 
+EVER = Span()
+
+
 def of(since: str | None = None, until: str | None = None, days: float | None = None) -> Span:
     """A span as people write it: ISO dates or date-times, UTC where they say nothing else; a date is its first moment.
 

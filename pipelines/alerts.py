@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json as json_text
 import math
+from dataclasses import asdict
+from getpass import getuser
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fingerprint.domain import Alert, AlertEvent, Curve
+from fingerprint.domain import Alert, AlertEvent, Curve, Decision, Disposition, FingerprintError
+from fingerprint.edges.clock import SystemClock
 from fingerprint.edges.desk import open_desk
 from fingerprint.hostile import visible
 from fingerprint.web import words
@@ -53,6 +56,34 @@ def show_alert(desk_url: str, alert_id: str, json: bool = False, page: Path | No
     else:
         _explain(Console(), alert)
         print(f"page: {page}" if page else "`--page FILE` writes it as a page")
+
+
+def triage_alert(
+    desk_url: str,
+    alert_id: str,
+    decision: Decision,
+    why: str = "",
+    of: str | None = None,
+    by: str | None = None,
+) -> dict[str, Any]:
+    """Put a disposition of an alert on the desk. Raises FingerprintError if an id names no one alert, or a duplicate says not
+    of what."""
+    if (decision == "duplicate") != (of is not None):
+        raise FingerprintError("a duplicate is a duplicate of another alert: `... duplicate --of ALERT_ID`")
+    desk = open_desk(desk_url, create=False)
+    alert = desk.alert(alert_id)
+    said = Disposition(
+        alert.alert_id, decision, by or getuser(), why, SystemClock().now(), len(alert.events), of or ""
+    )
+    desk.triage(said)
+    newest = desk.dispositions(alert.alert_id)[-1]
+    return {**asdict(newest), "at": words.iso(newest.at), "title": alert.title}
+
+
+def print_triaged(figures: dict[str, Any]) -> None:
+    what = figures["decision"].replace("_", " ")
+    of = f" of {figures['duplicate_of']}" if figures["duplicate_of"] else ""
+    print(visible(f"{figures['alert_id']} is {what}{of}, says {figures['by']}: {figures['title']}"))
 
 
 def _explain(console: Console, alert: Alert) -> None:

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fingerprint.hostile import visible
+from pipelines import show
 
 
 def print_list(found: list[dict[str, Any]]) -> None:
@@ -54,6 +55,8 @@ def print_show(figures: dict[str, Any]) -> None:
         f"held out: {quality['rows']:,} rows of {quality['days']} days, loss {_quantiles(quality['loss'])} nats; "
         f"{quality['votes_per_day']:.1f} principals with a vote a day"
     )
+    if any(figures.get("left_out", {}).values()):
+        print(f"left out, as the desk said: {show.counts(figures['left_out'], show.WHY_LEFT_OUT)}")
     print(f"on disk: {_size(figures['bytes'])}, {figures['bytes_an_entity']:,} bytes an entity, series apart")
     for title, name in (("largest", "largest"), ("quietest that are ready", "quietest_ready")):
         print(f"{title}:")

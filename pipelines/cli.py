@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from fingerprint import settings as settings_
-from fingerprint.domain import FingerprintError
+from fingerprint.domain import Decision, FingerprintError
 
 app = typer.Typer(
     add_completion=False,
@@ -95,20 +95,74 @@ def simulate(
 
 @app.command()
 def train(
-    sources: Sources, bank: BankFolder = Path("bank"), settings: SettingsFile = None, json: Json = False
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SOURCE]...",
+            help="CloudTrail records: files, folders, globs or URLs (`s3://bucket/AWSLogs/`); .json, .jsonl, .gz or not.",
+            show_default=False,
+        ),
+    ] = None,
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            help="Read this topic of Kafka too, from its beginning to where it ends now, beside whoever else reads it: "
+            "`--topic fingerprint.events`.",
+            show_default=False,
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE",
+            help="Learn what happened from then on, by event time: 2026-01-01, or 2026-01-01T06:00 (UTC).",
+            show_default=False,
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE", help="... and before then: that moment is left out.", show_default=False
+        ),
+    ] = None,
+    days: Annotated[
+        float | None,
+        typer.Option(help="Instead of --since: the last days before the newest event.", show_default=False),
+    ] = None,
+    desk: Annotated[
+        str | None,
+        typer.Option(
+            help="The desk that is asked which events to leave out: an SQLAlchemy URL, or `none` for nobody.",
+            show_default="the desk of the settings, where there is one",
+        ),
+    ] = None,
+    bank: BankFolder = Path("bank"),
+    settings: SettingsFile = None,
+    json: Json = False,
 ) -> None:
     """Learn everybody's habits from a history and publish them as a bank.
 
-    A few weeks without known attacks are best; two days are the least. It says which entities are ready, which fall back
+    A few weeks are best; two days are the least: `fingerprint train s3://trail/AWSLogs/ --days 30`. Objects of a trail whose
+    day lies outside are not fetched.
+
+    What was flagged is learned slowly (docs/training.md). Left out is what lies in alerts that are open or were called
+    malicious; what was called benign or a false positive comes back (`fingerprint alerts triage`), and so do single votes after
+    `training.votes_return_days`.
+
+    It says which entities are ready, which fall back
     to their principal, peer group or the organisation, and when the others will be ready. Where a bank is served already, the
     gate compares the two: a new one that misses what the old one finds, or is a surprise otherwise, is kept and not
     served, and the exit status is 3.
     """
+    from fingerprint import spans
     from pipelines import show
     from pipelines.train import train
 
+    span = spans.of(since, until, days)
     with show.progress(not json) as progress:
-        figures = train(sources, bank, settings_.load(settings), progress)
+        figures = train(
+            sources or [], bank, settings_.load(settings), progress, topic=topic, span=span, desk=desk
+        )
     _print(figures, json, lambda: show.trained(figures))
     _refused(figures["refusal"])
 
@@ -218,6 +272,33 @@ def alerts_show(
     from pipelines.alerts import show_alert
 
     show_alert(desk or settings_.load(settings).desk.url, alert_id, json, page)
+
+
+@alerts.command("triage")
+def alerts_triage(
+    alert_id: Annotated[str, typer.Argument(help="The alert's id, or the beginning of it.")],
+    decision: Annotated[Decision, typer.Argument(help="What it was.", show_default=False)],
+    why: Annotated[str, typer.Option("--why", help="The reason, for whoever reads it later.")] = "",
+    of: Annotated[
+        str | None,
+        typer.Option("--of", metavar="ALERT_ID", help="What it is a duplicate of.", show_default=False),
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option("--by", help="Who says so.", show_default="the name of the login")
+    ] = None,
+    desk: DeskUrl = None,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Say what an alert was: `fingerprint alerts triage 397edb7b benign --why "a new laptop"`.
+
+    The next training learns what was benign or a false positive, and never what was a true positive. What is said last
+    counts; an alert that grows afterwards is open again.
+    """
+    from pipelines.alerts import print_triaged, triage_alert
+
+    figures = triage_alert(desk or settings_.load(settings).desk.url, alert_id, decision, why, of, by)
+    _print(figures, json, lambda: print_triaged(figures))
 
 
 @app.command()

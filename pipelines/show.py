@@ -83,6 +83,8 @@ def trained(figures: dict[str, Any]) -> None:
     """What `train` says to a person: what is known, what falls back, when the rest will be ready."""
     ready, waits = figures["ready"], figures["waiting"]
     print(f"{_read(figures)}; learned {figures['span'][0][:16]} to {figures['span'][1][:16]} UTC")
+    _outside(figures)
+    _left_out(figures)
     print(
         f"ready: {ready['entity']:,} entities, {ready['principal']:,} principals, {ready['peer']:,} peer groups"
     )
@@ -96,6 +98,41 @@ def trained(figures: dict[str, Any]) -> None:
     _reasons(figures)
     if figures["served"]:
         print(f"published bank {figures['version']} in {figures['bank']}")
+
+
+def _outside(figures: dict[str, Any]) -> None:
+    if figures["outside"]:
+        print(f"outside the span: {figures['outside']:,} events")
+    if figures["not_fetched"]:
+        print(
+            f"not fetched, by the day in their key: {figures['not_fetched']:,} of {figures['objects']:,} objects"
+        )
+
+
+def _left_out(figures: dict[str, Any]) -> None:
+    """What the desk says was flagged, and what became of it."""
+    desk = figures["desk"]
+    if desk["asked"] is None:
+        return
+    print(f"left out, by {plain(desk['asked'])}: {counts(figures['left_out'], WHY_LEFT_OUT)}")
+    if any(figures["came_back"].values()):
+        print(f"flagged and learned all the same: {counts(figures['came_back'], WHY_BACK)}")
+
+
+def counts(figures: dict[str, int], words: dict[str, str]) -> str:
+    """`3 events in open alerts, 1 ...`: those that are not 0."""
+    return (
+        ", ".join(f"{figures[name]:,} {text}" for name, text in words.items() if figures[name]) or "nothing"
+    )
+
+
+WHY_LEFT_OUT = {
+    "malicious": "called malicious",
+    "open": "in alerts that are open",
+    "recent vote": "with a vote that is young",
+    "past the cap": "with a vote, past the cap of their entity's day",
+}
+WHY_BACK = {"called benign": "called benign", "returned vote": "with a vote that is old enough"}
 
 
 def scored(figures: dict[str, Any]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +12,35 @@ import pandas as pd
 
 from fingerprint import training
 from fingerprint.domain import LEVELS
-from fingerprint.edges import files, network_table
+from fingerprint.edges import network_table
 from fingerprint.edges.history import History
 from fingerprint.settings import Settings
-from pipelines import publishing
+from fingerprint.spans import EVER, Span
+from pipelines import gathering, publishing
+from pipelines.gathering import NOBODY, Wanted
 from pipelines.show import Progress, reasons
 
 
-def train(sources: list[str], folder: Path, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Train on `sources`, offer the bank to the gate of `folder`, and say what became ready: the figures of `train --json`."""
-    with History(settings, network_table.load(settings.reading.networks)) as history:
-        for records in files.read(sources, settings.reading):
-            history.add(records)
-            progress("reading records", history.records)
+def train(
+    sources: Sequence[str],
+    folder: Path,
+    settings: Settings,
+    progress: Progress,
+    *,
+    topic: str | None = None,
+    span: Span = EVER,
+    desk: str | None = NOBODY,
+) -> dict[str, Any]:
+    """Train on `sources` and `topic` within `span`, without what `desk` says to leave out (see `gathering.Wanted`); offer the
+    bank to the gate of `folder`, and say what became ready: the figures of `train --json`."""
+    wanted = Wanted(sources, topic, span, desk)
+    with History(settings, network_table.load(settings.reading.networks), span) as history:
+        fetched = gathering.gather(wanted, history, settings, progress)
         folder.mkdir(parents=True, exist_ok=True)  # before the long part, not after it
-        learned = training.train(history.chunks(), settings, progress)
+        flagged, asked = gathering.flagged(wanted, history, settings)
+        learned = training.train(flagged.through(history.chunks()), settings, progress)
+        without = {"left_out": flagged.left_out(), "came_back": flagged.came_back()}
+        learned = replace(learned, manifest={**learned.manifest, "outside": history.outside, **without})
         word = publishing.offer(learned, folder, settings)
     return {
         "bank": str(folder),
@@ -38,6 +53,10 @@ def train(sources: list[str], folder: Path, settings: Settings, progress: Progre
         "rejects": history.rejected,
         "duplicates": learned.manifest["repeats"],
         "skipped": history.skipped,
+        "outside": history.outside,
+        **fetched,
+        "desk": asked,
+        **without,
         "reasons": reasons(history),
         "span": learned.manifest["span"],
         "ready": learned.manifest["ready"],

@@ -200,6 +200,11 @@ class ConfluentConsumer(Consumer):
     def end(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         return self._bounds(OffsetSpec.latest(), partitions)  # type: ignore[no-untyped-call]
 
+    def since(self, partitions: Collection[Partition], milliseconds: int) -> dict[Partition, int]:
+        ends = self.end(partitions)
+        found = self._bounds(OffsetSpec.for_timestamp(milliseconds), partitions)
+        return {each: ends[each] if offset < 0 else offset for each, offset in found.items()}  # -1: none
+
     def _bounds(
         self, which: OffsetSpec, partitions: Collection[Partition], seconds: float | None = None
     ) -> dict[Partition, int]:

@@ -125,7 +125,7 @@ class SqlDesk:
             event_time=pd.to_datetime(frame["event_time"], utc=True).astype("datetime64[us, UTC]")
         )
 
-    def judge(self, said: Disposition) -> None:
+    def triage(self, said: Disposition) -> None:
         """An analyst's disposition of an alert, by its id or its first characters; the same again changes nothing.
         FingerprintError where there is no such alert, or what it is said to be a duplicate of is not there, or itself."""
         alert_id = self.alert(said.alert_id).alert_id
@@ -133,7 +133,7 @@ class SqlDesk:
         if original == alert_id:
             raise FingerprintError(f"alert {alert_id} cannot be a duplicate of itself")
         with self._transaction(writing=True) as connection:
-            desk_triage.judge(connection, replace(said, alert_id=alert_id, duplicate_of=original))
+            desk_triage.add(connection, replace(said, alert_id=alert_id, duplicate_of=original))
 
     def dispositions(self, alert_id: str | None = None) -> list[Disposition]:
         """All that were given, or those of one alert, the oldest first: of each alert the last one counts."""

@@ -2,7 +2,7 @@
 
 Example:
     >>> with engine.begin() as connection:
-    ...     judge(connection, Disposition(alert_id, "benign", "maria", "a new laptop", now, events=7))
+    ...     add(connection, Disposition(alert_id, "benign", "maria", "a new laptop", now, events=7))
     ...     standing(connection)
     {'397edb7b6806': 'benign'}
 """
@@ -19,7 +19,7 @@ from fingerprint.hostile import storable
 _FIELDS = tuple(column.name for column in tables.dispositions.columns)
 
 
-def judge(connection: sql.Connection, said: Disposition) -> None:
+def add(connection: sql.Connection, said: Disposition) -> None:
     """Add a disposition; the same again changes nothing."""
     row = {name: storable(getattr(said, name)) for name in _FIELDS}
     table = tables.dispositions

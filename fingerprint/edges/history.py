@@ -36,7 +36,7 @@ from fingerprint.ledger import LEAP_EVENTS, LEAP_SECONDS
 from fingerprint.messages import Piece
 from fingerprint.networks import Networks
 from fingerprint.settings import Settings
-from fingerprint.spans import Span
+from fingerprint.spans import EVER, Span
 
 SPAN = 4 * 3600  # seconds of event time in one file
 pa.set_memory_pool(
@@ -54,10 +54,8 @@ class History:
     Of a span that counts days back from the newest event only the end is known while it is being read: `cut` does the rest.
     """
 
-    def __init__(
-        self, settings: Settings, networks: Networks | None = None, span: Span | None = None
-    ) -> None:
-        self.settings, self.networks, self.span = settings, networks or Networks(), span or Span()
+    def __init__(self, settings: Settings, networks: Networks | None = None, span: Span = EVER) -> None:
+        self.settings, self.networks, self.span = settings, networks or Networks(), span
         self.folder = Path(tempfile.mkdtemp(prefix="fingerprint-"))
         self.parts: Counter[int] = Counter()
         self.sizes: Counter[int] = Counter()  # events in the parts of a number

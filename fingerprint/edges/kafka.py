@@ -162,6 +162,15 @@ class KafkaConsumer(Consumer):
     def end(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         return self._bounds(self._client.end_offsets, partitions)
 
+    def since(self, partitions: Collection[Partition], milliseconds: int) -> dict[Partition, int]:
+        ends = self.end(partitions)
+        wanted = {_theirs(each): milliseconds for each in partitions}
+        found = self._patiently(
+            lambda: self._client.offsets_for_times(wanted, timeout_ms=self._patience) if wanted else {}
+        )
+        held = {Partition(each.topic, each.partition): at.offset for each, at in found.items() if at}
+        return ends | held
+
     def _bounds(
         self, ask: Callable[..., Any], partitions: Collection[Partition], seconds: float | None = None
     ) -> dict[Partition, int]:

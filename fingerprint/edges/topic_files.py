@@ -15,6 +15,7 @@ import json
 import re
 import time
 from collections.abc import Collection, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from fingerprint.domain import FingerprintError
@@ -291,6 +292,17 @@ class FilesConsumer(Consumer):
 
     def end(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         return {each: self._log(each).end() for each in partitions}
+
+    def since(self, partitions: Collection[Partition], milliseconds: int) -> dict[Partition, int]:
+        return {each: self._first_since(each, milliseconds) for each in partitions}
+
+    def _first_since(self, home: Partition, milliseconds: int) -> int:
+        with closing(Reader(self._log(home), self._log(home).beginning())) as reader:
+            while found := reader.read(self._settings.poll_messages, self._settings.poll_bytes):
+                for offset, line in found:
+                    if _message(home, offset, line).timestamp >= milliseconds:
+                        return offset
+            return reader.offset
 
     def partitions(self, topic: str) -> int:
         if count := partitions_of(self._root, topic):

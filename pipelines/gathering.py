@@ -1,0 +1,97 @@
+"""What a training reads, and what it leaves out: files, objects and topics within a span, and the desk's word on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from fingerprint import spans
+from fingerprint.domain import FingerprintError
+from fingerprint.edges import files
+from fingerprint.edges.desk import is_there, name_of, open_desk
+from fingerprint.edges.files import File
+from fingerprint.edges.history import History
+from fingerprint.leaving import Flagged
+from fingerprint.settings import Settings
+from fingerprint.spans import EVER, Span
+from pipelines import rereading
+from pipelines.show import Progress
+
+NOBODY = "none"  # the desk that is not asked
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be learned: `sources` as `files` takes them, the name of a topic, a span of event time; and which desk is
+    asked what to leave out: a URL, NOBODY, or None for that of the settings, if there is one yet."""
+
+    sources: Sequence[str] = ()
+    topic: str | None = None
+    span: Span = EVER
+    desk: str | None = NOBODY
+
+
+def gather(wanted: Wanted, history: History, settings: Settings, progress: Progress) -> dict[str, int]:
+    """Fill the history, whose span is `wanted.span`; how many objects were not even fetched.
+
+    Raises FingerprintError where a source or topic is missing, and where nothing lies within the span.
+    """
+    if not wanted.sources and not wanted.topic:
+        raise FingerprintError("there is nothing to learn from: name files, folders or URLs, or a --topic")
+    found = files.find(wanted.sources)
+    near = _near(found, wanted.span)
+    if found and not near and not wanted.topic:
+        raise FingerprintError(_nothing(wanted.span, _days(file.path for file in found)))
+    for records in files.read_found(near, settings.reading):
+        history.add(records)
+        progress("reading records", history.records)
+    if wanted.topic:
+        rereading.read(wanted.topic, history, settings, progress)
+    history.cut()
+    if history.outside and not history.events:
+        raise FingerprintError(_nothing(wanted.span, history.seen))
+    return {"objects": len(found), "not_fetched": len(found) - len(near)}
+
+
+def flagged(wanted: Wanted, history: History, settings: Settings) -> tuple[Flagged, dict[str, Any]]:
+    """What the desk says of the history's events, and for people: which desk was asked, and from when on it knows votes."""
+    url = settings.desk.url if wanted.desk is None else wanted.desk
+    newest = history.last_time()
+    if newest is None or url == NOBODY or (wanted.desk is None and not is_there(url)):
+        return Flagged.nothing(), {"asked": None, "votes_since": None}
+    desk = open_desk(url, create=False)
+    try:
+        known = desk.flagged(*_whole(history, newest))
+        oldest = desk.oldest_vote()
+        return Flagged.of(known, settings.training, newest), {
+            "asked": name_of(url),
+            "votes_since": oldest.isoformat() if oldest else None,
+        }
+    finally:
+        desk.close()
+
+
+def _whole(history: History, newest: datetime) -> tuple[datetime, datetime]:
+    """From the first event to past the last, believed or not."""
+    first, last = history.seen or (newest, newest)
+    return history.span.since or first, max(last, newest) + timedelta(seconds=1)
+
+
+def _near(found: Sequence[File], span: Span) -> list[File]:
+    """The files that may hold events of the span, by the day in their key."""
+    wide = span.before_day(spans.newest_day(file.path for file in found))
+    return [file for file in found if wide.may_hold(file.path)]
+
+
+def _days(paths: Iterable[str]) -> tuple[datetime, datetime]:
+    """The first and the last day that keys name; each names one."""
+    days = sorted(day for day in map(spans.day_of, paths) if day)
+    first, last = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (days[0], days[-1]))
+    return first, last
+
+
+def _nothing(span: Span, seen: tuple[datetime, datetime] | None) -> str:
+    there = f": the history has {spans.moment(seen[0])} to {spans.moment(seen[1])} UTC" if seen else ""
+    return f"there is no event {span}{there}"

@@ -1,0 +1,59 @@
+"""A topic read again from where it begins to where it ended at the start, beside whoever else reads it.
+
+Nobody's place moves by it: the reader is the only member of a group of its own, which commits nothing and is gone when it leaves.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from datetime import datetime
+
+from fingerprint import messages as messages_
+from fingerprint.domain import FingerprintError, Reject
+from fingerprint.edges.history import History
+from fingerprint.ports import Message
+from fingerprint.settings import Settings
+from fingerprint.spans import MARGIN
+from pipelines import doors
+from pipelines.show import Progress
+from pipelines.until_end import until_end
+
+
+def read(topic: str, history: History, settings: Settings, progress: Progress) -> int:
+    """All events of `topic` to `history`; how many messages there were. FingerprintError where there is no such topic.
+
+    With a span that begins somewhere, messages are passed over that were sent a day before it or earlier: an event is sent
+    after it happened.
+    """
+    count = 0
+    for messages in again(topic, settings, history.span.since):
+        count += len(messages)
+        for piece in messages_.read(messages, settings):
+            history.add_piece(piece, [_placed(reject, messages) for reject in piece.rejects])
+        progress(f"reading {topic}", count)
+    return count
+
+
+def again(topic: str, settings: Settings, since: datetime | None = None) -> Iterator[list[Message]]:
+    """The messages of a topic up to where it ended at the start, in order within each partition; none that were sent more than
+    a day before `since`. What retention deletes meanwhile is passed over."""
+    alone = settings.kafka.model_copy(update={"member": None, "lost": "skip"})
+    with doors.consumer(alone, f"train-{uuid.uuid4().hex[:12]}") as consumer:
+        count = consumer.partitions(topic)
+        begin = int((since - MARGIN).timestamp() * 1000) if since else None
+        consumer.subscribe([topic], lambda ours: None if begin is None else consumer.since(ours, begin))
+        yield from until_end(consumer)
+        if (had := len(consumer.assignment())) < count:
+            raise FingerprintError(
+                f"of the {count} partitions of {topic} only {had} were read: start again when the broker is well"
+            )
+
+
+def _placed(reject: Reject, messages: list[Message]) -> Reject:
+    """The same, by its place in the topic: `events/3`, `17/2` for the second record in message 17."""
+    number, _, rest = reject.position.partition("/")
+    message = messages[int(number)]
+    return Reject(
+        message.home.place, f"{message.offset}/{rest}" if rest else str(message.offset), reject.reason
+    )
