@@ -31,15 +31,17 @@ class Names:
         self.strangers: dict[int, tuple[str, int]] = {}  # hash -> text, last interval
 
     def meet(self, batch: Measured) -> None:
-        """Remember the owners in a batch that the bank does not know."""
+        """Remember the owners in a batch that the bank does not know, each until its own last interval there."""
         for owner, column in ((batch.entity, "entity"), (batch.principal, "principal")):
-            distinct, first = np.unique(hashing.homeless(owner), return_index=True)
+            distinct, first, group = np.unique(
+                hashing.homeless(owner), return_index=True, return_inverse=True
+            )
+            last = np.zeros(len(distinct), np.int32)
+            np.maximum.at(last, group, batch.interval)
             new = ~find(self.hashes, distinct)[1]
             texts = batch.frame[column].iloc[first[new]]
-            last = batch.interval.max(initial=0)
-            self.strangers |= {
-                name: (text, int(last)) for name, text in zip(distinct[new].tolist(), texts, strict=True)
-            }
+            for name, text, at in zip(distinct[new].tolist(), texts, last[new].tolist(), strict=True):
+                self.strangers[name] = (text, max(at, self.strangers.get(name, (text, 0))[1]))
 
     def under(self, bank: Bank, owner: Hashes, interval: Ints) -> Names:
         """The names when another bank judges: of owners (R,) that were last met in intervals (R,), those whom it does not know
