@@ -90,8 +90,9 @@ class Road:
 
     def waits_of(self) -> set[str]:
         """The versions of the banks that measured what waits, and what has a verdict whose window is open."""
-        parts = [part.frame for part in (*self.scorer.waiting, *self.groups.open)]
-        return {str(version) for frame in parts for version in frame["bank_version"].unique()}
+        waiting = [part.frame for part in self.scorer.waiting]
+        frames = waiting + [part.frame for part in self.groups.open]
+        return {str(version) for frame in frames for version in frame["bank_version"].unique()}
 
     def let_go(self) -> None:
         """Forget the banks of which nothing waits any more."""

@@ -219,9 +219,11 @@ class Scorer:
         for detector in self._on_events():
             own, at = z[detector.name], detector.threshold
             strong = np.flatnonzero(own >= self.settings.desk.vote_floor)
-            level = np.array(LEVELS, dtype=object)[batch.level[strong]]
-            said = {"detector": detector.name, "z": own[strong], "vote": own[strong] >= at, "threshold": at}
-            parts.append(batch.frame[_NAMED].iloc[strong].assign(level=level, **said))
+            own, level = own[strong], np.array(LEVELS, dtype=object)[batch.level[strong]]
+            rows = batch.frame[_NAMED].iloc[strong]
+            parts.append(
+                rows.assign(detector=detector.name, z=own, vote=own >= at, threshold=at, level=level)
+            )
         return pd.concat([part[list(VOTE)] for part in parts if len(part)] or parts, ignore_index=True)
 
     def _interval_votes(

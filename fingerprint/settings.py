@@ -76,7 +76,10 @@ class Autoencoder(Section):
         24, gt=2, le=256, description="values of a feature a fingerprint keeps in slots of its own"
     )
     hidden: int = Field(8, gt=0, le=128)
-    epochs: int = Field(6, ge=0)
+    start: str | None = Field(None, description="a bank, from whose generic net all nets start")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where nets are fitted")
+    epochs: int = Field(6, ge=0, description="at most; each net stops by itself ...")
+    patience: int = Field(2, gt=0, description="... when so many brought its held-out rows nothing better")
     learning_rate: float = Field(0.02, gt=0)
     swap: float = Field(
         0.15, ge=0, lt=1, description="share of inputs swapped for another row's while fitting"
@@ -175,6 +178,9 @@ class Bank(Section):
     max_bytes: int = Field(64 << 30, gt=0, description="a larger one is not opened")
     shard_bytes: int = Field(256 << 20, ge=1, description="of an array in one file, about")
     kept: int = Field(7, gt=0, description="versions, the newest; others are retired, but for what is served")
+    look_seconds: float = Field(
+        30.0, gt=0, description="after which a stream looks whether another version is served"
+    )
 
 
 class Gate(Section):

@@ -95,6 +95,16 @@ def workers(settings: Workers) -> Iterator[Pool]:
         yield opened
 
 
+def must_wait(settings: Triton, judging: str, version: str) -> bool:
+    """Whether the server that the settings name measures against the bank that judges, and not against this version yet.
+    One that does not answer is not waited for: this process stands in for it in any case."""
+    if settings.url is None:
+        return False
+    from fingerprint.edges.triton import serves
+
+    return serves(judging, settings) and not serves(version, settings)
+
+
 def _client(settings: Kafka) -> Opener:
     """Imported when wanted: each needs a package of its own."""
     try:

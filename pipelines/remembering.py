@@ -2,12 +2,15 @@
 
 assigned: the newest snapshot, or without one what the bank has learned, cut to the partition
 saved:    the keeper's parts, with the position of the next message, under the fence of this owner
+
+Which bank judges from a position on is part of the snapshot of that position, and another bank takes over in a snapshot
+only: whatever is read again after a crash is judged by the bank that judged it before.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,41 +20,35 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint import hashing, slices
-from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
 from fingerprint.feeds import FeedCounts
 from fingerprint.keeping import NO_PARTS, Keeper
 from fingerprint.ledger import Ledger
-from fingerprint.ports import Consumer, Fence, Losses, Partition, Snapshot, Snapshots
+from fingerprint.ports import Consumer, Fence, NotOwner, Partition, Snapshot, Snapshots
 from fingerprint.settings import Settings
 from fingerprint.sources import Sources
+from pipelines.banks import Banks
 
 log = logging.getLogger("fingerprint.stream")
 
 
 @dataclass
 class Kept:
-    """A partition in our hands. `offset` is the position of its next message, `saved` that of its last snapshot."""
+    """A partition in our hands. `offset` is the position of its next message, `saved` that of its last snapshot; before `told`
+    somebody else may have told already what comes, by the bank of the snapshot."""
 
     keeper: Keeper
     offset: int
     fence: Fence
     saved: int = -1
+    told: int = 0
 
 
 class Remembering:
     """Restores and saves the partitions of one topic."""
 
-    def __init__(
-        self,
-        bank: Bank,
-        snapshots: Snapshots,
-        consumer: Consumer,
-        settings: Settings,
-        losses: Losses | None = None,
-    ) -> None:
-        self.bank, self.snapshots, self.consumer, self.settings = bank, snapshots, consumer, settings
-        self.losses = losses
+    def __init__(self, banks: Banks, snapshots: Snapshots, consumer: Consumer, settings: Settings) -> None:
+        self.banks, self.snapshots, self.consumer, self.settings = banks, snapshots, consumer, settings
         self.partitions = 0
 
     def assigned(self, partition: Partition) -> Kept:
@@ -65,11 +62,33 @@ class Remembering:
             return Kept(self._bounded(keeper, partition), begin, fence)
         self._check(snapshot)
         self._divide(snapshot)
-        keeper = self._restored(snapshot, partition)
-        return Kept(keeper, self._position(snapshot, begin), fence, snapshot.offset)
+        keeper, told = self._restored(snapshot, partition), self.consumer.end([partition])[partition]
+        return Kept(keeper, self._position(snapshot, begin), fence, snapshot.offset, told)
+
+    def may_change(self, kept: Kept) -> bool:
+        """Whether another bank is served than the one that judges a partition, and may take it over."""
+        return kept.keeper.bank.version != self.banks.served.bank.version and kept.offset >= kept.told
 
     def save(self, partition: Partition, kept: Kept) -> int:
-        """Bytes of the snapshot. FingerprintError if it cannot be saved, NotOwner if somebody else has the partition."""
+        """Bytes of the snapshot; if another bank may take the partition over, it does so with it.
+
+        FingerprintError if it cannot be saved, NotOwner if somebody else has the partition: then the bank is the same.
+        """
+        back = self._change(partition, kept) if self.may_change(kept) else None
+        try:
+            return self._save(partition, kept)
+        except (FingerprintError, NotOwner):
+            if back:
+                back()
+            raise
+
+    def _change(self, partition: Partition, kept: Kept) -> Callable[[], None]:
+        was, served = kept.keeper.bank.version, self.banks.served
+        fields = {"partition": partition.place, "offset": kept.offset, "version": served.bank.version}
+        log.info("another bank judges", extra={"fields": fields | {"before": was}})
+        return kept.keeper.judge_by(*served)
+
+    def _save(self, partition: Partition, kept: Kept) -> int:
         parts = kept.keeper.parts()
         snapshot = Snapshot(
             partition, kept.offset, kept.fence, self._about(kept.keeper), parts, kept.keeper.kept()
@@ -97,10 +116,11 @@ class Remembering:
                 "no snapshot: reading again from the beginning",
                 extra={"fields": {"partition": partition.place, "offset": begin, "committed": committed}},
             )
-        part = slices.pick(self.bank.ledger, self._homes(partition.number))
+        bank, losses = self.banks.served
+        part = slices.pick(bank.ledger, self._homes(partition.number))
         ledger = Ledger.from_arrays(self.settings, part)
-        learned = int(self.bank.manifest["watermark"]) - self.settings.spectral.lateness_seconds
-        return Keeper(self.bank, ledger, self.settings, self._sources(), learned, self.losses)
+        learned = int(bank.manifest["watermark"]) - self.settings.spectral.lateness_seconds
+        return Keeper(bank, ledger, self.settings, self._sources(), learned, losses)
 
     def _grown(self, partition: Partition) -> Keeper | None:
         """A partition that was added takes its share of the state of the one its principals were in."""
@@ -136,8 +156,9 @@ class Remembering:
 
     def _restored(self, snapshot: Snapshot, partition: Partition) -> Keeper:
         sources = Sources.from_facts(dict(snapshot.about), 1, self.settings.stream.idle_seconds)
+        bank, losses = self.banks.of(str(snapshot.about["bank"]))
         keeper = Keeper.restored(
-            self.bank, self.settings, sources, snapshot.about, snapshot.parts, self.losses
+            bank, self.settings, sources, snapshot.about, snapshot.parts, losses, self.banks.found
         )
         keeper = self._bounded(keeper, snapshot.partition, snapshot.parts)
         if int(snapshot.about["partitions"]) != self.partitions:

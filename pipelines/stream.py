@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from prometheus_client import REGISTRY
 
-from fingerprint import arriving, bank, messages
+from fingerprint import arriving, messages
 from fingerprint.arriving import Rows
-from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
 from fingerprint.edges import network_table
 from fingerprint.edges.clock import SystemClock
@@ -34,6 +34,7 @@ from fingerprint.ports import Message, NotOwner, Partition, Rebalancing
 from fingerprint.road import Said
 from fingerprint.settings import Settings
 from pipelines import doors, memory
+from pipelines.banks import Banks
 from pipelines.pausing import Pausing
 from pipelines.remembering import Kept, Remembering
 from pipelines.running import running
@@ -50,16 +51,14 @@ log = logging.getLogger("fingerprint.stream")
 
 def run(settings: Settings, folder: Path, desk_url: str | None = None, once: bool = False) -> dict[str, Any]:
     """`fingerprint stream`, with the doors that the settings name."""
-    opened = bank.open_bank(folder, settings.bank)
-    bank.check_settings(opened, settings)
-    desk = open_desk(desk_url or settings.desk.url)
     with (
+        closing(Banks(folder, settings)) as banks,
         doors.consumer(settings.kafka, "stream") as consumer,
         doors.producer(settings.kafka) as producer,
-        doors.losses(settings.triton, opened) as losses,
     ):
-        outside = Outside(consumer, producer, desk, StoredSnapshots(settings.state), SystemClock(), losses)
-        stream = Stream(opened, outside, settings, StreamMetrics(REGISTRY))
+        desk = open_desk(desk_url or settings.desk.url)
+        outside = Outside(consumer, producer, desk, StoredSnapshots(settings.state), SystemClock())
+        stream = Stream(banks, outside, settings, StreamMetrics(REGISTRY))
         with running(settings, stream.not_ready, stream.not_alive, "stream") as asked_to_end:
             return stream.run(asked_to_end, once)
 
@@ -67,16 +66,16 @@ def run(settings: Settings, folder: Path, desk_url: str | None = None, once: boo
 class Stream:
     """The program without its doors: turn after turn."""
 
-    def __init__(self, opened: Bank, outside: Outside, settings: Settings, metrics: StreamMetrics) -> None:
-        self.settings, self.metrics = settings, metrics
-        metrics.judged_by(opened.manifest)
+    def __init__(self, banks: Banks, outside: Outside, settings: Settings, metrics: StreamMetrics) -> None:
+        self.banks, self.settings, self.metrics = banks, settings, metrics
+        metrics.judged_by([banks.served.bank.manifest])
         self.consumer, self.clock = outside.consumer, outside.clock
         self.troubles = Troubles()
         self.watch = Watch(outside.consumer, settings.kafka, metrics.watch)
         self.pausing = Pausing(outside.consumer, metrics.pauses.inc)
         self.voice = Voice(outside, self.pausing, self.watch, self.troubles, settings, metrics)
         self.networks = network_table.load(settings.reading.networks) if settings.reading.networks else None
-        self.remembering = Remembering(opened, outside.snapshots, outside.consumer, settings, outside.losses)
+        self.remembering = Remembering(banks, outside.snapshots, outside.consumer, settings)
         self.kept: dict[Partition, Kept] = {}
         self.untold: set[Partition] = set()  # walked, and not all that was said is told yet
         self.raw_partitions = 0
@@ -206,12 +205,21 @@ class Stream:
     # --- remember, then commit ----------------------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """Remember all partitions, and let Kafka forget."""
+        """Remember all partitions, and let Kafka forget. Another bank that is served takes over here."""
         self.last_commit = time.monotonic()
         self._commit(sorted(self.kept))
+        self._look_at_banks()
+
+    def _look_at_banks(self) -> None:
+        """Which banks judge, and which are needed no more."""
+        for each in self.kept.values():
+            each.keeper.road.let_go()
+        judging = {each.keeper.bank.version: each.keeper.bank.manifest for each in self.kept.values()}
+        self.banks.let_go(judging)
+        self.metrics.judged_by([judging[version] for version in sorted(judging)])
 
     def _commit(self, partitions: Sequence[Partition]) -> None:
-        due = [each for each in partitions if self.kept[each].offset != self.kept[each].saved]
+        due = [each for each in partitions if self._is_due(self.kept[each])]
         if not due:
             return
         self.voice.flush()
@@ -225,6 +233,9 @@ class Stream:
             log.warning("not committed: a partition has another owner")
         except FingerprintError as error:  # likewise; `watch` says when the broker does not answer
             log.warning("not committed", extra={"fields": {"reason": str(error)}})
+
+    def _is_due(self, kept: Kept) -> bool:
+        return kept.offset != kept.saved or self.remembering.may_change(kept)
 
     def _remembered(self, partition: Partition) -> bool:
         """Whether the partition's state is safe. Where it is not, Kafka must not forget: it is tried again."""
@@ -257,6 +268,8 @@ class Stream:
 
     def _look_around(self) -> None:
         self.last_turn = time.monotonic()
+        self.banks.look()
+        self.metrics.bank_refused.set(bool(self.banks.refused))
         if self.joined and (lag := self.watch.look()) is not None:
             self.metrics.look(self.kept, lag)
             self._pass_time([each for each in self.kept if lag.get(each) == 0 and not self.pausing.backlog])

@@ -35,6 +35,7 @@ class StreamMetrics:
         def gauge(name: str, help: str) -> Gauge:
             return Gauge(f"{_PREFIX}_{name}", help, _HOME, registry=registry)
 
+        self.judging: list[str] = []  # versions of banks
         self.messages = counter("messages", "Messages read.")
         self.events = counter("events", "Events measured.")
         self.repeats = counter("repeats", "Events that came before, dropped.")
@@ -81,6 +82,11 @@ class StreamMetrics:
         self.bank = Gauge(
             f"{_PREFIX}_bank_info", "1 for the bank that judges.", ("version",), registry=registry
         )
+        self.bank_refused = Gauge(
+            f"{_PREFIX}_bank_refused",
+            "1 while the bank that is served cannot judge, and the one before does.",
+            registry=registry,
+        )
         self.bank_learned_until = Gauge(
             f"{_PREFIX}_bank_learned_until_seconds", "End of what it learned, event time.", registry=registry
         )
@@ -91,10 +97,16 @@ class StreamMetrics:
             registry=registry,
         )
 
-    def judged_by(self, manifest: Mapping[str, Any]) -> None:
-        """Which bank judges from now on, how old it is, and how far it came."""
+    def judged_by(self, manifests: Sequence[Mapping[str, Any]]) -> None:
+        """Which banks judge now (while one takes over, two); how old the newest is, the last one, and how far it came."""
+        versions = [manifest["version"] for manifest in manifests]
+        if not manifests or versions == self.judging:
+            return
+        self.judging, manifest = versions, manifests[-1]
         self.bank.clear()
-        self.bank.labels(manifest["version"]).set(1)
+        self.bank_drift.clear()
+        for version in versions:
+            self.bank.labels(version).set(1)
         self.bank_learned_until.set(datetime.fromisoformat(manifest["span"][1]).timestamp())
         for since, name in (("before", "drift"), ("long ago", "frozen")):
             moved = manifest.get("gate", {}).get(name, {})

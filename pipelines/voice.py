@@ -17,7 +17,7 @@ from fingerprint.domain import FingerprintError, Reject
 from fingerprint.ingesting import Outgoing, dead_letters
 from fingerprint.keeping import Keeper
 from fingerprint.messages import Piece
-from fingerprint.ports import Clock, Consumer, Desk, Losses, Message, Partition, Producer, Snapshots
+from fingerprint.ports import Clock, Consumer, Desk, Message, Partition, Producer, Snapshots
 from fingerprint.road import Said
 from fingerprint.scoring import no_votes
 from fingerprint.settings import Settings
@@ -43,7 +43,6 @@ class Outside(NamedTuple):
     desk: Desk
     snapshots: Snapshots
     clock: Clock
-    losses: Losses | None = None  # this process measures
 
 
 class Voice:

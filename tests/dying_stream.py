@@ -15,12 +15,12 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from fingerprint import bank
 from fingerprint.edges.clock import SystemClock
 from fingerprint.edges.desk import open_desk
 from fingerprint.edges.snapshots import StoredSnapshots
 from fingerprint.settings import load
 from pipelines import doors
+from pipelines.banks import Banks
 from pipelines.stream import Stream
 from pipelines.stream_metrics import StreamMetrics
 from pipelines.voice import Outside
@@ -64,7 +64,7 @@ def main(folder: str, door: str, method: str, when: str, number: str) -> None:
         else:
             opened[door] = Deadly(opened[door], method, when, int(number))
         stream = Stream(
-            bank.open_bank(Path(folder)),
+            Banks(Path(folder), settings),
             Outside(**opened, clock=SystemClock()),
             settings,
             StreamMetrics(CollectorRegistry()),

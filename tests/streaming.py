@@ -20,7 +20,6 @@ from kafka.admin import NewTopic
 from prometheus_client import CollectorRegistry
 from services.kafka import Broker
 
-from fingerprint import bank as banks
 from fingerprint.cloudtrail import split_lines
 from fingerprint.domain import Alert
 from fingerprint.edges import topic_log
@@ -36,6 +35,7 @@ from fingerprint.entity import add_entities
 from fingerprint.flatten import flatten
 from fingerprint.ports import Headers, Message, Partition
 from fingerprint.settings import Settings
+from pipelines.banks import Banks
 from pipelines.remembering import Kept
 from pipelines.stream import Stream
 from pipelines.stream_metrics import StreamMetrics
@@ -194,9 +194,9 @@ class Place:
             doors.get("desk") or self.desk(),
             doors.get("snapshots") or StoredSnapshots(self.settings.state),
             doors.get("clock") or SystemClock(),
-            doors.get("losses"),
         )
-        return Stream(banks.open_bank(self.bank), outside, self.settings, StreamMetrics(CollectorRegistry()))
+        banks = Banks(self.bank, self.settings, doors.get("measuring"))
+        return Stream(banks, outside, self.settings, StreamMetrics(CollectorRegistry()))
 
     def start(self, *options: str) -> subprocess.Popen[str]:
         """A process of its own."""

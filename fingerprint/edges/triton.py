@@ -11,22 +11,34 @@ safe, because measuring changes nothing. A server that failed several calls in a
 from __future__ import annotations
 
 import time
+from contextlib import closing
 
 import numpy as np
 from numpy.typing import NDArray
 from tritonclient.grpc import InferenceServerClient
+from tritonclient.utils import InferenceServerException
 
 from fingerprint import settings
 from fingerprint.breaker import Breaker
-from fingerprint.edges.triton_call import Call
+from fingerprint.edges.triton_call import MODEL, Call
 from fingerprint.ports import Away
 from fingerprint.serving import number
 
+ANSWER_SECONDS = 2.0  # for the question what it serves
 CHANNEL = [
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
     ("grpc.use_local_subchannel_pool", 1),  # a new client connects at once, whatever became of the one before
 ]
+
+
+def serves(version: str, options: settings.Triton) -> bool:
+    """Whether the server measures against a version of the bank; False where it does not answer."""
+    with closing(InferenceServerClient(str(options.url), channel_args=CHANNEL)) as client:
+        try:
+            return bool(client.is_model_ready(MODEL, str(number(version)), client_timeout=ANSWER_SECONDS))
+        except InferenceServerException:
+            return False
 
 
 class TritonLosses:
