@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from make_alert import NASTY, event, nasty, new_pipeline, stolen_session, votes
 
-from fingerprint.domain import Alert, FingerprintError, Notice
+from fingerprint.domain import Alert, Decision, Disposition, FingerprintError, Notice
 from fingerprint.hostile import storable
 from fingerprint.ports import Partition
 
@@ -34,6 +34,21 @@ def notice(name: str = "a", **fields: object) -> Notice:
     return replace(
         Notice(name, "account", "123456789012", moment, moment, 16.5, 2.25, 30, "is silent"), **fields
     )
+
+
+def judged(alert: Alert, decision: Decision, minute: int = 0, **fields: object) -> Disposition:
+    at = datetime(2026, 3, 6, 9, minute, tzinfo=UTC)
+    return replace(Disposition(alert.alert_id, decision, "maria", "why not", at, len(alert.events)), **fields)
+
+
+def words_of(desk, since: datetime = datetime.min, until: datetime = datetime.max) -> dict[str, set[str]]:
+    """Words of flagged events by the id of the event."""
+    span = (each.replace(tzinfo=UTC) for each in (since, until))
+    frames = [frame for frame in desk.flagged(*span) if len(frame)]
+    if not frames:
+        return {}
+    assert set(frames[0].columns) == {"event_id", "event_time", "entity", "word"}
+    return pd.concat(frames).groupby("event_id")["word"].agg(set).to_dict()
 
 
 class DeskContract:
@@ -270,3 +285,79 @@ class DeskContract:
         desk.count_feeds(Partition("events", 0), 7200, heard(("a", 0, 3), ("a", 3600, 2)))
         desk.save_notices([], 7200, forget=3600)
         assert desk.feed_counts()["at"].tolist() == [3600]
+
+    # --- dispositions, and what a training asks ---------------------------------------------------------------------------
+
+    def test_what_was_said_of_an_alert_comes_back_in_order_and_the_last_one_counts(self, make_desk):
+        desk, alert = make_desk(), stolen_session()
+        desk.save([alert, new_pipeline()])
+        said = [judged(alert, "benign", 1), judged(alert, "true_positive", 2, why="not hers ' \" \u202e")]
+        for each in said[::-1]:
+            desk.triage(each)
+            desk.triage(each)
+        assert desk.dispositions(alert.alert_id) == desk.dispositions() == said
+        assert desk.standing() == {alert.alert_id: "true_positive"}
+        assert desk.dispositions(new_pipeline().alert_id) == []
+
+    def test_scoring_again_does_not_touch_what_people_decided(self, make_desk):
+        desk, alert = make_desk(), stolen_session()
+        desk.save([only_events(alert, 0, 4)])
+        desk.triage(judged(alert, "benign", events=4))
+        before = desk.dispositions()
+        desk.save([only_events(alert, 0, 4)])
+        assert desk.dispositions() == before
+        assert desk.standing() == {alert.alert_id: "benign"}
+        desk.save([alert])  # it has grown: open again
+        assert desk.dispositions() == before
+        assert desk.standing() == {}
+
+    def test_only_an_alert_that_is_there_is_judged(self, make_desk):
+        desk, alert = make_desk(), stolen_session()
+        desk.save([alert])
+        for said in (
+            judged(alert, "benign", alert_id="nothing"),
+            judged(alert, "duplicate"),
+            judged(alert, "duplicate", duplicate_of="nothing"),
+            judged(alert, "duplicate", duplicate_of=alert.alert_id),
+        ):
+            with pytest.raises(FingerprintError):
+                desk.triage(said)
+        assert desk.dispositions() == []
+
+    def test_the_beginning_of_an_id_is_enough_to_judge_an_alert(self, make_desk):
+        desk, one, other = make_desk(), stolen_session(alert_id="aaaa1"), new_pipeline(alert_id="bbbb2")
+        desk.save([one, other])
+        desk.triage(judged(one, "duplicate", alert_id="aa", duplicate_of="bb"))
+        assert desk.dispositions() == [judged(one, "duplicate", duplicate_of="bbbb2")]
+        desk.triage(judged(other, "benign"))
+        assert desk.standing() == {"aaaa1": "benign", "bbbb2": "benign"}
+
+    def test_events_of_alerts_have_the_word_that_was_said_of_them(self, make_desk):
+        desk, alert, pipeline = make_desk(), stolen_session(), new_pipeline()
+        desk.save([alert, pipeline])
+        assert words_of(desk) == {name: {"open"} for each in (alert, pipeline) for name in each.event_ids}
+        desk.triage(judged(alert, "true_positive"))
+        found = words_of(desk)
+        assert all(found[name] == {"true_positive"} for name in alert.event_ids)
+        assert found[pipeline.event_ids[0]] == {"open"}
+
+    def test_votes_on_events_are_flagged_and_strong_opinions_or_votes_on_intervals_are_not(self, make_desk):
+        desk, alert = make_desk(), stolen_session()
+        vote = next(each for each in votes(alert) if each.detector == "autoencoder")
+        seen = [
+            replace(vote, event_id="voted", vote=True),
+            replace(vote, event_id="nearly", vote=False),
+            replace(vote, event_id="interval:1:2:3", detector="spectral", vote=True),
+        ]
+        desk.save(votes=seen)
+        assert words_of(desk) == {"voted": {"vote"}}
+        assert desk.oldest_vote() == vote.event_time
+        assert make_desk().oldest_vote() is None
+
+    def test_only_what_was_flagged_within_a_span_is_told(self, make_desk):
+        desk, alert = make_desk(), stolen_session()
+        desk.save([alert], votes(alert))
+        first, last = alert.events[0], alert.events[-1]
+        assert first.event_id in words_of(desk, since=first.event_time)
+        assert last.event_id not in words_of(desk, until=last.event_time)
+        assert words_of(desk, since=last.event_time + timedelta(seconds=1)) == {}

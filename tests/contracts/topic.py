@@ -457,6 +457,22 @@ class TopicContract:
         consumer.close()
         assert consumer.assignment() == frozenset()
 
+    def test_a_moment_names_the_first_message_that_was_sent_then_or_later(self, stream):
+        topic = stream.topic()
+        home = Partition(topic, 0)
+        fill(stream, topic, counted(3))
+        reader = stream.consumer("reader")
+        reader.subscribe([topic])
+        times = [message.timestamp for message in take(reader, 3)]
+        later = times[-1] + 1
+        wait_until(lambda: time.time_ns() // 1_000_000 > later, "a later millisecond")
+        fill(stream, topic, counted(2))
+        assert reader.since([home], times[0]) == {home: 0}
+        assert reader.since([home], later) == {home: 3}
+        assert reader.since([home], later + 3_600_000) == reader.end([home]) == {home: 5}
+        assert reader.since([], later) == {}
+        reader.close()
+
 
 class AwayContract:
     """What doors to a broker do while it is away. The class gives `stream` and `broker`."""

@@ -1,0 +1,199 @@
+"""Score, then learn; learn slowly from what was flagged: which events a training leaves out."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fingerprint.domain import Decision, Disposition, FingerprintError
+from fingerprint.leaving import Flagged
+from fingerprint.settings import Training
+from fingerprint.triage import standing
+
+END = datetime(2026, 2, 1, tzinfo=UTC)
+Row = tuple[str, datetime, str, str]  # event_id, event_time, entity, word
+
+
+def days_ago(days: float) -> datetime:
+    return END - timedelta(days=days)
+
+
+def table(rows: Iterable[Row]) -> pd.DataFrame:
+    frame = pd.DataFrame(list(rows), columns=["event_id", "event_time", "entity", "word"])
+    return frame.assign(event_time=pd.to_datetime(frame["event_time"], utc=True))
+
+
+def flagged(rows: Iterable[Row], **options: float) -> Flagged:
+    return Flagged.of([table(rows)], Training(**options), END)
+
+
+def events(*ids: str) -> pd.DataFrame:
+    return pd.DataFrame({"event_id": pd.Series(ids, dtype="str")})
+
+
+def kept(of: Flagged, *ids: str) -> list[bool]:
+    return of.kept(events(*ids)).tolist()
+
+
+# --- what stays out, what comes back ----------------------------------------------------------------------------------
+
+
+def test_what_was_called_malicious_or_was_not_judged_stays_out_however_old_and_what_was_cleared_comes_back() -> (
+    None
+):
+    old = days_ago(300)
+    rows = [(word, old, "e", word) for word in ("true_positive", "open", "benign", "false_positive")]
+    known = flagged(rows)
+    assert kept(known, "true_positive", "open", "benign", "false_positive", "other") == [
+        False,
+        False,
+        True,
+        True,
+        True,
+    ]
+    assert known.left_out() == {"malicious": 1, "open": 1, "recent vote": 0, "past the cap": 0}
+    assert known.came_back() == {"called benign": 2, "returned vote": 0}
+
+
+def test_a_single_vote_comes_back_after_its_days() -> None:
+    known = flagged([("young", days_ago(13.9), "e", "vote"), ("old", days_ago(14.1), "e", "vote")])
+    assert kept(known, "young", "old") == [False, True]
+    assert flagged([("young", days_ago(1), "e", "vote")], votes_return_days=0).kept(events("young")).all()
+
+
+def test_of_one_entity_and_day_the_first_votes_come_back_and_no_more() -> None:
+    noon = days_ago(30.5)
+    rows = [(f"a{n}", noon + timedelta(minutes=n), "a", "vote") for n in range(30)]
+    rows += [(f"b{n}", noon, "b", "vote") for n in range(3)]
+    rows += [(f"next{n}", noon + timedelta(days=1, minutes=n), "a", "vote") for n in range(4)]
+    known = flagged(rows[::-1], votes_per_day=4)
+    assert kept(known, *(f"a{n}" for n in range(30))) == [True] * 4 + [False] * 26
+    assert all(kept(known, *(f"b{n}" for n in range(3)), *(f"next{n}" for n in range(4))))
+    assert known.left_out()["past the cap"] == 26
+
+
+def test_a_vote_on_an_event_of_an_alert_says_nothing_beside_what_was_decided() -> None:
+    yesterday = days_ago(1)
+    rows = [("benign", yesterday, "e", "benign"), ("bad", days_ago(99), "e", "true_positive")]
+    rows += [(event_id, at, entity, "vote") for event_id, at, entity, _ in rows]
+    assert kept(flagged(rows), "benign", "bad") == [True, False]
+
+
+def test_an_event_in_two_alerts_is_learned_only_if_neither_is_in_the_way() -> None:
+    when = days_ago(99)
+    rows = [("x", when, "e", "benign"), ("x", when, "e", "open"), ("y", when, "e", "benign")]
+    for order in (rows, rows[::-1]):
+        assert kept(flagged(order), "x", "y") == [False, True]
+
+
+def test_an_id_that_no_database_takes_as_it_is_is_found_again_as_the_desk_kept_it() -> None:
+    assert kept(flagged([("nul\ufffd", days_ago(1), "e", "open")]), "nul\0", "nul") == [False, True]
+
+
+def test_nobody_asked_and_nothing_flagged_leave_everything_in() -> None:
+    for known in (Flagged.nothing(), Flagged.of([], Training(), END)):
+        assert kept(known, "a", "b") == [True, True]
+        assert sum(known.left_out().values()) == 0
+
+
+# --- a history ----------------------------------------------------------------------------------------------------------
+
+
+def cut(frame: pd.DataFrame, size: int) -> Iterator[pd.DataFrame]:
+    for start in range(0, len(frame), size):
+        yield frame.iloc[start : start + size].reset_index(drop=True)
+
+
+def test_only_what_the_history_holds_is_counted_and_a_repeat_once() -> None:
+    known = flagged([(name, days_ago(1), "e", "open") for name in ("a", "b", "elsewhere")])
+    left = pd.concat(list(known.through(cut(events("a", "x", "b", "a", "y"), 2))))
+    assert left["event_id"].tolist() == ["x", "y"]
+    assert known.left_out()["open"] == 2
+
+
+def test_a_history_of_which_nothing_is_left_is_one_sentence() -> None:
+    known = flagged([("a", days_ago(1), "e", "open")])
+    with pytest.raises(FingerprintError, match="all 2 events were flagged"):
+        list(known.through([events("a"), events("a")]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_plain_version_agrees_wherever_the_history_is_cut(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    words = ["true_positive", "open", "benign", "false_positive", "vote", "vote", "vote", "vote"]
+    rows: list[Row] = []
+    when = {name: days_ago(float(random.uniform(0, 40))) for name in map(str, range(400))}
+    for _ in range(600):
+        name = str(random.integers(400))
+        rows.append((name, when[name], f"entity{int(name) % 3}", str(random.choice(words))))
+    options = Training(votes_return_days=10, votes_per_day=2)
+    history = events(*map(str, random.permutation(500)))
+    wanted = plain(rows, options)
+    for size in (1, 7, 500):
+        known = Flagged.of(map(table, (rows[:200], rows[200:])), options, END)
+        left = pd.concat(list(known.through(cut(history, size))))
+        assert left["event_id"].tolist() == [
+            name for name in history["event_id"] if wanted.get(name) not in known.left_out()
+        ]
+        count = Counter(wanted.values())
+        assert known.left_out() | known.came_back() == {
+            reason: count[reason] for reason in known.left_out() | known.came_back()
+        }
+
+
+def plain(rows: list[Row], options: Training) -> dict[str, str]:
+    """Event by event, as the table in `leaving` says it."""
+    said = defaultdict(set)
+    for name, at, entity, word in rows:
+        said[name].add((at, entity, word))
+    out: dict[str, str] = {}
+    came_back: Counter[tuple[str, int]] = Counter()
+    order = {"true_positive": "malicious", "open": "open", "benign": "called benign"}
+    hashes = pd.util.hash_array(np.array(sorted(said), dtype=object), categorize=False)
+    rank = dict(zip(sorted(said), hashes.tolist(), strict=True))  # ties of time are broken by it
+    for name in sorted(said, key=lambda name: (min(at for at, _, _ in said[name]), rank[name])):
+        words = {"benign" if word == "false_positive" else word for _, _, word in said[name]}
+        (at, entity), *_ = {(at, entity) for at, entity, _ in said[name]}
+        found = next((reason for word, reason in order.items() if word in words), None)
+        if found is None and at > END - timedelta(days=options.votes_return_days):
+            found = "recent vote"
+        if found is None:
+            day = (entity, int(at.timestamp()) // 86400)
+            found = "returned vote" if came_back[day] < options.votes_per_day else "past the cap"
+            came_back[day] += 1
+        out[name] = found
+    return out
+
+
+# --- dispositions ---------------------------------------------------------------------------------------------------------
+
+
+def said(alert_id: str, decision: Decision, of: str = "", events: int = 1) -> Disposition:
+    return Disposition(alert_id, decision, "maria", "", END, events, of)
+
+
+def test_an_alert_that_has_grown_since_is_open_again() -> None:
+    assert standing([said("a", "benign", events=3)], {"a": 3}) == {"a": "benign"}
+    assert standing([said("a", "benign", events=3)], {"a": 4}) == {}
+
+
+def test_a_duplicate_stands_as_the_alert_it_is_a_duplicate_of() -> None:
+    newest = [
+        said("a", "duplicate", "b"),
+        said("b", "duplicate", "c"),
+        said("c", "benign"),
+        said("d", "duplicate", "e"),  # and nobody has judged e
+        said("f", "duplicate", "g"),
+        said("g", "true_positive", events=0),  # grown
+    ]
+    assert standing(newest, dict.fromkeys("abcdfg", 1)) == {"a": "benign", "b": "benign", "c": "benign"}
+
+
+def test_duplicates_of_one_another_are_open() -> None:
+    newest = [said("a", "duplicate", "b"), said("b", "duplicate", "a"), said("c", "duplicate", "a")]
+    assert standing(newest, dict.fromkeys("abc", 1)) == {}
