@@ -12,7 +12,7 @@ from datetime import datetime
 from fingerprint import messages as messages_
 from fingerprint.domain import FingerprintError, Reject
 from fingerprint.edges.history import History
-from fingerprint.ports import Message
+from fingerprint.ports import Message, Partition
 from fingerprint.settings import Settings
 from fingerprint.spans import MARGIN
 from pipelines import doors
@@ -40,13 +40,14 @@ def again(topic: str, settings: Settings, since: datetime | None = None) -> Iter
     a day before `since`. What retention deletes meanwhile is passed over."""
     alone = settings.kafka.model_copy(update={"member": None, "lost": "skip"})
     with doors.consumer(alone, f"train-{uuid.uuid4().hex[:12]}") as consumer:
-        count = consumer.partitions(topic)
+        homes = [Partition(topic, number) for number in range(consumer.partitions(topic))]
+        ends = consumer.end(homes)
         begin = int((since - MARGIN).timestamp() * 1000) if since else None
         consumer.subscribe([topic], lambda ours: None if begin is None else consumer.since(ours, begin))
-        yield from until_end(consumer)
-        if (had := len(consumer.assignment())) < count:
+        yield from until_end(consumer, goals=ends)
+        if (had := len(consumer.assignment())) < len(homes):
             raise FingerprintError(
-                f"of the {count} partitions of {topic} only {had} were read: start again when the broker is well"
+                f"of the {len(homes)} partitions of {topic} only {had} were read: start again when the broker is well"
             )
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from fingerprint.domain import FingerprintError
-from fingerprint.ports import Consumer, Message, Partition
+from fingerprint.ports import Consumer, Message, Offsets, Partition
 
 NOTHING_OURS = (
     "this member was given no partition: others of its group have them all; try again when they are done"
@@ -14,16 +14,16 @@ NOTHING_OURS = (
 
 
 class UntilEnd:
-    """Where the partitions of a consumer ended when they were first seen, and how far it has come.
+    """Where the partitions of a consumer ended when they were first seen (or as `goals` say), and how far it has come.
 
     A position that no message leads to (the end of a transaction, a compacted topic) counts as reached when nothing
     lags. Who is given no partition for `patience` seconds is done too, and `left_out`: by then those of a member
     that died have been given to others.
     """
 
-    def __init__(self, consumer: Consumer, patience: float = 75.0) -> None:
+    def __init__(self, consumer: Consumer, patience: float = 75.0, goals: Offsets | None = None) -> None:
         self.consumer, self.patience = consumer, patience
-        self.goals: dict[Partition, int] = {}
+        self.goals: dict[Partition, int] = dict(goals or {})
         self.reached_offsets: dict[Partition, int] = {}
         self.left_out = False
         self._last_ours = time.monotonic()
@@ -51,10 +51,12 @@ class UntilEnd:
             self.goals |= self.consumer.end(partitions)
 
 
-def until_end(consumer: Consumer, seconds: float = 0.2, patience: float = 75.0) -> Iterator[list[Message]]:
-    """Polls until every assigned partition has been read to where it ended at the start. FingerprintError if none is
-    given to us for `patience` seconds."""
-    end = UntilEnd(consumer, patience)
+def until_end(
+    consumer: Consumer, seconds: float = 0.2, patience: float = 75.0, goals: Offsets | None = None
+) -> Iterator[list[Message]]:
+    """Polls until every assigned partition has been read to where it ended at the start, or to its goal. FingerprintError if
+    none is given to us for `patience` seconds."""
+    end = UntilEnd(consumer, patience, goals)
     while not end.reached():
         messages = consumer.poll(seconds)
         end.saw(messages)
