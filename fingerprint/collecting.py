@@ -185,8 +185,8 @@ class Names:
             code, first = np.unique(batch.codes[:, place], return_index=True)
             new = ~np.isin(code, self.words["code"].to_numpy())
             if new.any():
-                text = feature.values(frame.iloc[first[new]]).astype(object).fillna("(none)").to_numpy()
-                fresh = pd.DataFrame({"code": code[new], "text": text})
+                text = feature.values(frame.iloc[first[new]]).astype("str").fillna("(none)")
+                fresh = pd.DataFrame({"code": code[new], "text": text.to_numpy()})
                 self.words = pd.concat([self.words, fresh], ignore_index=True)
 
     def tables(self, rows: Rows, per_day: int) -> dict[str, pd.DataFrame]:
@@ -217,7 +217,7 @@ class Names:
 def _fresh(table: pd.DataFrame, hashes: Hashes, frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     distinct, first = np.unique(hashes, return_index=True)
     new = ~np.isin(distinct, table["hash"].to_numpy())
-    rows = frame.iloc[first[new]][columns].astype({name: object for name in columns if name != "owner"})
+    rows = frame.iloc[first[new]][columns].astype({name: "str" for name in columns if name != "owner"})
     return pd.concat([table, rows.assign(hash=distinct[new])], ignore_index=True)
 
 

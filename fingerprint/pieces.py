@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,7 +65,7 @@ class Pieces:
         return [n for n in range(self.count) if (self.piece(n) / "events.parquet").exists()]
 
 
-def pieces_for(events: int, most: int) -> int:
+def count_for(events: int, most: int) -> int:
     """Into how many pieces so many events are cut, so that one has about `most`."""
     count = 1
     while count * most < events and count < VIRTUAL_PARTITIONS:
@@ -123,9 +123,14 @@ class _Writer:
 
 
 def split(
-    chunks: Iterable[pd.DataFrame], folder: Path, count: int, saw: Callable[[pd.DataFrame], None]
+    chunks: Iterable[pd.DataFrame],
+    folder: Path,
+    count: int,
+    saw: Callable[[pd.DataFrame], None],
+    without: Sequence[str] = NOT_LEARNED,
 ) -> None:
-    """Write a history as `count` pieces, one file each, and tell `saw` of every chunk; what lay there is removed."""
+    """Write a history as `count` pieces, one file each, and tell `saw` of every chunk; what lay there is removed. Columns
+    `without` are left out."""
     pieces = Pieces(folder, count)
     shutil.rmtree(folder, ignore_errors=True)
     writers = [_Writer(pieces.piece(number) / "events.parquet") for number in range(count)]
@@ -134,7 +139,7 @@ def split(
     schema: pa.Schema | None = None
     for events in chunks:
         saw(events)
-        kept = events.drop(columns=[name for name in NOT_LEARNED if name in events])
+        kept = events.drop(columns=[name for name in without if name in events])
         schema = schema or _schema(kept)
         table = pa.Table.from_pandas(kept, schema=schema, preserve_index=False)
         number = pieces.of(hashing.homed(events["principal"])).astype(np.int64)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from fingerprint.domain import FingerprintError
 
 PREFIX = "FINGERPRINT_"
+NO_OPTIONS: Mapping[str, dict[str, Any]] = {}
 
 
 class Section(BaseModel):
@@ -315,10 +317,15 @@ class Workers(Section):
 
     where: str = Field(
         "local",
-        pattern=r"^(local|dask|dask-cuda|(tcp|tls)://.+)$",
         description="local: this process; dask, dask-cuda: processes of this machine, one a GPU; or a scheduler's address",
     )
-    folder: str = Field("work", description="what is under way; every worker sees it under the same name")
+    folder: str | None = Field(
+        None,
+        description="what is under way, seen by every worker under the same name; a folder in the bank's, if not said",
+    )
+    parts: int | None = Field(
+        None, gt=0, le=256, description="that a backfill is cut into; four for each worker, if not said"
+    )
     processes: int | None = Field(None, gt=0, description="of dask; one a processor, if not said")
     memory_bytes: int | None = Field(
         None, gt=0, description="of a process: past it, it is started again; its share, if not said"
@@ -329,6 +336,15 @@ class Workers(Section):
     ca_file: str | None = Field(None, description="whom to trust at tls://, PEM; the client's own:")
     certificate_file: str | None = None
     key_file: str | None = None
+
+    @field_validator("where")
+    @classmethod
+    def is_a_place(cls, where: str) -> str:
+        if not re.fullmatch(r"local|dask|dask-cuda|(tcp|tls)://.+", where):
+            raise ValueError(
+                f"{where!r} is none of local, dask, dask-cuda, tcp://host:port and tls://host:port"
+            )
+        return where
 
     @model_validator(mode="after")
     def proves_itself(self) -> Workers:
@@ -484,15 +500,25 @@ class Settings(Section):
         return self
 
 
-def load(file: str | Path | None = None, environment: dict[str, str] | None = None) -> Settings:
-    """Settings from `file` (TOML), overridden by `FINGERPRINT_<SECTION>__<KEY>` variables.
+def load(
+    file: str | Path | None = None,
+    environment: dict[str, str] | None = None,
+    options: Mapping[str, dict[str, Any]] = NO_OPTIONS,
+) -> Settings:
+    """Settings from `file` (TOML), overridden by `FINGERPRINT_<SECTION>__<KEY>` variables, and those by what was given on the
+    command line, `options` by section and key (None: not given).
 
     Raises FingerprintError with one sentence that names the key, the file and what was expected.
     """
     table = _from_file(Path(file)) if file else {}
-    for section, keys in _from_environment(dict(os.environ) if environment is None else environment).items():
-        if isinstance(table.setdefault(section, {}), dict):
-            table[section].update(keys)
+    given = {
+        section: {key: value for key, value in keys.items() if value is not None}
+        for section, keys in options.items()
+    }
+    for over in (_from_environment(dict(os.environ) if environment is None else environment), given):
+        for section, keys in over.items():
+            if isinstance(table.setdefault(section, {}), dict):
+                table[section].update(keys)
     try:
         return Settings.model_validate(table)
     except ValidationError as error:

@@ -16,6 +16,7 @@ leaves files, whole or not at all: begun again in the same folder, a training go
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -36,36 +37,67 @@ from fingerprint.settings import Settings
 Progress = Callable[[str, int, int], None]  # stage, done, of
 Stage = Callable[[int], int | Path]  # a piece's number -> how much was done
 
+SPLIT = "split.json"  # is there when the whole history is
+
 
 def train(
     chunks: Iterable[pd.DataFrame],
     settings: Settings,
     progress: Progress = lambda *_: None,
-    *,
     events: int = 0,
-    folder: Path | None = None,
+) -> Bank:
+    """Learn all fingerprints of a history given as chunks of events with entities, oldest first, in this process.
+
+    `events` says about how many there are, from which the number of pieces follows; without, there is one. Raises
+    FingerprintError if the history is empty. Fitting needs torch (the extra `train`).
+    """
+    with tempfile.TemporaryDirectory(prefix="fingerprint-training-") as folder:
+        split(chunks, settings, Path(folder), events, progress)
+        return learn(Path(folder), settings, progress)
+
+
+def split(
+    chunks: Iterable[pd.DataFrame],
+    settings: Settings,
+    folder: Path,
+    events: int = 0,
+    progress: Progress = lambda *_: None,
+) -> None:
+    """Lay a history, about so many events, into `folder` piece by piece. FingerprintError if there is nothing in it."""
+    clock, total = Ledger(settings), 0
+    shared = (
+        settings.entities.granularity == "service"
+    )  # principals share these: no piece would have all of one
+    count = 1 if shared else pieces.count_for(events, settings.training.piece_events)
+
+    def saw(chunk: pd.DataFrame) -> None:
+        nonlocal total
+        clock.see(chunk["event_time"].astype("int64").to_numpy(np.int64) // 1_000_000)
+        total += len(chunk)
+        progress("splitting history", total, events)
+
+    pieces.split((chunk for chunk in chunks if len(chunk)), folder, count, saw)
+    if not total:
+        shutil.rmtree(folder)
+        raise FingerprintError(
+            "there is no event to learn from: name a file or folder with CloudTrail records"
+        )
+    pieces.note(folder / SPLIT, count=count, watermark=clock.watermark)
+
+
+def learn(
+    folder: Path,
+    settings: Settings,
+    progress: Progress = lambda *_: None,
     workers: Workers | None = None,
     start: Start | None = None,
 ) -> Bank:
-    """Learn all fingerprints of a history given as chunks of events with entities, oldest first.
+    """Learn the history that was split into `folder`, from where the stages stand.
 
-    `events` says about how many there are, from which the number of pieces follows; without, there is one. `folder` keeps
-    what the stages leave (and the arrays that the bank maps: it may go when the bank is written); without, it is a
-    temporary one. `start` is the net that the generic one starts from. Raises FingerprintError if the history is empty.
-    Fitting needs torch (the extra `train`).
+    `start` is the net that the generic one starts from. The bank maps arrays in the folder, which may go when the bank
+    is written, or forgotten.
     """
-    if folder is None:
-        with tempfile.TemporaryDirectory(prefix="fingerprint-training-") as temporary:
-            return train(
-                chunks,
-                settings,
-                progress,
-                events=events,
-                folder=Path(temporary),
-                workers=workers,
-                start=start,
-            )
-    history = _split(chunks, settings, progress, events, folder)
+    history = Pieces(folder, **json.loads((folder / SPLIT).read_text()))
     each = partial(_each, history, workers, progress)
     each("collecting", partial(collecting.collect, history, settings=settings))
     stack = stacking.survey(history, settings)
@@ -76,29 +108,6 @@ def train(
     commons.settle(history, settings)
     each("finishing", partial(learning.finish, history, settings=settings), len(stack.table))
     return assembling.assemble(history, stack, settings)
-
-
-def _split(
-    chunks: Iterable[pd.DataFrame], settings: Settings, progress: Progress, events: int, folder: Path
-) -> Pieces:
-    """The history in its pieces, now or as they were left before. FingerprintError if there is nothing in it."""
-    done = folder / "split.json"
-    if not done.exists():
-        clock, count, total = Ledger(settings), pieces.pieces_for(events, settings.training.piece_events), 0
-
-        def saw(chunk: pd.DataFrame) -> None:
-            nonlocal total
-            clock.see(chunk["event_time"].astype("int64").to_numpy(np.int64) // 1_000_000)
-            total += len(chunk)
-            progress("reading history", total, events)
-
-        pieces.split((chunk for chunk in chunks if len(chunk)), folder, count, saw)
-        if not total:
-            raise FingerprintError(
-                "there is no event to learn from: name a file or folder with CloudTrail records"
-            )
-        pieces.note(done, count=count, watermark=clock.watermark)
-    return Pieces(folder, **json.loads(done.read_text()))
 
 
 def _each(

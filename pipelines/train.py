@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +13,16 @@ import pandas as pd
 
 from fingerprint import training
 from fingerprint.domain import LEVELS
-from fingerprint.edges import network_table
+from fingerprint.edges import files, network_table, workplace
 from fingerprint.edges.history import History
 from fingerprint.settings import Settings
 from fingerprint.spans import EVER, Span
-from pipelines import gathering, publishing
+from pipelines import doors, gathering, publishing
 from pipelines.gathering import NOBODY, Wanted
 from pipelines.show import Progress, reasons
+
+FORMAT = 1  # of what lies in the work folder
+HISTORY = "history"
 
 
 def train(
@@ -34,13 +38,16 @@ def train(
     """Train on `sources` and `topic` within `span`, without what `desk` says to leave out (see `gathering.Wanted`); offer the
     bank to the gate of `folder`, and say what became ready: the figures of `train --json`."""
     wanted = Wanted(sources, topic, span, desk)
-    with History(settings, network_table.load(settings.reading.networks), span) as history:
-        fetched = gathering.gather(wanted, history, settings, progress)
-        folder.mkdir(parents=True, exist_ok=True)  # before the long part, not after it
-        flagged, asked = gathering.flagged(wanted, history, settings)
-        learned = training.train(flagged.through(history.chunks()), settings, progress)
-        without = {"left_out": flagged.left_out(), "came_back": flagged.came_back()}
-        learned = replace(learned, manifest={**learned.manifest, "outside": history.outside, **without})
+    folder.mkdir(parents=True, exist_ok=True)  # before the long part, not after it
+    place = workplace.of(settings.workers, folder)
+    with (
+        workplace.entered(place, "train", _about(wanted, settings)) as work,
+        doors.workers(settings.workers) as workers,
+    ):
+        read = _read(wanted, settings, work, progress)
+        learned = training.learn(work / HISTORY, settings, progress, workers)
+        left = {name: read[name] for name in ("outside", "left_out", "came_back")}
+        learned = replace(learned, manifest={**learned.manifest, **left})
         word = publishing.offer(learned, folder, settings)
     return {
         "bank": str(folder),
@@ -48,20 +55,51 @@ def train(
         "served": word.passed,
         "refusal": None if word.passed else publishing.refusal(learned.version, word),
         "gate": word.figures,
-        "records": history.records,
+        **read,
         "events": learned.manifest["events"],
-        "rejects": history.rejected,
         "duplicates": learned.manifest["repeats"],
-        "skipped": history.skipped,
-        "outside": history.outside,
-        **fetched,
-        "desk": asked,
-        **without,
-        "reasons": reasons(history),
         "span": learned.manifest["span"],
         "ready": learned.manifest["ready"],
         "waiting": dict(waiting(learned.fingerprints, settings)),
     }
+
+
+def _about(wanted: Wanted, settings: Settings) -> dict[str, Any]:
+    """All that shapes a training: begun again with the same, it goes on where it was broken off."""
+    found = files.find(wanted.sources)
+    return {
+        "format": FORMAT,
+        "files": [(file.path, file.size) for file in found],
+        "topic": wanted.topic,
+        "span": str(wanted.span),
+        "desk": wanted.desk,
+        "settings": settings.model_dump(mode="json"),
+    }
+
+
+def _read(wanted: Wanted, settings: Settings, work: Path, progress: Progress) -> dict[str, Any]:
+    """Read what is wanted and lay it out in pieces, unless that was done before; its figures."""
+    done = work / "read.json"
+    if not done.exists():
+        with History(settings, network_table.load(settings.reading.networks), wanted.span) as history:
+            fetched = gathering.gather(wanted, history, settings, progress)
+            flagged, asked = gathering.flagged(wanted, history, settings)
+            chunks = flagged.through(history.chunks())
+            training.split(chunks, settings, work / HISTORY, history.events, progress)
+        figures = {
+            "records": history.records,
+            "rejects": history.rejected,
+            "skipped": history.skipped,
+            "outside": history.outside,
+            **fetched,
+            "desk": asked,
+            "left_out": flagged.left_out(),
+            "came_back": flagged.came_back(),
+            "reasons": reasons(history),
+        }
+        done.write_text(json.dumps(figures))
+    known: dict[str, Any] = json.loads(done.read_text())
+    return known
 
 
 def waiting(fingerprints: pd.DataFrame, settings: Settings) -> Iterator[tuple[str, Any]]:
