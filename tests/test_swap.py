@@ -1,0 +1,424 @@
+"""A running stream takes the bank that is served: between two commits, once for every event, and never half."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import road as roads
+from contracts.topic import wait_until
+from streaming import Place, Records, Said
+from test_stream import DYING, SMALL
+
+from fingerprint import autoencoder, versions
+from fingerprint.bank import Bank, open_bank, write
+from fingerprint.detectors import surprise_of
+from fingerprint.edges.snapshots import StoredSnapshots
+from fingerprint.losses import InProcess
+from fingerprint.versions import Note
+from pipelines.stream import Stream
+
+BRISK = {"bank": {"look_seconds": 0.01}, "state": {"snapshot_seconds": 0.001}, "kafka": SMALL}
+PATIENCE = 600  # turns
+
+
+@pytest.fixture(scope="module")
+def two(organisation: roads.Road, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the organisation's bank, which is served, and one that learned other days of it."""
+    folder = tmp_path_factory.mktemp("two") / "bank"
+    shutil.copytree(organisation.bank, folder)
+    trained = roads.train(organisation.learned[2:8], folder.parent / "other", roads.SETTINGS, roads.silent)
+    write(open_bank(folder.parent / "other"), folder)
+    assert trained["version"] != versions.current(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def here(records: Records, oracle: Said) -> int:
+    """Messages that come before the swap: it falls into the middle of an attack."""
+    attack = max(oracle.alerts.values(), key=lambda alert: len(alert.events)).event_ids
+    place = {json.loads(value)["eventID"]: number for number, (_, value) in enumerate(records)}
+    return sorted(place[event] for event in attack)[len(attack) // 2]
+
+
+@pytest.fixture
+def first(two: Path) -> str:
+    return versions.current(two)
+
+
+@pytest.fixture
+def second(two: Path, first: str) -> str:
+    return next(version for version in versions.kept(two) if version != first)
+
+
+def made(folder: Path, two: Path) -> Place:
+    """A place with a bank folder of its own."""
+    shutil.copytree(two, folder / "bank")
+    place = Place(folder, folder / "bank")
+    place.configure(**BRISK)
+    return place.create()
+
+
+@pytest.fixture
+def place(two: Path, tmp_path: Path) -> Place:
+    return made(tmp_path / "place", two)
+
+
+def serve(place: Place, version: str) -> None:
+    versions.serve(place.bank, version, Note("publish"))
+
+
+@pytest.fixture(scope="module")
+def swapped(two: Path, records: Records, here: int, tmp_path_factory: pytest.TempPathFactory) -> Said:
+    """What is said where the second bank takes over in the middle of the log, while nothing runs."""
+    place = made(tmp_path_factory.mktemp("swapped") / "place", two)
+    place.send(records[:here])
+    place.run()
+    serve(place, next(each for each in versions.kept(two) if each != versions.current(two)))
+    place.run()
+    place.send(records[here:])
+    place.run()
+    return place.said()
+
+
+# --- a stream, turn by turn -------------------------------------------------------------------------------------------
+
+
+class Live:
+    """A stream that runs in this process, as far as it is let."""
+
+    def __init__(self, place: Place, program: Stream) -> None:
+        self.place, self.program, self.sent = place, program, 0
+
+    def read(self, records: Records) -> None:
+        """Send, and let it read all of that."""
+        self.place.send(records)
+        self.sent += len(records)
+        self.until(lambda: sum(kept.offset for kept in self.program.kept.values()) == self.sent)
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        for _ in range(PATIENCE):
+            self.program.turn(0.02)
+            if condition():
+                return
+        raise AssertionError(f"did not come to pass in {PATIENCE} turns")
+
+    def judged_by(self) -> set[str]:
+        return {kept.keeper.bank.version for kept in self.program.kept.values()}
+
+    def shown(self) -> set[str]:
+        """What the metric says."""
+        (metric,) = self.program.metrics.bank.collect()
+        return {sample.labels["version"] for sample in metric.samples if sample.value == 1}
+
+
+@contextmanager
+def live(place: Place, **doors: Any) -> Iterator[Live]:
+    with place.consumer() as consumer, place.producer() as producer:
+        program = place.program(consumer, producer, **doors)
+        consumer.subscribe([place.settings.kafka.events], program.assigned, program.revoked)
+        yield Live(place, program)
+        program.commit()
+
+
+def of_events(said: Said, detector: str = "autoencoder") -> dict[str, Any]:
+    """The votes on events, by the event's id."""
+    return {event: vote for (event, by), vote in said.votes.items() if by == detector}
+
+
+def ids_of(records: Records, seen: Records | None = None) -> set[str]:
+    """Of events that did not come before: CloudTrail delivers some twice."""
+    ids, before = ({json.loads(value)["eventID"] for _, value in part} for part in (records, seen or []))
+    return ids - before
+
+
+def remembered(place: Place) -> set[str]:
+    """The banks that the newest snapshots name."""
+    snapshots = StoredSnapshots(place.settings.state)
+    return {str(found.about["bank"]) for home in place.homes() if (found := snapshots.latest(home))}
+
+
+def told_once(place: Place) -> None:
+    """However often an event was told of, it was the same vote by the same bank."""
+    tellings = defaultdict(set)
+    for message in place.read(place.settings.kafka.votes):
+        vote = json.loads(message.value or b"")
+        if vote["detector"] == "autoencoder":
+            said = vote["bank_version"], round(vote["z"], 3), vote["vote"], vote["threshold"], vote["level"]
+            tellings[vote["event_id"]].add(said)
+    assert tellings
+    assert {event: said for event, said in tellings.items() if len(said) > 1} == {}
+
+
+# --- a bank is published, and rolled back -----------------------------------------------------------------------------
+
+
+def test_events_after_the_swap_are_judged_by_the_new_bank_as_if_the_stream_had_been_started_anew(
+    place: Place, records: Records, here: int, swapped: Said, oracle: Said, first: str, second: str
+) -> None:
+    with live(place) as stream:
+        stream.read(records[:here])
+        serve(place, second)
+        stream.until(lambda: stream.judged_by() == {second})
+        stream.until(lambda: stream.shown() == {second})
+        assert not any(len(kept.keeper.held) for kept in stream.program.kept.values())
+        stream.read(records[here:])
+    place.run()
+    said = place.said()
+    assert not said.differences(swapped)
+    before, after = ids_of(records[:here]), ids_of(records[here:], records[:here])
+    votes = of_events(said)
+    assert {vote["bank_version"] for event, vote in votes.items() if event in before} == {first}
+    assert {vote["bank_version"] for event, vote in votes.items() if event in after} == {second}
+    events = [event for alert in said.alerts.values() for event in alert.events]
+    assert {event.bank_version for event in events if event.event_id in after} == {second}
+    for alert in said.alerts.values():
+        assert alert.bank_version == alert.events[-1].bank_version
+    swap = max(json.loads(value)["eventTime"] for _, value in records[:here])[:11]
+    early = {event: vote for event, vote in votes.items() if vote["event_time"].isoformat() < swap}
+    same = of_events(oracle)
+    assert len(early) > 10
+    assert {event: vote["z"] for event, vote in early.items()} == {event: same[event]["z"] for event in early}
+    assert any(vote["z"] != same[event]["z"] for event, vote in votes.items() if event in after & same.keys())
+
+
+def test_no_answer_is_mixed_what_waits_has_the_losses_and_the_baseline_of_the_bank_it_names(
+    place: Place, records: Records, here: int, first: str, second: str
+) -> None:
+    """The swap comes while an attack waits for its interval to close."""
+    known, seen = {version: open_bank(place.bank, version=version) for version in (first, second)}, set()
+    with live(place) as stream:
+        stream.read(records[:here])
+        serve(place, second)
+        stream.until(lambda: stream.judged_by() == {second})
+        for at in range(here, here + 400, 100):
+            stream.read(records[at : at + 100])
+            for kept in stream.program.kept.values():
+                for part in kept.keeper.road.scorer.waiting:
+                    for version in part.frame["bank_version"].unique():
+                        rows = np.flatnonzero(part.frame["bank_version"] == version)
+                        measured_by(known[str(version)], part.take(rows))
+                        seen.add(version)
+    assert seen == {first, second}
+
+
+def measured_by(bank: Bank, batch: Any) -> None:
+    loss, known = InProcess(bank).of(batch.fingerprint, batch.codes)
+    surprise = autoencoder.surprises(loss, bank.baseline, batch.fingerprint)
+    found, usual = surprise_of(batch), batch.evidence["autoencoder"][:, -2:]
+    np.testing.assert_allclose(found[known], surprise[known], atol=1e-4)
+    assert (found <= surprise + 1e-4).all()  # a novelty that was seen again since is less of one
+    np.testing.assert_array_equal(usual[:, 0], bank.baseline.middle[batch.fingerprint])
+    np.testing.assert_array_equal(usual[:, 1], bank.baseline.scale[batch.fingerprint])
+
+
+def test_rolling_back_works_the_same_way(
+    place: Place, records: Records, here: int, first: str, second: str
+) -> None:
+    third = len(records) // 3
+    with live(place) as stream:
+        stream.read(records[:third])
+        serve(place, second)
+        stream.until(lambda: stream.judged_by() == {second})
+        stream.read(records[third : 2 * third])
+        versions.roll_back(place.bank, Note("rollback"))
+        stream.until(lambda: stream.judged_by() == {first})
+        stream.read(records[2 * third :])
+        assert stream.shown() == {first}
+    votes = of_events(place.said())
+    middle = ids_of(records[third : 2 * third], records[:third])
+    for event, vote in votes.items():
+        assert vote["bank_version"] == (second if event in middle else first)
+
+
+def test_earlier_banks_are_let_go_when_nothing_waits_of_them_any_more(
+    place: Place, records: Records, here: int, first: str, second: str
+) -> None:
+    with live(place) as stream:
+        stream.read(records[:here])
+        kept = stream.program.kept.values()
+        assert any(each.keeper.road.waits_of() for each in kept)
+        serve(place, second)
+        stream.until(lambda: stream.judged_by() == {second})
+        assert {version for each in kept for version in each.keeper.road.groups.by.earlier} == {first}
+        stream.read(records[here:])
+        stream.until(lambda: not any(each.keeper.road.groups.by.earlier for each in kept))
+        assert stream.program.banks.judges.keys() == {second}
+
+
+# --- what cannot judge ------------------------------------------------------------------------------------------------
+
+
+def harm(place: Place, version: str) -> Callable[[], None]:
+    """Damages a version; returns what mends it."""
+    stack = next((place.bank / "versions" / version).glob("stack*.safetensors"))
+    whole = stack.read_bytes()
+    stack.unlink()
+    stack.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    return lambda: stack.replace(stack.with_suffix(".old")) and stack.write_bytes(whole)
+
+
+def test_a_damaged_bank_is_refused_once_and_the_one_before_judges_on_until_somebody_decides_anew(
+    place: Place,
+    records: Records,
+    oracle: Said,
+    first: str,
+    second: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING, "fingerprint.banks")
+    mend = harm(place, second)
+    with live(place) as stream:
+        banks, metric = stream.program.banks, stream.program.metrics.bank_refused
+        stream.read(records[:500])
+        serve(place, second)
+        stream.until(lambda: metric.collect()[0].samples[0].value == 1)
+        assert "is damaged" in banks.refused
+        stream.read(records[500:])
+        looked = banks.next_look
+        stream.until(lambda: banks.next_look > looked)
+        assert stream.judged_by() == {first} == stream.shown()
+        said = [record for record in caplog.records if "refused" in record.message]
+        assert len(said) == 1
+        mend()
+        versions.roll_back(place.bank, Note("rollback"))
+        stream.until(lambda: metric.collect()[0].samples[0].value == 0)
+        assert not place.said().differences(oracle)
+        serve(place, second)
+        stream.until(lambda: stream.judged_by() == {second})
+
+
+def test_a_bank_that_counts_otherwise_than_the_settings_is_refused(
+    place: Place, records: Records, here: int, first: str, second: str
+) -> None:
+    manifest = place.bank / "versions" / second / "manifest.json"
+    table = json.loads(manifest.read_text())
+    table["settings"]["spectral"]["interval_seconds"] = 600
+    manifest.write_text(json.dumps(table))
+    with live(place) as stream:
+        stream.read(records[:200])
+        serve(place, second)
+        stream.until(lambda: bool(stream.program.banks.refused))
+        assert "setting spectral.interval_seconds is 3600" in stream.program.banks.refused
+        assert stream.judged_by() == {first}
+
+
+def test_a_bank_that_is_gone_after_a_restart_is_replaced_by_the_one_that_is_served(
+    place: Place, records: Records, here: int, first: str, second: str, swapped: Said
+) -> None:
+    """Verdicts of before stay what they were; they are explained by the bank that is there."""
+    place.send(records[:here])
+    place.run()
+    serve(place, second)
+    shutil.rmtree(place.bank / "versions" / first)
+    place.send(records[here:])
+    place.run()
+    said = place.said()
+    assert {name: alert.event_ids for name, alert in said.alerts.items()} == {
+        name: alert.event_ids for name, alert in swapped.alerts.items()
+    }
+    assert not [line for line in said.differences(swapped) if line.startswith("vote on the desk")]
+
+
+# --- crashes ----------------------------------------------------------------------------------------------------------
+
+
+def die(place: Place, *step: object) -> None:
+    command = [sys.executable, str(DYING), str(place.bank), *map(str, step)]
+    died = subprocess.run(command, env=place.environment(), capture_output=True, timeout=120)  # noqa: S603
+    assert died.returncode == -signal.SIGKILL, died.stderr.decode()[-2000:]
+
+
+def test_what_was_told_before_a_crash_is_judged_again_by_the_bank_that_told_it(
+    place: Place, records: Records, here: int, oracle: Said, second: str
+) -> None:
+    """Another bank is served when it is started again: it takes over where the log ended then."""
+    place.send(records)
+    die(place, "desk", "save", "after", 3)
+    serve(place, second)
+    place.run()
+    assert not place.said().differences(oracle)
+    told_once(place)
+    assert remembered(place) == {second}
+
+
+def test_killed_while_partitions_are_changing_banks_each_goes_on_with_its_own(
+    place: Place, records: Records, here: int, swapped: Said, second: str
+) -> None:
+    """Two of four have changed when it dies; the others change at the same place, because nothing came in between."""
+    place.send(records[:here])
+    place.run()
+    serve(place, second)
+    die(place, "store", "claim", "after", 2)
+    assert len(remembered(place)) == 2
+    place.run()
+    assert remembered(place) == {second}
+    place.send(records[here:])
+    place.run()
+    assert not place.said().differences(swapped)
+    told_once(place)
+
+
+def test_killed_again_and_again_across_a_swap_every_event_is_judged_by_one_bank(
+    place: Place, records: Records, here: int, first: str, second: str
+) -> None:
+    """Two of four partitions have changed, and new messages are there when it is started again."""
+    place.send(records[:here])
+    place.run()
+    serve(place, second)
+    die(place, "store", "claim", "after", 2)
+    changed = {home for home in place.homes() if of_snapshot(place, home) == second}
+    place.send(records[here:])
+    die(place, "desk", "save", "after", 2)
+    die(place, "consumer", "commit", "before", 2)
+    place.run()
+    told_once(place)
+    home_of = {
+        json.loads(m.value or b"{}")["eventID"]: m.home for m in place.read(place.settings.kafka.events)
+    }
+    after = ids_of(records[here:], records[:here])
+    for event, vote in of_events(place.said()).items():
+        new = event in after and home_of[event] in changed
+        assert vote["bank_version"] == (second if new else first)
+
+
+def of_snapshot(place: Place, home: Any) -> str:
+    found = StoredSnapshots(place.settings.state).latest(home)
+    assert found
+    return str(found.about["bank"])
+
+
+# --- more than one ----------------------------------------------------------------------------------------------------
+
+
+def test_partitions_change_hands_across_a_swap_and_one_that_is_killed_loses_nothing(
+    place: Place, records: Records, here: int, swapped: Said, second: str
+) -> None:
+    more = (here + len(records)) // 2
+    place.configure(**BRISK | {"kafka": SMALL | {"session_seconds": 3.0}, "state": {"snapshot_seconds": 0.2}})
+    running = place.start()
+    place.send(records[:here])
+    wait_until(lambda: place.committed() == here, "what was sent is committed")
+    serve(place, second)
+    wait_until(lambda: remembered(place) == {second}, "the second bank judges")
+    joining = place.start()
+    place.send(records[here:more])
+    wait_until(lambda: place.committed() == more, "more is committed")
+    running.kill()
+    place.send(records[more:])
+    wait_until(lambda: place.committed() == len(records), "everything is committed")
+    joining.send_signal(signal.SIGTERM)
+    assert joining.wait(60) == 0
+    assert not place.said().differences(swapped)
+    told_once(place)
