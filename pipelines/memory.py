@@ -1,4 +1,4 @@
-"""How much memory this process has held at most."""
+"""How much memory this process has held at most, and others with their children."""
 
 from __future__ import annotations
 
@@ -15,3 +15,20 @@ def peak() -> int:
         return most if sys.platform == "darwin" else most * 1024
     peak = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
     return int(peak.split()[1]) * 1024
+
+
+def peaks(pid: int) -> dict[int, int]:
+    """Bytes that a process and all who descend from it have held at most, by process; of Linux. Who is over is not in it."""
+    held: dict[int, int] = {}
+    waiting = [pid]
+    while waiting:
+        process = Path(f"/proc/{waiting.pop()}")
+        try:
+            text = (process / "status").read_text()
+            tasks = [(task / "children").read_text() for task in (process / "task").iterdir()]
+        except OSError:  # it ended meanwhile
+            continue
+        high = next((line for line in text.splitlines() if line.startswith("VmHWM:")), None)
+        held[int(process.name)] = int(high.split()[1]) * 1024 if high else 0
+        waiting += [int(child) for task in tasks for child in task.split()]
+    return held

@@ -1,0 +1,248 @@
+"""A hundred thousand fingerprints trained: time, memory, bytes an entity. `make bench-long` runs it; by itself, at any size:
+
+    python -m pipelines.bench_training --entities 2000 --processes 2
+    python -m pipelines.bench_training --entities 1000000 --device cuda      # then scored from the device's memory, too
+
+The history is that of `bench_many`. A process of its own learns it, by the stages of `fingerprint train`: it is split into
+pieces, these are learned by so many processes, the bank is written. What a process held at most (VmHWM) is asked of the kernel
+while it lives, and summed over all that took part: pages that several of them map are counted for each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from fingerprint import bank as banks
+from fingerprint import training
+from fingerprint.domain import LEVELS
+from fingerprint.edges.workers import InProcess
+from fingerprint.ports import Workers
+from fingerprint.serving import Served
+from fingerprint.settings import Autoencoder, Settings
+from fingerprint.settings import Workers as Options
+from pipelines import show
+from pipelines.bench_many import copied, few
+from pipelines.bench_rows import Skipped
+from pipelines.memory import peaks
+
+OUT = Path("build/bench-training.json")
+ENTITIES, MILLION = 100_000, 1_000_000
+PROCESSES = 2
+BUDGET = 20 * 1000  # bytes an entity, series apart
+ASKED = 100_000  # rows scored from a device's memory
+POLL = 0.5  # seconds between two looks at how much memory is held
+FEW, DONE = "few.parquet", "done.json"
+
+
+def main(argv: list[str] | None = None) -> None:
+    asked = _parsed(argv)
+    if asked.folder:
+        trained(Path(asked.folder), asked.entities, asked.processes, asked.device)
+    else:
+        report(asked.entities, asked.processes, asked.device)
+
+
+def _parsed(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--entities", type=int, default=ENTITIES)
+    parser.add_argument("--processes", type=int, default=PROCESSES)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--folder", help=argparse.SUPPRESS)  # where the learning process finds its history
+    return parser.parse_args(argv)
+
+
+def report(entities: int, processes: int, device: str, out: Path = OUT) -> dict[str, Any]:
+    """Measure, write the figures beside those of other sizes in `out`, print them."""
+    try:
+        result = measured(entities, processes, device)
+    except Skipped as reason:
+        result = {"skipped": str(reason)}
+    before = json.loads(out.read_text()) if out.exists() else {}
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps({**before, f"{entities} on {device}": result}, indent=1) + "\n")
+    Console().print(_table(f"{entities:,} entities, {device}, {processes} processes", result, out))
+    return result
+
+
+def measured(entities: int, processes: int, device: str) -> dict[str, Any]:
+    """What the learning process says of itself, and the most that it and its children held."""
+    _check(device)
+    with tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as folder:
+        pq.write_table(few(), Path(folder) / FEW)
+        command = [sys.executable, "-m", "pipelines.bench_training", "--folder", folder, "--device", device]
+        command += ["--entities", str(entities), "--processes", str(processes)]
+        process = subprocess.Popen(command)  # noqa: S603
+        held: dict[int, int] = {}
+        while process.poll() is None:
+            held.update(peaks(process.pid))
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(POLL)
+        if process.returncode:
+            raise RuntimeError(f"the training ended with {process.returncode}")
+        figures: dict[str, Any] = json.loads((Path(folder) / DONE).read_text())
+    most = sorted(held.values(), reverse=True)
+    return {**figures, "peak_mib": sum(most) >> 20, "peak_mib_by_process": [size >> 20 for size in most]}
+
+
+def _check(device: str) -> None:
+    import torch
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise Skipped("no CUDA device")
+    if not Path("/proc/self/status").exists():
+        raise Skipped("what processes held is asked of /proc, which is not here")
+
+
+# --- in the process that learns ---------------------------------------------------------------------------------------
+
+
+def trained(folder: Path, entities: int, processes: int, device: str) -> None:
+    """Learn, write the bank, score from the device's memory if it has one; leave the figures in `folder`."""
+    some = pq.read_table(folder / FEW)
+    copies = max(1, round(entities / len(some["entity"].unique())))
+    settings = Settings(autoencoder=Autoencoder(device=device))
+    with show.progress() as progress:
+        figures = _learned(some, copies, folder, settings, processes, progress)
+    if device == "cuda":
+        figures |= scored(banks.open_bank(folder / "bank", settings.bank), device)
+    (folder / DONE).write_text(json.dumps(figures))
+
+
+def _learned(
+    some: pa.Table, copies: int, folder: Path, settings: Settings, processes: int, progress: show.Progress
+) -> dict[str, Any]:
+    started, cpu = time.monotonic(), _core_seconds()
+    training.split(copied(some, copies), settings, folder / "work", len(some) * copies, progress)
+    split = time.monotonic()
+    with _workers(processes) as workers:
+        learned = training.learn(folder / "work", settings, progress, workers)
+    fitted = time.monotonic()
+    banks.publish(learned, folder / "bank")
+    written = time.monotonic()
+    return {
+        **_counts(learned),
+        **_bytes_an_entity(folder / "bank", learned),
+        "seconds": round(written - started, 1),
+        "seconds_by_stage": {
+            "split": round(split - started, 1),
+            "learn": round(fitted - split, 1),
+            "write": round(written - fitted, 1),
+        },
+        "core_seconds": round(_core_seconds() - cpu, 1),
+    }
+
+
+@contextmanager
+def _workers(processes: int) -> Iterator[Workers]:
+    if processes == 1:
+        yield InProcess()
+        return
+    from fingerprint.edges.dask_workers import open_workers
+
+    with open_workers(Options(where="dask", processes=processes)) as workers:
+        yield workers
+
+
+def _core_seconds() -> float:
+    """Of this process and of those of its children that are over."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def _counts(learned: banks.Bank) -> dict[str, Any]:
+    level = learned.fingerprints["level"].to_numpy()
+    ready = learned.fingerprints["ready"].to_numpy(bool)
+    return {
+        "events": int(learned.manifest["events"]),
+        "fingerprints": {name: int((level == number).sum()) for number, name in enumerate(LEVELS)},
+        "ready": {name: int(ready[level == number].sum()) for number, name in enumerate(LEVELS)},
+    }
+
+
+def _bytes_an_entity(folder: Path, learned: banks.Bank) -> dict[str, Any]:
+    """On disk, over the entities, whatever levels it is of: weights, encoder and tables; and the series apart."""
+    files = banks.manifest_of(folder / "versions" / learned.version)["files"]
+    series = sum(each["bytes"] for name, each in files.items() if name.startswith("ledger"))
+    entities = max(1, int((learned.fingerprints["level"] == 0).sum()))
+    whole = sum(each["bytes"] for each in files.values())
+    return {"bytes_an_entity": (whole - series) // entities, "series_bytes_an_entity": series // entities}
+
+
+# --- from a device's memory -------------------------------------------------------------------------------------------
+
+
+def scored(bank: banks.Bank, device: str, rows: int = ASKED) -> dict[str, Any]:
+    """Rows a second of a bank whose nets lie on a device, fingerprints in random order; and how much of the device's
+    bandwidth the nets that were read take up (each row's own net, once)."""
+    import torch
+
+    served = Served(bank, lambda array: torch.from_numpy(np.array(array)).to(device))
+    asked = _asked(bank, rows)
+    served.answer([(asked[0][:1024], asked[1][:1024])])  # warm
+    started = time.monotonic()
+    served.answer([asked])
+    seconds = time.monotonic() - started
+    read = rows * sum(int(np.prod(part.shape[1:])) * part.dtype.itemsize for part in _nets(bank)) / seconds
+    peak = _bandwidth() if device == "cuda" else None
+    return {
+        "scored_rows": rows,
+        "scored_seconds": round(seconds, 3),
+        "scored_rows_a_second": round(rows / seconds),
+        "net_bytes_a_second": round(read),
+        "share_of_bandwidth": round(read / peak, 4) if peak else None,
+    }
+
+
+def _asked(bank: banks.Bank, rows: int) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
+    """Ready fingerprints drawn at random, each asked of what somebody did in training."""
+    random = np.random.default_rng(0)
+    codes = np.asarray(bank.ledger["sample.codes"])
+    ready = np.flatnonzero(bank.fingerprints["ready"].to_numpy(bool))
+    return random.choice(ready, rows).astype(np.int32), codes[random.integers(0, len(codes), rows)]
+
+
+def _nets(bank: banks.Bank) -> list[NDArray[Any]]:
+    return [bank.weights.inputs, bank.weights.bias, bank.weights.outputs, bank.vocabulary.base]
+
+
+def _bandwidth() -> float | None:
+    """Bytes a second that the device's memory can give at most, as the driver describes it."""
+    import torch
+
+    about = torch.cuda.get_device_properties(0)
+    clock, width = getattr(about, "memory_clock_rate", None), getattr(about, "memory_bus_width", None)
+    return 2 * clock * 1000 * width / 8 if clock and width else None  # kHz, bits, both edges of the clock
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def _table(title: str, result: dict[str, Any], out: Path) -> Table:
+    table = Table("what", "value", title=f"{title}; written to {out}")
+    for name, value in result.items():
+        table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))
+    if "bytes_an_entity" in result:
+        met = "yes" if result["bytes_an_entity"] <= BUDGET else "no"
+        table.add_row(f"bytes an entity, at most {BUDGET:,}", met)
+    return table
+
+
+if __name__ == "__main__":
+    main()
