@@ -185,6 +185,14 @@ def score(
             help="A folder that carries series and counts from one run to the next.", show_default=False
         ),
     ] = None,
+    workers: Annotated[
+        str | None,
+        typer.Option(
+            help="Who walks it, for months of records: `local`, `dask` (processes of this machine), `dask-cuda`, or a "
+            "scheduler's address. Killed and given again, it goes on.",
+            show_default="local",
+        ),
+    ] = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
@@ -194,12 +202,13 @@ def score(
     input twice changes nothing on the desk.
     """
     from pipelines import show
+    from pipelines.backfill import backfill
     from pipelines.score import score
 
+    loaded = settings_.load(settings, options={"workers": {"where": workers}})
     with show.progress(not json) as progress:
-        figures = score(
-            sources, bank, settings_.load(settings), progress, desk_url=desk, out=out, ledger_folder=ledger
-        )
+        walk = score if loaded.workers.where == "local" else backfill
+        figures = walk(sources, bank, loaded, progress, desk_url=desk, out=out, ledger_folder=ledger)
     _print(figures, json, lambda: show.scored(figures))
 
 

@@ -18,8 +18,11 @@ from fingerprint.ledger import Ledger
 from fingerprint.ports import Desk
 from fingerprint.road import Road, Said
 from fingerprint.settings import Settings
+from fingerprint.slices import Arrays
 from pipelines import doors, memory
 from pipelines.show import Progress, reasons
+
+LEDGER, BANK = "ledger", "bank"  # where a run may start
 
 
 def score(
@@ -44,7 +47,8 @@ def score(
         for records in files.read(sources, settings.reading):
             history.add(records)
             progress("reading records", history.records)
-        ledger, start = _ledger(bank, history, settings, ledger_folder)
+        arrays, start = start_of(bank, history, settings, ledger_folder)
+        ledger = Ledger.from_arrays(settings, arrays)
         road = Road(bank, ledger, settings, every_event=out is not None, losses=losses)
         for events in history.chunks():
             keep(road.walk(events), desk, results)
@@ -90,15 +94,15 @@ def figures(road: Road) -> dict[str, Any]:
     }
 
 
-def _ledger(bank: Bank, history: History, settings: Settings, folder: Path | None) -> tuple[Ledger, str]:
+def start_of(bank: Bank, history: History, settings: Settings, folder: Path | None) -> tuple[Arrays, str]:
     """Where a run starts: at the ledger of the run before, at the bank, or empty if the bank already knows the input."""
     kept = ledgers.restore(folder, settings) if folder else None
     if kept:
-        return kept, "ledger"
+        return kept.as_arrays(), LEDGER
     first = history.first_time()
     if first is not None and first < _end_of_training(bank, settings):
-        return Ledger(settings), "empty: the input begins inside the bank's training span"
-    return Ledger.from_arrays(settings, bank.ledger), "bank"
+        return Ledger(settings).as_arrays(), "empty: the input begins inside the bank's training span"
+    return bank.ledger, BANK
 
 
 def _end_of_training(bank: Bank, settings: Settings) -> int:

@@ -51,6 +51,7 @@ ROOMS = [
         "tactics",
         "alerts",
         "road",
+        "steps",
         "packing",
         "slices",
         "spilling",

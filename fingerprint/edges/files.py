@@ -33,11 +33,12 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file on its file system; `path` is what a reject names."""
+    """One file on its file system; `path` is what a reject names, `stamp` is another one when the file has changed."""
 
     system: fsspec.AbstractFileSystem
     path: str
     size: int
+    stamp: str = ""
 
 
 def read(sources: Sequence[str], bounds: Reading, progress: Progress | None = None) -> Iterator[Records]:
@@ -72,7 +73,10 @@ def _expand(source: str) -> list[File]:
     try:
         system, path = url_to_fs(source)
         found = _paths(system, path)
-        files = [File(system, name, int(info.get("size") or 0)) for name, info in sorted(found.items())]
+        files = [
+            File(system, name, int(info.get("size") or 0), _stamp(info))
+            for name, info in sorted(found.items())
+        ]
     except ImportError as error:
         raise FingerprintError(f"{source}: {error}; `pip install fingerprint[s3]` reads S3") from None
     except Exception as error:  # each object store raises its own kinds
@@ -80,6 +84,13 @@ def _expand(source: str) -> list[File]:
     if not files:
         raise FingerprintError(f"{source}: no such file, and no folder or pattern with files of records")
     return files
+
+
+def _stamp(info: dict[str, Any]) -> str:
+    """What a store says of a file's content: each has its own words for it."""
+    return " ".join(
+        str(info[word]) for word in ("size", "ETag", "mtime", "LastModified", "created") if word in info
+    )
 
 
 def _paths(system: fsspec.AbstractFileSystem, path: str) -> dict[str, Any]:

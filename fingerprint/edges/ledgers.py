@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
@@ -37,6 +39,11 @@ def restore(folder: Path, settings: Settings) -> Ledger | None:
     if not (folder / FILE).exists():
         return None
     try:
-        return Ledger.from_arrays(settings, load_file(folder / FILE))
+        return Ledger.from_arrays(settings, arrays(folder))
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise FingerprintError(f"the ledger {folder / FILE} cannot be read: {error}") from None
+
+
+def arrays(folder: Path) -> dict[str, NDArray[Any]]:
+    """The ledger of a folder as `Ledger.as_arrays` gave it."""
+    return load_file(folder / FILE)

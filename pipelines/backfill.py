@@ -1,0 +1,178 @@
+"""The road of `score` over months, walked by many: events are cut by principal, each worker walks its part, one desk hears all.
+
+Example:
+    >>> backfill(["s3://trail/AWSLogs/"], Path("bank"), settings, progress, ledger_folder=Path("ledger"))
+
+It says what `score` says (docs/scale.md). Killed and given again, it goes on: parts that were walked are not walked again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fingerprint import bank as banks
+from fingerprint import hashing
+from fingerprint.bank import Bank
+from fingerprint.edges import files, ledgers, network_table, results_said, workplace
+from fingerprint.edges.desk import open_desk
+from fingerprint.edges.files import File
+from fingerprint.edges.history import History
+from fingerprint.edges.results import Results
+from fingerprint.ledger import Ledger
+from fingerprint.pieces import split
+from fingerprint.ports import Desk
+from fingerprint.settings import Settings
+from fingerprint.steps import Steps
+from pipelines import doors, memory, parts
+from pipelines.parts import Plan
+from pipelines.score import LEDGER, start_of
+from pipelines.show import Progress, reasons
+
+FORMAT = 1  # of what lies in the work folder
+EACH = 4  # parts for each worker, if the settings do not say: the last ones under way leave little idle
+SHAPING = {"reading", "entities", "autoencoder", "spectral", "forest", "voting", "alerts"}
+READ = ("records", "rejects", "skipped", "reasons", "started_from")
+
+
+def backfill(
+    sources: list[str],
+    folder: Path,
+    settings: Settings,
+    progress: Progress,
+    desk_url: str | None = None,
+    out: Path | None = None,
+    ledger_folder: Path | None = None,
+) -> dict[str, Any]:
+    """Score `sources` against the bank in `folder` with the workers of the settings; the figures of `score --json`."""
+    started = time.monotonic()
+    bank = banks.open_bank(folder, settings.bank)
+    banks.check_settings(bank, settings)
+    desk, found = open_desk(desk_url or settings.desk.url), files.find(sources)
+    about = _about(found, bank, settings, ledger_folder, every_event=out is not None)
+    with (
+        workplace.entered(workplace.of(settings.workers, folder), "score", about) as place,
+        Results(out, settings) as results,
+        doors.workers(settings.workers) as workers,
+    ):
+        plan = Plan(place, folder.absolute(), bank.version, settings, bool(out), bool(ledger_folder))
+        plan, read = _cut_once(plan, found, bank, workers.count, ledger_folder, progress)
+        total = read["figures"]
+        for part, own in workers.each(partial(parts.walk_part, plan), range(plan.parts)):
+            _tell(plan.said(part), desk)
+            total = _added(total, own)
+            progress("scoring events", total["events"] + total["duplicates"], read["events"])
+        _write(plan, results)
+        if ledger_folder:
+            ledgers.save(parts.ledger_of_all(plan, total["late"], total["ahead"]), ledger_folder)
+    return {
+        **total,
+        **{name: read[name] for name in READ},
+        "parts": plan.parts,
+        "bank_version": bank.version,
+        "seconds": round(time.monotonic() - started, 3),
+        "peak_memory_bytes": memory.peak(),
+    }
+
+
+# --- before: what there is, cut by principal --------------------------------------------------------------------------
+
+
+def _about(
+    found: Sequence[File], bank: Bank, settings: Settings, ledger: Path | None, every_event: bool
+) -> dict[str, Any]:
+    """All that shapes what is said: another run of which this is the same does the same work."""
+    kept = [str(file) for file in [ledger and ledger / ledgers.FILE] if file and file.exists()]
+    beside = files.find([*kept, *filter(None, [settings.reading.networks])])
+    return {
+        "format": FORMAT,
+        "files": [[file.path, file.stamp] for file in [*found, *beside]],
+        "bank": bank.version,
+        "keeps_ledger": ledger is not None,
+        "every_event": every_event,
+        "settings": settings.model_dump(mode="json", include=SHAPING),
+        "vote_floor": settings.desk.vote_floor,
+    }
+
+
+def _cut_once(
+    plan: Plan,
+    found: Sequence[File],
+    bank: Bank,
+    workers: int,
+    ledger: Path | None,
+    progress: Progress,
+) -> tuple[Plan, dict[str, Any]]:
+    """Read the files and cut their events into parts, unless a run before did: the plan with its parts, and what was read."""
+    if not plan.read.exists():
+        count = plan.settings.workers.parts or min(EACH * workers, hashing.VIRTUAL_PARTITIONS)
+        figures = _cut(replace(plan, parts=count), found, bank, ledger, progress)
+        staged = plan.read.with_suffix(".new")
+        staged.write_text(json.dumps(figures))
+        staged.replace(plan.read)
+    read: dict[str, Any] = json.loads(plan.read.read_text())
+    return replace(plan, parts=read["parts"], started_from=read["started_from"]), read
+
+
+def _cut(
+    plan: Plan, found: Sequence[File], bank: Bank, ledger: Path | None, progress: Progress
+) -> dict[str, Any]:
+    settings = plan.settings
+    with History(settings, network_table.load(settings.reading.networks)) as history:
+        for records in files.read_found(found, settings.reading):
+            history.add(records)
+            progress("reading records", history.records)
+        arrays, started_from = start_of(bank, history, settings, ledger)
+        clock = Ledger.from_arrays(settings, {"clock": arrays["clock"]})
+        steps, done = Steps(clock), 0
+
+        def cut(events: pd.DataFrame) -> None:
+            nonlocal done
+            done += len(events)
+            progress("cutting by principal", done, history.events)
+
+        split(map(steps.mark, history.chunks()), plan.history.folder, plan.parts, cut, without=())
+    if started_from == LEDGER:
+        parts.leave_starts(plan, arrays)
+    return {
+        "parts": plan.parts,
+        "watermarks": steps.watermarks,
+        "started_from": started_from,
+        "events": history.events,
+        "records": history.records,
+        "rejects": history.rejected,
+        "skipped": history.skipped,
+        "reasons": reasons(history),
+        "figures": {"late": clock.late, "ahead": steps.ahead},
+    }
+
+
+# --- after: what the parts said, put together -------------------------------------------------------------------------
+
+
+def _tell(said: Path, desk: Desk) -> None:
+    for alerts, votes in results_said.told(said):
+        desk.save(alerts, votes)
+
+
+def _write(plan: Plan, results: Results) -> None:
+    """Every event, part by part."""
+    if plan.every_event:
+        for part in range(plan.parts):
+            for frame in results_said.judged(plan.said(part)):
+                results.write(frame)
+
+
+def _added(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Figures by name, those of votes by detector."""
+    return one | {
+        name: _added(one.get(name, {}), value) if isinstance(value, dict) else one.get(name, 0) + value
+        for name, value in other.items()
+    }
