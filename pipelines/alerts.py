@@ -8,7 +8,6 @@ from __future__ import annotations
 import json as json_text
 import math
 from dataclasses import asdict
-from getpass import getuser
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from fingerprint.edges.desk import open_desk
 from fingerprint.hostile import visible
 from fingerprint.web import words
 from fingerprint.web.page import write_alert_page
-from pipelines import notices
+from pipelines import notices, person
 
 LONG = 400  # characters of a text shown here; the page and --json have it whole
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -73,7 +72,7 @@ def triage_alert(
     desk = open_desk(desk_url, create=False)
     alert = desk.alert(alert_id)
     said = Disposition(
-        alert.alert_id, decision, by or getuser(), why, SystemClock().now(), len(alert.events), of or ""
+        alert.alert_id, decision, by or person.name(), why, SystemClock().now(), len(alert.events), of or ""
     )
     desk.triage(said)
     newest = desk.dispositions(alert.alert_id)[-1]

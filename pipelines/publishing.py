@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -16,6 +14,7 @@ from fingerprint.edges.clock import SystemClock
 from fingerprint.gate import Word
 from fingerprint.settings import Settings
 from fingerprint.versions import Note
+from pipelines import person
 
 Action = Literal["train", "publish", "rollback", "refused"]
 
@@ -54,7 +53,7 @@ def roll_back(folder: Path, settings: Settings, why: str = "") -> str:
 def note(action: Action, why: str, forced: bool = False) -> Note:
     """Who runs this program, and the time of day."""
     at = SystemClock().now().isoformat(timespec="seconds").replace("+00:00", "Z")
-    return Note(action, at, _user(), why, forced)
+    return Note(action, at, person.name(), why, forced)
 
 
 def refusal(version: str, word: Word) -> str:
@@ -93,10 +92,3 @@ def _frozen(folder: Path, version: str, champion: Bank | None, settings: Setting
         return banks.open_bank(folder, settings.bank, back[0])
     except FingerprintError:
         return None
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container may run as a number that has no name
-        return f"uid {os.getuid()}"

@@ -14,7 +14,7 @@ from sqlalchemy.dialects import postgresql
 
 from fingerprint.domain import FingerprintError
 from fingerprint.edges import desk_tables
-from fingerprint.edges.desk import open_desk, upsert_of
+from fingerprint.edges.desk import is_there, open_desk, upsert_of
 
 
 class TestSqlite(DeskContract):
@@ -103,6 +103,30 @@ def test_to_a_desk_of_the_second_version_is_added_whether_an_alert_is_degraded(t
     degraded = replace(stolen_session(), degraded=True)
     desk.save([degraded])
     assert open_desk(f"sqlite:///{file}").alerts() == [degraded]
+
+
+def test_to_a_desk_of_the_third_version_is_added_what_people_decide(tmp_path):
+    file = tmp_path / "desk.sqlite"
+    open_desk(f"sqlite:///{file}").save([stolen_session()])
+    with sqlite3.connect(file) as connection:
+        connection.execute("DROP TABLE dispositions")
+        connection.execute("UPDATE meta SET value = '3' WHERE name = 'version'")
+    assert open_desk(f"sqlite:///{file}", create=False).dispositions() == []
+    assert open_desk(f"sqlite:///{file}").alerts() == [stolen_session()]
+
+
+def test_whether_there_is_a_desk_can_be_asked_and_makes_none(tmp_path):
+    file = tmp_path / "desk.sqlite"
+    assert not is_there(f"sqlite:///{file}")
+    assert not file.exists()
+    sqlite3.connect(file).execute("CREATE TABLE people (name TEXT)").connection.close()
+    assert not is_there(f"sqlite:///{file}")  # a database that others use already
+    open_desk(f"sqlite:///{file}").close()
+    assert is_there(f"sqlite:///{file}")
+    assert not is_there("sqlite://")
+    file.write_bytes(b"eventTime,eventName\n" * 500)
+    with pytest.raises(FingerprintError, match="not a database"):
+        is_there(f"sqlite:///{file}")
 
 
 def test_to_a_desk_of_the_third_version_is_added_which_bank_measured(tmp_path):

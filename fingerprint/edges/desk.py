@@ -55,15 +55,15 @@ def name_of(url: str) -> str:
 
 
 def is_there(url: str) -> bool:
-    """Whether there is a desk at an SQLAlchemy URL, or something else that `open_desk` has to refuse; False before anything was
-    scored. FingerprintError for a server that does not answer."""
+    """Whether there is a desk at an SQLAlchemy URL; False before anything was scored. FingerprintError for a file that is no
+    database, and for a server that does not answer."""
     place = desk_engine.place_of(url)
     if desk_engine.is_file(place) and not Path(str(place.database)).is_file():
         return False
     with desk_engine.plainly(place):
         engine = desk_engine.engine_of(place)
         try:
-            return bool(sql.inspect(engine).get_table_names())
+            return not set(tables.metadata.tables).isdisjoint(sql.inspect(engine).get_table_names())
         finally:
             engine.dispose()
 
