@@ -31,7 +31,7 @@ types: .venv/stamp   ## mypy, strict for fingerprint/
 bench: .venv/stamp   ## speed and memory as ratios in one run; writes build/bench.json
 	$(BIN)/python -m pipelines.bench
 
-bench-long: .venv/stamp   ## memory of a stream over a simulated day; writes build/bench-long.json
+bench-long: .venv/stamp   ## memory of a stream over a simulated day; 100,000 entities trained; writes build/bench-*.json
 	$(BIN)/python -m pipelines.bench_long
 
 lock: .venv/stamp   ## resolve constraints.txt anew (needs uv)

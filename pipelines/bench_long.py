@@ -1,4 +1,5 @@
-"""Memory of a stream over a simulated day: `make bench-long` prints it by the hour and writes build/bench-long.json.
+"""Memory of a stream over a simulated day: `make bench-long` prints it by the hour and writes build/bench-long.json; then
+a hundred thousand entities are trained (`bench_training`).
 
 A day of 200 principals who do ten times as much as usual (some 400,000 records) is sent an hour at a time to a topic on a real
 broker, as fast as `fingerprint stream` takes it; when an hour is dealt with, the most that was resident in it is noted. Flat
@@ -26,6 +27,7 @@ from rich.table import Table
 from fingerprint import bank, training
 from fingerprint.edges.clock import SystemClock
 from fingerprint.settings import Settings
+from pipelines import bench_training
 from pipelines.bench_broker import PATIENCE, Topics, broker, figures, free_port, wait_until_ready
 from pipelines.bench_organisation import events_of, organisation
 from pipelines.bench_rows import Skipped
@@ -48,6 +50,8 @@ def main() -> None:
     OUT.parent.mkdir(parents=True, exist_ok=True)
     OUT.write_text(json.dumps(result, indent=1) + "\n")
     console.print(_table(result))
+    bench_training.report(bench_training.ENTITIES, bench_training.PROCESSES, "cpu")
+    bench_training.report(bench_training.MILLION, 1, "cuda")
 
 
 def _day(address: str, folder: Path) -> dict[str, Any]:

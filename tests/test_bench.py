@@ -1,0 +1,114 @@
+"""What the bench works on is what it says: nobody's events are lost, doubled or mistaken for another's."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from fingerprint import training
+from fingerprint.measured import READ
+from fingerprint.settings import Settings
+from pipelines import bench_tables, bench_training
+from pipelines.bench_many import copied, thinned
+from pipelines.bench_organisation import events_of, organisation
+from pipelines.memory import peaks
+
+
+@pytest.fixture(scope="module")
+def some() -> pa.Table:
+    """Two days of six principals."""
+    with organisation(6, 2, scale=0.5, attacks=0) as days:
+        events = pd.concat([part[READ] for part in events_of(days, Settings())], ignore_index=True)
+    return pa.Table.from_pandas(thinned(events, 3, 60), preserve_index=False)
+
+
+def test_every_copy_of_a_history_is_another_organisation_that_did_the_same(some: pa.Table) -> None:
+    once, chunks = some.to_pandas(), list(copied(some, copies=3, rows=100))
+    thrice = pd.concat(chunks, ignore_index=True)
+    assert len(thrice) == 3 * len(once)
+    assert thrice["event_id"].is_unique
+    assert thrice["event_time"].is_monotonic_increasing
+    for name in ("principal", "entity", "recipient_account"):
+        assert thrice[name].nunique() == 3 * once[name].nunique(), name
+        assert set(once[name]) < set(thrice[name]), name
+    assert thrice["entity"].str.startswith(tuple(thrice["principal"].unique())).all()
+    assert (thrice["role"].isna().sum(), thrice["action"].nunique()) == (
+        3 * once["role"].isna().sum(),
+        once["action"].nunique(),
+    )
+    assert max(map(len, chunks)) <= 100
+
+
+def test_a_history_of_copies_is_learned_as_often_as_it_is_there(some: pa.Table) -> None:
+    settings = Settings.model_validate({"entities": {"ready_events": 10, "ready_days": 1}})
+    one, three = (training.train(copied(some, copies), settings).manifest for copies in (1, 3))
+    assert three["events"] == 3 * one["events"]
+    assert three["ready"]["entity"] == 3 * one["ready"]["entity"] > 0
+    assert three["ready"]["principal"] == 3 * one["ready"]["principal"]
+
+
+def test_thinning_keeps_the_first_and_last_days_and_leaves_out_who_was_hardly_there() -> None:
+    busy, rare = ["busy"] * 1000, ["rare"] * 4
+    events = pd.DataFrame({"entity": busy + rare, "event_id": [str(at) for at in range(1004)]})
+    kept = thinned(events, least=5, most=10)
+    assert kept["entity"].tolist() == ["busy"] * 10
+    assert np.diff(kept["event_id"].astype(int)).tolist() == [100] * 9
+
+
+def test_a_planted_call_is_somebody_elses_in_the_name_of_the_user() -> None:
+    own = {"userIdentity": {"arn": "victim"}, "eventTime": "2026-01-05T10:00:00Z", "eventName": "GetObject"}
+    call = {"userIdentity": {"arn": "thief"}, "eventName": "ListUsers", "sourceIPAddress": "203.0.113.9"}
+    planted = bench_tables._in_the_name_of(own, call)
+    assert (planted["userIdentity"], planted["eventTime"]) == (own["userIdentity"], own["eventTime"])
+    assert (planted["eventName"], planted["sourceIPAddress"]) == ("ListUsers", "203.0.113.9")
+
+
+def test_the_published_table_has_33_columns_of_text_whatever_the_records_lack() -> None:
+    records = [
+        {"eventName": "GetObject", "userIdentity": {"arn": "a", "sessionContext": {"x": 1}}},
+        {"eventName": "ListUsers", "requestParameters": {"maxItems": 5}},
+    ]
+    table = bench_tables.published(pd.DataFrame({"raw": [json.dumps(each).encode() for each in records]}))
+    assert table.shape == (2, 33)
+    assert table["userIdentityarn"].tolist() == ["a", "nan"]
+    assert table["eventName"].tolist() == ["GetObject", "ListUsers"]
+    assert all(isinstance(value, str) for value in table.to_numpy().ravel())
+
+
+def test_what_a_process_held_counts_its_children_too() -> None:
+    hold = "import sys; held = bytearray(80 << 20); print('held', flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", hold], stdin=-1, stdout=-1, text=True) as child:  # noqa: S603
+        assert child.stdout is not None
+        assert child.stdout.readline() == "held\n"
+        held = peaks(os.getpid())
+        child.communicate("")
+    assert held[child.pid] > 80 << 20
+    assert held[os.getpid()] > 0
+    assert child.pid not in peaks(os.getpid())
+
+
+def test_a_bank_is_scored_in_one_go_and_what_was_read_of_it_is_counted(some: pa.Table) -> None:
+    settings = Settings.model_validate({"entities": {"ready_events": 10, "ready_days": 1}})
+    bank = training.train(copied(some, 2), settings)
+    figures = bench_training.scored(bank, "cpu", rows=2000)
+    assert figures["scored_rows"] == 2000
+    one_net = sum(part[0].nbytes for part in bench_training._nets(bank))
+    assert figures["net_bytes_a_second"] == pytest.approx(figures["scored_rows_a_second"] * one_net, rel=0.01)
+
+
+def test_without_a_gpu_the_million_is_skipped_and_says_so(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    out = tmp_path / "figures.json"
+    result = bench_training.report(1_000_000, 1, "cuda", out)
+    assert result == {"skipped": "no CUDA device"}
+    assert json.loads(out.read_text()) == {"1000000 on cuda": result}
