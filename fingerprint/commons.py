@@ -156,6 +156,7 @@ def _drawn(parts: Sequence[Arrays], name: str, known: Vocabulary, settings: Sett
             for column in ("owner", "mark", "rows")
         )
         drawn = lowest(owner, mark, DRAWN[level], settings.autoencoder.seed)
+        drawn = drawn[np.argsort(mark[drawn])]  # whichever piece they lay in
         owners.append(owner[drawn])
         slots.append(known.look_up(owner[drawn], codes[drawn])[1])
     return fitting.Rows.of(np.concatenate(owners), np.concatenate(slots), len(known.parent))
