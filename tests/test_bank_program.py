@@ -17,7 +17,7 @@ from streaming import Place
 
 from fingerprint import bank as banks
 from fingerprint import settings, versions
-from pipelines import cli, publishing
+from pipelines import cli, person
 from pipelines.show import silent
 from pipelines.train import train
 
@@ -78,7 +78,7 @@ def test_the_list_says_which_version_is_served_and_why(organisation: road.Road, 
     served = rows[organisation.trained["version"]]
     assert served["ready"]["entity"] == organisation.trained["ready"]["entity"]
     assert served["last_decision"]["action"] == "train"
-    assert served["last_decision"]["by"] == publishing._user()
+    assert served["last_decision"]["by"] == person.name()
     assert served["gate"]["passed"] is True
     shown = call("bank", "list").out
     assert "the gate let it pass" in shown
