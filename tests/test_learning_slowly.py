@@ -269,6 +269,33 @@ def test_an_alert_is_judged_at_the_keyboard(
     assert open_desk(place).dispositions(alert.alert_id)[0].why == "the yearly audit"
 
 
+def test_a_span_of_days_is_learned_without_what_the_desk_of_the_settings_says(
+    organisation: Road,
+    desk: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first, last = (Path(file).name[:10] for file in (organisation.days[-4], organisation.days[-1]))
+    monkeypatch.setenv("FINGERPRINT_DESK__URL", url(desk))
+    monkeypatch.setenv("FINGERPRINT_AUTOENCODER__EPOCHS", "0")
+    span = ("--since", first, "--until", last)
+    train = ("train", str(organisation.folder), *span, "--bank", str(tmp_path / "bank"))
+    assert cli_says(capsys, *train, "--json") == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert [at[:10] for at in figures["span"]] == [first, last]
+    assert figures["records"] - figures["outside"] > figures["events"] > 0
+    inside = [
+        event for alert in desk.alerts for event in alert.events if f"{event.event_time:%Y-%m-%d}" < last
+    ]
+    assert figures["left_out"]["open"] == len(inside) > 0
+    assert figures["desk"]["asked"] == url(desk)
+    assert cli_says(capsys, *train) == 0
+    said = shown(capsys)
+    assert f"outside the span: {figures['outside']:,} events" in said
+    assert f"left out, by {url(desk)}: {len(inside):,} in alerts that are open" in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
