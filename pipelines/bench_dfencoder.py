@@ -3,7 +3,9 @@
 dfencoder (PyPI) is put into a folder of its own, build/bench, with what we do not have; torch, pandas and NumPy are the same for
 both, on one thread, in one process, in turns. It has the published settings, and the published judgement: each feature's loss
 is standardised by its mean and spread over the table that was learned, and an event's z is the mean of their absolute
-values. What it works on is in `bench_tables`.
+values. What it works on is in `bench_tables`. These rows alone:
+
+    python -m pipelines.bench_dfencoder
 
 Ours is the whole program: `training.train` counts, fits, sets baselines and fills series. It also fits the fingerprints of
 principals, peer groups and everybody, which are not counted: 64 users are 64 models on either side.
@@ -17,7 +19,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -37,12 +39,13 @@ from fingerprint.domain import FingerprintError
 from fingerprint.hashing import Hashes
 from fingerprint.ledger import Ledger
 from fingerprint.losses import InProcess
-from pipelines.bench_rows import Skipped, row, side_by_side
+from pipelines.bench_rows import Skipped, measure, row, side_by_side
 from pipelines.bench_tables import USERS, published, tables
 
 Floats = NDArray[np.float32]
 T = TypeVar("T")
 
+OUT = Path("build/bench-dfencoder.json")  # of these rows alone
 HOME = Path("build/bench/dfencoder")
 PINNED = ("dfencoder==0.0.42", "dill==0.4.1", "tensorboardX==2.6.5", "tqdm==4.70.1", "protobuf==7.36.2")
 PATIENCE = 300  # seconds for pip
@@ -70,32 +73,41 @@ SINGLE = 20  # events scored one by one
 # --- the other side -------------------------------------------------------------------------------------------------
 
 
-@cache
 def dfencoder() -> Any:
     """The package. Skipped where it cannot be had."""
-    if not HOME.exists():
-        _install(HOME)
+    found = _found()
+    if isinstance(found, str):
+        raise Skipped(found)
+    return found
+
+
+@cache
+def _found() -> Any:
+    """The package, or why it cannot be had: pip is asked once."""
+    if not HOME.exists() and (problem := install(HOME, PINNED)):
+        return f"dfencoder cannot be installed: {problem}"
     sys.path.append(str(HOME.resolve()))  # at the end: what both have is ours
     try:
         return importlib.import_module("dfencoder")
     except ImportError as reason:
-        raise Skipped(f"dfencoder cannot be imported: {reason}") from None
+        return f"dfencoder cannot be imported: {reason}"
 
 
-def _install(home: Path) -> None:
-    """All of it or nothing."""
+def install(home: Path, packages: Sequence[str]) -> str | None:
+    """Put packages into a folder, all of them or none. What was in the way; None if nothing was."""
     home.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=home.parent) as folder:
         target = Path(folder) / home.name
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(target)]
+        command += packages
         try:
-            subprocess.run([*command, *PINNED], check=True, capture_output=True, text=True, timeout=PATIENCE)  # noqa: S603
+            subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)  # noqa: S603
         except subprocess.CalledProcessError as error:
-            last = (error.stderr.strip().splitlines() or ["pip failed"])[-1]
-            raise Skipped(f"dfencoder cannot be installed: {last}") from None
+            return next(iter(error.stderr.strip().splitlines()), "pip failed")
         except subprocess.TimeoutExpired:
-            raise Skipped(f"dfencoder was not installed within {PATIENCE} s") from None
+            return f"it took longer than {PATIENCE} s"
         target.rename(home)
+    return None
 
 
 @dataclass(frozen=True)
@@ -294,7 +306,18 @@ def one_event() -> tuple[float, float]:
 @row("the same from prepared rows, 1,000 of one user", "rows/s", "dfencoder, prepared too", None)
 def prepared() -> tuple[float, float]:
     """From codes, as Triton is asked, against a table that `prepare_df` has made ready: the nets by themselves."""
-    batch, model = _learned(BATCH, 1), both().models[tables().users[0]]
+    return _prepared_pace(_learned(BATCH, 1))
+
+
+@row("the same from a prepared row, one event", "events/s", "its time with dfencoder, prepared too", None)
+def prepared_event() -> tuple[float, float]:
+    pace, ratio = _prepared_pace(_learned(1, 1))
+    return pace, 1 / ratio
+
+
+def _prepared_pace(batch: Known) -> tuple[float, float]:
+    """Of rows of the first user."""
+    model = both().models[tables().users[0]]
     codes, data = encoded(batch), model.model.prepare_df(published(batch.frame))
     with one_thread():
         ours, theirs = side_by_side(
@@ -329,3 +352,7 @@ def _pace(batches: list[Known]) -> tuple[float, float]:
             lambda: [model.z(table) for model, table in asked],
         )
     return sum(len(batch.frame) for batch in batches) / ours, theirs / ours
+
+
+if __name__ == "__main__":  # these rows alone
+    measure(OUT)

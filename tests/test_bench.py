@@ -16,7 +16,7 @@ import pytest
 from fingerprint import training
 from fingerprint.measured import READ
 from fingerprint.settings import Settings
-from pipelines import bench_tables, bench_training
+from pipelines import bench_dfencoder, bench_tables, bench_training
 from pipelines.bench_many import copied, thinned
 from pipelines.bench_organisation import events_of, organisation
 from pipelines.memory import peaks
@@ -112,3 +112,13 @@ def test_without_a_gpu_the_million_is_skipped_and_says_so(tmp_path: Path) -> Non
     result = bench_training.report(1_000_000, 1, "cuda", out)
     assert result == {"skipped": "no CUDA device"}
     assert json.loads(out.read_text()) == {"1000000 on cuda": result}
+
+
+def test_where_the_other_side_cannot_be_installed_nothing_is_left_and_the_reason_is_told(
+    tmp_path: Path,
+) -> None:
+    home = tmp_path / "bench" / "dfencoder"
+    problem = bench_dfencoder.install(home, [str(tmp_path / "no-such-package.whl")])
+    assert problem is not None
+    assert "no-such-package" in problem
+    assert list(home.parent.iterdir()) == []
