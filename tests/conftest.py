@@ -11,12 +11,33 @@ from services import kafka
 from services.triton import Triton
 from services.triton import Unavailable as TritonUnavailable
 from streaming import Place, Records, Said, keyed
+from walking import Outcome, Step, road_of, steps_of, walked
+
+from fingerprint.bank import Bank, open_bank
 
 
 @pytest.fixture(scope="session")
 def organisation(tmp_path_factory: pytest.TempPathFactory) -> road.Road:
     """Twelve principals over twelve days with three attack sessions; a bank that learned the first nine days."""
     return road.build(tmp_path_factory.mktemp("organisation"))
+
+
+@pytest.fixture(scope="session")
+def bank(organisation: road.Road) -> Bank:
+    """That bank, open."""
+    return open_bank(organisation.bank)
+
+
+@pytest.fixture(scope="session")
+def steps(organisation: road.Road) -> list[Step]:
+    """The last three days, in steps, some of it late."""
+    return steps_of(organisation)
+
+
+@pytest.fixture(scope="session")
+def undisturbed(bank: Bank, steps: list[Step]) -> Outcome:
+    """What a ledger that is left alone says of those steps."""
+    return walked(road_of(bank, bank.ledger), steps)
 
 
 @pytest.fixture(scope="session")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-import road as roads
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from walking import Outcome, Step, road_of, same, silences, steps_of, walked
+from walking import Outcome, Step, road_of, same, silences, walked
 
 from fingerprint import bank as banks
 from fingerprint import hashing, slices
@@ -18,21 +17,6 @@ from fingerprint.road import Road
 from fingerprint.settings import Settings
 
 START = 480_000 // 24 * 24
-
-
-@pytest.fixture(scope="module")
-def bank(organisation: roads.Road) -> banks.Bank:
-    return banks.open_bank(organisation.bank)
-
-
-@pytest.fixture(scope="module")
-def steps(organisation: roads.Road) -> list[Step]:
-    return steps_of(organisation)
-
-
-@pytest.fixture(scope="module")
-def undivided(bank: banks.Bank, steps: list[Step]) -> Outcome:
-    return walked(road_of(bank, bank.ledger), steps)
 
 
 def cut_and_mended(road: Road, homes: np.ndarray) -> Road:
@@ -49,19 +33,19 @@ def cut_and_mended(road: Road, homes: np.ndarray) -> Road:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_ledger_cut_and_mended_after_every_step_judges_as_if_it_had_stayed_whole(
-    bank: banks.Bank, steps: list[Step], undivided: Outcome, seed: int
+    bank: banks.Bank, steps: list[Step], undisturbed: Outcome, seed: int
 ) -> None:
     random = np.random.default_rng(seed)
 
     def cut(road: Road, _: Step) -> Road:
         return cut_and_mended(road, random.random(hashing.HOMES) < random.random())
 
-    assert silences(undivided)
-    same(walked(road_of(bank, bank.ledger), steps, after=cut), undivided)
+    assert silences(undisturbed)
+    same(walked(road_of(bank, bank.ledger), steps, after=cut), undisturbed)
 
 
 def test_each_quarter_of_the_virtual_partitions_says_of_its_principals_what_the_whole_says(
-    bank: banks.Bank, steps: list[Step], undivided: Outcome
+    bank: banks.Bank, steps: list[Step], undisturbed: Outcome
 ) -> None:
     parts = []
     for quarter in range(4):
@@ -69,7 +53,7 @@ def test_each_quarter_of_the_virtual_partitions_says_of_its_principals_what_the_
         theirs = [Step(_at(step.events, homes), step.watermark) for step in steps]
         parts.append(walked(road_of(bank, slices.pick(bank.ledger, homes)), theirs))
     together = Outcome(*(pd.concat(tables).sort_index() for tables in zip(*parts, strict=True)))
-    same(together, undivided)
+    same(together, undisturbed)
 
 
 def _at(events: pd.DataFrame, homes: np.ndarray) -> pd.DataFrame:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import road as roads
-from walking import Outcome, Step, road_of, same, silences, steps_of, walked
+from walking import Outcome, Step, road_of, same, silences, walked
 
 from fingerprint import bank as banks
 from fingerprint import hashing, packing
@@ -21,21 +20,6 @@ from fingerprint.spilling import Spill, homes_of
 
 PARTITION = Partition("events", 0)
 ROWS = 100
-
-
-@pytest.fixture(scope="module")
-def bank(organisation: roads.Road) -> banks.Bank:
-    return banks.open_bank(organisation.bank)
-
-
-@pytest.fixture(scope="module")
-def steps(organisation: roads.Road) -> list[Step]:
-    return steps_of(organisation)
-
-
-@pytest.fixture(scope="module")
-def roomy(bank: banks.Bank, steps: list[Step]) -> Outcome:
-    return walked(road_of(bank, bank.ledger), steps)
 
 
 def narrow(ledger: Ledger, folder: Path, rows: int = ROWS) -> Spill:
@@ -69,7 +53,7 @@ class Narrow:
 def test_put_away_and_fetched_many_times_it_gives_the_same_verdicts_z_and_votes(
     bank: banks.Bank,
     steps: list[Step],
-    roomy: Outcome,
+    undisturbed: Outcome,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     file_rows: int,
@@ -78,9 +62,9 @@ def test_put_away_and_fetched_many_times_it_gives_the_same_verdicts_z_and_votes(
     road = road_of(bank, bank.ledger)
     run = Narrow(narrow(road.ledger, tmp_path))
     outcome = walked(road, steps, run.before, run.after)
-    assert silences(roomy)
+    assert silences(undisturbed)
     assert run.away >= run.spill.fetched > 50
-    same(outcome, roomy)
+    same(outcome, undisturbed)
     in_memory = len(road.ledger.series.owner)
     run.spill.fetch(np.ones(hashing.HOMES, bool))
     everything = len(road.ledger.series.owner)
@@ -90,7 +74,7 @@ def test_put_away_and_fetched_many_times_it_gives_the_same_verdicts_z_and_votes(
 
 
 def test_a_restart_knows_what_was_away(
-    bank: banks.Bank, steps: list[Step], roomy: Outcome, tmp_path: Path
+    bank: banks.Bank, steps: list[Step], undisturbed: Outcome, tmp_path: Path
 ) -> None:
     road = road_of(bank, bank.ledger)
     state = Narrow(narrow(road.ledger, tmp_path))
@@ -110,7 +94,7 @@ def test_a_restart_knows_what_was_away(
 
     outcome = walked(road, steps, state.before, restarted)
     assert state.spill.fetched > 50
-    same(outcome, roomy)
+    same(outcome, undisturbed)
 
 
 def test_who_waits_or_was_just_active_is_not_put_away(
