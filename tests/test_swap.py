@@ -9,28 +9,23 @@ import signal
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import road as roads
 from contracts.topic import wait_until
+from living import ids_of, live, measured_by, serve
 from streaming import Place, Records, Said
 from test_stream import DYING, SMALL
 
-from fingerprint import autoencoder, versions
-from fingerprint.bank import Bank, open_bank, write
-from fingerprint.detectors import surprise_of
+from fingerprint import versions
+from fingerprint.bank import open_bank, write
 from fingerprint.edges.snapshots import StoredSnapshots
-from fingerprint.losses import InProcess
 from fingerprint.versions import Note
-from pipelines.stream import Stream
 
 BRISK = {"bank": {"look_seconds": 0.01}, "state": {"snapshot_seconds": 0.001}, "kafka": SMALL}
-PATIENCE = 600  # turns
 
 
 @pytest.fixture(scope="module")
@@ -75,10 +70,6 @@ def place(two: Path, tmp_path: Path) -> Place:
     return made(tmp_path / "place", two)
 
 
-def serve(place: Place, version: str) -> None:
-    versions.serve(place.bank, version, Note("publish"))
-
-
 @pytest.fixture(scope="module")
 def swapped(two: Path, records: Records, here: int, tmp_path_factory: pytest.TempPathFactory) -> Said:
     """What is said where the second bank takes over in the middle of the log, while nothing runs."""
@@ -92,55 +83,12 @@ def swapped(two: Path, records: Records, here: int, tmp_path_factory: pytest.Tem
     return place.said()
 
 
-# --- a stream, turn by turn -------------------------------------------------------------------------------------------
-
-
-class Live:
-    """A stream that runs in this process, as far as it is let."""
-
-    def __init__(self, place: Place, program: Stream) -> None:
-        self.place, self.program, self.sent = place, program, 0
-
-    def read(self, records: Records) -> None:
-        """Send, and let it read all of that."""
-        self.place.send(records)
-        self.sent += len(records)
-        self.until(lambda: sum(kept.offset for kept in self.program.kept.values()) == self.sent)
-
-    def until(self, condition: Callable[[], bool]) -> None:
-        for _ in range(PATIENCE):
-            self.program.turn(0.02)
-            if condition():
-                return
-        raise AssertionError(f"did not come to pass in {PATIENCE} turns")
-
-    def judged_by(self) -> set[str]:
-        return {kept.keeper.bank.version for kept in self.program.kept.values()}
-
-    def shown(self) -> set[str]:
-        """What the metric says."""
-        (metric,) = self.program.metrics.bank.collect()
-        return {sample.labels["version"] for sample in metric.samples if sample.value == 1}
-
-
-@contextmanager
-def live(place: Place, **doors: Any) -> Iterator[Live]:
-    with place.consumer() as consumer, place.producer() as producer:
-        program = place.program(consumer, producer, **doors)
-        consumer.subscribe([place.settings.kafka.events], program.assigned, program.revoked)
-        yield Live(place, program)
-        program.commit()
+# --- what was said ----------------------------------------------------------------------------------------------------
 
 
 def of_events(said: Said, detector: str = "autoencoder") -> dict[str, Any]:
     """The votes on events, by the event's id."""
     return {event: vote for (event, by), vote in said.votes.items() if by == detector}
-
-
-def ids_of(records: Records, seen: Records | None = None) -> set[str]:
-    """Of events that did not come before: CloudTrail delivers some twice."""
-    ids, before = ({json.loads(value)["eventID"] for _, value in part} for part in (records, seen or []))
-    return ids - before
 
 
 def remembered(place: Place) -> set[str]:
@@ -204,23 +152,10 @@ def test_no_answer_is_mixed_what_waits_has_the_losses_and_the_baseline_of_the_ba
         stream.until(lambda: stream.judged_by() == {second})
         for at in range(here, here + 400, 100):
             stream.read(records[at : at + 100])
-            for kept in stream.program.kept.values():
-                for part in kept.keeper.road.scorer.waiting:
-                    for version in part.frame["bank_version"].unique():
-                        rows = np.flatnonzero(part.frame["bank_version"] == version)
-                        measured_by(known[str(version)], part.take(rows))
-                        seen.add(version)
+            for version, batch in stream.waiting():
+                measured_by(known[version], batch)
+                seen.add(version)
     assert seen == {first, second}
-
-
-def measured_by(bank: Bank, batch: Any) -> None:
-    loss, known = InProcess(bank).of(batch.fingerprint, batch.codes)
-    surprise = autoencoder.surprises(loss, bank.baseline, batch.fingerprint)
-    found, usual = surprise_of(batch), batch.evidence["autoencoder"][:, -2:]
-    np.testing.assert_allclose(found[known], surprise[known], atol=1e-4)
-    assert (found <= surprise + 1e-4).all()  # a novelty that was seen again since is less of one
-    np.testing.assert_array_equal(usual[:, 0], bank.baseline.middle[batch.fingerprint])
-    np.testing.assert_array_equal(usual[:, 1], bank.baseline.scale[batch.fingerprint])
 
 
 def test_rolling_back_works_the_same_way(

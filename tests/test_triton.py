@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 import road
 from contracts.losses import CLOSE, LossesContract, rows_of
+from living import live, measured_by, serve
 from services.triton import Triton
 from streaming import Place, Records, Said
 
@@ -372,3 +373,35 @@ def test_score_says_what_is_missing_where_triton_is_wanted_and_nobody_listens(
     )
     assert figures["degraded"] == figures["events"]
     assert figures["alerts"] == scored.figures["alerts"]
+
+
+def test_a_stream_swaps_banks_under_load_once_the_server_has_the_new_one_and_no_answer_is_mixed(
+    organisation: road.Road, bank: Bank, options: settings.Triton, records: Records, tmp_path: Path
+) -> None:
+    """Published first, loaded later: until then the one before judges, and nothing is measured in process."""
+    another = variant(bank, 50)
+    known = {each.version: each for each in (bank, another)}
+    shutil.copytree(organisation.bank, tmp_path / "bank")
+    banks.write(another, tmp_path / "bank")
+    place = Place(tmp_path / "place", tmp_path / "bank")
+    quick = {"bank": {"look_seconds": 0.05}, "state": {"snapshot_seconds": 0.01}}
+    place.configure(**quick, triton={"url": options.url, "seconds": 20})
+    loading = threading.Thread(target=run_load, args=(tmp_path / "bank", options), daemon=True)
+    with live(place.create()) as stream:
+        stream.read(records[:1000])
+        serve(place, another.version)
+        stream.until(lambda: stream.program.banks.waits == another.version)
+        assert stream.judged_by() == {bank.version}
+        loading.start()
+        for at in range(1000, len(records), 50):
+            stream.read(records[at : at + 50])
+            for version, batch in stream.waiting():
+                measured_by(known[version], batch)
+        loading.join(60)
+        stream.until(lambda: stream.judged_by() == {another.version})
+        stream.until(lambda: stream.program.banks.judges.keys() == {another.version})
+        place.send([(key, value.replace(b'"eventID":"', b'"eventID":"again-')) for key, value in records])
+        stream.until(lambda: sum(stream.program.consumer.lag().values()) == 0)
+        assert stream.program.metrics.figures()["degraded"] == 0
+    judged = {vote["bank_version"] for vote in place.said().votes.values()}
+    assert judged == set(known)

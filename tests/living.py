@@ -1,0 +1,86 @@
+"""A stream that runs in the test's own process, turn by turn, while banks come and go."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from streaming import Place, Records
+
+from fingerprint import autoencoder, versions
+from fingerprint.bank import Bank
+from fingerprint.detectors import surprise_of
+from fingerprint.losses import InProcess
+from fingerprint.measured import Measured
+from fingerprint.versions import Note
+from pipelines.stream import Stream
+
+PATIENCE = 600  # turns
+
+
+def serve(place: Place, version: str) -> None:
+    versions.serve(place.bank, version, Note("publish"))
+
+
+class Live:
+    """A stream that runs in this process, as far as it is let."""
+
+    def __init__(self, place: Place, program: Stream) -> None:
+        self.place, self.program, self.sent = place, program, 0
+
+    def read(self, records: Records) -> None:
+        """Send, and let it read all of that."""
+        self.place.send(records)
+        self.sent += len(records)
+        self.until(lambda: sum(kept.offset for kept in self.program.kept.values()) == self.sent)
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        for _ in range(PATIENCE):
+            self.program.turn(0.02)
+            if condition():
+                return
+        raise AssertionError(f"did not come to pass in {PATIENCE} turns")
+
+    def judged_by(self) -> set[str]:
+        return {kept.keeper.bank.version for kept in self.program.kept.values()}
+
+    def waiting(self) -> Iterator[tuple[str, Measured]]:
+        """The events that wait, by the version that measured them."""
+        for kept in self.program.kept.values():
+            for part in kept.keeper.road.scorer.waiting:
+                for version in part.frame["bank_version"].unique():
+                    yield str(version), part.take(np.flatnonzero(part.frame["bank_version"] == version))
+
+    def shown(self) -> set[str]:
+        """What the metric says."""
+        (metric,) = self.program.metrics.bank.collect()
+        return {sample.labels["version"] for sample in metric.samples if sample.value == 1}
+
+
+@contextmanager
+def live(place: Place, **doors: Any) -> Iterator[Live]:
+    with place.consumer() as consumer, place.producer() as producer:
+        program = place.program(consumer, producer, **doors)
+        consumer.subscribe([place.settings.kafka.events], program.assigned, program.revoked)
+        yield Live(place, program)
+        program.commit()
+
+
+def ids_of(records: Records, seen: Records | None = None) -> set[str]:
+    """Of events that did not come before: CloudTrail delivers some twice."""
+    ids, before = ({json.loads(value)["eventID"] for _, value in part} for part in (records, seen or []))
+    return ids - before
+
+
+def measured_by(bank: Bank, batch: Measured) -> None:
+    """The evidence of events is that of a bank, whole."""
+    loss, known = InProcess(bank).of(batch.fingerprint, batch.codes)
+    surprise = autoencoder.surprises(loss, bank.baseline, batch.fingerprint)
+    found, usual = surprise_of(batch), batch.evidence["autoencoder"][:, -2:]
+    np.testing.assert_allclose(found[known], surprise[known], atol=1e-4)
+    assert (found <= surprise + 1e-4).all()  # a novelty that was seen again since is less of one
+    np.testing.assert_array_equal(usual[:, 0], bank.baseline.middle[batch.fingerprint])
+    np.testing.assert_array_equal(usual[:, 1], bank.baseline.scale[batch.fingerprint])
