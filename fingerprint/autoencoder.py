@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device, to_device
+from array_api_compat import array_namespace, device, is_numpy_namespace, to_device
 from numpy.typing import NDArray
 
 from fingerprint import hashing, settings
@@ -38,14 +38,17 @@ ANY_BIN = (
 )
 ALONE = 8.0  # nats an event must surprise by itself before the company it keeps counts
 MOST = 10.0  # nats that one feature may surprise: past "one in twenty thousand" it is only ever "never seen"
-CHUNK = 1024  # rows whose weights are gathered at a time: 1024 x 13 x 24 x 8 x 4 B = 10 MB
+CHUNK = 256  # rows whose weights are gathered at a time: 256 x 14 x 24 x 8 x 4 B = 3 MB, which caches hold
+LARGE_CHUNK = 1 << 14  # the same where NumPy does not compute: 180 MB, enough to keep a GPU busy
+_FILLED = np.int32(-0x70002000)  # bits of a float32 that a float16 moved by 13 bits fills: 1 + 5 + 10
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """P stacked nets with H hidden units: `inputs` (P, F, K, H), `bias` (P, H), `outputs` (P, G, K, H).
+    """P stacked nets with H hidden units: `inputs` (P, F, K, H), `bias` (P, H), `outputs` (P, G, K, H), in half precision.
 
-    `row` (E,) is the net of each fingerprint, -1 where the history was too thin for one.
+    What is gathered of them is widened before anything is computed. `row` (E,) is the net of each fingerprint, -1 where the
+    history was too thin for one.
     """
 
     inputs: Array
@@ -92,9 +95,13 @@ def correction(weights: Weights, base: Floats, fingerprint: Ints, slot: NDArray[
     """
     xp, place = array_namespace(weights.inputs), device(weights.inputs)
     out = np.zeros((len(fingerprint), len(FREE)), np.float32)
-    netted = np.flatnonzero(weights.row[fingerprint] >= 0)
-    for start in range(0, len(netted), CHUNK):
-        rows = netted[start : start + CHUNK]
+    netted = np.argsort(
+        weights.row[fingerprint], kind="stable"
+    )  # rows of one net read it one after the other
+    netted = netted[np.count_nonzero(weights.row[fingerprint] < 0) :]
+    step = CHUNK if is_numpy_namespace(xp) else LARGE_CHUNK
+    for start in range(0, len(netted), step):
+        rows = netted[start : start + step]
         net, at, slots, free = (
             xp.asarray(index.astype(np.int64), device=place)
             for index in (weights.row[fingerprint[rows]], fingerprint[rows], slot[rows], FREE)
@@ -108,10 +115,27 @@ def reconstruct(inputs: Array, bias: Array, outputs: Array, net: Array, slot: Ar
     """Corrections of all slots of all free features, each seen from the other features: -> (N, G, K)."""
     xp = array_namespace(inputs)
     features = xp.arange(slot.shape[1], device=device(inputs))
-    seen = inputs[net[:, None], features, slot]  # (N, F, H)
+    seen = widened(inputs[net[:, None], features, slot])  # (N, F, H)
     visible = xp.asarray(VISIBLE, dtype=seen.dtype, device=device(inputs))
-    hidden = xp.tanh(xp.matmul(visible, seen) + bias[net][:, None, :])  # (N, G, H)
-    return xp.matmul(outputs[net], hidden[..., None])[..., 0]
+    hidden = xp.tanh(xp.matmul(visible, seen) + widened(bias[net])[:, None, :])  # (N, G, H)
+    return xp.matmul(widened(outputs[net]), hidden[..., None])[..., 0]
+
+
+def widened(half: Array) -> Array:
+    """Finite half-precision numbers as float32, exactly; float32 stays what it is.
+
+    NumPy takes 1.6 ns for a number of its own accord. Moved to where float32 has its exponent and fraction, and multiplied by
+    the difference of what the exponents are counted from, the bits take 0.2 ns.
+    """
+    xp = array_namespace(half)
+    if half.dtype == xp.float32 or not is_numpy_namespace(xp):
+        return xp.astype(half, xp.float32, copy=False)
+    bits = half.view(np.int16).astype(np.int32)
+    bits <<= 13
+    bits &= _FILLED
+    wide = bits.view(np.float32)
+    wide *= np.float32(2.0 ** (127 - 15))
+    return wide
 
 
 def gain(logits: Array, base: Array, slot: Array) -> Array:

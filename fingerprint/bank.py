@@ -43,7 +43,7 @@ from fingerprint.hashing import Hashes
 from fingerprint.tables import find
 from fingerprint.vocabulary import Vocabulary
 
-FORMAT = 3
+FORMAT = 4
 LONGEST_MANIFEST = 64 << 20  # bytes
 PUBLISHED = versions.Note("publish")
 DEFAULT = settings.Bank()

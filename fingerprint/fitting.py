@@ -1,41 +1,56 @@
-"""Fit many autoencoders at once in torch; the only module that imports it.
+"""Fit many autoencoders at once in torch, which only this and what it rests on (`nets`, `drawing`) import.
 
 Example:
     >>> weights = fit(vocabulary, rows, held_out, ready, settings.autoencoder)
 
 Denoising by swapping: a share of a row's inputs is replaced by the same features of another row of the same fingerprint,
 and a few are blanked to "never seen", so that a net reconstructs what belongs together instead of copying. The generic
-net is fitted first; all others start from its weights, value by value, and stop early one by one: each keeps the weights
-of the epoch in which its held-out rows were reconstructed best, the start (no correction) included.
+net is fitted first; all others start from its weights, value by value, and stop one by one: each keeps the weights of the
+epoch in which its held-out rows were reconstructed best, the counts alone (no correction) included, and leaves the stack
+when `patience` epochs brought nothing better.
+
+A net depends on the seed and on its own fingerprint: its rows, its slots, and the stream of random numbers that its key
+names. Fitted in other company, on another worker or in another piece of the history, it is the same to 1e-6.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint import settings
+from fingerprint import hashing, settings
 from fingerprint.autoencoder import FREE, VISIBLE, Weights
+from fingerprint.bank import Bank
+from fingerprint.buckets import Bucket, Places, buckets
 from fingerprint.domain import FingerprintError
-from fingerprint.tables import find
+from fingerprint.hashing import Hashes
+from fingerprint.moving import move
 from fingerprint.vocabulary import Floats, Ints, Vocabulary
 
 try:
     import torch
-    from torch.nn.functional import cross_entropy, embedding
-except ImportError:
+
+    from fingerprint.drawing import History
+    from fingerprint.nets import Adam, Nets, Parameters
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
     raise FingerprintError(
         "learning needs torch, scoring does not: `pip install 'fingerprint[train]'`"
     ) from None
 
-BATCH = 32  # rows of every fingerprint in a step
-STEPS = 8  # steps in an epoch
-GROUP = 1024  # fingerprints fitted together
-BLANK = 0.03  # share of inputs blanked to "never seen"
+__all__ = ["Rows", "Start", "fit", "move"]
+
+STEPS = 8  # in an epoch
+CHECKED = 32  # rows held out that say whether an epoch was an improvement
+MOST_BYTES = {"cpu": 32 << 20, "cuda": 4 << 30}  # of a bucket: a CPU is quicker where its caches hold it
 DECAY = 1e-3
+LARGEST = float(np.finfo(np.float16).max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,186 +65,210 @@ class Rows:
         order = np.argsort(fingerprint, kind="stable")
         return cls(slots[order], np.searchsorted(fingerprint[order], np.arange(size + 1)))
 
+    @property
+    def counts(self) -> NDArray[np.intp]:
+        """(E,)"""
+        return np.diff(self.bounds)
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
     """The net that others start from: one of Weights, over the slots `codes` (1, F, K)."""
 
     net: Weights
-    codes: NDArray[np.uint64]
+    codes: Hashes
+
+    @classmethod
+    def of(cls, weights: Weights, codes: Hashes) -> Start:
+        """The first of several nets."""
+        first = Weights(weights.inputs[:1], weights.bias[:1], weights.outputs[:1], np.zeros(1, np.int32))
+        return cls(first, codes[:1])
+
+    @classmethod
+    def of_bank(cls, bank: Bank) -> Start:
+        """The generic net of a bank that was trained before, on whatever history."""
+        return cls.of(bank.weights, bank.vocabulary.codes)
 
 
 def fit(
     vocabulary: Vocabulary,
     rows: Rows,
     held_out: Rows,
-    ready: NDArray[np.intp],
+    ready: Places,
     options: settings.Autoencoder,
     advance: Callable[[int], None] = lambda done: None,
+    *,
     start: Start | None = None,
-    keys: NDArray[np.uint64] | None = None,
+    keys: Hashes | None = None,
 ) -> Weights:
-    """Nets for the fingerprints `ready` (P,). Calls `advance` with nets done.
+    """Nets, in half precision, for the fingerprints `ready` (P,). Calls `advance` with nets done.
 
-    The generic one (0), if it is among them, is fitted first, and the others start from it; else all start from `start`.
+    The generic one (0), if it is among them, is fitted first, from `start`, and the others start from it; else all start
+    from `start`. `keys` (E,) name the fingerprints wherever they are fitted; without, their numbers do. Who has no rows,
+    or none held out, has a net that corrects nothing. Raises FingerprintError where the device of the setting is not to
+    be had, or `start` has nets of another size.
     """
-    torch.manual_seed(options.seed)
-    shape = (len(ready), len(VISIBLE[0]), vocabulary.base.shape[2], options.hidden)
-    stack = Weights(
-        np.zeros(shape, np.float32),
-        np.zeros((shape[0], options.hidden), np.float32),
-        np.zeros((shape[0], len(FREE), *shape[2:]), np.float32),
-        _rows_of(ready, len(vocabulary.parent)),
-    )
-    if not len(ready) or not options.epochs:
+    stack = _nothing(vocabulary, ready, options.hidden)
+    if not options.epochs:
+        advance(len(ready))
         return stack
-    start = start or Start(
-        Weights(*_fresh(shape[1:], options.seed), np.zeros(1, np.int32)), vocabulary.codes[:1]
-    )
-    for group in _groups(ready):
-        places = stack.row[group]
-        fitted = _fit_group(vocabulary, rows, held_out, group, start, options)
-        stack.inputs[places], stack.bias[places], stack.outputs[places] = fitted
-        if group[0] == 0:
-            one = Weights(stack.inputs[:1], stack.bias[:1], stack.outputs[:1], np.zeros(1, np.int32))
-            start = Start(one, vocabulary.codes[:1])
-        advance(len(group))
+    keys = np.arange(len(vocabulary.parent), dtype=np.uint64) if keys is None else keys
+    here = _Fitting(vocabulary, rows, held_out, keys, options)
+    start = _checked(start, options) or _fresh(vocabulary, options)
+    generic, others = ready[ready == 0], ready[ready != 0]
+    if len(generic):
+        here.fit_all(generic, start, stack, advance)
+        start = Start.of(stack, vocabulary.codes)
+    here.fit_all(others, start, stack, advance)
     return stack
 
 
-def _rows_of(ready: NDArray[np.intp], size: int) -> Ints:
-    row = np.full(size, -1, np.int32)
-    row[ready] = np.arange(len(ready))
-    return row
+def _nothing(vocabulary: Vocabulary, ready: Places, hidden: int) -> Weights:
+    """Nets that correct nothing."""
+    nets, features, slots = len(ready), len(VISIBLE[0]), vocabulary.base.shape[2]
+    row = np.full(len(vocabulary.parent), -1, np.int32)
+    row[ready] = np.arange(nets)
+    return Weights(
+        np.zeros((nets, features, slots, hidden), np.float16),
+        np.zeros((nets, hidden), np.float16),
+        np.zeros((nets, len(FREE), slots, hidden), np.float16),
+        row,
+    )
 
 
-def _groups(ready: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """The generic fingerprint alone, then the others together."""
-    others = ready[ready != 0]
-    groups = [ready[ready == 0], *(others[at : at + GROUP] for at in range(0, len(others), GROUP))]
-    return [group for group in groups if len(group)]
+def _fresh(vocabulary: Vocabulary, options: settings.Autoencoder) -> Start:
+    shape = (1, *vocabulary.base.shape[1:], options.hidden)
+    inputs = np.random.default_rng(options.seed).normal(0, 0.5, shape).astype(np.float32)
+    nothing = np.zeros((1, options.hidden), np.float32)
+    outputs = np.zeros((1, len(FREE), *shape[2:]), np.float32)
+    return Start(Weights(inputs, nothing, outputs, np.zeros(1, np.int32)), vocabulary.codes[:1])
 
 
-def _fresh(shape: tuple[int, ...], seed: int) -> tuple[Floats, Floats, Floats]:
-    random = np.random.default_rng(seed)
-    inputs = random.normal(0, 0.5, (1, *shape)).astype(np.float32)
-    return inputs, np.zeros((1, shape[-1]), np.float32), np.zeros((1, len(FREE), *shape[1:]), np.float32)
-
-
-def _fit_group(
-    vocabulary: Vocabulary,
-    rows: Rows,
-    held_out: Rows,
-    group: NDArray[np.intp],
-    start: Start,
-    options: settings.Autoencoder,
-) -> tuple[Floats, Floats, Floats]:
-    parameters = [torch.from_numpy(part).requires_grad_() for part in _started(vocabulary, group, start)]
-    base = torch.from_numpy(vocabulary.base[group][:, FREE])
-    optimiser = _Adam(parameters, options.learning_rate)
-    random = torch.Generator().manual_seed(options.seed)
-    check = _sample(held_out, group, random)
-    best = [part.detach().clone() for part in parameters]
-    best[2].zero_()
-    least = _loss(best, base, check, check).detach()
-    for _ in range(options.epochs):
-        for _ in range(STEPS):
-            clean = _sample(rows, group, random)
-            loss = _loss(parameters, base, _corrupt(clean, options.swap, random), clean).sum()
-            loss = loss + DECAY * sum((part**2).sum() for part in parameters[::2])
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-        with torch.no_grad():
-            now = _loss(parameters, base, check, check)
-            better = now < least
-            least = torch.where(better, now, least)
-            for kept, part in zip(best, parameters, strict=True):
-                kept[better] = part[better]
-    return best[0].numpy(), best[1].numpy(), best[2].numpy()
-
-
-def _sample(rows: Rows, group: NDArray[np.intp], random: torch.Generator) -> torch.Tensor:
-    """BATCH rows of each fingerprint, with replacement: (P, BATCH, F); an empty history gives rows of slot 0."""
-    first, last = (torch.from_numpy(rows.bounds[group + step].astype(np.int64)) for step in (0, 1))
-    drawn = torch.rand(len(group), BATCH, generator=random, dtype=torch.float64)
-    place = first[:, None] + (drawn * (last - first)[:, None]).long()
-    slots = torch.from_numpy(rows.slots.astype(np.int64))
-    if not len(slots):
-        return torch.zeros(len(group), BATCH, len(VISIBLE[0]), dtype=torch.int64)
-    return torch.where((last > first)[:, None, None], slots[place.clamp(max=len(slots) - 1)], 0)
-
-
-def _corrupt(clean: torch.Tensor, swap: float, random: torch.Generator) -> torch.Tensor:
-    drawn = torch.rand(clean.shape, generator=random)
-    swapped = torch.where(drawn < swap, clean.roll(1, dims=1), clean)
-    return torch.where(drawn > 1 - BLANK, 0, swapped)
-
-
-def _loss(
-    parameters: list[torch.Tensor], base: torch.Tensor, seen: torch.Tensor, wanted: torch.Tensor
-) -> torch.Tensor:
-    """Mean cross-entropy of each fingerprint's rows, summed over features: -> (P,). Slots (P, B, F)."""
-    inputs, bias, outputs = parameters
-    features, slots = inputs.shape[1:3]
-    place = (torch.arange(len(inputs))[:, None, None] * features + torch.arange(features)) * slots + seen
-    embedded = embedding(place, inputs.flatten(0, 2))  # (P, B, F, H)
-    hidden = torch.tanh(torch.from_numpy(VISIBLE) @ embedded + bias[:, None, None, :])  # (P, B, G, H)
-    logits = torch.einsum("pbgh,pgkh->pbgk", hidden, outputs) + base[:, None]
-    free = wanted[..., torch.from_numpy(FREE)]
-    each = cross_entropy(logits.flatten(0, 2), free.flatten(), reduction="none")
-    return each.view(free.shape).sum(-1).mean(-1)
-
-
-class _Adam:
-    """Kingma and Ba 2015, with their constants; torch's own spends seconds on importing a compiler."""
-
-    def __init__(self, parameters: list[torch.Tensor], rate: float) -> None:
-        self.parameters, self.rate, self.steps = parameters, rate, 0
-        self.means = [(torch.zeros_like(part), torch.zeros_like(part)) for part in parameters]
-
-    @torch.no_grad()
-    def step(self) -> None:
-        """Move the parameters against their gradients, and clear those."""
-        self.steps += 1
-        for part, (mean, square) in zip(self.parameters, self.means, strict=True):
-            assert part.grad is not None  # noqa: S101 - `backward` ran
-            mean.lerp_(part.grad, 0.1)
-            square.mul_(0.999).addcmul_(part.grad, part.grad, value=0.001)
-            root = (square / (1 - 0.999**self.steps)).sqrt_().add_(1e-8)
-            part.addcdiv_(mean, root, value=-self.rate / (1 - 0.9**self.steps))
-            part.grad = None
-
-
-def _started(vocabulary: Vocabulary, group: NDArray[np.intp], start: Start) -> tuple[Floats, Floats, Floats]:
-    """The weights of the start, moved value by value to the slots that the values have in each fingerprint."""
-    moved = move(start.net, start.codes, vocabulary.codes[group], np.zeros(len(group), int))
-    return moved.inputs, moved.bias, moved.outputs
-
-
-def move(
-    weights: Weights, old: NDArray[np.uint64], new: NDArray[np.uint64], source: NDArray[np.intp]
-) -> Weights:
-    """Nets whose vocabularies changed: each slot takes the weights its value had, zeros where it had none.
-
-    `old` (P, F, K) and `new` (Q, F, K) are the codes of the slots before and after; `source` (Q,) the net each comes from.
-    """
-    features, slots = new.shape[1:]
-    owner = np.arange(features, dtype=np.uint64)[None, :, None]
-    inputs = np.zeros((*new.shape, weights.inputs.shape[-1]), np.float32)
-    outputs = np.zeros((len(new), len(FREE), slots, weights.inputs.shape[-1]), np.float32)
-    for net in np.unique(source):
-        takers = np.flatnonzero(source == net)
-        keys = (old[net] ^ (owner[0] << np.uint64(58))).ravel()
-        order = np.argsort(keys)
-        place, found = find(keys[order], (new[takers] ^ (owner << np.uint64(58))).ravel())
-        slot = np.where(found, order[np.minimum(place, len(order) - 1)] % slots, 0).reshape(
-            len(takers), features, slots
+def _checked(start: Start | None, options: settings.Autoencoder) -> Start | None:
+    if start and (hidden := start.net.bias.shape[1]) != options.hidden:
+        raise FingerprintError(
+            f"the nets to start from have {hidden} hidden units, autoencoder.hidden is {options.hidden}: "
+            "set it to theirs, or start without them"
         )
-        found = found.reshape(slot.shape) & (new[takers] != 0)
-        found[..., 0], slot[..., 0] = True, 0
-        row = np.arange(features)[None, :, None]
-        inputs[takers] = np.where(found[..., None], weights.inputs[net][row, slot], 0)
-        outputs[takers] = np.where(
-            found[:, FREE, :, None], weights.outputs[net][row[:, : len(FREE)], slot[:, FREE]], 0
+    return start
+
+
+def _put(whole: NDArray[np.float16], places: Ints, part: Floats) -> None:
+    """Round to half precision; slots that were not fitted stay zero."""
+    rounded = np.clip(part, -LARGEST, LARGEST).astype(np.float16)
+    if part.ndim == 4:
+        whole[places, :, : part.shape[2]] = rounded
+    else:
+        whole[places] = rounded
+
+
+class _Fitting:
+    """What all buckets have in common; the rows lie on the device once."""
+
+    def __init__(
+        self, vocabulary: Vocabulary, rows: Rows, held_out: Rows, keys: Hashes, options: settings.Autoencoder
+    ) -> None:
+        self.vocabulary, self.rows, self.held_out, self.options = vocabulary, rows, held_out, options
+        self.keys = hashing.mix(keys, np.uint64(options.seed)).view(np.int64)
+        self.device = _device(options.device)
+        self.slots = [torch.from_numpy(each.slots).to(self.device) for each in (rows, held_out)]
+
+    def fit_all(self, members: Places, start: Start, stack: Weights, advance: Callable[[int], None]) -> None:
+        """Fill the nets of some fingerprints in; on a CPU each core has a bucket of its own."""
+        fitted = members[(self.rows.counts[members] > 0) & (self.held_out.counts[members] > 0)]
+        advance(len(members) - len(fitted))
+        threads = torch.get_num_threads() if self.device.type == "cpu" else 1
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            for done in pool.map(partial(self._fill, start=start, stack=stack), self._buckets(fitted)):
+                advance(done)
+
+    def _buckets(self, members: Places) -> Iterator[Bucket]:
+        codes = self.vocabulary.codes[members]
+        used = 1 + (codes != 0).sum(2).max(1, initial=0)
+        sizes = codes.shape[2], self.options.hidden, MOST_BYTES[self.device.type]
+        return buckets(members, self.rows.counts[members], used, *sizes)
+
+    def _fill(self, bucket: Bucket, start: Start, stack: Weights) -> int:
+        places = stack.row[bucket.members]
+        for whole, part in zip(
+            (stack.inputs, stack.bias, stack.outputs), self.fit(bucket, start), strict=True
+        ):
+            _put(whole, places, part)
+        return len(places)
+
+    def fit(self, bucket: Bucket, start: Start) -> tuple[Floats, Floats, Floats]:
+        """Weights of a bucket's nets over its slots."""
+        histories = [
+            self._history(slots, each, bucket.members)
+            for slots, each in zip(self.slots, (self.rows, self.held_out), strict=True)
+        ]
+        run = _Run(self._started(bucket, start), histories[0], histories[1].spread(CHECKED), self.options)
+        for epoch in range(self.options.epochs):
+            run.epoch(epoch, bucket.rows)
+            if not run.goes_on():
+                break
+        inputs, bias, outputs = (part.cpu().numpy() for part in run.best)
+        return inputs.swapaxes(2, 3), bias, outputs.swapaxes(2, 3)
+
+    def _history(self, slots: torch.Tensor, rows: Rows, members: Places) -> History:
+        columns = (rows.bounds[members], rows.counts[members], self.keys[members])
+        return History(slots, *(torch.from_numpy(column).to(self.device) for column in columns))
+
+    def _started(self, bucket: Bucket, start: Start) -> Nets:
+        """The start's weights, moved value by value to the slots that the values have in each fingerprint."""
+        members, used = bucket.members, slice(bucket.slots)
+        moved = move(
+            start.net, start.codes, self.vocabulary.codes[members][:, :, used], np.zeros(len(members), int)
         )
-    return Weights(inputs, weights.bias[source], outputs, weights.row)
+        base = self.vocabulary.base[members][:, FREE, used]
+        parts = (moved.inputs.swapaxes(2, 3), moved.bias, moved.outputs.swapaxes(2, 3), base)
+        return Nets(
+            *(torch.from_numpy(np.array(part, np.float32, order="C")).to(self.device) for part in parts)
+        )
+
+
+class _Run:
+    """The nets of a bucket on their way: those that still improve, and the best weights of all."""
+
+    def __init__(
+        self, nets: Nets, history: History, check: torch.Tensor, options: settings.Autoencoder
+    ) -> None:
+        self.nets, self.history, self.check, self.options = nets, history, check, options
+        self.optimiser = Adam(nets.parameters, options.learning_rate)
+        self.place = torch.arange(len(check), device=check.device)  # in the bucket
+        self.waited = torch.zeros_like(self.place)  # epochs without an improvement
+        self.best: Parameters = (nets.inputs.clone(), nets.bias.clone(), torch.zeros_like(nets.outputs))
+        self.least = Nets(*self.best, nets.base).losses(check, check)
+
+    def epoch(self, number: int, rows: int) -> None:
+        """STEPS steps, then a look at the rows held out."""
+        for step in range(STEPS):
+            seen, wanted = self.history.draw(number * STEPS + step, rows, self.options.swap)
+            self.optimiser.step(self.nets.parameters, self.nets.gradients(seen, wanted, DECAY))
+        now = self.nets.losses(self.check, self.check)
+        better = now < self.least
+        self.least = torch.where(better, now, self.least)
+        self.waited = torch.where(better, 0, self.waited + 1)
+        for kept, part in zip(self.best, self.nets.parameters, strict=True):
+            kept[self.place[better]] = part[better]
+
+    def goes_on(self) -> bool:
+        """Whether anybody still improves; those who do not any more leave the stack."""
+        staying = (self.waited < self.options.patience).nonzero()[:, 0]
+        if len(staying) < len(self.place):
+            self.nets, self.history = self.nets.take(staying), self.history.take(staying)
+            self.optimiser.take(staying)
+            self.place, self.waited, self.least, self.check = (
+                each[staying] for each in (self.place, self.waited, self.least, self.check)
+            )
+        return len(staying) > 0
+
+
+def _device(setting: str) -> torch.device:
+    """Where nets are fitted. FingerprintError where a GPU is asked for and torch sees none."""
+    seen = torch.cuda.is_available() if setting != "cpu" else False
+    if setting == "cuda" and not seen:
+        raise FingerprintError(
+            "autoencoder.device is cuda, but torch sees no CUDA device: set it to auto or cpu"
+        )
+    return torch.device("cuda" if seen else "cpu")

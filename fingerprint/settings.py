@@ -80,7 +80,7 @@ class Autoencoder(Section):
     hidden: int = Field(8, gt=0, le=128)
     start: str | None = Field(None, description="a bank, from whose generic net all nets start")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where nets are fitted")
-    epochs: int = Field(6, ge=0, description="at most; each net stops by itself ...")
+    epochs: int = Field(20, ge=0, description="at most; each net stops by itself ...")
     patience: int = Field(2, gt=0, description="... when so many brought its held-out rows nothing better")
     learning_rate: float = Field(0.02, gt=0)
     swap: float = Field(

@@ -1,0 +1,83 @@
+"""Rows drawn from histories, one stream of random numbers for each fingerprint: what it draws depends on nobody else.
+
+Example:
+    >>> seen, wanted = history.draw(step=0, rows=32, swap=0.15)     # 2 x (P, F, 32) slots, the first ones spoiled
+    >>> check = history.spread(32)                                  # (P, F, 32), the same every time
+
+The numbers are SplitMix64's (Steele et al. 2014): the n-th of a stream is a hash of its key and n. So they need no state,
+are the same on every device, and whether a neighbour is there, or has stopped, changes none of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+Tensor = torch.Tensor
+
+BLANK = 0.03  # share of inputs blanked to "never seen"
+LANES = 4  # numbers of 16 bits in a word: fine enough for shares of a few hundredths
+_ODD = -0x61C8864680B583EB  # 2^64 / golden ratio as a signed number
+_MULTIPLIERS = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Histories of P fingerprints: rows `first` (P,) ... `first + count` (P,) of `slots` (R, F) int16; `key` (P,) names
+    the stream of each."""
+
+    slots: Tensor
+    first: Tensor
+    count: Tensor
+    key: Tensor
+
+    def take(self, which: Tensor) -> History:
+        """Those of some fingerprints."""
+        return History(self.slots, self.first[which], self.count[which], self.key[which])
+
+    def spread(self, rows: int) -> Tensor:
+        """Rows at equal distances: (P, F, rows) slots; a history that is shorter repeats itself."""
+        place = torch.arange(rows, device=self.key.device) * self.count[:, None] // rows
+        return _rows_last(self.slots[self.first[:, None] + place])
+
+    def draw(self, step: int, rows: int, swap: float) -> tuple[Tensor, Tensor]:
+        """Rows drawn with replacement, spoiled and as they are: 2 x (P, F, rows) slots.
+
+        To spoil is to denoise by: a share `swap` of the inputs is another row's, a few are blanked.
+        """
+        features = self.slots.shape[1]
+        words = self._words(step, rows, 1 + -(-features // LANES))
+        place = (_shifted(words[..., 0], 32) * self.count[:, None]) >> 32
+        clean = self.slots[self.first[:, None] + place]  # (P, rows, F)
+        chance = words[..., 1:].contiguous().view(torch.int16)[..., :features]  # -2^15 ... 2^15 - 1
+        seen = torch.where(chance < _level(swap), clean.roll(1, dims=1), clean)
+        return _rows_last(seen.masked_fill_(chance >= _level(1 - BLANK), 0)), _rows_last(clean)
+
+    def _words(self, step: int, rows: int, words: int) -> Tensor:
+        """64 random bits each: (P, rows, words)."""
+        count = torch.arange(1, rows * words + 1, device=self.key.device).view(1, rows, words)
+        return splitmix(self.key[:, None, None] + (count + step * rows * words) * _ODD)
+
+
+def splitmix(state: Tensor) -> Tensor:
+    """SplitMix64's output of a state, 64 bits as int64, in place."""
+    for shift, multiplier in zip((30, 27), _MULTIPLIERS, strict=True):
+        state ^= _shifted(state, shift)
+        state *= multiplier
+    state ^= _shifted(state, 31)
+    return state
+
+
+def _shifted(words: Tensor, bits: int) -> Tensor:
+    """To the right, zeros coming in: int64's own shift copies the sign."""
+    return (words >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def _level(share: float) -> int:
+    return round(share * (1 << 16)) - (1 << 15)
+
+
+def _rows_last(slots: Tensor) -> Tensor:
+    """(P, rows, F) int16 -> (P, F, rows) int64."""
+    return slots.mT.to(torch.int64, memory_format=torch.contiguous_format)
