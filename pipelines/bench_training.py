@@ -91,14 +91,15 @@ def measured(entities: int, processes: int, device: str) -> dict[str, Any]:
         process = subprocess.Popen(command)  # noqa: S603
         held: dict[int, int] = {}
         while process.poll() is None:
-            held.update(peaks(process.pid))
+            for pid, most in peaks(process.pid).items():
+                held[pid] = max(most, held.get(pid, 0))  # who is just ending holds nothing any more
             with suppress(subprocess.TimeoutExpired):
                 process.wait(POLL)
         if process.returncode:
             raise RuntimeError(f"the training ended with {process.returncode}")
         figures: dict[str, Any] = json.loads((Path(folder) / DONE).read_text())
-    most = sorted(held.values(), reverse=True)
-    return {**figures, "peak_mib": sum(most) >> 20, "peak_mib_by_process": [size >> 20 for size in most]}
+    sizes = sorted(held.values(), reverse=True)
+    return {**figures, "peak_mib": sum(sizes) >> 20, "peak_mib_by_process": [size >> 20 for size in sizes]}
 
 
 def _check(device: str) -> None:
