@@ -16,7 +16,7 @@ Example:
 A duplicate stands as what it is a duplicate of. Of several answers to one event the first of this table wins. Votes on intervals
 (the spectral detector's) leave no event out: what they flag enters the series clipped (`series`).
 
-Nothing here depends on where the history is cut into chunks, and memory is bounded by what was flagged (about 32 bytes each).
+Nothing here depends on where the history is cut into chunks, and memory is bounded by what was flagged (10 bytes an event).
 """
 
 from __future__ import annotations
@@ -85,6 +85,8 @@ class Flagged:
 
     def kept(self, events: pd.DataFrame) -> NDArray[np.bool_]:
         """Which events (n,) training may learn from: a mask (n,)."""
+        if not len(self.ids):
+            return np.ones(len(events), bool)
         place, found = find(self.ids, _hashes(events["event_id"]))
         place = place[found]
         self.met[place] = True

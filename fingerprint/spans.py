@@ -71,6 +71,14 @@ class Span:
         if day is None:
             return True
         begin, end = _midnight(day) - MARGIN, _midnight(day) + timedelta(days=1) + MARGIN
+        return self._meets(begin, end)
+
+    def may_hold_month(self, first: date) -> bool:
+        """Whether objects of the month with this first day may hold events in it."""
+        after = last_day(first) + timedelta(days=1)
+        return self._meets(_midnight(first) - MARGIN, _midnight(after) + MARGIN)
+
+    def _meets(self, begin: datetime, end: datetime) -> bool:
         return not ((self.since and end <= self.since) or (self.until and begin >= self.until))
 
 
@@ -108,6 +116,11 @@ def day_of(path: str) -> date | None:
 def newest_day(paths: Iterable[str]) -> date | None:
     """The latest day that a key names."""
     return max((day for day in map(day_of, paths) if day), default=None)
+
+
+def last_day(first: date) -> date:
+    """Of a month, by its first."""
+    return (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
 
 
 def moment(at: datetime) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,7 +11,6 @@ from fingerprint import spans
 from fingerprint.domain import FingerprintError
 from fingerprint.edges import files
 from fingerprint.edges.desk import is_there, name_of, open_desk
-from fingerprint.edges.files import File
 from fingerprint.edges.history import History
 from fingerprint.leaving import Flagged
 from fingerprint.settings import Settings
@@ -40,11 +39,10 @@ def gather(wanted: Wanted, history: History, settings: Settings, progress: Progr
     """
     if not wanted.sources and not wanted.topic:
         raise FingerprintError("there is nothing to learn from: name files, folders or URLs, or a --topic")
-    found = files.find(wanted.sources)
-    near = _near(found, wanted.span)
-    if found and not near and not wanted.topic:
-        raise FingerprintError(_nothing(wanted.span, _days(file.path for file in found)))
-    for records in files.read_found(near, settings.reading):
+    near = files.within(wanted.sources, wanted.span)
+    if wanted.sources and not near.files and not wanted.topic:
+        raise FingerprintError(_nothing(wanted.span, _days(near)))
+    for records in files.read_found(near.files, settings.reading):
         history.add(records)
         progress("reading records", history.records)
     if wanted.topic:
@@ -52,7 +50,11 @@ def gather(wanted: Wanted, history: History, settings: Settings, progress: Progr
     history.cut()
     if history.outside and not history.events:
         raise FingerprintError(_nothing(wanted.span, history.seen))
-    return {"objects": len(found), "not_fetched": len(found) - len(near)}
+    return {
+        "objects": len(near.found),
+        "not_fetched": len(near.found) - len(near.files),
+        "months_not_listed": len(near.unlisted),
+    }
 
 
 def flagged(wanted: Wanted, history: History, settings: Settings) -> tuple[Flagged, dict[str, Any]]:
@@ -79,15 +81,10 @@ def _whole(history: History, newest: datetime) -> tuple[datetime, datetime]:
     return history.span.since or first, max(last, newest) + timedelta(seconds=1)
 
 
-def _near(found: Sequence[File], span: Span) -> list[File]:
-    """The files that may hold events of the span, by the day in their key."""
-    wide = span.before_day(spans.newest_day(file.path for file in found))
-    return [file for file in found if wide.may_hold(file.path)]
-
-
-def _days(paths: Iterable[str]) -> tuple[datetime, datetime]:
-    """The first and the last day that keys name; each names one."""
-    days = sorted(day for day in map(spans.day_of, paths) if day)
+def _days(near: files.Within) -> tuple[datetime, datetime]:
+    """The first and the last day that keys name, or the month of the last; some do, or nothing would be outside."""
+    days = [day for day in (spans.day_of(file.path) for file in near.found) if day]
+    days = sorted([*days, *near.unlisted, *map(spans.last_day, near.unlisted)])
     first, last = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (days[0], days[-1]))
     return first, last
 

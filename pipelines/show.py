@@ -103,6 +103,8 @@ def trained(figures: dict[str, Any]) -> None:
 def _outside(figures: dict[str, Any]) -> None:
     if figures["outside"]:
         print(f"outside the span: {figures['outside']:,} events")
+    if figures["months_not_listed"]:
+        print(f"not listed, months of trails that lie outside: {figures['months_not_listed']:,}")
     if figures["not_fetched"]:
         print(
             f"not fetched, by the day in their key: {figures['not_fetched']:,} of {figures['objects']:,} objects"

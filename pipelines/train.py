@@ -66,7 +66,7 @@ def train(
 
 def _about(wanted: Wanted, settings: Settings) -> dict[str, Any]:
     """All that shapes a training: begun again with the same, it goes on where it was broken off."""
-    found = files.find(wanted.sources)
+    found = files.within(wanted.sources, wanted.span).files
     return {
         "format": FORMAT,
         "files": [(file.path, file.size) for file in found],

@@ -6,19 +6,20 @@ import gzip
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import fsspec
 import pytest
 from road import Road, lines_of, write
+from services.aws import bucket
 from services.kafka import Broker
-from services.objects import bucket
 from streaming import Place, keyed
 
 from fingerprint import spans
 from fingerprint.domain import FingerprintError
+from fingerprint.edges import files
 from fingerprint.edges.history import History
 from fingerprint.ports import Partition
 from fingerprint.settings import Settings
@@ -145,23 +146,72 @@ def trail() -> Iterator[str]:
 
 def test_objects_whose_day_lies_outside_are_not_fetched(trail: str, gather: Gather) -> None:
     history, figures = gather([trail], spans.of("2026-03-05", "2026-03-07"))  # days 4 and 5
-    assert figures == {"objects": 20, "not_fetched": 12}
+    assert figures == {"objects": 20, "not_fetched": 12, "months_not_listed": 0}
     assert (history.rejected, history.outside, history.events) == (0, 2 * 48, 2 * 48)
 
 
 def test_objects_long_before_the_last_days_are_not_fetched_either(trail: str, gather: Gather) -> None:
     _, figures = gather([trail.removesuffix("/") + "/111122223333"], spans.of(days=1))
-    assert figures == {
-        "objects": 10,
-        "not_fetched": 6,
-    }  # days 6 to 9 are: the newest event may be a day before
+    assert figures["not_fetched"] == 6  # of 10; the others are: the newest event may be a day before its key
 
 
 def test_where_no_key_lies_in_the_span_it_is_said_which_days_there_are(trail: str, gather: Gather) -> None:
     with pytest.raises(
-        FingerprintError, match="no event from 2027-01-01: the history has 2026-03-01 to 2026-03-10"
+        FingerprintError, match="no event from 2027-01-01: the history has 2026-03-01 to 2026-03-31"
     ):
         gather([trail], spans.of("2027-01-01"))
+
+
+YEARS = [
+    f"AWSLogs/{owner}CloudTrail/{region}/{month}/{day:02}/a.jsonl"
+    for owner in ("111122223333/", "o-abc123/444455556666/")
+    for region in ("eu-west-1", "us-east-1")
+    for month in ("2024/12", "2025/12", "2026/01", "2026/02", "2026/03")
+    for day in (1, 2, 28)
+]
+BESIDE = [  # in the same bucket, and no trail's
+    "AWSLogs/111122223333/vpcflowlogs/eu-west-1/2024/12/01/a.jsonl",
+    "AWSLogs/111122223333/CloudTrail/eu-west-1/2026/13/01/a.jsonl",
+    "AWSLogs/111122223333/CloudTrail/eu-west-1/notes.jsonl",
+    "AWSLogs/first.jsonl",
+    "elsewhere/2024/12/01/a.jsonl",
+]
+TOPS = ["", "AWSLogs", "AWSLogs/", "AWSLogs/o-abc123", "AWSLogs/111122223333/CloudTrail/"]
+SPANS = [
+    EVER,
+    spans.of("2026-01-30", "2026-02-02"),
+    spans.of("2026-02-28"),
+    spans.of(until="2025-06-01"),
+    spans.of(days=3),
+]
+
+
+@pytest.fixture
+def years(tmp_path: Path) -> Path:
+    for name in YEARS + BESIDE:
+        write(tmp_path / name, [record(day(0))])
+    return tmp_path
+
+
+@pytest.mark.parametrize("top", TOPS)
+@pytest.mark.parametrize("span", SPANS, ids=str)
+def test_what_is_read_is_the_same_whether_months_are_looked_into_or_not(
+    years: Path, top: str, span: Span
+) -> None:
+    source = f"{years}/{top}"
+    every = files.find([source])
+    wide = span.before_day(spans.newest_day(file.path for file in every))
+    assert files.within([source], span).files == [file for file in every if wide.may_hold(file.path)]
+
+
+def test_months_that_lie_outside_are_not_even_listed(years: Path) -> None:
+    near = files.within([f"{years}/AWSLogs"], spans.of("2026-02-10", "2026-02-20"))
+    assert len(near.unlisted) == 4 * 4  # of five months of four trails
+    days = {spans.day_of(file.path) for file in near.found} - {None}
+    assert days == {date(2026, 2, number) for number in (1, 2, 28)}
+    assert len(near.files) == len(BESIDE) - 1
+    last = files.within([f"{years}/AWSLogs"], spans.of(days=2))
+    assert {(each.year, each.month) for each in last.unlisted} == {(2024, 12), (2025, 12), (2026, 1)}
 
 
 # --- a topic ------------------------------------------------------------------------------------------------------------

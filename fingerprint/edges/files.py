@@ -13,17 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import chain
 from typing import Any, BinaryIO
 
 import fsspec
 from fsspec.core import url_to_fs
 
-from fingerprint import chunks
+from fingerprint import chunks, spans
 from fingerprint.chunks import CutShort
 from fingerprint.cloudtrail import Records
 from fingerprint.domain import FingerprintError
+from fingerprint.edges.files_trail import is_trail, months_of
 from fingerprint.settings import Reading
+from fingerprint.spans import EVER, Span
 
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz")
 NOT_RECORDS = ("labels.", "provenance.")
@@ -39,6 +42,16 @@ class File:
     path: str
     size: int
     stamp: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """What lies within a span: the `files` to read, of all that were `found`; and the first days of months that were not even
+    looked into, one for each trail that has them."""
+
+    found: list[File]
+    files: list[File]
+    unlisted: list[date]
 
 
 def read(sources: Sequence[str], bounds: Reading, progress: Progress | None = None) -> Iterator[Records]:
@@ -61,7 +74,19 @@ def read_found(files: Sequence[File], bounds: Reading, progress: Progress | None
 def find(sources: Sequence[str]) -> list[File]:
     """The files behind the sources, in the order in which they are read. Raises FingerprintError as `read`
     does."""
-    return [file for source in sources for file in _expand(str(source))]
+    return [file for source in sources for file in _expand(str(source), EVER)[0]]
+
+
+def within(sources: Sequence[str], span: Span) -> Within:
+    """The same without the objects of trails that cannot hold events of the span. FingerprintError as `read` does."""
+    expanded = [_expand(str(source), span) for source in sources]
+    found = [file for files, _ in expanded for file in files]
+    wide = span.before_day(spans.newest_day(file.path for file in found))
+    return Within(
+        found,
+        [file for file in found if wide.may_hold(file.path)],
+        [month for _, months in expanded for month in months],
+    )
 
 
 def size(files: Sequence[File]) -> int:
@@ -69,10 +94,16 @@ def size(files: Sequence[File]) -> int:
     return sum(file.size for file in files)
 
 
-def _expand(source: str) -> list[File]:
+def _expand(source: str, span: Span) -> tuple[list[File], list[date]]:
+    """The files behind a source, and the months of trails that were passed over."""
+    months: list[date] = []
     try:
         system, path = url_to_fs(source)
-        found = _paths(system, path)
+        if span and is_trail(path):
+            found, months = months_of(system, path, span)
+            found = {name: info for name, info in found.items() if _holds_records(name)}
+        else:
+            found = _paths(system, path)
         files = [
             File(system, name, int(info.get("size") or 0), _stamp(info))
             for name, info in sorted(found.items())
@@ -81,9 +112,9 @@ def _expand(source: str) -> list[File]:
         raise FingerprintError(f"{source}: {error}; `pip install fingerprint[s3]` reads S3") from None
     except Exception as error:  # each object store raises its own kinds
         raise FingerprintError(f"{source}: cannot be read ({error})") from None
-    if not files:
+    if not files and not months:
         raise FingerprintError(f"{source}: no such file, and no folder or pattern with files of records")
-    return files
+    return files, months
 
 
 def _stamp(info: dict[str, Any]) -> str:
