@@ -216,13 +216,7 @@ class Place:
 
     def environment(self) -> dict[str, str]:
         """What makes a process of its own use the same settings."""
-        return os.environ | {
-            f"FINGERPRINT_{section}__{key}".upper(): ",".join(value)
-            if isinstance(value, tuple)
-            else str(value)
-            for section, table in self.table.items()
-            for key, value in table.items()
-        }
+        return environment(self.table)
 
     # --- what was said ------------------------------------------------------------------------------------------------
 
@@ -313,6 +307,15 @@ def _told(alert: dict[str, Any]) -> Any:
 
 def _vote(vote: dict[str, Any]) -> Any:
     return vote["principal"], vote["entity"], bool(vote["vote"]), round(vote["z"], 3)
+
+
+def environment(table: dict[str, Any]) -> dict[str, str]:
+    """What makes a process of its own use these settings."""
+    return os.environ | {
+        f"FINGERPRINT_{section}__{key}".upper(): ",".join(value) if isinstance(value, tuple) else str(value)
+        for section, keys in table.items()
+        for key, value in keys.items()
+    }
 
 
 def keyed(lines: list[bytes]) -> list[tuple[bytes, bytes]]:

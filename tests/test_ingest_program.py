@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -22,6 +21,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 from prometheus_client import CollectorRegistry
 from services.kafka import Broker
+from streaming import environment
 from test_ingesting import record, wrapped
 
 from fingerprint.domain import FingerprintError
@@ -100,13 +100,7 @@ class Stream:
 
     def environment(self) -> dict[str, str]:
         """What makes a process of its own use the same settings."""
-        return os.environ | {
-            f"FINGERPRINT_{section}__{key}".upper(): ",".join(value)
-            if isinstance(value, tuple)
-            else str(value)
-            for section, table in self.table.items()
-            for key, value in table.items()
-        }
+        return environment(self.table)
 
     def send(self, *values: bytes | None, key: bytes | None = None, headers: Any = ()) -> None:
         producer = self.producer()

@@ -23,7 +23,7 @@ from contracts.snapshots import (
     snapshot,
     warnings,
 )
-from services import objects
+from services import aws
 from typer.testing import CliRunner
 
 from fingerprint.domain import FingerprintError
@@ -89,7 +89,7 @@ class TestInMemory(SnapshotsContract):
 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[str]:
-    with objects.bucket() as url:
+    with aws.bucket() as url:
         yield url
 
 

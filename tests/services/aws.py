@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
@@ -33,6 +34,22 @@ def started(port: int = 0) -> Iterator[int]:
             yield server.get_host_and_port()[1]
     finally:
         server.stop()
+
+
+@contextmanager
+def bucket() -> Iterator[str]:
+    """An empty bucket, as a URL that fsspec opens."""
+    with started():
+        import boto3
+        import s3fs
+
+        name = f"tests-{secrets.token_hex(8)}"
+        where = {"LocationConstraint": os.environ["AWS_DEFAULT_REGION"]}
+        boto3.client("s3").create_bucket(Bucket=name, CreateBucketConfiguration=where)
+        try:
+            yield f"s3://{name}"
+        finally:
+            s3fs.S3FileSystem.clear_instance_cache()  # the next server has another port
 
 
 @contextmanager

@@ -18,12 +18,13 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from services.certificates import Authority
+from services.ports import free_ports
 
 HERE = Path(__file__).parent
 CLUSTER = "Zm9yLXRlc3RzLW9ubHktMQ"
@@ -83,17 +84,6 @@ class Unavailable(Exception):
     """This machine cannot run the broker; the text says what to do."""
 
 
-def _free_ports(names: Sequence[str]) -> dict[str, int]:
-    sockets = [socket.socket() for _ in names]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return {name: each.getsockname()[1] for name, each in zip(names, sockets, strict=True)}
-    finally:
-        for each in sockets:
-            each.close()
-
-
 def _install() -> None:
     """Java and Maven, by root on Debian and Ubuntu; Unavailable with the one line that does it elsewhere."""
     if shutil.which("java") and shutil.which("mvn"):
@@ -143,7 +133,7 @@ class Broker:
     @contextmanager
     def started(cls, folder: Path) -> Iterator[Broker]:
         """A broker that answers, until the block ends. Unavailable where it cannot be had."""
-        ports = _free_ports([*LISTENERS, "CONTROLLER"])
+        ports = free_ports([*LISTENERS, "CONTROLLER"])
         broker = cls(folder, libraries(), ports, Authority(folder / "authority", "the tests"))
         broker._format()
         try:

@@ -15,16 +15,17 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from services.ports import free_ports
 
 HERE = Path(__file__).parent
 WHEEL = "nvidia-pytriton==0.7.0"
@@ -85,17 +86,6 @@ def _environment() -> dict[str, str]:
     return os.environ | own | {"OMP_NUM_THREADS": "1"}
 
 
-def _free_ports(names: Sequence[str]) -> dict[str, int]:
-    sockets = [socket.socket() for _ in names]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return {name: each.getsockname()[1] for name, each in zip(names, sockets, strict=True)}
-    finally:
-        for each in sockets:
-            each.close()
-
-
 @dataclass
 class Triton:
     """One server; its ports and repository outlive the process, so `kill` and `start` are a crash and a recovery."""
@@ -109,7 +99,7 @@ class Triton:
     @contextmanager
     def started(cls, folder: Path) -> Iterator[Triton]:
         """A server that answers, with an empty repository, until the block ends. Unavailable where it cannot be had."""
-        triton = cls(folder, packages() / "pytriton/tritonserver", _free_ports(PORTS))
+        triton = cls(folder, packages() / "pytriton/tritonserver", free_ports(PORTS))
         triton.repository.mkdir(parents=True)
         triton.key_file.write_text(KEY + "\n")
         try:
