@@ -98,9 +98,9 @@ class Scorer:
     def under(self, bank: Bank, losses: Losses | None = None) -> Scorer:
         """One that goes on from here, and measures against another bank. What waits keeps what it was measured with."""
         after = Scorer(bank, self.ledger, self.settings, self.every_event, losses)
-        latest = self.ledger.series.latest()
-        unsaid = latest >= self.ledger.silent_upto  # whose last interval has not been voted on
-        after.names = self.names.under(bank, self.ledger.series.owner[unsaid], latest[unsaid])
+        series, end = self.ledger.series, np.iinfo(np.int32).max
+        row, interval = series.counted(self.ledger.silent_upto, end)  # what there may be a vote on yet
+        after.names = self.names.under(bank, series.owner[row], interval)
         after.waiting, after.dropped = list(self.waiting), self.dropped
         return after
 

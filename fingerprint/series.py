@@ -304,10 +304,14 @@ class Series:
     def filled(self, start: int, end: int) -> tuple[Ints, Ints, Floats]:
         """The cells of intervals start ... end - 1 in which something came, and how strange their counts are now: rows,
         intervals and z (NaN for no opinion) of each."""
-        cells = self.open.settle()[0]
-        row, interval = _split(cells)
+        row, interval = self.counted(start, end)
+        return row, interval, self._z_of_cells(_cell(row, interval))
+
+    def counted(self, start: int, end: int) -> tuple[Ints, Ints]:
+        """The cells of open intervals start ... end - 1 in which something came: rows and intervals."""
+        row, interval = _split(self.open.settle()[0])
         here = (interval >= start) & (interval < end)
-        return row[here], interval[here], self._z_of_cells(cells[here])
+        return row[here], interval[here]
 
     def silences(self, channel: np.uint64, start: int, end: int) -> tuple[Ints, Ints, Floats]:
         """Intervals start ... end - 1 in which far less came than expected: rows, intervals and z (above 0) of each.
