@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json as json_text
 import math
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fingerprint.domain import Alert, AlertEvent, Curve, Decision, Disposition, FingerprintError
-from fingerprint.edges.clock import SystemClock
+from fingerprint.domain import Alert, AlertEvent, Curve, Decision, Disposition
 from fingerprint.edges.desk import open_desk
 from fingerprint.hostile import visible
 from fingerprint.web import words
 from fingerprint.web.page import write_alert_page
-from pipelines import notices, person
+from pipelines import notices, triage
 
 LONG = 400  # characters of a text shown here; the page and --json have it whole
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -32,14 +30,14 @@ COLOURS = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cy
 def list_alerts(desk_url: str, json: bool = False) -> None:
     """Print the queue, most urgent first. Raises FingerprintError where there is no desk."""
     desk = open_desk(desk_url, create=False)
-    alerts = desk.alerts(raw=False)
+    alerts, standing = desk.alerts(raw=False), desk.standing()
     if json:
-        _print_json([summary(alert) for alert in alerts])
+        _print_json([summary(alert) | {"decision": standing.get(alert.alert_id, "open")} for alert in alerts])
         return
     if silent := desk.notices(ended=False):
         print(notices.open_ones(len(silent)))
     if alerts:
-        Console().print(_queue(alerts))
+        Console().print(_queue(alerts, standing))
     else:
         print("no alerts: nothing was forwarded to the analysts")
 
@@ -47,46 +45,20 @@ def list_alerts(desk_url: str, json: bool = False) -> None:
 def show_alert(desk_url: str, alert_id: str, json: bool = False, page: Path | None = None) -> None:
     """Print one alert explained, and write its page if asked. Raises FingerprintError if the id names no one
     alert."""
-    alert = open_desk(desk_url, create=False).alert(alert_id)
+    desk = open_desk(desk_url, create=False)
+    alert = desk.alert(alert_id)
+    said = desk.dispositions(alert.alert_id)
     if page:
         write_alert_page(alert, page)
     if json:
-        _print_json(detail(alert))
+        _print_json(detail(alert) | {"dispositions": [triage.plain(each) for each in said]})
     else:
-        _explain(Console(), alert)
+        _explain(Console(), alert, said)
         print(f"page: {page}" if page else "`--page FILE` writes it as a page")
 
 
-def triage_alert(
-    desk_url: str,
-    alert_id: str,
-    decision: Decision,
-    why: str = "",
-    of: str | None = None,
-    by: str | None = None,
-) -> dict[str, Any]:
-    """Put a disposition of an alert on the desk. Raises FingerprintError if an id names no one alert, or a duplicate says not
-    of what."""
-    if (decision == "duplicate") != (of is not None):
-        raise FingerprintError("a duplicate is a duplicate of another alert: `... duplicate --of ALERT_ID`")
-    desk = open_desk(desk_url, create=False)
-    alert = desk.alert(alert_id)
-    said = Disposition(
-        alert.alert_id, decision, by or person.name(), why, SystemClock().now(), len(alert.events), of or ""
-    )
-    desk.triage(said)
-    newest = desk.dispositions(alert.alert_id)[-1]
-    return {**asdict(newest), "at": words.iso(newest.at), "title": alert.title}
-
-
-def print_triaged(figures: dict[str, Any]) -> None:
-    what = figures["decision"].replace("_", " ")
-    of = f" of {figures['duplicate_of']}" if figures["duplicate_of"] else ""
-    print(visible(f"{figures['alert_id']} is {what}{of}, says {figures['by']}: {figures['title']}"))
-
-
-def _explain(console: Console, alert: Alert) -> None:
-    _print_summary(console, alert)
+def _explain(console: Console, alert: Alert, said: list[Disposition]) -> None:
+    _print_summary(console, alert, said)
     if alert.drivers:
         console.print(_drivers(alert))
     if alert.curve and alert.curve.counts:
@@ -165,7 +137,7 @@ def _urgency(alert: Alert) -> Text:
     return Text(f"{alert.urgency:>3} {word}", style=COLOURS[word])
 
 
-def _queue(alerts: list[Alert]) -> Table:
+def _queue(alerts: list[Alert], standing: dict[str, Decision]) -> Table:
     table = Table(
         "urgency",
         "alert",
@@ -178,13 +150,13 @@ def _queue(alerts: list[Alert]) -> Table:
     )
     for alert in alerts:
         when = f"{words.iso(alert.first_event_time)[:16].replace('T', ' ')}"
-        table.add_row(
-            _urgency(alert), _text(alert.alert_id[:12]), _text(alert.title), when, f"{len(alert.events):,}"
-        )
+        decision = standing.get(alert.alert_id, "").replace("_", " ")
+        title = Text.assemble((f"{decision}: " if decision else "", "bold"), _text(alert.title))
+        table.add_row(_urgency(alert), _text(alert.alert_id[:12]), title, when, f"{len(alert.events):,}")
     return table
 
 
-def _print_summary(console: Console, alert: Alert) -> None:
+def _print_summary(console: Console, alert: Alert, said: list[Disposition]) -> None:
     console.print(Text.assemble(_urgency(alert), "  ", _text(alert.title, "bold")))
     facts = Table.grid(padding=(0, 2))
     facts.add_row("alert", _text(alert.alert_id))
@@ -194,6 +166,11 @@ def _print_summary(console: Console, alert: Alert) -> None:
     facts.add_row("judged by", Text.assemble(words.level(alert.level), "; bank ", _text(alert.bank_version)))
     if alert.degraded:
         facts.add_row("degraded", "measured in process: the server was away")
+    for each in said:
+        why = f": {each.why}" if each.why else ""
+        facts.add_row("decided", _text(f"{triage.sentence(triage.plain(each))}, {words.iso(each.at)}{why}"))
+    if said and len(alert.events) > said[-1].events:
+        facts.add_row("", f"open again: {len(alert.events) - said[-1].events:,} events came since")
     if alert.tactics:
         facts.add_row("tactics", _text(", ".join(alert.tactics)))
     console.print(facts)

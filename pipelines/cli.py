@@ -304,7 +304,7 @@ def alerts_triage(
     The next training learns what was benign or a false positive, and never what was a true positive. What is said last
     counts; an alert that grows afterwards is open again.
     """
-    from pipelines.alerts import print_triaged, triage_alert
+    from pipelines.triage import print_triaged, triage_alert
 
     figures = triage_alert(desk or settings_.load(settings).desk.url, alert_id, decision, why, of, by)
     _print(figures, json, lambda: print_triaged(figures))

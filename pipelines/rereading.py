@@ -27,7 +27,7 @@ def read(topic: str, history: History, settings: Settings, progress: Progress) -
     after it happened.
     """
     count = 0
-    for messages in again(topic, settings, history.span.since):
+    for messages in _full(again(topic, settings, history.span.since), settings.reading.batch_records):
         count += len(messages)
         for piece in messages_.read(messages, settings):
             history.add_piece(piece, [_placed(reject, messages) for reject in piece.rejects])
@@ -49,6 +49,21 @@ def again(topic: str, settings: Settings, since: datetime | None = None) -> Iter
             raise FingerprintError(
                 f"of the {len(homes)} partitions of {topic} only {had} were read: start again when the broker is well"
             )
+
+
+def _full(polls: Iterator[list[Message]], most: int) -> Iterator[list[Message]]:
+    """The same messages, at least so many at a time (and HELD_BYTES of them at most, about): a history has a file for each
+    batch and span of hours, and a poll may bring few."""
+    held: list[Message] = []
+    size = 0
+    for messages in polls:
+        held += messages
+        size += sum(len(message.value or b"") for message in messages)
+        if len(held) >= most or size >= messages_.HELD_BYTES:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
 
 
 def _placed(reject: Reject, messages: list[Message]) -> Reject:

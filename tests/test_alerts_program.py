@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -13,6 +14,7 @@ from fingerprint.domain import FingerprintError
 from fingerprint.edges.desk import open_desk
 from fingerprint.hostile import storable
 from pipelines.alerts import list_alerts, show_alert, sparkline
+from pipelines.triage import triage_alert
 
 KEYS = ["alert_id", "principal", "first_event_time", "last_event_time", "urgency", "title", "event_ids"]
 
@@ -31,7 +33,7 @@ def queue(desk_url) -> str:
 def test_a_program_reads_the_queue_in_a_fixed_order(queue, capsys):
     list_alerts(queue, json=True)
     listed = json.loads(capsys.readouterr().out)
-    assert [list(alert) for alert in listed] == [KEYS, KEYS]
+    assert [list(alert) for alert in listed] == [[*KEYS, "decision"]] * 2
     assert [alert["urgency"] for alert in listed] == [91, 38]
     assert listed[0]["first_event_time"] == "2026-03-04T14:02:00Z"
     assert listed[0]["event_ids"] == list(stolen_session().event_ids)
@@ -83,6 +85,34 @@ def test_a_program_reads_all_of_an_alert(queue, capsys):
     assert [driver["seen"] for driver in shown["drivers"]] == [driver.seen for driver in alert.drivers]
     assert json.loads(shown["events"][0]["raw"])["eventName"] == "GetCallerIdentity"
     assert shown["curve"]["flagged"] == list(alert.curve.flagged)
+
+
+def test_what_was_decided_of_an_alert_is_read_in_the_queue_and_on_the_alert(queue, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    triage_alert(queue, "3fa", "benign", "her new laptop \x1b[2J", by="maria")
+    list_alerts(queue)
+    assert f"benign: {stolen_session().title}" in capsys.readouterr().out
+    list_alerts(queue, json=True)
+    assert [alert["decision"] for alert in json.loads(capsys.readouterr().out)] == ["benign", "open"]
+    show_alert(queue, "3fa")
+    shown = capsys.readouterr().out
+    assert "benign, says maria" in shown
+    assert "her new laptop \\x1b[2J" in shown
+    show_alert(queue, "3fa", json=True)
+    (said,) = json.loads(capsys.readouterr().out)["dispositions"]
+    assert (said["decision"], said["by"], said["events"]) == ("benign", "maria", 9)
+
+
+def test_an_alert_that_grew_after_it_was_judged_says_that_it_is_open_again(desk_url, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    desk, whole = open_desk(desk_url), stolen_session()
+    desk.save([replace(whole, events=whole.events[:4])])
+    triage_alert(desk_url, "3fa", "benign")
+    desk.save([whole])
+    show_alert(desk_url, "3fa")
+    assert "open again: 5 events came since" in capsys.readouterr().out
+    list_alerts(desk_url, json=True)
+    assert json.loads(capsys.readouterr().out)[0]["decision"] == "open"
 
 
 def test_the_page_of_an_alert_is_written_where_it_was_asked_for(queue, capsys, tmp_path):

@@ -22,10 +22,10 @@ from fingerprint.edges.desk import SqlDesk, open_desk
 from fingerprint.edges.history import History
 from fingerprint.settings import Settings, Spectral, Training
 from pipelines import cli, gathering
-from pipelines.alerts import triage_alert
 from pipelines.gathering import Wanted
 from pipelines.show import silent
 from pipelines.train import train
+from pipelines.triage import triage_alert
 
 LATER = 3  # days after the history, everything in it is done again
 
