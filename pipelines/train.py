@@ -12,9 +12,11 @@ import numpy as np
 import pandas as pd
 
 from fingerprint import training
+from fingerprint.bank import open_bank
 from fingerprint.domain import LEVELS
 from fingerprint.edges import files, network_table, workplace
 from fingerprint.edges.history import History
+from fingerprint.fitting import Start
 from fingerprint.settings import Settings
 from fingerprint.spans import EVER, Span
 from pipelines import doors, gathering, publishing
@@ -37,7 +39,7 @@ def train(
 ) -> dict[str, Any]:
     """Train on `sources` and `topic` within `span`, without what `desk` says to leave out (see `gathering.Wanted`); offer the
     bank to the gate of `folder`, and say what became ready: the figures of `train --json`."""
-    wanted = Wanted(sources, topic, span, desk)
+    wanted, start = Wanted(sources, topic, span, desk), _start(settings)
     folder.mkdir(parents=True, exist_ok=True)  # before the long part, not after it
     place = workplace.of(settings.workers, folder)
     with (
@@ -45,7 +47,7 @@ def train(
         doors.workers(settings.workers) as workers,
     ):
         read = _read(wanted, settings, work, progress)
-        learned = training.learn(work / HISTORY, settings, progress, workers)
+        learned = training.learn(work / HISTORY, settings, progress, workers, start=start)
         left = {name: read[name] for name in ("outside", "left_out", "came_back")}
         learned = replace(learned, manifest={**learned.manifest, **left})
         word = publishing.offer(learned, folder, settings)
@@ -62,6 +64,12 @@ def train(
         "ready": learned.manifest["ready"],
         "waiting": dict(waiting(learned.fingerprints, settings)),
     }
+
+
+def _start(settings: Settings) -> Start | None:
+    """The generic net of the bank that the setting names."""
+    pretrained = settings.autoencoder.start
+    return Start.of_bank(open_bank(Path(pretrained), settings.bank)) if pretrained else None
 
 
 def _about(wanted: Wanted, settings: Settings) -> dict[str, Any]:

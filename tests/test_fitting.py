@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from road import SETTINGS, Road, silent
 
 from fingerprint import autoencoder, fitting
 from fingerprint.autoencoder import FREE, VISIBLE, Weights
+from fingerprint.bank import open_bank
 from fingerprint.buckets import buckets, bytes_of, rows_of, slots_of
 from fingerprint.domain import FingerprintError
 from fingerprint.features import FEATURES, NAMES
 from fingerprint.fitting import Rows, Start, fit
-from fingerprint.settings import Autoencoder
+from fingerprint.moving import move
+from fingerprint.settings import Autoencoder, Settings
 from fingerprint.vocabulary import Vocabulary, build, presences
+from pipelines.train import train
 
 torch = pytest.importorskip("torch")
 
@@ -185,6 +190,24 @@ def test_a_start_from_another_bank_is_further_than_a_fresh_one(history: History8
     start = Start.of(shuffled, history.known.codes[:, :, slots])
     short = OPTIONS.model_copy(update={"epochs": 1})
     assert history.gain(history.fit([0], short, start), 0) > history.gain(history.fit([0], short), 0) + 0.3
+
+
+def test_a_training_starts_from_the_bank_that_its_setting_names(organisation: Road, tmp_path: Path) -> None:
+    pretrained = Start.of_bank(open_bank(organisation.bank))
+
+    def distance(start: str | None) -> float:
+        """How far the generic net of a day's training lies from the pretrained one."""
+        own = SETTINGS.autoencoder.model_copy(update={"start": start, "epochs": 1})
+        train(organisation.days[:1], tmp_path / f"{start is None}", settings := with_nets(own), silent)
+        bank = open_bank(tmp_path / f"{start is None}", settings.bank)
+        moved = move(pretrained.net, pretrained.codes, bank.vocabulary.codes[:1], np.zeros(1, int))
+        return float(np.abs(moved.inputs[0].astype(float) - bank.weights.inputs[0]).mean())
+
+    assert distance(str(organisation.bank)) < distance(None) / 2
+
+
+def with_nets(options: Autoencoder) -> Settings:
+    return SETTINGS.model_copy(update={"autoencoder": options})
 
 
 def test_a_start_of_another_size_is_one_sentence(history: History8, all_of_them: Weights) -> None:
