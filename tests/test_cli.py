@@ -319,7 +319,7 @@ def test_scoring_needs_no_torch(organisation: road.Road, tmp_path: Path) -> None
     """Torch is hidden from the process; learning says in one sentence how to get it."""
     hidden = tmp_path / "hidden"
     (hidden / "torch").mkdir(parents=True)
-    (hidden / "torch" / "__init__.py").write_text("raise ImportError('hidden')")
+    (hidden / "torch" / "__init__.py").write_text("raise ModuleNotFoundError('hidden', name='torch')")
     environment = {"PYTHONPATH": str(hidden), "PATH": "/usr/bin:/bin"}
     scored = shell("score", organisation.new[0], "--bank", organisation.bank, "--json", env=environment)
     assert scored.returncode == 0, scored.stderr
