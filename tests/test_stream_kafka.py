@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import road as roads
 from contracts.topic import wait_until
+from living import ids_of, live, serve
 from services.kafka import Broker
 from streaming import Place, Records, Said
 from test_stream import DYING, SMALL
+
+from fingerprint import bank as banks
+from fingerprint.bank import Bank
 
 BRISK = SMALL | {"session_seconds": 3.0}
 
@@ -84,3 +90,26 @@ def test_a_broker_that_is_killed_and_comes_back_loses_nothing(
     running.send_signal(signal.SIGTERM)
     assert running.wait(60) == 0
     assert not place.said().differences(oracle)
+
+
+def test_a_bank_that_is_published_takes_over_between_two_events(
+    place: Place, records: Records, bank: Bank, oracle: Said
+) -> None:
+    """The same bank under another name: nothing but the name is other than without it."""
+    half, another = len(records) // 2, replace(bank, manifest=bank.manifest | {"version": "another-name"})
+    place.bank = Path(shutil.copytree(place.bank, place.folder / "bank"))
+    banks.write(another, place.bank)
+    place.configure(kafka=BRISK, state={"snapshot_seconds": 0.2}, bank={"look_seconds": 0.1})
+    with live(place) as stream:
+        stream.read(records[:half])
+        serve(place, another.version)
+        stream.until(lambda: stream.judged_by() == {another.version})
+        stream.read(records[half:])
+    said = place.said()
+    before, after = ids_of(records[:half]), ids_of(records[half:], records[:half])
+    for (event, _), vote in said.votes.items():
+        if event in before | after:
+            assert vote["bank_version"] == (bank.version if event in before else another.version)
+    assert {name: alert.event_ids for name, alert in said.alerts.items()} == {
+        name: alert.event_ids for name, alert in oracle.alerts.items()
+    }

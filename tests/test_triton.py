@@ -28,6 +28,7 @@ from fingerprint.edges.triton_control import Control
 from fingerprint.edges.triton_repository import Repository
 from fingerprint.losses import InProcess, StandIn
 from fingerprint.ports import Away
+from pipelines.doors import must_wait
 from pipelines.score import score
 from pipelines.show import silent
 from pipelines.triton import print_status, run_load, run_status
@@ -405,3 +406,9 @@ def test_a_stream_swaps_banks_under_load_once_the_server_has_the_new_one_and_no_
         assert stream.program.metrics.figures()["degraded"] == 0
     judged = {vote["bank_version"] for vote in place.said().votes.values()}
     assert judged == set(known)
+
+
+def test_a_server_that_is_away_keeps_no_bank_waiting(bank: Bank) -> None:
+    """This process would measure for it in any case."""
+    assert not must_wait(settings.Triton(url=NOBODY), bank.version, "another")
+    assert not must_wait(settings.Triton(), bank.version, "another")
