@@ -38,7 +38,7 @@ _DASH = pa.scalar("-", pa.large_string())
 def few() -> pa.Table:
     """Events of the principals of a simulated organisation who use several services, about ten each."""
     with organisation(PRINCIPALS, DAYS, scale=1.5, attacks=0) as days:
-        events = pd.concat([part[READ] for part in events_of(days, Settings())], ignore_index=True)
+        events = pd.concat(events_of(days, Settings(), READ), ignore_index=True)
     events = thinned(events, LEAST, MOST)
     services = events.groupby("principal")["entity"].transform("nunique")
     return pa.Table.from_pandas(events[services >= SERVICES], preserve_index=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -49,11 +49,14 @@ def learned() -> Learned:
     return Learned(settings, bank, time.process_time() - start, following)
 
 
-def events_of(files: list[str], settings: Settings) -> list[pd.DataFrame]:
+def events_of(
+    files: list[str], settings: Settings, columns: Sequence[str] | None = None
+) -> list[pd.DataFrame]:
+    """The events of files, oldest first; all their columns, or some."""
     from fingerprint.edges.files import read
     from fingerprint.edges.history import History
 
     with History(settings) as history:
         for records in read(files, settings.reading):
             history.add(records)
-        return list(history.chunks())
+        return [chunk if columns is None else chunk[list(columns)] for chunk in history.chunks()]

@@ -26,7 +26,7 @@ from pipelines.memory import peaks
 def some() -> pa.Table:
     """Two days of six principals."""
     with organisation(6, 2, scale=0.5, attacks=0) as days:
-        events = pd.concat([part[READ] for part in events_of(days, Settings())], ignore_index=True)
+        events = pd.concat(events_of(days, Settings(), READ), ignore_index=True)
     return pa.Table.from_pandas(thinned(events, 3, 60), preserve_index=False)
 
 
