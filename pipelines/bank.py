@@ -68,6 +68,7 @@ def run_show(folder: Path, settings: Settings, version: str | None = None) -> di
         "bytes_an_entity": round(
             (_bytes(manifest) - parts["ledger"]) / max(len(entities), 1)
         ),  # series apart
+        "bytes_with_net": _bytes_with_net(bank, _bytes(manifest) - parts["ledger"]),
     }
 
 
@@ -150,6 +151,13 @@ def _pair(old: Bank, new: Bank) -> tuple[tuple[str, Bank], tuple[str, Bank]]:
 
 def _bytes(manifest: dict[str, Any]) -> int:
     return sum(each["bytes"] for each in manifest["files"].values())
+
+
+def _bytes_with_net(bank: Bank, learned: int) -> int:
+    """What an entity takes that has a net of its own: the net, and its share of everything else that was `learned`."""
+    nets = bank.weights
+    each = sum(part[:1].nbytes for part in (nets.inputs, nets.bias, nets.outputs))
+    return each + round((learned - each * len(nets.bias)) / len(bank.fingerprints))
 
 
 def _by_part(manifest: dict[str, Any]) -> dict[str, int]:

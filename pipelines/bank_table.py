@@ -57,7 +57,10 @@ def print_show(figures: dict[str, Any]) -> None:
     )
     if any(figures.get("left_out", {}).values()):
         print(f"left out, as the desk said: {show.counts(figures['left_out'], show.WHY_LEFT_OUT)}")
-    print(f"on disk: {_size(figures['bytes'])}, {figures['bytes_an_entity']:,} bytes an entity, series apart")
+    print(
+        f"on disk: {_size(figures['bytes'])}, series apart {figures['bytes_an_entity']:,} bytes an entity, "
+        f"{figures['bytes_with_net']:,} with a net of its own"
+    )
     for title, name in (("largest", "largest"), ("quietest that are ready", "quietest_ready")):
         print(f"{title}:")
         for each in figures[name]:
