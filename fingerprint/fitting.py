@@ -48,7 +48,7 @@ __all__ = ["Rows", "Start", "fit", "move"]
 
 STEPS = 8  # in an epoch
 CHECKED = 32  # rows held out that say whether an epoch was an improvement
-MOST_BYTES = {"cpu": 32 << 20, "cuda": 4 << 30}  # of a bucket: a CPU is quicker where its caches hold it
+MOST_BYTES = {"cpu": 32 << 20, "cuda": 512 << 20}  # of a bucket: a CPU is quicker where its caches hold it
 DECAY = 1e-3
 LARGEST = float(np.finfo(np.float16).max)
 
