@@ -57,6 +57,15 @@ DeskUrl = Annotated[
         "--desk", help="Where alerts rest: an SQLAlchemy URL.", show_default="sqlite:///fingerprint.sqlite"
     ),
 ]
+WorkersWhere = Annotated[
+    str | None,
+    typer.Option(
+        "--workers",
+        help="Who does the work: `local`, `dask` (processes of this machine), `dask-cuda`, or a scheduler's address. "
+        "Killed and given again, it goes on.",
+        show_default="local",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print figures as JSON, for programs.")]
 
 
@@ -137,6 +146,7 @@ def train(
         ),
     ] = None,
     bank: BankFolder = Path("bank"),
+    workers: WorkersWhere = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
@@ -149,20 +159,17 @@ def train(
     malicious; what was called benign or a false positive comes back (`fingerprint alerts triage`), and so do single votes after
     `training.votes_return_days`.
 
-    It says which entities are ready, which fall back
-    to their principal, peer group or the organisation, and when the others will be ready. Where a bank is served already, the
-    gate compares the two: a new one that misses what the old one finds, or is a surprise otherwise, is kept and not
-    served, and the exit status is 3.
+    It says which entities are ready, which fall back to their principal, peer group or the organisation, and when the others
+    will be ready. Where a bank is served already, the gate compares the two: a new one that misses what the old one finds,
+    or is a surprise otherwise, is kept and not served, and the exit status is 3.
     """
     from fingerprint import spans
     from pipelines import show
     from pipelines.train import train
 
-    span = spans.of(since, until, days)
+    span, loaded = spans.of(since, until, days), settings_.load(settings, options=_workers(workers))
     with show.progress(not json) as progress:
-        figures = train(
-            sources or [], bank, settings_.load(settings), progress, topic=topic, span=span, desk=desk
-        )
+        figures = train(sources or [], bank, loaded, progress, topic=topic, span=span, desk=desk)
     _print(figures, json, lambda: show.trained(figures))
     _refused(figures["refusal"])
 
@@ -185,14 +192,7 @@ def score(
             help="A folder that carries series and counts from one run to the next.", show_default=False
         ),
     ] = None,
-    workers: Annotated[
-        str | None,
-        typer.Option(
-            help="Who walks it, for months of records: `local`, `dask` (processes of this machine), `dask-cuda`, or a "
-            "scheduler's address. Killed and given again, it goes on.",
-            show_default="local",
-        ),
-    ] = None,
+    workers: WorkersWhere = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
@@ -205,7 +205,7 @@ def score(
     from pipelines.backfill import backfill
     from pipelines.score import score
 
-    loaded = settings_.load(settings, options={"workers": {"where": workers}})
+    loaded = settings_.load(settings, options=_workers(workers))
     with show.progress(not json) as progress:
         walk = score if loaded.workers.where == "local" else backfill
         figures = walk(sources, bank, loaded, progress, desk_url=desk, out=out, ledger_folder=ledger)
@@ -569,6 +569,11 @@ def bank_verify(
     _print(figures, json, lambda: bank_table.print_verified(figures))
     if figures["problems"]:
         raise typer.Exit(1)
+
+
+def _workers(where: str | None) -> dict[str, dict[str, Any]]:
+    """What `--workers` says of the settings."""
+    return {"workers": {"where": where}}
 
 
 def _refused(sentence: str | None) -> None:
