@@ -118,7 +118,9 @@ def fit(
     generic, others = ready[ready == 0], ready[ready != 0]
     if len(generic):
         here.fit_all(generic, start, stack, advance)
-        start = Start.of(stack, vocabulary.codes)
+        start = (
+            Start.of(stack, vocabulary.codes) if stack.inputs[0].any() else start
+        )  # it may have had no rows
     here.fit_all(others, start, stack, advance)
     return stack
 

@@ -156,7 +156,7 @@ def _bytes(manifest: dict[str, Any]) -> int:
 def _bytes_with_net(bank: Bank, learned: int) -> int:
     """What an entity takes that has a net of its own: the net, and its share of everything else that was `learned`."""
     nets = bank.weights
-    each = sum(part[:1].nbytes for part in (nets.inputs, nets.bias, nets.outputs))
+    each = int(sum(part[:1].nbytes for part in (nets.inputs, nets.bias, nets.outputs)))
     return each + round((learned - each * len(nets.bias)) / len(bank.fingerprints))
 
 
