@@ -14,7 +14,7 @@ from fingerprint.bank import Bank
 from fingerprint.edges import files
 from fingerprint.edges.history import History
 from fingerprint.ledger import Ledger
-from fingerprint.road import Road
+from fingerprint.road import Road, Said
 from fingerprint.slices import Arrays
 
 STEP = 150
@@ -85,6 +85,11 @@ def walked(
         said.append(road.walk(*step))
         road = after(road, step)
     said.append(road.finish())
+    return outcome(said)
+
+
+def outcome(said: list[Said]) -> Outcome:
+    """All that was said, in whatever order."""
     events = pd.concat([frame for each in said for frame in each.judged], ignore_index=True)
     votes = pd.concat([each.votes for each in said if len(each.votes)], ignore_index=True)
     return Outcome(

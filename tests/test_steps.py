@@ -1,0 +1,83 @@
+"""A run cut by principal: each part walks the whole's steps by the whole's clock, and together they say what the whole says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import pytest
+import road as roads
+from walking import SETTINGS, Outcome, Step, outcome, road_of, same, silences, steps_of, walked
+
+from fingerprint import bank as banks
+from fingerprint import hashing, slices
+from fingerprint.ledger import Ledger
+from fingerprint.road import Said
+from fingerprint.steps import STEP, Steps, walk
+
+
+@pytest.fixture(scope="module")
+def bank(organisation: roads.Road) -> banks.Bank:
+    return banks.open_bank(organisation.bank)
+
+
+@pytest.fixture(scope="module")
+def steps(organisation: roads.Road) -> list[Step]:
+    """Some events late, rare principals whom the bank does not know, the busiest one silent, and a few dated years ahead."""
+    steps = steps_of(organisation)
+    times = steps[2].events["event_time"].copy()
+    times.iloc[:5] = pd.Timestamp("2199-01-01", tz="UTC")
+    return [*steps[:2], Step(steps[2].events.assign(event_time=times), steps[2].watermark), *steps[3:]]
+
+
+@pytest.fixture(scope="module")
+def undivided(bank: banks.Bank, steps: list[Step]) -> Outcome:
+    return walked(road_of(bank, bank.ledger), [Step(step.events, None) for step in steps])
+
+
+def in_parts(bank: banks.Bank, steps: list[Step], count: int, most: int, chunk: int) -> list[Said]:
+    """Walked in `count` parts, `most` events at a time, read in chunks of some."""
+    clock = Steps(Ledger.from_arrays(SETTINGS, bank.ledger))
+    marked = pd.concat([clock.mark(step.events) for step in steps], ignore_index=True)
+    part = hashing.homes(hashing.homed(marked["principal"])) % count
+    said: list[Said] = []
+    for number in range(count):
+        mine = marked[part == number].reset_index(drop=True)
+        homes = np.arange(hashing.HOMES) % count == number
+        road = road_of(bank, slices.pick(bank.ledger, homes))
+        said += walk(road, chunks(mine, chunk), clock.watermarks, most)
+        assert road.ledger.watermark == clock.watermarks[-1]
+    return said
+
+
+def chunks(events: pd.DataFrame, rows: int) -> Iterator[pd.DataFrame]:
+    for start in range(0, len(events), rows):
+        yield events.iloc[start : start + rows].reset_index(drop=True)
+
+
+@pytest.mark.parametrize(("count", "most", "chunk"), [(1, 10_000, 1000), (3, 100, 70), (12, 10_000, 7)])
+def test_the_parts_together_say_what_the_whole_says(
+    bank: banks.Bank, steps: list[Step], undivided: Outcome, count: int, most: int, chunk: int
+) -> None:
+    assert silences(undivided)
+    same(outcome(in_parts(bank, steps, count, most, chunk)), undivided)
+
+
+def test_the_clock_believes_what_the_whole_believes(bank: banks.Bank, steps: list[Step]) -> None:
+    whole = road_of(bank, bank.ledger)
+    clock = Steps(whole.ledger)
+    for step in steps:
+        clock.mark(step.events)
+        whole.walk(step.events)
+        assert clock.watermarks[-1] == whole.ledger.watermark
+    assert clock.ahead == whole.ledger.ahead == 5
+
+
+def test_a_part_without_events_still_walks_to_the_end(bank: banks.Bank, steps: list[Step]) -> None:
+    clock = Steps(Ledger.from_arrays(SETTINGS, bank.ledger))
+    for step in steps:
+        assert list(clock.mark(step.events)[STEP].unique()) == [len(clock.watermarks) - 1]
+    alone = road_of(bank, slices.pick(bank.ledger, np.zeros(hashing.HOMES, bool)))
+    assert not any(each.alerts or len(each.votes) for each in walk(alone, [], clock.watermarks, 100))
+    assert alone.ledger.watermark == clock.watermarks[-1]
