@@ -83,22 +83,28 @@ def attacks(desk: Run) -> list[Alert]:
 
 @pytest.fixture(scope="module")
 def asked(organisation: Road, desk: Run, tmp_path_factory: pytest.TempPathFactory) -> Learned:
-    return learn(organisation, tmp_path_factory.mktemp("asked"), url(desk))
+    """Trained when the smaller attack had been called benign, and nobody had judged the rest."""
+    folder = tmp_path_factory.mktemp("asked")
+    place = copy(desk, folder)
+    triage_alert(place, attacks(desk)[1].alert_id, "benign", "the yearly audit")
+    return learn(organisation, folder, place)
 
 
 # --- alerts -------------------------------------------------------------------------------------------------------------
 
 
 def test_an_attack_that_was_alerted_does_not_become_a_habit(asked: Learned, desk: Run) -> None:
-    assert all(asked.finds(alert) > 0.9 for alert in attacks(desk))
-    found = {event for alert in desk.alerts for event in alert.event_ids}
-    assert asked.figures["left_out"] == {
-        "malicious": 0,
-        "open": len(found),
-        "recent vote": 0,
-        "past the cap": 0,
-    }
-    assert asked.figures["desk"]["asked"] == url(desk)
+    assert asked.finds(attacks(desk)[0]) > 0.9
+    cleared = set(attacks(desk)[1].event_ids)
+    found = {event for alert in desk.alerts for event in alert.event_ids} - cleared
+    nothing = {"malicious": 0, "recent vote": 0, "past the cap": 0}
+    assert asked.figures["left_out"] == {**nothing, "open": len(found)}
+
+
+def test_what_was_called_benign_is_quiet_after_the_next_training(asked: Learned, desk: Run) -> None:
+    benign = attacks(desk)[1]
+    assert asked.finds(benign) < 0.1
+    assert asked.figures["came_back"] == {"called benign": len(benign.events), "returned vote": 0}
 
 
 def test_an_attack_is_learned_where_nobody_is_asked(organisation: Road, desk: Run, tmp_path: Path) -> None:
@@ -108,18 +114,12 @@ def test_an_attack_is_learned_where_nobody_is_asked(organisation: Road, desk: Ru
     assert not any(poisoned.figures["left_out"].values())
 
 
-def test_what_was_called_benign_is_quiet_after_the_next_training_and_what_was_called_malicious_never_is(
-    organisation: Road, desk: Run, tmp_path: Path
-) -> None:
-    known, judged = attacks(desk)
-    place = copy(desk, tmp_path)
+def test_what_was_called_malicious_is_never_learned(organisation: Road, desk: Run, tmp_path: Path) -> None:
+    place, known = copy(desk, tmp_path), attacks(desk)[0]
     triage_alert(place, known.alert_id, "true_positive", "keys were stolen")
-    triage_alert(place, judged.alert_id, "benign", "the yearly audit")
-    learned = learn(organisation, tmp_path, place)
-    assert learned.finds(judged) < 0.1
-    assert learned.finds(known) > 0.9
-    assert learned.figures["left_out"]["malicious"] == len(known.events)
-    assert learned.figures["came_back"]["called benign"] == len(judged.events)
+    counted, learned = left(organisation, place, votes_return_days=0)
+    assert counted["malicious"] == len(known.events)
+    assert not learned["event_id"].isin(known.event_ids).any()
 
 
 def test_only_the_alerts_own_events_of_its_principal_are_left_out(asked: Learned, desk: Run) -> None:
