@@ -135,15 +135,13 @@ class Banks:
 
     def of(self, version: str) -> Judge:
         """Who judged by a version, to go on; the one that is served where that version is gone or does not fit."""
-        if version in self.judges:
-            return self.judges[version]
         try:
-            judge = self._judge(self._opened(version))
+            judge = self.judges.get(version) or self._judge(self._opened(version))
         except FingerprintError as error:
             fields = {"reason": str(error), "judges": self.served.bank.version}
             log.warning("the bank of a snapshot cannot judge on", extra={"fields": fields})
             return self.served
-        if versions.served(self.folder) == version:  # another member has seen it earlier
+        if judge is not self.served and self._is_served(version):  # another member has seen it earlier
             self._take(_pointer(self.folder), judge)
         return judge
 
@@ -169,6 +167,12 @@ class Banks:
         check_settings(bank, self.settings)
         self.known[version] = bank
         return bank
+
+    def _is_served(self, version: str) -> bool:
+        try:
+            return versions.current(self.folder) == version
+        except FingerprintError:
+            return False
 
     def _judge(self, bank: Bank) -> Judge:
         if bank.version not in self.judges:

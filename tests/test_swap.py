@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from fingerprint import versions
 from fingerprint.bank import open_bank, write
 from fingerprint.edges.snapshots import StoredSnapshots
 from fingerprint.versions import Note
+from pipelines.banks import Banks
 
 BRISK = {"bank": {"look_seconds": 0.01}, "state": {"snapshot_seconds": 0.001}, "kafka": SMALL}
 
@@ -190,6 +192,20 @@ def test_earlier_banks_are_let_go_when_nothing_waits_of_them_any_more(
         stream.read(records[here:])
         stream.until(lambda: not any(each.keeper.road.groups.by.earlier for each in kept))
         assert stream.program.banks.judges.keys() == {second}
+
+
+def test_who_is_given_a_partition_that_judges_by_the_new_bank_already_does_not_take_it_back(
+    place: Place, first: str, second: str
+) -> None:
+    """It has not looked yet itself; and again, where what it is given is no longer served."""
+    place.configure(bank={"look_seconds": 3600})
+    with closing(Banks(place.bank, place.settings)) as banks:
+        serve(place, second)
+        assert banks.served.bank.version == first
+        assert banks.of(second).bank.version == second == banks.served.bank.version
+        assert banks.of(first).bank.version == first != banks.served.bank.version
+        banks.let_go({second})
+        assert banks.judges.keys() == {second}
 
 
 # --- what cannot judge ------------------------------------------------------------------------------------------------
