@@ -366,7 +366,8 @@ def stream(
     """Score the events topic as it fills: alerts to the desk and their topic, single votes to theirs.
 
     Several may run: they share the partitions, and each partition's state moves with it through `state.snapshots`.
-    Killed and started again, it goes on from the last snapshot and says the same again under the same ids. Runs until
+    Killed and started again, it goes on from the last snapshot and says the same again under the same ids. A bank that is
+    published or rolled back to takes over within `bank.look_seconds` and a snapshot. Runs until
     SIGTERM, which finishes the batch, remembers and commits. Health and metrics: the settings `health.host` and
     `health.port`.
     """
