@@ -14,7 +14,18 @@ ROOT = Path(__file__).parent.parent
 ROOMS = [
     {"domain", "settings", "backend", "samples", "hostile"},
     {"ports", "mend", "cloudtrail", "chunks", "partitions", "waiting", "watchdog", "breaker"},
-    {"flatten", "entity", "messages", "ingesting", "notices", "trails", "fetching", "pacing", "spans", "triage"},
+    {
+        "flatten",
+        "entity",
+        "messages",
+        "ingesting",
+        "notices",
+        "trails",
+        "fetching",
+        "pacing",
+        "spans",
+        "triage",
+    },
     {
         "hashing",
         "networks",
