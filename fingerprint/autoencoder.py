@@ -14,6 +14,7 @@ counts by construction, and a value nobody reconstructs keeps the likelihood its
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,8 +39,10 @@ ANY_BIN = (
 )
 ALONE = 8.0  # nats an event must surprise by itself before the company it keeps counts
 MOST = 10.0  # nats that one feature may surprise: past "one in twenty thousand" it is only ever "never seen"
-CHUNK = 256  # rows whose weights are gathered at a time: 256 x 14 x 24 x 8 x 4 B = 3 MB, which caches hold
-LARGE_CHUNK = 1 << 14  # the same where NumPy does not compute: 180 MB, enough to keep a GPU busy
+CHUNK = (
+    3 << 20
+)  # bytes of weights gathered at a time, which caches hold: those of 292 rows, at 14 x 24 x 8 x 4 B
+LARGE_CHUNK = 192 << 20  # the same where NumPy does not compute: enough to keep a GPU busy
 _FILLED = np.int32(-0x70002000)  # bits of a float32 that a float16 moved by 13 bits fills: 1 + 5 + 10
 
 
@@ -95,16 +98,19 @@ def correction(weights: Weights, base: Floats, fingerprint: Ints, slot: NDArray[
     """
     xp, place = array_namespace(weights.inputs), device(weights.inputs)
     out = np.zeros((len(fingerprint), len(FREE)), np.float32)
-    netted = np.argsort(
-        weights.row[fingerprint], kind="stable"
-    )  # rows of one net read it one after the other
-    netted = netted[np.count_nonzero(weights.row[fingerprint] < 0) :]
-    step = CHUNK if is_numpy_namespace(xp) else LARGE_CHUNK
+    net_of = weights.row[fingerprint]
+    netted = np.flatnonzero(net_of >= 0)
+    if len(netted) > 1:
+        netted = netted[
+            np.argsort(net_of[netted], kind="stable")
+        ]  # rows of one net read it one after the other
+    most = CHUNK if is_numpy_namespace(xp) else LARGE_CHUNK
+    step = max(1, most // (4 * math.prod(weights.outputs.shape[1:])))
     for start in range(0, len(netted), step):
         rows = netted[start : start + step]
         net, at, slots, free = (
             xp.asarray(index.astype(np.int64), device=place)
-            for index in (weights.row[fingerprint[rows]], fingerprint[rows], slot[rows], FREE)
+            for index in (net_of[rows], fingerprint[rows], slot[rows], FREE)
         )
         logits = reconstruct(weights.inputs, weights.bias, weights.outputs, net, slots)
         out[rows] = to_device(gain(logits, base[at][:, free], slots[:, free]), "cpu")
@@ -117,7 +123,7 @@ def reconstruct(inputs: Array, bias: Array, outputs: Array, net: Array, slot: Ar
     features = xp.arange(slot.shape[1], device=device(inputs))
     seen = widened(inputs[net[:, None], features, slot])  # (N, F, H)
     visible = xp.asarray(VISIBLE, dtype=seen.dtype, device=device(inputs))
-    hidden = xp.tanh(xp.matmul(visible, seen) + widened(bias[net])[:, None, :])  # (N, G, H)
+    hidden = xp.tanh(xp.matmul(visible, seen) + bias[net][:, None, :])  # (N, G, H)
     return xp.matmul(widened(outputs[net]), hidden[..., None])[..., 0]
 
 
@@ -127,8 +133,8 @@ def widened(half: Array) -> Array:
     NumPy takes 1.6 ns for a number of its own accord. Moved to where float32 has its exponent and fraction, and multiplied by
     the difference of what the exponents are counted from, the bits take 0.2 ns.
     """
-    xp = array_namespace(half)
-    if half.dtype == xp.float32 or not is_numpy_namespace(xp):
+    if not isinstance(half, np.ndarray) or half.dtype != np.float16:
+        xp = array_namespace(half)
         return xp.astype(half, xp.float32, copy=False)
     bits = half.view(np.int16).astype(np.int32)
     bits <<= 13

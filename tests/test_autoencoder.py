@@ -66,8 +66,30 @@ def test_where_a_batch_is_cut_changes_no_loss(monkeypatch: pytest.MonkeyPatch) -
     slots = np.random.default_rng(1).integers(0, K, (50, F)).astype(np.int16)
     fingerprint = np.arange(50, dtype=np.int32) % 2
     whole = autoencoder.correction(weights, base, fingerprint, slots)
-    monkeypatch.setattr(autoencoder, "CHUNK", 7)
+    monkeypatch.setattr(autoencoder, "CHUNK", 7 * 4 * len(FREE) * K * H)
     np.testing.assert_allclose(autoencoder.correction(weights, base, fingerprint, slots), whole, atol=1e-6)
+
+
+def test_half_precision_is_widened_exactly_whatever_the_number() -> None:
+    finite = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    finite = finite[np.isfinite(finite)]  # zeros of both signs, numbers below the normal ones, the largest
+    np.testing.assert_array_equal(autoencoder.widened(finite), finite.astype(np.float32))
+
+
+def test_weights_in_half_precision_correct_as_the_same_weights_in_single() -> None:
+    random = np.random.default_rng(4)
+    whole, base = random_weights(3), random.normal(-2, 1, (3, F, K)).astype(np.float32)
+    half = Weights(
+        *(part.astype(np.float16) for part in (whole.inputs, whole.bias, whole.outputs)), whole.row
+    )
+    again = Weights(*(part.astype(np.float32) for part in (half.inputs, half.bias, half.outputs)), whole.row)
+    fingerprint, slots = (
+        random.integers(0, 3, 40).astype(np.int32),
+        random.integers(0, K, (40, F)).astype(np.int16),
+    )
+    one, other = (autoencoder.correction(each, base, fingerprint, slots) for each in (half, again))
+    np.testing.assert_array_equal(one, other)
+    assert np.abs(one - autoencoder.correction(whole, base, fingerprint, slots)).max() < 0.02
 
 
 def habits(rows: int, random: np.random.Generator) -> np.ndarray:
