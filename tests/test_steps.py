@@ -11,8 +11,9 @@ import road as roads
 from walking import SETTINGS, Outcome, Step, outcome, road_of, same, silences, steps_of, walked
 
 from fingerprint import bank as banks
-from fingerprint import hashing, slices
+from fingerprint import hashing, measured, slices
 from fingerprint.ledger import Ledger
+from fingerprint.names import Names
 from fingerprint.road import Said
 from fingerprint.steps import STEP, Steps, walk
 
@@ -81,3 +82,17 @@ def test_a_part_without_events_still_walks_to_the_end(bank: banks.Bank, steps: l
     alone = road_of(bank, slices.pick(bank.ledger, np.zeros(hashing.HOMES, bool)))
     assert not any(each.alerts or len(each.votes) for each in walk(alone, [], clock.watermarks, 100))
     assert alone.ledger.watermark == clock.watermarks[-1]
+
+
+def test_a_stranger_is_known_until_its_own_last_interval_whoever_else_came_with_it(
+    bank: banks.Bank, steps: list[Step]
+) -> None:
+    events = pd.concat([step.events for step in steps], ignore_index=True)
+    batch, _ = measured.prepare(events, Ledger(SETTINGS))
+    names = Names(bank)
+    names.meet(batch)
+    last = pd.Series(batch.interval).groupby(batch.frame["principal"].to_numpy()).max()
+    known = {text: at for text, at in names.strangers.values() if "|" not in text}
+    assert len(known) > 5
+    assert known == {text: last[text] for text in known}
+    assert len(set(known.values())) > 1
