@@ -155,7 +155,9 @@ def test_a_scheduler_that_goes_away_in_the_middle_is_one_sentence(tmp_path: Path
 
 def test_a_scheduler_that_is_not_there_is_one_sentence() -> None:
     with (
-        pytest.raises(FingerprintError, match=r"no scheduler answers at tcp://127\.0\.0\.1:9 within 1 seconds"),
+        pytest.raises(
+            FingerprintError, match=r"no scheduler answers at tcp://127\.0\.0\.1:9 within 1 seconds"
+        ),
         doors.workers(Options(where="tcp://127.0.0.1:9", answer_seconds=1)),
     ):
         pass

@@ -25,7 +25,8 @@ SUFFIXES = (".parquet", ".jsonl")
 
 class Results:
     """Columns: event_id, event_time, principal, entity, `<detector>_z` (null for no opinion), `<detector>_vote`, verdict,
-    alert_id (null where none), level, degraded, bank_version. Without a file nothing is written; a run that fails leaves the file as it was."""
+    alert_id (null where none), level, degraded, bank_version. Without a file nothing is written; a run that fails leaves the
+    file as it was."""
 
     def __init__(self, file: Path | None, settings: Settings) -> None:
         self.file, self.schema = file, _schema(settings)
