@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
 from fingerprint import bank as banks
 from fingerprint import hashing
@@ -136,6 +137,7 @@ def _cut(
         def cut(events: pd.DataFrame) -> None:
             nonlocal done
             done += len(events)
+            pa.default_memory_pool().release_unused()  # what was freed in small pieces stays with the process else
             progress("cutting by principal", done, history.events)
 
         split(map(steps.mark, history.chunks()), plan.history.folder, plan.parts, cut, without=())
