@@ -185,7 +185,8 @@ class Names:
             code, first = np.unique(batch.codes[:, place], return_index=True)
             new = ~np.isin(code, self.words["code"].to_numpy())
             if new.any():
-                text = feature.values(frame.iloc[first[new]]).astype("str").fillna("(none)")
+                texts = feature.texts(frame.iloc[first[new]])
+                text = pd.Series(texts, dtype="str").fillna("(none)")
                 fresh = pd.DataFrame({"code": code[new], "text": text.to_numpy()})
                 self.words = pd.concat([self.words, fresh], ignore_index=True)
 

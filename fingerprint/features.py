@@ -24,21 +24,34 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint import hashing
+from fingerprint.coded import Coded, Column, numbers, renamed
 
 Kind = Literal["value", "bin"]
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One column of codes. `values` maps events to the text of the feature (missing values are missing)."""
+    """One column of codes. `text` names the values that an event has in `columns`, of the frame or of DERIVED; a value that
+    is missing comes as None, and so does its text."""
 
     name: str
     label: str  # as the analyst reads it
     kind: Kind  # "bin": a small closed set, in which nothing is ever quite new
-    values: Callable[[pd.DataFrame], pd.Series]
+    columns: tuple[str, ...]
+    text: Callable[..., str | None]
     given: str | None = None
     remembered: bool = False  # from the ledger's memory, not from the record
     weight: float = 1.0  # of its surprise beside the others' (docs/detection.md says how it was found)
+
+    def named(self, coded: Coded) -> tuple[NDArray[np.int64], NDArray[np.object_]]:
+        """The code of each event's text (N,), and the texts."""
+        code, distinct = coded.together(self.columns)
+        return code, np.array([*(self.text(*values) for values in distinct), None], object)
+
+    def texts(self, events: pd.DataFrame) -> NDArray[np.object_]:
+        """The text of each event, (N,); None where there is none."""
+        code, texts = self.named(Coded(events, DERIVED))
+        return texts[code]
 
 
 def encode(events: pd.DataFrame) -> hashing.Hashes:
@@ -47,24 +60,30 @@ def encode(events: pd.DataFrame) -> hashing.Hashes:
     What the ledger remembers is not there yet: `encode_memory` fills those columns.
     """
     codes = np.zeros((len(events), len(FEATURES)), dtype=np.uint64)
-    if not len(events):  # a batch of nothing but repeats
-        return codes
-    for place, feature in enumerate(FEATURES):
-        if not feature.remembered:
-            codes[:, place] = hashing.of(feature.values(events))
+    _fill(codes, events, remembered=False)
     return codes
 
 
 def encode_memory(codes: hashing.Hashes, events: pd.DataFrame) -> None:
     """Fill the columns of remembered features in place, from events with the ledger's memory columns."""
-    for place, feature in enumerate(FEATURES):
-        if feature.remembered:
-            codes[:, place] = hashing.of(feature.values(events))
+    _fill(codes, events, remembered=True)
+
+
+def _fill(codes: hashing.Hashes, events: pd.DataFrame, remembered: bool) -> None:
+    if not len(events):  # a batch of nothing but repeats
+        return
+    coded, start = Coded(events, DERIVED), 0
+    places = [place for place, feature in enumerate(FEATURES) if feature.remembered == remembered]
+    named = [FEATURES[place].named(coded) for place in places]
+    hashes = hashing.of_distinct(np.concatenate([texts for _, texts in named]))
+    for place, (code, texts) in zip(places, named, strict=True):
+        codes[:, place] = hashes[start + code]
+        start += len(texts)
 
 
 def texts(events: pd.DataFrame) -> pd.DataFrame:
     """The text behind the codes, one column a feature: for the few events that are explained."""
-    return pd.DataFrame({feature.name: feature.values(events) for feature in FEATURES}, index=events.index)
+    return pd.DataFrame({feature.name: feature.texts(events) for feature in FEATURES}, index=events.index)
 
 
 def parameters_of(text: str) -> str:
@@ -75,53 +94,38 @@ def parameters_of(text: str) -> str:
 # --- values ---------------------------------------------------------------------------------------------------------
 
 
-def _action(events: pd.DataFrame) -> pd.Series:
-    return events["service"].astype(object) + ":" + events["action"].astype(object)
+def _action(service: str | None, action: str | None) -> str | None:
+    return None if service is None or action is None else f"{service}:{action}"
 
 
-def _parameters(events: pd.DataFrame) -> pd.Series:
-    return _action(events) + "(" + events["parameter_names"].astype(object) + ")"
+def _parameters(service: str | None, action: str | None, names: str | None) -> str | None:
+    called = _action(service, action)
+    return None if called is None or names is None else f"{called}({names})"
 
 
-def _together(name: Callable[..., str], *columns: pd.Series) -> pd.Series:
-    """A value of several columns, computed once per distinct combination; a missing value comes as None."""
-    codes = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        of_column, distinct = pd.factorize(column)
-        codes = pd.factorize(codes * (len(distinct) + 1) + of_column + 1)[0]
-    first = np.unique(codes, return_index=True)[1]
-    parts = [column.iloc[first].astype(object) for column in columns]
-    rows = zip(*(part.where(part.notna(), None) for part in parts), strict=True)
-    named = np.array([*(name(*row) for row in rows), None], dtype=object)
-    return pd.Series(named[codes], index=columns[0].index)
-
-
-def _credentials(events: pd.DataFrame) -> pd.Series:
-    columns = (events["identity_type"], events["access_key"].str[:4], events["mfa"], events["from_console"])
-    return _together(_credential, *columns)
-
-
-def _credential(identity: str | None, key: str | None, mfa: bool | None, console: bool | None) -> str:
-    kind = f"{'no type' if identity is None else identity} {KEY_KINDS.get(key or '', 'other key')}"
+def _credential(identity: str | None, key: str, mfa: bool | None, console: bool | None) -> str:
+    kind = f"{'no type' if identity is None else identity} {KEY_KINDS.get(key, 'other key')}"
     return kind + (" with MFA" if mfa else "") + (" from the console" if console else "")
 
 
 KEY_KINDS = {"AKIA": "long-lived key", "ASIA": "temporary key", "": "no key"}
 
 
-def _target(events: pd.DataFrame) -> pd.Series:
-    return events["target_account"].astype(object).fillna("own account")
+def _key_kind(coded: Coded) -> Column:
+    """What access keys begin with: there are many keys, and few kinds."""
+    return renamed(coded.column("access_key"), lambda key: (key or "")[:4])
 
 
-def _per_distinct(column: str, name: Callable[[str], str]) -> Callable[[pd.DataFrame], pd.Series]:
-    """A value computed once per distinct string of a column."""
+def _itself(value: str | None) -> str | None:
+    return value
 
-    def values(events: pd.DataFrame) -> pd.Series:
-        codes, distinct = pd.factorize(events[column])
-        named = np.array([*(name(str(text)) for text in distinct), None], dtype=object)
-        return pd.Series(named[codes], index=events.index)
 
-    return values
+def _or(otherwise: str) -> Callable[[str | None], str]:
+    return lambda value: otherwise if value is None else value
+
+
+def _of(name: Callable[[str], str]) -> Callable[[str | None], str | None]:
+    return lambda value: None if value is None else name(str(value))
 
 
 KEPT = 1 << 14  # user agents and addresses whose names are remembered: most come again in the next batch
@@ -180,10 +184,9 @@ _DOCUMENTATION = [
 ]
 
 
-def _network(events: pd.DataFrame) -> pd.Series:
+def _network(name: str | None, address: str | None) -> str | None:
     """The network's name where a table has one (`networks.Networks`), else a wide prefix."""
-    prefix = _per_distinct("source_address", lambda ip: network_of(ip, (16, 32)))(events)
-    return events["network"].astype(object).fillna(prefix) if "network" in events else prefix
+    return name if name is not None else None if address is None else network_of(address, (16, 32))
 
 
 READS = (
@@ -202,43 +205,49 @@ READS = (
 )
 
 
-def writes(events: pd.DataFrame) -> pd.Series:
-    """Which events changed something: readOnly where the record has it, else by the action's verb."""
-    reads = events["action"].str.startswith(READS).fillna(False)
-    return ~events["read_only"].fillna(reads).astype(bool)
+def writes(events: pd.DataFrame) -> NDArray[np.bool_]:
+    """Which events (N,) changed something: readOnly where the record has it, else by the action's verb."""
+    code, distinct = Coded(events).together(("action", "read_only"))
+    return np.array([*(_writes(*values) for values in distinct), False])[code]
 
 
-def _hour(events: pd.DataFrame) -> pd.Series:
-    time = events["event_time"].dt
-    days = np.where(time.dayofweek >= 5, "weekend", "weekday")
-    parts = (time.hour // 2 * 2).to_numpy()
-    codes = parts + 100 * (days == "weekend")
-    return _named(
-        codes,
-        events,
-        lambda code: f"{'weekend' if code >= 100 else 'weekday'} {code % 100:02d}-{code % 100 + 2:02d} UTC",
+def _writes(action: str | None, read_only: bool | None) -> bool:
+    return not ((action or "").startswith(READS) if read_only is None else read_only)
+
+
+def _mode(action: str | None, read_only: bool | None) -> str:
+    return "write" if _writes(action, read_only) else "read"
+
+
+DAY = 86_400_000_000  # microseconds
+THURSDAY = 3  # 1 January 1970
+
+
+def _hour(coded: Coded) -> Column:
+    """Two hours of the day, by their first; 100 more at the weekend."""
+    time = coded.events["event_time"].to_numpy("datetime64[us]").astype(np.int64)
+    weekend = (time // DAY + THURSDAY) % 7 >= 5
+    return numbers(time % DAY // (DAY // 12) * 2 + 100 * weekend)
+
+
+def _hour_text(code: int) -> str:
+    return f"{'weekend' if code >= 100 else 'weekday'} {code % 100:02d}-{code % 100 + 2:02d} UTC"
+
+
+def _age(coded: Coded) -> Column:
+    """Log2 of the quarters of an hour since the session began; -2 where there is none."""
+    time, begun = (
+        coded.events[name].to_numpy("datetime64[us]") for name in ("event_time", "session_created")
     )
+    quarters = np.maximum((time - begun) / np.timedelta64(900, "s"), 1)  # NaN without a session
+    return numbers(np.where(np.isnan(quarters), -2, np.floor(np.log2(quarters))).astype(np.int64))
 
 
-def _session_age(events: pd.DataFrame) -> pd.Series:
-    seconds = (events["event_time"] - events["session_created"]).dt.total_seconds().to_numpy(dtype=np.float64)
-    hours = np.where(np.isnan(seconds), -2, np.floor(np.log2(np.maximum(seconds, 900) / 900)))
-    return _named(
-        hours.astype(int),
-        events,
-        lambda code: "no session" if code < 0 else f"up to {_span(900 * 2 ** (code + 1))}",
-    )
+def _age_text(code: int) -> str:
+    return "no session" if code < 0 else f"up to {_span(900 * 2 ** (code + 1))}"
 
 
-def _memory(column: str, text: Callable[[int], str]) -> Callable[[pd.DataFrame], pd.Series]:
-    """A number that the ledger remembers (int column of bins), named."""
-    return lambda events: _named(events[column].to_numpy(dtype=np.int64), events, text)
-
-
-def _named(codes: NDArray[np.int64], events: pd.DataFrame, text: Callable[[int], str]) -> pd.Series:
-    distinct, inverse = np.unique(codes, return_inverse=True)
-    named = np.array([text(int(code)) for code in distinct], dtype=object)
-    return pd.Series(named[inverse], index=events.index)
+DERIVED: dict[str, Callable[[Coded], Column]] = {"key_kind": _key_kind, "hour": _hour, "age": _age}
 
 
 def _span(seconds: float) -> str:
@@ -252,57 +261,45 @@ def _idle_text(code: int) -> str:
     return "never seen before" if code < 0 else f"up to {_span(3600 * 2**code)} ago"
 
 
+def _under(code: int) -> str:
+    return f"under {2**code}"
+
+
 BIN = 0.4  # weight of a bin: how busy or early a day is says less than who calls what from where
 
 FEATURES: tuple[Feature, ...] = (
-    Feature("action", "action", "value", _action),
-    Feature("parameters", "parameters", "value", _parameters, given="action", weight=0.5),
-    Feature("error", "error", "value", lambda events: events["error_code"].astype(object).fillna("no error")),
+    Feature("action", "action", "value", ("service", "action"), _action),
     Feature(
-        "program",
-        "program",
-        "value",
-        _per_distinct("user_agent", lambda agent: program_and_version(agent)[0]),
+        *("parameters", "parameters", "value", ("service", "action", "parameter_names"), _parameters),
+        given="action",
+        weight=0.5,
     ),
+    Feature("error", "error", "value", ("error_code",), _or("no error")),
+    Feature("program", "program", "value", ("user_agent",), _of(lambda agent: program_and_version(agent)[0])),
     Feature(
-        "version",
-        "program version",
-        "value",
-        _per_distinct("user_agent", lambda agent: program_and_version(agent)[1]),
+        *("version", "program version", "value", ("user_agent",)),
+        _of(lambda agent: program_and_version(agent)[1]),
         given="program",
     ),
-    Feature("network", "network", "value", _network),
+    Feature("network", "network", "value", ("network", "source_address"), _network),
     Feature(
-        "address",
-        "address range",
-        "value",
-        _per_distinct("source_address", lambda ip: network_of(ip, (24, 48))),
+        *("address", "address range", "value", ("source_address",)),
+        _of(lambda address: network_of(address, (24, 48))),
         given="network",
     ),
+    Feature("mode", "read or write", "bin", ("action", "read_only"), _mode),
+    Feature("region", "region", "value", ("region",), _itself),
     Feature(
-        "mode", "read or write", "bin", lambda events: writes(events).map({True: "write", False: "read"})
+        *("credentials", "credentials", "value", ("identity_type", "key_kind", "mfa", "from_console")),
+        _credential,
     ),
-    Feature("region", "region", "value", lambda events: events["region"].astype(object)),
-    Feature("credentials", "credentials", "value", _credentials),
-    Feature("target", "target account", "value", _target),
-    Feature("hour", "time of day", "bin", _hour, weight=BIN),
-    Feature("age", "age of the session", "bin", _session_age, weight=BIN),
-    Feature("idle", "last active", "bin", _memory("idle", _idle_text), remembered=True, weight=BIN),
-    Feature(
-        "today",
-        "events so far today",
-        "bin",
-        _memory("today", lambda code: f"under {2**code}"),
-        remembered=True,
-    ),
-    Feature("sources", "new sources today", "bin", _memory("sources", str), remembered=True, weight=BIN),
-    Feature(
-        "actions",
-        "new actions today",
-        "bin",
-        _memory("actions", lambda code: f"under {2**code}"),
-        remembered=True,
-    ),
+    Feature("target", "target account", "value", ("target_account",), _or("own account")),
+    Feature("hour", "time of day", "bin", ("hour",), _hour_text, weight=BIN),
+    Feature("age", "age of the session", "bin", ("age",), _age_text, weight=BIN),
+    Feature("idle", "last active", "bin", ("idle",), _idle_text, remembered=True, weight=BIN),
+    Feature("today", "events so far today", "bin", ("today",), _under, remembered=True),
+    Feature("sources", "new sources today", "bin", ("sources",), str, remembered=True, weight=BIN),
+    Feature("actions", "new actions today", "bin", ("actions",), _under, remembered=True),
 )
 
 NAMES = tuple(feature.name for feature in FEATURES)

@@ -48,6 +48,14 @@ def of(values: pd.Series) -> Hashes:
     return _spread(_of_distinct(np.asarray(distinct, dtype=object)), codes)
 
 
+def of_distinct(texts: NDArray[np.object_]) -> Hashes:
+    """Hash texts that were told apart before, each by itself: (D,) of str or None -> (D,), as `of` does."""
+    there = np.array([text is not None for text in texts], bool)
+    out = np.full(len(texts), MISSING)
+    out[there] = _of_distinct(texts[there])
+    return out
+
+
 def of_text(text: str) -> np.uint64:
     """Hash one string, as `of` does."""
     return of(pd.Series([text], dtype=object))[0]

@@ -52,7 +52,7 @@ class Measured:
     @property
     def wrote(self) -> NDArray[np.bool_]:
         """Which events changed something."""
-        return features.writes(self.frame).to_numpy(dtype=bool)
+        return features.writes(self.frame)
 
     @property
     def failed(self) -> NDArray[np.bool_]:

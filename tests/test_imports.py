@@ -30,6 +30,7 @@ ROOMS = [
         "hashing",
         "networks",
         "tables",
+        "coded",
         "features",
         "company",
         "spectral",

@@ -55,7 +55,7 @@ def test_a_missing_table_is_one_sentence() -> None:
 def test_the_network_feature_takes_the_name_where_there_is_one() -> None:
     network = next(feature for feature in features.FEATURES if feature.name == "network")
     events = pd.DataFrame({"source_address": ["198.51.100.7", "203.0.113.9"], "network": ["AS64500", None]})
-    assert network.values(events).tolist() == ["AS64500", "203.0.0.0/16"]
+    assert network.texts(events).tolist() == ["AS64500", "203.0.0.0/16"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,108 @@
+"""What is distinct in a batch is named once; and a batch's codes are those of its events one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from road import Road
+
+from fingerprint import features, hashing
+from fingerprint.coded import Coded, numbers, renamed
+from fingerprint.edges import files
+from fingerprint.edges.history import History
+from fingerprint.settings import Settings
+
+EVENTS = pd.DataFrame(
+    {
+        "service": pd.Series(["s3", "iam", None, "s3", "s3"], dtype="str"),
+        "action": pd.Series(["Get", "List", "List", "Get", "Put"], dtype="str"),
+        "read_only": pd.Series([True, None, None, True, False], dtype="boolean"),
+        "number": [3, 1, 3, 3, 2],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def events(organisation: Road) -> pd.DataFrame:
+    settings = Settings()
+    with History(settings) as history:
+        for records in files.read(organisation.new[:1], settings.reading):
+            history.add(records)
+        return pd.concat(history.chunks(), ignore_index=True)
+
+
+def spread(code: np.ndarray, values: list) -> list:
+    return [values[at] for at in code]
+
+
+@pytest.mark.parametrize("name", ["service", "action", "read_only", "number"])
+def test_codes_and_values_are_the_column(name: str) -> None:
+    column = EVENTS[name].astype(object)
+    assert spread(*Coded(EVENTS).column(name)) == column.where(column.notna(), None).tolist()
+
+
+def test_columns_together_are_the_pairs_that_there_are() -> None:
+    code, distinct = Coded(EVENTS).together(("service", "action"))
+    assert spread(code, distinct) == [
+        ("s3", "Get"),
+        ("iam", "List"),
+        (None, "List"),
+        ("s3", "Get"),
+        ("s3", "Put"),
+    ]
+    assert len(distinct) == len(set(distinct)) == 4
+
+
+def test_a_column_that_a_table_does_not_have_is_missing_everywhere() -> None:
+    coded = Coded(EVENTS)
+    assert spread(*coded.column("network")) == [None] * 5
+    code, distinct = coded.together(("network", "number"))
+    assert spread(code, distinct) == [(None, number) for number in (3, 1, 3, 3, 2)]
+
+
+def test_a_column_is_told_apart_once_however_many_ask() -> None:
+    asked = []
+
+    def derived(coded: Coded):
+        asked.append(1)
+        return numbers(np.arange(len(coded)))
+
+    coded = Coded(EVENTS, {"own": derived})
+    for _ in range(3):
+        coded.together(("own", "service"))
+    assert asked == [1]
+
+
+def test_a_column_of_fewer_values_is_that_of_their_names() -> None:
+    column = Coded(EVENTS).column("action")
+    assert spread(*renamed(column, lambda text: (text or "-")[0])) == ["G", "L", "L", "G", "P"]
+
+
+def test_texts_that_were_told_apart_hash_as_a_column_does() -> None:
+    texts = np.array(["a", None, "b", ""], object)
+    np.testing.assert_array_equal(hashing.of_distinct(texts), hashing.of(pd.Series(texts, dtype=object)))
+    assert len(hashing.of_distinct(np.empty(0, object))) == 0
+
+
+def test_the_codes_of_a_batch_are_those_of_its_events_one_by_one(events: pd.DataFrame) -> None:
+    some = events.iloc[np.random.default_rng(0).choice(len(events), 40, replace=False)]
+    alone = np.concatenate([features.encode(some.iloc[[row]]) for row in range(len(some))])
+    np.testing.assert_array_equal(features.encode(some), alone)
+
+
+def test_the_codes_are_the_hashes_of_the_texts(events: pd.DataFrame) -> None:
+    memory = events.assign(idle=-1, today=2, sources=0, actions=3)
+    codes = features.encode(memory)
+    features.encode_memory(codes, memory)
+    for place, name in enumerate(features.NAMES):
+        np.testing.assert_array_equal(
+            codes[:, place], hashing.of(features.texts(memory)[name].astype(object))
+        )
+
+
+def test_what_changed_something_is_told_by_the_record_or_else_by_the_verb() -> None:
+    assert features.writes(EVENTS).tolist() == [False, False, False, False, True]
+    unsaid = EVENTS.assign(read_only=pd.Series([None] * 5, dtype="boolean"))
+    assert features.writes(unsaid).tolist() == [False, False, False, False, True]
+    assert features.writes(EVENTS.iloc[:0]).tolist() == []
