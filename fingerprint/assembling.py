@@ -19,8 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint import baseline, features, fitting, quality, shards, stacking, vocabulary
-from fingerprint.autoencoder import Baseline, Weights
-from fingerprint.bank import Bank
+from fingerprint.bank import STACKED, Bank
 from fingerprint.collecting import lowest
 from fingerprint.commons import Commons, baselines
 from fingerprint.domain import LEVELS
@@ -29,7 +28,6 @@ from fingerprint.ledger import Ledger
 from fingerprint.pieces import Pieces
 from fingerprint.settings import Settings
 from fingerprint.stacking import Stack
-from fingerprint.vocabulary import Vocabulary
 
 LONG = (  # one row a fingerprint, or a net
     *("vocabulary.escape", "vocabulary.base", "vocabulary.codes", "vocabulary.total"),
@@ -39,29 +37,33 @@ LONG = (  # one row a fingerprint, or a net
 
 def assemble(history: Pieces, stack: Stack, settings: Settings) -> Bank:
     """Put the bank together from what `learning.finish` left of every piece."""
+    parts = [_above(history, settings), *_parts(history, "stack")]
+    arrays = _laid(parts, history.folder / "laid") | _values(parts)
     scale, figures = _quality(history, settings)
-    long = _laid(history, settings)
-    known = _values(history, settings)
+    figures = {"middle": float(np.median(arrays["baseline.middle"])), **figures}
     table = stack.table
-    count, ready = len(table), table["ready"].to_numpy(bool)
-    row = np.where(ready, np.cumsum(ready) - 1, -1).astype(np.int32)
-    parts: dict[str, dict[str, Any]] = {"vocabulary": known, "weights": {"row": row}, "baseline": {}}
-    for name, array in long.items():
-        part, field = name.split(".")
-        parts[part][field] = array
-    ledger = _ledger(history, settings)
-    middle = float(np.median(parts["baseline"]["middle"]))
-    manifest = _manifest(history, stack, {"middle": middle, **figures}, settings)
+    ready = table["ready"].to_numpy(bool)
+    arrays |= {
+        "vocabulary.parent": table["parent"].to_numpy(np.int32),
+        "weights.row": np.where(ready, np.cumsum(ready) - 1, -1).astype(np.int32),
+        "baseline.scale": np.full(len(table), scale, np.float32),
+    }
+    stacked: dict[str, Any] = {part: kind(**_of(part, arrays)) for part, kind in STACKED.items()}
     return Bank(
-        manifest,
+        _manifest(history, stack, figures, settings),
         table,
         stack.people,
         stack.words,
-        Vocabulary(**parts["vocabulary"], parent=table["parent"].to_numpy(np.int32)),
-        Weights(**parts["weights"]),
-        Baseline(**parts["baseline"], scale=np.full(count, scale, np.float32)),
-        {**ledger, **_sample(history, settings)},
+        **stacked,
+        ledger={**_ledger(history, settings), **_sample(history, settings)},
     )
+
+
+def _of(part: str, arrays: Arrays) -> Arrays:
+    """The arrays of one part of a bank, by their names in it."""
+    return {
+        name.removeprefix(f"{part}."): array for name, array in arrays.items() if name.startswith(f"{part}.")
+    }
 
 
 def _parts(history: Pieces, stem: str) -> list[Arrays]:
@@ -85,12 +87,10 @@ def _above(history: Pieces, settings: Settings) -> Arrays:
     }
 
 
-def _laid(history: Pieces, settings: Settings) -> Arrays:
+def _laid(parts: list[Arrays], folder: Path) -> Arrays:
     """All parts of what is long, end to end, mapped."""
-    folder = history.folder / "laid"
     folder.mkdir(exist_ok=True)
-    above, parts = _above(history, settings), _parts(history, "stack")
-    return {name: _end_to_end([above[name], *(part[name] for part in parts)], folder / name) for name in LONG}
+    return {name: _end_to_end([part[name] for part in parts], folder / name) for name in LONG}
 
 
 def _end_to_end(parts: list[NDArray[Any]], file: Path) -> NDArray[Any]:
@@ -101,15 +101,13 @@ def _end_to_end(parts: list[NDArray[Any]], file: Path) -> NDArray[Any]:
     return np.memmap(file, dtype, "c", shape=shape) if all(shape) else np.empty(shape, dtype)
 
 
-def _values(history: Pieces, settings: Settings) -> Arrays:
+def _values(parts: list[Arrays]) -> Arrays:
     """The values of all fingerprints, in the order of their keys."""
-    parts = [_above(history, settings), *_parts(history, "stack")]
-    keys = np.concatenate([part["values.keys"] for part in parts])
-    order = np.argsort(keys)
-    out = {"keys": keys[order]}
-    for name in ("logp", "count", "slot"):
-        out[name] = np.concatenate([part[f"values.{name}"] for part in parts])[order]
-    return out
+    order = np.argsort(np.concatenate([part["values.keys"] for part in parts]))
+    return {
+        f"vocabulary.{name}": np.concatenate([part[f"values.{name}"] for part in parts])[order]
+        for name in ("keys", "logp", "count", "slot")
+    }
 
 
 def _ledger(history: Pieces, settings: Settings) -> Arrays:

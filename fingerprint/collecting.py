@@ -130,7 +130,11 @@ def lowest(owner: NDArray[Any], mark: Hashes, most: int, seed: int = 0) -> NDArr
 
 
 def collect(history: Pieces, number: int, settings: Settings) -> Path:
-    """Read a piece once, in the order of time, and leave its rows, names and the ledger's memory beside it."""
+    """Read a piece once, in the order of time, and leave its rows, names and the ledger's memory beside it.
+
+    FingerprintError where the piece cannot be seen.
+    """
+    pieces.seen(history.piece(number))
     return pieces.once(
         history.piece(number) / "rows", lambda folder: _collect(history, number, settings, folder)
     )

@@ -31,6 +31,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fingerprint import hashing
+from fingerprint.domain import FingerprintError
 from fingerprint.hashing import VIRTUAL_PARTITIONS, Hashes
 
 ROWS = 1 << 13  # events of a piece that are written at a time
@@ -71,6 +72,14 @@ def count_for(events: int, most: int) -> int:
     while count * most < events and count < VIRTUAL_PARTITIONS:
         count *= 2
     return count
+
+
+def seen(folder: Path) -> None:
+    """FingerprintError where the folder of the work is not there for whoever is to do a piece of it."""
+    if not folder.is_dir():
+        raise FingerprintError(
+            f"a worker does not see {folder}: name a folder in workers.folder that all of them see"
+        )
 
 
 def once(folder: Path, make: Callable[[Path], None]) -> Path:

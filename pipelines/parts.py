@@ -13,11 +13,10 @@ import numpy as np
 from fingerprint import bank as banks
 from fingerprint import hashing, settings, slices
 from fingerprint.bank import Bank
-from fingerprint.domain import FingerprintError
 from fingerprint.edges import ledgers
 from fingerprint.edges.results_said import SaidFiles
 from fingerprint.ledger import Ledger
-from fingerprint.pieces import Pieces, once
+from fingerprint.pieces import Pieces, once, seen
 from fingerprint.road import Road
 from fingerprint.settings import Settings
 from fingerprint.slices import Arrays, Mask
@@ -68,10 +67,7 @@ class Plan:
 
 def walk_part(plan: Plan, part: int) -> dict[str, Any]:
     """Walk a part, unless that was done before; its figures. Two who do it at once do not disturb each other."""
-    if not plan.place.is_dir():
-        raise FingerprintError(
-            f"a worker does not see {plan.place}: name a folder in workers.folder that all of them see"
-        )
+    seen(plan.place)
     said = once(plan.said(part), partial(_walk, plan, part))
     known: dict[str, Any] = json.loads((said / "figures.json").read_text())
     return known

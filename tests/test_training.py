@@ -270,3 +270,8 @@ def test_pieces_follow_the_number_of_events() -> None:
 def test_the_ledger_that_is_learned_goes_on_scoring(whole: Bank) -> None:
     ledger = Ledger.from_arrays(SETTINGS, whole.ledger)
     assert len(ledger.latest()[0]) == (whole.fingerprints["level"] == 1).sum()
+
+
+def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path: Path) -> None:
+    with pytest.raises(FingerprintError, match=r"does not see .*workers\.folder"):
+        collecting.collect(pieces.Pieces(tmp_path / "elsewhere", 4), 2, SETTINGS)
