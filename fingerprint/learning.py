@@ -246,7 +246,9 @@ def _series(piece: Piece, known: Vocabulary) -> Arrays:
     """The series and counts as they stand at the end of the history, flagged intervals clipped, day by day."""
     ledger, rows, options = _memory(piece), piece.rows, piece.settings.spectral
     slot = known.look_up(piece.owners[:, ENTITY], rows.codes)[1][:, detectors.ACTION]
-    ready = piece.here.ready[piece.owners[:, ENTITY]]  # others have no channels of single actions when they are scored
+    ready = piece.here.ready[
+        piece.owners[:, ENTITY]
+    ]  # others have no channels of single actions when they are scored
     busy = (slot > 0) & (slot <= options.busiest_actions) & ready
     days = rows.interval // ledger.series.per_day
     for day in np.unique(days[days < _end(piece)]):  # who dates a record far ahead ends no series
