@@ -246,9 +246,8 @@ def _series(piece: Piece, known: Vocabulary) -> Arrays:
     """The series and counts as they stand at the end of the history, flagged intervals clipped, day by day."""
     ledger, rows, options = _memory(piece), piece.rows, piece.settings.spectral
     slot = known.look_up(piece.owners[:, ENTITY], rows.codes)[1][:, detectors.ACTION]
-    ready = piece.here.ready[
-        piece.owners[:, ENTITY]
-    ]  # others have no channels of single actions when they are scored
+    # who is not ready has no channels of single actions when it is scored, either
+    ready = piece.here.ready[piece.owners[:, ENTITY]]
     busy = (slot > 0) & (slot <= options.busiest_actions) & ready
     days = rows.interval // ledger.series.per_day
     for day in np.unique(days[days < _end(piece)]):  # who dates a record far ahead ends no series

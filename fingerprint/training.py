@@ -65,9 +65,8 @@ def split(
 ) -> None:
     """Lay a history, about so many events, into `folder` piece by piece. FingerprintError if there is nothing in it."""
     clock, total = Ledger(settings), 0
-    shared = (
-        settings.entities.granularity == "service"
-    )  # principals share these: no piece would have all of one
+    # fingerprints that principals share lie in no piece as a whole
+    shared = settings.entities.granularity == "service"
     count = 1 if shared else pieces.count_for(events, settings.training.piece_events)
 
     def saw(chunk: pd.DataFrame) -> None:
