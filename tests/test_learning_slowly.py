@@ -96,9 +96,10 @@ def asked(organisation: Road, desk: Run, tmp_path_factory: pytest.TempPathFactor
 def test_an_attack_that_was_alerted_does_not_become_a_habit(asked: Learned, desk: Run) -> None:
     assert asked.finds(attacks(desk)[0]) > 0.9
     cleared = set(attacks(desk)[1].event_ids)
-    found = {event for alert in desk.alerts for event in alert.event_ids} - cleared
-    nothing = {"malicious": 0, "recent vote": 0, "past the cap": 0}
-    assert asked.figures["left_out"] == {**nothing, "open": len(found)}
+    alerted = {event for alert in desk.alerts for event in alert.event_ids}
+    single = set(on_events(desk.desk)["event_id"]) - alerted
+    counted = {"malicious": 0, "open": len(alerted - cleared), "recent vote": len(single), "past the cap": 0}
+    assert asked.figures["left_out"] == counted
 
 
 def test_what_was_called_benign_is_quiet_after_the_next_training(asked: Learned, desk: Run) -> None:
