@@ -18,11 +18,23 @@ from sklearn.model_selection import GroupKFold, cross_val_predict
 
 from fingerprint import samples
 from fingerprint.domain import FingerprintError
+from fingerprint.edges import files
+from fingerprint.entity import add_entities
+from fingerprint.flatten import flatten
+from fingerprint.settings import Entities, Reading
+from fingerprint.simulation import attacks
 from fingerprint.simulation.forms import form_of, from_record
+from fingerprint.simulation.machines import Machine
+from fingerprint.simulation.organisation import Organisation
 from fingerprint.simulation.pools import Pools
-from pipelines.simulate import Simulated, simulate
+from fingerprint.simulation.practice import Tool
+from fingerprint.simulation.scripts import COVER
+from fingerprint.simulation.staff import Staff, hire
+from fingerprint.simulation.surprises import SURPRISES
+from pipelines.simulate import START, Simulated, simulate
 
 Record = dict[str, Any]
+TOOLS: tuple[Tool, ...] = ("cli", "sdk", "terraform")
 
 
 def read(folder: Path) -> list[tuple[str, Record]]:
@@ -36,6 +48,11 @@ def read(folder: Path) -> list[tuple[str, Record]]:
 
 def labels(folder: Path) -> list[dict[str, str]]:
     return [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
+
+
+def firm(principals: int, seed: int = 11) -> tuple[Organisation, Staff]:
+    organisation = Organisation.of(seed, START, 28)
+    return organisation, hire(organisation, principals)
 
 
 @pytest.fixture(scope="module")
@@ -180,8 +197,54 @@ def test_a_thief_comes_from_elsewhere_and_a_mimic_from_where_the_victim_is(
         known["mimic" if how == "mimic" else "thief"].append(
             (record["userIdentity"]["arn"], record["sourceIPAddress"]) in used
         )
-    assert not any(known["thief"])
-    assert np.mean(known["mimic"]) > 0.5
+    assert np.mean(known["thief"]) < 0.1
+    assert np.mean(known["mimic"]) > 0.8
+
+
+def test_some_thieves_come_over_a_colleagues_network_with_a_colleagues_tools() -> None:
+    organisation, staff = firm(120)
+    plans = attacks.plan(organisation, staff, 60, ("session", "quiet"))
+    near = {person.address(plan.day, half) for plan in plans for person in staff.people for half in (0, 1)}
+    tools = {
+        person.program(tool, plan.day).text for plan in plans for person in staff.people for tool in TOOLS
+    }
+    assert 0.05 < np.mean([plan.session.address in near for plan in plans]) < 0.3
+    assert 0.1 < np.mean([plan.session.program.text in tools for plan in plans]) < 0.7
+
+
+def test_each_strength_meets_people_users_with_keys_and_machine_roles() -> None:
+    met: dict[str, set[str]] = defaultdict(set)
+    for plan in attacks.plan(*firm(120), 16):
+        kind = "machine" if isinstance(plan.victim, Machine) else plan.victim.kind
+        met[plan.strength].add(kind.replace("saml", "sso"))
+    assert all(kinds == {"sso", "user", "machine"} for kinds in met.values())
+
+
+def test_quiet_attacks_are_of_all_sizes_and_three_in_ten_have_at_most_three_calls() -> None:
+    sizes = [len(plan.script.forms) for plan in attacks.plan(*firm(120), 40, ("quiet",))]
+    assert set(sizes) == set(range(1, 11))
+    assert 0.25 <= np.mean([size <= 3 for size in sizes]) <= 0.35
+
+
+def test_most_of_what_a_mimic_does_is_what_the_victim_does(made: Simulated, records: list[Record]) -> None:
+    deeds: dict[str, set[str]] = defaultdict(set)
+    guilty = {label["event_id"]: label for label in labels(made.folder)}
+    for record in records:
+        if record["eventID"] not in guilty:
+            deeds[record["userIdentity"].get("arn", "")].add(record["eventName"])
+    mine: dict[str, list[Record]] = defaultdict(list)
+    for record in sorted(records, key=lambda record: record["eventTime"]):
+        if guilty.get(record["eventID"], {}).get("strength") == "mimic":
+            mine[guilty[record["eventID"]]["session"]].append(record)
+    cover = {event_id for event_id, label in guilty.items() if label["technique"] == COVER}
+    assert len(mine) == 5
+    for some in mine.values():
+        covered = [record["eventID"] in cover for record in some]
+        assert 0.5 < np.mean(covered) < 0.9
+        usual = [r["eventName"] in deeds[r["userIdentity"]["arn"]] for r in some if r["eventID"] in cover]
+        assert np.mean(usual) > 0.6
+    first_and_last = [some[end]["eventID"] in cover for some in mine.values() for end in (0, -1)]
+    assert np.mean(first_and_last) > 0, "the victim's calls lie between and around the intruder's"
 
 
 def test_nothing_of_the_laboratory_is_left_in_the_records(made: Simulated) -> None:
@@ -197,11 +260,52 @@ def test_surprises_are_told_apart_from_attacks(made: Simulated) -> None:
         row["surprise"] for row in rows
     }
     assert all("2026-01-11" < row["from"] <= row["to"] for row in rows)
+    assert {row["surprise"] for row in rows} == set(SURPRISES)
+
+
+def test_labels_name_principals_as_the_product_does(made: Simulated) -> None:
+    told = (made.folder / "labels.surprises.jsonl").read_text().splitlines()
+    keys = {json.loads(line)["key"] for line in told} | {label["key"] for label in labels(made.folder)}
+    known: set[str] = set()
+    for records in files.read([str(made.folder)], Reading()):
+        events = add_entities(flatten(records).events, Entities())
+        known |= set(events["principal"])
+    assert keys - {"*"} <= known
+
+
+def test_a_new_hire_calls_nothing_before_the_first_day_and_something_on_it(
+    made: Simulated, records: list[Record]
+) -> None:
+    rows = [json.loads(line) for line in (made.folder / "labels.surprises.jsonl").read_text().splitlines()]
+    hires = {row["principal"]: row["from"] for row in rows if row["surprise"] == "new_hire"}
+    assert hires
+    for arn, first in hires.items():
+        days = {r["eventTime"][:10] for r in records if r["userIdentity"].get("arn") == arn}
+        assert min(days) == first
+
+
+def test_an_upgrade_brings_many_people_to_versions_that_nobody_had(
+    made: Simulated, records: list[Record]
+) -> None:
+    rows = [json.loads(line) for line in (made.folder / "labels.surprises.jsonl").read_text().splitlines()]
+    first = next(row["from"] for row in rows if row["surprise"] == "tool_upgrade")
+    people = [r for r in records if "AWSReservedSSO" in r["userIdentity"].get("arn", "")]
+    agents = [(r["eventTime"][:10], r["userAgent"].split()[0], r["userIdentity"]["arn"]) for r in people]
+    before = {tool for day, tool, _ in agents if day < first and tool.startswith(("aws-cli", "Boto3"))}
+    new = [(tool, who) for day, tool, who in agents if day >= first and tool.startswith(("aws-cli", "Boto3"))]
+    shared = Counter(tool for tool, _ in {pair for pair in new if pair[0] not in before})
+    assert max(shared.values()) >= 4
+
+
+def test_the_month_ends_for_a_person_and_for_a_machine(made: Simulated) -> None:
+    rows = [json.loads(line) for line in (made.folder / "labels.surprises.jsonl").read_text().splitlines()]
+    kinds = {":role/" in row["principal"] for row in rows if row["surprise"] == "month_end"}
+    assert kinds == {True, False}
 
 
 def test_an_outage_fails_the_calls_of_its_service(records: list[Record]) -> None:
     failed = [r for r in records if r.get("errorCode") in ("ServiceUnavailable", "Server.Unavailable")]
-    assert len(failed) > 20
+    assert len(failed) > 100
     assert len({record["eventSource"] for record in failed}) == 1
 
 

@@ -17,7 +17,9 @@ The parts, each in its file:
     organisation    accounts, and what all principals share
     staff           who there is: people, machine roles, services
     surprises       harmless things that look odd
-    attacks         real attack records, moved in time and onto a victim
+    intruders       whose session, which tool, which network, when: thieves and mimics
+    scripts         what an intruder calls: real attack records, and the victim's own calls between
+    attacks         who is met, how often, how many calls
     days            all calls of a day
     records         calls -> JSON lines
     delivery        lateness, disorder, repeats

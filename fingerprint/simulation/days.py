@@ -25,13 +25,14 @@ class Day:
     def labels(self, event_ids: Sequence[str]) -> Iterator[dict[str, str]]:
         """One label an attack event."""
         for first, attack in self.attacks:
-            for i, technique in enumerate(attack.techniques):
+            for i, technique in enumerate(attack.script.techniques):
                 yield {
                     "event_id": event_ids[first + i],
                     "session": attack.name,
                     "technique": technique,
                     "strength": attack.strength,
                     "principal": attack.victim.key,
+                    "key": attack.victim.principal,
                 }
 
 
@@ -43,6 +44,6 @@ def day_of(staff: Staff, attacks: Sequence[Attack], surprises: Sequence[Surprise
     now, found, row = [attack for attack in attacks if attack.day == day], [], len(calls)
     for attack in now:
         found.append((row, attack))
-        row += len(attack.forms)
+        row += len(attack.script.forms)
     calls, sessions = join([(calls, sessions), *((attack.calls(), [attack.session]) for attack in now)])
     return Day(day, calls, sessions, found)

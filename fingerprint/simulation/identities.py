@@ -11,6 +11,16 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from fingerprint import entity
+
+_COLUMNS = {  # member -> column of `entity.IDENTITY`: the caller's, the session issuer's
+    "type": ("identity_type", "issuer_type"),
+    "principalId": ("principal_id", "issuer_id"),
+    "arn": ("arn", "issuer_arn"),
+    "accountId": ("account", "issuer_account"),
+    "userName": ("user_name", "issuer_name"),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Role:
@@ -151,6 +161,21 @@ def saml(name: str) -> str:
 
 def untyped(account: str, invoked_by: str) -> str:
     return _json({"accountId": account, "invokedBy": invoked_by})
+
+
+def key_of(identity: str) -> str:
+    """The principal's key, as the product names who has this `userIdentity`.
+
+    Example:
+        >>> key_of(iam_user(User("111122223333", "ana", "AIDA7"), key=""))
+        '111122223333:user/ana'
+    """
+    block = json.loads(identity)
+    issuer = block.get("sessionContext", {}).get("sessionIssuer", {})
+    caller = {column: block.get(member, "") for member, (column, _) in _COLUMNS.items()}
+    return entity.name(
+        caller | {column: issuer.get(member, "") for member, (_, column) in _COLUMNS.items()}
+    ).key
 
 
 def _json(block: dict[str, Any], invoked_by: str = "") -> str:

@@ -29,7 +29,7 @@ FUNCTIONS = ("function", "timer function", "denied function", "etl")
 @dataclass
 class Machine:
     """A role that machines take. `changes` are extra routines by first day; `moved` shifts its schedule
-    from a day on.
+    from a day on; `once` are routines of single days.
     """
 
     organisation: Organisation
@@ -39,6 +39,7 @@ class Machine:
     account: Account
     scale: float = 1.0
     changes: list[tuple[int, Routine]] = field(default_factory=list)
+    once: dict[int, list[Routine]] = field(default_factory=dict)
     moved: tuple[int, float] | None = None
     upgrades: list[int] = field(default_factory=list)
     busy: dict[int, float] = field(default_factory=dict)
@@ -46,6 +47,15 @@ class Machine:
     @property
     def key(self) -> str:
         return self.role.arn
+
+    @property
+    def principal(self) -> str:
+        """The key by which the product knows this role."""
+        return identities.key_of(self.session(0, 0).identity)
+
+    @property
+    def utc_offset(self) -> float:
+        return self.organisation_offset
 
     @cached_property
     def role(self) -> identities.Role:
@@ -72,11 +82,15 @@ class Machine:
 
     def day(self, day: int) -> tuple[Calls, list[Session]]:
         rng = np.random.default_rng((self.organisation.seed, 2, self.number, day))
-        routines = [
+        return join([self._routine(i, routine, day, rng) for i, routine in self.routines(day)])
+
+    def routines(self, day: int) -> list[tuple[int, Routine]]:
+        """What is done that day, each with a number that stays its own."""
+        return [
             *enumerate(TRADES[self.trade]),
             *((90 + i, r) for i, (first, r) in enumerate(self.changes) if day >= first),
+            *enumerate(self.once.get(day, []), 190),
         ]
-        return join([self._routine(i, routine, day, rng) for i, routine in routines])
 
     def _routine(
         self, i: int, routine: Routine, day: int, rng: np.random.Generator
@@ -85,8 +99,6 @@ class Machine:
         time, form = self._times(i, routine, day, rng)
         salt = rng.integers(0, 4, len(time))
         calls = Calls.of(time, form, _who(time, len(sessions), rng, self.trade), salt)
-        if self.trade == "denied function" and routine.shape == "poll":
-            calls.form[:] = self.organisation.library.failing("denied", int(form[0])) if len(form) else 0
         return vary(
             calls, MACHINES, self.organisation.library, self.services, rng, self._draw("tail", i, day)
         ), sessions
@@ -146,7 +158,9 @@ class Machine:
                 action, "service" if routine.lane and action.startswith(("kms", "sts")) else "direct"
             )
             turn = release // 2 if i == self.number % len(routine.actions) else 0
-            found.append(options[(self.number * (i + 1) % 3 + turn) % len(options)])
+            number = options[(self.number * (i + 1) % 3 + turn) % len(options)]
+            denied = self.trade == "denied function" and routine.shape == "poll"
+            found.append(library.failing("denied", number) if denied else number)
         return np.array(found, np.int32)
 
     @cached_property

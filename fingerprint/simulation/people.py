@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,7 +21,7 @@ from fingerprint.simulation.organisation import Account, Organisation
 from fingerprint.simulation.pools import Pools, key_id
 from fingerprint.simulation.practice import TASKS, Task, Tool
 from fingerprint.simulation.programs import Program
-from fingerprint.simulation.tail import LOGIN, PEOPLE, vary
+from fingerprint.simulation.tail import LOGIN, PEOPLE, Odds, vary
 
 PACE: dict[Tool, float] = {
     "console": 0.4,
@@ -29,6 +29,8 @@ PACE: dict[Tool, float] = {
     "terraform": 0.35,
     "sdk": 3.0,
 }  # mean seconds between calls
+BROWSER_DAYS = 28  # a browser renews itself so often, everybody's on a day of its own
+RESTLESS = 0.7  # spread (of the logarithm) of how much people try what they never did
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,15 @@ class Habit:
         return np.cumsum(rng.exponential(PACE[self.tool], len(forms))), forms
 
 
+def favourite(habits: Sequence[Habit], share: float) -> Habit:
+    """The habit at a share (0 to 1) of what somebody does, by Zipf's law: the first is done the most often."""
+    return habits[min(int((len(habits) + 1) ** share - 1), len(habits) - 1)]
+
+
 @dataclass
 class Person:
     """`absent` holds days off by number; `change` is a (day, job) from which on the job is
-    another.
+    another; `rollout` a (day, level) at which everybody's tools are brought to one new level.
     """
 
     organisation: Organisation
@@ -71,6 +78,7 @@ class Person:
     absent: set[int] = field(default_factory=set)
     change: tuple[int, str] | None = None
     upgrades: list[int] = field(default_factory=list)
+    rollout: tuple[int, int] | None = None
     extra: dict[int, list[tuple[float, Habit]]] = field(default_factory=dict)  # day -> (local second, what)
     busy: dict[int, float] = field(default_factory=dict)  # day -> factor
 
@@ -81,6 +89,15 @@ class Person:
         if self.kind == "root":
             return f"arn:aws:iam::{self.account.number}:root"
         return self.user.arn if self.kind == "user" else self.role.session_arn(self.email)
+
+    @property
+    def principal(self) -> str:
+        """The key by which the product knows this person."""
+        return identities.key_of(self.session("cli", 0, 0, 0.0).identity)
+
+    @property
+    def utc_offset(self) -> float:
+        return self.place.utc_offset
 
     @property
     def email(self) -> str:
@@ -116,6 +133,9 @@ class Person:
     @cached_property
     def later_habits(self) -> list[Habit]:
         return self._habits(self.change[1]) if self.change else self.habits
+
+    def habits_on(self, day: int) -> list[Habit]:
+        return self.later_habits if self.change and day >= self.change[0] else self.habits
 
     def _habits(self, job: str) -> list[Habit]:
         draw = self._draw("habits", job)
@@ -173,6 +193,12 @@ class Person:
                 found.update(dict.fromkeys(range(first, first + draw.randrange(2, 13)), habit))
         return found
 
+    @cached_property
+    def odds(self) -> Odds:
+        """Some are restless and try something new all the time, most are not: a factor with mean 1."""
+        restless = self._draw("restless").lognormvariate(-0.5 * RESTLESS**2, RESTLESS)
+        return replace(PEOPLE, new=min(PEOPLE.new * restless, 0.15))
+
     # --- days
 
     def works(self, day: int) -> float:
@@ -201,13 +227,11 @@ class Person:
         count = int(rng.poisson(self.rate * share * self.busy.get(day, 1.0))) if share else 0
         if not count:
             return extra
-        habits = self.later_habits if self.change and day >= self.change[0] else self.habits
-        which = ((len(habits) + 1) ** rng.random(count) - 1).astype(int)
+        habits = self.habits_on(day)
+        shares = rng.random(count).tolist()
         starts = working_times(rng.random(count), self.shift)
         project = self.projects.get(day)
-        chosen = [
-            project if project and rng.random() < 0.3 else habits[min(i, len(habits) - 1)] for i in which
-        ]
+        chosen = [project if project and rng.random() < 0.3 else favourite(habits, share) for share in shares]
         return list(zip(starts.tolist(), chosen, strict=True)) + extra
 
     @cached_property
@@ -229,7 +253,7 @@ class Person:
         calls = Calls.of(
             times, np.concatenate([forms for _, forms in done]), (local > 46_800).astype(np.int32), salt
         )
-        calls = vary(calls, PEOPLE, self.organisation.library, self.services, rng, draw)
+        calls = vary(calls, self.odds, self.organisation.library, self.services, rng, draw)
         first = float(times.min()) if len(times) else 0.0
         sessions = [self.session(tool, day, half, max(first - 40, 0.0)) for half in (0, 1)]
         if tool == "console" and self.kind == "user" and len(times):
@@ -276,8 +300,12 @@ class Person:
 
     def program(self, tool: Tool, day: int) -> Program:
         draw = self._draw("tools")
-        system, base, browser = draw.choice(programs.SYSTEMS), draw.randrange(4), programs.browser(draw)
-        level = base + sum(1 for upgrade in self.upgrades if upgrade <= day)
+        system, level = draw.choice(programs.SYSTEMS), draw.randrange(4)
+        newer = (day + self._draw("browser").randrange(BROWSER_DAYS)) // BROWSER_DAYS
+        browser = programs.browser(draw, newer)
+        level += sum(1 for upgrade in self.upgrades if upgrade <= day)
+        if self.rollout and day >= self.rollout[0]:
+            level = max(level, self.rollout[1])
         made = {
             "console": browser,
             "cli": programs.cli(system, level),
@@ -291,11 +319,12 @@ class Person:
         at_home, remote = habit.sample(range(7), k=2), habit.random() < 0.3
         dice = today.random()
         if dice < 0.03:
-            return programs.home(today)  # a hotel, a train, a phone
+            return programs.home(today, today.choice((self.place.name, "")))  # a hotel, a train, a phone
         if dice < 0.12:
             return self.organisation.vpn
         if remote or self.organisation.date(day).weekday() in at_home:
-            return programs.home(self._draw("isp", (day + self.number) // (5 + self.number % 9)))
+            line = self._draw("isp", (day + self.number) // (5 + self.number % 9))
+            return programs.home(line, self.place.name)
         return self.organisation.offices[self.place.name][self.number & 1]
 
 

@@ -60,8 +60,9 @@ def _console(browser: str, service: str) -> str:
 # --- people's tools; `level` counts upgrades ------------------------------------------------------
 
 
-def browser(draw: random.Random) -> Program:
-    return _browser(draw.randrange(4), draw.randrange(128, 133))
+def browser(draw: random.Random, newer: int = 0) -> Program:
+    """A browser of one's own, `newer` versions later."""
+    return _browser(draw.randrange(4), draw.randrange(128, 131) + newer)
 
 
 @cache
@@ -137,15 +138,13 @@ def fixed(text: str) -> Program:
 # --- networks -------------------------------------------------------------------------------------
 
 _OFFICES = ("198.51.{}.", "62.96.{}.", "81.2.{}.", "185.46.{}.", "12.38.{}.")
-_HOMES = (
-    "86.{}.{}.{}",
-    "91.{}.{}.{}",
-    "24.{}.{}.{}",
-    "73.{}.{}.{}",
-    "5.{}.{}.{}",
-    "103.{}.{}.{}",
-    "77.{}.{}.{}",
-)
+_HOMES = {  # two providers a place: first byte, and which second bytes
+    "Dublin": ((86, range(40, 48)), (109, range(76, 80))),
+    "Berlin": ((91, range(64)), (77, range(176, 192))),
+    "Seattle": ((73, range(48)), (24, range(16, 24))),
+    "New York": ((73, range(176, 208)), (24, range(184, 192))),
+    "Bengaluru": ((103, range(48, 112)), (49, range(204, 208))),
+}
 _CLOUDS = (
     "167.99.{}.{}",
     "45.77.{}.{}",
@@ -163,8 +162,10 @@ def office(draw: random.Random) -> str:
     return draw.choice(_OFFICES).format(draw.randrange(1, 255))
 
 
-def home(draw: random.Random) -> str:
-    return _address(draw.choice(_HOMES), draw)
+def home(draw: random.Random, place: str = "") -> str:
+    """A household's line at a place, or anywhere."""
+    first, second = draw.choice(_HOMES[place or draw.choice(list(_HOMES))])
+    return _address(f"{first}.{draw.choice(second)}.{{}}.{{}}", draw)
 
 
 def cloud(draw: random.Random) -> str:
