@@ -55,12 +55,13 @@ SHAPING = (  # settings that say what is counted under which name
     ("entities", "person_roles"),
 )
 STACKED = {"vocabulary": Vocabulary, "weights": Weights, "baseline": Baseline}
+MOVED = ("shift", "benign", "malicious")  # columns of `fingerprints` where thresholds moved (`shifting`)
 
 
 @dataclass(frozen=True)
 class Bank:
-    """`fingerprints` (E rows): key, hash, level, parent, events, days, first, last, ready; row 0 is the generic one;
-    a principal's hash says where its home is, as in `people` (`hashing`).
+    """`fingerprints` (E rows): key, hash, level, parent, events, days, first, last, ready, and MOVED where a threshold moved;
+    row 0 is the generic one; a principal's hash says where its home is, as in `people` (`hashing`).
     `people`: hash, principal, kind, role, peer; `words`: code, text, sorted by code. `sample` (R, F) codes of training
     rows. `ledger`: arrays by name."""
 
@@ -94,9 +95,16 @@ class Bank:
         order = np.argsort(hashes)
         return hashes[order], known["key"].to_numpy(object)[order]
 
+    @cached_property
+    def shift(self) -> NDArray[np.float32]:
+        """By which share of it the autoencoder's threshold is moved for each fingerprint (E,): 0 where nobody said anything."""
+        if MOVED[0] not in self.fingerprints:
+            return np.zeros(len(self.fingerprints), np.float32)
+        return self.fingerprints[MOVED[0]].to_numpy(np.float32)
+
     def made_ready(self) -> Bank:
         """Itself, with what is looked up for every event made now rather than at the first one."""
-        _ = self._places, self.owners, self._texts
+        _ = self._places, self.owners, self._texts, self.shift
         return self
 
     def resolve(

@@ -81,6 +81,11 @@ class Desk(Protocol):
         decision on the event's alert, `open` while there is none, or `vote` where a detector voted on it."""
         ...
 
+    def judged(self, until: datetime) -> pd.DataFrame:
+        """Whose events lie in alerts that are decided: a row for each alert and entity, with alert (the id of what was decided
+        on: a duplicate's original), principal, entity, event_time (of its newest event before `until`) and decision."""
+        ...
+
     def oldest_vote(self) -> datetime | None:
         """From when on single votes are known; None without any."""
         ...

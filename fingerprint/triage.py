@@ -21,9 +21,14 @@ def standing(newest: Iterable[Disposition], evidence: Mapping[str, int]) -> dict
     A duplicate stands as the alert it is a duplicate of. Alerts that are open are not in there: those that nobody judged, that
     have grown since, and duplicates of such.
     """
+    return {alert_id: each.decision for alert_id, each in decided(newest, evidence).items()}
+
+
+def decided(newest: Iterable[Disposition], evidence: Mapping[str, int]) -> dict[str, Disposition]:
+    """By which disposition each alert stands, by its id: its own, or that of the alert it is a duplicate of."""
     said = {each.alert_id: each for each in newest if evidence.get(each.alert_id, 0) <= each.events}
     found = {alert_id: _original(alert_id, said) for alert_id in said}
-    return {alert_id: each.decision for alert_id, each in found.items() if each is not None}
+    return {alert_id: each for alert_id, each in found.items() if each is not None}
 
 
 def _original(alert_id: str, said: Mapping[str, Disposition]) -> Disposition | None:

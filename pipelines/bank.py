@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fingerprint import bank as banks
-from fingerprint import drift, versions
+from fingerprint import drift, shifting, versions
 from fingerprint.bank import Bank
 from fingerprint.domain import LEVELS, FingerprintError
 from fingerprint.settings import Settings
@@ -61,6 +61,11 @@ def run_show(folder: Path, settings: Settings, version: str | None = None) -> di
         "outside": manifest.get("outside", 0),
         "left_out": manifest.get("left_out", {}),
         "came_back": manifest.get("came_back", {}),
+        "shifted": {
+            **manifest.get("shifted", {}),
+            "threshold": settings.autoencoder.threshold,
+            "furthest": shifting.furthest(bank, SHOWN),
+        },
         "largest": _fingerprints(entities.nlargest(SHOWN, "events")),
         "quietest_ready": _fingerprints(ready.nsmallest(SHOWN, "events")),
         "bytes": _bytes(manifest),
@@ -88,6 +93,7 @@ def run_diff(folder: Path, settings: Settings, older: str, newer: str, most: int
         "votes_per_day": {name: bank.manifest["quality"]["votes_per_day"] for name, bank in _pair(old, new)},
         "values": drift.words(old, new),
         "drift": moved.figures(most),
+        "shifted": {"threshold": settings.autoencoder.threshold, "entities": shifting.differing(old, new)},
     }
 
 

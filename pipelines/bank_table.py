@@ -9,7 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from fingerprint.hostile import visible
+from fingerprint.web import words
 from pipelines import show
+
+MOVED = 10  # fingerprints whose threshold moved furthest
 
 
 def print_list(found: list[dict[str, Any]]) -> None:
@@ -65,6 +68,7 @@ def print_show(figures: dict[str, Any]) -> None:
         print(f"{title}:")
         for each in figures[name]:
             print(f"  {each['events']:>10,} events on {each['days']:>3} days  {visible(each['key'])}")
+    _print_moved("thresholds moved by what analysts said", figures["shifted"], figures["shifted"]["furthest"])
     for reason in (figures["gate"] or {}).get("reasons", []):
         print(f"the gate: {visible(reason)}")
 
@@ -90,6 +94,20 @@ def print_diff(figures: dict[str, Any]) -> None:
     )
     for each in drift["top"]:
         print(f"  {each['drift']:.2f}  {each['level']:<9}  {visible(each['key'])} ({each['most']})")
+    moved = figures["shifted"]["entities"]
+    title = f"thresholds that what analysts said has moved since: {len(moved):,}; furthest"
+    _print_moved(title, figures["shifted"], moved[:MOVED])
+
+
+def _print_moved(title: str, shifted: dict[str, Any], moved: list[dict[str, Any]]) -> None:
+    """`  4.0 + 0.7 (3 alerts judged benign)  123456789012:user/ana|s3|direct`, a line each; nothing where none moved."""
+    if not moved:
+        return
+    print(f"{title}:")
+    for each in moved:
+        said = words.threshold(shifted["threshold"], each["shift"], each["benign"], each["malicious"])
+        before = f", was {shifted['threshold'] * (1 + each['before']):.1f}" if each["before"] else ""
+        print(f"  {said}{before}  {visible(each['key'])}")
 
 
 def print_published(figures: dict[str, Any]) -> None:

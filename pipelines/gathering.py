@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fingerprint import spans
+import pandas as pd
+
+from fingerprint import shifting, spans
 from fingerprint.domain import FingerprintError
 from fingerprint.edges import files
-from fingerprint.edges.desk import is_there, name_of, open_desk
+from fingerprint.edges.desk import SqlDesk, is_there, name_of, open_desk
 from fingerprint.edges.history import History
 from fingerprint.leaving import Flagged
 from fingerprint.settings import Settings
@@ -59,18 +62,37 @@ def gather(wanted: Wanted, history: History, settings: Settings, progress: Progr
 
 def flagged(wanted: Wanted, history: History, settings: Settings) -> tuple[Flagged, dict[str, Any]]:
     """What the desk says of the history's events, and for people: which desk was asked, and from when on it knows votes."""
-    url = settings.desk.url if wanted.desk is None else wanted.desk
     newest = history.last_time()
-    if newest is None or url == NOBODY or (wanted.desk is None and not is_there(url)):
-        return Flagged.nothing(), {"asked": None, "votes_since": None}
-    desk = open_desk(url, create=False)
-    try:
+    with _desk(wanted, settings) as (desk, url):
+        if newest is None or desk is None:
+            return Flagged.nothing(), {"asked": None, "votes_since": None}
         known = desk.flagged(*_whole(history, newest))
         oldest = desk.oldest_vote()
         return Flagged.of(known, settings.training, newest), {
             "asked": name_of(url),
             "votes_since": oldest.isoformat() if oldest else None,
         }
+
+
+def judged(wanted: Wanted, history: History, settings: Settings) -> pd.DataFrame:
+    """What analysts said of alerts up to the end of the history, however old: what moves thresholds (`shifting`)."""
+    newest = history.last_time()
+    with _desk(wanted, settings) as (desk, _):
+        if newest is None or desk is None:
+            return pd.DataFrame(columns=list(shifting.COLUMNS)).astype({"event_time": "datetime64[us, UTC]"})
+        return desk.judged(newest + timedelta(seconds=1))
+
+
+@contextmanager
+def _desk(wanted: Wanted, settings: Settings) -> Iterator[tuple[SqlDesk | None, str]]:
+    """The desk that is asked and its URL; None where nobody is."""
+    url = settings.desk.url if wanted.desk is None else wanted.desk
+    if url == NOBODY or (wanted.desk is None and not is_there(url)):
+        yield None, url
+        return
+    desk = open_desk(url, create=False)
+    try:
+        yield desk, url
     finally:
         desk.close()
 

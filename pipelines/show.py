@@ -85,6 +85,8 @@ def trained(figures: dict[str, Any]) -> None:
     print(f"{_read(figures)}; learned {figures['span'][0][:16]} to {figures['span'][1][:16]} UTC")
     _outside(figures)
     _left_out(figures)
+    if figures["shifted"]:
+        print(f"thresholds, by what analysts said: {counts(figures['shifted'], WAYS)}")
     print(
         f"ready: {ready['entity']:,} entities, {ready['principal']:,} principals, {ready['peer']:,} peer groups"
     )
@@ -134,6 +136,7 @@ WHY_LEFT_OUT = {
     "recent vote": "with a vote that is young",
     "past the cap": "with a vote, past the cap of their entity's day",
 }
+WAYS = {"raised": "raised", "lowered": "lowered"}
 WHY_BACK = {"called benign": "called benign", "returned vote": "with a vote that is old enough"}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fingerprint import training
+from fingerprint import shifting, training
 from fingerprint.bank import open_bank
 from fingerprint.domain import LEVELS
 from fingerprint.edges import files, network_table, workplace
@@ -23,8 +23,8 @@ from pipelines import doors, gathering, publishing
 from pipelines.gathering import NOBODY, Wanted
 from pipelines.show import Progress, reasons
 
-FORMAT = 1  # of what lies in the work folder
-HISTORY = "history"
+FORMAT = 2  # of what lies in the work folder
+HISTORY, JUDGED = "history", "judged.parquet"
 
 
 def train(
@@ -48,6 +48,7 @@ def train(
     ):
         read = _read(wanted, settings, work, progress)
         learned = training.learn(work / HISTORY, settings, progress, workers, start=start)
+        learned = shifting.applied(learned, pd.read_parquet(work / JUDGED), settings.training)
         left = {name: read[name] for name in ("outside", "left_out", "came_back")}
         learned = replace(learned, manifest={**learned.manifest, **left})
         word = publishing.offer(learned, folder, settings)
@@ -62,6 +63,7 @@ def train(
         "duplicates": learned.manifest["repeats"],
         "span": learned.manifest["span"],
         "ready": learned.manifest["ready"],
+        "shifted": learned.manifest.get("shifted", {}),
         "waiting": dict(waiting(learned.fingerprints, settings)),
     }
 
@@ -92,6 +94,7 @@ def _read(wanted: Wanted, settings: Settings, work: Path, progress: Progress) ->
         with History(settings, network_table.load(settings.reading.networks), wanted.span) as history:
             fetched = gathering.gather(wanted, history, settings, progress)
             flagged, asked = gathering.flagged(wanted, history, settings)
+            gathering.judged(wanted, history, settings).to_parquet(work / JUDGED)
             chunks = flagged.through(history.chunks())
             training.split(chunks, settings, work / HISTORY, history.events, progress)
         figures = {

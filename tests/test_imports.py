@@ -83,6 +83,7 @@ ROOMS = [
         "assembling",
         "training",
         "leaving",
+        "shifting",
         "evaluation",
         "simulation",
     },

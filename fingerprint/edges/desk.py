@@ -151,6 +151,11 @@ class SqlDesk:
         with self._transaction() as connection:
             yield from desk_flagged.flagged(connection, since, until)
 
+    def judged(self, until: datetime) -> pd.DataFrame:
+        """Whose events before `until` lie in alerts that are decided, for `shifting`: a row for each alert and entity."""
+        with self._transaction() as connection:
+            return desk_triage.judged(connection, until)
+
     def oldest_vote(self) -> datetime | None:
         """From when on single votes are known."""
         with self._transaction() as connection:

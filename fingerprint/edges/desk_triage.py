@@ -9,6 +9,9 @@ Example:
 
 from __future__ import annotations
 
+from datetime import datetime
+
+import pandas as pd
 import sqlalchemy as sql
 
 from fingerprint import triage
@@ -38,10 +41,36 @@ def dispositions(connection: sql.Connection, alert_id: str | None = None) -> lis
 
 def standing(connection: sql.Connection) -> dict[str, Decision]:
     """What is decided of each alert now, by id; those that are open are not in there (`triage.standing`)."""
+    return {alert_id: each.decision for alert_id, each in _decided(connection).items()}
+
+
+def judged(connection: sql.Connection, until: datetime) -> pd.DataFrame:
+    """Whose events lie in alerts that are decided: a row for each alert and entity, with the newest of its events before
+    `until`, the decision, and as `alert` the id of what was decided on (a duplicate's original)."""
+    decided = _decided(connection)
+    events, alerts = tables.alert_events.c, tables.alerts.c
+    there = events.alert_id.in_(sql.select(tables.dispositions.c.alert_id).distinct())
+    query = (
+        sql.select(events.alert_id, alerts.principal, events.entity, sql.func.max(events.event_time))
+        .join(tables.alerts, alerts.alert_id == events.alert_id)
+        .where(there, events.event_time < until)
+        .group_by(events.alert_id, alerts.principal, events.entity)
+        .order_by(events.alert_id, events.entity)
+    )
+    rows = [row for row in connection.execute(query).all() if row[0] in decided]
+    table = pd.DataFrame(rows, columns=["alert", "principal", "entity", "event_time"], dtype=object)
+    by = [decided[alert_id] for alert_id in table["alert"]]
+    times = pd.to_datetime(table["event_time"], utc=True).astype("datetime64[us, UTC]")
+    alert, decision = [each.alert_id for each in by], [each.decision for each in by]
+    return table.assign(alert=alert, event_time=times, decision=decision)
+
+
+def _decided(connection: sql.Connection) -> dict[str, Disposition]:
+    """By which disposition each alert stands now, by id (`triage.decided`)."""
     newest = {said.alert_id: said for said in dispositions(connection)}
     events, judged = tables.alert_events.c.alert_id, tables.dispositions.c.alert_id
     sizes = (
         sql.select(events, sql.func.count()).where(events.in_(sql.select(judged).distinct())).group_by(events)
     )
     evidence = {row[0]: row[1] for row in connection.execute(sizes)}
-    return triage.standing(newest.values(), evidence)
+    return triage.decided(newest.values(), evidence)

@@ -95,6 +95,17 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 or value == round(value) else f"{value:.2g}"
 
 
+def threshold(base: float, shift: float, benign: int, malicious: int) -> str:
+    """A threshold that dispositions moved by a share of itself: `4.0 + 0.7 (3 alerts judged benign)`; `4.0` where none did."""
+    said = [
+        many(count, "alert") + f" judged {word}"
+        for count, word in ((benign, "benign"), (malicious, "malicious"))
+        if count
+    ]
+    moved = f" {'+' if shift >= 0 else '-'} {abs(base * shift):.1f}" if shift else ""
+    return f"{base:.1f}{moved}" + (f" ({', '.join(said)})" if said else "")
+
+
 def short(value: float) -> str:
     """A figure for an axis: `40`, `20k`, `1.2M`."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):

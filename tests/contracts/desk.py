@@ -332,6 +332,45 @@ class DeskContract:
         desk.triage(judged(other, "benign"))
         assert desk.standing() == {"aaaa1": "benign", "bbbb2": "benign"}
 
+    def test_what_moves_thresholds_is_said_of_alerts_by_entity_and_a_duplicate_names_its_original(
+        self, make_desk
+    ):
+        desk, alert, pipeline = make_desk(), stolen_session(), new_pipeline()
+        desk.save([alert, pipeline])
+        everything = alert.last_event_time + timedelta(days=999)
+        assert len(desk.judged(everything)) == 0
+        desk.triage(judged(alert, "benign"))
+        desk.triage(judged(pipeline, "duplicate", duplicate_of=alert.alert_id))
+        found = desk.judged(everything)
+        assert set(found["alert"]) == {alert.alert_id}
+        assert set(found["decision"]) == {"benign"}
+        newest = {
+            (each.principal, event.entity): event.event_time
+            for each in (alert, pipeline)
+            for event in each.events  # in the order of time
+        }
+        rows = zip(found["principal"], found["entity"], found["event_time"], strict=True)
+        assert {(principal, entity): time.to_pydatetime() for principal, entity, time in rows} == newest
+        assert len(found) == len(newest)
+
+    def test_what_happened_after_a_history_ended_moves_no_threshold_of_it(self, make_desk):
+        desk, alert = make_desk(), stolen_session()
+        desk.save([alert])
+        desk.triage(judged(alert, "benign"))
+        first = alert.events[0]
+        found = desk.judged(first.event_time + timedelta(microseconds=1))
+        assert found["event_time"].tolist() == [pd.Timestamp(first.event_time)]
+        assert len(desk.judged(first.event_time)) == 0
+
+    def test_an_alert_that_has_grown_moves_no_threshold_until_it_is_judged_again(self, make_desk):
+        desk, alert = make_desk(), stolen_session()
+        desk.save([only_events(alert, 0, 4)])
+        desk.triage(judged(alert, "benign", events=4))
+        everything = alert.last_event_time + timedelta(days=1)
+        assert len(desk.judged(everything)) > 0
+        desk.save([alert])
+        assert len(desk.judged(everything)) == 0
+
     def test_events_of_alerts_have_the_word_that_was_said_of_them(self, make_desk):
         desk, alert, pipeline = make_desk(), stolen_session(), new_pipeline()
         desk.save([alert, pipeline])
