@@ -5,10 +5,9 @@ Example:
     ...     print(alert.urgency, alert.title)
     84 alice@example.com called iam:CreateAccessKey and 4 other actions new to them from 198.51.100.0/24 (never seen), ...
 
-Urgency is led by the autoencoder's surprise: of every feature the strangest values are summed in nats, each next value a
-little less (ten new actions are worse than one, not ten times worse), then the features, each next one less again (a new
-tool is a new program and a new version), and the sum is mapped to 0 ... 100. A fingerprint that had to fall back knows
-less, so its urgency is capped.
+Urgency is how rare the strangest event is (`tails`): the z of its surprise, told as nats of a tail probability and mapped to
+0 ... 100. So it means the same for everybody, and the queue is worked from what happens least often by chance. A fingerprint
+that had to fall back knows less, so its urgency is capped.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import features, frames, tactics
+from fingerprint import features, frames, tactics, tails
 from fingerprint.bank import Bank
 from fingerprint.detectors import CHANNELS, surprise_of
 from fingerprint.domain import Alert, AlertEvent, Curve, Driver, Level, Rarity
@@ -29,9 +28,8 @@ from fingerprint.measured import Measured, concat
 from fingerprint.series import Series
 from fingerprint.settings import Settings
 
-HALF_URGENT = 40.0  # nats of surprise at which urgency is 50
+HALF_URGENT = 14.0  # nats of tail probability at which urgency is 50: one active interval in 1.2 million
 CAP: dict[Level, int] = {"entity": 100, "principal": 100, "peer": 85, "generic": 70}
-NEXT_VALUE, NEXT_FEATURE = 0.85, 0.7  # what the next strangest value, or feature, adds beside the one before
 DRIVERS = 10  # values shown
 LEAST_SURPRISE = 1.0  # nats; less is not worth an analyst's eye
 CURVE_DAYS = 7
@@ -68,7 +66,7 @@ def build(batch: Measured, frame: pd.DataFrame, by: Explainer) -> Iterator[Alert
 
 
 def _alert(alert_id: str, batch: Measured, frame: pd.DataFrame, by: Explainer) -> Alert:
-    drivers, nats = _drivers(batch, frame, by)
+    drivers = _drivers(batch, frame, by)
     level = _level(frame)
     window = by.settings.alerts.window_seconds
     times = frame["event_time"]
@@ -80,7 +78,7 @@ def _alert(alert_id: str, batch: Measured, frame: pd.DataFrame, by: Explainer) -
         window_start=times.iloc[0].floor(f"{window}s").to_pydatetime(),
         first_event_time=times.min().to_pydatetime(),
         last_event_time=times.max().to_pydatetime(),
-        urgency=min(round(urgency(nats)), CAP[level]),
+        urgency=min(round(urgency(_nats(frame))), CAP[level]),
         title=_title(frame, drivers),
         level=level,
         bank_version=events[-1].bank_version,
@@ -94,22 +92,26 @@ def _alert(alert_id: str, batch: Measured, frame: pd.DataFrame, by: Explainer) -
 
 
 def urgency(nats: float) -> float:
-    """0 ... 100 from surprise in nats; HALF_URGENT nats are 50, and no surprise is ever quite 100."""
+    """0 ... 100 from the nats of a tail probability; HALF_URGENT are 50, and nothing is ever quite 100."""
     return 100 * (1 - 2 ** (-nats / HALF_URGENT))
+
+
+def _nats(frame: pd.DataFrame) -> float:
+    """How rare the strangest event is, as minus the log of its tail probability; 0 where no autoencoder judged."""
+    return float(tails.nats(frame["autoencoder_z"].max())) if "autoencoder_z" in frame else 0.0
 
 
 # --- what drove the loss --------------------------------------------------------------------------------------------
 
 
-def _drivers(batch: Measured, frame: pd.DataFrame, by: Explainer) -> tuple[list[Driver], float]:
-    """The values that surprised most, strongest first, and the alert's surprise in nats."""
+def _drivers(batch: Measured, frame: pd.DataFrame, by: Explainer) -> list[Driver]:
+    """The values that surprised most, strongest first."""
     if "autoencoder" not in batch.evidence:
-        return [], 0.0
+        return []
     surprise = surprise_of(batch)
     strongest = [
         _strongest(batch.codes[:, place], surprise[:, place]) for place in range(len(features.FEATURES))
     ]
-    sums = [_fading([value for _, value, _ in each], NEXT_VALUE) for each in strongest]
     shown = [
         (place, row, value, count)
         for place, each in enumerate(strongest)
@@ -121,12 +123,7 @@ def _drivers(batch: Measured, frame: pd.DataFrame, by: Explainer) -> tuple[list[
         _driver(batch, texts.loc[row].iloc[place], by, place, row, value, count)
         for place, row, value, count in shown
     ]
-    return sorted(drivers, key=lambda driver: -driver.surprise), _fading(sums, NEXT_FEATURE)
-
-
-def _fading(values: list[float], factor: float) -> float:
-    """The sum of values, strongest first, each next one counting less by `factor`."""
-    return sum(value * factor**rank for rank, value in enumerate(sorted(values, reverse=True)))
+    return sorted(drivers, key=lambda driver: -driver.surprise)
 
 
 def _strongest(codes: NDArray[np.uint64], surprise: NDArray[np.float32]) -> list[tuple[int, float, int]]:

@@ -18,20 +18,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import baseline, features, fitting, quality, shards, stacking, vocabulary
-from fingerprint.bank import STACKED, Bank
+from fingerprint import baseline, features, fitting, quality, shards, stacking, tails, vocabulary
+from fingerprint.autoencoder import Baseline, Weights
+from fingerprint.bank import Bank
 from fingerprint.collecting import lowest
-from fingerprint.commons import Commons, baselines
+from fingerprint.commons import Commons, centers
 from fingerprint.domain import LEVELS
 from fingerprint.learning import SAMPLE_ROWS, Arrays, values
 from fingerprint.ledger import Ledger
 from fingerprint.pieces import Pieces
 from fingerprint.settings import Settings
 from fingerprint.stacking import Stack
+from fingerprint.vocabulary import Vocabulary
 
 LONG = (  # one row a fingerprint, or a net
     *("vocabulary.escape", "vocabulary.base", "vocabulary.codes", "vocabulary.total"),
-    *("weights.inputs", "weights.bias", "weights.outputs", "baseline.center", "baseline.middle"),
+    *("weights.inputs", "weights.bias", "weights.outputs", "baseline.center"),
 )
 
 
@@ -39,16 +41,18 @@ def assemble(history: Pieces, stack: Stack, settings: Settings) -> Bank:
     """Put the bank together from what `learning.finish` left of every piece."""
     parts = [_above(history, settings), *_parts(history, "stack")]
     arrays = _laid(parts, history.folder / "laid") | _values(parts)
-    scale, figures = _quality(history, settings)
-    figures = {"middle": float(np.median(arrays["baseline.middle"])), **figures}
     table = stack.table
+    usual, figures = _usual(history, arrays.pop("baseline.center"), table, settings)
     ready = table["ready"].to_numpy(bool)
     arrays |= {
         "vocabulary.parent": table["parent"].to_numpy(np.int32),
         "weights.row": np.where(ready, np.cumsum(ready) - 1, -1).astype(np.int32),
-        "baseline.scale": np.full(len(table), scale, np.float32),
     }
-    stacked: dict[str, Any] = {part: kind(**_of(part, arrays)) for part, kind in STACKED.items()}
+    stacked: dict[str, Any] = {
+        "vocabulary": Vocabulary(**_of("vocabulary", arrays)),
+        "weights": Weights(**_of("weights", arrays)),
+        "baseline": usual,
+    }
     return Bank(
         _manifest(history, stack, figures, settings),
         table,
@@ -77,12 +81,10 @@ def _above(history: Pieces, settings: Settings) -> Arrays:
     known = vocabulary.build(commons.all, here.parent[upto], settings.autoencoder.vocabulary)
     ready = np.flatnonzero(here.ready[upto])
     nets = fitting.move(commons.nets, commons.codes, known.codes[ready], np.arange(len(ready)))
-    center, middle = baselines(history)
     return {
         **{f"vocabulary.{name}": getattr(known, name) for name in ("escape", "base", "codes", "total")},
         **{f"weights.{name}": getattr(nets, name) for name in ("inputs", "bias", "outputs")},
-        "baseline.center": center,
-        "baseline.middle": middle,
+        "baseline.center": centers(history),
         **values(known, commons.all, lambda owner: owner),
     }
 
@@ -132,16 +134,22 @@ def _sample(history: Pieces, settings: Settings) -> Arrays:
 # --- figures ----------------------------------------------------------------------------------------------------------
 
 
-def _quality(history: Pieces, settings: Settings) -> tuple[float, dict[str, Any]]:
-    """The scale of all z's, and how good the bank is by the rows that were held out."""
+def _usual(
+    history: Pieces, center: NDArray[Any], table: pd.DataFrame, settings: Settings
+) -> tuple[Baseline, dict[str, Any]]:
+    """The baselines, and how good the bank is by the rows that were held out."""
     parts = _parts(history, "reach")
-    loss, above, unit, day = (
-        np.concatenate([part[name] for part in parts]) for name in ("loss", "above", "unit", "day")
-    )
-    scale = baseline.scale_of(above, unit, settings.autoencoder)
-    z = (above / scale).astype(np.float32)
-    figures = quality.figures(loss, z, unit, day, settings.autoencoder)
-    return scale, {"scale": scale, **figures}
+    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    hours = tails.strangest(rows["excess"], rows["hour"], rows["owner"])
+    usual = baseline.with_tails(center, hours, table["parent"].to_numpy(np.int32))
+    z = tails.z_of(rows["excess"], usual, rows["owner"])
+    held = quality.Held(**{name: rows[name] for name in quality.READ}, z=z)
+    shape = {
+        "edge": float(usual.edge[0]),
+        "slope": float(usual.slope[0]),
+        "rate": float(np.exp(usual.rate[0])),
+    }
+    return usual, {**shape, **quality.figures(held, settings)}
 
 
 def _manifest(history: Pieces, stack: Stack, figures: dict[str, Any], settings: Settings) -> dict[str, Any]:

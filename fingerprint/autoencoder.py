@@ -3,7 +3,7 @@
 Example:
     >>> loss = losses(vocabulary, weights, fingerprint, codes)       # (N, F) nats
     >>> surprise = surprises(loss, baseline, fingerprint)            # (N, F) nats above what is usual
-    >>> z(surprise, company, baseline, fingerprint, options)         # (N,)
+    >>> excess(surprise, company, apart, options)                    # (N,) nats in all; `tails` says how rare that is
 
 Each fingerprint has a masked autoencoder with one hidden layer. Every feature is reconstructed from the others: the
 hidden layer sums the embeddings of the other features' values, and its output *corrects* the counted likelihood of each
@@ -23,7 +23,7 @@ from array_api_compat import array_namespace, device, is_numpy_namespace, to_dev
 from numpy.typing import NDArray
 
 from fingerprint import hashing, settings
-from fingerprint.features import GIVEN, IS_BIN, WEIGHT
+from fingerprint.features import FACETED, FACETS, GIVEN, IS_BIN, WEIGHT
 from fingerprint.vocabulary import Floats, Ints, Vocabulary
 
 Array = Any
@@ -38,6 +38,9 @@ ANY_BIN = (
     0.1  # share of a bin's probability spread over all 16 or so: the next bin is never out of the question
 )
 ALONE = 8.0  # nats an event must surprise by itself before the company it keeps counts
+ODD = 2.0  # nats: what surprises less is neither company nor asked about again
+FAR = 7.0  # nats of surprise at a place that is not the principal's own
+APART = 5.0  # nats that it adds to be there while the principal works where it usually does
 MOST = 10.0  # nats that one feature may surprise: past "one in twenty thousand" it is only ever "never seen"
 CHUNK = (
     3 << 20
@@ -62,11 +65,13 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What is usual, from held-out rows: `center` (E, F) loss of each feature; `middle`, `scale` (E,) of the combined."""
+    """What is usual, from held-out rows: `center` (E, F) loss of each feature; `rate`, `edge` and `slope` (E,) say how rare
+    an excess is (`tails`)."""
 
     center: Floats
-    middle: Floats
-    scale: Floats
+    rate: Floats
+    edge: Floats
+    slope: Floats
 
 
 def losses(
@@ -157,36 +162,54 @@ def _logsumexp(values: Array) -> Array:
     return xp.log(xp.sum(xp.exp(values - top), axis=-1)) + top[..., 0]
 
 
-def surprises(loss: Floats, baseline: Baseline, fingerprint: Ints) -> Floats:
-    """What is surprising about each feature (N, F): weighted nats above its usual loss, at most MOST."""
-    return np.clip((loss - baseline.center[fingerprint]) * WEIGHT, 0, MOST)
+def surprises(loss: Floats, center: Floats, fingerprint: Ints) -> Floats:
+    """What is surprising about each feature (N, F): weighted nats above its usual loss, center (E, F), at most MOST."""
+    return np.clip((loss - center[fingerprint]) * WEIGHT, 0, MOST)
 
 
-def z(
-    surprise: Floats, company: Floats, baseline: Baseline, fingerprint: Ints, options: settings.Autoencoder
+def both(entity: Floats, principal: Floats) -> Floats:
+    """What surprises in an event (N, F): what is new for the entity and for its principal as a whole. A tool that somebody uses
+    every day is no news at a service where they do not."""
+    return np.minimum(entity, principal)
+
+
+def odd(surprise: Floats) -> NDArray[np.bool_]:
+    """Events (N,) of which the principal is asked as well: with a feature that surprises, (N, F)."""
+    return np.asarray((surprise >= ODD).any(axis=1))
+
+
+def facets(surprise: Floats) -> Floats:
+    """The strongest surprise of each facet: (N, F) -> (N, number of FACETS). A new action brings new parameters along, a new
+    tool a new version: one fact is news once."""
+    return np.column_stack([surprise[:, places].max(axis=1) for places in FACETED])
+
+
+def combine(surprise: Floats) -> Floats:
+    """How surprising events are by themselves, (N, F) -> (N,): one strange facet is enough, two are more."""
+    return facets(surprise).sum(axis=1)
+
+
+def place_of(surprise: Floats) -> Floats:
+    """How surprising the place is that events come from: (N, F) -> (N,)."""
+    out: Floats = surprise[:, FACETED[FACETS.index("place")]].max(axis=1)
+    return out
+
+
+def undecided(surprise: Floats) -> NDArray[np.bool_]:
+    """Events (N,) strange enough by themselves that what else happens in their interval counts."""
+    return np.asarray(combine(surprise) >= ALONE)
+
+
+def excess(
+    surprise: Floats, company: Floats, at_home: NDArray[np.bool_], options: settings.Autoencoder
 ) -> Floats:
-    """How strange each event is (N,), in the scale that held-out rows gave (published threshold: four).
+    """Nats by which events lie above what is usual: surprise (N, F) -> (N,).
 
-    One strange feature is enough: the strongest surprises are summed. An event that is strange by itself (ALONE) is
-    credited with a share of the `company` (N,) it keeps: what else of its principal was surprising in its interval.
+    An event that is strange by itself (ALONE) is credited with a share of the `company` (N,) it keeps, what else of its
+    principal surprised in its interval; and, if it came from FAR, with its principal having been `at_home` (N,) meanwhile:
+    nobody is in two places at once.
     """
-    return excess(surprise, company, baseline.middle[fingerprint], options) / baseline.scale[fingerprint]
-
-
-def undecided(surprise: Floats, options: settings.Autoencoder) -> NDArray[np.bool_]:
-    """Events (N,) strange enough by themselves that their z grows with the company they keep."""
-    own: NDArray[np.bool_] = combine(surprise, options.strongest) >= ALONE
-    return own
-
-
-def excess(surprise: Floats, company: Floats, middle: Floats, options: settings.Autoencoder) -> Floats:
-    """Nats by which events lie above what is usual, the company they keep credited: surprise (N, F), the others and out (N,)."""
-    alone = combine(surprise, options.strongest)
-    others = np.maximum(company - alone, 0) * (alone >= ALONE)
-    return alone - middle + options.company * others
-
-
-def combine(surprise: Floats, strongest: int) -> Floats:
-    strongest = min(strongest, surprise.shape[1])
-    top = np.partition(surprise, surprise.shape[1] - strongest, axis=1)[:, -strongest:]
-    return top.sum(1)
+    own = combine(surprise)
+    others = options.company * np.maximum(company - own, 0)
+    apart = APART * (at_home & (place_of(surprise) >= FAR))
+    return own + (others + apart) * (own >= ALONE)

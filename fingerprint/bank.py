@@ -43,7 +43,7 @@ from fingerprint.hashing import Hashes
 from fingerprint.tables import find
 from fingerprint.vocabulary import Vocabulary
 
-FORMAT = 4
+FORMAT = 5
 LONGEST_MANIFEST = 64 << 20  # bytes
 PUBLISHED = versions.Note("publish")
 DEFAULT = settings.Bank()
@@ -102,9 +102,17 @@ class Bank:
             return np.zeros(len(self.fingerprints), np.float32)
         return self.fingerprints[MOVED[0]].to_numpy(np.float32)
 
+    @cached_property
+    def whole(self) -> NDArray[np.int32]:
+        """The fingerprint of the principal as a whole, above each of its entities' (E,); -1 for those that are no entity's, and
+        where principals share entities."""
+        level, parent = self.fingerprints["level"].to_numpy(), self.vocabulary.parent
+        above = (level == 0) & (level[parent] == 1)
+        return np.where(above, parent, -1).astype(np.int32)
+
     def made_ready(self) -> Bank:
         """Itself, with what is looked up for every event made now rather than at the first one."""
-        _ = self._places, self.owners, self._texts, self.shift
+        _ = self._places, self.owners, self._texts, self.shift, self.whole
         return self
 
     def resolve(

@@ -183,11 +183,9 @@ def _settle(history: Pieces, settings: Settings, folder: Path) -> None:
         owners.append(owner[drawn])
     loss, owner, parent = np.concatenate(losses), np.concatenate(owners), _part(history).parent
     center = baseline.center_of(loss, owner, parent)
-    middle = baseline.middle_of(loss, owner, parent, center, settings.autoencoder)
-    shards.write({"center": center, "middle": middle}, folder, "baseline", SHARD)
+    shards.write({"center": center}, folder, "baseline", SHARD)
 
 
-def baselines(history: Pieces) -> tuple[Floats, Floats]:
-    """Centers (U, F) and middles (U,) of the commons."""
-    arrays = shards.opened(history.folder / "baseline", "baseline")
-    return arrays["center"], arrays["middle"]
+def centers(history: Pieces) -> Floats:
+    """The usual losses of the commons (U, F)."""
+    return shards.opened(history.folder / "baseline", "baseline")["center"]

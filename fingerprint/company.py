@@ -4,6 +4,7 @@ Example:
     >>> company = Company()
     >>> company.add(principal, interval, codes, surprise)      # (N,), (N,), (N, F), (N, F)
     >>> company.of(principal, interval)                        # nats, (N,)
+    >>> company.at_home(principal, interval)                   # whether it worked from where it usually does, (N,)
 
 A stolen key is rarely used once. An intruder with the victim's own tool and network still does several things the victim
 never did, each of them no stranger than what a curious colleague does now and then; together they are. So each distinct
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint import hashing
+from fingerprint.autoencoder import ODD, place_of
 from fingerprint.features import GIVEN, IS_BIN, NAMES
 from fingerprint.hashing import Hashes
 from fingerprint.tables import SortedTable
@@ -26,7 +28,6 @@ from fingerprint.tables import SortedTable
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
-LEAST = 2.0  # nats; a smaller surprise is no company
 # (F,) values only, and no parameters: a new action has new parameters too
 COUNTED = ~IS_BIN & (np.arange(len(GIVEN)) != NAMES.index("parameters"))
 
@@ -34,16 +35,20 @@ COUNTED = ~IS_BIN & (np.arange(len(GIVEN)) != NAMES.index("parameters"))
 @dataclass
 class Company:
     """`values`: nats by (principal, interval, feature, value); `sums`: their sums by (principal, interval), in float64, where
-    a sum of float32 from LEAST up is exact whatever the order."""
+    a sum of float32 from ODD up is exact whatever the order; `home`: the (principal, interval) with an event from a usual
+    place."""
 
     values: SortedTable = field(
         default_factory=lambda: SortedTable.empty(keep_first=True, nats=np.float32, interval=np.int32)
     )
     sums: SortedTable = field(default_factory=lambda: SortedTable.empty(nats=np.float64, first=np.int32))
+    home: SortedTable = field(default_factory=lambda: SortedTable.empty(keep_first=True, interval=np.int32))
 
     def add(self, principal: Hashes, interval: Ints, codes: Hashes, surprise: Floats) -> None:
         """Count the surprising values of events; a value that came before counts by the larger of its surprises."""
-        row, column = np.nonzero((surprise >= LEAST) & COUNTED)
+        near = place_of(surprise) < ODD
+        self.home.add(_owner(principal[near], interval[near]), interval=interval[near])
+        row, column = np.nonzero((surprise >= ODD) & COUNTED)
         owner = _owner(principal[row], interval[row])
         keys = hashing.within(hashing.within(owner, column.astype(np.uint64)), codes[row, column])
         nats = surprise[row, column]
@@ -66,9 +71,13 @@ class Company:
         """What was surprising of each event's principal in its interval so far, in nats: (N,)."""
         return self.sums.get(_owner(principal, interval), "nats", missing=0).astype(np.float32)
 
+    def at_home(self, principal: Hashes, interval: Ints) -> NDArray[np.bool_]:
+        """Whether each event's principal did anything from a usual place in its interval so far: (N,)."""
+        return self.home.has(_owner(principal, interval))
+
     def forget(self, before: int) -> None:
         """Drop intervals before this one."""
-        for table, column in ((self.values, "interval"), (self.sums, "first")):
+        for table, column in ((self.values, "interval"), (self.sums, "first"), (self.home, "interval")):
             old = table.settle()[1][column] < before
             if old.any():
                 table.keep(~old)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import IsolationForest
 
-from fingerprint import autoencoder, hashing
+from fingerprint import autoencoder, hashing, quality, tails
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
 from fingerprint.features import IS_BIN, NAMES
@@ -22,8 +22,8 @@ from fingerprint.hashing import Hashes
 from fingerprint.ledger import Ledger
 from fingerprint.measured import Measured
 from fingerprint.ports import Losses
+from fingerprint.series import Series
 from fingerprint.settings import Settings
-from fingerprint.vocabulary import Vocabulary
 from fingerprint.voting import Detector
 
 Floats = NDArray[np.float32]
@@ -36,32 +36,49 @@ CHANNELS = {COUNT: "events", ERRORS: "errors", WRITES: "writes", NEW: "new actio
 
 
 class Autoencoder:
-    """Did it do what it usually does? Evidence (N, F + 2): each feature's surprise in nats, and what is usual for the
-    fingerprint (`middle`, `scale` of its baseline): an event that waits is judged by the bank that measured it, also when
-    another one has come since."""
+    """Did it do what it usually does? Evidence (N, F + 4): each feature's surprise in nats, and what the bank says of the
+    fingerprint (`tails`, `shifting`): an event that waits is judged by the bank that measured it, also when another one has come since."""
 
     name = "autoencoder"
     votes_on: Literal["event", "interval"] = "event"
 
     def __init__(self, settings: Settings, bank: Bank, ledger: Ledger, losses: Losses) -> None:
         self.options, self.bank, self.ledger, self.losses = settings.autoencoder, bank, ledger, losses
-        self.threshold = self.options.threshold
+        self.threshold = quality.threshold_of(bank.manifest["quality"], self.options)
+        self.degraded = False
 
     def measure(self, batch: Measured) -> Floats:
-        loss, known = self.losses.of(batch.fingerprint, batch.codes)
-        loss = familiar(loss, known, self.bank.vocabulary, batch, self.ledger)
-        surprise = autoencoder.surprises(loss, self.bank.baseline, batch.fingerprint)
+        surprise = self._surprise(batch.fingerprint, batch)
+        self.degraded = self.losses.degraded
+        whole = self.bank.whole[batch.fingerprint]
+        odd = np.flatnonzero(autoencoder.odd(surprise) & (whole >= 0))
+        if len(odd):
+            surprise[odd] = autoencoder.both(surprise[odd], self._surprise(whole[odd], batch.take(odd)))
+            self.degraded |= self.losses.degraded
         self.ledger.company.add(batch.principal, batch.interval, batch.codes, surprise)
-        baseline, row = self.bank.baseline, batch.fingerprint
-        return np.column_stack([surprise, baseline.middle[row], baseline.scale[row]]).astype(np.float32)
+        return np.column_stack([surprise, self._rarity(batch.fingerprint)]).astype(np.float32)
+
+    def _surprise(self, fingerprint: NDArray[np.int32], batch: Measured) -> Floats:
+        """What surprises of events at these fingerprints (N,), novelties of an hour ago discounted: (N, F)."""
+        loss, known = self.losses.of(fingerprint, batch.codes)
+        loss = familiar(loss, known, self.bank.vocabulary.escape[fingerprint], batch, self.ledger)
+        return autoencoder.surprises(loss, self.bank.baseline.center, fingerprint)
+
+    def _rarity(self, fingerprint: NDArray[np.int32]) -> Floats:
+        usual = self.bank.baseline
+        return np.column_stack(
+            [each[fingerprint] for each in (usual.rate, usual.edge, usual.slope, self.bank.shift)]
+        )
 
     def z(self, batch: Measured) -> Floats:
-        company = self.ledger.company.of(batch.principal, batch.interval)
-        middle, scale = batch.evidence[self.name][:, len(NAMES) :].T
-        return autoencoder.excess(surprise_of(batch), company, middle, self.options) / scale
+        where = (batch.principal, batch.interval)
+        together, at_home = self.ledger.company.of(*where), self.ledger.company.at_home(*where)
+        excess = autoencoder.excess(surprise_of(batch), together, at_home, self.options)
+        rate, edge, slope, shift = batch.evidence[self.name][:, len(NAMES) :].T
+        return tails.z(tails.log_share(excess, rate, edge, slope)) / (1 + shift)
 
     def may_vote(self, batch: Measured) -> NDArray[np.bool_]:
-        return autoencoder.undecided(surprise_of(batch), self.options) | (self.z(batch) >= self.threshold)
+        return autoencoder.undecided(surprise_of(batch)) | (self.z(batch) >= self.threshold)
 
 
 def surprise_of(batch: Measured) -> Floats:
@@ -73,20 +90,19 @@ SEEN_AGAIN = float(-np.log(0.1))  # nats beyond "something new": what one of abo
 
 
 def familiar(
-    loss: Floats, known: NDArray[np.bool_], vocabulary: Vocabulary, batch: Measured, ledger: Ledger
+    loss: Floats, known: NDArray[np.bool_], escape: Floats, batch: Measured, ledger: Ledger
 ) -> Floats:
-    """A novelty of an hour ago is less of one: cap the loss of values that the principal showed since the training.
+    """A novelty of an hour ago is less of one: cap the loss (N, F) of values that the principal showed since the training.
 
-    What is left is the surprise of doing *something* new, plus that of it being this of about ten recent novelties.
+    What is left is the surprise of doing *something* new, by `escape` (N, F) of who measured, plus that of it being this of
+    about ten recent novelties.
     """
     row, column = np.nonzero(~known & ~IS_BIN)
     owner = hashing.within(batch.principal[row], column.astype(np.uint64))
     again = ledger.seen_before(hashing.within(owner, batch.codes[row, column]), batch.interval[row])
     row, column = row[again], column[again]
     out = loss.copy()
-    out[row, column] = np.minimum(
-        out[row, column], SEEN_AGAIN - vocabulary.escape[batch.fingerprint[row], column]
-    )
+    out[row, column] = np.minimum(out[row, column], SEEN_AGAIN - escape[row, column])
     return out
 
 
@@ -95,6 +111,7 @@ class Spectral:
     0 for none (rows may be renumbered while an event waits)."""
 
     name = "spectral"
+    degraded = False
     votes_on: Literal["event", "interval"] = "interval"
 
     def __init__(self, settings: Settings, bank: Bank, ledger: Ledger, losses: Losses) -> None:
@@ -115,13 +132,7 @@ class Spectral:
         return busy
 
     def z(self, batch: Measured) -> Floats:
-        evidence, interval = batch.evidence[self.name], batch.interval
-        rows = self.ledger.series.find(evidence.ravel())
-        each = self.ledger.series.z(rows, np.repeat(interval, evidence.shape[1])).reshape(evidence.shape)
-        opinion = ~np.isnan(each).all(axis=1)
-        out = np.full(len(each), np.nan, np.float32)
-        out[opinion] = np.nanmax(each[opinion], axis=1)
-        return out
+        return strongest_of(batch.evidence[self.name], batch.interval, self.ledger.series)
 
     def may_vote(self, batch: Measured) -> NDArray[np.bool_]:
         return np.ones(len(batch), bool)
@@ -156,6 +167,16 @@ def count(
     return keys
 
 
+def strongest_of(keys: Hashes, interval: NDArray[np.int32], series: Series) -> Floats:
+    """The z of the channel that is most of a surge, of those each event was counted in: keys (N, 9), 0 for none, interval (N,)
+    -> (N,), NaN for no opinion."""
+    each = series.z(series.find(keys.ravel()), np.repeat(interval, keys.shape[1])).reshape(keys.shape)
+    opinion = ~np.isnan(each).all(axis=1)
+    out = np.full(len(each), np.nan, np.float32)
+    out[opinion] = np.nanmax(each[opinion], axis=1)
+    return out
+
+
 class Forest:
     """The optional third voter: scikit-learn's IsolationForest over the features' log likelihoods.
 
@@ -163,6 +184,7 @@ class Forest:
     """
 
     name = "forest"
+    degraded = False
     votes_on: Literal["event", "interval"] = "event"
 
     def __init__(self, settings: Settings, bank: Bank, ledger: Ledger, losses: Losses) -> None:

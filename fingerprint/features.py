@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,9 @@ from fingerprint import hashing
 from fingerprint.coded import Coded, Column, numbers, renamed
 
 Kind = Literal["value", "bin"]
+Facet = Literal[
+    "what", "outcome", "tool", "place", "time"
+]  # of an event: what its features tell of, each once
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class Feature:
     name: str
     label: str  # as the analyst reads it
     kind: Kind  # "bin": a small closed set, in which nothing is ever quite new
+    facet: Facet
     columns: tuple[str, ...]
     text: Callable[..., str | None]
     given: str | None = None
@@ -268,41 +272,49 @@ def _under(code: int) -> str:
 BIN = 0.4  # weight of a bin: how busy or early a day is says less than who calls what from where
 
 FEATURES: tuple[Feature, ...] = (
-    Feature("action", "action", "value", ("service", "action"), _action),
+    Feature("action", "action", "value", "what", ("service", "action"), _action),
     Feature(
-        *("parameters", "parameters", "value", ("service", "action", "parameter_names"), _parameters),
+        *("parameters", "parameters", "value", "what", ("service", "action", "parameter_names"), _parameters),
         given="action",
         weight=0.5,
     ),
-    Feature("error", "error", "value", ("error_code",), _or("no error")),
-    Feature("program", "program", "value", ("user_agent",), _of(lambda agent: program_and_version(agent)[0])),
+    Feature("error", "error", "value", "outcome", ("error_code",), _or("no error")),
     Feature(
-        *("version", "program version", "value", ("user_agent",)),
+        *("program", "program", "value", "tool", ("user_agent",)),
+        _of(lambda agent: program_and_version(agent)[0]),
+    ),
+    Feature(
+        *("version", "program version", "value", "tool", ("user_agent",)),
         _of(lambda agent: program_and_version(agent)[1]),
         given="program",
     ),
-    Feature("network", "network", "value", ("network", "source_address"), _network),
+    Feature("network", "network", "value", "place", ("network", "source_address"), _network),
     Feature(
-        *("address", "address range", "value", ("source_address",)),
+        *("address", "address range", "value", "place", ("source_address",)),
         _of(lambda address: network_of(address, (24, 48))),
         given="network",
     ),
-    Feature("mode", "read or write", "bin", ("action", "read_only"), _mode),
-    Feature("region", "region", "value", ("region",), _itself),
+    Feature("mode", "read or write", "bin", "what", ("action", "read_only"), _mode),
+    Feature("region", "region", "value", "place", ("region",), _itself),
     Feature(
-        *("credentials", "credentials", "value", ("identity_type", "key_kind", "mfa", "from_console")),
+        *("credentials", "credentials", "value", "tool"),
+        ("identity_type", "key_kind", "mfa", "from_console"),
         _credential,
     ),
-    Feature("target", "target account", "value", ("target_account",), _or("own account")),
-    Feature("hour", "time of day", "bin", ("hour",), _hour_text, weight=BIN),
-    Feature("age", "age of the session", "bin", ("age",), _age_text, weight=BIN),
-    Feature("idle", "last active", "bin", ("idle",), _idle_text, remembered=True, weight=BIN),
-    Feature("today", "events so far today", "bin", ("today",), _under, remembered=True),
-    Feature("sources", "new sources today", "bin", ("sources",), str, remembered=True, weight=BIN),
-    Feature("actions", "new actions today", "bin", ("actions",), _under, remembered=True),
+    Feature("target", "target account", "value", "place", ("target_account",), _or("own account")),
+    Feature("hour", "time of day", "bin", "time", ("hour",), _hour_text, weight=BIN),
+    Feature("age", "age of the session", "bin", "time", ("age",), _age_text, weight=BIN),
+    Feature("idle", "last active", "bin", "time", ("idle",), _idle_text, remembered=True, weight=BIN),
+    Feature("today", "events so far today", "bin", "time", ("today",), _under, remembered=True),
+    Feature("sources", "new sources today", "bin", "time", ("sources",), str, remembered=True, weight=BIN),
+    Feature("actions", "new actions today", "bin", "time", ("actions",), _under, remembered=True),
 )
 
 NAMES = tuple(feature.name for feature in FEATURES)
 GIVEN = np.array([NAMES.index(feature.given) if feature.given else -1 for feature in FEATURES])  # (F,)
 WEIGHT = np.array([feature.weight for feature in FEATURES], np.float32)  # (F,)
 IS_BIN = np.array([feature.kind == "bin" for feature in FEATURES])  # (F,)
+FACETS: tuple[Facet, ...] = get_args(Facet)
+FACETED = tuple(  # where the features of each facet are
+    np.flatnonzero([feature.facet == facet for feature in FEATURES]) for facet in FACETS
+)

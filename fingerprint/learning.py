@@ -82,6 +82,11 @@ class Piece:
         """The fingerprints of this piece's own that get a net."""
         return np.flatnonzero(self.here.ready[self.here.own]) + self.here.commons
 
+    @property
+    def shared(self) -> bool:
+        """Whether principals share entities."""
+        return self.settings.entities.granularity == "service"
+
     def counts(self, which: NDArray[np.bool_]) -> list[Presences]:
         """Presences of some rows at this piece's own fingerprints, principals before entities."""
         some = self.rows.take(which)
@@ -152,7 +157,9 @@ def _losses(piece: Piece, known: Vocabulary, nets: Weights, late: NDArray[np.int
     for level in range(len(LEVELS)):
         at = rows.batch(piece.owners[late, level])
         loss, seen = autoencoder.losses(known, nets, at.fingerprint, at.codes)
-        losses.append(detectors.familiar(loss, seen, known, at, Ledger(piece.settings)))
+        losses.append(
+            detectors.familiar(loss, seen, known.escape[at.fingerprint], at, Ledger(piece.settings))
+        )
     return losses
 
 
@@ -181,9 +188,12 @@ def finish(history: Pieces, number: int, settings: Settings) -> int:
 def _finish(piece: Piece, folder: Path) -> None:
     own = piece.counts(np.ones(len(piece.rows), bool))
     known = piece.vocabulary(piece.commons.all, own)
-    stack = _stacked(piece, known) | _values(piece, known, own) | _baselines(piece, folder)
+    center = _centers(piece)
+    stack = _stacked(piece, known) | _values(piece, known, own) | {"baseline.center": center[piece.here.own]}
     shards.write(stack, folder, "stack", SHARD)
-    shards.write(_series(piece, known), folder, "ledger", SHARD)
+    series, count_z = _series(piece, known)
+    shards.write(series, folder, "ledger", SHARD)
+    shards.write(_reach(piece, center, count_z), folder, "reach", SHARD)
     shards.write(_sample(piece), folder, "sample", SHARD)
 
 
@@ -212,54 +222,68 @@ def values(known: Vocabulary, counted: list[Presences], everywhere: Any) -> Arra
     return out | {"values.keys": key_of(everywhere(owner), feature, code)}
 
 
-def _baselines(piece: Piece, folder: Path) -> Arrays:
-    """Centers and middles of the piece's own; beside them how far its held-out rows lie above what is usual."""
-    late, here, options = np.flatnonzero(piece.late), piece.here, piece.settings.autoencoder
+def _centers(piece: Piece) -> Floats:
+    """The usual losses of the commons' fingerprints and the piece's own (E', F)."""
+    late, here = np.flatnonzero(piece.late), piece.here
     losses = shards.opened(piece.history.piece(piece.number) / "fitted", "loss")
-    centers, middles = commons.baselines(piece.history)
     owner = np.concatenate([piece.owners[late, level] for level in OWN])
     loss = np.concatenate([losses[str(level)] for level in OWN])
-    center = baseline.center_of(loss, owner, here.parent, centers)
-    middle = baseline.middle_of(loss, owner, here.parent, center, options, middles)
-    held = _held_out(piece, losses, late)
-    per_day = 86400 // piece.settings.spectral.interval_seconds
-    above, unit = baseline.reach_of(held, center, middle, options, per_day)
-    reach = {"loss": held.loss.sum(1), "above": above, "unit": unit, "day": held.interval // per_day}
-    shards.write(reach, folder, "reach", SHARD)
-    return {"baseline.center": center[here.own], "baseline.middle": middle[here.own]}
+    return baseline.center_of(loss, owner, here.parent, commons.centers(piece.history))
 
 
-def _held_out(piece: Piece, losses: Mapping[str, Floats], late: NDArray[np.intp]) -> baseline.HeldOut:
-    """The rows held out, each measured at the finest fingerprint that is ready, as scoring would."""
-    rows, owners = piece.rows.take(late), piece.owners[late]
-    finest, at = (
-        np.argmax(piece.here.ready[owners], axis=1),
-        np.arange(len(late)),
-    )  # the generic one always is
-    loss = np.zeros_like(losses["0"])
-    for level in range(len(LEVELS)):
-        loss[finest == level] = losses[str(level)][finest == level]
-    return baseline.HeldOut(loss, owners[at, finest], rows.principal, rows.interval, rows.codes)
+def _reach(piece: Piece, center: Floats, count_z: Floats) -> Arrays:
+    """How far each row held out lies above what is usual, and the z of its counts: what thresholds are set by."""
+    late, options = np.flatnonzero(piece.late), piece.settings
+    held = _held_out(piece, late)
+    time = held.interval.astype(np.int64) * options.spectral.interval_seconds
+    return {
+        "loss": held.loss.sum(1),
+        "excess": baseline.excess_of(held, center, options.autoencoder),
+        "count_z": count_z[late],
+        "hour": held.hour,
+        "owner": piece.here.everywhere(piece.owners[late, PRINCIPAL]),
+        "principal": held.principal,
+        "day": (time // 86400).astype(np.int32),
+        "window": (time // options.alerts.window_seconds).astype(np.int32),
+    }
 
 
-def _series(piece: Piece, known: Vocabulary) -> Arrays:
-    """The series and counts as they stand at the end of the history, flagged intervals clipped, day by day."""
+def _held_out(piece: Piece, late: NDArray[np.intp]) -> baseline.HeldOut:
+    """The rows held out, each measured at the finest fingerprint that is ready, and at its principal as a whole, as scoring
+    would."""
+    losses = shards.opened(piece.history.piece(piece.number) / "fitted", "loss")
+    rows, owners, at = piece.rows.take(late), piece.owners[late], np.arange(len(late))
+    finest = np.argmax(piece.here.ready[owners], axis=1)  # the generic one always is
+    coarser = np.where((finest == ENTITY) & ~piece.shared, PRINCIPAL, finest)
+    measured = [(_at(losses, level), owners[at, level]) for level in (finest, coarser)]
+    return baseline.HeldOut(*measured[0], *measured[1], rows.principal, rows.interval, rows.codes)
+
+
+def _at(losses: Mapping[str, Floats], level: NDArray[np.intp]) -> Floats:
+    """Of each row the loss at its level (N,): (N, F)."""
+    out = np.zeros_like(losses["0"])
+    for number in range(len(LEVELS)):
+        out[level == number] = losses[str(number)][level == number]
+    return out
+
+
+def _series(piece: Piece, known: Vocabulary) -> tuple[Arrays, Floats]:
+    """The series and counts as they stand at the end of the history, flagged intervals clipped, day by day; and the z of each
+    row's counts (R,), NaN where there was no opinion yet."""
     ledger, rows, options = _memory(piece), piece.rows, piece.settings.spectral
     slot = known.look_up(piece.owners[:, ENTITY], rows.codes)[1][:, detectors.ACTION]
     # who is not ready has no channels of single actions when it is scored, either
     ready = piece.here.ready[piece.owners[:, ENTITY]]
     busy = (slot > 0) & (slot <= options.busiest_actions) & ready
-    days = rows.interval // ledger.series.per_day
+    days, z = rows.interval // ledger.series.per_day, np.full(len(rows), np.nan, np.float32)
     for day in np.unique(days[days < _end(piece)]):  # who dates a record far ahead ends no series
         part = np.flatnonzero(days == day)
         batch = rows.take(part).batch()
         cells = detectors.count(batch, ledger, np.zeros(len(part), bool), busy[part], rows.events[part])
-        ledger.series.z(  # makes the forecasts by which the day is clipped
-            ledger.series.find(cells.ravel()), np.repeat(batch.interval, cells.shape[1])
-        )
+        z[part] = detectors.strongest_of(cells, batch.interval, ledger.series)  # by these the day is clipped
         ledger.series.roll((int(day) + 1) * ledger.series.per_day)
     ledger.series.roll(_end(piece) * ledger.series.per_day)
-    return ledger.as_arrays(("principals", "activity", "firsts", "series"))
+    return ledger.as_arrays(("principals", "activity", "firsts", "series")), z
 
 
 def _memory(piece: Piece) -> Ledger:

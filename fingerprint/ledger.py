@@ -31,7 +31,7 @@ from fingerprint.tables import SortedTable
 
 ACTION, ADDRESS = NAMES.index("action"), NAMES.index("address")
 ACTIVITY_DAYS = 2  # days of activity by the interval that are kept
-TABLES = ("principals", "activity", "firsts", "seen", "company.values", "company.sums")
+TABLES = ("principals", "activity", "firsts", "seen", "company.values", "company.sums", "company.home")
 CLOCK = ("watermark", "ahead", "late", "silent_upto", "channels_since")
 LEAP_SECONDS, LEAP_EVENTS = 14 * 86400, 20  # time leaps over more than two weeks on the word of twenty events
 SEEN_DAYS = 35  # days for which a novelty is remembered: longer than banks live

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import autoencoder, cloudtrail, features, hashing, samples, settings
+from fingerprint import autoencoder, cloudtrail, features, hashing, samples, settings, tails
 from fingerprint.bank import Bank
 from fingerprint.company import Company
 from fingerprint.entity import add_entities, escape
@@ -75,16 +75,24 @@ def of_bank(bank: Bank, options: settings.Settings) -> Probe:
 def strangest(bank: Bank, probe: Probe, options: settings.Autoencoder) -> Floats:
     """The z of each attack's strangest call (A,), in the order of their numbers."""
     fingerprint, _ = bank.resolve(probe.entity, probe.principal, probe.frame)
-    loss, _ = autoencoder.losses(bank.vocabulary, bank.weights, fingerprint, probe.codes)
-    surprise = autoencoder.surprises(loss, bank.baseline, fingerprint)
+    surprise = _surprise(bank, fingerprint, probe.codes)
+    whole = bank.whole[fingerprint]
+    known = whole >= 0
+    surprise[known] = autoencoder.both(surprise[known], _surprise(bank, whole[known], probe.codes[known]))
     company = Company()
     company.add(probe.principal, probe.attack, probe.codes, surprise)
-    together = company.of(probe.principal, probe.attack)
-    z = autoencoder.z(surprise, together, bank.baseline, fingerprint, options)
+    where = (probe.principal, probe.attack)
+    excess = autoencoder.excess(surprise, company.of(*where), company.at_home(*where), options)
+    z = tails.z_of(excess, bank.baseline, fingerprint)
     number, of = np.unique(probe.attack, return_inverse=True)
     out = np.full(len(number), -np.inf, np.float32)
     np.maximum.at(out, of, z)
     return out
+
+
+def _surprise(bank: Bank, fingerprint: NDArray[np.int32], codes: Hashes) -> Floats:
+    loss, _ = autoencoder.losses(bank.vocabulary, bank.weights, fingerprint, codes)
+    return autoencoder.surprises(loss, bank.baseline.center, fingerprint)
 
 
 def found(bank: Bank, probe: Probe, options: settings.Autoencoder) -> NDArray[np.bool_]:

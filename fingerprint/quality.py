@@ -1,39 +1,84 @@
 """How good a bank is, by rows that were not fitted: what the gate and whoever compares two banks go by.
 
 Example:
-    >>> figures(loss, z, principal_day, day, options)["votes_per_day"]
+    >>> figures(held, settings)["votes_per_day"]
     1.4
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint import settings
+from fingerprint import hashing, settings, tails
 from fingerprint.hashing import Hashes
 from fingerprint.vocabulary import Floats, Ints
 
 QUANTILES = (0.5, 0.9, 0.99)
+READ = ("loss", "count_z", "principal", "day", "window")  # what is kept of each row beside its z
+PEAKS = 20  # strongest alerts that say how fast they become fewer
+STRONGEST = 400  # alerts of the days held out whose z is kept, to choose thresholds by
 
 
-def figures(
-    loss: Floats, z: Floats, unit: Hashes, day: Ints, options: settings.Autoencoder
-) -> dict[str, Any]:
-    """Of the held-out rows at their finest ready level: quantiles of the loss (nats) and of z, principals with a vote a day.
+@dataclass(frozen=True)
+class Held:
+    """Rows held out at their finest ready level (N,): `loss` summed over features, `z` of the loss, `count_z` of the counts,
+    `principal`, `day` and `window` (of alerts)."""
 
-    `loss` (N,), summed over features, `z`, `unit` (the principal-day) and `day` (N,).
-    """
-    days, voted = len(np.unique(day)), z >= options.threshold
+    loss: Floats
+    z: Floats
+    count_z: Floats
+    principal: Hashes
+    day: Ints
+    window: Ints
+
+
+def figures(held: Held, options: settings.Settings) -> dict[str, Any]:
+    """Quantiles of the loss (nats) and of z, principals with an autoencoder's vote a day, and the z of the strongest alerts."""
+    days = max(len(np.unique(held.day)), 1)
+    voted = held.z >= options.autoencoder.threshold
     return {
-        "rows": len(loss),
+        "rows": len(held.loss),
         "days": days,
-        "loss": quantiles(loss),
-        "z": quantiles(z),
-        "votes_per_day": len(np.unique(unit[voted])) / max(days, 1),
+        "loss": quantiles(held.loss),
+        "z": quantiles(held.z),
+        "votes_per_day": len(np.unique(_each(held.principal, held.day)[voted])) / days,
+        "alerts": strongest_alerts(held, options.spectral.threshold),
     }
+
+
+def strongest_alerts(held: Held, threshold: float) -> list[float]:
+    """The largest z of each principal's window in which the counts had a vote too, strongest first (`tuning`)."""
+    both = np.nan_to_num(held.count_z, nan=-np.inf) >= threshold
+    alert, z = _each(held.principal, held.window)[both], held.z[both]
+    order = np.lexsort((-z, alert))
+    first = order[np.unique(alert[order], return_index=True)[1]]
+    return [round(float(each), 3) for each in np.sort(z[first])[::-1][:STRONGEST]]
+
+
+def threshold_of(quality: Mapping[str, Any], options: settings.Autoencoder) -> float:
+    """The autoencoder's threshold: as set, or so that a bank's held-out days showed `alerts_per_day`.
+
+    Between the alerts of those days the threshold lies half way; where fewer are wanted than there were, it follows the
+    exponential tail of the strongest (Hill's estimator, in nats).
+    """
+    if options.alerts_per_day is None:
+        return options.threshold
+    nats = tails.nats(np.array(quality["alerts"], float))
+    rank = options.alerts_per_day * quality["days"]
+    if not len(nats):
+        return options.threshold
+    least = min(PEAKS, len(nats)) - 1
+    if rank < least:
+        slope = max(float(np.mean(nats[:least] - nats[least])), 1.0)
+        return float(tails.z(-np.array([nats[least] + slope * np.log((least + 1) / max(rank, 1e-6))]))[0])
+    place = min(int(rank), len(nats)) - 1
+    below = nats[min(place + 1, len(nats) - 1)]
+    return float(tails.z(-np.array([(nats[place] + below) / 2]))[0])
 
 
 def quantiles(values: NDArray[Any], which: tuple[float, ...] = QUANTILES) -> dict[str, float]:
@@ -43,3 +88,7 @@ def quantiles(values: NDArray[Any], which: tuple[float, ...] = QUANTILES) -> dic
     return {
         f"{share:g}": round(float(at), 4) for share, at in zip(which, np.quantile(values, which), strict=True)
     }
+
+
+def _each(principal: Hashes, time: Ints) -> Hashes:
+    return hashing.mix(principal, time.astype(np.uint64))

@@ -113,7 +113,7 @@ class Scorer:
         fingerprint, level = self.bank.resolve(batch.entity, batch.principal, batch.frame)
         batch = replace(batch, fingerprint=fingerprint, level=level)
         evidence = {each.name: each.measure(batch) for each in self.detectors}
-        degraded = self.losses.degraded
+        degraded = any(each.degraded for each in self.detectors)
         frame = batch.frame.assign(degraded=degraded, bank_version=self.bank.version)
         batch = replace(batch, frame=frame, evidence=evidence)
         self.names.meet(batch)
@@ -202,7 +202,7 @@ class Scorer:
         batch = measured.concat(self.waiting)
         own = np.zeros(len(batch), np.float32)
         if "autoencoder" in batch.evidence:
-            own = autoencoder.combine(detectors.surprise_of(batch), self.settings.autoencoder.strongest)
+            own = autoencoder.combine(detectors.surprise_of(batch))
         order = np.lexsort((hashing.of(batch.frame["event_id"]), -own))
         self.dropped += len(batch) - most
         self.waiting = [batch.take(np.sort(order[:most]))]

@@ -19,7 +19,7 @@ import numpy as np
 from array_api_compat import device
 from numpy.typing import NDArray
 
-from fingerprint import autoencoder, settings
+from fingerprint import autoencoder, tails
 from fingerprint.bank import Bank, open_bank
 from fingerprint.domain import FingerprintError
 from fingerprint.hashing import Hashes
@@ -70,7 +70,6 @@ class Served:
         vocabulary = replace(bank.vocabulary, base=move(bank.vocabulary.base))
         self.bank = replace(bank, weights=replace(weights, **nets), vocabulary=vocabulary)
         self.losses = InProcess(self.bank)
-        self.options = settings.Autoencoder(**bank.manifest["settings"]["autoencoder"])
         self.level = bank.fingerprints["level"].to_numpy()
 
     @property
@@ -89,9 +88,8 @@ class Served:
             return []
         fingerprint, codes = (np.concatenate(column) for column in zip(*asked, strict=True))
         loss, known = self.losses.of(fingerprint, codes)
-        surprise = autoencoder.surprises(loss, self.bank.baseline, fingerprint)
-        alone = np.zeros(len(loss), np.float32)
-        z = autoencoder.z(surprise, alone, self.bank.baseline, fingerprint, self.options)
+        surprise = autoencoder.surprises(loss, self.bank.baseline.center, fingerprint)
+        z = tails.z_of(autoencoder.combine(surprise), self.bank.baseline, fingerprint)
         ends = np.cumsum([len(rows) for rows, _ in asked])[:-1]
         columns = (np.split(each, ends) for each in (loss, known, z, self.level[fingerprint]))
         return [Answer(*each) for each in zip(*columns, strict=True)]

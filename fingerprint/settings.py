@@ -73,7 +73,10 @@ class Entities(Section):
 class Autoencoder(Section):
     """Did it do what it usually does? See docs/detection.md for what each figure trades."""
 
-    threshold: float = 4.0
+    threshold: float = Field(4.0, description="z: as rare as so many standard deviations (`tails`)")
+    alerts_per_day: float | None = Field(
+        None, gt=0, description="instead of a threshold: the one that shows so many on held-out history"
+    )
     vocabulary: int = Field(
         24, gt=2, le=256, description="values of a feature a fingerprint keeps in slots of its own"
     )
@@ -88,15 +91,11 @@ class Autoencoder(Section):
     )
     held_out: float = Field(0.25, gt=0, lt=1, description="the last share of the history, kept for baselines")
     day_cap: int = Field(400, gt=0, description="rows of one entity and day that count in fitting")
-    strongest: int = Field(4, gt=0, description="features combined into an event's z")
     company: float = Field(
-        0.3,
+        0.2,
         ge=0,
         le=1,
         description="share of what else surprised of its principal that an event is credited with",
-    )
-    calm: float = Field(
-        0.02, gt=0, lt=1, description="share of principal-days with a vote, on held-out history, at most"
     )
     seed: int = 0
 

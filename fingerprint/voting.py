@@ -38,6 +38,7 @@ class Detector(Protocol):
     name: str
     threshold: float
     votes_on: Literal["event", "interval"]
+    degraded: bool  # whether who stands in measured the last batch
 
     def measure(self, batch: Measured) -> NDArray[Any]:
         """What is kept of each event until its interval closes: (N, C), C this detector's own."""

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from fingerprint import autoencoder, features, measured, training
+from fingerprint import autoencoder, features, measured, tails, training
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
 from fingerprint.hashing import Hashes
@@ -247,11 +247,10 @@ def encoded(events: Known) -> Hashes:
 
 def ours_z(codes: Hashes, fingerprint: NDArray[np.int32]) -> tuple[Floats, Floats]:
     """Each feature's surprise (N, F), and z (N,) of each event by itself: without the company it keeps."""
-    bank, options = both().bank, tables().settings.autoencoder
+    bank = both().bank
     loss, _ = InProcess(bank).of(fingerprint, codes)
-    surprise = autoencoder.surprises(loss, bank.baseline, fingerprint)
-    alone = np.zeros(len(codes), np.float32)
-    return surprise, autoencoder.z(surprise, alone, bank.baseline, fingerprint, options)
+    surprise = autoencoder.surprises(loss, bank.baseline.center, fingerprint)
+    return surprise, tails.z_of(autoencoder.combine(surprise), bank.baseline, fingerprint)
 
 
 # --- the rows -------------------------------------------------------------------------------------------------------

@@ -77,10 +77,18 @@ def ids_of(records: Records, seen: Records | None = None) -> set[str]:
 
 def measured_by(bank: Bank, batch: Measured) -> None:
     """The evidence of events is that of a bank, whole."""
-    loss, known = InProcess(bank).of(batch.fingerprint, batch.codes)
-    surprise = autoencoder.surprises(loss, bank.baseline, batch.fingerprint)
-    found, usual = surprise_of(batch), batch.evidence["autoencoder"][:, -2:]
-    np.testing.assert_allclose(found[known], surprise[known], atol=1e-4)
-    assert (found <= surprise + 1e-4).all()  # a novelty that was seen again since is less of one
-    np.testing.assert_array_equal(usual[:, 0], bank.baseline.middle[batch.fingerprint])
-    np.testing.assert_array_equal(usual[:, 1], bank.baseline.scale[batch.fingerprint])
+    whole = bank.whole[batch.fingerprint]
+    levels = (batch.fingerprint, np.where(whole >= 0, whole, batch.fingerprint))
+    loss, known = zip(*(InProcess(bank).of(level, batch.codes) for level in levels), strict=True)
+    surprise = [
+        autoencoder.surprises(each, bank.baseline.center, level)
+        for each, level in zip(loss, levels, strict=True)
+    ]
+    odd = autoencoder.odd(surprise[0])[:, None]
+    wanted = np.where(odd, autoencoder.both(*surprise), surprise[0])
+    found, rarity = surprise_of(batch), batch.evidence["autoencoder"][:, -4:]
+    np.testing.assert_allclose(found[known[0]], wanted[known[0]], atol=1e-4)
+    assert (found <= wanted + 1e-4).all()  # a novelty that was seen again since is less of one
+    usual = bank.baseline
+    for column, each in enumerate((usual.rate, usual.edge, usual.slope, bank.shift)):
+        np.testing.assert_array_equal(rarity[:, column], each[batch.fingerprint])

@@ -82,9 +82,10 @@ def test_urgency_grows_with_surprise_and_never_quite_reaches_a_hundred() -> None
     assert alerts.urgency(alerts.HALF_URGENT) == pytest.approx(50)
 
 
-def test_the_same_surprise_ten_times_is_worse_than_once_but_not_ten_times_worse() -> None:
-    once, often = alerts._fading([8.0], alerts.NEXT_VALUE), alerts._fading([8.0] * 10, alerts.NEXT_VALUE)
-    assert once < often < 10 * once
+def test_an_alert_is_as_urgent_as_its_strangest_event_is_rare() -> None:
+    frame = pd.DataFrame({"autoencoder_z": [1.0, 5.0, np.nan]})
+    assert alerts._nats(frame) == pytest.approx(-np.log(2.866515719e-7), rel=1e-6)  # of a normal distribution past five
+    assert alerts._nats(frame.drop(columns="autoencoder_z")) == 0
 
 
 def test_whoever_falls_back_is_less_urgent_at_most(scored: road.Run) -> None:

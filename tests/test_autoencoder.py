@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fingerprint import autoencoder, fitting
+from fingerprint import autoencoder, fitting, tails
 from fingerprint import baseline as baselines
 from fingerprint.autoencoder import FREE, VISIBLE, Baseline, Weights
 from fingerprint.baseline import HeldOut
@@ -143,59 +143,69 @@ def test_nets_follow_their_values_to_new_slots() -> None:
 
 
 OPTIONS = Autoencoder()
+ALONE = np.zeros(1, np.float32), np.zeros(1, bool)  # no company, and nobody at home
+
+
+def excess_of(company: float = 0.0, at_home: bool = False, **nats: float) -> float:
+    """The excess of one event by the features that surprise in it."""
+    surprise = np.zeros((1, F), np.float32)
+    for name, value in nats.items():
+        surprise[0, NAMES.index(name)] = value
+    others = np.array([company], np.float32), np.array([at_home])
+    return float(autoencoder.excess(surprise, *others, OPTIONS)[0])
+
+
+def test_one_strange_feature_among_many_is_enough() -> None:
+    assert excess_of(network=9.0) == pytest.approx(9.0)
+
+
+def test_one_fact_is_news_once_and_two_facts_are_more() -> None:
+    """A new tool is a new program and a new version; a new place is something else."""
+    assert excess_of(program=8.0, version=7.0, credentials=6.0) == pytest.approx(8.0)
+    assert excess_of(program=8.0, network=7.0) == pytest.approx(15.0)
+
+
+def test_bad_company_makes_a_strange_event_stranger_and_an_ordinary_one_not() -> None:
+    assert excess_of(action=9.0, company=59.0) == pytest.approx(9.0 + OPTIONS.company * 50.0)
+    assert excess_of(action=1.0, company=59.0) == pytest.approx(1.0)
+
+
+def test_nobody_is_in_two_places_at_once() -> None:
+    """From a new network while the principal works from its own: stranger than from a new network alone."""
+    assert excess_of(network=9.0, at_home=True) == pytest.approx(9.0 + autoencoder.APART)
+    assert excess_of(action=9.0, at_home=True) == pytest.approx(9.0)
+
+
+def test_what_the_principal_does_elsewhere_every_day_is_no_news_at_a_service() -> None:
+    entity, principal = np.array([[9.0, 3.0]], np.float32), np.array([[1.0, 8.0]], np.float32)
+    np.testing.assert_array_equal(autoencoder.both(entity, principal), [[1.0, 3.0]])
+
+
+# --- baselines ------------------------------------------------------------------------------------------------------
 
 
 def held_out(loss: np.ndarray, owner: np.ndarray, principal: np.ndarray | None = None) -> HeldOut:
     names = np.arange(1, len(loss) + 1) if principal is None else principal
-    nothing = np.zeros(len(loss), np.int32)
-    codes = np.arange(loss.size, dtype=np.uint64).reshape(loss.shape)
-    return HeldOut(loss.astype(np.float32), owner.astype(np.int32), names.astype(np.uint64), nothing, codes)
+    nothing, owner = np.zeros(len(loss), np.int32), owner.astype(np.int32)
+    loss, codes = loss.astype(np.float32), np.arange(loss.size, dtype=np.uint64).reshape(loss.shape)
+    return HeldOut(loss, owner, loss, owner, names.astype(np.uint64), nothing, codes)
 
 
-def z_of(loss: np.ndarray, baseline: Baseline, at: int, company: float = 0.0) -> float:
+def z_of(loss: np.ndarray, baseline: Baseline, at: int) -> float:
     fingerprint = np.array([at], np.int32)
-    surprise = autoencoder.surprises(loss[None].astype(np.float32), baseline, fingerprint)
-    return float(autoencoder.z(surprise, np.array([company], np.float32), baseline, fingerprint, OPTIONS)[0])
+    surprise = autoencoder.surprises(loss[None].astype(np.float32), baseline.center, fingerprint)
+    return float(tails.z_of(autoencoder.excess(surprise, *ALONE, OPTIONS), baseline, fingerprint)[0])
 
 
 def test_a_fingerprint_whose_losses_never_varied_does_not_win_every_time() -> None:
     loss = np.concatenate([np.full((50, F), 0.2), np.random.default_rng(0).exponential(1, (50, F))])
     parent = np.array([-1, 0, 0], np.int32)
-    baseline = baselines.of(held_out(loss, np.repeat([1, 2], 50)), parent, OPTIONS, 24)
-    assert z_of(np.full(F, 0.5), baseline, 1) < 4
-    assert (baseline.scale >= 1).all()
-
-
-def test_the_threshold_is_passed_on_no_more_principal_days_than_asked_for() -> None:
-    random = np.random.default_rng(0)
-    loss, principal = random.exponential(2, (5000, F)), random.integers(1, 1001, 5000)
-    rows, options = held_out(loss, np.zeros(5000), principal), Autoencoder(calm=0.05, company=0)
-    baseline = baselines.of(rows, np.array([-1], np.int32), options, 24)
-    surprise = autoencoder.surprises(rows.loss, baseline, rows.fingerprint)
-    z = autoencoder.z(surprise, np.zeros(5000, np.float32), baseline, rows.fingerprint, options)
-    share = len(np.unique(principal[z > 4])) / len(np.unique(principal))
-    assert 0.03 < share <= 0.05
-
-
-def test_one_strange_feature_among_many_is_enough() -> None:
-    rows = held_out(np.zeros((100, F)), np.zeros(100))
-    baseline = baselines.of(rows, np.array([-1], np.int32), OPTIONS, 24)
-    loss = np.zeros(F)
-    loss[0] = 9.0
-    assert z_of(loss, baseline, 0) > 4
-
-
-def test_bad_company_makes_a_strange_event_stranger_and_an_ordinary_one_not() -> None:
-    rows = held_out(np.zeros((100, F)), np.zeros(100))
-    baseline = baselines.of(rows, np.array([-1], np.int32), OPTIONS, 24)
-    strange, ordinary = np.zeros(F), np.zeros(F)
-    strange[0] = 9.0
-    assert z_of(strange, baseline, 0, company=60.0) > z_of(strange, baseline, 0) + 4
-    assert z_of(ordinary, baseline, 0, company=60.0) == z_of(ordinary, baseline, 0)
+    baseline = baselines.of(held_out(loss, np.repeat([1, 2], 50)), parent, OPTIONS)
+    assert z_of(np.full(F, 0.5), baseline, 1) < 3
 
 
 def test_a_thin_fingerprint_leans_on_its_parent() -> None:
     loss = np.concatenate([np.full((200, F), 3.0), np.full((2, F), 0.0)])
     rows = held_out(loss, np.repeat([0, 1], [200, 2]))
-    baseline = baselines.of(rows, np.array([-1, 0], np.int32), OPTIONS, 24)
+    baseline = baselines.of(rows, np.array([-1, 0], np.int32), OPTIONS)
     assert (baseline.center[1] > 2.5).all()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fingerprint.company import COUNTED, LEAST, Company
-from fingerprint.features import FEATURES
+from fingerprint.autoencoder import ODD
+from fingerprint.company import COUNTED, Company
+from fingerprint.features import FEATURES, NAMES
 
 F = len(FEATURES)
 
@@ -28,7 +29,7 @@ def by_hand(
     most: dict[tuple[int, int], dict[tuple[int, int], float]] = {}
     for row in range(len(principal)):
         values = most.setdefault((int(principal[row]), int(interval[row])), {})
-        for feature in np.flatnonzero((surprise[row] >= LEAST) & COUNTED):
+        for feature in np.flatnonzero((surprise[row] >= ODD) & COUNTED):
             key = (int(feature), int(codes[row, feature]))
             values[key] = max(values.get(key, 0.0), float(surprise[row, feature]))
     return [sum(most[int(who), int(when)].values()) for who, when in zip(principal, interval, strict=True)]
@@ -57,4 +58,16 @@ def test_what_is_over_is_forgotten() -> None:
     company, parts = Company(), events()
     company.add(*parts)
     company.forget(104)
-    assert len(company.values) == len(company.sums) == 0
+    assert len(company.values) == len(company.sums) == len(company.home) == 0
+
+
+def test_who_works_from_a_usual_place_is_at_home_in_that_interval_and_in_no_other() -> None:
+    company, usual, far = Company(), np.zeros((1, F), np.float32), np.zeros((1, F), np.float32)
+    far[0, NAMES.index("network")] = 9.0
+    codes, who = np.ones((1, F), np.uint64), np.array([7], np.uint64)
+    company.add(who, np.array([100], np.int32), codes, far)
+    assert not company.at_home(who, np.array([100], np.int32))[0]
+    company.add(who, np.array([100], np.int32), codes, usual)
+    assert company.at_home(who, np.array([100], np.int32))[0]
+    assert not company.at_home(who, np.array([101], np.int32))[0]
+    assert not company.at_home(np.array([8], np.uint64), np.array([100], np.int32))[0]

@@ -116,7 +116,7 @@ def test_how_far_it_came_from_a_bank_of_long_ago_is_reported(
 
 def test_only_what_was_found_clearly_counts_as_missed(champion: Bank) -> None:
     """A bank that finds everything a little less: the edge falls off, the rest stays."""
-    baseline = replace(champion.baseline, scale=champion.baseline.scale * np.float32(1.1))
+    baseline = replace(champion.baseline, slope=champion.baseline.slope * np.float32(1.1))
     weaker = replace(champion, baseline=baseline)
     assert gate.judge(weaker, champion, SETTINGS).figures["probe"]["missed"] == 0
     strict = gate.judge(weaker, champion, with_gate(clear=1.0, missed=0.0))

@@ -40,6 +40,7 @@ ROOMS = [
         "measured",
         "vocabulary",
         "autoencoder",
+        "tails",
         "baseline",
     },
     {

@@ -10,7 +10,7 @@ import pytest
 import road
 from contracts.losses import CLOSE, LossesContract, rows_of
 
-from fingerprint import autoencoder, features, serving
+from fingerprint import autoencoder, features, serving, tails
 from fingerprint.bank import Bank, open_bank
 from fingerprint.breaker import Breaker
 from fingerprint.domain import FingerprintError
@@ -57,11 +57,11 @@ def test_the_z_of_an_event_by_itself_is_the_scorers_without_company(bank: Bank) 
     fingerprint, codes = rows_of(bank, 200)
     [answer] = Served(bank).answer([(fingerprint, codes)])
     assert not isinstance(answer, FingerprintError)
-    surprise = autoencoder.surprises(answer.loss, bank.baseline, fingerprint)
-    options = road.SETTINGS.autoencoder
-    wanted = autoencoder.z(surprise, np.zeros(len(codes), np.float32), bank.baseline, fingerprint, options)
-    np.testing.assert_allclose(answer.z, wanted, atol=CLOSE)
-    assert (answer.z > options.threshold).any()
+    surprise = autoencoder.surprises(answer.loss, bank.baseline.center, fingerprint)
+    nothing = np.zeros(len(codes), np.float32), np.zeros(len(codes), bool)
+    alone = autoencoder.excess(surprise, *nothing, road.SETTINGS.autoencoder)
+    np.testing.assert_allclose(answer.z, tails.z_of(alone, bank.baseline, fingerprint), atol=CLOSE)
+    assert (answer.z > 3).any()
 
 
 def test_torch_measures_what_numpy_measures(bank: Bank) -> None:

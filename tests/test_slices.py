@@ -107,7 +107,7 @@ def test_what_was_cut_out_and_put_back_is_all_there_and_belongs_to_the_same(seed
     homes = np.random.default_rng(seed).random(hashing.HOMES) < share
     mended = Ledger.from_arrays(Settings(), slices.pick(whole, homes))
     mended.merge(slices.pick(whole, ~homes))
-    for table in ("repeats", "firsts", "seen", "company.values", "company.sums"):
+    for table in ("repeats", "firsts", "seen", "company.values", "company.sums", "company.home"):
         for name in (each for each in whole if each.rpartition(".")[0] == table):
             np.testing.assert_array_equal(mended.as_arrays()[name], whole[name], err_msg=name)
     keys = hashing.within(ledger.series.owner, ledger.series.channel)
