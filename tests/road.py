@@ -62,10 +62,17 @@ class Run:
 
 def build(folder: Path, principals: int = 12, scale: float = 0.4, seed: int = 3) -> Road:
     """Simulate, train: a few seconds."""
-    simulate(principals, DAYS, seed, folder / "records", attacks=3, scale=scale)
-    days = [str(file) for file in sorted((folder / "records").glob("*.jsonl.gz"))]
+    days = simulated(folder / "records", 3, principals, scale, seed)
     trained = train(days[:LEARNED], folder / "bank", SETTINGS, silent)
     return Road(folder / "records", days, folder / "bank", trained)
+
+
+def simulated(
+    folder: Path, attacks: int, principals: int = 12, scale: float = 0.4, seed: int = 3
+) -> list[str]:
+    """An organisation's files by day, oldest first; with more attacks it does the same besides."""
+    simulate(principals, DAYS, seed, folder, attacks, scale=scale)
+    return [str(file) for file in sorted(folder.glob("*.jsonl.gz"))]
 
 
 def run(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from road import SETTINGS, Road
+from road import SETTINGS, Road, simulated
 
 from fingerprint import bank as banks
 from fingerprint import drift, features, gate, probe
@@ -35,8 +35,10 @@ def later(organisation: Road, tmp_path_factory: pytest.TempPathFactory) -> Bank:
 
 @pytest.fixture(scope="module")
 def poisoned(organisation: Road, tmp_path_factory: pytest.TempPathFactory) -> Bank:
-    """Its history holds the attacks, as if they were habits."""
-    return learn(organisation.days, tmp_path_factory.mktemp("poisoned"))
+    """Its history holds attacks on most of the organisation, as if they were habits."""
+    folder = tmp_path_factory.mktemp("poisoned")
+    records = simulated(folder / "records", attacks=9)
+    return learn(records, folder / "bank")
 
 
 def with_gate(**options: float) -> Settings:
@@ -94,13 +96,15 @@ def test_losses_may_move_so_far_and_no_further(
 
 def test_a_bank_of_half_the_input_is_kept_back_for_those_it_lost(champion: Bank) -> None:
     stack = champion.fingerprints.copy()
-    stack.loc[stack.index[1:], "ready"] = np.arange(len(stack) - 1) % 3 == 0
+    ready = stack.index[stack["ready"]]
+    stack.loc[ready[np.arange(len(ready)) % 3 > 0], "ready"] = False
     word = gate.judge(replace(champion, fingerprints=stack), champion, SETTINGS)
     assert any("gate.lost" in reason for reason in word.reasons)
 
 
 def test_every_reason_is_given_not_only_the_first(champion: Bank, poisoned: Bank) -> None:
-    loud = with_quality(poisoned, votes_per_day=1e6)
+    strange = {name: 2 * loss for name, loss in champion.manifest["quality"]["loss"].items()}
+    loud = with_quality(poisoned, votes_per_day=1e6, loss=strange)
     reasons = " ".join(gate.judge(loud, champion, SETTINGS).reasons)
     assert all(f"gate.{name}" in reasons for name in ("missed", "shift", "votes_per_day"))
 

@@ -314,13 +314,13 @@ class Person:
         return made.get(tool) or programs.boto(system, level)
 
     def address(self, day: int, half: int) -> str:
-        """Home on some weekdays, the office on the others; now and then the VPN or a train."""
+        """Home on some weekdays, the office on the others; now and then the VPN, or on the way."""
         habit, today = self._draw("network"), self._draw("network", day, half)
         at_home, remote = habit.sample(range(7), k=2), habit.random() < 0.3
         dice = today.random()
-        if dice < 0.03:
-            return programs.home(today, today.choice((self.place.name, "")))  # a hotel, a train, a phone
-        if dice < 0.12:
+        if dice < 0.05:
+            return programs.away(today, self.place.name)
+        if dice < 0.14:
             return self.organisation.vpn
         if remote or self.organisation.date(day).weekday() in at_home:
             line = self._draw("isp", (day + self.number) // (5 + self.number % 9))

@@ -138,12 +138,12 @@ def fixed(text: str) -> Program:
 # --- networks -------------------------------------------------------------------------------------
 
 _OFFICES = ("198.51.{}.", "62.96.{}.", "81.2.{}.", "185.46.{}.", "12.38.{}.")
-_HOMES = {  # two providers a place: first byte, and which second bytes
-    "Dublin": ((86, range(40, 48)), (109, range(76, 80))),
-    "Berlin": ((91, range(64)), (77, range(176, 192))),
-    "Seattle": ((73, range(48)), (24, range(16, 24))),
-    "New York": ((73, range(176, 208)), (24, range(184, 192))),
-    "Bengaluru": ((103, range(48, 112)), (49, range(204, 208))),
+_HOMES = {  # providers of a place: first byte, and which second bytes
+    "Dublin": ((86, range(32, 64)), (109, range(64, 96)), (37, range(192, 256))),
+    "Berlin": ((91, range(64)), (77, range(160, 192)), (79, range(192, 256))),
+    "Seattle": ((73, range(64)), (24, range(16, 48)), (67, range(160, 192))),
+    "New York": ((73, range(160, 224)), (24, range(184, 192)), (68, range(160, 200))),
+    "Bengaluru": ((103, range(48, 128)), (49, range(200, 208)), (106, range(192, 224))),
 }
 _CLOUDS = (
     "167.99.{}.{}",
@@ -169,8 +169,13 @@ def home(draw: random.Random, place: str = "") -> str:
 
 
 def cloud(draw: random.Random) -> str:
-    """A rented server: a favourite of attackers, and now and then of a colleague's VPN."""
+    """A rented server: a favourite of attackers, and now and then where a colleague's own VPN ends."""
     return _address(draw.choice(_CLOUDS), draw)
+
+
+def away(draw: random.Random, place: str) -> str:
+    """A phone, a train, a hotel abroad, a VPN of one's own."""
+    return draw.choice((home(draw, place), home(draw), cloud(draw)))
 
 
 def aws(draw: random.Random) -> str:

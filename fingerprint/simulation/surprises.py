@@ -221,7 +221,8 @@ def _release(organisation: Organisation, staff: Staff, day: int, draw: random.Ra
         machine.busy[day] = 4.0
     for person in people:
         person.busy[day] = 1.7
-    return [Surprise.of("release_day", who, day, day, "a great release") for who in [*machines, *people]]
+    busy: list[Machine | Person] = [*machines, *people]
+    return [Surprise.of("release_day", who, day, day, "a great release") for who in busy]
 
 
 def _feature(organisation: Organisation, staff: Staff, day: int, draw: random.Random) -> list[Surprise]:
