@@ -227,13 +227,44 @@ def evaluate(
     seed: Annotated[
         list[int] | None, typer.Option(help="One organisation a seed; may be given again.", show_default="0")
     ] = None,
-    attacks: Annotated[int, typer.Option(min=1, help="Attack sessions in each organisation.")] = 12,
+    final: Annotated[
+        bool,
+        typer.Option(
+            "--final",
+            help="The three seeds that are kept for the final table: never to be tuned by, nor looked at twice.",
+        ),
+    ] = False,
+    attacks: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Attack sessions in each organisation.",
+            show_default="one for ten principals, 12 to 96",
+        ),
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder where simulated organisations stay, to be used again.", show_default=False
+        ),
+    ] = None,
+    third: Annotated[
+        bool | None,
+        typer.Option(help="Also ask the optional forest: slow.", show_default="up to 500 principals"),
+    ] = None,
+    peers: Annotated[
+        bool | None, typer.Option(help="Also ask simpler methods.", show_default="up to 500 principals")
+    ] = None,
+    slow_peers: Annotated[
+        bool, typer.Option("--slow-peers", help="Also those that take seconds a principal (dfencoder).")
+    ] = False,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
     """Measure what is found and what is left in peace, beside simpler detectors on the same rows."""
     from pipelines import show
-    from pipelines.evaluate import evaluate, print_figures
+    from pipelines.evaluate import Asked, evaluate, print_figures
+    from pipelines.organisations import seeds_for
 
     with show.progress(not json) as progress:
         figures = evaluate(
@@ -242,8 +273,10 @@ def evaluate(
             progress,
             principals=principals,
             days=days,
-            seeds=seed or [0],
+            seeds=seeds_for(seed, final),
             attacks=attacks,
+            keep=keep,
+            asked=Asked(peers, slow_peers, third),
         )
     _print(figures, json, lambda: print_figures(figures))
 

@@ -2,40 +2,59 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import training
+from fingerprint import hashing, training
+from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
 from fingerprint.edges import files, network_table
-from fingerprint.edges.desk import open_desk
 from fingerprint.edges.history import History
-from fingerprint.edges.labels import read_labels
-from fingerprint.edges.results import Results
-from fingerprint.evaluation import baselines
+from fingerprint.edges.labels import read_labels, read_surprises
+from fingerprint.evaluation import baselines, tipping
+from fingerprint.evaluation.causes import Causes
+from fingerprint.evaluation.intervals import intervals
 from fingerprint.evaluation.metrics import Figures, measure
+from fingerprint.evaluation.overview import Overview
 from fingerprint.evaluation.pool import pool
-from fingerprint.evaluation.rows import Rows, gather
-from fingerprint.evaluation.truth import labelled, truth, where_to_split
-from fingerprint.ledger import Ledger
-from fingerprint.road import Road
+from fingerprint.evaluation.quorums import Shown
+from fingerprint.evaluation.ranking import Method
+from fingerprint.evaluation.rows import HOUR, Rows, gather
+from fingerprint.evaluation.truth import DAY, labelled, truth, where_to_split
 from fingerprint.settings import Settings
+from pipelines import memory
+from pipelines.delivered import Delivered
+from pipelines.evaluation_delay import alerted, victims_of
+from pipelines.evaluation_ours import ours
 from pipelines.evaluation_table import print_figures
-from pipelines.score import keep
+from pipelines.organisations import attacks_for, simulated
 from pipelines.show import Progress
-from pipelines.simulate import simulate
 
-__all__ = ["evaluate", "print_figures"]
+__all__ = ["Asked", "evaluate", "print_figures"]
 
-Said = tuple[NDArray[np.float64], NDArray[np.bool_]]  # a method's score and flag of each event, (N,) each
+MANY = 500  # principals, about: with more, peers and the third detector are only asked if one says so
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be measured beside our own quorum: peers, those that take minutes, the optional third detector. None: if
+    there are at most 500 principals."""
+
+    peers: bool | None = None
+    slow_peers: bool = False
+    third: bool | None = None
+
+    def of(self, principals: int) -> Asked:
+        few = principals <= MANY
+        peers, third = (few if each is None else each for each in (self.peers, self.third))
+        return replace(self, peers=peers, third=third)
 
 
 def evaluate(
@@ -46,138 +65,169 @@ def evaluate(
     principals: int = 50,
     days: int = 28,
     seeds: Sequence[int] = (0,),
-    attacks: int = 12,
+    attacks: int | None = None,
     keep: Path | None = None,
+    asked: Asked = Asked(),
 ) -> dict[str, Any]:
-    """The figures of `evaluate --json`: `organisations`, and `methods` pooled over them.
+    """The figures of `evaluate --json`: `organisations`, `methods` pooled over them with their intervals, `time_to_alert`.
 
     Without sources an organisation is simulated for each seed; in the folder `keep` they stay and are reused.
     Raises FingerprintError where there are no labels, or no attack in what is judged.
     """
     started = time.monotonic()
-    runs = []
-    if sources:
-        runs.append(_run(sources, labels, settings, progress))
+    runs = [Trial(sources, settings, progress, asked, labels).run()] if sources else []
     for seed in [] if sources else seeds:
-        with _simulated(principals, days, seed, attacks, keep, progress) as folder:
-            about, methods = _run([str(folder)], None, settings, progress)
-            runs.append(({"seed": seed, **about}, methods))
+        with simulated(
+            principals, days, seed, attacks or attacks_for(principals), keep,
+            lambda done, _: progress("simulating days", done, days),
+        ) as folder:  # fmt: skip
+            run = Trial([str(folder)], settings, progress, asked).run()
+            runs.append(run._replace(about={"seed": seed, **run.about}))
     return {
-        "organisations": [about for about, _ in runs],
-        "methods": [pool(list(same)) for same in zip(*(methods for _, methods in runs), strict=True)],
+        "organisations": [run.about for run in runs],
+        "methods": [_pooled(list(same)) for same in zip(*(run.methods for run in runs), strict=True)],
+        "time_to_alert": tipping.times(pd.concat([run.alerted for run in runs], ignore_index=True)),
+        "left_out": sorted(baselines.LEFT_OUT.values()),
         "seconds": round(time.monotonic() - started, 1),
+        "peak_memory_bytes": memory.peak(),
     }
 
 
-@contextmanager
-def _simulated(
-    principals: int, days: int, seed: int, attacks: int, keep: Path | None, progress: Progress
-) -> Iterator[Path]:
-    name = f"{principals}-principals-{days}-days-{attacks}-attacks-seed-{seed}"
-    with tempfile.TemporaryDirectory(prefix="fingerprint-") as temporary:
-        folder = (keep or Path(temporary)) / name
-        if not (folder / "labels.jsonl").exists():
-            simulate(
-                principals, days, seed, folder, attacks,
-                progress=lambda done, _: progress("simulating days", done, days),
-            )  # fmt: skip
-        yield folder
+def _pooled(same: list[Figures]) -> Figures:
+    pooled = pool(same)
+    return {**pooled, "intervals": intervals(pooled, same)}
 
 
-def _run(
-    sources: list[str], labels: Path | None, settings: Settings, progress: Progress
-) -> tuple[Figures, list[Figures]]:
-    """One organisation: what it is, and the figures of every method on it."""
-    known = truth(read_labels(sources, labels))
-    with History(settings, network_table.load(settings.reading.networks)) as history:
-        for records in files.read(sources, settings.reading):
+class Run(NamedTuple):
+    """One organisation: what it is, the figures of every method on it, and how long each session that we found took to be in
+    an alert (strength, seconds, seconds_delivered, events)."""
+
+    about: Figures
+    methods: list[Figures]
+    alerted: pd.DataFrame
+
+
+class Trial:
+    """One organisation, from records to figures."""
+
+    def __init__(
+        self,
+        sources: list[str],
+        settings: Settings,
+        progress: Progress,
+        asked: Asked = Asked(),
+        labels: Path | None = None,
+    ) -> None:
+        self.sources, self.settings, self.progress, self.asked = sources, settings, progress, asked
+        self.known, self.surprises = truth(read_labels(sources, labels)), read_surprises(sources)
+        self.overview = Overview(self.known)
+
+    def run(self) -> Run:
+        """Read, look, learn the days before the cut, judge the others, count."""
+        with Delivered(self.settings, network_table.load(self.settings.reading.networks)) as history:
+            self._read(history)
+            cut = self._look(history)
+            bank = training.train(_part(history, None, cut), self.settings, self.progress)
+            judging = _part(history, cut, None)
+            judged, methods = ours(bank, judging, self.settings, bool(self.asked.third), self.progress)
+            events = labelled(judged, self.known)
+            delays = self._alerted(bank, history, cut, events, next(iter(methods.values())))
+            if self.asked.peers:
+                methods |= self._peers(history, cut, judged)
+        days = max(int(judged["time"].max() - judged["time"].min()) / 1e6, HOUR) / DAY
+        figures = self._figures(events, methods, days, cut)
+        return Run(self._about(history.records, bank, cut, days, events), figures, delays)
+
+    # --- before anything is judged ------------------------------------------------------------------------------------
+
+    def _read(self, history: Delivered) -> None:
+        for records in files.read(self.sources, self.settings.reading):
             history.add(records)
-            progress("reading records", history.records)
+            self.progress("reading records", history.records)
         if not history.events:
-            raise FingerprintError(f"no event in {', '.join(sources)}: there is nothing to evaluate")
-        rows = gather(history.chunks(), settings.alerts.window_seconds)
-        cut = where_to_split(rows, known)
-        past, now = rows.split(cut)
-        events = labelled(now, known)
-        if not events["session"].notna().any():
+            raise FingerprintError(f"no event in {', '.join(self.sources)}: there is nothing to evaluate")
+
+    def _look(self, history: Delivered) -> int:
+        """See who there is and when the attacks were; when judging begins, in seconds."""
+        seen = 0
+        for events in self.overview.watch(history.chunks()):
+            seen += len(events)
+            self.progress("looking over", seen, history.events)
+        self.asked = self.asked.of(len(self.overview.principals))
+        attacks = self.overview.attacks.to_numpy(np.int64)
+        cut = where_to_split(self.overview.first, self.overview.last, attacks)
+        if not (attacks >= cut).any():
             raise FingerprintError(
                 f"no labelled attack event after {_day(cut)}: there is nothing to find in what is judged"
             )
-        ours = _ours(history, now, cut, settings, progress)
-    methods = ours | _peers(past, now, progress)
-    principals = rows.frame["principal"].nunique()
-    figures = [
-        {"name": name, **measure(events.assign(score=score, flagged=flagged), now.days, principals)}
-        for name, (score, flagged) in methods.items()
-    ]
-    learned = known[known["event_id"].isin(past.frame["event_id"])]
-    return {
-        "records": history.records,
-        "events": len(rows),
-        "principals": principals,
-        "days_learned": round(past.days, 2),
-        "days_judged": round(now.days, 2),
-        "events_judged": len(now),
-        "judged_from": _day(cut),
-        "attack_sessions": int(events["session"].nunique()),
-        "attack_events": int(events["session"].notna().sum()),
-        "attack_events_learned": len(learned),
-    }, figures
+        return cut
+
+    # --- what is said of what is judged -----------------------------------------------------------------------------
+
+    def _alerted(
+        self, bank: Bank, history: Delivered, cut: int, events: pd.DataFrame, served: Shown
+    ) -> pd.DataFrame:
+        victims = (victims_of(chunk, self.overview) for chunk in _part(history, cut, None))
+        self.progress("walking again", 0)
+        return alerted(bank, victims, self.overview, _with(events, served), self.settings)
+
+    def _peers(self, history: Delivered, cut: int, judged: pd.DataFrame) -> dict[str, Shown]:
+        """What simpler methods say of the same events: -inf of one that they were not given."""
+        past, now = gather(history.chunks(), self.settings.alerts.window_seconds).split(cut)
+        place = _places(now, judged)
+        peers = baselines.METHODS | (self._slow() if self.asked.slow_peers else {})
+        out = {}
+        for done, (name, method) in enumerate(peers.items()):
+            self.progress("peers", done, len(peers))
+            score, flagged = baselines.trial(method, past, now)
+            out[name] = (np.append(score, -np.inf)[place], np.append(flagged, False)[place])
+        return out
+
+    def _slow(self) -> dict[str, Method]:
+        return {name: make(self.progress) for name, make in baselines.SLOW_METHODS.items()}
+
+    # --- counted ------------------------------------------------------------------------------------------------------
+
+    def _figures(
+        self, events: pd.DataFrame, methods: dict[str, Shown], days: float, cut: int
+    ) -> list[Figures]:
+        principals = self.overview.principals
+        causes = Causes.of(self.surprises, principals, cut // DAY, self.overview.last // DAY)
+        out = []
+        for done, (name, shown) in enumerate(methods.items()):
+            self.progress("counting", done, len(methods))
+            figures = measure(_with(events, shown), days, len(principals), causes if self.surprises else None)
+            out.append({"name": name, **figures})
+        return out
+
+    def _about(self, records: int, bank: Bank, cut: int, days: float, events: pd.DataFrame) -> Figures:
+        overview = self.overview
+        return {
+            "records": records,
+            "events": bank.manifest["events"] + len(events),
+            "principals": len(overview.principals),
+            "days_learned": round((cut - overview.first) / DAY, 2),
+            "days_judged": round(days, 2),
+            "events_judged": len(events),
+            "judged_from": _day(cut),
+            "attack_sessions": int(events["session"].nunique()),
+            "attack_events": int(events["session"].notna().sum()),
+            "attack_events_learned": int((overview.attacks < cut).sum()),
+        }
 
 
-def _ours(history: History, now: Rows, cut: int, settings: Settings, progress: Progress) -> dict[str, Said]:
-    """Train on the days before `cut`, walk the road over the others, ask the desk for the urgencies."""
-    bank = training.train(_part(history, None, cut), settings, progress)
-    kept = Kept(settings)
-    with tempfile.TemporaryDirectory(prefix="fingerprint-") as folder:
-        desk = open_desk(f"sqlite:///{folder}/desk.sqlite")
-        road = Road(bank, Ledger.from_arrays(settings, bank.ledger), settings, every_event=True)
-        for events in _part(history, cut, None):
-            keep(road.walk(events), desk, kept)
-            progress("scoring events", road.tally.events + road.tally.repeats)
-        keep(road.finish(), desk, kept)
-        urgency = {np.uint64(int(alert.alert_id, 16)): alert.urgency for alert in desk.alerts(raw=False)}
-        desk.close()
-    judged = kept.frame().set_index("event_id").reindex(now.frame["event_id"])
-    return _by_quorum(judged, now, pd.Series(urgency, dtype=float), settings)
+def _with(events: pd.DataFrame, shown: Shown) -> pd.DataFrame:
+    """Labelled events with a method's scores and flags."""
+    return events.assign(score=shown[0], flagged=shown[1])
 
 
-def _by_quorum(judged: pd.DataFrame, now: Rows, urgency: pd.Series, settings: Settings) -> dict[str, Said]:
-    """What the quorum says, ranked by urgency; what each detector says alone; what any of them says."""
-    names, quorum = settings.voting.detectors, settings.voting.quorum
-    verdict = judged["verdict"].eq(True).to_numpy(dtype=bool)
-    urgent = urgency.reindex(now.group).to_numpy(dtype=float)
-    out = {f"fingerprint ({quorum} of {len(names)})": (np.where(verdict, urgent, -np.inf), verdict)}
-    z = {name: np.nan_to_num(judged[f"{name}_z"].to_numpy(dtype=float), nan=-np.inf) for name in names}
-    vote = {name: judged[f"{name}_vote"].eq(True).to_numpy(dtype=bool) for name in names}
-    if len(names) > 1:
-        share = [z[name] / float(getattr(settings, name).threshold) for name in names]
-        out[f"any vote (1 of {len(names)})"] = (np.max(share, axis=0), np.any(list(vote.values()), axis=0))
-        out |= {f"{name} alone": (z[name], vote[name]) for name in names}
-    return out
-
-
-def _peers(past: Rows, now: Rows, progress: Progress) -> dict[str, Said]:
-    out = {}
-    for done, (name, method) in enumerate(baselines.METHODS.items()):
-        progress("baselines", done, len(baselines.METHODS))
-        out[name] = baselines.trial(method, past, now)
-    return out
-
-
-class Kept(Results):
-    """Results that stay in memory."""
-
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(None, settings)
-        self.parts: list[pd.DataFrame] = []
-
-    def write(self, frame: pd.DataFrame) -> None:
-        self.parts.append(frame[self.schema.names])
-
-    def frame(self) -> pd.DataFrame:
-        """All judged events, one row an id."""
-        return pd.concat(self.parts, ignore_index=True).drop_duplicates("event_id")
+def _places(now: Rows, judged: pd.DataFrame) -> NDArray[np.int64]:
+    """Where each judged event is among the rows that peers score, -1 for nowhere: (N,)."""
+    names = hashing.mix(now.principal, hashing.of(now.frame["event_id"]))
+    wanted = hashing.mix(judged["principal"].to_numpy(), judged["event"].to_numpy())
+    order = np.argsort(names)
+    place = order[np.minimum(np.searchsorted(names[order], wanted), len(order) - 1)]
+    return np.where(names[place] == wanted, place, -1)
 
 
 def _part(history: History, start: int | None, end: int | None) -> Iterator[pd.DataFrame]:

@@ -11,7 +11,7 @@ import pytest
 
 from fingerprint.domain import FingerprintError
 from fingerprint.settings import Autoencoder, Settings
-from pipelines.evaluate import evaluate, print_figures
+from pipelines.evaluate import Asked, evaluate, print_figures
 from pipelines.show import silent
 from pipelines.simulate import simulate
 
@@ -27,7 +27,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def figures(small: Path) -> dict[str, Any]:
-    return evaluate([str(small)], SETTINGS, silent)
+    return evaluate([str(small)], SETTINGS, silent, asked=Asked(third=True))
 
 
 def lines_of(folder: Path) -> list[dict[str, Any]]:

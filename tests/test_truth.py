@@ -9,26 +9,20 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.typing import NDArray
 
+from fingerprint import hashing
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.labels import read_labels
-from fingerprint.evaluation.rows import Rows
-from fingerprint.evaluation.truth import labelled, truth, where_to_split
-
-DAY = 86400
+from fingerprint.evaluation.truth import DAY, labelled, truth, where_to_split
 
 
-def rows_at(*seconds: int) -> Rows:
-    at = np.array(seconds, np.int64)
-    frame = pd.DataFrame(
-        {
-            "event_id": [str(place) for place in range(len(at))],
-            "event_time": pd.to_datetime(at, unit="s", utc=True),
-            "principal": "p",
-        }
-    )
-    none = np.zeros(len(at), np.uint64)
-    return Rows(frame, none[:, None], none, at, none)
+def judged(*ids: str) -> pd.DataFrame:
+    """Judged events with these ids, a second apart."""
+    names = hashing.of(pd.Series(ids, dtype=object))
+    none = np.zeros(len(ids), np.uint64)
+    time = np.arange(len(ids)) * 1_000_000
+    return pd.DataFrame({"event": names, "time": time, "principal": none, "group": none})
 
 
 def attacks(*ids: str) -> pd.DataFrame:
@@ -45,22 +39,30 @@ def test_setting_an_attack_up_is_not_attacking() -> None:
 
 
 def test_events_that_no_label_names_belong_to_no_session() -> None:
-    events = labelled(rows_at(0, 10, 20), attacks("1", "elsewhere"))
-    assert events["session"].notna().tolist() == [False, True, False]
+    events = labelled(judged("0", "1", "2"), attacks("1", "elsewhere"))
+    assert events["session"].astype(object).where(events["session"].notna(), None).tolist() == [
+        None,
+        "s",
+        None,
+    ]
+    assert events["strength"].notna().tolist() == [False, True, False]
+    assert labelled(judged("0"), attacks())["session"].isna().all()
+
+
+def times(*seconds: int) -> NDArray[np.int64]:
+    return np.array(seconds, np.int64)
 
 
 def test_three_quarters_of_the_days_are_learned() -> None:
-    rows = rows_at(*range(600, 28 * DAY, 3600))
-    last = str(len(rows) - 1)
-    assert where_to_split(rows, attacks(last)) == 21 * DAY
+    assert where_to_split(600, 28 * DAY - 3000, times(27 * DAY)) == 21 * DAY
 
 
 def test_a_first_attack_in_the_second_half_ends_what_is_learned() -> None:
-    assert where_to_split(rows_at(*range(0, 100, 10)), attacks("6", "8")) == 60
+    assert where_to_split(0, 90, times(60, 80)) == 60
 
 
 def test_an_attack_in_the_first_half_stays_in_what_is_learned() -> None:
-    assert where_to_split(rows_at(*range(0, 101, 10)), attacks("2", "9")) == 75
+    assert where_to_split(0, 100, times(20, 90)) == 75
 
 
 def test_labels_lie_beside_the_records_plain_or_compressed(tmp_path: Path) -> None:

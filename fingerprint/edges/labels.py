@@ -15,6 +15,7 @@ from typing import Any
 from fingerprint.domain import FingerprintError
 
 NAMES = ("labels.jsonl", "labels.jsonl.gz")
+SURPRISES = ("labels.surprises.jsonl", "labels.surprises.jsonl.gz")
 
 
 def read_labels(sources: list[str], file: Path | None = None) -> list[dict[str, Any]]:
@@ -28,9 +29,15 @@ def read_labels(sources: list[str], file: Path | None = None) -> list[dict[str, 
     return [label for path in dict.fromkeys(found) for label in _lines(path)]
 
 
-def _beside(source: Path) -> list[Path]:
+def read_surprises(sources: list[str]) -> list[dict[str, Any]]:
+    """What harmless surprises there were, and whom they befell, where a file beside the records says so."""
+    found = [path for source in sources for path in _beside(Path(source), SURPRISES)]
+    return [surprise for path in dict.fromkeys(found) for surprise in _lines(path)]
+
+
+def _beside(source: Path, names: tuple[str, ...] = NAMES) -> list[Path]:
     folder = source if source.is_dir() else source.parent
-    return [folder / name for name in NAMES if (folder / name).is_file()]
+    return [folder / name for name in names if (folder / name).is_file()]
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:

@@ -2,9 +2,16 @@
 
 The parts, each in its file:
 
-    rows         the events of a trial: codes, principals, and the alert that each event would belong to
+    overview     a look over a history: its span, who is in it, when its attacks were, how it arrived
+    judged       judged events, as small as figures need them
+    quorums      what several quorums make of the same votes
+    rows         what peers are given of the events: codes, principals, and the alert that each would belong to
     truth        which attack session an event belongs to, and where what is learned ends
     baselines    simpler methods, scored on the same rows
     metrics      what is reported, with its formulas
+    curves       precision against recall, over events and over alerts
+    causes       false alerts by the harmless surprise they come from
+    tipping      when an alert about an attack is there
+    intervals    how sure a figure is
     pool         figures of several organisations as one
 """

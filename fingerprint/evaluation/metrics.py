@@ -7,7 +7,7 @@ Example:
 
 `events` has one row an event: event_time, session (the attack session it belongs to, missing for all others),
 strength (of the attack), score (high is strange, -inf is never shown), flagged, group (the alert it belongs
-to if it is shown).
+to if it is shown); and principal (a hash), where false alerts are told apart by cause.
 
     alert        the flagged events of one group
     hit          an alert and a session, if the alert holds an event of the session and at least a tenth of
@@ -25,26 +25,30 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.metrics import average_precision_score
+
+from fingerprint.evaluation import curves
+from fingerprint.evaluation.causes import Causes
+from fingerprint.evaluation.curves import LEAST_SHARE
 
 Figures = dict[str, Any]
 
 BUDGETS = (5, 20, 50)  # alerts a day, for the whole organisation
-LEAST_SHARE = 0.1  # of an alert's events, for it to be about the attack
 
 
-def measure(events: pd.DataFrame, days: float, principals: int) -> Figures:
-    """All figures of one method. `days` is the length of what was judged, `principals` how many there are."""
+def measure(events: pd.DataFrame, days: float, principals: int, causes: Causes | None = None) -> Figures:
+    """All figures of one method. `days` is the length of what was judged, `principals` how many there are, `causes` whom
+    which harmless surprise befell."""
     sessions = _sessions(events)
     shown = events[events["flagged"]]
     found = hits(shown)
     alerts, true_alerts = shown["group"].nunique(), found["group"].nunique()
     false_a_day = (alerts - true_alerts) / days
-    at_budget = {budget: hits(within(events, max(int(budget * days), 1))) for budget in BUDGETS}
+    queue = ranked(events)
+    at_budget = {budget: hits(_best(events, queue, max(int(budget * days), 1))) for budget in BUDGETS}
     return {
         "per_event": per_event(events),
-        "per_session": _rates(true_alerts, alerts, found["session"].nunique(), len(sessions)),
-        "recall_at": {str(budget): _recall(some, sessions) for budget, some in at_budget.items()},
+        "per_session": per_session(events, shown, found, len(sessions)),
+        **_found(found, at_budget, sessions),
         "alerts_per_day": _round(alerts / days),
         "false_alerts_per_day": _round(false_a_day),
         "false_alerts_per_day_per_100_principals": _round(_ratio(100 * false_a_day, principals)),
@@ -53,21 +57,25 @@ def measure(events: pd.DataFrame, days: float, principals: int) -> Figures:
             str(strength): _of_strength(events, found, at_budget, some)
             for strength, some in sessions.groupby("strength", observed=True)
         },
+        **({"by_surprise": causes.figures(shown[~shown["group"].isin(found["group"])])} if causes else {}),
     }
 
 
 def per_event(events: pd.DataFrame) -> Figures:
-    """Precision, recall and F1 of `flagged`, and the average precision of `score`.
-
-    AP = sum over n of (R_n - R_n-1) P_n; n runs over the distinct scores, highest first, P_n and R_n are
-    precision and recall of the events that score at least so much.
-    """
+    """Precision, recall and F1 of `flagged`; the average precision of `score` and its curve (`curves.of_events`)."""
     attack = events["session"].notna().to_numpy()
     flagged = events["flagged"].to_numpy(dtype=bool)
     hit = int((attack & flagged).sum())
-    ranks = np.unique(events["score"].to_numpy(dtype=float), return_inverse=True)[1]
-    precision = float(average_precision_score(attack, ranks)) if attack.any() else 0.0
-    return {**_rates(hit, int(flagged.sum()), hit, int(attack.sum())), "average_precision": _round(precision)}
+    curve = curves.of_events(attack, events["score"].to_numpy(dtype=float))
+    return {**_rates(hit, int(flagged.sum()), hit, int(attack.sum())), **_curve(curve)}
+
+
+def per_session(events: pd.DataFrame, shown: pd.DataFrame, found: pd.DataFrame, sessions: int) -> Figures:
+    """P = true alerts / alerts, R = sessions found / sessions, F1; the average precision of the queue of alerts, by their
+    score, and its curve (`curves.of_alerts`)."""
+    right, said = found["group"].nunique(), shown["group"].nunique()
+    rates = _rates(right, said, found["session"].nunique(), sessions)
+    return {**rates, **_curve(curves.of_alerts(events, sessions))}
 
 
 def hits(shown: pd.DataFrame) -> pd.DataFrame:
@@ -81,21 +89,29 @@ def hits(shown: pd.DataFrame) -> pd.DataFrame:
     return pairs.loc[about.to_numpy(dtype=bool), ["group", "session", "first"]]
 
 
+def ranked(events: pd.DataFrame) -> pd.DataFrame:
+    """The queue: alerts (`group`) by their best score (`best`) over all that was judged, ties by time, then by name."""
+    some = events[np.isfinite(events["score"].to_numpy(dtype=float))]
+    alerts = some.groupby("group").agg(best=("score", "max"), first=("event_time", "min")).reset_index()
+    return alerts.sort_values(["best", "first", "group"], ascending=[False, True, True])
+
+
 def within(events: pd.DataFrame, most: int) -> pd.DataFrame:
     """The events shown when only the `most` best alerts are, cut at the score of the last of them.
 
-    Alerts are ranked by their best score over all that was judged, ties by time, then by name. So the
-    threshold fits the budget with hindsight, for every method alike.
+    So the threshold fits the budget with hindsight, for every method alike.
     """
-    some = events[np.isfinite(events["score"].to_numpy(dtype=float))]
-    alerts = some.groupby("group").agg(best=("score", "max"), first=("event_time", "min")).reset_index()
-    kept = alerts.sort_values(["best", "first", "group"], ascending=[False, True, True]).head(most)
-    least = kept["best"].min() if len(kept) else np.inf
-    shown: pd.DataFrame = some[some["group"].isin(kept["group"]) & (some["score"] >= least)]
-    return shown
+    return _best(events, ranked(events), most)
 
 
 # --- parts --------------------------------------------------------------------------------------------------
+
+
+def _best(events: pd.DataFrame, queue: pd.DataFrame, most: int) -> pd.DataFrame:
+    kept = queue.head(most)
+    least = kept["best"].min() if len(kept) else np.inf
+    shown: pd.DataFrame = events[(events["score"] >= least) & events["group"].isin(kept["group"])]
+    return shown
 
 
 def _sessions(events: pd.DataFrame) -> pd.DataFrame:
@@ -106,28 +122,39 @@ def _sessions(events: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def _found(found: pd.DataFrame, at_budget: dict[int, pd.DataFrame], sessions: pd.DataFrame) -> Figures:
+    """How many sessions there are and how many are found, at the threshold and within each budget."""
+    count, there = _count(found, sessions), len(sessions)
+    counts = {str(budget): _count(some, sessions) for budget, some in at_budget.items()}
+    return {
+        "sessions": there,
+        "found": count,
+        "recall": _round(_ratio(count, there)),
+        "found_at": counts,
+        "recall_at": {budget: _round(_ratio(some, there)) for budget, some in counts.items()},
+    }
+
+
 def _of_strength(
     events: pd.DataFrame, found: pd.DataFrame, at_budget: dict[int, pd.DataFrame], sessions: pd.DataFrame
 ) -> Figures:
     """What can be said of one strength: false alerts have none, so there is no precision."""
     mine = events["session"].isin(sessions.index)
     return {
-        "sessions": len(sessions),
-        "recall": _recall(found, sessions),
+        **_found(found, at_budget, sessions),
         "event_recall": _round(_ratio(int(events.loc[mine, "flagged"].sum()), int(mine.sum()))),
-        "recall_at": {str(budget): _recall(some, sessions) for budget, some in at_budget.items()},
         **_delays(found, sessions),
     }
 
 
-def _recall(found: pd.DataFrame, sessions: pd.DataFrame) -> float:
-    return _round(_ratio(int(sessions.index.isin(found["session"]).sum()), len(sessions)))
+def _count(found: pd.DataFrame, sessions: pd.DataFrame) -> int:
+    return int(sessions.index.isin(found["session"]).sum())
 
 
 def _delays(found: pd.DataFrame, sessions: pd.DataFrame) -> Figures:
     """Seconds of event time from a found session's first event to the first that an alert about it holds.
 
-    What an alert waits for records to arrive, or for its interval to fill, is not in there.
+    What an alert waits for records to arrive, or for its interval to fill, is not in there (`tipping` has that).
     """
     first = found.groupby("session", observed=True)["first"].min()
     first = first[first.index.isin(sessions.index)]
@@ -136,6 +163,10 @@ def _delays(found: pd.DataFrame, sessions: pd.DataFrame) -> Figures:
         "median_seconds_to_detect": _quantile(seconds, 0.5),
         "p90_seconds_to_detect": _quantile(seconds, 0.9),
     }
+
+
+def _curve(curve: curves.Curve) -> Figures:
+    return {"average_precision": _round(curve.average_precision()), "curve": curve.points()}
 
 
 def _rates(right: int, said: int, found: int, there: int) -> Figures:

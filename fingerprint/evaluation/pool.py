@@ -1,4 +1,5 @@
-"""Figures of several organisations as one: counts are added, ratios and times are averaged.
+"""Figures of several organisations as one: counts are added, ratios and times are averaged, of what is `highest_...` the
+highest is kept, and lists (curves) stand side by side.
 
 Example:
     >>> pool([{"found": 3, "recall": 0.5}, {"found": 4, "recall": 0.7}])
@@ -9,20 +10,28 @@ from __future__ import annotations
 
 from typing import Any
 
+HIGHEST = "highest_"
+
 
 def pool(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Figures of like shape, entry by entry. What only some have is pooled over those; None if nobody."""
     names = list(dict.fromkeys(name for part in parts for name in part))
-    return {name: _pooled([part[name] for part in parts if part.get(name) is not None]) for name in names}
+    return {
+        name: _pooled(name, [part[name] for part in parts if part.get(name) is not None]) for name in names
+    }
 
 
-def _pooled(values: list[Any]) -> Any:
+def _pooled(name: str, values: list[Any]) -> Any:
     if not values:
         return None
+    if name.startswith(HIGHEST):
+        return max(values)
     if isinstance(values[0], dict):
         return pool(values)
     if isinstance(values[0], str):
         return values[0]
+    if isinstance(values[0], list):
+        return values
     if isinstance(values[0], int):
         return sum(values)
     return round(sum(values) / len(values), 4)

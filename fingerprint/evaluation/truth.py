@@ -15,11 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from fingerprint.evaluation.rows import Rows
+from fingerprint import hashing
+from fingerprint.hashing import Hashes
 
 COLUMNS = ("event_id", "session", "strength")
+DAY = 86400
 
 
 def truth(labels: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
@@ -31,25 +35,50 @@ def truth(labels: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     )
 
 
-def labelled(rows: Rows, known: pd.DataFrame) -> pd.DataFrame:
-    """The events of `rows` as `metrics.measure` wants them, but for a method's score and flags."""
-    frame = rows.frame[["event_id", "event_time"]].merge(known, on="event_id", how="left", validate="m:1")
-    return frame.assign(group=rows.group)
+def labelled(judged: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
+    """Judged events (`judged.Judged.table`) as `metrics.measure` wants them, but for a method's score and flags."""
+    place = find(judged["event"].to_numpy(), known)
+    columns = {name: named(known[name], place) for name in ("session", "strength")}
+    return pd.DataFrame(
+        {
+            "event_time": pd.to_datetime(judged["time"], unit="us", utc=True),
+            "principal": judged["principal"],
+            "group": judged["group"],
+            **columns,
+        }
+    )
 
 
-def where_to_split(rows: Rows, known: pd.DataFrame) -> int:
-    """When judging begins, in seconds: after three quarters of the span, at midnight if it is days.
+def find(events: Hashes, known: pd.DataFrame) -> NDArray[np.int64]:
+    """Which row of `known` is each event's (N,), by the hash of its id; -1 for those that no label names."""
+    if not len(known):
+        return np.full(len(events), -1, np.int64)
+    names = hashing.of(known["event_id"])
+    order = np.argsort(names)
+    place = order[np.minimum(np.searchsorted(names[order], events), len(order) - 1)]
+    return np.where(names[place] == events, place, -1)
+
+
+def where_to_split(first: int, last: int, attacks: NDArray[np.int64]) -> int:
+    """When judging begins, in seconds, of a span from `first` to `last` with attack events at `attacks` (A,): after
+    three quarters of it, at midnight if it is days.
 
     A first attack before that, but not in the first half, begins it: labels may decide where the past ends,
     never what is learned of it.
     """
-    first, last = int(rows.seconds[0]), int(rows.seconds[-1])
     cut = first + (last - first) * 3 // 4
-    if last - first >= 4 * 86400:
-        cut = round(cut / 86400) * 86400
-    attacks = rows.seconds[rows.frame["event_id"].isin(known["event_id"]).to_numpy(dtype=bool)]
+    if last - first >= 4 * DAY:
+        cut = round(cut / DAY) * DAY
     begins = int(attacks.min()) if len(attacks) else last
     return begins if (first + last) / 2 <= begins < cut else cut
+
+
+def named(names: pd.Series, place: NDArray[np.int64]) -> pd.Categorical:
+    """The names at some places, missing at -1, as categories: a byte or four each."""
+    codes, categories = pd.factorize(names)
+    return pd.Categorical.from_codes(
+        np.append(codes, -1)[place], categories=pd.Index(categories, dtype=object)
+    )
 
 
 def _id(label: Mapping[str, Any]) -> str:

@@ -1,0 +1,95 @@
+"""Precision against recall, from the strictest threshold to none: over events, and over alerts.
+
+Example:
+    >>> curve = of_events(attack, score)                # (N,) bool, (N,) float
+    >>> curve.average_precision()
+    0.72
+    >>> curve.points(most=3)
+    [[0.1, 1.0], [0.6, 0.8], [0.9, 0.3]]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+POINTS = 100
+LEAST_SHARE = 0.1  # of an alert's events, for it to be about the attack
+
+
+@dataclass(frozen=True)
+class Curve:
+    """K thresholds, highest first: the share of what is there that is found, (K,), and of what is shown that is right."""
+
+    recall: Floats
+    precision: Floats
+
+    def average_precision(self) -> float:
+        """AP = sum over k of (R_k - R_k-1) P_k, R_0 = 0; 0 for an empty curve."""
+        return float(np.sum(np.diff(self.recall, prepend=0.0) * self.precision))
+
+    def points(self, most: int = POINTS) -> list[list[float]]:
+        """At most so many [recall, precision], evenly among those at which recall grows, the first and last of them kept."""
+        grows = np.flatnonzero(np.diff(self.recall, prepend=0.0) > 0)
+        some = grows[np.unique(np.linspace(0, len(grows) - 1, min(most, len(grows))).round().astype(int))]
+        return [
+            [round(float(self.recall[at]), 4), round(float(self.precision[at]), 4)] for at in some.tolist()
+        ]
+
+
+def of_events(attack: NDArray[np.bool_], score: Floats) -> Curve:
+    """Every event by itself. What is never shown (-inf) is on no point, so recall may end below 1."""
+    shown = np.isfinite(score)
+    said, right = (
+        _upto(score[shown], np.ones(shown.sum())),
+        _upto(score[shown], attack[shown].astype(np.float64)),
+    )
+    return Curve(right / max(float(attack.sum()), 1.0), right / said)
+
+
+def of_alerts(events: pd.DataFrame, sessions: int) -> Curve:
+    """The queue, best alert first: P = alerts that are about an attack / alerts, R = sessions found / `sessions`.
+
+    `events` has group, session, score (`metrics.measure`). An alert is worth its best event. One that is about an attack
+    counts from the score on at which it is (`true_from`), so nothing that was found is lost again further down.
+    """
+    shown = events[np.isfinite(events["score"].to_numpy(dtype=float))]
+    best = np.sort(shown.groupby("group")["score"].max().to_numpy(dtype=float))
+    pairs = true_from(shown)
+    true = np.sort(pairs.groupby("group")["score"].max().to_numpy(dtype=float))
+    found = np.sort(pairs.groupby("session", observed=True)["score"].max().to_numpy(dtype=float))
+    at = np.unique(np.concatenate([best, true]))[::-1]
+    return Curve(_reach(found, at) / max(sessions, 1), _reach(true, at) / np.maximum(_reach(best, at), 1))
+
+
+def true_from(shown: pd.DataFrame) -> pd.DataFrame:
+    """Pairs of an alert (`group`) and a `session`, with the highest `score` at which the alert, of the events that score at
+    least so much, is about the session: at least a tenth of them are the session's."""
+    attacked = shown.loc[shown["session"].notna(), "group"].unique()
+    some = shown.loc[shown["group"].isin(attacked), ["group", "session", "score"]]
+    some = some.assign(all=some.groupby("group")["score"].rank(method="max", ascending=False))
+    mine = some[some["session"].notna()]
+    of_session = mine.groupby(["group", "session"], observed=True)["score"].rank(
+        method="max", ascending=False
+    )
+    about = mine[of_session >= LEAST_SHARE * mine["all"]]
+    return about.groupby(["group", "session"], as_index=False, observed=True).agg(score=("score", "max"))
+
+
+def _upto(score: Floats, value: Floats) -> Floats:
+    """The sum of values at each distinct score and above, highest first: (K,)."""
+    order = np.argsort(-score, kind="stable")
+    last = np.append(np.diff(score[order]) != 0, True) if len(order) else np.empty(0, bool)
+    sums: Floats = np.cumsum(value[order])[last]
+    return sums
+
+
+def _reach(scores: Floats, at: Floats) -> Floats:
+    """How many of the scores, ascending, are at or above each threshold: (K,)."""
+    reach: Floats = (len(scores) - np.searchsorted(scores, at)).astype(float)
+    return reach

@@ -1,0 +1,70 @@
+"""How sure a figure is: 95 % intervals of shares, and of what differs from organisation to organisation.
+
+Example:
+    >>> of_share(11, 12)
+    [0.6461, 0.9851]
+    >>> of_mean([0.8, 0.9, 0.7])
+    [0.5516, 1.0484]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+LEVEL = 0.95
+Interval = list[float]
+
+MEANS = (  # figures of an organisation of which the mean over seeds has an interval
+    ("alerts_per_day",),
+    ("false_alerts_per_day",),
+    ("false_alerts_per_day_per_100_principals",),
+    ("per_event", "precision"),
+    ("per_event", "recall"),
+    ("per_event", "average_precision"),
+    ("per_session", "precision"),
+    ("per_session", "average_precision"),
+)
+
+
+def of_share(found: int, there: int) -> Interval | None:
+    """Wilson's interval of found / there (Wilson 1927); None of nothing."""
+    if not there:
+        return None
+    low, high = stats.binomtest(found, there).proportion_ci(LEVEL, method="wilson")
+    return [round(float(low), 4), round(float(high), 4)]
+
+
+def of_mean(values: Sequence[float]) -> Interval | None:
+    """Student's interval of a mean, one value a seed; None of fewer than two. It may reach beyond what a figure can be."""
+    if len(values) < 2:
+        return None
+    reach = stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
+    return [round(float(np.mean(values) - reach), 4), round(float(np.mean(values) + reach), 4)]
+
+
+def intervals(pooled: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The intervals of one method's figures: recalls from the sessions of all seeds together, means over the seeds."""
+    return {
+        **_recalls(pooled),
+        "by_strength": {name: _recalls(part) for name, part in pooled["by_strength"].items()},
+        **{" ".join(path): of_mean([_at(part, path) for part in parts]) for path in MEANS},
+    }
+
+
+def _recalls(counts: Mapping[str, Any]) -> dict[str, Any]:
+    there = counts["sessions"]
+    return {
+        "recall": of_share(counts["found"], there),
+        "recall_at": {budget: of_share(found, there) for budget, found in counts["found_at"].items()},
+    }
+
+
+def _at(figures: Mapping[str, Any], path: Sequence[str]) -> float:
+    value: Any = figures
+    for name in path:
+        value = value[name]
+    return float(value)

@@ -1,0 +1,67 @@
+"""How long an attack was under way when the alert about it was there: `evaluation.tipping` on a history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+
+from fingerprint import hashing, slices
+from fingerprint.bank import Bank
+from fingerprint.evaluation import tipping
+from fingerprint.evaluation.metrics import hits
+from fingerprint.evaluation.overview import Overview
+from fingerprint.evaluation.truth import find, named
+from fingerprint.ledger import Ledger
+from fingerprint.settings import Settings
+
+UNREAD = "raw"  # a column of events that only alerts on a screen need
+
+
+def victims_of(events: pd.DataFrame, overview: Overview) -> pd.DataFrame:
+    """The events of a chunk that were done as somebody who was attacked."""
+    theirs = np.isin(hashing.of(events["principal"]), overview.victims)
+    return events[theirs].drop(columns=UNREAD)
+
+
+def alerted(
+    bank: Bank, victims: Iterable[pd.DataFrame], overview: Overview, served: pd.DataFrame, settings: Settings
+) -> pd.DataFrame:
+    """One row a session that an alert is about: strength, seconds, seconds_delivered, events (`tipping`).
+
+    `victims` are their events of the judged days; `served` all judged events as `metrics.measure` takes them.
+    """
+    events = pd.concat(victims, ignore_index=True).sort_values("arrival", ignore_index=True)
+    session = named(overview.known["session"], find(hashing.of(events["event_id"]), overview.known))
+    found = hits(served[served["flagged"]])["session"].unique()
+    wanted = session.categories.get_indexer(pd.Index(list(found))).tolist()
+    road = tipping.Listening(bank, _ledger(bank, events, settings), settings)
+    tips = tipping.tips(road, events, np.asarray(session.codes, np.int64), wanted)
+    attacks = served[served["session"].notna()].groupby("session", observed=True)
+    sessions = attacks.agg(strength=("strength", "first"), began=("event_time", "min"))
+    return _delays(tips, events, sessions.loc[session.categories[tips.index]], overview)
+
+
+def _ledger(bank: Bank, events: pd.DataFrame, settings: Settings) -> Ledger:
+    """The part of the bank's that the principals of these events need."""
+    homes = np.zeros(hashing.HOMES, bool)
+    homes[hashing.homes(hashing.homed(events["principal"]))] = True
+    return Ledger.from_arrays(settings, slices.pick(bank.ledger, homes))
+
+
+def _delays(
+    tips: pd.DataFrame, events: pd.DataFrame, sessions: pd.DataFrame, overview: Overview
+) -> pd.DataFrame:
+    place = tips["place"].to_numpy()
+    began = sessions["began"].astype("datetime64[us, UTC]").astype("int64").to_numpy() / 1e6
+    tipped = events["event_time"].astype("datetime64[us, UTC]").astype("int64").to_numpy()[place] / 1e6
+    clock = overview.clock(events["arrival"].to_numpy()[place])
+    return pd.DataFrame(
+        {
+            "strength": sessions["strength"].astype(object).to_numpy(),
+            "seconds": np.maximum(tipped - began, 0),
+            "seconds_delivered": np.maximum(clock - began, 0),
+            "events": tips["events"].to_numpy(),
+        }
+    )
