@@ -24,7 +24,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -211,6 +211,19 @@ def open_bank(folder: Path, options: settings.Bank = DEFAULT, version: str | Non
     except (OSError, KeyError, ValueError) as error:
         raise FingerprintError(f"bank {root} cannot be read: {error}") from None
     return Bank(**parts)
+
+
+def named(folder: Path, version: str, keys: Sequence[str]) -> pd.DataFrame:
+    """The fingerprints that bear one of some keys, without opening the rest of a version. FingerprintError where it is not
+    kept, or its table is damaged."""
+    root = versions.place(folder, version)
+    file, wanted = root / "fingerprints.parquet", manifest_of(root)["files"]["fingerprints.parquet"]
+    try:
+        if _sha256(file) != wanted["sha256"]:
+            raise FingerprintError(f"bank file {file} is damaged (its SHA-256 is not the manifest's)")
+        return pd.read_parquet(file, filters=[("key", "in", list(keys))])
+    except (OSError, pa.ArrowException) as error:
+        raise FingerprintError(f"bank file {file} cannot be read: {error}") from None
 
 
 def problems(root: Path, manifest: dict[str, Any], options: settings.Bank = DEFAULT) -> Iterator[str]:

@@ -73,7 +73,7 @@ def of_bank(bank: Bank, options: settings.Settings) -> Probe:
 
 
 def strangest(bank: Bank, probe: Probe, options: settings.Autoencoder) -> Floats:
-    """The z of each attack's strangest call (A,), in the order of their numbers."""
+    """The z of each attack's strangest call (A,), in the order of their numbers, as scoring would tell it."""
     fingerprint, _ = bank.resolve(probe.entity, probe.principal, probe.frame)
     surprise = _surprise(bank, fingerprint, probe.codes)
     whole = bank.whole[fingerprint]
@@ -83,7 +83,7 @@ def strangest(bank: Bank, probe: Probe, options: settings.Autoencoder) -> Floats
     company.add(probe.principal, probe.attack, probe.codes, surprise)
     where = (probe.principal, probe.attack)
     excess = autoencoder.excess(surprise, company.of(*where), company.at_home(*where), options)
-    z = tails.z_of(excess, bank.baseline, fingerprint)
+    z = tails.z_of(excess, bank.baseline, fingerprint) / (1 + bank.shift[fingerprint])
     number, of = np.unique(probe.attack, return_inverse=True)
     out = np.full(len(number), -np.inf, np.float32)
     np.maximum.at(out, of, z)

@@ -113,10 +113,10 @@ class Training(Section):
         20, ge=0, description="... and then at most so many of one entity and day come back"
     )
     threshold_raised: float = Field(
-        0.25, ge=0, description="share by which alerts called benign may raise an entity's threshold, at most"
+        0.1, ge=0, description="share by which alerts called benign may raise an entity's threshold, at most"
     )
     threshold_lowered: float = Field(
-        0.25, ge=0, lt=1, description="share by which true positives may lower it, at most"
+        0.1, ge=0, lt=1, description="share by which true positives may lower it, at most"
     )
     judged_half_days: float = Field(
         90.0, gt=0, description="of event time, after which what was said of an alert moves it half as far"

@@ -5,18 +5,19 @@ Example:
     >>> bank = applied(bank, judged, settings.training)
     >>> bank.fingerprints.loc[bank.shift != 0, ["key", "shift", "benign", "malicious"]]
                                      key   shift  benign  malicious
-    41   123456789012:user/ana|s3|direct  0.0732       1          0
+    41   123456789012:user/ana|s3|direct  0.0293       1          0
 
-The *shift* of a fingerprint is a share of the autoencoder's threshold: 0.07 and a threshold of 4 are 4.28. So it means the same
-whichever threshold is set. With s, the sum over the alerts that were judged of +1 (benign, false positive) or -2 (true
-positive), each halved with every `judged_half_days` between its newest event and the end of the history:
+The *shift* of a fingerprint is a share of the autoencoder's threshold: 0.03 and a threshold of 4 are 4.12. So it means the same
+whichever threshold is set; z's are divided by 1 + shift, and so told against one threshold for all (`detectors`). With s, the
+sum over the alerts that were judged of +1 (benign, false positive) or -2 (true positive), each halved with every
+`judged_half_days` between its newest event and the end of the history:
 
     shift = threshold_raised * (1 - 2^(-s/2)) if s >= 0, else -threshold_lowered * (1 - 2^(s/2))
 
 The first false alarm moves a threshold by 29 % of what is possible, ten by 97 %: whoever has an analyst call everything
-benign gains `raised`, and no more. An alert moves what judges its events now: the fingerprint of their entity, or of their
-principal where that is not ready. What is shared (peer groups, everybody) is moved by nobody's word. A duplicate carries the
-decision on its original over to its own entities; with however many duplicates, one decision counts once for a fingerprint.
+benign gains `threshold_raised`, and no more. An alert moves what judges its events now: the fingerprint of their entity, or of
+their principal where that is not ready. What is shared (peer groups, everybody) is moved by nobody's word. A duplicate carries
+the decision on its original over to its own entities; with however many duplicates, one decision counts once for a fingerprint.
 """
 
 from __future__ import annotations

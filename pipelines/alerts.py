@@ -17,13 +17,15 @@ from rich.text import Text
 from fingerprint.domain import Alert, AlertEvent, Curve, Decision, Disposition
 from fingerprint.edges.desk import open_desk
 from fingerprint.hostile import visible
+from fingerprint.settings import Settings
 from fingerprint.web import words
 from fingerprint.web.page import write_alert_page
-from pipelines import notices, triage
+from pipelines import notices, thresholds, triage
 
 LONG = 400  # characters of a text shown here; the page and --json have it whole
 BLOCKS = "▁▂▃▄▅▆▇█"
 EVENTS = 40  # shown here; the page has all
+DEFAULT = Settings()
 COLOURS = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cyan"}
 
 
@@ -42,23 +44,32 @@ def list_alerts(desk_url: str, json: bool = False) -> None:
         print("no alerts: nothing was forwarded to the analysts")
 
 
-def show_alert(desk_url: str, alert_id: str, json: bool = False, page: Path | None = None) -> None:
-    """Print one alert explained, and write its page if asked. Raises FingerprintError if the id names no one
-    alert."""
+def show_alert(
+    desk_url: str,
+    alert_id: str,
+    json: bool = False,
+    page: Path | None = None,
+    bank: Path | None = None,
+    settings: Settings = DEFAULT,
+) -> None:
+    """Print one alert explained, and write its page if asked; with the `bank` that measured it at hand, also which thresholds
+    were moved. Raises FingerprintError if the id names no one alert."""
     desk = open_desk(desk_url, create=False)
     alert = desk.alert(alert_id)
     said = desk.dispositions(alert.alert_id)
+    moved = thresholds.moved(bank, alert, settings) if bank else []
     if page:
         write_alert_page(alert, page)
     if json:
-        _print_json(detail(alert) | {"dispositions": [triage.plain(each) for each in said]})
+        decided = [triage.plain(each) for each in said]
+        _print_json(detail(alert) | {"dispositions": decided, "thresholds": moved})
     else:
-        _explain(Console(), alert, said)
+        _explain(Console(), alert, said, moved)
         print(f"page: {page}" if page else "`--page FILE` writes it as a page")
 
 
-def _explain(console: Console, alert: Alert, said: list[Disposition]) -> None:
-    _print_summary(console, alert, said)
+def _explain(console: Console, alert: Alert, said: list[Disposition], moved: list[dict[str, Any]]) -> None:
+    _print_summary(console, alert, said, moved)
     if alert.drivers:
         console.print(_drivers(alert))
     if alert.curve and alert.curve.counts:
@@ -156,7 +167,9 @@ def _queue(alerts: list[Alert], standing: dict[str, Decision]) -> Table:
     return table
 
 
-def _print_summary(console: Console, alert: Alert, said: list[Disposition]) -> None:
+def _print_summary(
+    console: Console, alert: Alert, said: list[Disposition], moved: list[dict[str, Any]]
+) -> None:
     console.print(Text.assemble(_urgency(alert), "  ", _text(alert.title, "bold")))
     facts = Table.grid(padding=(0, 2))
     facts.add_row("alert", _text(alert.alert_id))
@@ -164,6 +177,9 @@ def _print_summary(console: Console, alert: Alert, said: list[Disposition]) -> N
     facts.add_row("behind it", _text(alert.human or "not recorded"))
     facts.add_row("when", words.span(alert.first_event_time, alert.last_event_time))
     facts.add_row("judged by", Text.assemble(words.level(alert.level), "; bank ", _text(alert.bank_version)))
+    for held in moved:
+        how = words.threshold(held["threshold"], held["shift"], held["benign"], held["malicious"])
+        facts.add_row("threshold", _text(f"{how}, {held['key']}"))
     if alert.degraded:
         facts.add_row("degraded", "measured in process: the server was away")
     for each in said:

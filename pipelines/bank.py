@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fingerprint import bank as banks
-from fingerprint import drift, shifting, versions
+from fingerprint import drift, quality, shifting, versions
 from fingerprint.bank import Bank
 from fingerprint.domain import LEVELS, FingerprintError
 from fingerprint.settings import Settings
@@ -63,7 +63,7 @@ def run_show(folder: Path, settings: Settings, version: str | None = None) -> di
         "came_back": manifest.get("came_back", {}),
         "shifted": {
             **manifest.get("shifted", {}),
-            "threshold": settings.autoencoder.threshold,
+            "threshold": quality.threshold_of(manifest["quality"], settings.autoencoder),
             "furthest": shifting.furthest(bank, SHOWN),
         },
         "largest": _fingerprints(entities.nlargest(SHOWN, "events")),
@@ -93,7 +93,10 @@ def run_diff(folder: Path, settings: Settings, older: str, newer: str, most: int
         "votes_per_day": {name: bank.manifest["quality"]["votes_per_day"] for name, bank in _pair(old, new)},
         "values": drift.words(old, new),
         "drift": moved.figures(most),
-        "shifted": {"threshold": settings.autoencoder.threshold, "entities": shifting.differing(old, new)},
+        "shifted": {
+            "threshold": quality.threshold_of(new.manifest["quality"], settings.autoencoder),
+            "entities": shifting.differing(old, new),
+        },
     }
 
 

@@ -307,13 +307,18 @@ def alerts_show(
     page: Annotated[
         Path | None, typer.Option(help="Write the alert as an HTML page.", show_default=False)
     ] = None,
+    bank: BankFolder = Path("bank"),
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
-    """One alert explained: what drove it, how active the principal was, what to do next."""
+    """One alert explained: what drove it, how active the principal was, what to do next.
+
+    Where the folder of the bank still has the version that measured it: also whose threshold was moved by what analysts said.
+    """
     from pipelines.alerts import show_alert
 
-    show_alert(desk or settings_.load(settings).desk.url, alert_id, json, page)
+    options = settings_.load(settings)
+    show_alert(desk or options.desk.url, alert_id, json, page, bank, options)
 
 
 @alerts.command("triage")

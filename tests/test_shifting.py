@@ -14,6 +14,7 @@ from fingerprint.settings import Gate, Training
 
 END = datetime(2026, 6, 1, tzinfo=UTC)
 OPTIONS = Training()
+RAISED = OPTIONS.threshold_raised
 ANA, BEN = "1:user/ana", "1:user/ben"
 S3, EC2, IAM = (f"{ANA}|{service}|direct" for service in ("s3", "ec2", "iam"))
 BENS = f"{BEN}|s3|direct"
@@ -57,11 +58,11 @@ def of(*decisions: str, entity: str = S3, days: float = 0) -> list[Row]:
 
 def test_a_false_alarm_raises_the_threshold_of_its_entity_and_of_nobody_else() -> None:
     for decision in ("benign", "false_positive"):
-        assert shift(*of(decision)) == {S3: pytest.approx(0.25 * (1 - 2**-0.5), abs=1e-4)}
+        assert shift(*of(decision)) == {S3: pytest.approx(RAISED * (1 - 2**-0.5), abs=1e-4)}
 
 
 def test_a_true_positive_lowers_it_and_outweighs_two_false_alarms() -> None:
-    assert shift(*of("true_positive")) == {S3: pytest.approx(-0.25 / 2)}
+    assert shift(*of("true_positive")) == {S3: pytest.approx(-OPTIONS.threshold_lowered / 2)}
     assert shift(*of("true_positive", "benign", "benign")) == {}
     assert shift(*of("true_positive", "benign"))[S3] < 0
 
@@ -69,7 +70,7 @@ def test_a_true_positive_lowers_it_and_outweighs_two_false_alarms() -> None:
 def test_ten_false_alarms_do_not_move_it_ten_times_as_far_and_a_thousand_hardly_further() -> None:
     one, ten, thousand = (shift(*of(*["benign"] * count))[S3] for count in (1, 10, 1000))
     assert one < ten < 4 * one
-    assert ten < thousand <= OPTIONS.threshold_raised < 1.05 * ten
+    assert ten < thousand <= np.float32(RAISED) < 1.05 * ten
 
 
 def test_it_is_bounded_both_ways_whatever_is_said() -> None:
@@ -88,7 +89,7 @@ def test_what_the_gate_counts_as_clearly_found_stays_found_when_everything_was_c
 
 def test_what_was_said_fades_by_half_with_every_so_many_days() -> None:
     old = shift(*of("benign", days=90))[S3]
-    assert old == pytest.approx(0.25 * (1 - 2**-0.25), abs=1e-4)
+    assert old == pytest.approx(RAISED * (1 - 2**-0.25), abs=1e-4)
     assert shift(*of("benign", days=9000)) == {}
     assert shift(*of("benign", days=30), options=Training(judged_half_days=30))[S3] == pytest.approx(old)
 
