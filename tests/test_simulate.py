@@ -5,25 +5,24 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.feature_extraction import DictVectorizer
-from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GroupKFold, cross_val_predict
 
 from fingerprint import samples
 from fingerprint.domain import FingerprintError
 from fingerprint.edges import files
 from fingerprint.entity import add_entities
+from fingerprint.evaluation.form import betrayal
 from fingerprint.flatten import flatten
 from fingerprint.settings import Entities, Reading
 from fingerprint.simulation import attacks
-from fingerprint.simulation.forms import form_of, from_record
+from fingerprint.simulation.forms import from_record
 from fingerprint.simulation.machines import Machine
 from fingerprint.simulation.organisation import Organisation
 from fingerprint.simulation.pools import Pools
@@ -267,7 +266,8 @@ def test_labels_name_principals_as_the_product_does(made: Simulated) -> None:
     told = (made.folder / "labels.surprises.jsonl").read_text().splitlines()
     keys = {json.loads(line)["key"] for line in told} | {label["key"] for label in labels(made.folder)}
     known: set[str] = set()
-    for records in files.read([str(made.folder)], Reading()):
+    second_week = [str(path) for path in sorted(made.folder.glob("*.jsonl.gz"))[7:]]
+    for records in files.read(second_week, Reading()):
         events = add_entities(flatten(records).events, Entities())
         known |= set(events["principal"])
     assert keys - {"*"} <= known
@@ -354,44 +354,42 @@ def _shape(value: Any) -> Any:
     return [_shape(item) for item in value] if isinstance(value, list) else type(value).__name__
 
 
-def form_auc(folder: Path, records: list[Record], errors: bool) -> tuple[float, int]:
-    """AUC of a forest that sees the form only, within an action (and outcome); attack rows judged."""
-    label = {row["event_id"]: row["session"] for row in labels(folder)}
-    groups: dict[tuple[Any, ...], list[Record]] = defaultdict(list)
-    for record in records:
-        outcome = () if errors else (record.get("errorCode"),)
-        groups[(record["eventSource"], record["eventName"], *outcome)].append(record)
-    draw = np.random.default_rng(0)
-    rows = []
-    for some in groups.values():
-        guilty = [r for r in some if r["eventID"] in label]
-        others = [r for r in some if r["eventID"] not in label and "invokedBy" not in r["userIdentity"]]
-        if guilty and len(others) >= 5:
-            few = draw.permutation(len(others))[: 3 * len(guilty)]
-            rows += guilty + [others[i] for i in few]
-    truth = np.array([r["eventID"] in label for r in rows])
-    who = np.array([label.get(r["eventID"]) or str(r["userIdentity"].get("arn")) for r in rows])
-    actions = [f"{r['eventSource']}:{r['eventName']}" for r in rows]
-    table = DictVectorizer(sparse=False).fit_transform(
-        [dict.fromkeys(form_of(r), 1) | {f"action={a}": 1} for r, a in zip(rows, actions, strict=True)]
-    )
-    forest = RandomForestClassifier(60, min_samples_leaf=5, class_weight="balanced", random_state=0)
-    guess = cross_val_predict(forest, table, truth, groups=who, cv=GroupKFold(5), method="predict_proba")[
-        :, 1
-    ]
-    scores, weights = [], []
-    for action in set(actions):
-        mine = np.array([a == action for a in actions])
-        if 0 < truth[mine].sum() < mine.sum():
-            scores.append(roc_auc_score(truth[mine], guess[mine]))
-            weights.append(int(truth[mine].sum()))
-    return float(np.average(scores, weights=weights)), int(truth.sum())
+def lines_of(made: Simulated, since: str = "2026-01-15") -> Iterator[bytes]:
+    """The records of the judged days."""
+    for path in sorted(made.folder.glob("*.jsonl.gz")):
+        if path.name >= since:
+            with gzip.open(path, "rb") as lines:
+                yield from lines
 
 
-def test_the_form_of_a_record_does_not_betray_an_attack(made: Simulated, records: list[Record]) -> None:
-    auc, judged = form_auc(made.folder, records, errors=False)
-    assert judged > 300
-    assert abs(auc - 0.5) < 0.12
+def test_the_form_of_a_record_does_not_betray_an_attack(made: Simulated) -> None:
+    said = betrayal(lines_of(made), {label["event_id"] for label in labels(made.folder)})
+    assert said["auc"] == pytest.approx(0.5, abs=0.06)
+    assert said["attack_rows"] > 200  # at most forty of one action and outcome are drawn
+    assert said["benign_rows"] > 2 * said["attack_rows"]
+
+
+def test_a_mimic_is_not_betrayed_by_the_form_of_the_victims_own_calls(made: Simulated) -> None:
+    cover = {label["event_id"] for label in labels(made.folder) if label["technique"] == COVER}
+    said = betrayal(lines_of(made), cover)
+    assert said["auc"] == pytest.approx(0.5, abs=0.15)
+    assert said["attack_rows"] > 20
+
+
+def test_a_parameter_that_only_attackers_use_is_noticed(made: Simulated) -> None:
+    guilty = {label["event_id"].encode() for label in labels(made.folder)}
+
+    def marked() -> Iterator[bytes]:
+        for line in lines_of(made):
+            theirs = line.partition(b'"eventID":"')[2][:36] in guilty
+            yield line.replace(b'{"eventVersion"', b'{"stratus":1,"eventVersion"', 1) if theirs else line
+
+    assert betrayal(marked(), {name.decode() for name in guilty})["auc"] == 1.0
+
+
+def test_without_an_attack_there_is_nothing_to_compare(made: Simulated) -> None:
+    said = betrayal(islice(lines_of(made), 1000), set())
+    assert said == {"auc": None, "attack_rows": 0, "benign_rows": 0, "actions": 0}
 
 
 def test_events_are_in_the_time_that_was_asked_for(records: list[Record]) -> None:

@@ -13,5 +13,7 @@ The parts, each in its file:
     causes       false alerts by the harmless surprise they come from
     tipping      when an alert about an attack is there
     intervals    how sure a figure is
+    form         whether the form of a record alone betrays an attack
+    form         whether the form of a record betrays an attack: what a benchmark must not do
     pool         figures of several organisations as one
 """

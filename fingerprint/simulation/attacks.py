@@ -35,6 +35,7 @@ TURNS = (
     2,
     0,
 )  # a strength's victims by turns: people, machine roles, users with keys
+BY_CONSOLE = 0.4  # of thieves of a person's session; hundreds of calls are made by a program
 GOLDEN = 0.6180339887  # steps of it spread any number of sizes evenly (Weyl's sequence)
 
 
@@ -119,7 +120,8 @@ def _thief(staff: Staff, victim: Victim, day: int, strength: str, draw: random.R
     start = draw.uniform(0.5, 22) * 3600
     if strength == "quiet":
         start = max(60.0, (draw.uniform(10, 16) - victim.utc_offset) * 3600)
-    return thief(victim, _colleague(staff, victim, draw), day, start, draw)
+    by_console = 0.0 if strength == "smash" else BY_CONSOLE
+    return thief(victim, _colleague(staff, victim, draw), day, start, by_console, draw)
 
 
 def _colleague(staff: Staff, victim: Victim, draw: random.Random) -> Person:

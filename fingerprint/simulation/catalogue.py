@@ -16,6 +16,7 @@ import json
 import zlib
 from collections import Counter, defaultdict
 from functools import cache, lru_cache
+from random import Random
 from typing import Any, NamedTuple
 
 from fingerprint import samples
@@ -95,6 +96,11 @@ class Library:
                 dict.fromkeys(self.add(form) for form in _derived(operations()[action]))
             )
         return self._of[action, lane]
+
+    def usual(self, action: str, draw: Random) -> int:
+        """A form as people come by it: the usual one, or one of the others."""
+        forms = self.of(action)
+        return forms[0] if draw.random() < 0.6 else draw.choice(forms)
 
     def knows(self, action: str) -> bool:
         return (action, "direct") in self._of or action in operations()

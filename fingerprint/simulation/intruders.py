@@ -32,12 +32,17 @@ class Intruder:
     habits: tuple[Habit, ...] = ()
 
 
-def thief(victim: Victim, colleague: Person, day: int, start: float, draw: random.Random) -> Intruder:
-    """The victim's session of that day, begun before the attack, in the attacker's hands."""
+def thief(
+    victim: Victim, colleague: Person, day: int, start: float, by_console: float, draw: random.Random
+) -> Intruder:
+    """The victim's session of that day, begun before the attack, in the attacker's hands; one of single sign-on is
+    used at the console in a share of cases.
+    """
     if isinstance(victim, Machine):
         stolen = victim.session(day, victim.session_at(day, start))
     else:
-        tool: Tool = draw.choices(("cli", "console"), (0.6, 0.4))[0] if victim.kind != "user" else "cli"
+        by_hand = victim.kind != "user" and draw.random() < by_console
+        tool: Tool = "console" if by_hand else "cli"
         stolen = victim.session(tool, day, draw.randrange(2), start - draw.uniform(300, 3 * 3600))
     program = programs.browser(draw, draw.randrange(2)) if stolen.console else _tool(colleague, day, draw)
     address = _address(victim, colleague, day, draw)

@@ -150,7 +150,7 @@ class Person:
         """The task in this person's way: some of its operations, in the forms of choice."""
         wanted = [action for i, action in enumerate(task.actions) if i < 2 or draw.random() < 0.8]
         library = self.organisation.library
-        forms = [library.of(action)[0 if draw.random() < 0.7 else -1] for action in wanted]
+        forms = [library.usual(action, draw) for action in wanted]
         stretch = draw.uniform(0.7, 1.2)
         return Habit(
             task.tool,

@@ -93,7 +93,7 @@ def _look(library: Library, known: Sequence[str], count: int, draw: random.Rando
     """Who am I, then what is here: `count` calls, at most twice each on average."""
     count = min(count, len(known) * 2)
     wanted = [known[0], *draw.choices(known, k=count - 1)] if count else []
-    return [(draw.expovariate(1 / 8), draw.choice(library.of(action)), DISCOVERY) for action in wanted]
+    return [(draw.expovariate(1 / 8), library.usual(action, draw), DISCOVERY) for action in wanted]
 
 
 def _shuffled(library: Library, draw: random.Random) -> list[str]:
