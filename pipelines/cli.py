@@ -258,18 +258,24 @@ def evaluate(
     slow_peers: Annotated[
         bool, typer.Option("--slow-peers", help="Also those that take seconds a principal (dfencoder).")
     ] = False,
+    real: Annotated[
+        bool, typer.Option("--real", help="Also walk the real sets that travel with the project.")
+    ] = False,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
     """Measure what is found and what is left in peace, beside simpler detectors on the same rows."""
     from pipelines import show
-    from pipelines.evaluate import Asked, evaluate, print_figures
+    from pipelines.evaluate import Asked, evaluate
+    from pipelines.evaluation_real import real as real_sets
+    from pipelines.evaluation_table import print_figures
     from pipelines.organisations import seeds_for
 
+    loaded = settings_.load(settings)
     with show.progress(not json) as progress:
         figures = evaluate(
             sources or [],
-            settings_.load(settings),
+            loaded,
             progress,
             principals=principals,
             days=days,
@@ -278,6 +284,7 @@ def evaluate(
             keep=keep,
             asked=Asked(peers, slow_peers, third),
         )
+        figures |= {"real": real_sets(loaded, progress)} if real else {}
     _print(figures, json, lambda: print_figures(figures))
 
 

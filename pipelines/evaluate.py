@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,14 +18,13 @@ from fingerprint.domain import FingerprintError
 from fingerprint.edges import files, network_table
 from fingerprint.edges.history import History
 from fingerprint.edges.labels import read_labels, read_surprises
-from fingerprint.evaluation import baselines, tipping
+from fingerprint.evaluation import baselines, form, tipping
 from fingerprint.evaluation.causes import Causes
 from fingerprint.evaluation.intervals import intervals
 from fingerprint.evaluation.metrics import Figures, measure
 from fingerprint.evaluation.overview import Overview
 from fingerprint.evaluation.pool import pool
 from fingerprint.evaluation.quorums import Shown
-from fingerprint.evaluation.ranking import Method
 from fingerprint.evaluation.rows import HOUR, Rows, gather
 from fingerprint.evaluation.truth import DAY, labelled, truth, where_to_split
 from fingerprint.settings import Settings
@@ -36,6 +35,8 @@ from pipelines.evaluation_ours import ours
 from pipelines.evaluation_table import print_figures
 from pipelines.organisations import attacks_for, simulated
 from pipelines.show import Progress
+
+Peer = Callable[[Rows, Rows], NDArray[np.float64]]
 
 __all__ = ["Asked", "evaluate", "print_figures"]
 
@@ -100,7 +101,7 @@ def _pooled(same: list[Figures]) -> Figures:
 
 class Run(NamedTuple):
     """One organisation: what it is, the figures of every method on it, and how long each session that we found took to be in
-    an alert (strength, seconds, seconds_delivered, events)."""
+    an alert (strength, seconds, events)."""
 
     about: Figures
     methods: list[Figures]
@@ -127,16 +128,18 @@ class Trial:
         with Delivered(self.settings, network_table.load(self.settings.reading.networks)) as history:
             self._read(history)
             cut = self._look(history)
-            bank = training.train(_part(history, None, cut), self.settings, self.progress)
-            judging = _part(history, cut, None)
+            bank = training.train(part(history, None, cut), self.settings, self.progress)
+            judging = part(history, cut, None)
             judged, methods = ours(bank, judging, self.settings, bool(self.asked.third), self.progress)
             events = labelled(judged, self.known)
             delays = self._alerted(bank, history, cut, events, next(iter(methods.values())))
             if self.asked.peers:
                 methods |= self._peers(history, cut, judged)
+            betrayal = self._form(history, cut)
         days = max(int(judged["time"].max() - judged["time"].min()) / 1e6, HOUR) / DAY
         figures = self._figures(events, methods, days, cut)
-        return Run(self._about(history.records, bank, cut, days, events), figures, delays)
+        about = self._about(history, bank, cut, days, events)
+        return Run({**about, "form": betrayal}, figures, delays)
 
     # --- before anything is judged ------------------------------------------------------------------------------------
 
@@ -148,9 +151,10 @@ class Trial:
             raise FingerprintError(f"no event in {', '.join(self.sources)}: there is nothing to evaluate")
 
     def _look(self, history: Delivered) -> int:
-        """See who there is and when the attacks were; when judging begins, in seconds."""
+        """See who there is and when the attacks were. Returns when judging begins, in seconds."""
         seen = 0
-        for events in self.overview.watch(history.chunks()):
+        for events in history.chunks():
+            self.overview.see(events)
             seen += len(events)
             self.progress("looking over", seen, history.events)
         self.asked = self.asked.of(len(self.overview.principals))
@@ -167,7 +171,7 @@ class Trial:
     def _alerted(
         self, bank: Bank, history: Delivered, cut: int, events: pd.DataFrame, served: Shown
     ) -> pd.DataFrame:
-        victims = (victims_of(chunk, self.overview) for chunk in _part(history, cut, None))
+        victims = (victims_of(chunk, self.overview) for chunk in part(history, cut, None))
         self.progress("walking again", 0)
         return alerted(bank, victims, self.overview, _with(events, served), self.settings)
 
@@ -183,8 +187,14 @@ class Trial:
             out[name] = (np.append(score, -np.inf)[place], np.append(flagged, False)[place])
         return out
 
-    def _slow(self) -> dict[str, Method]:
+    def _slow(self) -> dict[str, Peer]:
         return {name: make(self.progress) for name, make in baselines.SLOW_METHODS.items()}
+
+    def _form(self, history: Delivered, cut: int) -> Figures:
+        """How well the form of records alone tells attacks from the rest (`evaluation.form`)."""
+        self.progress("looking at forms", 0)
+        lines = (line for events in part(history, cut, None) for line in events["raw"])
+        return form.betrayal(lines, set(self.known["event_id"]))
 
     # --- counted ------------------------------------------------------------------------------------------------------
 
@@ -200,10 +210,11 @@ class Trial:
             out.append({"name": name, **figures})
         return out
 
-    def _about(self, records: int, bank: Bank, cut: int, days: float, events: pd.DataFrame) -> Figures:
+    def _about(self, history: History, bank: Bank, cut: int, days: float, events: pd.DataFrame) -> Figures:
         overview = self.overview
         return {
-            "records": records,
+            "records": history.records,
+            "rejects": history.rejected,
             "events": bank.manifest["events"] + len(events),
             "principals": len(overview.principals),
             "days_learned": round((cut - overview.first) / DAY, 2),
@@ -230,7 +241,7 @@ def _places(now: Rows, judged: pd.DataFrame) -> NDArray[np.int64]:
     return np.where(names[place] == wanted, place, -1)
 
 
-def _part(history: History, start: int | None, end: int | None) -> Iterator[pd.DataFrame]:
+def part(history: History, start: int | None, end: int | None) -> Iterator[pd.DataFrame]:
     """The events of a history from `start` to `end`, seconds from the epoch."""
     for events in history.chunks():
         seconds = events["event_time"].astype("int64") // 1_000_000

@@ -28,7 +28,7 @@ def victims_of(events: pd.DataFrame, overview: Overview) -> pd.DataFrame:
 def alerted(
     bank: Bank, victims: Iterable[pd.DataFrame], overview: Overview, served: pd.DataFrame, settings: Settings
 ) -> pd.DataFrame:
-    """One row a session that an alert is about: strength, seconds, seconds_delivered, events (`tipping`).
+    """One row a session that an alert is about: strength, seconds, events (`tipping`).
 
     `victims` are their events of the judged days; `served` all judged events as `metrics.measure` takes them.
     """
@@ -40,7 +40,7 @@ def alerted(
     tips = tipping.tips(road, events, np.asarray(session.codes, np.int64), wanted)
     attacks = served[served["session"].notna()].groupby("session", observed=True)
     sessions = attacks.agg(strength=("strength", "first"), began=("event_time", "min"))
-    return _delays(tips, events, sessions.loc[session.categories[tips.index]], overview)
+    return _delays(tips, events, sessions.loc[session.categories[tips.index]])
 
 
 def _ledger(bank: Bank, events: pd.DataFrame, settings: Settings) -> Ledger:
@@ -50,18 +50,13 @@ def _ledger(bank: Bank, events: pd.DataFrame, settings: Settings) -> Ledger:
     return Ledger.from_arrays(settings, slices.pick(bank.ledger, homes))
 
 
-def _delays(
-    tips: pd.DataFrame, events: pd.DataFrame, sessions: pd.DataFrame, overview: Overview
-) -> pd.DataFrame:
-    place = tips["place"].to_numpy()
-    began = sessions["began"].astype("datetime64[us, UTC]").astype("int64").to_numpy() / 1e6
-    tipped = events["event_time"].astype("datetime64[us, UTC]").astype("int64").to_numpy()[place] / 1e6
-    clock = overview.clock(events["arrival"].to_numpy()[place])
+def _delays(tips: pd.DataFrame, events: pd.DataFrame, sessions: pd.DataFrame) -> pd.DataFrame:
+    tipped = events["event_time"].iloc[tips["place"]].reset_index(drop=True)
+    began = sessions["began"].reset_index(drop=True)
     return pd.DataFrame(
         {
             "strength": sessions["strength"].astype(object).to_numpy(),
-            "seconds": np.maximum(tipped - began, 0),
-            "seconds_delivered": np.maximum(clock - began, 0),
+            "seconds": (tipped - began).dt.total_seconds().clip(lower=0).to_numpy(),
             "events": tips["events"].to_numpy(),
         }
     )

@@ -15,6 +15,7 @@ Figures = dict[str, Any]
 
 STRENGTHS = ("smash", "session", "quiet", "mimic")  # loudest first
 BUDGET = "20"  # alerts a day, where only one can be shown
+SURE = "95 %"  # interval
 WIDTH = 110  # columns where the output is no terminal
 NOTHING = "[dim]-[/dim]"
 
@@ -22,8 +23,7 @@ NOTHING = "[dim]-[/dim]"
 def print_figures(figures: Figures) -> None:
     """Print what was judged; how each method does at its threshold, within budgets, by strength; when our alerts are there, and
     what the false ones come from."""
-    console = Console()
-    console = console if console.is_terminal else Console(width=WIDTH)
+    console = _console()
     for about in figures["organisations"]:
         console.print(_sentence(about), highlight=False)
     methods = figures["methods"]
@@ -31,9 +31,41 @@ def print_figures(figures: Figures) -> None:
     tables += [_delays(figures["time_to_alert"])] if figures["time_to_alert"] else []
     tables += [_by_surprise(methods[0])] if methods[0].get("by_surprise") else []
     for table in tables:
+        caption, table.caption = table.caption, None
         console.print(table)
+        console.print(caption, style="dim", highlight=False)
+        console.print()
     for sentence in figures["left_out"]:
         console.print(sentence, style="dim", highlight=False)
+    if "real" in figures:
+        _print_real(figures["real"], console)
+
+
+def _print_real(sets: list[Figures], console: Console) -> None:
+    """What became of the real sets, and what that is worth."""
+    table = _table(
+        "Real sets",
+        "records",
+        "rejects",
+        "learned",
+        "judged",
+        "autoencoder",
+        "spectral",
+        "verdicts",
+        "alerts",
+    )
+    for each in sets:
+        counts = [each[name] for name in ("records", "rejects", "learned", "judged")]
+        counts += [*each["votes"].values(), each["verdicts"], each["alerts"]]
+        table.add_row(each["set"], *(f"{count:,}" for count in counts))
+    console.print(table)
+    for each in sets:
+        console.print(f"{each['set']}: {each['says']}", style="dim", highlight=False)
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDTH)
 
 
 def _sentence(about: Figures) -> str:
@@ -52,26 +84,29 @@ def _sentence(about: Figures) -> str:
 
 
 def _form(form: Figures | None) -> str:
-    return f" Form alone: AUC {form['auc']:.2f}." if form else ""
+    return f" Form alone: AUC {form['auc']:.2f}." if form and form["auc"] is not None else ""
 
 
 def _at_threshold(methods: list[Figures]) -> Table:
     """Both halves of a method: its events, and its alerts."""
-    heads = ("P ev", "R ev", "F1 ev", "AP ev", "P al", "R ses", "F1", "AP al", "alerts", "false", "95 %")
-    table = _table("At each method's threshold", *heads)
+    heads = ["P ev", "R ev", "F1 ev", "AP ev", "P al", "R ses", "F1", "AP al", "alerts", "false"]
+    several = methods[0]["intervals"]["false_alerts_per_day"] is not None
+    table = _table("At each method's threshold", *heads, *([SURE] if several else []))
     table.caption = (
         "ev: per event; al, ses: per alert and attack session. P precision, R recall, AP average precision of the\n"
-        "ranking; alerts and false alerts a day, the latter with their interval over seeds."
+        "ranking. Alerts and false alerts a day"
+        + (", these with their interval over seeds." if several else ".")
     )
     for method in methods:
         event, session = method["per_event"], method["per_session"]
         names = ("precision", "recall", "f1", "average_precision")
+        sure = method["intervals"]["false_alerts_per_day"]
         table.add_row(
             method["name"],
             *(f"{part[name]:.2f}" for part in (event, session) for name in names),
             f"{method['alerts_per_day']:.1f}",
             f"{method['false_alerts_per_day']:.1f}",
-            _range(method["intervals"]["false_alerts_per_day"], "{:.1f}"),
+            *([_range(sure)] if sure else []),
         )
     return table
 
@@ -80,7 +115,7 @@ def _within(methods: list[Figures]) -> Table:
     there = methods[0]["sessions"]
     heads = [f"{budget} a day" for budget in BUDGETS]
     table = _table(
-        f"Sessions found, of {there}", "threshold", "95 %", *(x for head in heads for x in (head, "95 %"))
+        f"Sessions found, of {there}", "threshold", SURE, *(x for head in heads for x in (head, SURE))
     )
     table.caption = "At the method's threshold, and when an analyst reads so many alerts a day (of the whole organisation)."
     for method in methods:
@@ -94,7 +129,7 @@ def _within(methods: list[Figures]) -> Table:
 def _by_strength(methods: list[Figures]) -> Table:
     strengths = _ordered(methods[0]["by_strength"])
     heads = [f"{name} ({methods[0]['by_strength'][name]['sessions']})" for name in strengths]
-    table = _table(f"At {BUDGET} alerts a day", *(x for head in heads for x in (head, "95 %")))
+    table = _table(f"At {BUDGET} alerts a day", *(x for head in heads for x in (head, SURE)))
     table.caption = "Sessions found by strength; how many there are in brackets."
     for method in methods:
         cells = [
@@ -108,11 +143,10 @@ def _by_strength(methods: list[Figures]) -> Table:
 
 
 def _delays(times: Figures) -> Table:
-    heads = ("found", "tipped after", "p90", "with delivery", "p90", "events", "p90")
-    table = _table("From first event to alert", *heads)
+    table = _table("From first event to alert", "found", "median", "p90", "events", "p90")
     table.caption = (
-        "Medians. Tipped after: event time to the record that made the verdict; with delivery: to how far the\n"
-        "organisation's time had come when that record arrived; events: of the session that had arrived by then."
+        "Event time from a session's first event to the record that made the verdict, and how many events of the\n"
+        "session had arrived by then. What delivery and the service take comes on top (docs/detection.md)."
     )
     for name in ("all", *_ordered({name: part for name, part in times.items() if name != "all"})):
         part = times[name]
@@ -120,7 +154,6 @@ def _delays(times: Figures) -> Table:
             name,
             str(part["sessions"]),
             *(_time(part[f"{word}_seconds"]) for word in ("median", "p90")),
-            *(_time(part[f"{word}_seconds_delivered"]) for word in ("median", "p90")),
             *(f"{part[f'{word}_events']:.0f}" for word in ("median", "p90")),
         )
     return table
@@ -164,10 +197,8 @@ def _share(share: float, interval: list[float] | None) -> tuple[str, str]:
     )
 
 
-def _range(interval: list[float] | None, form: str) -> str:
-    if interval is None:
-        return NOTHING
-    return f"[dim]{form.format(max(interval[0], 0))}-{form.format(interval[1])}[/dim]"
+def _range(interval: list[float]) -> str:
+    return f"[dim]{max(interval[0], 0):.1f}-{interval[1]:.1f}[/dim]"
 
 
 def _time(seconds: float | None) -> str:

@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import road
 
+from fingerprint import samples, spans
 from fingerprint.domain import FingerprintError
 from fingerprint.settings import Autoencoder, Settings
 from pipelines.evaluate import Asked, evaluate, print_figures
+from pipelines.evaluation_real import real
 from pipelines.show import silent
 from pipelines.simulate import simulate
+from pipelines.train import train
 
 SETTINGS = Settings(autoencoder=Autoencoder(epochs=1))
 
@@ -69,6 +73,48 @@ def test_a_quorum_flags_no_more_than_any_of_its_detectors(figures: dict[str, Any
     alone = said["autoencoder alone"], said["spectral alone"]
     assert both <= min(alone) <= max(alone) <= one
     assert sum(alone) == both + one
+
+
+def test_a_third_detector_only_adds_to_what_two_of_two_say(figures: dict[str, Any]) -> None:
+    said = {method["name"]: method["per_event"]["said"] for method in figures["methods"]}
+    assert said["fingerprint (2 of 2)"] <= said["with a forest (2 of 3)"]
+    assert said["with a forest (2 of 3)"] <= said["fingerprint (2 of 2)"] + said["forest alone"]
+
+
+def test_asking_a_third_changes_nothing_of_what_is_served(small: Path, figures: dict[str, Any]) -> None:
+    without = evaluate([str(small)], SETTINGS, silent, asked=Asked(third=False, peers=False))
+    names = [method["name"] for method in without["methods"]]
+    assert names == [method["name"] for method in figures["methods"]][: len(names)]
+    assert without["methods"] == figures["methods"][: len(names)]
+    assert without["time_to_alert"] == figures["time_to_alert"]
+
+
+def test_what_is_judged_is_what_score_would_have_said(
+    small: Path, figures: dict[str, Any], tmp_path: Path
+) -> None:
+    files = sorted(small.glob("*.gz"))
+    train(
+        [str(file) for file in files], tmp_path / "bank", SETTINGS, silent, span=spans.of(until="2026-01-11")
+    )
+    run = road.run(files[6:], tmp_path / "bank", tmp_path, SETTINGS)
+    served = figures["methods"][0]
+    judged = run.events[run.events["event_time"] >= "2026-01-11"]
+    assert served["per_event"]["said"] == judged["verdict"].sum() > 0
+    assert served["per_session"]["said"] == judged["alert_id"].nunique()
+
+
+def test_every_false_alert_has_a_cause_only_where_surprises_are_known(figures: dict[str, Any]) -> None:
+    assert "by_surprise" not in figures["methods"][0], "eight days are too few for surprises"
+
+
+def test_the_real_sets_are_read_without_a_reject_and_say_what_they_are_worth() -> None:
+    told = {each["set"]: each for each in real(SETTINGS, silent, principals=2, days=2)}
+    assert set(told) == {path.name for path in samples.folder("real").iterdir() if path.is_dir()}
+    assert [
+        told[name]["rejects"] for name in ("invictus_stratus", "prod_slice_anonymised", "schema_variety")
+    ] == [0] * 3
+    assert all(each["judged"] > 0 and each["says"] for each in told.values())
+    assert 0 < told["panther_rule_tests"]["auc"] < 1
 
 
 def test_the_figures_are_json_and_a_table(

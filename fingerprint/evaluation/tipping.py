@@ -14,12 +14,11 @@ one that *tipped* it: an event of the attack, or another of the same principal i
 While an attack is under way, and not in an alert yet, a step is one record, then a twentieth of the records since the
 attack's first: the last of a step counts as what tipped. Elsewhere a step is up to 20,000 records.
 
-    seconds             event time from the session's first event to the record that tipped
-    seconds_delivered   from then to how far the organisation's time had come when that record arrived: with the minutes
-                        that the log takes to deliver
-    events              of the session that had arrived by then, the one that tipped among them
+    seconds     event time from the session's first event to the record that tipped
+    events      of the session that had arrived by then, the one that tipped among them
 
-An alert is there in the step in which its record arrives: what the service needs for that is measured apart (`make bench`).
+The alert is there in the step in which that record arrives. How long the log takes to deliver it is not in this, nor what the
+service needs from its arrival on (`make bench` measures that).
 """
 
 from __future__ import annotations
@@ -141,15 +140,15 @@ class _Walk:
 
 
 def times(found: pd.DataFrame) -> dict[str, Any]:
-    """How long it took, in all and by strength: `found` has a row a session with strength, seconds, seconds_delivered
-    and events."""
+    """How long it took, in all and by strength: `found` has a row a session with strength, seconds and
+    events."""
     strengths = {str(name): _times(part) for name, part in found.groupby("strength", observed=True)}
     return {"all": _times(found), **strengths} if len(found) else {}
 
 
 def _times(found: pd.DataFrame) -> dict[str, Any]:
     quantiles: dict[str, Any] = {"sessions": len(found)}
-    for name in ("seconds", "seconds_delivered", "events"):
+    for name in ("seconds", "events"):
         for word, share in (("median", 0.5), ("p90", 0.9)):
             quantiles[f"{word}_{name}"] = round(float(found[name].quantile(share)), 1)
     return quantiles

@@ -1,0 +1,52 @@
+"""How sure a figure is, by hand."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import pytest
+
+from fingerprint.evaluation.intervals import intervals, of_mean, of_share
+
+
+def wilson(found: int, there: int, z: float = 1.959964) -> list[float]:
+    share = found / there
+    middle = (share + z * z / (2 * there)) / (1 + z * z / there)
+    reach = z / (1 + z * z / there) * sqrt(share * (1 - share) / there + z * z / (4 * there * there))
+    return [middle - reach, middle + reach]
+
+
+@pytest.mark.parametrize(("found", "there"), [(0, 3), (11, 12), (48, 48), (70, 144)])
+def test_a_share_has_wilsons_interval(found: int, there: int) -> None:
+    assert of_share(found, there) == pytest.approx(wilson(found, there), abs=1e-4)
+
+
+def test_of_nothing_there_is_no_share() -> None:
+    assert of_share(0, 0) is None
+
+
+def test_a_mean_over_three_seeds_reaches_four_standard_errors() -> None:
+    reach = 4.302653 * 1.0 / sqrt(3)  # Student's t, 2 degrees of freedom; the values' spread is 1
+    assert of_mean([1.0, 2.0, 3.0]) == pytest.approx([2 - reach, 2 + reach], abs=1e-4)
+
+
+def test_one_seed_says_nothing_of_the_others() -> None:
+    assert of_mean([0.7]) is None
+
+
+def one(found: int, false: float) -> dict:
+    event = {"precision": 0.5, "recall": 0.5, "average_precision": 0.5}
+    counts = {"sessions": 4, "found": found, "found_at": {"20": found}}
+    return {
+        "alerts_per_day": false + 1, "false_alerts_per_day": false, "per_event": event, "per_session": event,
+        "false_alerts_per_day_per_100_principals": false, **counts, "by_strength": {"quiet": counts},
+    }  # fmt: skip
+
+
+def test_sessions_are_counted_over_all_seeds_and_false_alerts_by_seed() -> None:
+    seeds = [one(4, 1.0), one(3, 2.0), one(4, 3.0)]
+    pooled = {**one(11, 2.0), "sessions": 12, "by_strength": {"quiet": {**one(11, 2.0), "sessions": 12}}}
+    sure = intervals(pooled, seeds)
+    assert sure["recall"] == sure["by_strength"]["quiet"]["recall_at"]["20"] == of_share(11, 12)
+    assert sure["false_alerts_per_day"] == of_mean([1.0, 2.0, 3.0])
+    assert sure["per_event precision"] == [0.5, 0.5]
