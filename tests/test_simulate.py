@@ -213,7 +213,7 @@ def test_some_thieves_come_over_a_colleagues_network_with_a_colleagues_tools() -
 
 def test_each_strength_meets_people_users_with_keys_and_machine_roles() -> None:
     met: dict[str, set[str]] = defaultdict(set)
-    for plan in attacks.plan(*firm(120), 16):
+    for plan in attacks.plan(*firm(120), 12):
         kind = "machine" if isinstance(plan.victim, Machine) else plan.victim.kind
         met[plan.strength].add(kind.replace("saml", "sso"))
     assert all(kinds == {"sso", "user", "machine"} for kinds in met.values())

@@ -76,7 +76,7 @@ def plan(
     found = []
     for i in range(count):
         turn, which = divmod(i, len(strengths))
-        victim = _next(kinds, TURNS[turn % len(TURNS)])
+        victim = _next(kinds, TURNS[(turn + which % 3) % len(TURNS)])
         found.append(_attack(organisation, staff, i, turn, strengths[which], victim))
     return found
 
