@@ -299,8 +299,9 @@ def said(capsys: pytest.CaptureFixture[str], arguments: Iterable[object]) -> str
 def test_a_person_reads_whose_threshold_was_moved_and_why(
     told: Path, entities: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    raised = f"4.0 + 0.2 (2 alerts judged benign)  {entities[0]}"
-    lowered = f"4.0 - 0.2 (1 alert judged malicious)  {entities[1]}"
+    half, usual = THRESHOLD * OPTIONS.threshold_raised / 2, f"{THRESHOLD:.1f}"
+    raised = f"{usual} + {half:.1f} (2 alerts judged benign)  {entities[0]}"
+    lowered = f"{usual} - {half:.1f} (1 alert judged malicious)  {entities[1]}"
     shown = said(capsys, ["bank", "show", "--bank", told])
     assert "thresholds moved by what analysts said:" in shown
     assert raised in shown
@@ -311,7 +312,9 @@ def test_a_person_reads_whose_threshold_was_moved_and_why(
     assert "thresholds that what analysts said has moved since: 2" in differs
     assert raised in differs
     assert lowered in differs
-    assert f"4.0, was 4.2  {entities[0]}" in said(capsys, ["bank", "diff", now, before, "--bank", told])
+    assert f"{usual}, was {THRESHOLD + half:.1f}  {entities[0]}" in said(
+        capsys, ["bank", "diff", now, before, "--bank", told]
+    )
     figures = json.loads(said(capsys, ["bank", "diff", before, now, "--bank", told, "--json"]))
     assert {each["key"] for each in figures["shifted"]["entities"]} == set(entities[:2])
 
@@ -326,9 +329,10 @@ def test_an_alert_says_which_moved_threshold_it_passed_all_the_same(
     show = ["alerts", "show", largest.alert_id, "--desk", f"sqlite:///{run.out.parent}/desk.sqlite", "--bank"]
     key = key_of(one.to_frame().T).iloc[0]
     shown = " ".join(said(capsys, [*show, tmp_path / "bank"]).split())
-    assert f"threshold 4.0 + 0.2 (2 alerts judged benign), {key}" in shown
+    half = THRESHOLD * OPTIONS.threshold_raised / 2
+    assert f"threshold {THRESHOLD:.1f} + {half:.1f} (2 alerts judged benign), {key}" in shown
     figures = json.loads(said(capsys, [*show, tmp_path / "bank", "--json"]))
-    wanted = {"key": key, "threshold": 4.0, "shift": 0.05, "benign": 2, "malicious": 0}
+    wanted = {"key": key, "threshold": THRESHOLD, "shift": 0.05, "benign": 2, "malicious": 0}
     assert figures["thresholds"] == [wanted]
     assert "alerts judged" not in said(capsys, [*show, tmp_path / "no bank"])
     assert "alerts judged" not in said(capsys, [*show, organisation.bank])  # has not that version
