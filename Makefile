@@ -1,10 +1,10 @@
 # Two commands are all there is: `make demo` and `make test`. `make help` lists the rest.
 PYTHON ?= python3
 BIN    := .venv/bin
-EXTRAS ?= train,dev,kafka,confluent,s3,triton,scale
+EXTRAS ?= train,dev,kafka,confluent,s3,triton,scale,peers,notebooks
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench bench-long lock clean
+.PHONY: help demo test lint types notebooks notebooks-test bench bench-long lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -28,6 +28,13 @@ lint: .venv/stamp   ## ruff: style and faults
 types: .venv/stamp   ## mypy, strict for fingerprint/
 	$(BIN)/mypy
 
+notebooks: .venv/stamp   ## the notebooks in JupyterLab
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lab]'
+	$(BIN)/jupyter lab notebooks
+
+notebooks-test: .venv/stamp   ## every notebook from top to bottom, as in the tests
+	$(BIN)/pytest tests/test_notebooks.py
+
 bench: .venv/stamp   ## speed and memory as ratios in one run; writes build/bench.json
 	$(BIN)/python -m pipelines.bench
 
@@ -36,7 +43,7 @@ bench-long: .venv/stamp   ## memory of a stream over a simulated day; 100,000 en
 
 lock: .venv/stamp   ## resolve constraints.txt anew (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --no-annotate --no-header -q --upgrade \
-	  $(foreach extra,train kafka confluent triton web postgres s3 scale notebooks dev,--extra $(extra)) -o constraints.txt
+	  $(foreach extra,train kafka confluent triton web postgres s3 scale notebooks lab peers dev,--extra $(extra)) -o constraints.txt
 
 clean:           ## remove what was built and installed
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache

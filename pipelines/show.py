@@ -23,6 +23,18 @@ def silent(stage: str, done: int, of: int = 0) -> None:
     """No progress at all: for tests and for programs that are called by programs."""
 
 
+def stages() -> Progress:
+    """A line on standard output when a stage begins: for places that draw no bars, like notebooks."""
+    begun: set[str] = set()
+
+    def show(stage: str, done: int, of: int = 0) -> None:
+        if stage not in begun:
+            begun.add(stage)
+            print(stage)
+
+    return show
+
+
 @contextmanager
 def progress(shown: bool = True) -> Iterator[Progress]:
     """A bar per stage on standard error while the block runs; nothing is printed before the first stage."""

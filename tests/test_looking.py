@@ -1,0 +1,143 @@
+"""What a fingerprint knows and how it judges, as tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import road
+
+from fingerprint import hashing, looking
+from fingerprint.bank import Bank
+from fingerprint.detectors import COUNT
+from fingerprint.domain import Curve, FingerprintError
+from fingerprint.features import FEATURES, NAMES
+from fingerprint.ledger import Ledger
+from fingerprint.road import Road
+from fingerprint.vocabulary import key_of
+from pipelines.tried import read
+
+
+@pytest.fixture(scope="module")
+def new(organisation: road.Road) -> pd.DataFrame:
+    """All new events of the small organisation, oldest first."""
+    with read(organisation.new, road.SETTINGS) as history:
+        return pd.concat(history.chunks(), ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def busiest(bank: Bank) -> str:
+    known = looking.fingerprints(bank)
+    return str(known.loc[(known["level"] == "entity") & known["net"], "key"].iloc[0])
+
+
+def test_all_that_a_bank_holds_is_listed_the_busiest_first(bank: Bank) -> None:
+    known = looking.fingerprints(bank)
+    assert sorted(known["key"]) == sorted(bank.fingerprints["key"])
+    assert known["events"].is_monotonic_decreasing
+    assert known.loc[0, "level"] == "generic"
+    assert known["net"].sum() == len(bank.weights.bias)
+
+
+def test_what_is_usual_are_the_most_counted_values_with_their_shares(bank: Bank, busiest: str) -> None:
+    """The plain way: ask the vocabulary for the count of every word there is."""
+    place, action = looking.place_of(bank, busiest), NAMES.index("action")
+    counts = {}
+    for code, text in zip(bank.words["code"], bank.words["text"], strict=True):
+        at = np.flatnonzero(bank.vocabulary.keys == key_of(place, action, np.uint64(code)))
+        if len(at):
+            counts[text] = float(bank.vocabulary.count[at[0]])
+    usual = looking.usual(bank, busiest, most=3)
+    actions = usual[usual["feature"] == "action"]
+    wanted = sorted(counts.values(), reverse=True)[:3]
+    assert actions["share"].tolist() == pytest.approx([count / sum(counts.values()) for count in wanted])
+    assert [counts[text] for text in actions["value"]] == wanted
+
+
+def test_whom_the_bank_does_not_know_it_says_so(bank: Bank) -> None:
+    with pytest.raises(FingerprintError, match="the bank knows no 'nobody'"):
+        looking.usual(bank, "nobody")
+
+
+def test_a_principal_alone_is_judged_as_among_all_others(bank: Bank, new: pd.DataFrame) -> None:
+    """Down the road in one go; and the victim of an attack alone, in batches of another size."""
+    every = Road(bank, Ledger.from_arrays(road.SETTINGS, bank.ledger), road.SETTINGS, every_event=True)
+    together = pd.concat([*every.walk(new).judged, *every.finish().judged]).set_index("event_id")
+    principal = together.loc[together["verdict"], "principal"].iloc[0]
+    mine = new[new["principal"] == principal].reset_index(drop=True)
+    alone = looking.judged_alone((mine[at : at + 50] for at in range(0, len(mine), 50)), bank, road.SETTINGS)
+    wanted = together.loc[alone.frame["event_id"]]
+    assert len(alone.frame) == (together["principal"] == principal).sum()
+    for z in ("autoencoder_z", "spectral_z"):
+        np.testing.assert_allclose(alone.frame[z], wanted[z], atol=1e-4)
+    assert alone.frame["verdict"].tolist() == wanted["verdict"].tolist()
+
+
+def test_nothing_to_judge_is_a_sentence(bank: Bank) -> None:
+    with pytest.raises(FingerprintError, match="no event to judge"):
+        looking.judged_alone([], bank, road.SETTINGS)
+
+
+def test_surprises_and_losses_have_a_place_for_every_feature(
+    bank: Bank, new: pd.DataFrame, busiest: str
+) -> None:
+    judged = looking.judged_alone([new[new["entity"] == busiest]], bank, road.SETTINGS)
+    labels = [feature.label for feature in FEATURES]
+    assert list(looking.surprises(judged)) == labels
+    assert len(looking.surprises(judged)) == len(judged.frame)
+    losses = looking.losses(bank, judged).set_index("feature")
+    assert list(losses.index) == labels
+    assert (losses["counted"] != losses["corrected"]).any(), "the busiest entity has a net"
+
+
+def test_without_nets_there_is_nothing_but_counts(bank: Bank, new: pd.DataFrame, busiest: str) -> None:
+    judged = looking.judged_alone([new[new["entity"] == busiest]], bank, road.SETTINGS)
+    without = replace(bank, weights=replace(bank.weights, row=np.full(len(bank.fingerprints), -1, np.int32)))
+    losses = looking.losses(without, judged)
+    assert losses["counted"].tolist() == losses["corrected"].tolist()
+
+
+def test_more_surprise_is_rarer_and_a_raised_threshold_takes_more_of_it(bank: Bank, busiest: str) -> None:
+    nats = np.linspace(0, 60, 61)
+    z = looking.rarity(bank, busiest, nats)
+    assert (np.diff(z) > 0).all()
+    raised = replace(bank, fingerprints=bank.fingerprints.assign(shift=np.float32(0.25)))
+    np.testing.assert_allclose(looking.rarity(raised, busiest, nats) * 1.25, z, rtol=1e-5)
+
+
+def test_activity_is_what_the_series_counted_beside_what_was_expected(bank: Bank, busiest: str) -> None:
+    series = Ledger.from_arrays(road.SETTINGS, bank.ledger).series
+    end = int(bank.manifest["watermark"]) // series.options.interval_seconds + 1
+    principal = busiest.partition("|")[0]
+    for key, owner in (
+        (principal, hashing.homed(pd.Series([principal]))),
+        (
+            busiest,
+            hashing.at_home(hashing.homed(pd.Series([principal])), hashing.of(pd.Series([busiest]))),
+        ),
+    ):
+        curve = looking.activity(series, key, end, days=5)
+        row = series.find(hashing.within(owner, COUNT))
+        begin = int(curve["time"].iloc[0].timestamp()) // series.options.interval_seconds
+        assert begin + len(curve) == end
+        np.testing.assert_allclose(curve["count"].iloc[:-24], series.dense(row, begin, end - 24)[0])
+        assert curve["count"].sum() > 0
+        assert curve["expected"].ge(0).all()
+
+
+def test_whose_activity_was_never_counted_it_says_so(bank: Bank) -> None:
+    series = Ledger.from_arrays(road.SETTINGS, bank.ledger).series
+    with pytest.raises(FingerprintError, match="nothing was counted of 'nobody'"):
+        looking.activity(series, "nobody", 500_000)
+
+
+def test_the_curve_of_an_alert_becomes_a_table_by_time(scored: road.Run) -> None:
+    curve = next(alert.curve for alert in scored.alerts if alert.curve)
+    assert isinstance(curve, Curve)
+    table = looking.of_curve(curve)
+    assert table["time"].iloc[0] == curve.start
+    assert table["time"].diff().dropna().dt.total_seconds().unique().tolist() == [curve.interval_seconds]
+    assert np.flatnonzero(table["flagged"]).tolist() == list(curve.flagged)
+    assert tuple(table["count"]) == curve.counts
