@@ -73,7 +73,7 @@ class Entities(Section):
 class Autoencoder(Section):
     """Did it do what it usually does? See docs/detection.md for what each figure trades."""
 
-    threshold: float = Field(4.0, description="z: as rare as so many standard deviations (`tails`)")
+    threshold: float = Field(3.2, description="z: as rare as so many standard deviations (`tails`)")
     alerts_per_day: float | None = Field(
         None, gt=0, description="instead of a threshold: the one that shows so many on held-out history"
     )
@@ -92,7 +92,7 @@ class Autoencoder(Section):
     held_out: float = Field(0.25, gt=0, lt=1, description="the last share of the history, kept for baselines")
     day_cap: int = Field(400, gt=0, description="rows of one entity and day that count in fitting")
     company: float = Field(
-        0.2,
+        0.3,
         ge=0,
         le=1,
         description="share of what else surprised of its principal that an event is credited with",

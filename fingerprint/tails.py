@@ -34,7 +34,7 @@ from fingerprint.vocabulary import Floats, Ints
 BEYOND = 0.05  # share of all intervals past the edge
 EDGE, SLOPE = 10.0, 3.0  # nats: those of a usual organisation ...
 EDGE_HOURS, SLOPE_HOURS = 200, 20  # ... and how many intervals, and peaks over the edge, they are worth
-PARENT_HOURS = 100  # intervals that the rate of a parent is worth
+PARENT_HOURS = 300  # intervals that the rate of a parent is worth
 
 
 class Hours(NamedTuple):

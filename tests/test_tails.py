@@ -108,4 +108,6 @@ def test_fewer_alerts_than_there_ever_were_need_a_higher_threshold_than_any_reac
 
 
 def test_a_history_without_alerts_leaves_the_threshold_as_it_is() -> None:
-    assert quality.threshold_of({"days": 1, "alerts": []}, Autoencoder(alerts_per_day=5.0)) == 4.0
+    assert (
+        quality.threshold_of({"days": 1, "alerts": []}, Autoencoder(threshold=3.7, alerts_per_day=5.0)) == 3.7
+    )
