@@ -157,7 +157,7 @@ def train(
 
     What was flagged is learned slowly (docs/training.md). Left out is what lies in alerts that are open or were called
     malicious; what was called benign or a false positive comes back (`fingerprint alerts triage`), and so do single votes after
-    `training.votes_return_days`.
+    `training.votes_return_days`. What was said of alerts also moves the thresholds of their entities, a little.
 
     It says which entities are ready, which fall back to their principal, peer group or the organisation, and when the others
     will be ready. Where a bank is served already, the gate compares the two: a new one that misses what the old one finds,
