@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,6 +35,8 @@ from threadpoolctl import threadpool_limits
 from fingerprint import autoencoder, features, measured, tails, training
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
+from fingerprint.evaluation import peers_dfencoder
+from fingerprint.evaluation.peers_dfencoder import Standardised, losses_of, standardised
 from fingerprint.hashing import Hashes
 from fingerprint.ledger import Ledger
 from fingerprint.losses import InProcess
@@ -49,21 +50,6 @@ OUT = Path("build/bench-dfencoder.json")  # of these rows alone
 HOME = Path("build/bench/dfencoder")
 PINNED = ("dfencoder==0.0.42", "dill==0.4.1", "tensorboardX==2.6.5", "tqdm==4.70.1", "protobuf==7.36.2")
 PATIENCE = 300  # seconds for pip
-PUBLISHED = {
-    "encoder_layers": [512, 500],
-    "decoder_layers": [512],
-    "activation": "relu",
-    "swap_p": 0.2,
-    "lr": 0.001,
-    "lr_decay": 0.99,
-    "batch_size": 512,
-    "optimizer": "sgd",
-    "scaler": "standard",
-    "min_cats": 1,
-    "verbose": False,
-    "progress_bar": False,
-}
-EPOCHS = 30
 MODELS = 6  # of theirs: each takes some seconds
 TURNS = 3  # of ours
 BATCH = 1000  # rows scored at a time
@@ -110,53 +96,10 @@ def install(home: Path, packages: Sequence[str]) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class Theirs:
-    """A fitted model, and the mean and spread (F,) of its losses on the table it was fitted to."""
-
-    model: Any
-    mean: Floats
-    spread: Floats
-
-    def z(self, table: pd.DataFrame) -> tuple[Floats, Floats]:
-        """Each feature's absolute z (N, F), and their mean (N,)."""
-        return self.standardised(losses(self.model, table))
-
-    def standardised(self, loss: Floats) -> tuple[Floats, Floats]:
-        each = np.abs((loss - self.mean) / self.spread)
-        return each, each.mean(1)
-
-
 def fitted(table: pd.DataFrame) -> Any:
     """dfencoder's model of a table, at the published settings."""
-    import torch
-
-    torch.manual_seed(0)
-    np.random.seed(0)
-    model = dfencoder().AutoEncoder(**PUBLISHED, device=torch.device("cpu"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a table of text leaves its layer of numbers without a weight
-        model.fit(table, epochs=EPOCHS)
-    return model
-
-
-def losses(model: Any, table: pd.DataFrame) -> Floats:
-    """Loss of each feature (N, F): what `get_anomaly_score` takes the mean of, by the same calls."""
-    return losses_of(model, model.prepare_df(table))
-
-
-def losses_of(model: Any, data: pd.DataFrame) -> Floats:
-    """The same of a table that is prepared."""
-    import torch
-
-    model.eval()
-    numbers, flags, codes = model.compute_targets(data)
-    with torch.no_grad():
-        number, flag, code = model.forward(data)
-        kinds = [model.mse(number, numbers), model.bce(flag, flags)]
-        kinds += [model.cce(mine, target.long())[:, None] for mine, target in zip(code, codes, strict=True)]
-    out: Floats = torch.cat(kinds, dim=1).numpy()
-    return out
+    dfencoder()
+    return peers_dfencoder.fitted(table)
 
 
 # --- both, side by side ---------------------------------------------------------------------------------------------
@@ -168,7 +111,7 @@ class Fitted:
 
     bank: Bank
     ours: float
-    models: dict[str, Theirs]
+    models: dict[str, Standardised]
     theirs: float
 
 
@@ -196,7 +139,7 @@ def both() -> Fitted:
             for user in same.users[turn:MODELS:TURNS]:
                 seconds, model = core_seconds(partial(fitted, learn[user]))
                 theirs.append(seconds)
-                models[user] = _standardised(model, learn[user])
+                models[user] = standardised(model, learn[user])
     return Fitted(bank, min(ours), models, min(theirs))
 
 
@@ -205,12 +148,6 @@ def core_seconds(run: Callable[[], T]) -> tuple[float, T]:
     start = time.process_time()
     out = run()
     return time.process_time() - start, out
-
-
-def _standardised(model: Any, table: pd.DataFrame) -> Theirs:
-    loss = losses(model, table)
-    spread = loss.std(0)
-    return Theirs(model, loss.mean(0), np.where(spread > 0, spread, 1))
 
 
 def _of(events: pd.DataFrame, user: str) -> pd.DataFrame:

@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 
 from fingerprint import hashing
-from fingerprint.evaluation import baselines
-from fingerprint.evaluation.baselines import METHODS, best_of_groups, count, count_earlier, threshold, trial
+from fingerprint.evaluation.baselines import METHODS, threshold, trial
+from fingerprint.evaluation.counting import NOTHING, count, count_earlier, log_frequencies, previous_action
+from fingerprint.evaluation.ranking import best_of_groups, by_strongest, faded_sums
+from fingerprint.evaluation.rarity import log_rarity, log_rarity_in_order, log_rarity_lately
 from fingerprint.evaluation.rows import Rows
 from fingerprint.features import NAMES
 
@@ -125,14 +127,14 @@ def test_what_the_principal_did_an_hour_ago_is_less_rare_when_the_counts_learn()
     again = planted().assign(seconds=planted()["seconds"] + 2 * 3600)
     past, now = judged(pd.concat([habits(), planted(), again]))
     later = (now.codes[:, NAMES.index("network")] == hashing.of_text("nowhere")) & (now.hour % 24 == 14)
-    still, learns = METHODS["log-rarity"](past, now), METHODS["log-rarity that learns"](past, now)
+    still, learns = log_rarity(past, now), log_rarity_lately(past, now)
     assert learns[later].mean() < still[later].mean() - 2
 
 
 def test_log_frequencies_of_a_feature_add_up_to_no_more_than_one() -> None:
     past, now = judged(habits())
     place = NAMES.index("action")
-    logp = baselines.log_frequencies(past, now, [place])[:, 0]
+    logp = log_frequencies(past, now, [place])[:, 0]
     mine = pd.DataFrame(
         {"who": now.principal, "action": now.codes[:, place], "p": np.exp(logp)}
     ).drop_duplicates()
@@ -146,9 +148,75 @@ def test_counting_agrees_with_the_plain_way() -> None:
     past, now = (random.integers(0, 9, size).astype(np.uint64) for size in (200, 50))
     counted = Counter(past.tolist())
     assert count(past, now).tolist() == [counted[key] for key in now.tolist()]
-    hour = random.integers(0, 6, 50)
+    hour = np.sort(random.integers(0, 6, 50))
     plain = [int(((now == key) & (hour < at)).sum()) for key, at in zip(now, hour, strict=True)]
     assert count_earlier(now, hour).tolist() == plain
+
+
+def rows_like(actions: str, seconds: list[int], principal: str = "p") -> Rows:
+    """One principal's actions, a letter each."""
+    return rows_of(pd.DataFrame({"seconds": seconds, "principal": principal, "action": list(actions)}))
+
+
+def test_the_action_before_is_the_same_principals_and_within_the_hour() -> None:
+    table = pd.DataFrame(
+        [(0, "p", "a"), (1, "q", "b"), (2, "p", "c"), (3601, "p", "d"), (7202, "p", "e"), (7203, "q", "f")],
+        columns=["seconds", "principal", "action"],
+    )
+    rows, code = rows_of(table), {name: hashing.of_text(name) for name in "abcdef"}
+    assert previous_action(rows).tolist() == [NOTHING, NOTHING, code["a"], code["c"], NOTHING, NOTHING]
+
+
+def test_known_actions_in_an_order_that_was_never_seen_are_rarer() -> None:
+    past = rows_like("ab" * 100, [3600 * 2 * (place // 2) + place % 2 for place in range(200)])
+    usual, turned = (rows_like(actions, [10**6, 10**6 + 1]) for actions in ("ab", "bb"))
+    difference = log_rarity_in_order(past, turned) - log_rarity_in_order(past, usual)
+    plain = log_rarity_lately(past, turned) - log_rarity_lately(past, usual)
+    assert difference[1] > plain[1] + 0.6
+    # p(b | a) = (100 + 5 p(b)) / 105, p(b | b) = (0 + 5 p(b)) / 5
+    p = np.exp(log_frequencies(past, usual, [NAMES.index("action")], lately=True))[1, 0]
+    assert difference[1] - plain[1] == pytest.approx(np.log((100 + 5 * p) / 105) - np.log(5 * p / 5))
+
+
+def test_an_alerts_further_actions_fade_and_repeats_add_nothing() -> None:
+    excess = np.array([4.0, 8.0, 2.0, 4.0, 1.0])
+    group, value = np.array([7, 7, 7, 7, 3], np.uint64), np.array([1, 2, 3, 1, 1], np.uint64)
+    sums = faded_sums(excess, group, value, fading=0.5)
+    assert sums.tolist() == [8 + 4 / 2 + 2 / 4] * 4 + [1.0]
+
+
+def test_five_strange_calls_outrank_one_that_is_a_little_stranger() -> None:
+    past, now = judged(pd.concat([habits(), planted()]))
+    action = now.codes[:, NAMES.index("action")]
+    five = [np.flatnonzero(action == hashing.of_text(f"evil{place}"))[0] for place in range(5)]
+    one = np.flatnonzero(~np.isin(now.group, now.group[five]))[-1]
+
+    def method(_: Rows, rows: Rows) -> np.ndarray:
+        score = np.zeros(len(rows))
+        score[five], score[one] = 5.0, 6.0
+        return score
+
+    plain, ranked = method(past, now), by_strongest(method)(past, now)
+    assert plain[one] > plain[five].max()
+    assert ranked[one] == 6.0 < ranked[five].max() == 5 * (1 + 1 / 2 + 1 / 4 + 1 / 8 + 1 / 16)
+
+
+def test_what_is_usual_is_in_no_alert() -> None:
+    past, now = judged(habits())
+    ranked = by_strongest(log_rarity)(past, now)
+    assert 0 < np.isfinite(ranked).mean() < 0.1
+    assert np.isfinite(ranked[np.argmax(log_rarity(past, now))])
+
+
+@pytest.mark.parametrize("name", ["IsolationForest", "ECOD"])
+def test_what_is_unusually_common_is_no_outlier(name: str) -> None:
+    """All day the same call of a busy robot: the most common thing there is."""
+    robot = pd.DataFrame({"seconds": np.arange(0, DAYS * 86400, 60), "principal": "robot", "action": "poll"})
+    past, now = judged(pd.concat([habits(), robot, planted()]))
+    score = METHODS[name](past, now)
+    robots = now.principal == hashing.of_text("robot")
+    attack = now.codes[:, NAMES.index("network")] == hashing.of_text("nowhere")
+    assert score[robots].max() < score[attack].min()
 
 
 def test_the_best_score_of_a_group_stands_for_its_alert() -> None:

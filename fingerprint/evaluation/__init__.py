@@ -7,7 +7,13 @@ The parts, each in its file:
     quorums      what several quorums make of the same votes
     rows         what peers are given of the events: codes, principals, and the alert that each would belong to
     truth        which attack session an event belongs to, and where what is learned ends
-    baselines    simpler methods, scored on the same rows
+    baselines    the peers, scored on the same rows, each at its threshold
+    counting     how often something was seen before: what peers that count are made of
+    ranking      how a peer's scores of events become a queue of alerts
+    rarity       peers: how rare it is, by smoothed counts
+    outliers     peers: IsolationForest and ECOD on the log frequencies
+    rules        peers: an action never seen before, too much in an hour
+    peers_dfencoder  peers: the published autoencoder, one a principal
     metrics      what is reported, with its formulas
     curves       precision against recall, over events and over alerts
     causes       false alerts by the harmless surprise they come from

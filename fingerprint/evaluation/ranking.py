@@ -1,0 +1,79 @@
+"""How a peer's scores of events become a queue of alerts: by the best event, or by all that is strange in an alert.
+
+Example:
+    >>> ranked = by_strongest(rarity.log_rarity_lately)
+    >>> score = ranked(past, now)                               # (len(now),); one number an alert, -inf for the usual
+
+`metrics.within` ranks an alert by its best event. That is the plain way, and it wastes what some peers know: a session
+of twenty rare calls is stranger than one rare call. Our own alerts are ranked by an urgency that is known when they are
+complete, so a peer may do the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint import hashing
+from fingerprint.evaluation.counting import ACTION
+from fingerprint.evaluation.rows import Rows
+from fingerprint.hashing import Hashes
+
+Scores = NDArray[np.float64]
+Method = Callable[[Rows, Rows], Scores]
+
+HELD_OUT = 0.25  # share of the past on which thresholds are set
+USUAL = 0.95  # share of the judged events that no alert shows
+FADING = 0.5  # what each further action of an alert counts, beside the stranger one before it
+
+
+def held_out(past: Rows) -> tuple[Rows, Rows]:
+    """The past in two: what is learned from, and the last quarter of its span, to set a threshold on."""
+    return past.split(int(past.seconds[0] + (past.seconds[-1] - past.seconds[0]) * (1 - HELD_OUT)))
+
+
+def best_of_groups(score: Scores, group: Hashes) -> Scores:
+    """The best score of each distinct group, in the order of the groups."""
+    order = np.lexsort((score, group))
+    return score[order][_ends(group[order])]
+
+
+def by_strongest(method: Method, fading: float = FADING) -> Method:
+    """The method, with its alerts ranked by their distinct actions' scores, the strongest first, each fading.
+
+        rank = sum over k of fading^k (s_k - usual);  s_0 >= s_1 >= ...: the best score of each of the alert's actions
+
+    `usual` is what 95 % of the judged events score at most; events below it are -inf, all others have their alert's rank.
+    """
+
+    def ranked(past: Rows, now: Rows) -> Scores:
+        score = method(past, now)
+        usual = float(np.quantile(score, USUAL)) if len(score) else 0.0
+        strange = np.flatnonzero(score >= usual)
+        action = now.codes[strange, ACTION]
+        out = np.full(len(score), -np.inf)
+        out[strange] = faded_sums(score[strange] - usual, now.group[strange], action, fading)
+        return out
+
+    return ranked
+
+
+def faded_sums(excess: Scores, group: Hashes, value: Hashes, fading: float) -> Scores:
+    """Of each row's group, the sum over its distinct values of their best excess, the k-th times fading^k: (N,)."""
+    pair = hashing.mix(group, value)
+    order = np.lexsort((excess, pair))
+    best = order[_ends(pair[order])]  # one row a group and value
+    best = best[np.lexsort((-excess[best], group[best]))]
+    first = np.r_[True, group[best][1:] != group[best][:-1]][: len(best)]
+    place = np.arange(len(best))
+    rank = place - np.maximum.accumulate(np.where(first, place, 0))
+    groups, inverse = np.unique(group[best], return_inverse=True)
+    sums = np.bincount(inverse, excess[best] * fading**rank, len(groups)).astype(np.float64)
+    return sums[np.searchsorted(groups, group)]
+
+
+def _ends(ordered: Hashes) -> NDArray[np.bool_]:
+    """Where a run of equal keys ends."""
+    return np.r_[ordered[1:] != ordered[:-1], True] if len(ordered) else np.empty(0, bool)

@@ -1,0 +1,89 @@
+"""The published autoencoder as a peer: one a principal, the same as dfencoder's own, reproducible, and polite."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from test_baselines import CUT, habits, planted, rows_of
+
+from fingerprint import hashing
+from fingerprint.evaluation.baselines import LEFT_OUT, SLOW_METHODS, trial
+from fingerprint.evaluation.peers_dfencoder import PUBLISHED, WITH_ADAM, Dfencoder, Options, fitted, losses
+from fingerprint.features import NAMES
+
+SMALL = {**PUBLISHED, "encoder_layers": [32, 30], "decoder_layers": [32]}
+FEW = Options({**SMALL, "optimizer": "adam", "lr": 0.01}, epochs=2, least=100, most=200)
+
+
+def table(rows: int = 80) -> pd.DataFrame:
+    """Text in three columns: of two, of five and of one value."""
+    random = np.random.default_rng(0)
+    columns = {
+        "tool": random.choice(["cli", "sdk"], rows),
+        "action": random.choice(list("abcde"), rows),
+        "error": np.full(rows, "none"),
+    }
+    return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
+
+
+def test_nothing_is_left_out_where_the_packages_are_there() -> None:
+    assert LEFT_OUT == {}
+    assert set(SLOW_METHODS) == {"dfencoder", "dfencoder with Adam"}
+
+
+def test_a_step_back_through_the_sum_of_losses_is_the_step_that_dfencoder_takes() -> None:
+    settings = {**SMALL, "lr": 0.1}  # large, so that a difference would show
+    each, together = (fitted(table(), settings, epochs=5, together=way) for way in (False, True))
+    untrained = fitted(table(), settings, epochs=0)
+    for mine, theirs in zip(together.parameters(), each.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+    assert np.abs(losses(each, table()) - losses(untrained, table())).max() > 0.1
+
+
+def test_the_mean_of_the_losses_is_dfencoders_own_anomaly_score() -> None:
+    model = fitted(table(), epochs=2)
+    assert losses(model, table()).shape == (80, 3)
+    np.testing.assert_allclose(losses(model, table()).mean(1), model.get_anomaly_score(table()), rtol=1e-5)
+
+
+def test_other_peoples_random_numbers_and_threads_are_left_as_they_were() -> None:
+    np.random.seed(7)
+    torch.manual_seed(7)
+    before = np.random.get_state()[1].copy(), torch.get_rng_state(), torch.get_num_threads()
+    fitted(table(), epochs=1)
+    assert (np.random.get_state()[1] == before[0]).all()
+    assert (torch.get_rng_state() == before[1]).all()
+    assert torch.get_num_threads() == before[2]
+
+
+def test_a_planted_attack_is_above_the_published_threshold_and_its_victim_is_not() -> None:
+    past, now = rows_of(pd.concat([habits(), planted()]).query("principal in ['p0', 'p1']")).split(CUT)
+    method = Dfencoder(options=Options(WITH_ADAM.settings, epochs=4, least=100, most=200))
+    score, flagged = trial(method, past, now)
+    attack = now.codes[:, NAMES.index("network")] == hashing.of_text("nowhere")
+    assert (flagged == (score >= 2)).all()
+    assert flagged[attack].all()
+    assert flagged[~attack].mean() < 0.1
+    np.testing.assert_array_equal(score, method(past, now))
+
+
+def test_who_has_too_little_history_is_judged_by_everybodys_model() -> None:
+    new = habits().query("principal == 'p3'").assign(principal="new")
+    everybody = pd.concat([habits(), new[new["seconds"] >= CUT]])
+    past, now = rows_of(everybody).split(CUT)
+    said: list[tuple[str, int, int]] = []
+    score = Dfencoder(progress=lambda *stage: said.append(stage), options=FEW)(past, now)
+    assert said == [("dfencoder models", done, 5) for done in range(5)]  # four of their own, and one
+    assert np.isfinite(score).all()
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_a_principal_who_does_one_thing_only_can_be_learned(optimizer: str) -> None:
+    """No feature has three values, so there is no category to predict at all."""
+    robot = pd.DataFrame({"seconds": np.arange(0, 8 * 86400, 600), "principal": "robot", "action": "poll"})
+    past, now = rows_of(robot).split(CUT)
+    settings = {**PUBLISHED, "optimizer": optimizer}
+    score = Dfencoder(options=Options(settings, epochs=2, least=100, most=200))(past, now)
+    assert np.isfinite(score).all()
