@@ -36,8 +36,9 @@ CHANNELS = {COUNT: "events", ERRORS: "errors", WRITES: "writes", NEW: "new actio
 
 
 class Autoencoder:
-    """Did it do what it usually does? Evidence (N, F + 4): each feature's surprise in nats, and what the bank says of the
-    fingerprint (`tails`, `shifting`): an event that waits is judged by the bank that measured it, also when another one has come since."""
+    """Did it do what it usually does? Evidence (N, F + 4): each feature's surprise in nats, and how rare the bank says that an
+    excess is (`tails`) and which way its threshold was moved (`shifting`): an event that waits is judged by the bank that
+    measured it, also when another one has come since."""
 
     name = "autoencoder"
     votes_on: Literal["event", "interval"] = "event"

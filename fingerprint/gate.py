@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fingerprint import drift, probe
+from fingerprint import drift, probe, quality
 from fingerprint.bank import Bank
 from fingerprint.drift import Drift
 from fingerprint.settings import Gate, Settings
@@ -56,7 +56,8 @@ def judge(challenger: Bank, champion: Bank | None, settings: Settings, frozen: B
 
 def _tried(challenger: Bank, champion: Bank, settings: Settings) -> dict[str, Any]:
     """The same attacks on both banks: what each finds, and what the new one misses of what the old one found clearly."""
-    attacks, threshold = probe.of_bank(champion, settings), settings.autoencoder.threshold
+    attacks = probe.of_bank(champion, settings)
+    threshold = quality.threshold_of(champion.manifest["quality"], settings.autoencoder)
     then, now = (probe.strangest(bank, attacks, settings.autoencoder) for bank in (champion, challenger))
     clear = then >= settings.gate.clear * threshold
     return {
