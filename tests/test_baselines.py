@@ -108,11 +108,11 @@ def test_a_threshold_is_set_without_looking_at_what_is_judged(name: str) -> None
 
 def test_a_threshold_shows_as_many_alerts_in_the_held_out_past_as_the_budget_says() -> None:
     past, now = judged(habits())
-    score, flagged = trial(METHODS["log-rarity"], past, now, budget=4)
-    least = threshold(METHODS["log-rarity"], past, budget=4)
+    score, flagged = trial(log_rarity, past, now, budget=4)
+    least = threshold(log_rarity, past, budget=4)
     assert (flagged == (score >= least)).all()
     older, newer = past.split(int(past.seconds[0] + (past.seconds[-1] - past.seconds[0]) * 0.75))
-    best = best_of_groups(METHODS["log-rarity"](older, newer), newer.group)
+    best = best_of_groups(log_rarity(older, newer), newer.group)
     assert (best > least).sum() < int(4 * newer.days) <= (best >= least).sum()  # alerts may tie
 
 
@@ -181,7 +181,7 @@ def test_known_actions_in_an_order_that_was_never_seen_are_rarer() -> None:
 def test_an_alerts_further_actions_fade_and_repeats_add_nothing() -> None:
     excess = np.array([4.0, 8.0, 2.0, 4.0, 1.0])
     group, value = np.array([7, 7, 7, 7, 3], np.uint64), np.array([1, 2, 3, 1, 1], np.uint64)
-    sums = faded_sums(excess, group, value, fading=0.5)
+    sums = faded_sums(excess, group, value)
     assert sums.tolist() == [8 + 4 / 2 + 2 / 4] * 4 + [1.0]
 
 

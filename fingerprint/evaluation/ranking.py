@@ -40,28 +40,27 @@ def best_of_groups(score: Scores, group: Hashes) -> Scores:
     return score[order][_ends(group[order])]
 
 
-def by_strongest(method: Method, fading: float = FADING) -> Method:
-    """The method, with its alerts ranked by their distinct actions' scores, the strongest first, each fading.
+def by_strongest(method: Method) -> Method:
+    """The method, with its alerts ranked by `strongest`."""
+    return lambda past, now: strongest(method(past, now), now)
 
-        rank = sum over k of fading^k (s_k - usual);  s_0 >= s_1 >= ...: the best score of each of the alert's actions
 
-    `usual` is what 95 % of the judged events score at most; events below it are -inf, all others have their alert's rank.
+def strongest(score: Scores, rows: Rows) -> Scores:
+    """Alerts ranked by their distinct actions' scores, each worth half of the stronger one before it: (N,) -> (N,).
+
+        rank = sum over k of (s_k - usual) / 2^k;  s_0 >= s_1 >= ...: the best score of each of the alert's actions
+
+    `usual` is what 95 % of the events score at most; events below it are -inf, all others have their alert's rank.
     """
-
-    def ranked(past: Rows, now: Rows) -> Scores:
-        score = method(past, now)
-        usual = float(np.quantile(score, USUAL)) if len(score) else 0.0
-        strange = np.flatnonzero(score >= usual)
-        action = now.codes[strange, ACTION]
-        out = np.full(len(score), -np.inf)
-        out[strange] = faded_sums(score[strange] - usual, now.group[strange], action, fading)
-        return out
-
-    return ranked
+    usual = float(np.quantile(score, USUAL)) if len(score) else 0.0
+    strange = np.flatnonzero(score >= usual)
+    out = np.full(len(score), -np.inf)
+    out[strange] = faded_sums(score[strange] - usual, rows.group[strange], rows.codes[strange, ACTION])
+    return out
 
 
-def faded_sums(excess: Scores, group: Hashes, value: Hashes, fading: float) -> Scores:
-    """Of each row's group, the sum over its distinct values of their best excess, the k-th times fading^k: (N,)."""
+def faded_sums(excess: Scores, group: Hashes, value: Hashes) -> Scores:
+    """Of each row's group, the sum over its distinct values of their best excess, the k-th times 1/2^k: (N,)."""
     pair = hashing.mix(group, value)
     order = np.lexsort((excess, pair))
     best = order[_ends(pair[order])]  # one row a group and value
@@ -70,7 +69,7 @@ def faded_sums(excess: Scores, group: Hashes, value: Hashes, fading: float) -> S
     place = np.arange(len(best))
     rank = place - np.maximum.accumulate(np.where(first, place, 0))
     groups, inverse = np.unique(group[best], return_inverse=True)
-    sums = np.bincount(inverse, excess[best] * fading**rank, len(groups)).astype(np.float64)
+    sums = np.bincount(inverse, excess[best] * FADING**rank, len(groups)).astype(np.float64)
     return sums[np.searchsorted(groups, group)]
 
 
