@@ -44,12 +44,11 @@ class Curve:
 
 def of_events(attack: NDArray[np.bool_], score: Floats) -> Curve:
     """Every event by itself. What is never shown (-inf) is on no point, so recall may end below 1."""
-    shown = np.isfinite(score)
-    said, right = (
-        _upto(score[shown], np.ones(shown.sum())),
-        _upto(score[shown], attack[shown].astype(np.float64)),
-    )
-    return Curve(right / max(float(attack.sum()), 1.0), right / said)
+    shown = np.flatnonzero(np.isfinite(score))
+    order = shown[np.argsort(-score[shown], kind="stable")]
+    last = np.append(np.diff(score[order]) != 0, True)[: len(order)]  # of those with one score
+    right, said = np.cumsum(attack[order])[last], np.flatnonzero(last) + 1
+    return Curve(right / max(int(attack.sum()), 1), right / said)
 
 
 def of_alerts(events: pd.DataFrame, sessions: int) -> Curve:
@@ -79,14 +78,6 @@ def true_from(shown: pd.DataFrame) -> pd.DataFrame:
     )
     about = mine[of_session >= LEAST_SHARE * mine["all"]]
     return about.groupby(["group", "session"], as_index=False, observed=True).agg(score=("score", "max"))
-
-
-def _upto(score: Floats, value: Floats) -> Floats:
-    """The sum of values at each distinct score and above, highest first: (K,)."""
-    order = np.argsort(-score, kind="stable")
-    last = np.append(np.diff(score[order]) != 0, True) if len(order) else np.empty(0, bool)
-    sums: Floats = np.cumsum(value[order])[last]
-    return sums
 
 
 def _reach(scores: Floats, at: Floats) -> Floats:
