@@ -95,10 +95,10 @@ def rarity(bank: Bank, key: str, excess: Floats) -> Floats:
 # --- its activity -----------------------------------------------------------------------------------------------------
 
 
-def activity(series: Series, entity: str, end: int, days: int = 14) -> pd.DataFrame:
+def activity(series: Series, entity: str, end: int, days: int = 7) -> pd.DataFrame:
     """Events of an entity in each interval of the last `days` before interval `end`, beside what was expected: `of_curve`'s.
 
-    FingerprintError where nothing of it was counted.
+    Expectations rest on whole weeks of the past; where `days` reach further back, they are zero. FingerprintError where nothing of it was counted.
     """
     principal = hashing.homed(pd.Series([entity.partition("|")[0]]))
     owner = hashing.at_home(principal, hashing.of(pd.Series([entity]))) if "|" in entity else principal
@@ -142,6 +142,25 @@ def judged_alone(chunks: Iterable[pd.DataFrame], bank: Bank, settings: Settings)
         raise FingerprintError("there is no event to judge: give those of a principal that acted")
     frame = pd.concat([part.frame for part in settled], ignore_index=True)
     return Judged(concat([part.batch for part in settled]), frame)
+
+
+def as_they_came(before: pd.DataFrame, calls: pd.DataFrame, bank: Bank, settings: Settings) -> pd.DataFrame:
+    """A principal's `calls` (N) judged one by one as each came, after all that they did `before`: event_id,
+    `<detector>_z` as it stood then, and `verdicts`, how many of the calls had one by then.
+
+    An interval fills while it lasts: what its first call could not say, the tenth may.
+    """
+    scorer = Scorer(bank, Ledger.from_arrays(settings, bank.ledger), settings, every_event=True)
+    if len(before):
+        scorer.take(before)
+    rows, own = [], set(calls["event_id"])
+    for at in range(len(calls)):
+        judged = scorer.so_far(scorer.take(calls.iloc[[at]].reset_index(drop=True)).principals)
+        if judged:  # a repeat is nothing new
+            mine = judged.frame[judged.frame["event_id"].isin(own)]
+            rows.append(mine.iloc[[-1]].assign(verdicts=int(mine["verdict"].sum())))
+    names = ["event_id", *(f"{name}_z" for name in settings.voting.detectors), "verdicts"]
+    return pd.concat(rows, ignore_index=True)[names]
 
 
 def surprises(judged: Judged) -> pd.DataFrame:

@@ -75,6 +75,25 @@ def test_a_principal_alone_is_judged_as_among_all_others(bank: Bank, new: pd.Dat
     assert alone.frame["verdict"].tolist() == wanted["verdict"].tolist()
 
 
+def test_the_first_call_of_a_surge_does_not_know_what_the_last_one_does(
+    bank: Bank, new: pd.DataFrame, scored: road.Run
+) -> None:
+    """An attack call by call; the last one stands as the whole hour does, but for what came after it."""
+    alert = max(scored.alerts, key=lambda alert: len(alert.events))
+    mine = new[new["principal"] == alert.principal].drop_duplicates("event_id")
+    hour = mine["event_time"].dt.floor("h")
+    inside = hour == hour[mine["event_id"] == alert.event_ids[-1]].iloc[0]
+    before = mine[mine["event_time"] < mine.loc[inside, "event_time"].min()]
+    came = looking.as_they_came(before, mine[inside], bank, road.SETTINGS)
+    whole = looking.judged_alone([pd.concat([before, mine[inside]])], bank, road.SETTINGS).frame
+    assert came["event_id"].tolist() == mine.loc[inside, "event_id"].tolist()
+    assert came["verdicts"].is_monotonic_increasing
+    assert came["verdicts"].iloc[-1] == whole["verdict"].to_numpy()[len(before) :].sum()
+    assert came["spectral_z"].iloc[0] < came["spectral_z"].iloc[-1]
+    last = whole.set_index("event_id").loc[came["event_id"].iloc[-1]]
+    assert came["spectral_z"].iloc[-1] == pytest.approx(last["spectral_z"], abs=1e-4)
+
+
 def test_nothing_to_judge_is_a_sentence(bank: Bank) -> None:
     with pytest.raises(FingerprintError, match="no event to judge"):
         looking.judged_alone([], bank, road.SETTINGS)
