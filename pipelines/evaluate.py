@@ -138,7 +138,7 @@ class Trial:
             betrayal = self._form(history, cut)
         days = max(int(judged["time"].max() - judged["time"].min()) / 1e6, HOUR) / DAY
         figures = self._figures(events, methods, days, cut)
-        about = self._about(history, bank, cut, days, events)
+        about = self._about(history, bank, cut, events)
         return Run({**about, "form": betrayal}, figures, delays)
 
     # --- before anything is judged ------------------------------------------------------------------------------------
@@ -172,8 +172,7 @@ class Trial:
         self, bank: Bank, history: Delivered, cut: int, events: pd.DataFrame, served: Shown
     ) -> pd.DataFrame:
         victims = (victims_of(chunk, self.overview) for chunk in part(history, cut, None))
-        self.progress("walking again", 0)
-        return alerted(bank, victims, self.overview, _with(events, served), self.settings)
+        return alerted(bank, victims, self.overview, _with(events, served), self.settings, self.progress)
 
     def _peers(self, history: Delivered, cut: int, judged: pd.DataFrame) -> dict[str, Shown]:
         """What simpler methods say of the same events: -inf of one that they were not given."""
@@ -210,7 +209,7 @@ class Trial:
             out.append({"name": name, **figures})
         return out
 
-    def _about(self, history: History, bank: Bank, cut: int, days: float, events: pd.DataFrame) -> Figures:
+    def _about(self, history: History, bank: Bank, cut: int, events: pd.DataFrame) -> Figures:
         overview = self.overview
         return {
             "records": history.records,
@@ -218,7 +217,7 @@ class Trial:
             "events": bank.manifest["events"] + len(events),
             "principals": len(overview.principals),
             "days_learned": round((cut - overview.first) / DAY, 2),
-            "days_judged": round(days, 2),
+            "days_judged": round((overview.last - cut) / DAY, 2),
             "events_judged": len(events),
             "judged_from": _day(cut),
             "attack_sessions": int(events["session"].nunique()),

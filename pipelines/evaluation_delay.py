@@ -15,6 +15,7 @@ from fingerprint.evaluation.overview import Overview
 from fingerprint.evaluation.truth import find, named
 from fingerprint.ledger import Ledger
 from fingerprint.settings import Settings
+from pipelines.show import Progress
 
 UNREAD = "raw"  # a column of events that only alerts on a screen need
 
@@ -26,7 +27,12 @@ def victims_of(events: pd.DataFrame, overview: Overview) -> pd.DataFrame:
 
 
 def alerted(
-    bank: Bank, victims: Iterable[pd.DataFrame], overview: Overview, served: pd.DataFrame, settings: Settings
+    bank: Bank,
+    victims: Iterable[pd.DataFrame],
+    overview: Overview,
+    served: pd.DataFrame,
+    settings: Settings,
+    progress: Progress,
 ) -> pd.DataFrame:
     """One row a session that an alert is about: strength, seconds, events (`tipping`).
 
@@ -37,7 +43,10 @@ def alerted(
     found = hits(served[served["flagged"]])["session"].unique()
     wanted = session.categories.get_indexer(pd.Index(list(found))).tolist()
     road = tipping.Listening(bank, _ledger(bank, events, settings), settings)
-    tips = tipping.tips(road, events, np.asarray(session.codes, np.int64), wanted)
+    numbers = np.asarray(session.codes, np.int64)
+    tips = tipping.tips(
+        road, events, numbers, wanted, lambda done: progress("walking again", done, len(events))
+    )
     attacks = served[served["session"].notna()].groupby("session", observed=True)
     sessions = attacks.agg(strength=("strength", "first"), began=("event_time", "min"))
     return _delays(tips, events, sessions.loc[session.categories[tips.index]])

@@ -23,7 +23,7 @@ service needs from its arrival on (`make bench` measures that).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,16 +64,22 @@ class Listening(Road):
 
 
 def tips(
-    road: Listening, events: pd.DataFrame, session: NDArray[np.int64], wanted: Sequence[int]
+    road: Listening,
+    events: pd.DataFrame,
+    session: NDArray[np.int64],
+    wanted: Sequence[int],
+    saw: Callable[[int], None] = lambda _: None,
 ) -> pd.DataFrame:
     """For each session that is wanted and found: the `place` in `events` of the record that tipped it, and how many
     `events` of the session had arrived.
 
-    `events` (N,) lie in the order of arrival; `session` (N,) numbers the attack session of each, -1 for none.
+    `events` (N,) lie in the order of arrival; `session` (N,) numbers the attack session of each, -1 for none. `saw` is told
+    how many of them were walked.
     """
     walk = _Walk(road, events, session, wanted)
     while walk.goes_on():
         walk.step()
+        saw(walk.at)
     walk.finish()
     return walk.table()
 
