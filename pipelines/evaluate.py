@@ -40,13 +40,13 @@ Peer = Callable[[Rows, Rows], NDArray[np.float64]]
 
 __all__ = ["Asked", "evaluate", "print_figures"]
 
-MANY = 500  # principals, about: with more, peers and the third detector are only asked if one says so
+MANY = 600  # principals; an organisation "of 500" has some services besides
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be measured beside our own quorum: peers, those that take minutes, the optional third detector. None: if
-    there are at most 500 principals."""
+    """What is to be measured beside our own quorum: peers, those that take minutes, the optional third detector. None: in
+    organisations of up to 500 principals."""
 
     peers: bool | None = None
     slow_peers: bool = False
