@@ -98,7 +98,8 @@ def rarity(bank: Bank, key: str, excess: Floats) -> Floats:
 def activity(series: Series, entity: str, end: int, days: int = 7) -> pd.DataFrame:
     """Events of an entity in each interval of the last `days` before interval `end`, beside what was expected: `of_curve`'s.
 
-    Expectations rest on whole weeks of the past; where `days` reach further back, they are zero. FingerprintError where nothing of it was counted.
+    Expectations rest on whole weeks of the past; where `days` reach further back, they are zero. FingerprintError where
+    nothing of it was counted.
     """
     principal = hashing.homed(pd.Series([entity.partition("|")[0]]))
     owner = hashing.at_home(principal, hashing.of(pd.Series([entity]))) if "|" in entity else principal
@@ -129,14 +130,8 @@ def judged_alone(chunks: Iterable[pd.DataFrame], bank: Bank, settings: Settings)
 
     A principal's z's depend on nobody else's events: they are those that it has among all others.
     """
-    ledger = Ledger.from_arrays(settings, bank.ledger)
-    scorer = Scorer(bank, ledger, settings, every_event=True)
-    parts: list[Judged | None] = []
-    for events in chunks:
-        scorer.take(events)
-        ledger.see(events["event_time"].astype("int64").to_numpy(np.int64) // 1_000_000)
-        parts.append(scorer.settle())
-        ledger.advance()
+    scorer = Scorer(bank, Ledger.from_arrays(settings, bank.ledger), settings, every_event=True)
+    parts = [_walked(scorer, events) for events in chunks]
     settled = [part for part in (*parts, scorer.settle(everything=True)) if part]
     if not settled:
         raise FingerprintError("there is no event to judge: give those of a principal that acted")
@@ -151,16 +146,26 @@ def as_they_came(before: pd.DataFrame, calls: pd.DataFrame, bank: Bank, settings
     An interval fills while it lasts: what its first call could not say, the tenth may.
     """
     scorer = Scorer(bank, Ledger.from_arrays(settings, bank.ledger), settings, every_event=True)
-    if len(before):
-        scorer.take(before)
-    rows, own = [], set(calls["event_id"])
-    for at in range(len(calls)):
-        judged = scorer.so_far(scorer.take(calls.iloc[[at]].reset_index(drop=True)).principals)
-        if judged:  # a repeat is nothing new
-            mine = judged.frame[judged.frame["event_id"].isin(own)]
+    _walked(scorer, before)
+    rows, once = [], calls.drop_duplicates("event_id", ignore_index=True)
+    for at in range(len(once)):
+        judged = scorer.so_far(scorer.take(once.iloc[[at]].reset_index(drop=True)).principals)
+        if judged:  # one that was done before already is nothing new
+            mine = judged.frame[judged.frame["event_id"].isin(calls["event_id"])]
             rows.append(mine.iloc[[-1]].assign(verdicts=int(mine["verdict"].sum())))
     names = ["event_id", *(f"{name}_z" for name in settings.voting.detectors), "verdicts"]
     return pd.concat(rows, ignore_index=True)[names]
+
+
+def _walked(scorer: Scorer, events: pd.DataFrame) -> Judged | None:
+    """A step of the road: what can be judged for good after these events, if there is any such."""
+    if not len(events):
+        return None
+    scorer.take(events.reset_index(drop=True))
+    scorer.ledger.see(events["event_time"].astype("int64").to_numpy(np.int64) // 1_000_000)
+    judged = scorer.settle()
+    scorer.ledger.advance()
+    return judged
 
 
 def surprises(judged: Judged) -> pd.DataFrame:
