@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.evaluation import outliers, rarity, rules
-from fingerprint.evaluation.peers_dfencoder import WITH_ADAM, Dfencoder
+from fingerprint.evaluation.peers_dfencoder import Dfencoder
 from fingerprint.evaluation.ranking import (
     Method,
     Scores,
@@ -77,10 +77,9 @@ METHODS: dict[str, Method] = {
 
 SLOW_METHODS: dict[str, Callable[[Progress], Method]] = {  # seconds a principal, not for all
     "dfencoder": Dfencoder,
-    "dfencoder with Adam": lambda progress: Dfencoder(progress, WITH_ADAM),
 }
 
-NEEDED = {"ECOD": "pyod", "dfencoder": "dfencoder", "dfencoder with Adam": "dfencoder"}
+NEEDED = {"ECOD": "pyod", "dfencoder": "dfencoder"}
 
 LEFT_OUT = {
     name: f"{name} is left out: it needs {package}, `pip install 'fingerprint[peers]'`"

@@ -52,7 +52,7 @@ PUBLISHED: Mapping[str, Any] = {
 }
 EPOCHS = 30
 LEAST = 300  # rows of a principal with a model of its own, as published
-MOST = 4000  # rows that a model is fitted to
+MOST = 1000  # rows that a model is fitted to
 BATCH = 4096  # distinct rows scored at a time
 
 
@@ -64,9 +64,6 @@ class Options:
     epochs: int = EPOCHS
     least: int = LEAST
     most: int = MOST
-
-
-WITH_ADAM = Options({**PUBLISHED, "optimizer": "adam", "lr": 0.01}, epochs=10)
 
 
 @dataclass(frozen=True)
