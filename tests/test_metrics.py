@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fingerprint import hashing
+from fingerprint.evaluation.causes import Causes
 from fingerprint.evaluation.metrics import hits, measure, within
 from fingerprint.evaluation.pool import pool
 
@@ -50,6 +52,28 @@ def test_a_session_is_found_when_an_alert_is_about_it(two_attacks: pd.DataFrame)
     assert figures["alerts_per_day"] == 1.0
     assert figures["false_alerts_per_day"] == 0.5
     assert figures["false_alerts_per_day_per_100_principals"] == 1.0
+
+
+def test_the_queue_has_an_average_precision_of_its_own(two_attacks: pd.DataFrame) -> None:
+    session = measure(two_attacks, days=2, principals=50)["per_session"]
+    # alerts by their best score: A finds s, B is false, C finds t
+    assert session["average_precision"] == pytest.approx((1 + 2 / 3) / 2, abs=1e-4)
+    assert session["curve"] == [[0.5, 1.0], [1.0, 0.6667]]
+
+
+def test_only_false_alerts_are_looked_for_a_cause(two_attacks: pd.DataFrame) -> None:
+    ada, ben = hashing.of(pd.Series(["ada", "ben"], dtype=object))
+    events = two_attacks.assign(principal=two_attacks["group"].map({"A": ada, "B": ben, "C": ada}))
+    lines = [
+        {"surprise": "holiday", "key": who, "from": "2026-01-05", "to": "2026-01-05"}
+        for who in ("ada", "ben")
+    ]
+    day = START.value // 86_400_000_000_000
+    figures = measure(events, 2, 50, Causes.of(lines, np.array([ada, ben]), day, day))
+    assert figures["by_surprise"] == {
+        "holiday": {"principal_days": 2, "false_alerts": 1, "highest_score": 8.0},
+        "ordinary day": {"principal_days": 0, "false_alerts": 0, "highest_score": None},
+    }
 
 
 def test_the_time_to_detect_runs_from_the_sessions_first_event(two_attacks: pd.DataFrame) -> None:
