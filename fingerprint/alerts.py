@@ -91,7 +91,7 @@ def _alert(alert_id: str, batch: Measured, frame: pd.DataFrame, by: Explainer) -
     )
 
 
-def urgency(nats: float) -> float:
+def urgency(nats: Any) -> Any:
     """0 ... 100 from the nats of a tail probability; HALF_URGENT are 50, and nothing is ever quite 100."""
     return 100 * (1 - 2 ** (-nats / HALF_URGENT))
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import voting
+from fingerprint import alerts, tails, voting
 from fingerprint.alerts import Explainer, Groups
 from fingerprint.bank import Bank
 from fingerprint.domain import Alert
@@ -84,9 +84,12 @@ def verdicts(judged: pd.DataFrame, detectors: Sequence[str], votes: int) -> NDAr
 
 
 def by_urgency(judged: pd.DataFrame, detectors: Sequence[str], votes: int, urgency: pd.Series) -> Shown:
-    """A quorum's verdicts, ranked by the urgency of their alert (by `group`)."""
+    """A quorum's verdicts, ranked by the urgency of their alert (by `group`). Below them what a lower threshold of the
+    autoencoder would show, by the urgency it would have: so a number of alerts a day can be asked of it as of any other."""
     verdict = verdicts(judged, detectors, votes)
-    return np.where(verdict, urgency.reindex(judged["group"]).to_numpy(float), -np.inf), verdict
+    lower = verdicts(judged, [name for name in detectors if name != "autoencoder"], votes - 1)
+    would = np.where(lower, alerts.urgency(tails.nats(_z(judged, "autoencoder"))), -np.inf)
+    return np.where(verdict, urgency.reindex(judged["group"]).to_numpy(float), would), verdict
 
 
 def by_share(judged: pd.DataFrame, thresholds: Mapping[str, float]) -> Shown:

@@ -1,0 +1,45 @@
+"""A quorum as a method: what it shows, in which order, and what a lower threshold would show after that."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from fingerprint.evaluation import quorums
+
+BOTH = ("autoencoder", "spectral")
+
+
+def judged() -> pd.DataFrame:
+    """A verdict of a calm alert, one of an urgent one, strange and alone, strange below the threshold, usual."""
+    z, counts = [3.4, 3.3, 5.0, 2.9, 0.1], [True, True, False, True, True]
+    return pd.DataFrame(
+        {
+            "group": [1, 2, 3, 4, 5],
+            "autoencoder_z": z,
+            "autoencoder_vote": [each >= 3.2 for each in z],
+            "spectral_z": [5.0] * 5,
+            "spectral_vote": counts,
+        }
+    )
+
+
+URGENCY = pd.Series({1: 34.0, 2: 70.0})
+
+
+def test_only_what_both_vote_for_is_shown_the_most_urgent_alert_first() -> None:
+    score, shown = quorums.by_urgency(judged(), BOTH, 2, URGENCY)
+    assert shown.tolist() == [True, True, False, False, False]
+    assert score[1] == 70.0 > score[0] == 34.0
+
+
+def test_a_lower_threshold_would_show_the_next_strangest_and_never_what_one_detector_alone_says() -> None:
+    score, _ = quorums.by_urgency(judged(), BOTH, 2, URGENCY)
+    assert score[2] == -np.inf
+    assert score[0] > score[3] > score[4] > -np.inf
+
+
+def test_any_vote_is_ranked_by_its_share_of_the_threshold() -> None:
+    score, shown = quorums.by_share(judged(), {"autoencoder": 3.2, "spectral": 4.0})
+    assert shown.all()
+    assert np.argmax(score) == 2
