@@ -28,7 +28,7 @@ from fingerprint.measured import Measured, concat
 from fingerprint.series import Series
 from fingerprint.settings import Settings
 
-HALF_URGENT = 14.0  # nats of tail probability at which urgency is 50: one active interval in 1.2 million
+HALF_URGENT = 18.0  # nats of tail probability at which urgency is 50: one active interval in 66 million
 CAP: dict[Level, int] = {"entity": 100, "principal": 100, "peer": 85, "generic": 70}
 DRIVERS = 10  # values shown
 LEAST_SURPRISE = 1.0  # nats; less is not worth an analyst's eye
