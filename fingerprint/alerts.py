@@ -61,8 +61,14 @@ def build(batch: Measured, frame: pd.DataFrame, by: Explainer) -> Iterator[Alert
     """One alert for every `alert_id` of the verdicts in a judged batch, in order of first event."""
     alert_id = frame["alert_id"].where(frame["verdict"])
     for name, places in frame.groupby(alert_id, sort=False).indices.items():
-        places = np.asarray(places)
+        places = _in_time(frame, np.asarray(places))
         yield _alert(str(name), batch.take(places), frames.rows(frame, places), by)
+
+
+def _in_time(frame: pd.DataFrame, places: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Places of events in the order of time, ties by id: what is told first must not depend on the order in which they came."""
+    ids, times = (frame[name].to_numpy()[places] for name in ("event_id", "event_time"))
+    return places[np.lexsort((ids.astype(object), times))]
 
 
 def _alert(alert_id: str, batch: Measured, frame: pd.DataFrame, by: Explainer) -> Alert:
