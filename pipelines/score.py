@@ -99,7 +99,7 @@ def start_of(bank: Bank, history: History, settings: Settings, folder: Path | No
     kept = ledgers.restore(folder, settings) if folder else None
     if kept:
         return kept.as_arrays(), LEDGER
-    first = history.first_time()
+    first = history.begins()
     if first is not None and first < _end_of_training(bank, settings):
         return Ledger(settings).as_arrays(), "empty: the input begins inside the bank's training span"
     return bank.ledger, BANK

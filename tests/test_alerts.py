@@ -84,7 +84,9 @@ def test_urgency_grows_with_surprise_and_never_quite_reaches_a_hundred() -> None
 
 def test_an_alert_is_as_urgent_as_its_strangest_event_is_rare() -> None:
     frame = pd.DataFrame({"autoencoder_z": [1.0, 5.0, np.nan]})
-    assert alerts._nats(frame) == pytest.approx(-np.log(2.866515719e-7), rel=1e-6)  # of a normal distribution past five
+    assert alerts._nats(frame) == pytest.approx(
+        -np.log(2.866515719e-7), rel=1e-6
+    )  # of a normal distribution past five
     assert alerts._nats(frame.drop(columns="autoencoder_z")) == 0
 
 

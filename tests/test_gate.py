@@ -165,7 +165,9 @@ def test_those_who_are_robbed_are_found_more_often_than_those_who_are_mimicked(c
     asked = probe.of_bank(champion, SETTINGS)
     found = probe.summary(asked, probe.found(champion, asked, SETTINGS.autoencoder))
     robbed, mimicked = (count / of for count, of in (found["robbed"], found["mimicked"]))
-    assert robbed > 0.6 > mimicked > 0  # nine days of twelve principals: thresholds rest on what is usual elsewhere
+    assert (
+        robbed > 0.6 > mimicked > 0
+    )  # nine days of twelve principals: thresholds rest on what is usual elsewhere
 
 
 def test_a_threshold_nobody_reaches_finds_nothing(champion: Bank) -> None:

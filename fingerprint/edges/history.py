@@ -39,6 +39,7 @@ from fingerprint.settings import Settings
 from fingerprint.spans import EVER, Span
 
 SPAN = 4 * 3600  # seconds of event time in one file
+LATE_EVENTS, LATE_SHARE = 20, 100  # so many events, or one of so many, may have come hours late
 pa.set_memory_pool(
     pa.system_memory_pool()
 )  # Arrow's own pool keeps what is freed: a quarter more at the peak
@@ -130,6 +131,17 @@ class History:
         if not self.parts:
             return None
         return int(pc.min(self._span(min(self.parts))["event_time"]).as_py().timestamp())
+
+    def begins(self) -> int | None:
+        """About when it begins, seconds from the epoch; None without events. The earliest of a hundred, and twenty of a few, are
+        left out: what was delivered again hours later would begin a history that is over."""
+        few, ahead = max(LATE_EVENTS, self.events // LATE_SHARE), 0
+        for number in sorted(self.parts):
+            if ahead + self.sizes[number] > few:
+                times = self._span(number)["event_time"].sort()
+                return int(times[few - ahead].as_py().timestamp())
+            ahead += self.sizes[number]
+        return self.first_time()
 
     def last_time(self) -> datetime | None:
         """The latest event time that is believed; None without events. Like the ledger, it believes fewer than LEAP_EVENTS
