@@ -96,6 +96,18 @@ def test_the_last_days_are_counted_from_the_newest_event_wherever_it_is_read(
     assert history.first_time() is not None
 
 
+def test_a_few_records_delivered_again_do_not_begin_a_history_and_many_old_ones_do(
+    tmp_path: Path, gather: Gather
+) -> None:
+    """Where a history begins says whether the bank already knows it."""
+    a_day = hours(3, 5)
+    for old, begins in ((hours(0, 1)[:5], day(3)), (hours(0, 2), day(0))):
+        history, _ = gather([write(tmp_path / f"{len(old)}.jsonl", [*a_day, *old])])
+        found = datetime.fromtimestamp(history.begins() or 0, UTC)
+        assert begins <= found < begins + timedelta(days=1)
+        assert history.first_time() == int(day(0).timestamp())
+
+
 def test_days_count_back_from_where_the_span_ends(tmp_path: Path, gather: Gather) -> None:
     file = write(tmp_path / "all.jsonl", hours(0, 5))
     history, _ = gather([file], spans.of(until="2026-03-04", days=1))
