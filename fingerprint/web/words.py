@@ -27,7 +27,8 @@ LEVEL = dict(
     )
 )
 RARITY = {"unseen": "never seen", "rare": "rare", "infrequent": "infrequent", "frequent": "frequent"}
-BANDS = ((80, "critical"), (60, "high"), (40, "medium"), (0, "low"))
+# From 50 on is what harmless surprises hardly ever reach (docs/detection.md).
+BANDS = ((75, "critical"), (50, "high"), (35, "medium"), (0, "low"))
 _UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
