@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import road
-from services import kafka
+from services import kafka, postgres
 from services.triton import Triton
 from services.triton import Unavailable as TritonUnavailable
 from streaming import Place, Records, Said, keyed
@@ -53,6 +53,18 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
         with kafka.Broker.started(tmp_path_factory.mktemp("kafka")) as running:
             yield running
     except kafka.Unavailable as reason:
+        if os.environ.get("REQUIRE_SERVICES") == "1":
+            pytest.fail(str(reason))
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[postgres.Postgres]:
+    """A real PostgreSQL server, started when the first test wants it."""
+    try:
+        with postgres.Postgres.started() as running:
+            yield running
+    except postgres.Unavailable as reason:
         if os.environ.get("REQUIRE_SERVICES") == "1":
             pytest.fail(str(reason))
         pytest.skip(str(reason))

@@ -1,10 +1,11 @@
-"""The desk: SQLite keeps the contract; what cannot be a desk is refused in one sentence."""
+"""The desk: SQLite and PostgreSQL keep the contract; what cannot be a desk is refused in one sentence."""
 
 from __future__ import annotations
 
 import itertools
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
@@ -28,6 +29,19 @@ class TestMemory(DeskContract):
     @pytest.fixture
     def make_desk(self):
         return lambda: open_desk("sqlite://")
+
+
+class TestPostgres(DeskContract):
+    @pytest.fixture
+    def make_desk(self, postgresql):
+        with ExitStack() as opened:
+
+            def make():
+                desk = open_desk(postgresql.fresh())
+                opened.callback(desk.close)
+                return desk
+
+            yield make
 
 
 def test_a_desk_is_the_same_one_when_it_is_opened_again(tmp_path):
