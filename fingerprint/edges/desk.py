@@ -11,7 +11,7 @@ U+FFFD.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -81,17 +81,18 @@ class SqlDesk:
         itself."""
         rows = [tables.row_of(alert) for alert in alerts]
         events = [row for alert in alerts for row in tables.rows_of_events(alert)]
-        with self._transaction(writing=True) as connection:
+        single = _vote_rows(votes)
+
+        def put(connection: sql.Connection) -> None:
             known = _known(connection, [row["alert_id"] for row in rows])
             _upsert(connection, tables.alert_events, events, keep_if_empty=("raw",))
-            evidence = _evidence_sizes(connection, list(known))
-            sizes = pd.Series([row["alert_id"] for row in events], dtype=object).value_counts()
-            partial = {alert_id for alert_id, size in evidence.items() if size > sizes.get(alert_id, 0)}
-            rows = [
-                _covering(row, known[row["alert_id"]]) if row["alert_id"] in partial else row for row in rows
-            ]
-            _upsert(connection, tables.alerts, rows)
-            _upsert(connection, tables.votes, _vote_rows(votes))
+            partial = _partial(connection, known, events)
+            covering = (_covering(row, known[row["alert_id"]]) for row in rows if row["alert_id"] in partial)
+            whole = (row for row in rows if row["alert_id"] not in partial)
+            _upsert(connection, tables.alerts, [*whole, *covering])
+            _upsert(connection, tables.votes, single)
+
+        self._write(put)
 
     def alerts(self, limit: int | None = None, raw: bool = True) -> list[Alert]:
         """The most urgent first; then the oldest, then by id."""
@@ -132,8 +133,8 @@ class SqlDesk:
         original = self.alert(said.duplicate_of).alert_id if said.decision == "duplicate" else ""
         if original == alert_id:
             raise FingerprintError(f"alert {alert_id} cannot be a duplicate of itself")
-        with self._transaction(writing=True) as connection:
-            desk_triage.add(connection, replace(said, alert_id=alert_id, duplicate_of=original))
+        whole = replace(said, alert_id=alert_id, duplicate_of=original)
+        self._write(lambda connection: desk_triage.add(connection, whole))
 
     def dispositions(self, alert_id: str | None = None) -> list[Disposition]:
         """All that were given, or those of one alert, the oldest first: of each alert the last one counts."""
@@ -163,8 +164,7 @@ class SqlDesk:
 
     def count_feeds(self, partition: Partition, closed: int, counts: pd.DataFrame) -> None:
         """A count never falls, nor does `closed` go back: what was read again after a crash is less or the same."""
-        with self._transaction(writing=True) as connection:
-            desk_feeds.count(connection, partition, closed, counts)
+        self._write(lambda connection: desk_feeds.count(connection, partition, closed, counts))
 
     def feeds_closed(self) -> dict[Partition, int]:
         """By partition that has said so: what lies before is complete, seconds since 1970."""
@@ -188,8 +188,7 @@ class SqlDesk:
 
     def save_notices(self, notices: Sequence[Notice], upto: int, forget: int = 0) -> None:
         """Feeds were looked at up to `upto`; counts from before `forget` are no longer needed."""
-        with self._transaction(writing=True) as connection:
-            desk_feeds.save(connection, notices, upto, forget)
+        self._write(lambda connection: desk_feeds.save(connection, notices, upto, forget))
 
     def dump(self) -> dict[str, str]:
         """Every row of every table as text, in order: to see whether something changed."""
@@ -204,11 +203,16 @@ class SqlDesk:
     def close(self) -> None:
         self._engine.dispose()
 
+    def _write(self, work: Callable[[sql.Connection], None]) -> None:
+        with desk_engine.plainly(self._engine.url):
+            desk_engine.written(self._engine, work)
+
     @contextmanager
-    def _transaction(self, writing: bool = False) -> Iterator[sql.Connection]:
+    def _transaction(self) -> Iterator[sql.Connection]:
+        """Of a reader."""
         with (
             desk_engine.plainly(self._engine.url),
-            self._engine.connect().execution_options(writing=writing) as connection,
+            self._engine.connect() as connection,
             connection.begin(),
         ):
             yield connection
@@ -243,6 +247,13 @@ def _known(connection: sql.Connection, ids: Sequence[str]) -> dict[str, Row]:
     alert_id = tables.alerts.c.alert_id
     queries = (sql.select(tables.alerts).where(alert_id.in_(part)).with_for_update() for part in _parts(ids))
     return {row["alert_id"]: dict(row) for query in queries for row in connection.execute(query).mappings()}
+
+
+def _partial(connection: sql.Connection, known: Iterable[str], events: Sequence[Row]) -> set[str]:
+    """Alerts of which more evidence is known than there is now in `events`."""
+    sizes = pd.Series([row["alert_id"] for row in events], dtype=object).value_counts()
+    evidence = _evidence_sizes(connection, list(known))
+    return {alert_id for alert_id, size in evidence.items() if size > sizes.get(alert_id, 0)}
 
 
 def _evidence_sizes(connection: sql.Connection, ids: Sequence[str]) -> dict[str, int]:

@@ -9,10 +9,10 @@ Example:
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sql
 from sqlalchemy import exc
@@ -25,7 +25,16 @@ ADDED = (  # to tables that an earlier version had already
     ("alert_events", "bank_version", "TEXT DEFAULT ''"),
     ("votes", "bank_version", "TEXT DEFAULT ''"),
 )
-BUSY_SECONDS = 30  # how long a SQLite desk waits for another writer
+BUSY_SECONDS = 30  # how long a desk waits for another writer
+WRITERS = 0x6465736B  # the advisory lock of a PostgreSQL desk's writers: "desk" in ASCII
+AGAIN = ("40001", "40P01")  # PostgreSQL's serialization_failure and deadlock_detected
+TIMES = 5  # that a transaction is tried
+PATIENCE = {  # with a server that does not answer; what the URL says goes first
+    "connect_timeout": "10",  # seconds
+    "tcp_user_timeout": "30000",  # milliseconds
+}
+
+T = TypeVar("T")
 
 
 def place_of(url: str) -> sql.URL:
@@ -51,7 +60,7 @@ def is_file(place: sql.URL) -> bool:
 def engine_of(place: sql.URL) -> sql.Engine:
     """Connections to a desk; those of SQLite take their locks as the option `writing` says."""
     if place.get_backend_name() != "sqlite":
-        return sql.create_engine(place, pool_pre_ping=True)
+        return _server(place)
     if is_file(place) and not (folder := Path(str(place.database)).absolute().parent).is_dir():
         raise FingerprintError(f"desk {place}: the folder {folder} does not exist")
     pool = {} if is_file(place) else {"poolclass": sql.pool.StaticPool}
@@ -61,6 +70,39 @@ def engine_of(place: sql.URL) -> sql.Engine:
     sql.event.listen(engine, "connect", _set_up_sqlite)
     sql.event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _server(place: sql.URL) -> sql.Engine:
+    """Connections to PostgreSQL; one that was lost since its last use is made anew (`pool_pre_ping`)."""
+    patience = {name: value for name, value in PATIENCE.items() if name not in place.query}
+    engine = sql.create_engine(place, connect_args=patience, pool_pre_ping=True)
+    sql.event.listen(engine, "begin", _begin_postgresql)
+    return engine
+
+
+def _begin_postgresql(connection: sql.Connection) -> None:
+    """As on SQLite: one writer at a time, who sees what the one before wrote and is waited for so long; whoever reads sees the
+    desk as of one moment. Times are told in UTC: the last hours of year 9999 lie beyond what Python knows in other zones."""
+    writing = connection.get_execution_options().get("writing")
+    connection.exec_driver_sql(
+        f"SET TRANSACTION ISOLATION LEVEL {'READ COMMITTED' if writing else 'REPEATABLE READ'};"
+        f"SET LOCAL TIME ZONE 'UTC'; SET LOCAL lock_timeout = '{1000 * BUSY_SECONDS:.0f}ms'"
+    )
+    if writing:
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITERS})")
+
+
+def written(engine: sql.Engine, work: Callable[[sql.Connection], T]) -> T:
+    """What `work` gives, in one transaction of a writer; begun anew, a few times, where PostgreSQL ended it so that somebody
+    beside the desk could go on."""
+    for left in reversed(range(TIMES)):
+        try:
+            with engine.connect().execution_options(writing=True) as connection, connection.begin():
+                return work(connection)
+        except exc.DBAPIError as error:
+            if not left or getattr(error.orig, "sqlstate", None) not in AGAIN:
+                raise
+    raise AssertionError("the last time either returns or raises")
 
 
 def _set_up_sqlite(connection: Any, _: Any) -> None:

@@ -5,8 +5,8 @@ Example:
     ...     server.fresh()                                # the URL of an empty database
     'postgresql://desk@127.0.0.1:40123/desk0'
 
-PostgreSQL 15 or newer, of Debian's packages: those that are installed, or they are fetched once with apt-get, which needs no root,
-and unpacked in `build/services/postgres`, or in the folder that POSTGRES_TEST_PACKAGES names. PostgreSQL refuses root: then its
+PostgreSQL 15 or newer, of Debian's packages: those that are installed, or they are fetched once with apt-get, which needs no root
+, and unpacked in `build/services/postgres`, or in the folder that POSTGRES_TEST_PACKAGES names. PostgreSQL refuses root: then its
 user is `nobody`. Its collation and its time zone are such that a desk that leans on either is found out.
 """
 
@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-
 from services.ports import free_ports
 
 HERE = Path(__file__).parent
