@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sqlite3
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from contracts.desk import DeskContract
-from make_alert import stolen_session, votes
-from sqlalchemy.dialects import postgresql
+from contracts.topic import wait_until
+from make_alert import new_pipeline, stolen_session, votes
+from sqlalchemy.dialects.postgresql import dialect as postgresql_dialect
 
 from fingerprint.domain import FingerprintError
-from fingerprint.edges import desk_tables
+from fingerprint.edges import desk_engine, desk_tables
 from fingerprint.edges.desk import is_there, open_desk, upsert_of
 
 
@@ -183,6 +188,123 @@ def test_scorers_that_start_together_share_a_fresh_desk(tmp_path):
 
 @pytest.mark.parametrize("table", desk_tables.metadata.sorted_tables, ids=str)
 def test_the_statements_are_postgresqls_too(table):
-    statement = str(upsert_of(table, "postgresql").compile(dialect=postgresql.dialect()))
+    statement = str(upsert_of(table, "postgresql").compile(dialect=postgresql_dialect()))
     assert "ON CONFLICT" in statement
     assert "excluded" in statement
+
+
+# --- PostgreSQL -----------------------------------------------------------------------------------------------------
+
+
+SAVING = """
+import sys
+from make_alert import new_pipeline, stolen_session, votes
+from fingerprint.edges.desk import open_desk
+from dataclasses import replace
+desk, events = open_desk(sys.argv[1]), stolen_session().events
+ids = [f"{number:02d}" for number in range(20)][:: int(sys.argv[2])]
+for first in range(0, 9, 3):  # neither saw all of an alert; the order of alerts differs
+    part = events[first : first + 3] if sys.argv[2] == "1" else events[6 - first : 9 - first]
+    span = {"first_event_time": part[0].event_time, "last_event_time": part[-1].event_time}
+    desk.save([stolen_session(alert_id=name, events=part, **span) for name in ids], votes(stolen_session()))
+"""
+
+
+def test_two_programs_that_save_the_same_alerts_at_once_lose_nothing(postgresql):
+    url = postgresql.fresh()
+    programs = [
+        subprocess.Popen([sys.executable, "-c", SAVING, url, way], env=_env())  # noqa: S603
+        for way in ("1", "-1")
+    ]
+    assert [each.wait(60) for each in programs] == [0, 0]
+    desk, whole = open_desk(url), stolen_session()
+    found = desk.alerts()
+    assert len(found) == 20
+    assert {each.event_ids for each in found} == {whole.event_ids}
+    spans = {(each.first_event_time, each.last_event_time) for each in found}
+    assert spans == {(whole.events[0].event_time, whole.events[-1].event_time)}
+    desk.close()
+
+
+def _env() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+def _waits_for_a_lock(postgresql) -> bool:
+    asked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    with postgresql.talk() as beside:
+        return beside.execute(asked).fetchone()[0] > 0
+
+
+def test_a_save_that_postgresql_ended_for_somebody_elses_sake_is_begun_anew(postgresql):
+    """The somebody is beside the desk and takes rows the other way round: a deadlock."""
+    url = postgresql.fresh()
+    desk = open_desk(url)
+    both = [stolen_session(alert_id="a"), stolen_session(alert_id="b")]
+    desk.save(both)
+    newer = [replace(alert, title="newer") for alert in both]
+    with postgresql.talk(url) as beside, ThreadPoolExecutor(1) as pool:
+        beside.execute("SET deadlock_timeout = '1min'")  # so that the desk finds it first, after a second
+        beside.execute("BEGIN; UPDATE alert_events SET raw = 'beside' WHERE alert_id = 'b'")
+        saving = pool.submit(desk.save, newer)
+        wait_until(lambda: _waits_for_a_lock(postgresql), "the desk waits")
+        beside.execute("UPDATE alert_events SET raw = 'beside' WHERE alert_id = 'a'; COMMIT")
+        saving.result(30)
+    with postgresql.talk(url) as beside:
+        (deadlocks,) = beside.execute(
+            "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+        ).fetchone()
+    assert deadlocks > 0
+    assert desk.alerts() == newer
+    desk.close()
+
+
+def test_a_writer_that_does_not_end_is_waited_for_and_then_named(postgresql, monkeypatch):
+    monkeypatch.setattr(desk_engine, "BUSY_SECONDS", 0.05)
+    url = postgresql.fresh()
+    desk = open_desk(url)
+    with postgresql.talk(url) as beside:
+        beside.execute(f"BEGIN; SELECT pg_advisory_xact_lock({desk_engine.WRITERS})")
+        with pytest.raises(FingerprintError, match="lock timeout"):
+            desk.save([stolen_session()])
+        assert desk.alerts() == []  # who reads waits for nobody
+    desk.save([stolen_session()])
+    assert desk.alerts() == [stolen_session()]
+    desk.close()
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_a_desk_outlives_a_restart_of_its_server(postgresql, end):
+    desk = open_desk(postgresql.fresh())
+    desk.save([stolen_session()])
+    getattr(postgresql, end)()
+    try:
+        for ask in (desk.alerts, lambda: desk.save([new_pipeline()])):
+            with pytest.raises(FingerprintError, match=r"desk postgresql.*connection") as caught:
+                ask()
+            assert "\n" not in str(caught.value)
+    finally:
+        postgresql.start()
+    assert desk.alerts() == [stolen_session()]
+    postgresql.stop()
+    postgresql.start()
+    desk.save([new_pipeline()])  # nobody asked while it was away
+    assert desk.alerts() == [stolen_session(), new_pipeline()]
+    desk.close()
+
+
+def test_programs_that_start_together_make_one_desk_on_a_server(postgresql):
+    url = postgresql.fresh()
+    with ThreadPoolExecutor(4) as pool:
+        desks = list(pool.map(open_desk, [url] * 4))
+    assert is_there(url)
+    assert [desk.alerts() for desk in desks] == [[]] * 4
+    for desk in desks:
+        desk.close()
+
+
+def test_times_at_the_end_of_the_calendar_come_back_whatever_the_zone_of_the_server(postgresql):
+    desk, last = open_desk(postgresql.fresh()), datetime(9999, 12, 31, 23, 59, tzinfo=UTC)
+    desk.save([stolen_session(last_event_time=last)])
+    assert desk.alerts()[0].last_event_time == last
+    desk.close()

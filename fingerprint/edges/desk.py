@@ -296,7 +296,8 @@ def _column(values: pd.Series) -> list[Any]:
     if values.name in ("z", "threshold", "vote"):
         return values.astype(bool if values.name == "vote" else float).to_list()
     codes, distinct = pd.factorize(values)
-    cleaned = [storable(str(value)) for value in distinct] + [None]
+    fit = tables.key_of if values.name == "event_id" else storable
+    cleaned = [fit(str(value)) for value in distinct] + [None]
     return [cleaned[code] for code in codes]
 
 

@@ -82,7 +82,9 @@ def save(connection: sql.Connection, changed: Sequence[Notice], looked: int, for
     rows = [tables.row_of_notice(notice) for notice in changed]
     if rows:
         still_open = table.c.ended_at.is_(None)
-        connection.execute(statement.on_conflict_do_update(index_elements=["notice_id"], set_=new, where=still_open), rows)
+        connection.execute(
+            statement.on_conflict_do_update(index_elements=["notice_id"], set_=new, where=still_open), rows
+        )
     mark = _insert(connection, tables.meta)
     mark = mark.on_conflict_do_update(index_elements=["name"], set_={"value": mark.excluded.value})
     connection.execute(mark, [{"name": _UPTO, "value": str(looked)}])

@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from hashlib import blake2b
 from typing import Any
 
 import sqlalchemy as sql
@@ -22,6 +23,8 @@ VERSION = (
     4  # of the tables below; a desk of a later version is refused, to an earlier one what it lacks is added
 )
 FIRST = {"meta", "alerts", "alert_events", "votes"}  # the tables of version 1
+
+LONGEST_KEY = 500  # characters, of at most 4 bytes each: PostgreSQL's B-trees take 2,704 bytes
 
 Row = dict[str, Any]
 
@@ -39,6 +42,16 @@ class Utc(sql.types.TypeDecorator[datetime]):
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         return self.process_bind_param(value, dialect)
+
+
+class Real(sql.types.TypeDecorator[float]):
+    """A figure. NaN is no figure, in PostgreSQL as in SQLite."""
+
+    impl = sql.Double
+    cache_ok = True
+
+    def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:
+        return None if value is None or math.isnan(value) else value
 
 
 class Json(sql.types.TypeDecorator[Any]):
@@ -76,7 +89,7 @@ alerts = sql.Table(
     "alerts",
     metadata,
     _text("alert_id", primary_key=True),
-    _text("principal", index=True),
+    _text("principal"),
     _text("human"),
     _when("window_start"),
     _when("first_event_time"),
@@ -108,8 +121,8 @@ alert_events = sql.Table(
     _text("user_agent"),
     _text("error_code"),
     _text("session"),
-    sql.Column("autoencoder_z", sql.Double),
-    sql.Column("spectral_z", sql.Double),
+    sql.Column("autoencoder_z", Real),
+    sql.Column("spectral_z", Real),
     _text("raw"),
     _text("bank_version", server_default=""),  # since version 4
 )
@@ -122,13 +135,17 @@ votes = sql.Table(
     _when("event_time", index=True),
     _text("principal"),
     _text("entity"),
-    sql.Column("z", sql.Double, nullable=False),
-    sql.Column("threshold", sql.Double, nullable=False),
+    sql.Column("z", Real, nullable=False),
+    sql.Column("threshold", Real, nullable=False),
     sql.Column("vote", sql.Boolean, nullable=False),
     _text("level"),
     _text("bank_version", server_default=""),  # since version 4
-    sql.Index("votes_of_principal", "principal", "event_time"),
 )
+
+# A B-tree of PostgreSQL takes 2,704 bytes, and a principal may be longer; a hash index takes any.
+sql.Index("ix_alerts_principal", alerts.c.principal, postgresql_using="hash")
+sql.Index("votes_of_principal", votes.c.principal, votes.c.event_time).ddl_if(dialect="sqlite")
+sql.Index("votes_by_principal", votes.c.principal, postgresql_using="hash").ddl_if(dialect="postgresql")
 
 dispositions = sql.Table(  # since version 4; the newest of an alert counts, the others are its history
     "dispositions",
@@ -167,8 +184,8 @@ notices = sql.Table(
     _text("feed"),
     _when("since", index=True),
     _when("seen_at"),
-    sql.Column("expected", sql.Double, nullable=False),
-    sql.Column("hourly", sql.Double, nullable=False),
+    sql.Column("expected", Real, nullable=False),
+    sql.Column("hourly", Real, nullable=False),
     sql.Column("urgency", sql.Integer, nullable=False),
     _text("title"),
     sql.Column("ended_at", Utc, index=True),
@@ -194,10 +211,20 @@ def rows_of_events(alert: Alert) -> list[Row]:
     """A row per event, the last one where an id repeats."""
     alert_id = storable(alert.alert_id)
     rows = (
-        {"alert_id": alert_id} | {name: storable(getattr(event, name)) for name in _EVENT}
+        {"alert_id": alert_id}
+        | {name: storable(getattr(event, name)) for name in _EVENT}
+        | {"event_id": key_of(event.event_id)}
         for event in alert.events
     )
     return list({row["event_id"]: row for row in rows}.values())
+
+
+def key_of(text: str) -> str:
+    """An event's id as part of a key: AWS's have 36 characters; one that no index would take is its beginning and a digest."""
+    text = storable(text)
+    if len(text) <= LONGEST_KEY:
+        return text
+    return f"{text[: LONGEST_KEY - 33]}…{blake2b(text.encode(), digest_size=16).hexdigest()}"
 
 
 def row_of_notice(notice: Notice) -> Row:

@@ -3,6 +3,7 @@ fresh, open desk."""
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -178,6 +179,30 @@ class DeskContract:
         assert found.counts[1:] == (1e308, 2.0)
         assert pd.isna(found.counts[0])
         assert pd.isna(found.expected[1])
+
+    def test_a_z_that_is_no_number_is_no_z(self, make_desk):
+        desk, alert = make_desk(), stolen_session()
+        odd = replace(alert.events[0], autoencoder_z=float("nan"), spectral_z=float("inf"))
+        desk.save([replace(alert, events=(odd,))])
+        (found,) = desk.alerts()[0].events
+        assert (found.autoencoder_z, found.spectral_z) == (None, float("inf"))
+
+    def test_names_that_are_longer_than_an_index_takes_break_no_save(self, make_desk):
+        desk, alert = make_desk(), stolen_session()
+        long = "".join(chr(0x4E00 + random.Random(7 * place).randrange(20_000)) for place in range(9_000))
+        events = tuple(
+            replace(each, event_id=long + end) for each, end in zip(alert.events, "ab", strict=False)
+        )
+        for _ in range(2):
+            desk.save(
+                [replace(alert, principal=long, events=events)],
+                [replace(vote, event_id=long, principal=long) for vote in votes(alert)[:1]],
+            )
+        found = desk.alerts()[0]
+        assert found.principal == long
+        assert len(set(found.event_ids)) == len(found.event_ids) == 2
+        assert all(long.startswith(each.partition("…")[0]) for each in found.event_ids)
+        assert len(desk.votes(principal=long)) == 1
 
     def test_votes_come_as_a_table_or_one_by_one_and_mean_the_same(self, make_desk):
         one, other, seen = make_desk(), make_desk(), votes(stolen_session())

@@ -38,7 +38,6 @@ SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "fsync": "off",
     "full_page_writes": "off",
-    "synchronous_commit": "off",
     "timezone": "Asia/Kolkata",
 }
 
@@ -88,7 +87,9 @@ def _fetch(folder: Path) -> None:
 def _said(*command: str, **options: Any) -> str:
     done = subprocess.run(command, capture_output=True, text=True, **options)
     if done.returncode:
-        raise Unavailable(f"{command[0]} {command[1]}: {(done.stdout + done.stderr)[-2000:]}; try: {ONE_LINE}")
+        raise Unavailable(
+            f"{command[0]} {command[1]}: {(done.stdout + done.stderr)[-2000:]}; try: {ONE_LINE}"
+        )
     return done.stdout
 
 
