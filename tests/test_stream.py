@@ -19,6 +19,7 @@ import pytest
 import road as roads
 from contracts.topic import wait_until
 from prometheus_client import CollectorRegistry
+from services.postgres import Postgres
 from streaming import Place, Records, Said
 
 from fingerprint.domain import FingerprintError
@@ -299,6 +300,28 @@ def test_a_desk_that_is_away_is_waited_for(
         assert "locked" in (program.not_ready() or "")
         assert not place.committed()
         other.execute("ROLLBACK")
+        running.join(60)
+        assert not running.is_alive()
+    assert program.not_ready() is None
+    assert not place.said().differences(oracle)
+
+
+def test_a_desk_whose_server_is_away_is_waited_for(
+    place: Place, records: Records, oracle: Said, postgresql: Postgres
+) -> None:
+    place.configure(kafka=SMALL, desk={"url": postgresql.fresh()})
+    place.send(records)
+    with place.consumer() as consumer, place.producer() as producer:
+        program = place.program(consumer, producer)
+        running = Thread(target=program.run, args=(lambda: False, True), daemon=True)
+        postgresql.stop()
+        try:
+            running.start()
+            wait_until(lambda: "desk" in program.troubles, "the desk is missed")
+            assert "refused" in (program.not_ready() or "")
+            assert not place.committed()
+        finally:
+            postgresql.start()
         running.join(60)
         assert not running.is_alive()
     assert program.not_ready() is None
