@@ -212,6 +212,7 @@ for first in range(0, 9, 3):  # neither saw all of an alert; the order of alerts
 
 def test_two_programs_that_save_the_same_alerts_at_once_lose_nothing(postgresql):
     url = postgresql.fresh()
+    open_desk(url).close()
     programs = [
         subprocess.Popen([sys.executable, "-c", SAVING, url, way], env=_env())  # noqa: S603
         for way in ("1", "-1")
