@@ -198,29 +198,38 @@ def test_the_statements_are_postgresqls_too(table):
 
 SAVING = """
 import sys
-from make_alert import new_pipeline, stolen_session, votes
+from make_alert import stolen_session, votes
 from fingerprint.edges.desk import open_desk
-from dataclasses import replace
 desk, events = open_desk(sys.argv[1]), stolen_session().events
-ids = [f"{number:02d}" for number in range(20)][:: int(sys.argv[2])]
-for first in range(0, 9, 3):  # neither saw all of an alert; the order of alerts differs
-    part = events[first : first + 3] if sys.argv[2] == "1" else events[6 - first : 9 - first]
-    span = {"first_event_time": part[0].event_time, "last_event_time": part[-1].event_time}
+part = events[:5] if sys.argv[2] == "early" else events[4:]  # neither saw all of an alert
+span = {"first_event_time": part[0].event_time, "last_event_time": part[-1].event_time}
+print("ready", flush=True)
+sys.stdin.readline()
+for turn in range(25):
+    ids = [f"{turn}-{number}" for number in range(8)][:: 1 if sys.argv[2] == "early" else -1]
     desk.save([stolen_session(alert_id=name, events=part, **span) for name in ids], votes(stolen_session()))
 """
 
 
 def test_two_programs_that_save_the_same_alerts_at_once_lose_nothing(postgresql):
-    url = postgresql.fresh()
+    url, pipe = postgresql.fresh(), subprocess.PIPE
     open_desk(url).close()
     programs = [
-        subprocess.Popen([sys.executable, "-c", SAVING, url, way], env=_env())  # noqa: S603
-        for way in ("1", "-1")
+        subprocess.Popen(  # noqa: S603
+            [sys.executable, "-c", SAVING, url, which], env=_env(), stdin=pipe, stdout=pipe, text=True
+        )
+        for which in ("early", "late")
     ]
-    assert [each.wait(60) for each in programs] == [0, 0]
+    assert [each.stdout.readline() for each in programs] == ["ready\n"] * 2
+    for each in programs:
+        each.stdin.write("go\n")
+        each.stdin.flush()
+    for each in programs:
+        each.communicate(timeout=60)
+    assert [each.returncode for each in programs] == [0, 0]
     desk, whole = open_desk(url), stolen_session()
     found = desk.alerts()
-    assert len(found) == 20
+    assert len(found) == 200
     assert {each.event_ids for each in found} == {whole.event_ids}
     spans = {(each.first_event_time, each.last_event_time) for each in found}
     assert spans == {(whole.events[0].event_time, whole.events[-1].event_time)}
