@@ -217,7 +217,8 @@ def test_a_surprise_is_said_as_odds(nats, said):
 
 
 @pytest.mark.parametrize(
-    ("urgency", "word"), [(100, "critical"), (74, "high"), (50, "high"), (35, "medium"), (0, "low"), (-1, "low")]
+    ("urgency", "word"),
+    [(100, "critical"), (74, "high"), (50, "high"), (35, "medium"), (0, "low"), (-1, "low")],
 )
 def test_an_urgency_has_a_word(urgency, word):
     assert words.band(urgency) == word
