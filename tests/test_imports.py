@@ -12,8 +12,8 @@ ROOT = Path(__file__).parent.parent
 
 # Each room may import from itself and from the rooms before it.
 ROOMS = [
-    {"domain", "settings", "backend", "samples", "hostile"},
-    {"ports", "mend", "cloudtrail", "chunks", "partitions", "waiting", "watchdog", "breaker"},
+    {"domain", "casework", "settings", "backend", "samples", "hostile"},
+    {"ports", "ports_queue", "mend", "cloudtrail", "chunks", "partitions", "waiting", "watchdog", "breaker"},
     {
         "flatten",
         "entity",

@@ -1,0 +1,107 @@
+"""The queue as people work on it: a port of the desk beside `ports.Desk`, which programs write to.
+
+Example:
+    >>> page = desk.page(Filter(status="open"), order="urgency", size=50)
+    >>> page.rows[0].title, page.total
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from fingerprint.casework import (
+    By,
+    Change,
+    Chosen,
+    Entry,
+    Filter,
+    Group,
+    Match,
+    Note,
+    Order,
+    Outcome,
+    Page,
+    Preview,
+    Row,
+    Suppression,
+    View,
+)
+
+
+class Queue(Protocol):
+    """Alerts to read, group and decide on. A change of one alert is one transaction with its line in the audit; what was
+    changed by somebody else since it was seen is not done, and the outcome says so."""
+
+    def page(
+        self, which: Filter, order: Order = "urgency", size: int = 50, following: str | None = None
+    ) -> Page:
+        """FingerprintError for a `following` that no page gave, or a size beyond LARGEST_PAGE."""
+        ...
+
+    def row(self, alert_id: str) -> Row:
+        """One alert's row by its whole id; FingerprintError without one."""
+        ...
+
+    def counts(self, which: Filter) -> dict[str, int]:
+        """How many alerts of this filter are `open`, `closed` and `suppressed`, and of the open ones how many are
+        `critical`, `high`, `medium`, `low` and `unassigned`; the filter's own status and `suppressed` are not asked."""
+        ...
+
+    def groups(self, which: Filter, by: Sequence[By], limit: int = 200) -> list[Group]:
+        """By up to three fields, the group with the most urgent alert first. An alert of two services is in two groups."""
+        ...
+
+    def change(self, chosen: Sequence[Chosen], change: Change, by: str) -> list[Outcome]:
+        """To each of them or not to it, in their order. The desk's clock says when."""
+        ...
+
+    def note(self, alert_id: str, text: str, by: str) -> Note:
+        """Add a note. FingerprintError where there is no such alert, or no text."""
+        ...
+
+    def notes(self, alert_id: str) -> list[Note]:
+        """The oldest first."""
+        ...
+
+    def history(self, target: str = "", limit: int = 200, before: int | None = None) -> list[Entry]:
+        """Lines of the audit, the newest first: of one target (an alert's id, a suppression's), or all."""
+        ...
+
+    def similar(self, alert_id: str, limit: int = 10) -> list[Row]:
+        """Alerts that share the strongest surprises with it, those of its principal first, then the newest."""
+        ...
+
+    def shared_by(self, alert_id: str) -> list[tuple[str, str, int]]:
+        """Its surprises that others show within a day of it: feature, value seen, and how many other principals."""
+        ...
+
+    def views(self, owner: str) -> list[View]: ...
+
+    def save_view(self, view: View) -> None:
+        """The same name again is overwritten."""
+        ...
+
+    def forget_view(self, owner: str, name: str) -> None: ...
+
+
+class Suppressions(Protocol):
+    """Alerts that need not be read. What is hidden stays on the desk, and single votes are never touched."""
+
+    def preview(self, match: Match, limit: int = 20) -> Preview:
+        """FingerprintError for a match that asks nothing or cannot be read."""
+        ...
+
+    def suppress(self, match: Match, reason: str, expires_at: datetime, by: str) -> Suppression:
+        """From now on, and of what lies there already. FingerprintError without a reason, or for an end that has passed or
+        lies more than a year ahead."""
+        ...
+
+    def suppressions(self, ended: bool = False) -> list[Suppression]:
+        """Those in force, the next to expire first; with `ended` those that are over, too."""
+        ...
+
+    def end_suppression(self, suppression_id: str, version: int, by: str) -> Suppression:
+        """What it hid is seen again. FingerprintError where somebody changed it since."""
+        ...
