@@ -1,9 +1,9 @@
 """Did it do what it usually does? Many autoencoders as one stacked tensor program: loss per feature, and z.
 
 Example:
-    >>> loss = losses(vocabulary, weights, fingerprint, codes)       # (N, F) nats
-    >>> surprise = surprises(loss, baseline, fingerprint)            # (N, F) nats above what is usual
-    >>> excess(surprise, company, apart, options)                    # (N,) nats in all; `tails` says how rare that is
+    >>> loss, known = losses(vocabulary, weights, fingerprint, codes)       # (N, F) nats
+    >>> surprise = surprises(loss, baseline.center, fingerprint)            # (N, F) nats above what is usual
+    >>> excess(surprise, company, at_home, options)                         # (N,) nats in all; `tails` says how rare that is
 
 Each fingerprint has a masked autoencoder with one hidden layer. Every feature is reconstructed from the others: the
 hidden layer sums the embeddings of the other features' values, and its output *corrects* the counted likelihood of each
@@ -15,6 +15,7 @@ counts by construction, and a value nobody reconstructs keeps the likelihood its
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,7 @@ ALONE = 8.0  # nats an event must surprise by itself before the company it keeps
 ODD = 2.0  # nats: what surprises less is neither company nor asked about again
 FAR = 7.0  # nats of surprise at a place that is not the principal's own
 APART = 5.0  # nats that it adds to be there while the principal works where it usually does
+PLACE = FACETS.index("place")
 MOST = 10.0  # nats that one feature may surprise: past "one in twenty thousand" it is only ever "never seen"
 CHUNK = (
     3 << 20
@@ -167,15 +169,17 @@ def surprises(loss: Floats, center: Floats, fingerprint: Ints) -> Floats:
     return np.clip((loss - center[fingerprint]) * WEIGHT, 0, MOST)
 
 
-def both(entity: Floats, principal: Floats) -> Floats:
-    """What surprises in an event (N, F): what is new for the entity and for its principal as a whole. A tool that somebody uses
-    every day is no news at a service where they do not."""
-    return np.minimum(entity, principal)
+def news(surprise: Floats, whole: Ints, again: Callable[[NDArray[np.intp]], Floats]) -> Floats:
+    """What surprises at the entity (N, F) and at its principal as a whole, `whole` (N,), -1 for none: (N, F). A tool that
+    somebody uses every day is no news at a service where they do not.
 
-
-def odd(surprise: Floats) -> NDArray[np.bool_]:
-    """Events (N,) of which the principal is asked as well: with a feature that surprises, (N, F)."""
-    return np.asarray((surprise >= ODD).any(axis=1))
+    Of what is ODD alone the principal is asked: `again` gives the surprise there of the rows (M,) it is called with, (M, F).
+    """
+    rows = np.flatnonzero((surprise >= ODD).any(axis=1) & (whole >= 0))
+    if len(rows):
+        surprise = surprise.copy()
+        surprise[rows] = np.minimum(surprise[rows], again(rows))
+    return surprise
 
 
 def facets(surprise: Floats) -> Floats:
@@ -191,7 +195,7 @@ def combine(surprise: Floats) -> Floats:
 
 def place_of(surprise: Floats) -> Floats:
     """How surprising the place is that events come from: (N, F) -> (N,)."""
-    out: Floats = surprise[:, FACETED[FACETS.index("place")]].max(axis=1)
+    out: Floats = surprise[:, FACETED[PLACE]].max(axis=1)
     return out
 
 
@@ -209,7 +213,8 @@ def excess(
     principal surprised in its interval; and, if it came from FAR, with its principal having been `at_home` (N,) meanwhile:
     nobody is in two places at once.
     """
-    own = combine(surprise)
+    strongest = facets(surprise)
+    own = strongest.sum(axis=1)
     others = options.company * np.maximum(company - own, 0)
-    apart = APART * (at_home & (place_of(surprise) >= FAR))
+    apart = APART * (at_home & (strongest[:, PLACE] >= FAR))
     return own + (others + apart) * (own >= ALONE)

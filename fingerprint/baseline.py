@@ -61,8 +61,9 @@ def excess_of(rows: HeldOut, center: Floats, options: settings.Autoencoder) -> F
     All rows of a principal must be there: they are each other's company.
     """
     surprise = surprises(rows.loss, center, rows.fingerprint)
-    odd = autoencoder.odd(surprise)
-    surprise[odd] = autoencoder.both(surprise[odd], surprises(rows.whole[odd], center, rows.above[odd]))
+    surprise = autoencoder.news(
+        surprise, rows.above, lambda odd: surprises(rows.whole[odd], center, rows.above[odd])
+    )
     company = Company()
     company.add(rows.principal, rows.interval, rows.codes, surprise)
     where = (rows.principal, rows.interval)

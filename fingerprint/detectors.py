@@ -8,7 +8,7 @@ Example:
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,20 +49,20 @@ class Autoencoder:
         self.degraded = False
 
     def measure(self, batch: Measured) -> Floats:
-        surprise = self._surprise(batch.fingerprint, batch)
-        self.degraded = self.losses.degraded
-        whole = self.bank.whole[batch.fingerprint]
-        odd = np.flatnonzero(autoencoder.odd(surprise) & (whole >= 0))
-        if len(odd):
-            surprise[odd] = autoencoder.both(surprise[odd], self._surprise(whole[odd], batch.take(odd)))
-            self.degraded |= self.losses.degraded
+        shown, whole, self.degraded = Shown.of(batch), self.bank.whole[batch.fingerprint], False
+        surprise = autoencoder.news(
+            self._surprise(batch.fingerprint, shown),
+            whole,
+            lambda odd: self._surprise(whole[odd], shown.take(odd)),
+        )
         self.ledger.company.add(batch.principal, batch.interval, batch.codes, surprise)
         return np.column_stack([surprise, self._rarity(batch.fingerprint)]).astype(np.float32)
 
-    def _surprise(self, fingerprint: NDArray[np.int32], batch: Measured) -> Floats:
+    def _surprise(self, fingerprint: NDArray[np.int32], shown: Shown) -> Floats:
         """What surprises of events at these fingerprints (N,), novelties of an hour ago discounted: (N, F)."""
-        loss, known = self.losses.of(fingerprint, batch.codes)
-        loss = familiar(loss, known, self.bank.vocabulary.escape[fingerprint], batch, self.ledger)
+        loss, known = self.losses.of(fingerprint, shown.codes)
+        self.degraded |= self.losses.degraded
+        loss = familiar(loss, known, self.bank.vocabulary.escape[fingerprint], shown, self.ledger)
         return autoencoder.surprises(loss, self.bank.baseline.center, fingerprint)
 
     def _rarity(self, fingerprint: NDArray[np.int32]) -> Floats:
@@ -90,17 +90,30 @@ def surprise_of(batch: Measured) -> Floats:
 SEEN_AGAIN = float(-np.log(0.1))  # nats beyond "something new": what one of about ten recent novelties costs
 
 
-def familiar(
-    loss: Floats, known: NDArray[np.bool_], escape: Floats, batch: Measured, ledger: Ledger
-) -> Floats:
+class Shown(NamedTuple):
+    """What events show of a principal, and when: `principal` (N,), `interval` (N,), `codes` (N, F)."""
+
+    principal: Hashes
+    interval: NDArray[np.int32]
+    codes: Hashes
+
+    @classmethod
+    def of(cls, batch: Measured) -> Shown:
+        return cls(batch.principal, batch.interval, batch.codes)
+
+    def take(self, rows: NDArray[np.intp]) -> Shown:
+        return Shown(self.principal[rows], self.interval[rows], self.codes[rows])
+
+
+def familiar(loss: Floats, known: NDArray[np.bool_], escape: Floats, shown: Shown, ledger: Ledger) -> Floats:
     """A novelty of an hour ago is less of one: cap the loss (N, F) of values that the principal showed since the training.
 
     What is left is the surprise of doing *something* new, by `escape` (N, F) of who measured, plus that of it being this of
     about ten recent novelties.
     """
     row, column = np.nonzero(~known & ~IS_BIN)
-    owner = hashing.within(batch.principal[row], column.astype(np.uint64))
-    again = ledger.seen_before(hashing.within(owner, batch.codes[row, column]), batch.interval[row])
+    owner = hashing.within(shown.principal[row], column.astype(np.uint64))
+    again = ledger.seen_before(hashing.within(owner, shown.codes[row, column]), shown.interval[row])
     row, column = row[again], column[again]
     out = loss.copy()
     out[row, column] = np.minimum(out[row, column], SEEN_AGAIN - escape[row, column])

@@ -27,9 +27,7 @@ from fingerprint import hashing
 from fingerprint.coded import Coded, Column, numbers, renamed
 
 Kind = Literal["value", "bin"]
-Facet = Literal[
-    "what", "outcome", "tool", "place", "time"
-]  # of an event: what its features tell of, each once
+Facet = Literal["what", "outcome", "tool", "place", "time"]  # features of one facet tell of one fact
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,7 +158,9 @@ def _losses(piece: Piece, known: Vocabulary, nets: Weights, late: NDArray[np.int
         at = rows.batch(piece.owners[late, level])
         loss, seen = autoencoder.losses(known, nets, at.fingerprint, at.codes)
         losses.append(
-            detectors.familiar(loss, seen, known.escape[at.fingerprint], at, Ledger(piece.settings))
+            detectors.familiar(
+                loss, seen, known.escape[at.fingerprint], detectors.Shown.of(at), Ledger(piece.settings)
+            )
         )
     return losses
 

@@ -87,9 +87,9 @@ def rarity(bank: Bank, key: str, excess: Floats) -> Floats:
 
     What analysts said of earlier alerts is in it (`shifting`).
     """
-    place, usual_ = place_of(bank, key), bank.baseline
-    share = tails.log_share(excess, usual_.rate[place], usual_.edge[place], usual_.slope[place])
-    return tails.z(share) / (1 + bank.shift[place])
+    place = place_of(bank, key)
+    at = np.full(len(excess), place, np.int32)
+    return tails.z_of(excess, bank.baseline, at) / (1 + bank.shift[place])
 
 
 # --- its activity -----------------------------------------------------------------------------------------------------

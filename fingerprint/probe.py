@@ -2,8 +2,8 @@
 
 Example:
     >>> probe = of_bank(served, settings)            # who acts, and what they do: by seed, the same for every bank asked
-    >>> found(served, probe, settings.autoencoder).mean(), found(trained, probe, settings.autoencoder).mean()
-    (0.97, 0.96)
+    >>> [(strangest(bank, probe, settings.autoencoder) >= 3.2).mean() for bank in (served, trained)]
+    [0.97, 0.96]
 
 No labelled set knows a customer's entities. So real attack calls (Stratus Red Team, data/real/invictus_stratus) are put
 into the hands of principals that the bank says are ready. Half of them are robbed: the attacker's own program, network and
@@ -75,10 +75,12 @@ def of_bank(bank: Bank, options: settings.Settings) -> Probe:
 def strangest(bank: Bank, probe: Probe, options: settings.Autoencoder) -> Floats:
     """The z of each attack's strangest call (A,), in the order of their numbers, as scoring would tell it."""
     fingerprint, _ = bank.resolve(probe.entity, probe.principal, probe.frame)
-    surprise = _surprise(bank, fingerprint, probe.codes)
     whole = bank.whole[fingerprint]
-    known = whole >= 0
-    surprise[known] = autoencoder.both(surprise[known], _surprise(bank, whole[known], probe.codes[known]))
+    surprise = autoencoder.news(
+        _surprise(bank, fingerprint, probe.codes),
+        whole,
+        lambda odd: _surprise(bank, whole[odd], probe.codes[odd]),
+    )
     company = Company()
     company.add(probe.principal, probe.attack, probe.codes, surprise)
     where = (probe.principal, probe.attack)
@@ -93,11 +95,6 @@ def strangest(bank: Bank, probe: Probe, options: settings.Autoencoder) -> Floats
 def _surprise(bank: Bank, fingerprint: NDArray[np.int32], codes: Hashes) -> Floats:
     loss, _ = autoencoder.losses(bank.vocabulary, bank.weights, fingerprint, codes)
     return autoencoder.surprises(loss, bank.baseline.center, fingerprint)
-
-
-def found(bank: Bank, probe: Probe, options: settings.Autoencoder) -> NDArray[np.bool_]:
-    """Which attacks (A,) a bank finds."""
-    return strangest(bank, probe, options) >= options.threshold
 
 
 def _victims(bank: Bank, options: settings.Gate) -> NDArray[np.intp]:

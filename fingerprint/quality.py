@@ -40,14 +40,15 @@ class Held:
 def figures(held: Held, options: settings.Settings) -> dict[str, Any]:
     """Quantiles of the loss (nats) and of z, principals with an autoencoder's vote a day, and the z of the strongest alerts."""
     days = max(len(np.unique(held.day)), 1)
-    voted = held.z >= options.autoencoder.threshold
+    alerts = strongest_alerts(held, options.spectral.threshold)
+    voted = held.z >= threshold_of({"alerts": alerts, "days": days}, options.autoencoder)
     return {
         "rows": len(held.loss),
         "days": days,
         "loss": quantiles(held.loss),
         "z": quantiles(held.z),
         "votes_per_day": len(np.unique(_each(held.principal, held.day)[voted])) / days,
-        "alerts": strongest_alerts(held, options.spectral.threshold),
+        "alerts": alerts,
     }
 
 
@@ -55,9 +56,8 @@ def strongest_alerts(held: Held, threshold: float) -> list[float]:
     """The largest z of each principal's window in which the counts had a vote too, strongest first (`tuning`)."""
     both = np.nan_to_num(held.count_z, nan=-np.inf) >= threshold
     alert, z = _each(held.principal, held.window)[both], held.z[both]
-    order = np.lexsort((-z, alert))
-    first = order[np.unique(alert[order], return_index=True)[1]]
-    return [round(float(each), 3) for each in np.sort(z[first])[::-1][:STRONGEST]]
+    strongest = np.sort(z[tails.highest(z, alert)])[::-1]
+    return [round(float(each), 3) for each in strongest[:STRONGEST]]
 
 
 def threshold_of(quality: Mapping[str, Any], options: settings.Autoencoder) -> float:

@@ -47,9 +47,14 @@ class Hours(NamedTuple):
 
 def strangest(excess: Floats, hour: Hashes, owner: Ints) -> Hours:
     """The strangest event of each interval: excess, hour (a principal's interval, hashed) and owner of each event (N,)."""
-    order = np.lexsort((-excess, hour))
-    first = order[np.unique(hour[order], return_index=True)[1]]
+    first = highest(excess, hour)
     return Hours(excess[first], owner[first])
+
+
+def highest(values: Floats, group: Hashes) -> NDArray[np.intp]:
+    """Where the highest value of each group is: values and group (N,) -> (U,), in the order of the groups."""
+    order = np.lexsort((-values, group))
+    return order[np.unique(group[order], return_index=True)[1]]
 
 
 def shape(excess: Floats) -> tuple[float, float]:

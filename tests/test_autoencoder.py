@@ -178,7 +178,20 @@ def test_nobody_is_in_two_places_at_once() -> None:
 
 def test_what_the_principal_does_elsewhere_every_day_is_no_news_at_a_service() -> None:
     entity, principal = np.array([[9.0, 3.0]], np.float32), np.array([[1.0, 8.0]], np.float32)
-    np.testing.assert_array_equal(autoencoder.both(entity, principal), [[1.0, 3.0]])
+    found = autoencoder.news(entity, np.array([0], np.int32), lambda rows: principal[rows])
+    np.testing.assert_array_equal(found, [[1.0, 3.0]])
+
+
+def test_of_what_is_no_surprise_or_has_nobody_above_it_nobody_is_asked_again() -> None:
+    surprise = np.array([[1.5, 0.0], [9.0, 3.0], [9.0, 3.0]], np.float32)
+    asked = []
+    found = autoencoder.news(
+        surprise,
+        np.array([0, -1, 0], np.int32),
+        lambda rows: asked.append(rows.tolist()) or np.zeros((len(rows), 2), np.float32),
+    )
+    assert asked == [[2]]
+    np.testing.assert_array_equal(found, [[1.5, 0.0], [9.0, 3.0], [0.0, 0.0]])
 
 
 # --- baselines ------------------------------------------------------------------------------------------------------
