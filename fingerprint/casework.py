@@ -106,6 +106,13 @@ class Chosen(NamedTuple):
     version: int
 
 
+class Changed(NamedTuple):
+    """An alert that is new or has changed, and the number of its newest change: a later change has a higher one."""
+
+    number: int
+    alert_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class Decide:
     decision: Decision

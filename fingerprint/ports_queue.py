@@ -14,6 +14,7 @@ from typing import Protocol
 from fingerprint.casework import (
     By,
     Change,
+    Changed,
     Chosen,
     Entry,
     Filter,
@@ -104,4 +105,18 @@ class Suppressions(Protocol):
 
     def end_suppression(self, suppression_id: str, version: int, by: str) -> Suppression:
         """What it hid is seen again. FingerprintError where somebody changed it since."""
+        ...
+
+
+class Changes(Protocol):
+    """What is new or has changed, for screens that stay open. Changes have numbers, which become visible in their order:
+    whoever has seen one has missed none before it."""
+
+    def newest_change(self) -> int:
+        """The number of the newest one; 0 before the first."""
+        ...
+
+    def changes(self, since: int, limit: int = 500) -> list[Changed]:
+        """Alerts that changed after `since`, each once, the longest ago first. About `limit`: what one transaction changed
+        comes together, so the last number says from where to ask again."""
         ...
