@@ -75,29 +75,31 @@ def _finite(value: Any) -> Any:
 metadata = sql.MetaData()
 
 
-def _text(name: str, **options: Any) -> sql.Column[str]:
+def text(name: str, **options: Any) -> sql.Column[str]:
+    """A column of text, never null."""
     return sql.Column(name, sql.Text, nullable=False, **options)
 
 
-def _when(name: str, **options: Any) -> sql.Column[datetime]:
+def when(name: str, **options: Any) -> sql.Column[datetime]:
+    """A column of moments, never null."""
     return sql.Column(name, Utc, nullable=False, **options)
 
 
-meta = sql.Table("meta", metadata, _text("name", primary_key=True), _text("value"))
+meta = sql.Table("meta", metadata, text("name", primary_key=True), text("value"))
 
 alerts = sql.Table(
     "alerts",
     metadata,
-    _text("alert_id", primary_key=True),
-    _text("principal"),
-    _text("human"),
-    _when("window_start"),
-    _when("first_event_time"),
-    _when("last_event_time"),
+    text("alert_id", primary_key=True),
+    text("principal"),
+    text("human"),
+    when("window_start"),
+    when("first_event_time"),
+    when("last_event_time"),
     sql.Column("urgency", sql.Integer, nullable=False),
-    _text("title"),
-    _text("level"),
-    _text("bank_version"),
+    text("title"),
+    text("level"),
+    text("bank_version"),
     sql.Column("drivers", Json, nullable=False),
     sql.Column("curve", Json(none_as_null=True)),
     sql.Column("tactics", Json, nullable=False),
@@ -110,36 +112,36 @@ sql.Index("alerts_in_order", *ORDER)
 alert_events = sql.Table(
     "alert_events",
     metadata,
-    _text("alert_id", primary_key=True),
-    _text("event_id", primary_key=True),
-    _when("event_time"),
-    _text("entity"),
-    _text("service"),
-    _text("action"),
-    _text("region"),
-    _text("source_address"),
-    _text("user_agent"),
-    _text("error_code"),
-    _text("session"),
+    text("alert_id", primary_key=True),
+    text("event_id", primary_key=True),
+    when("event_time"),
+    text("entity"),
+    text("service"),
+    text("action"),
+    text("region"),
+    text("source_address"),
+    text("user_agent"),
+    text("error_code"),
+    text("session"),
     sql.Column("autoencoder_z", Real),
     sql.Column("spectral_z", Real),
-    _text("raw"),
-    _text("bank_version", server_default=""),  # since version 4
+    text("raw"),
+    text("bank_version", server_default=""),  # since version 4
 )
 
 votes = sql.Table(
     "votes",
     metadata,
-    _text("event_id", primary_key=True),
-    _text("detector", primary_key=True),
-    _when("event_time", index=True),
-    _text("principal"),
-    _text("entity"),
+    text("event_id", primary_key=True),
+    text("detector", primary_key=True),
+    when("event_time", index=True),
+    text("principal"),
+    text("entity"),
     sql.Column("z", Real, nullable=False),
     sql.Column("threshold", Real, nullable=False),
     sql.Column("vote", sql.Boolean, nullable=False),
-    _text("level"),
-    _text("bank_version", server_default=""),  # since version 4
+    text("level"),
+    text("bank_version", server_default=""),  # since version 4
 )
 
 # A B-tree of PostgreSQL takes 2,704 bytes, and a principal may be longer; a hash index takes any.
@@ -150,46 +152,46 @@ sql.Index("votes_by_principal", votes.c.principal, postgresql_using="hash").ddl_
 dispositions = sql.Table(  # since version 4; the newest of an alert counts, the others are its history
     "dispositions",
     metadata,
-    _text("alert_id", primary_key=True),
-    _when("at", primary_key=True),
-    _text("decision"),
-    _text("by"),
-    _text("why"),
+    text("alert_id", primary_key=True),
+    when("at", primary_key=True),
+    text("decision"),
+    text("by"),
+    text("why"),
     sql.Column("events", sql.Integer, nullable=False),
-    _text("duplicate_of"),
+    text("duplicate_of"),
 )
 
 feed_counts = sql.Table(  # `at` is the start of an interval, seconds since 1970
     "feed_counts",
     metadata,
-    _text("kind", primary_key=True),
-    _text("feed", primary_key=True),
+    text("kind", primary_key=True),
+    text("feed", primary_key=True),
     sql.Column("at", sql.BigInteger, primary_key=True, index=True, autoincrement=False),
-    _text("partition", primary_key=True),
+    text("partition", primary_key=True),
     sql.Column("events", sql.BigInteger, nullable=False),
 )
 
 feed_progress = sql.Table(  # what lies before `closed` is complete, as far as this partition goes
     "feed_progress",
     metadata,
-    _text("partition", primary_key=True),
+    text("partition", primary_key=True),
     sql.Column("closed", sql.BigInteger, nullable=False),
 )
 
 notices = sql.Table(
     "notices",
     metadata,
-    _text("notice_id", primary_key=True),
-    _text("kind"),
-    _text("feed"),
-    _when("since", index=True),
-    _when("seen_at"),
+    text("notice_id", primary_key=True),
+    text("kind"),
+    text("feed"),
+    when("since", index=True),
+    when("seen_at"),
     sql.Column("expected", Real, nullable=False),
     sql.Column("hourly", Real, nullable=False),
     sql.Column("urgency", sql.Integer, nullable=False),
-    _text("title"),
+    text("title"),
     sql.Column("ended_at", Utc, index=True),
-    _text("ending"),
+    text("ending"),
 )
 
 _NOTICE = tuple(column.name for column in notices.columns)
