@@ -19,6 +19,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from fingerprint.domain import FingerprintError
+from fingerprint.people import Role
 
 PREFIX = "FINGERPRINT_"
 NO_OPTIONS: Mapping[str, dict[str, Any]] = {}
@@ -476,6 +477,74 @@ class Kafka(Security):
     )
 
 
+class Oidc(Section):
+    """People whom an OpenID provider vouches for (docs/desk.md); nobody where no issuer is named."""
+
+    issuer: str | None = Field(None, description="its address, as its own configuration names it")
+    client_id: str = ""
+    client_secret_file: str | None = Field(None, description="none: a public client, by PKCE alone")
+    title: str = Field("single sign-on", description="what the button says: Log in with ...")
+    scopes: tuple[str, ...] = ("openid", "profile", "email")
+    name_claim: str = Field("preferred_username", description="what a new account is called after")
+    role_claim: str | None = Field(None, description="a claim of one or several values, such as groups ...")
+    roles: dict[str, Role] = Field(
+        {}, description="... and the role that each of them gives; the highest counts"
+    )
+    default_role: Role | None = Field(None, description="of whoever has no such value; without it, nobody")
+    allowed_domain: str | None = Field(None, description="verified e-mail addresses of this domain alone")
+    answer_seconds: float = Field(10.0, gt=0, description="how long the provider may take to answer")
+
+    @model_validator(mode="after")
+    def complete(self) -> Oidc:
+        if self.issuer is None:
+            return self
+        if not re.match(r"https://|http://(localhost|127\.0\.0\.1|\[::1\])[:/]?", self.issuer):
+            raise ValueError("issuer begins with https://; http:// is for a provider on this machine")
+        if not self.client_id:
+            raise ValueError("issuer needs a client_id")
+        if not (self.role_claim and self.roles) and self.default_role is None:
+            raise ValueError("nobody would get a role: set role_claim and roles, or default_role")
+        return self
+
+
+class Web(Section):
+    """The analyst's pages and the API: `fingerprint serve` (docs/desk.md)."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(8080, ge=0, le=65535, description="0 takes any that is free")
+    public_url: str | None = Field(
+        None, description="where browsers find it, https://desk.example.com behind a proxy that ends TLS"
+    )
+    allowed_hosts: tuple[str, ...] = Field(
+        (),
+        description="further names in the Host header; that of public_url, of host and of this machine are",
+    )
+    proxies: int = Field(
+        0, ge=0, le=8, description="proxies in front, each adding to X-Forwarded-For: whose word is taken"
+    )
+    title: str = Field("Fingerprint", min_length=1, max_length=60, description="what stands above every page")
+    session_idle_hours: float = Field(8.0, gt=0, le=720, description="without a request a session ends ...")
+    session_hours: float = Field(24.0, gt=0, le=2160, description="... and after so long anyway")
+    attempts: int = Field(
+        10, gt=0, description="failed logins of one name, three times as many of one address, within ..."
+    )
+    attempts_minutes: float = Field(15.0, gt=0, description="... so long: then nobody of it is heard")
+    max_body_bytes: int = Field(1 << 20, gt=0, description="of a request")
+    oidc: Oidc = Oidc()
+
+    @field_validator("public_url")
+    @classmethod
+    def is_an_origin(cls, url: str | None) -> str | None:
+        if url is not None and not re.fullmatch(r"https?://[A-Za-z0-9.\[\]:-]+/?", url):
+            raise ValueError(f"public_url {url!r} is not like https://desk.example.com, without a path")
+        return url and url.rstrip("/")
+
+    @property
+    def https(self) -> bool:
+        """Whether browsers come over TLS."""
+        return (self.public_url or "").startswith("https://")
+
+
 class Settings(Section):
     reading: Reading = Reading()
     entities: Entities = Entities()
@@ -497,6 +566,7 @@ class Settings(Section):
     health: Health = Health()
     triton: Triton = Triton()
     workers: Workers = Workers()
+    web: Web = Web()
 
     @model_validator(mode="after")
     def keeps_what_is_compared(self) -> Settings:

@@ -12,8 +12,19 @@ ROOT = Path(__file__).parent.parent
 
 # Each room may import from itself and from the rooms before it.
 ROOMS = [
-    {"domain", "casework", "settings", "backend", "samples", "hostile"},
-    {"ports", "ports_queue", "mend", "cloudtrail", "chunks", "partitions", "waiting", "watchdog", "breaker"},
+    {"domain", "casework", "people", "settings", "backend", "samples", "hostile"},
+    {
+        "ports",
+        "ports_queue",
+        "ports_people",
+        "mend",
+        "cloudtrail",
+        "chunks",
+        "partitions",
+        "waiting",
+        "watchdog",
+        "breaker",
+    },
     {
         "flatten",
         "entity",
@@ -63,6 +74,7 @@ ROOMS = [
         "scoring",
         "tactics",
         "alerts",
+        "chains",
         "road",
         "steps",
         "packing",
@@ -87,6 +99,7 @@ ROOMS = [
         "shifting",
         "evaluation",
         "looking",
+        "cards",
         "tuning",
         "simulation",
     },
@@ -104,6 +117,12 @@ OUTSIDE = {
     "boto3",
     "dask",
     "distributed",
+    "fastapi",
+    "starlette",
+    "uvicorn",
+    "httpx",
+    "authlib",
+    "argon2",
 }
 INSIDE_MODULES = sorted((ROOT / "fingerprint").glob("*.py"))
 
@@ -157,6 +176,12 @@ def test_doors_never_import_each_other() -> None:
         own = file.stem.split("_")[0]
         others = {name.split(".")[2] for name in imported(file) if name.startswith("fingerprint.edges.")}
         assert {other for other in others if other.split("_")[0] != own} == set(), file.name
+
+
+def test_pages_and_doors_never_import_each_other() -> None:
+    for room, other in (("web", "edges"), ("edges", "web")):
+        for file in (ROOT / "fingerprint" / room).rglob("*.py"):
+            assert other not in rooms_used(file), file
 
 
 def test_only_fitting_needs_torch() -> None:

@@ -61,11 +61,12 @@ def render_alert(alert: Alert, queue: str | None = None) -> str:
 def _render(template: str, **values: Any) -> str:
     style = (TEMPLATES / "style.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return _templates().get_template(template).render(style=Markup(style), digest=digest, **values)  # noqa: S704
+    return environment().get_template(template).render(style=Markup(style), digest=digest, **values)  # noqa: S704
 
 
 @cache
-def _templates() -> jinja2.Environment:
+def environment() -> jinja2.Environment:
+    """The templates, and how they show what they are given."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,

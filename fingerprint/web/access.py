@@ -1,0 +1,150 @@
+"""Who asks, and whether they may: what every route but the open ones depends on.
+
+Example:
+    >>> @router.post("/alerts/{alert_id}/notes")
+    ... def note(alert_id: str, said: NewNote, caller: Analyst, doors: TheDoors) -> Note:
+    ...     return doors.desk.note(alert_id, said.text, by=caller.name)
+
+Programs show a token (`Authorization: Bearer fpt_...`), people a session's cookie. A change that rests on a cookie must come from
+our own pages: it carries the session's CSRF token (form field `csrf`, or header `X-CSRF-Token`), and the browser says where it
+comes from (`Sec-Fetch-Site`, `Origin`). Routes for the roles: `Viewer`, `Analyst`, `Engineer`, `Admin`.
+"""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from fastapi import Depends, HTTPException, Request
+from starlette.concurrency import run_in_threadpool
+
+from fingerprint.people import Role, Scope, may, role_of
+from fingerprint.settings import Settings
+from fingerprint.web.doors import Doors, TheDoors
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})  # methods that change nothing
+FIELD, HEADER = "csrf", "x-csrf-token"
+
+
+class LoginNeeded(Exception):
+    """A page was asked for by nobody we know: the login page is the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks. `csrf` goes into every form of a page; a token's caller has none and needs none."""
+
+    name: str
+    role: Role
+    scopes: tuple[Scope, ...] = ()
+    csrf: str = ""
+
+    def may(self, needed: Role) -> bool:
+        return may(self.role, needed)
+
+
+def cookie_name(settings: Settings) -> str:
+    """`__Host-` binds a cookie to this very host, and browsers take it over https alone."""
+    return "__Host-session" if settings.web.https else "session"
+
+
+def csrf_of(secret: str) -> str:
+    """A session's CSRF token: only who knows the session's secret can name it, and it says nothing of the secret."""
+    return blake2b(b"csrf", key=secret.encode()[:64], digest_size=32).hexdigest()
+
+
+async def caller_of(request: Request, doors: TheDoors) -> Caller | None:
+    """Who asks, by token or by session; None for nobody. 401 for a token that is not good, 403 for a change that does not
+    come from our own pages."""
+    authorization = request.headers.get("authorization")
+    find = partial(_by_token, authorization) if authorization else partial(_by_session, request)
+    caller = await run_in_threadpool(find, doors)
+    request.state.caller = caller  # for the pages, also those that say no
+    if caller and caller.csrf and request.method not in SAFE:
+        check_origin(request, doors.settings)
+        await _check_csrf(request, caller.csrf)
+    return caller
+
+
+TheCaller = Annotated[Caller | None, Depends(caller_of)]
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """The dependency behind `needs`; tests find it in every route."""
+
+    role: Role
+
+    def __call__(self, request: Request, caller: TheCaller) -> Caller:
+        if caller is None:
+            if is_api(request):
+                raise HTTPException(
+                    401,
+                    "log in, or send a token: `Authorization: Bearer fpt_...`",
+                    {"WWW-Authenticate": "Bearer"},
+                )
+            raise LoginNeeded
+        if not caller.may(self.role):
+            raise HTTPException(403, f"this needs the role {self.role}; {caller.name} has {caller.role} here")
+        return caller
+
+
+def needs(role: Role) -> Any:
+    """What a route depends on: `caller: Annotated[Caller, needs("analyst")]`, or `dependencies=[needs("admin")]`."""
+    return Depends(Needs(role))
+
+
+Viewer = Annotated[Caller, needs("viewer")]
+Analyst = Annotated[Caller, needs("analyst")]
+Engineer = Annotated[Caller, needs("engineer")]
+Admin = Annotated[Caller, needs("admin")]
+
+
+def is_api(request: Request) -> bool:
+    """Whether a program is answered, not a person."""
+    return request.url.path.startswith("/api/") or request.url.path == "/metrics"
+
+
+def check_origin(request: Request, settings: Settings) -> None:
+    """403 where the browser says that the request comes from another site. What is no browser says nothing."""
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    own = {request.headers.get("host", ""), urlsplit(settings.web.public_url or "").netloc} - {""}
+    if site not in (None, "same-origin", "none") or (origin and urlsplit(origin).netloc not in own):
+        raise HTTPException(
+            403, "this came from another site, so nothing was changed: use the desk's own pages"
+        )
+
+
+async def _check_csrf(request: Request, csrf: str) -> None:
+    given = request.headers.get(HEADER)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if given is None and kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
+        field = (await request.form()).get(FIELD)
+        given = field if isinstance(field, str) else None
+    if given is None or not hmac.compare_digest(given.encode(errors="replace"), csrf.encode()):
+        raise HTTPException(
+            403, "the page was too old or not ours, so nothing was changed: load it again, then repeat it"
+        )
+
+
+def _by_session(request: Request, doors: Doors) -> Caller | None:
+    secret = request.cookies.get(cookie_name(doors.settings), "")
+    person = doors.people.who(secret) if secret else None
+    return Caller(person.name, person.role, csrf=csrf_of(secret)) if person else None
+
+
+def _by_token(authorization: str, doors: Doors) -> Caller:
+    kind, _, secret = authorization.partition(" ")
+    found = doors.people.bearer(secret.strip()) if kind.lower() == "bearer" else None
+    if found is None:
+        raise HTTPException(
+            401,
+            "this token is unknown, expired or revoked: make another under Account",
+            {"WWW-Authenticate": 'Bearer error="invalid_token"'},
+        )
+    person, token = found
+    return Caller(person.name, role_of(person.role, token.scopes), token.scopes)

@@ -1,0 +1,42 @@
+"""The application: the pages under /, the API under /api/v1, what every request passes, and nothing that is not named here.
+
+Example:
+    >>> app = create_app(Doors(desk, people, clock, settings))
+    >>> uvicorn.run(app)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.responses import FileResponse
+from fastapi.staticfiles import StaticFiles
+
+from fingerprint.web import api, errors, pages, probes
+from fingerprint.web.doors import Doors
+from fingerprint.web.guard import Guard, hosts_of
+from fingerprint.web.page import TEMPLATES
+
+STATIC = Path(__file__).parent / "static"
+
+
+def create_app(doors: Doors) -> FastAPI:
+    """The whole application over its doors; it opens nothing itself."""
+    web = doors.settings.web
+    app = FastAPI(title="Fingerprint", version="1", docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.doors = doors
+    errors.install(app)
+    for router in (probes.router, *pages.ROUTERS):
+        app.include_router(router, include_in_schema=False)
+    for router in api.ROUTERS:
+        app.include_router(router, prefix="/api/v1")
+    app.add_api_route("/static/style.css", _style, include_in_schema=False)
+    app.mount("/static", StaticFiles(directory=STATIC))
+    app.add_middleware(Guard, hosts=hosts_of(web), most=web.max_body_bytes, https=web.https)
+    return app
+
+
+def _style() -> FileResponse:
+    """The look that the site shares with pages that stand alone."""
+    return FileResponse(TEMPLATES / "style.css", headers={"Cache-Control": "no-cache"})

@@ -1,0 +1,45 @@
+"""What the pages and the API stand on: the doors, wired by `pipelines/serve.py`, handed to every request.
+
+Example:
+    >>> @router.get("/alerts/counts")
+    ... def counts(caller: Viewer, doors: TheDoors) -> dict[str, int]:
+    ...     return doors.desk.counts(Filter())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Protocol
+
+from fastapi import Depends, Request
+
+from fingerprint.ports import Clock, Desk
+from fingerprint.ports_people import People, Provider
+from fingerprint.ports_queue import Queue, Suppressions
+from fingerprint.settings import Settings
+
+
+class WholeDesk(Desk, Queue, Suppressions, Protocol):
+    """A desk as programs write to it and as people work on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """`banks` gives the facts of the served bank; None where no bank is to be seen from here. `provider` vouches for people
+    from elsewhere; None without one."""
+
+    desk: WholeDesk
+    people: People
+    clock: Clock
+    settings: Settings
+    provider: Provider | None = None
+    banks: Callable[[], Any] | None = None
+
+
+def _doors(request: Request) -> Doors:
+    doors: Doors = request.app.state.doors
+    return doors
+
+
+TheDoors = Annotated[Doors, Depends(_doors)]

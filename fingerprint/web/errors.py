@@ -1,0 +1,92 @@
+"""What went wrong, said once: as problem+json (RFC 9457) under /api, as a page elsewhere.
+
+Example:
+    >>> raise HTTPException(409, "changed by maria a minute ago: look again")
+    {"type": "about:blank", "status": 409, "title": "Conflict", "detail": "changed by maria a minute ago: look again"}
+
+FingerprintErrors are what somebody can mend, and become 400 with their sentence; whatever else is raised is 500, without a word
+of what it was: that stands in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from fingerprint.domain import FingerprintError
+from fingerprint.hostile import visible
+from fingerprint.people import Refused, TooMany
+from fingerprint.web.access import SAFE, LoginNeeded, is_api
+from fingerprint.web.guard import TooLarge
+from fingerprint.web.site import go, show
+
+log = logging.getLogger("fingerprint.web")
+
+
+class Problem(JSONResponse):
+    media_type = "application/problem+json"
+
+
+def problem(request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+    """The answer to a request that failed, for a program or for a person."""
+    title = HTTPStatus(status).phrase
+    if is_api(request):
+        said = {"type": "about:blank", "status": status, "title": title, "detail": visible(detail)}
+        return Problem(said, status, dict(headers or {}))
+    page = show(request, "problem.html", status, title=title, detail=detail)
+    page.headers.update(headers or {})
+    return page
+
+
+def install(app: FastAPI) -> None:
+    """What answers for every kind of error."""
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(LoginNeeded, _login)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(FingerprintError, _mendable)
+    app.add_exception_handler(TooLarge, _too_large)
+    app.add_exception_handler(Exception, _unforeseen)
+
+
+def _http(request: Request, error: Any) -> Response:
+    return problem(request, error.status_code, str(error.detail), error.headers)
+
+
+def _login(request: Request, error: Exception) -> Response:
+    """To the login, and from there back to the page; a form that came too late is not sent again."""
+    query = f"?{request.url.query}" if request.url.query else ""
+    back = f"{request.url.path}{query}" if request.method in SAFE else "/"
+    return go("/login" if back == "/" else f"/login?next={quote(back, safe='')}")
+
+
+def _invalid(request: Request, error: Any) -> Response:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+    return problem(request, 422, f"{where}: {first['msg'].removeprefix('Value error, ')}")
+
+
+def _mendable(request: Request, error: Exception) -> Response:
+    if isinstance(error, TooMany):
+        return problem(request, 429, str(error), {"Retry-After": str(error.seconds)})
+    return problem(request, 403 if isinstance(error, Refused) else 400, str(error))
+
+
+def _too_large(request: Request, error: Exception) -> Response:
+    return problem(
+        request, 413, f"a request has at most {request.app.state.doors.settings.web.max_body_bytes:,} bytes"
+    )
+
+
+def _unforeseen(request: Request, error: Exception) -> Response:
+    log.error("a request failed", exc_info=error, extra={"fields": {"path": request.url.path}})
+    return problem(
+        request, 500, "something broke here, and stands in the log of this server; nothing was changed"
+    )
