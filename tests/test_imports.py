@@ -36,6 +36,8 @@ ROOMS = [
         "pacing",
         "spans",
         "triage",
+        "suppressing",
+        "redaction",
     },
     {
         "hashing",

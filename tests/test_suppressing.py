@@ -1,0 +1,152 @@
+"""What a suppression hides: every event as it says, letter by letter, and never more."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from make_alert import NASTY
+
+from fingerprint.casework import Match
+from fingerprint.domain import FingerprintError
+from fingerprint.hostile import storable
+from fingerprint.suppressing import Facts, Matcher, Seen, check_end, check_reason, checked, said
+
+JOB = Seen("123456789012", "glue", "StartJobRun", "10.3.1.8", "Boto3/1.34.60 md/x", "")
+THEFT = Seen(
+    "123456789012", "secretsmanager", "GetSecretValue", "185.220.101.34", "aws-cli/2.15", "AccessDenied"
+)
+ETL = Facts("123456789012:role/etl", "i-0ab", [JOB])
+NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "match",
+    [
+        Match(principal="123456789012:role/etl"),
+        Match(human="i-0ab"),
+        Match(account="123456789012"),
+        Match(service="glue"),
+        Match(action="StartJobRun"),
+        Match(action="glue:StartJobRun"),
+        Match(service="glue", action="glue:StartJobRun"),
+        Match(network="10.3.0.0/16"),
+        Match(network="10.3.1.8"),
+        Match(user_agent="Boto3/1.34"),
+    ],
+)
+def test_an_alert_whose_every_event_is_as_the_match_says_is_hidden(match):
+    assert Matcher(match)(ETL)
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Match)])
+def test_an_alert_of_somebody_or_something_else_is_seen(name):
+    other = {"network": "192.0.2.0/24", "action": "StopJobRun"}.get(name, "other")
+    assert not Matcher(replace(Match(), **{name: other}))(ETL)
+
+
+def test_one_event_that_is_different_shows_the_whole_alert():
+    hides = Matcher(Match(principal=ETL.principal, service="glue"))
+    assert hides(ETL._replace(events=[JOB, JOB]))
+    assert not hides(ETL._replace(events=[JOB, THEFT]))
+
+
+def test_an_alert_without_events_is_seen():
+    assert not Matcher(Match(service="glue"))(ETL._replace(events=[]))
+
+
+@pytest.mark.parametrize("text", [".*", "%", "_", "*", "glu_", "GLUE", "glue ", "[g]lue", "glue|iam"])
+def test_no_character_of_a_match_means_more_than_itself(text):
+    assert not Matcher(Match(service=text))(ETL)
+    assert Matcher(Match(service=text))(ETL._replace(events=[JOB._replace(service=text)]))
+
+
+@pytest.mark.parametrize(
+    "text", [each for each in NASTY if each.strip() and ":" not in each and len(each) < 4000]
+)
+def test_whatever_an_attacker_wrote_can_be_matched_as_it_is_kept(text):
+    kept = storable(text)
+    event = Seen(kept, kept, kept, "10.0.0.1", kept, kept)
+    match = Match(text, text, text, text, text, "10.0.0.1", text, text)
+    assert Matcher(match)(Facts(kept, kept, [event]))
+    assert "\x1b" not in said(checked(match))
+
+
+@pytest.mark.parametrize(
+    ("address", "inside"),
+    [
+        ("10.0.0.0", True),
+        ("10.255.255.255", True),
+        ("::ffff:10.1.2.3", True),
+        ("11.0.0.0", False),
+        ("::a01:203", False),
+        ("glue.amazonaws.com", False),
+        ("AWS Internal", False),
+        ("10.1.2", False),
+        ("", False),
+        ("2001:db8::1", False),
+    ],
+)
+def test_a_network_holds_addresses_and_never_names(address, inside):
+    hides = Matcher(Match(network="10.0.0.0/8"))
+    assert hides(ETL._replace(events=[JOB._replace(source_address=address)])) is inside
+
+
+def test_a_network_of_ipv6_holds_its_own():
+    hides = Matcher(Match(network="2001:db8::/32"))
+    assert hides(ETL._replace(events=[JOB._replace(source_address="2001:db8:7::1")]))
+    assert not hides(ETL)
+
+
+@pytest.mark.parametrize(
+    ("match", "why"),
+    [
+        (Match(), "asks nothing"),
+        (Match(service="  "), "blank"),
+        (Match(network="0.0.0.0/0"), "too much of the internet"),
+        (Match(network="::/0"), "too much of the internet"),
+        (Match(network="0.0.0.0/1"), "too much of the internet"),
+        (Match(network="10.0.0.5/8"), "lies in the network 10.0.0.0/8"),
+        (Match(network="300.1.1.1"), "is no network"),
+        (Match(network="10.0.0.0/33"), "is no network"),
+        (Match(network="\x1b[2Jevil"), r"\\x1b\[2Jevil"),
+        (Match(action=":ListUsers"), "is no action"),
+        (Match(action="iam:"), "is no action"),
+        (Match(service="s3", action="iam:ListUsers"), "no event is of service s3"),
+        (Match(user_agent="A" * 100_000), "at most 4,000 characters"),
+    ],
+)
+def test_a_match_that_asks_nothing_too_much_or_nonsense_is_refused_in_one_sentence(match, why):
+    with pytest.raises(FingerprintError, match=why) as caught:
+        Matcher(match)
+    assert not set("\n\x1b") & set(str(caught.value))
+
+
+def test_all_of_the_internet_may_stand_beside_a_principal():
+    assert Matcher(Match(principal=ETL.principal, network="0.0.0.0/0"))(ETL)
+
+
+@pytest.mark.parametrize("reason", ["", "   ", "x" * 3000])
+def test_a_suppression_has_a_reason_that_can_be_read(reason):
+    with pytest.raises(FingerprintError):
+        check_reason(reason)
+
+
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [
+        (NOW, "lies ahead"),
+        (NOW - timedelta(days=1), "lies ahead"),
+        (NOW + timedelta(days=367), "within a year"),
+        (datetime(2026, 4, 1), "time zone"),
+    ],
+)
+def test_a_suppression_ends_and_within_a_year(end, why):
+    with pytest.raises(FingerprintError, match=why):
+        check_end(end, NOW)
+
+
+def test_an_end_is_a_moment_whatever_its_zone():
+    tokyo = timezone(timedelta(hours=9))
+    assert check_end(datetime(2026, 4, 1, 9, tzinfo=tokyo), NOW) == datetime(2026, 4, 1, tzinfo=UTC)
