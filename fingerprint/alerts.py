@@ -24,6 +24,7 @@ from fingerprint import features, frames, tactics, tails
 from fingerprint.bank import Bank
 from fingerprint.detectors import CHANNELS, surprise_of
 from fingerprint.domain import Alert, AlertEvent, Curve, Driver, Level, Rarity
+from fingerprint.hashing import Hashes
 from fingerprint.measured import Measured, concat
 from fingerprint.series import Series
 from fingerprint.settings import Settings
@@ -155,7 +156,14 @@ def _driver(
         _rarity(share),
         round(nats, 2),
         count,
+        _among_peers(bank, int(at[0]), batch.codes[[row]], place),
     )
+
+
+def _among_peers(bank: Bank, fingerprint: int, codes: Hashes, place: int) -> Rarity | None:
+    """How rare a value is among those that resemble the principal: codes (1, F), `place` the feature."""
+    peers = bank.peers[[fingerprint]]
+    return _rarity(float(bank.vocabulary.share(peers, codes)[0, place])) if peers[0] >= 0 else None
 
 
 def _rarity(share: float) -> Rarity:
@@ -256,6 +264,7 @@ def _events(frame: pd.DataFrame, batch: Measured) -> Iterator[AlertEvent]:
             spectral_z=_number(row.get("spectral_z")),
             raw=row["raw"].decode(errors="replace") if isinstance(row.get("raw"), bytes) else "",
             bank_version=str(row["bank_version"]),
+            access_key=_text(row["access_key"]),
         )
 
 

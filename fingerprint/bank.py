@@ -55,6 +55,7 @@ SHAPING = (  # settings that say what is counted under which name
     ("entities", "person_roles"),
 )
 STACKED = {"vocabulary": Vocabulary, "weights": Weights, "baseline": Baseline}
+PEER = LEVELS.index("peer")
 MOVED = ("shift", "benign", "malicious")  # columns of `fingerprints` where thresholds moved (`shifting`)
 
 
@@ -109,6 +110,16 @@ class Bank:
         level, parent = self.fingerprints["level"].to_numpy(), self.vocabulary.parent
         above = (level == 0) & (level[parent] == 1)
         return np.where(above, parent, -1).astype(np.int32)
+
+    @cached_property
+    def peers(self) -> NDArray[np.int32]:
+        """The fingerprint of the peer group above each one (E,), or it itself; -1 where there is none that is ready."""
+        level, parent = self.fingerprints["level"].to_numpy(), self.vocabulary.parent
+        at = np.arange(len(level))
+        for _ in range(PEER):
+            at = np.where(level[at] < PEER, parent[at], at)
+        known = (level[at] == PEER) & self.fingerprints["ready"].to_numpy()[at]
+        return np.where(known, at, -1).astype(np.int32)
 
     def made_ready(self) -> Bank:
         """Itself, with what is looked up for every event made now rather than at the first one."""

@@ -54,7 +54,8 @@ class Driver:
     """One feature that drove the loss: what was seen beside what was expected, and how rare that is here.
 
     `surprise` is the loss of the feature in nats above what is usual for the fingerprint; `events` counts the alert's
-    events that share it.
+    events that share it. `peers` is how rare it is among those that resemble the principal, None where nothing is known of
+    them.
     """
 
     feature: str
@@ -63,6 +64,7 @@ class Driver:
     rarity: Rarity
     surprise: float
     events: int = 1
+    peers: Rarity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class AlertEvent:
     spectral_z: float | None
     raw: str
     bank_version: str = ""  # of the bank that measured it
+    access_key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,22 @@ class Alert:
     @property
     def event_ids(self) -> tuple[str, ...]:
         return tuple(event.event_id for event in self.events)
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A call that handed out credentials: `issued_key` is the access key of the session it began, `access_key` that of who
+    called, and `principal` and `human` are who called."""
+
+    issued_key: str
+    at: datetime
+    event_id: str
+    action: str
+    principal: str
+    human: str
+    access_key: str
+    source_address: str
+    region: str
 
 
 @dataclass(frozen=True, slots=True)

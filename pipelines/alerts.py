@@ -194,10 +194,15 @@ def _print_summary(
 
 
 def _drivers(alert: Alert) -> Table:
-    table = Table("what", "seen", "usual here", "how rare", "surprise", box=None, pad_edge=False)
+    table = Table(
+        "what", "seen", "usual here", "how rare", "among peers", "surprise", box=None, pad_edge=False
+    )
     for driver in alert.drivers:
         rarity, surprise = words.RARITY[driver.rarity], f"{driver.surprise:.1f}"
-        table.add_row(_text(driver.feature), _text(driver.seen), _text(driver.expected), rarity, surprise)
+        peers = words.RARITY[driver.peers] if driver.peers else ""
+        table.add_row(
+            _text(driver.feature), _text(driver.seen), _text(driver.expected), rarity, peers, surprise
+        )
     return table
 
 

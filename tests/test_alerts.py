@@ -13,6 +13,7 @@ import pytest
 import road
 
 from fingerprint import alerts, detectors
+from fingerprint.bank import open_bank
 from fingerprint.domain import Alert
 from fingerprint.scoring import alert_ids
 from fingerprint.settings import Alerts, Autoencoder, Settings, Voting
@@ -63,6 +64,18 @@ def test_what_drove_the_loss_is_shown_beside_what_is_usual(scored: road.Run, sto
             assert (driver.rarity == "unseen") <= (driver.seen not in driver.expected.split(", "))
     assert stolen.drivers[0].rarity == "unseen"
     assert any(driver.expected != "nothing yet" for driver in stolen.drivers)
+
+
+def test_what_is_new_to_a_principal_may_be_usual_among_its_peers(
+    scored: road.Run, organisation: road.Road
+) -> None:
+    bank = open_bank(organisation.bank)
+    drivers = [driver for alert in scored.alerts for driver in alert.drivers]
+    assert {driver.peers for driver in drivers if driver.rarity == "unseen"} > {"unseen"}
+    level = bank.fingerprints["level"].to_numpy()
+    assert set(level[bank.peers[bank.peers >= 0]]) == {2}
+    for place in np.flatnonzero(level == 2)[:3]:
+        assert bank.peers[place] == (place if bank.fingerprints["ready"].iloc[place] else -1)
 
 
 @pytest.mark.parametrize(

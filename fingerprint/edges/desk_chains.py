@@ -1,0 +1,60 @@
+"""Calls that handed out credentials, as rows of the desk: who began the sessions that alerts are about.
+
+Example:
+    >>> with engine.begin() as connection:
+    ...     remember(connection, chains.issued(events))
+    ...     hop(connection, "ASIAEXAMPLE").principal
+    '123456789012:user/alice'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import sqlalchemy as sql
+from sqlalchemy.dialects import postgresql, sqlite
+
+from fingerprint.domain import Hop
+from fingerprint.edges import desk_tables as tables
+from fingerprint.hostile import storable
+
+hops = sql.Table(
+    "hops",
+    tables.metadata,
+    tables.text("issued_key", primary_key=True),
+    tables.when("at", index=True),
+    tables.text("event_id"),
+    tables.text("action"),
+    tables.text("principal"),
+    tables.text("human"),
+    tables.text("access_key"),
+    tables.text("source_address"),
+    tables.text("region"),
+)
+_FIELDS = tuple(column.name for column in hops.columns)
+CHUNK = 10_000  # rows of one executemany
+
+
+def remember(connection: sql.Connection, found: Sequence[Hop]) -> None:
+    """Add calls; what is there of a key stays."""
+    rows = [
+        {name: storable(getattr(each, name)) for name in _FIELDS}
+        | {"issued_key": tables.key_of(each.issued_key), "access_key": tables.key_of(each.access_key)}
+        for each in found
+    ]
+    insert = sqlite.insert(hops) if connection.dialect.name == "sqlite" else postgresql.insert(hops)
+    for start in range(0, len(rows), CHUNK):
+        connection.execute(insert.on_conflict_do_nothing(), rows[start : start + CHUNK])
+
+
+def hop(connection: sql.Connection, access_key: str) -> Hop | None:
+    """The call that handed out an access key."""
+    found = sql.select(hops).where(hops.c.issued_key == tables.key_of(access_key))
+    row = connection.execute(found).mappings().first()
+    return Hop(**row) if row else None
+
+
+def forget(connection: sql.Connection, before: datetime) -> int:
+    """Drop calls of before a moment; how many there were."""
+    return connection.execute(sql.delete(hops).where(hops.c.at < before)).rowcount
