@@ -2,7 +2,7 @@
 
 Example:
     >>> hides = Matcher(Match(service="glue", network="10.0.0.0/8"))
-    >>> hides(Facts("111122223333:role/etl", "", [Seen("111122223333", "glue", "StartJobRun", "10.3.1.8", "Boto3/1.34", "")]))
+    >>> hides(Facts("111122223333:role/etl", "", ["111122223333"], [Seen("glue", "StartJobRun", "10.3.1.8", "Boto3/1.34", "")]))
     True
 
 A match is literal: an attacker writes half of what it is compared with, and no character of it means more than itself. One
@@ -35,7 +35,6 @@ FIELDS = tuple(each.name for each in fields(Match))
 class Seen(NamedTuple):
     """What a match asks of an event."""
 
-    account: str
     service: str
     action: str
     source_address: str
@@ -44,10 +43,12 @@ class Seen(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What a match asks of an alert; of `events` the distinct ones are enough."""
+    """What a match asks of an alert: `accounts` as the queue shows them, the principal's own and those it called into; of
+    `events` the distinct ones are enough."""
 
     principal: str
     human: str
+    accounts: Collection[str]
     events: Collection[Seen]
 
 
@@ -64,15 +65,19 @@ class Matcher:
         return self.fits(facts) and bool(facts.events) and all(map(self.covers, facts.events))
 
     def fits(self, facts: Facts) -> bool:
-        """Whether it is of the principal and the human that are asked for."""
-        return self.match.principal in ("", facts.principal) and self.match.human in ("", facts.human)
+        """Whether it is of the principal, the human and the one account that are asked for."""
+        wanted = self.match
+        return (
+            wanted.principal in ("", facts.principal)
+            and wanted.human in ("", facts.human)
+            and (not wanted.account or set(facts.accounts) == {wanted.account})
+        )
 
     def covers(self, event: Seen) -> bool:
         """Whether one event is as the match says."""
         wanted = self.match
         return (
-            wanted.account in ("", event.account)
-            and self.service in ("", event.service)
+            self.service in ("", event.service)
             and self.action in ("", event.action)
             and wanted.error_code in ("", event.error_code)
             and event.user_agent.startswith(wanted.user_agent)

@@ -13,11 +13,9 @@ from fingerprint.domain import FingerprintError
 from fingerprint.hostile import storable
 from fingerprint.suppressing import Facts, Matcher, Seen, check_end, check_reason, checked, said
 
-JOB = Seen("123456789012", "glue", "StartJobRun", "10.3.1.8", "Boto3/1.34.60 md/x", "")
-THEFT = Seen(
-    "123456789012", "secretsmanager", "GetSecretValue", "185.220.101.34", "aws-cli/2.15", "AccessDenied"
-)
-ETL = Facts("123456789012:role/etl", "i-0ab", [JOB])
+JOB = Seen("glue", "StartJobRun", "10.3.1.8", "Boto3/1.34.60 md/x", "")
+THEFT = Seen("secretsmanager", "GetSecretValue", "185.220.101.34", "aws-cli/2.15", "AccessDenied")
+ETL = Facts("123456789012:role/etl", "i-0ab", ["123456789012"], [JOB])
 NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
 
 
@@ -52,6 +50,12 @@ def test_one_event_that_is_different_shows_the_whole_alert():
     assert not hides(ETL._replace(events=[JOB, THEFT]))
 
 
+def test_an_alert_that_reaches_into_another_account_is_seen():
+    hides = Matcher(Match(account="123456789012"))
+    assert hides(ETL)
+    assert not hides(ETL._replace(accounts=["123456789012", "210987654321"]))
+
+
 def test_an_alert_without_events_is_seen():
     assert not Matcher(Match(service="glue"))(ETL._replace(events=[]))
 
@@ -67,9 +71,9 @@ def test_no_character_of_a_match_means_more_than_itself(text):
 )
 def test_whatever_an_attacker_wrote_can_be_matched_as_it_is_kept(text):
     kept = storable(text)
-    event = Seen(kept, kept, kept, "10.0.0.1", kept, kept)
+    event = Seen(kept, kept, "10.0.0.1", kept, kept)
     match = Match(text, text, text, text, text, "10.0.0.1", text, text)
-    assert Matcher(match)(Facts(kept, kept, [event]))
+    assert Matcher(match)(Facts(kept, kept, [kept], [event]))
     assert "\x1b" not in said(checked(match))
 
 
