@@ -23,6 +23,18 @@ class FingerprintError(Exception):
     """Something the person at the keyboard can mend: shown as one sentence, exit status 2, never as a traceback."""
 
 
+class NotThere(FingerprintError):
+    """What was asked for by its id or name is not there (any more)."""
+
+
+class Overtaken(FingerprintError):
+    """Somebody else changed it since it was looked at: look again, then decide."""
+
+
+class Away(FingerprintError):
+    """A server that this program needs does not answer: try again in a while."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reject:
     """A message or record that could not be read. `position` is a line, an index in `Records`, or a byte offset."""

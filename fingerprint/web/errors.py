@@ -4,7 +4,7 @@ Example:
     >>> raise HTTPException(409, "changed by maria a minute ago: look again")
     {"type": "about:blank", "status": 409, "title": "Conflict", "detail": "changed by maria a minute ago: look again"}
 
-FingerprintErrors are what somebody can mend, and become 400 with their sentence; whatever else is raised is 500, without a word
+FingerprintErrors are what somebody can mend, and become 400, or what STATUS says, with their sentence; whatever else is raised is 500, without a word
 of what it was: that stands in the log.
 """
 
@@ -21,12 +21,14 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from fingerprint.domain import FingerprintError
+from fingerprint.domain import Away, FingerprintError, NotThere, Overtaken
 from fingerprint.hostile import visible
 from fingerprint.people import Refused, TooMany
 from fingerprint.web.access import SAFE, LoginNeeded, is_api
 from fingerprint.web.guard import TooLarge
 from fingerprint.web.site import go, show
+
+STATUS: Mapping[type[FingerprintError], int] = {Refused: 403, NotThere: 404, Overtaken: 409, Away: 503}
 
 log = logging.getLogger("fingerprint.web")
 
@@ -76,7 +78,8 @@ def _invalid(request: Request, error: Any) -> Response:
 def _mendable(request: Request, error: Exception) -> Response:
     if isinstance(error, TooMany):
         return problem(request, 429, str(error), {"Retry-After": str(error.seconds)})
-    return problem(request, 403 if isinstance(error, Refused) else 400, str(error))
+    status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 400)
+    return problem(request, status, str(error))
 
 
 def _too_large(request: Request, error: Exception) -> Response:
