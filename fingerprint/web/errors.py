@@ -4,8 +4,8 @@ Example:
     >>> raise HTTPException(409, "changed by maria a minute ago: look again")
     {"type": "about:blank", "status": 409, "title": "Conflict", "detail": "changed by maria a minute ago: look again"}
 
-FingerprintErrors are what somebody can mend, and become 400, or what STATUS says, with their sentence; whatever else is raised is 500, without a word
-of what it was: that stands in the log.
+FingerprintErrors are what somebody can mend, and become 400, or what STATUS says, with their sentence; whatever else is raised is
+500, without a word of what it was: that stands in the log.
 """
 
 from __future__ import annotations
