@@ -61,6 +61,7 @@ ROOMS = [
         "shards",
         "versions",
         "bank",
+        "ports_banks",
         "quality",
         "drift",
         "probe",

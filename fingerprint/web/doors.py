@@ -8,25 +8,25 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
 
 from fingerprint.ports import Clock, Desk
+from fingerprint.ports_banks import Banks
 from fingerprint.ports_people import People, Provider
-from fingerprint.ports_queue import Queue, Suppressions
+from fingerprint.ports_queue import Changes, Queue, Suppressions
 from fingerprint.settings import Settings
 
 
-class WholeDesk(Desk, Queue, Suppressions, Protocol):
+class WholeDesk(Desk, Queue, Suppressions, Changes, Protocol):
     """A desk as programs write to it and as people work on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """`banks` gives the facts of the served bank; None where no bank is to be seen from here. `provider` vouches for people
+    """`banks` are those to look at; None where no bank is to be seen from here. `provider` vouches for people
     from elsewhere; None without one."""
 
     desk: WholeDesk
@@ -34,7 +34,7 @@ class Doors:
     clock: Clock
     settings: Settings
     provider: Provider | None = None
-    banks: Callable[[], Any] | None = None
+    banks: Banks | None = None
 
 
 def _doors(request: Request) -> Doors:
