@@ -5,23 +5,27 @@ Example:
     >>> word.passed, word.reasons
     (False, ('it misses 69 of the 96 attacks that 2026-01-25-77aa01f2 clearly finds, more than the 10% of ...',))
 
-Four questions. (1) Of known attacks, tried as principals of the served bank (`probe`), it finds what the served bank finds
+Five questions. (1) Of known attacks, tried as principals of the served bank (`probe`), it finds what the served bank finds
 clearly: those on the edge of the threshold fall to one side or the other with every training (docs/bank.md has figures).
-(2) The quantiles of its losses on its own held-out days are near those of the served bank on its own. (3) Most fingerprints
-that were ready still are: a bank of half the input is half a bank. (4) So many principals have a vote on a day of the
-held-out history, at most; alerts, which need a quorum, are fewer. A first bank has nothing to be held against but (4).
+(2) The same of the attacks that analysts
+confirmed. (3) The quantiles of its losses on its own held-out days are near those of the served bank on its own. (4) Most fingerprints
+that were ready still are: a bank of half the input is half a bank. (5) So many principals have a vote on a day of the
+held-out history, at most; alerts, which need a quorum, are fewer. A first bank has nothing to be held against but (5).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fingerprint import drift, probe, quality
 from fingerprint.bank import Bank
 from fingerprint.drift import Drift
+from fingerprint.probe import Probe
 from fingerprint.settings import Gate, Settings
+
+NO_CASES: Mapping[str, Sequence[bytes]] = {}
 
 
 @dataclass(frozen=True)
@@ -36,15 +40,26 @@ class Word:
         return not self.reasons
 
 
-def judge(challenger: Bank, champion: Bank | None, settings: Settings, frozen: Bank | None = None) -> Word:
-    """Hold a new bank against the one that is served, and measure how far it is from a `frozen` one of long ago."""
+def judge(
+    challenger: Bank,
+    champion: Bank | None,
+    settings: Settings,
+    frozen: Bank | None = None,
+    confirmed: Mapping[str, Sequence[bytes]] = NO_CASES,
+) -> Word:
+    """Hold a new bank against the one that is served, and measure how far it is from a `frozen` one of long ago. `confirmed`
+    are attacks that happened: by alert, the records of its events."""
     figures: dict[str, Any] = {"against": champion.version if champion else None}
     reasons = list(_votes(challenger, settings.gate))
     if champion:
         moved = drift.between(champion, challenger)
-        tried = _tried(challenger, champion, settings)
-        figures |= {"probe": tried, "drift": moved.figures()}
-        reasons += _missed(tried, champion, settings.gate)
+        figures |= {"probe": _tried(challenger, champion, settings), "drift": moved.figures()}
+        reasons += _missed(figures["probe"], champion, settings.gate)
+        if happened := probe.of_cases(champion, confirmed, settings):
+            figures["confirmed"] = _tried(challenger, champion, settings, happened)
+            reasons += _missed(
+                figures["confirmed"], champion, settings.gate, "attacks that analysts confirmed and"
+            )
         reasons += _shifted(challenger, champion, settings.gate)
         reasons += _lost(moved, settings.gate)
     if frozen:
@@ -54,9 +69,12 @@ def judge(challenger: Bank, champion: Bank | None, settings: Settings, frozen: B
     return Word(tuple(reasons), {**figures, "passed": not reasons, "reasons": reasons})
 
 
-def _tried(challenger: Bank, champion: Bank, settings: Settings) -> dict[str, Any]:
-    """The same attacks on both banks: what each finds, and what the new one misses of what the old one found clearly."""
-    attacks = probe.of_bank(champion, settings)
+def _tried(
+    challenger: Bank, champion: Bank, settings: Settings, attacks: Probe | None = None
+) -> dict[str, Any]:
+    """The same attacks on both banks, without any those known to all: what each finds, and what the new one misses of what
+    the old one found clearly."""
+    attacks = attacks or probe.of_bank(champion, settings)
     threshold = quality.threshold_of(champion.manifest["quality"], settings.autoencoder)
     then, now = (probe.strangest(bank, attacks, settings.autoencoder) for bank in (champion, challenger))
     clear = then >= settings.gate.clear * threshold
@@ -68,10 +86,12 @@ def _tried(challenger: Bank, champion: Bank, settings: Settings) -> dict[str, An
     }
 
 
-def _missed(tried: dict[str, Any], champion: Bank, options: Gate) -> Iterator[str]:
+def _missed(
+    tried: dict[str, Any], champion: Bank, options: Gate, which: str = "attacks that"
+) -> Iterator[str]:
     if tried["missed"] > options.missed * tried["clear"]:
         yield (
-            f"it misses {tried['missed']:,} of the {tried['clear']:,} attacks that {champion.version} clearly finds, "
+            f"it misses {tried['missed']:,} of the {tried['clear']:,} {which} {champion.version} clearly finds, "
             f"more than the {options.missed:.0%} of the setting gate.missed"
         )
 

@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.cloudtrail import Records
-from fingerprint.domain import Alert, Decision, Disposition, Notice, Vote
+from fingerprint.domain import Alert, Decision, Disposition, Hop, Notice, Vote
 
 Votes = Sequence[Vote] | pd.DataFrame  # a table has the fields of Vote as its columns
 Headers = tuple[tuple[str, bytes | None], ...]  # in order; a name may come twice
@@ -84,6 +84,18 @@ class Desk(Protocol):
     def judged(self, until: datetime) -> pd.DataFrame:
         """Whose events lie in alerts that are decided: a row for each alert and entity, with alert (the id of what was decided
         on: a duplicate's original), principal, entity, event_time (of its newest event before `until`) and decision."""
+        ...
+
+    def confirmed(self) -> dict[str, list[bytes]]:
+        """Attacks that analysts confirmed, the newest: by alert, the records of its events."""
+        ...
+
+    def remember(self, hops: Sequence[Hop]) -> None:
+        """Calls that handed out credentials (`chains`). The first of an access key stays."""
+        ...
+
+    def chain(self, access_key: str) -> list[Hop]:
+        """The call that handed out an access key, the one that handed out its caller's, and so on: the nearest first."""
         ...
 
     def oldest_vote(self) -> datetime | None:

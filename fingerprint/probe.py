@@ -14,6 +14,7 @@ an attack counts as found if the autoencoder votes on any of its calls.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -34,6 +35,7 @@ SET = "real/invictus_stratus"
 CALLS = 8  # of one technique at most: some repeat theirs twenty times
 MODE = features.NAMES.index("mode")
 OWN_CLOCK = features.IS_BIN & (np.arange(len(features.NAMES)) != MODE)  # (F,) the victim's own, whoever acts
+REMEMBERED = np.array([feature.remembered for feature in features.FEATURES])  # (F,)
 MIMICKED = OWN_CLOCK | np.isin(
     features.NAMES, ("program", "version", "network", "address", "region", "credentials", "target")
 )
@@ -69,6 +71,26 @@ def of_bank(bank: Bank, options: settings.Settings) -> Probe:
         (victim * (technique.max() + 1) + technique[call]).astype(np.int32),
         mimic,
         who[["principal", "kind", "role"]].iloc[victim].reset_index(drop=True),
+    )
+
+
+def of_cases(bank: Bank, cases: Mapping[str, Sequence[bytes]], options: settings.Settings) -> Probe | None:
+    """Attacks that analysts confirmed, as they were: by alert, the records of its events. What only a ledger remembers is as
+    usual for who acted, by `bank`. Records that cannot be read are left out; None where nothing is left."""
+    lines = [record for records in cases.values() for record in records]
+    case = np.repeat(np.arange(len(cases)), [len(records) for records in cases.values()])
+    events = add_entities(flatten(cloudtrail.split_lines(lines)).events, options.entities)
+    if not len(events):
+        return None
+    principal, entity = hashing.homed(events["principal"]), hashing.of(events["entity"])
+    at, _ = bank.resolve(entity, principal, events)
+    return Probe(
+        _as_usual(features.encode(events), bank.vocabulary.codes[at][:, :, 1]),
+        entity,
+        principal,
+        case[events["row"].to_numpy()].astype(np.int32),
+        np.zeros(len(events), bool),
+        events[["principal", "kind", "role"]],
     )
 
 
@@ -115,6 +137,11 @@ def _in_their_hands(codes: Hashes, usual: Hashes, mimic: NDArray[np.bool_]) -> H
     """Calls (N, F) with the values of their victims (N, F) where the victim's are kept; 0 in `usual` is none."""
     theirs = np.where(mimic[:, None], MIMICKED, OWN_CLOCK) & (usual > 0)
     return np.where(theirs, usual, codes)
+
+
+def _as_usual(codes: Hashes, usual: Hashes) -> Hashes:
+    """Calls (N, F) with what their ledger would have remembered replaced by what is usual (N, F); 0 in `usual` is none."""
+    return np.where(REMEMBERED & (usual > 0), usual, codes)
 
 
 @lru_cache(1)

@@ -20,7 +20,7 @@ import pandas as pd
 import pyarrow as pa
 
 from fingerprint import bank as banks
-from fingerprint import hashing
+from fingerprint import chains, hashing
 from fingerprint.bank import Bank
 from fingerprint.edges import files, ledgers, network_table, results_said, workplace
 from fingerprint.edges.desk import open_desk
@@ -64,7 +64,7 @@ def backfill(
         doors.workers(settings.workers) as workers,
     ):
         plan = Plan(place, folder.absolute(), bank.version, settings, bool(out), bool(ledger_folder))
-        plan, read = _cut_once(plan, found, bank, workers.count, ledger_folder, progress)
+        plan, read = _cut_once(plan, found, bank, workers.count, ledger_folder, desk, progress)
         total = read["figures"]
         for part, own in workers.each(partial(parts.walk_part, plan), range(plan.parts)):
             _tell(plan.said(part), desk)
@@ -109,12 +109,13 @@ def _cut_once(
     bank: Bank,
     workers: int,
     ledger: Path | None,
+    desk: Desk,
     progress: Progress,
 ) -> tuple[Plan, dict[str, Any]]:
     """Read the files and cut their events into parts, unless a run before did: the plan with its parts, and what was read."""
     if not plan.read.exists():
         count = plan.settings.workers.parts or min(EACH * workers, hashing.VIRTUAL_PARTITIONS)
-        figures = _cut(replace(plan, parts=count), found, bank, ledger, progress)
+        figures = _cut(replace(plan, parts=count), found, bank, ledger, desk, progress)
         staged = plan.read.with_suffix(".new")
         staged.write_text(json.dumps(figures))
         staged.replace(plan.read)
@@ -123,7 +124,7 @@ def _cut_once(
 
 
 def _cut(
-    plan: Plan, found: Sequence[File], bank: Bank, ledger: Path | None, progress: Progress
+    plan: Plan, found: Sequence[File], bank: Bank, ledger: Path | None, desk: Desk, progress: Progress
 ) -> dict[str, Any]:
     settings = plan.settings
     with History(settings, network_table.load(settings.reading.networks)) as history:
@@ -137,6 +138,7 @@ def _cut(
         def cut(events: pd.DataFrame) -> None:
             nonlocal done
             done += len(events)
+            desk.remember(chains.issued(events))
             pa.default_memory_pool().release_unused()  # what was freed in small pieces stays with the process else
             progress("cutting by principal", done, history.events)
 

@@ -13,7 +13,7 @@ from fingerprint import drift, quality, shifting, versions
 from fingerprint.bank import Bank
 from fingerprint.domain import LEVELS, FingerprintError
 from fingerprint.settings import Settings
-from pipelines import publishing
+from pipelines import gathering, publishing
 
 SHOWN = 5  # fingerprints, largest and quietest
 MOVED = 10  # fingerprints that moved furthest
@@ -107,7 +107,8 @@ def run_publish(
     if force is not None and not force.strip():
         raise FingerprintError("--force wants the reason why the gate is passed by: it is recorded")
     was = versions.served(folder)
-    word = publishing.publish(folder, version, settings, why, force)
+    happened = gathering.confirmed(None, settings) if force is None else {}
+    word = publishing.publish(folder, version, settings, why, force, happened)
     return {
         "version": version,
         "before": was,

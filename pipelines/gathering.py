@@ -63,7 +63,7 @@ def gather(wanted: Wanted, history: History, settings: Settings, progress: Progr
 def flagged(wanted: Wanted, history: History, settings: Settings) -> tuple[Flagged, dict[str, Any]]:
     """What the desk says of the history's events, and for people: which desk was asked, and from when on it knows votes."""
     newest = history.last_time()
-    with _desk(wanted, settings) as (desk, url):
+    with asked(wanted.desk, settings) as (desk, url):
         if newest is None or desk is None:
             return Flagged.nothing(), {"asked": None, "votes_since": None}
         known = desk.flagged(*_whole(history, newest))
@@ -77,17 +77,23 @@ def flagged(wanted: Wanted, history: History, settings: Settings) -> tuple[Flagg
 def judged(wanted: Wanted, history: History, settings: Settings) -> pd.DataFrame:
     """What analysts said of alerts up to the end of the history, however old: what moves thresholds (`shifting`)."""
     newest = history.last_time()
-    with _desk(wanted, settings) as (desk, _):
+    with asked(wanted.desk, settings) as (desk, _):
         if newest is None or desk is None:
             return pd.DataFrame(columns=list(shifting.COLUMNS)).astype({"event_time": "datetime64[us, UTC]"})
         return desk.judged(newest + timedelta(seconds=1))
 
 
+def confirmed(named: str | None, settings: Settings) -> dict[str, list[bytes]]:
+    """Attacks that analysts confirmed: by alert, the records of its events. The gate asks whether a new bank finds them."""
+    with asked(named, settings) as (desk, _):
+        return desk.confirmed() if desk else {}
+
+
 @contextmanager
-def _desk(wanted: Wanted, settings: Settings) -> Iterator[tuple[SqlDesk | None, str]]:
-    """The desk that is asked and its URL; None where nobody is."""
-    url = settings.desk.url if wanted.desk is None else wanted.desk
-    if url == NOBODY or (wanted.desk is None and not is_there(url)):
+def asked(named: str | None, settings: Settings) -> Iterator[tuple[SqlDesk | None, str]]:
+    """The desk that is asked (`Wanted.desk`) and its URL; None where nobody is."""
+    url = settings.desk.url if named is None else named
+    if url == NOBODY or (named is None and not is_there(url)):
         yield None, url
         return
     desk = open_desk(url, create=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -11,7 +12,7 @@ from fingerprint import gate, versions
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.clock import SystemClock
-from fingerprint.gate import Word
+from fingerprint.gate import NO_CASES, Word
 from fingerprint.settings import Settings
 from fingerprint.versions import Note
 from pipelines import person
@@ -19,22 +20,33 @@ from pipelines import person
 Action = Literal["train", "publish", "rollback", "refused"]
 
 
-def offer(learned: Bank, folder: Path, settings: Settings) -> Word:
+def offer(
+    learned: Bank, folder: Path, settings: Settings, confirmed: Mapping[str, Sequence[bytes]] = NO_CASES
+) -> Word:
     """Keep a bank that was just trained, and serve it if the gate lets it pass. What is served already stays as it is."""
     champion = _champion(folder, settings)
     if champion and champion.version == learned.version:
         return Word((), {**champion.manifest.get("gate", {}), "passed": True, "reasons": []})
-    word = gate.judge(learned, champion, settings, _frozen(folder, learned.version, champion, settings))
+    frozen = _frozen(folder, learned.version, champion, settings)
+    word = gate.judge(learned, champion, settings, frozen, confirmed)
     banks.write(replace(learned, manifest={**learned.manifest, "gate": word.figures}), folder, settings.bank)
     _decide(folder, learned.version, word, "train", settings)
     return word
 
 
-def publish(folder: Path, version: str, settings: Settings, why: str = "", force: str | None = None) -> Word:
+def publish(
+    folder: Path,
+    version: str,
+    settings: Settings,
+    why: str = "",
+    force: str | None = None,
+    confirmed: Mapping[str, Sequence[bytes]] = NO_CASES,
+) -> Word:
     """Serve a version that is kept, if the gate lets it pass or a reason is given to force it."""
     challenger = banks.open_bank(folder, settings.bank, version)
     champion = _champion(folder, settings)
-    word = gate.judge(challenger, champion, settings, _frozen(folder, version, champion, settings))
+    frozen = _frozen(folder, version, champion, settings)
+    word = gate.judge(challenger, champion, settings, frozen, confirmed)
     if force is None:
         _decide(folder, version, word, "publish", settings, why)
     else:

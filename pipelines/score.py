@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fingerprint import bank as banks
+from fingerprint import chains
 from fingerprint.bank import Bank
 from fingerprint.edges import files, ledgers, network_table
 from fingerprint.edges.desk import open_desk
@@ -51,6 +52,7 @@ def score(
         ledger = Ledger.from_arrays(settings, arrays)
         road = Road(bank, ledger, settings, every_event=out is not None, losses=losses)
         for events in history.chunks():
+            desk.remember(chains.issued(events))
             keep(road.walk(events), desk, results)
             progress("scoring events", road.tally.events + road.tally.repeats, history.events)
         keep(road.finish(), desk, results)

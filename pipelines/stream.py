@@ -154,6 +154,7 @@ class Stream:
             shares = arriving.by_partition(polled, piece)
             ours = sorted(home for home in shares if home in owners and self.kept.get(home) is owners[home])
             self.untold.update(ours)
+            self.voice.remember(piece.events)
             self.voice.tell(
                 [each for home in ours for each in self._walk_one(polled, piece, home, shares[home], future)]
             )

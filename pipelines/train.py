@@ -51,7 +51,7 @@ def train(
         learned = shifting.applied(learned, pd.read_parquet(work / JUDGED), settings.training)
         left = {name: read[name] for name in ("outside", "left_out", "came_back")}
         learned = replace(learned, manifest={**learned.manifest, **left})
-        word = publishing.offer(learned, folder, settings)
+        word = publishing.offer(learned, folder, settings, gathering.confirmed(wanted.desk, settings))
     return {
         "bank": str(folder),
         "version": learned.version,

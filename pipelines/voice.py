@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import telling
+from fingerprint import chains, telling
 from fingerprint.domain import FingerprintError, Reject
 from fingerprint.ingesting import Outgoing, dead_letters
 from fingerprint.keeping import Keeper
@@ -75,6 +75,11 @@ class Voice:
         self._send(self.topics.alerts, telling.alerts(alerts))
         self._send(self.topics.votes, telling.votes(votes))
         self.metrics.tell(alerts, votes)
+
+    def remember(self, events: pd.DataFrame) -> None:
+        """Who began which session, among events with entities."""
+        if hops := chains.issued(events):
+            self._at_desk(partial(self.desk.remember, hops))
 
     def bury(self, polled: Sequence[Message], piece: Piece, future: NDArray[np.bool_]) -> None:
         """What cannot be read, and what is dated in the `future` (n,), to the dead letters."""

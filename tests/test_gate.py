@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -127,6 +129,57 @@ def test_only_what_was_found_clearly_counts_as_missed(champion: Bank) -> None:
     strict = gate.judge(weaker, champion, with_gate(clear=1.0, missed=0.0))
     assert strict.figures["probe"]["missed"] > 0
     assert "gate.missed" in strict.reasons[0]
+
+
+# --- attacks that analysts confirmed ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def happened(organisation: Road) -> dict[str, list[bytes]]:
+    """The organisation's attack sessions, as records."""
+    session = {
+        label["event_id"]: label["session"]
+        for label in map(json.loads, (organisation.folder / "labels.jsonl").open())
+    }
+    cases: dict[str, list[bytes]] = {}
+    for file in organisation.days:
+        for line in gzip.decompress(Path(file).read_bytes()).splitlines():
+            if name := session.get(json.loads(line)["eventID"]):
+                cases.setdefault(name, []).append(line)
+    return cases
+
+
+def test_a_bank_that_finds_what_analysts_confirmed_may_pass(
+    champion: Bank, happened: dict[str, list[bytes]]
+) -> None:
+    word = gate.judge(champion, champion, SETTINGS, confirmed=happened)
+    assert word.passed
+    confirmed = word.figures["confirmed"]
+    assert (
+        0
+        < confirmed["clear"]
+        <= confirmed["before"]["found"]
+        <= confirmed["before"]["attacks"]
+        == len(happened)
+    )
+    assert confirmed["missed"] == 0
+
+
+def test_a_bank_that_misses_what_analysts_confirmed_is_kept_back(
+    champion: Bank, happened: dict[str, list[bytes]]
+) -> None:
+    """It has learned the attacks, as if they were habits; or it finds nothing strange any more."""
+    calm = replace(
+        champion, baseline=replace(champion.baseline, slope=champion.baseline.slope * np.float32(100))
+    )
+    word = gate.judge(calm, champion, with_gate(missed=0.99), confirmed=happened)
+    assert any("that analysts confirmed" in reason for reason in word.reasons)
+
+
+def test_records_that_cannot_be_read_are_no_case(champion: Bank) -> None:
+    word = gate.judge(champion, champion, SETTINGS, confirmed={"a": [b"{", b"[]"], "b": []})
+    assert word.passed
+    assert "confirmed" not in word.figures
 
 
 # --- the probe ------------------------------------------------------------------------------------------------------
