@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from fingerprint.domain import Decision, Level
+from fingerprint.domain import AlertEvent, Decision, Level
 
 Status = Literal["open", "closed", "all"]
 Order = Literal["urgency", "newest", "oldest", "events"]
@@ -84,6 +84,15 @@ class Page:
     """Rows of one filter; `following` asks for the next ones, None at the end. `total` counts all."""
 
     rows: tuple[Row, ...]
+    total: int
+    following: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Some of the `total` events of an alert, the oldest first; `following` asks for the next ones, None at the end."""
+
+    events: tuple[AlertEvent, ...]
     total: int
     following: str | None = None
 

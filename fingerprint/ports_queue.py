@@ -17,6 +17,7 @@ from fingerprint.casework import (
     Changed,
     Chosen,
     Entry,
+    Evidence,
     Filter,
     Group,
     Match,
@@ -29,6 +30,7 @@ from fingerprint.casework import (
     Suppression,
     View,
 )
+from fingerprint.domain import Alert, AlertEvent
 
 
 class Queue(Protocol):
@@ -42,7 +44,21 @@ class Queue(Protocol):
         ...
 
     def row(self, alert_id: str) -> Row:
-        """One alert's row by its whole id; FingerprintError without one."""
+        """One alert's row by its whole id; NotThere without one."""
+        ...
+
+    def explained(self, alert_id: str) -> Alert:
+        """All of an alert but its events, which may be many; NotThere without one."""
+        ...
+
+    def evidence(
+        self, alert_id: str, size: int = 200, following: str | None = None, raw: bool = True
+    ) -> Evidence:
+        """Its events by page; without `raw`, records are empty text. NotThere, and FingerprintError as in `page`."""
+        ...
+
+    def event(self, alert_id: str, event_id: str) -> AlertEvent:
+        """One of its events, with the record as AWS wrote it; NotThere without one."""
         ...
 
     def counts(self, which: Filter) -> dict[str, int]:
