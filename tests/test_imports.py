@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 
 # Each room may import from itself and from the rooms before it.
 ROOMS = [
-    {"domain", "casework", "people", "settings", "backend", "samples", "hostile"},
+    {"domain", "bands", "casework", "people", "settings", "backend", "samples", "hostile"},
     {
         "ports",
         "ports_queue",
@@ -105,6 +105,9 @@ ROOMS = [
         "cards",
         "tuning",
         "simulation",
+        "outward",
+        "reaching",
+        "delivering",
     },
     {"edges", "web"},
 ]

@@ -12,7 +12,9 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from fingerprint.domain import LEVELS, Level
+from fingerprint.bands import BANDS as BANDS
+from fingerprint.bands import band as band
+from fingerprint.domain import LEVELS, Decision, Level
 
 LEVEL = dict(
     zip(
@@ -27,14 +29,13 @@ LEVEL = dict(
     )
 )
 RARITY = {"unseen": "never seen", "rare": "rare", "infrequent": "infrequent", "frequent": "frequent"}
-# From 50 on is what harmless surprises hardly ever reach (docs/detection.md).
-BANDS = ((75, "critical"), (50, "high"), (35, "medium"), (0, "low"))
+DECISION: dict[Decision, str] = {
+    "true_positive": "true positive",
+    "benign": "benign",
+    "false_positive": "false positive",
+    "duplicate": "duplicate",
+}
 _UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
-
-
-def band(urgency: int) -> str:
-    """The word for an urgency of 0 to 100."""
-    return next(word for least, word in BANDS if urgency >= least or least == 0)
 
 
 def level(name: Level) -> str:
@@ -72,6 +73,13 @@ def duration(first: datetime, last: datetime) -> str:
         if count:
             parts.append(many(count, unit))
     return " ".join(parts[:2]) or "one moment"
+
+
+def ago(then: datetime, now: datetime) -> str:
+    """How long ago, in its largest unit: `just now`, `1 minute ago`, `3 days ago`."""
+    seconds = max(0, int((now - then).total_seconds()))
+    count, unit = next(((seconds // size, unit) for size, unit in _UNITS if seconds >= size), (0, "second"))
+    return "just now" if unit == "second" else f"{many(count, unit)} ago"
 
 
 def many(count: int, noun: str) -> str:
