@@ -53,6 +53,11 @@ class Asked:
         """The address with some values changed, from its first page on. `None` or empty text asks nothing."""
         return f"?{_changed(self, changes).query}"
 
+    @property
+    def cleared(self) -> str:
+        """The address that asks for the same tab of the queue, and for nothing more."""
+        return f"?{Asked(Filter(status=self.filter.status, suppressed=self.filter.suppressed)).query}"
+
     def next(self, following: str) -> str:
         """The address of the next page."""
         return f"?{urlencode([*self._pairs(), ('following', following)])}"

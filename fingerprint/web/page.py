@@ -49,13 +49,16 @@ def write_queue_page(alerts: Sequence[Alert], folder: Path) -> Path:
 
 def render_alert(alert: Alert, queue: str | None = None) -> str:
     """The page as text, which holds no lone surrogates or control characters but line ends."""
+    return _render("alert.html", queue=queue, **explained(alert))
+
+
+def explained(alert: Alert) -> dict[str, Any]:
+    """What the templates that explain an alert are given; it may have some of its events only."""
     curve = alert.curve
     drawings = [draw(curve, *size) for size in (WIDE, NARROW)] if curve and curve.counts else []
     most = max((driver.surprise for driver in alert.drivers), default=0.0)
     events = sorted(alert.events, key=lambda event: (event.event_time, event.event_id))
-    return _render(
-        "alert.html", alert=alert, drawings=drawings, most=max(most, 1e-9), events=events, queue=queue
-    )
+    return {"alert": alert, "drawings": drawings, "most": max(most, 1e-9), "events": events}
 
 
 def _render(template: str, **values: Any) -> str:

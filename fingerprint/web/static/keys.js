@@ -1,0 +1,93 @@
+// Single keys: j and k go from alert to alert, the others act on the one that is focused or on those that are selected.
+import { chooseAtLeast, openDialog, tick } from "./choosing.js";
+
+const PLACES = { q: "/", s: "/suppressions", t: "/tuning", b: "/banks", a: "/audit" };
+const WAIT = 1500; // milliseconds that a `g` waits for its second key
+const rows = () => [...document.querySelectorAll(".queue.desk > li")];
+let current = null;
+let went = 0; // when `g` was pressed
+
+export function listenForKeys() {
+  const on = document.getElementById("keys-on");
+  if (on) {
+    on.checked = localStorage.getItem("keys") !== "off";
+    on.addEventListener("change", () => localStorage.setItem("keys", on.checked ? "on" : "off"));
+  }
+  document.addEventListener("keydown", pressed);
+  document.addEventListener("focusin", (event) => {
+    const row = event.target.closest?.(".queue.desk > li");
+    if (row) mark(row);
+  });
+}
+
+function pressed(event) {
+  if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
+  const dialog = document.querySelector("dialog:modal");
+  if (dialog) return inDialog(dialog, event);
+  if (event.target.closest?.("input:not([type=checkbox]), textarea, select, [contenteditable]")) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  if (localStorage.getItem("keys") === "off" && event.key !== "?") return;
+  if (went && Date.now() - went < WAIT && PLACES[event.key]) return act(event, () => location.assign(PLACES[event.key]));
+  went = 0;
+  const action = ACTIONS[event.key];
+  if (action) act(event, action);
+}
+
+/** In the dialog of a decision, 1 to 4 are its buttons while no field is being written in. */
+function inDialog(dialog, event) {
+  if (event.target.matches("textarea, input:not([type=checkbox])")) return;
+  const button = dialog.querySelector(`button[data-key="${CSS.escape(event.key)}"]`);
+  if (button) act(event, () => button.click());
+}
+
+function act(event, action) {
+  event.preventDefault();
+  action();
+}
+
+const ACTIONS = {
+  j: () => step(1),
+  k: () => step(-1),
+  x: () => tick(current),
+  e: () => decide(),
+  a: () => press("take"),
+  c: () => note(),
+  u: () => document.querySelector(".outcome form button")?.click(),
+  g: () => (went = Date.now()),
+  "/": () => (document.getElementById("search") ?? { focus: () => location.assign("/#search") }).focus(),
+  "?": () => document.getElementById("help")?.showModal(),
+};
+
+/** To the next or the previous row of a queue; on an alert's page to its neighbour in the queue. */
+function step(by) {
+  const all = rows();
+  if (!all.length) return document.querySelector(`a[rel=${by > 0 ? "next" : "prev"}]`)?.click();
+  const at = all.indexOf(current);
+  const next = all[Math.min(Math.max(at + by, 0), all.length - 1)];
+  next.querySelector("a.go").focus();
+}
+
+function mark(row) {
+  current?.classList.remove("current");
+  current = row;
+  row.classList.add("current");
+}
+
+function decide() {
+  if (current) chooseAtLeast(current);
+  openDialog("decide");
+  document.getElementById("page-why")?.focus();
+}
+
+function note() {
+  if (current) chooseAtLeast(current);
+  openDialog("note");
+  document.getElementById("page-note")?.focus();
+}
+
+function press(id) {
+  if (current) chooseAtLeast(current);
+  document.getElementById(id)?.click();
+}

@@ -1,0 +1,22 @@
+// What is new while a page is open: server-sent events say which alerts are new or have changed; the page says how many.
+
+export function followLive() {
+  const bar = document.getElementById("live");
+  if (!bar || !("EventSource" in window)) return;
+  const fresh = new Set();
+  const own = bar.dataset.alert; // of an alert's page: only that one
+  const events = new EventSource("/api/v1/live");
+  events.addEventListener("alerts", (event) => {
+    for (const id of JSON.parse(event.data).alert_ids) if (!own || id === own) fresh.add(id);
+    if (fresh.size) say(bar, fresh);
+  });
+  addEventListener("pagehide", () => events.close());
+}
+
+function say(bar, fresh) {
+  const link = bar.querySelector("a");
+  link.textContent = bar.dataset.alert
+    ? "This alert has changed since: look again"
+    : `${fresh.size} new or changed ${fresh.size === 1 ? "alert" : "alerts"}: show`;
+  bar.hidden = false;
+}
