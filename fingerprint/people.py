@@ -125,6 +125,11 @@ def checked_name(name: str) -> str:
     return kept
 
 
+def fitting_name(said: str) -> str:
+    """A name for whom a provider calls something else: what a name cannot have becomes a dash."""
+    return re.sub(r"[^a-z0-9._@+-]+", "-", said.lower()).strip("._@+-")[:50] or "person"
+
+
 def weak_password(password: str, name: str) -> str | None:
     """Why a password is refused; None for a good one."""
     if len(password) < SHORTEST_PASSWORD:
