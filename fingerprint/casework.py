@@ -221,3 +221,17 @@ class Preview:
     urgent: int  # with an urgency of 50 or more
     confirmed: int  # judged true positive: a suppression that hides these hides attacks
     rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What somebody chose at the desk: it goes before settings files. A threshold of the autoencoder (a z), and a quorum; None
+    for what the files say. `cleared`: all that the files say holds again."""
+
+    number: int
+    at: datetime
+    by: str
+    why: str
+    threshold: float | None = None
+    quorum: int | None = None
+    cleared: bool = False

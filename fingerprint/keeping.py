@@ -76,6 +76,11 @@ class Keeper:
         """Measure what comes from now on against another bank; returns what takes that back (`Road.judge_by`)."""
         return self.road.judge_by(bank, losses)
 
+    def hold_to(self, settings: Settings) -> None:
+        """Hold what comes from now on to other thresholds (`Road.hold_to`)."""
+        self.settings = settings
+        self.road.hold_to(settings)
+
     def walk(self, events: pd.DataFrame, low: Longs) -> list[Said]:
         """Events in the order of the log, and the least watermark at each of them (N,), in seconds."""
         low = np.maximum(low, self.road.ledger.watermark)

@@ -20,6 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.cloudtrail import Records
+from fingerprint.casework import Tuned
 from fingerprint.domain import Alert, Decision, Disposition, Hop, Notice, Vote
 
 Votes = Sequence[Vote] | pd.DataFrame  # a table has the fields of Vote as its columns
@@ -88,6 +89,10 @@ class Desk(Protocol):
 
     def confirmed(self) -> dict[str, list[bytes]]:
         """Attacks that analysts confirmed, the newest: by alert, the records of its events."""
+        ...
+
+    def tuned(self) -> Tuned | None:
+        """What somebody chose at the desk to hold events to (`retuning`); None where nobody ever did."""
         ...
 
     def remember(self, hops: Sequence[Hop]) -> None:

@@ -88,6 +88,12 @@ class Road:
 
         return back
 
+    def hold_to(self, settings: Settings) -> None:
+        """Hold events to other thresholds, or another quorum, from now on. What waits is judged by them too; what could not get a
+        verdict when it came does not come back."""
+        self.scorer = self.scorer.under(self.scorer.bank, self.scorer.losses, settings)
+        self.groups.by = replace(self.groups.by, settings=settings)
+
     def waits_of(self) -> set[str]:
         """The versions of the banks that measured what waits, and what has a verdict whose window is open."""
         waiting = [part.frame for part in self.scorer.waiting]

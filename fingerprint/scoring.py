@@ -95,9 +95,10 @@ class Scorer:
         self.dropped = 0  # events that could not wait, because too many did
         ledger.silent_upto = ledger.silent_upto or ledger.closed()  # what a bank has learned is closed
 
-    def under(self, bank: Bank, losses: Losses | None = None) -> Scorer:
-        """One that goes on from here, and measures against another bank. What waits keeps what it was measured with."""
-        after = Scorer(bank, self.ledger, self.settings, self.every_event, losses)
+    def under(self, bank: Bank, losses: Losses | None = None, settings: Settings | None = None) -> Scorer:
+        """One that goes on from here, and measures against another bank, or holds events to other thresholds. What waits keeps
+        what it was measured with."""
+        after = Scorer(bank, self.ledger, settings or self.settings, self.every_event, losses)
         series, end = self.ledger.series, np.iinfo(np.int32).max
         row, interval = series.counted(self.ledger.silent_upto, end)  # what there may be a vote on yet
         after.names = self.names.under(bank, series.owner[row], interval)

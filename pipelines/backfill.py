@@ -20,7 +20,7 @@ import pandas as pd
 import pyarrow as pa
 
 from fingerprint import bank as banks
-from fingerprint import chains, hashing
+from fingerprint import chains, hashing, retuning
 from fingerprint.bank import Bank
 from fingerprint.edges import files, ledgers, network_table, results_said, workplace
 from fingerprint.edges.desk import open_desk
@@ -57,6 +57,7 @@ def backfill(
     bank = banks.open_bank(folder, settings.bank)
     banks.check_settings(bank, settings)
     desk, found = open_desk(desk_url or settings.desk.url), files.find(sources)
+    settings = retuning.applied(settings, desk.tuned())
     about = _about(found, bank, settings, ledger_folder, every_event=out is not None)
     with (
         workplace.entered(workplace.of(settings.workers, folder), "score", about) as place,
@@ -100,6 +101,7 @@ def _about(
         "every_event": every_event,
         "settings": settings.model_dump(mode="json", include=SHAPING),
         "vote_floor": settings.desk.vote_floor,
+        "held_to": retuning.said(settings, None),
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fingerprint import bank as banks
-from fingerprint import chains
+from fingerprint import chains, retuning
 from fingerprint.bank import Bank
 from fingerprint.edges import files, ledgers, network_table
 from fingerprint.edges.desk import open_desk
@@ -40,6 +40,7 @@ def score(
     bank = banks.open_bank(folder, settings.bank)
     banks.check_settings(bank, settings)
     desk = open_desk(desk_url or settings.desk.url)
+    settings = retuning.applied(settings, desk.tuned())
     with (
         History(settings, network_table.load(settings.reading.networks)) as history,
         Results(out, settings) as results,

@@ -21,7 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from prometheus_client import REGISTRY
 
-from fingerprint import arriving, messages
+from fingerprint import arriving, messages, retuning
 from fingerprint.arriving import Rows
 from fingerprint.domain import FingerprintError
 from fingerprint.edges import network_table
@@ -79,6 +79,7 @@ class Stream:
         self.kept: dict[Partition, Kept] = {}
         self.untold: set[Partition] = set()  # walked, and not all that was said is told yet
         self.raw_partitions = 0
+        self.given, self.tuned = settings, None  # by the settings; at the desk
         self.joined = False
         self.last_turn = self.last_commit = time.monotonic()
 
@@ -89,6 +90,7 @@ class Stream:
         Raises FingerprintError when desk or broker stay away for too long, or state is lost; Undelivered.
         """
         started, self.voice.asked_to_end = time.monotonic(), asked_to_end
+        self._look_at_thresholds()
         self.consumer.subscribe([self.settings.kafka.events], assigned=self.assigned, revoked=self.revoked)
         kafka = self.settings.kafka
         end = UntilEnd(self.consumer, patience=kafka.session_seconds + kafka.answer_seconds)
@@ -210,6 +212,7 @@ class Stream:
         self.last_commit = time.monotonic()
         self._commit(sorted(self.kept))
         self._look_at_banks()
+        self._look_at_thresholds()
 
     def _look_at_banks(self) -> None:
         """Which banks judge, and which are needed no more."""
@@ -218,6 +221,22 @@ class Stream:
         judging = {each.keeper.bank.version: each.keeper.bank.manifest for each in self.kept.values()}
         self.banks.let_go(judging)
         self.metrics.judged_by([judging[version] for version in sorted(judging)])
+
+    def _look_at_thresholds(self) -> None:
+        """What was chosen at the desk holds from the next batch on; what does not fit the settings is refused, once."""
+        tuned = self.voice.tuned()
+        if tuned == self.tuned:
+            return
+        self.tuned = tuned
+        try:
+            settings = retuning.applied(self.given, tuned)
+        except FingerprintError as error:
+            log.warning("what was chosen at the desk is refused", extra={"fields": {"reason": str(error)}})
+            return
+        self.settings = self.remembering.settings = settings
+        for each in self.kept.values():
+            each.keeper.hold_to(settings)
+        log.info("held to what was chosen at the desk", extra={"fields": retuning.said(settings, tuned)})
 
     def _commit(self, partitions: Sequence[Partition]) -> None:
         due = [each for each in partitions if self._is_due(self.kept[each])]

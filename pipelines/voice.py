@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint import chains, telling
+from fingerprint.casework import Tuned
 from fingerprint.domain import FingerprintError, Reject
 from fingerprint.ingesting import Outgoing, dead_letters
 from fingerprint.keeping import Keeper
@@ -80,6 +81,10 @@ class Voice:
         """Who began which session, among events with entities."""
         if hops := chains.issued(events):
             self._at_desk(partial(self.desk.remember, hops))
+
+    def tuned(self) -> Tuned | None:
+        """What was chosen at the desk to hold events to."""
+        return self._at_desk(self.desk.tuned)
 
     def bury(self, polled: Sequence[Message], piece: Piece, future: NDArray[np.bool_]) -> None:
         """What cannot be read, and what is dated in the `future` (n,), to the dead letters."""
