@@ -12,14 +12,15 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from fingerprint.domain import FingerprintError
 from fingerprint.people import Role
+from fingerprint.redaction import Redaction
 
 PREFIX = "FINGERPRINT_"
 NO_OPTIONS: Mapping[str, dict[str, Any]] = {}
@@ -226,6 +227,29 @@ class Alerts(Section):
 class Desk(Section):
     url: str = "sqlite:///fingerprint.sqlite"
     vote_floor: float = Field(2.0, description="single votes with a z below this are not kept")
+    redact: tuple[str, ...] = Field(
+        (),
+        description="fields of a record whose values are never stored: requestParameters.password; * is any one name",
+    )
+
+    @field_validator("redact")
+    @classmethod
+    def are_paths(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            Redaction(paths)
+        except FingerprintError as error:
+            raise ValueError(str(error)) from None
+        return paths
+
+
+class Retention(Section):
+    """How many days the desk keeps what, by the time of the events; 0 is for ever (docs/desk.md)."""
+
+    raw_days: int = Field(90, ge=0, description="records as AWS wrote them, also of alerts that are open")
+    votes_days: int = Field(90, ge=0, description="single votes, and who began which session")
+    alerts_days: int = Field(
+        400, ge=0, description="alerts that are closed, with all that belongs to them; open ones stay"
+    )
 
 
 class Ingest(Section):
@@ -545,6 +569,53 @@ class Web(Section):
         return (self.public_url or "").startswith("https://")
 
 
+class Deliver(Section):
+    """One receiver of alerts, `[deliver.NAME]`: who is told what, and where (docs/deliver.md)."""
+
+    kind: Literal["webhook", "slack", "kafka"] = "webhook"
+    url: str | None = Field(None, description="of a webhook: https://host/path")
+    url_file: str | None = Field(
+        None, description="... or the file that holds it: a Slack webhook's URL is a secret"
+    )
+    topic: str | None = Field(None, description="of kind kafka, at the brokers of the section kafka")
+    format: Literal["json", "ecs", "ocsf", "slack"] | None = Field(
+        None, description="json, and slack for Slack, if not said"
+    )
+    secret_file: str | None = Field(
+        None, description="signs: lines of whsec_ and base64, the newest first; all of them sign"
+    )
+    least_urgency: int = Field(50, ge=0, le=100, description="alerts below this are not told")
+    on: tuple[Literal["new", "grown", "decided"], ...] = Field(("new",), min_length=1)
+    backlog: bool = Field(False, description="also tell what lay on the desk when the receiver was added")
+    link: str = Field("", description="where the alerts' pages are; the id is put behind it")
+    allow: tuple[str, ...] = Field((), description="inner networks that may be reached: 10.20.0.0/16")
+    plain_http: bool = Field(False, description="http:// too, whose bodies anybody on the way can read")
+    ca_file: str | None = Field(None, description="whom to trust, PEM; default: what the system trusts")
+    seconds: float = Field(10.0, gt=0, le=300, description="how long one try may take, from its connection on")
+    tries: int = Field(60, gt=0, description="after which a delivery has failed ...")
+    give_up_seconds: float = Field(3 * 86400.0, gt=0, description="... or when it has waited so long")
+
+    @model_validator(mode="after")
+    def has_a_place(self) -> Deliver:
+        if self.kind == "kafka":
+            if not self.topic or self.url or self.url_file or self.secret_file:
+                raise ValueError("kind kafka needs a topic, and has no url, url_file or secret_file")
+        elif self.topic or (self.url is None) == (self.url_file is None):
+            raise ValueError(f"kind {self.kind} needs one of url and url_file, and has no topic")
+        if self.link and not self.link.startswith(("https://", "http://")):
+            raise ValueError("link is where the alerts' pages are: https://desk.example.com/alerts/")
+        return self
+
+    @property
+    def wording(self) -> Literal["json", "ecs", "ocsf", "slack"]:
+        """The format, said or not."""
+        return self.format or ("slack" if self.kind == "slack" else "json")
+
+    def place(self) -> str:
+        """The URL. FingerprintError if the file that holds it cannot be read."""
+        return (self.url or secret(self.url_file) or "").strip()
+
+
 class Settings(Section):
     reading: Reading = Reading()
     entities: Entities = Entities()
@@ -557,6 +628,7 @@ class Settings(Section):
     gate: Gate = Gate()
     alerts: Alerts = Alerts()
     desk: Desk = Desk()
+    retention: Retention = Retention()
     kafka: Kafka = Kafka()
     ingest: Ingest = Ingest()
     sqs: Sqs = Sqs()
@@ -566,7 +638,16 @@ class Settings(Section):
     health: Health = Health()
     triton: Triton = Triton()
     workers: Workers = Workers()
+    deliver: dict[str, Deliver] = Field({}, description="receivers of alerts by name")
     web: Web = Web()
+
+    @field_validator("deliver")
+    @classmethod
+    def have_plain_names(cls, receivers: dict[str, Deliver]) -> dict[str, Deliver]:
+        for name in receivers:
+            if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", name):
+                raise ValueError(f"{name!r} is no receiver's name: a-z, 0-9, _ and -, 40 at most")
+        return receivers
 
     @model_validator(mode="after")
     def keeps_what_is_compared(self) -> Settings:
@@ -594,9 +675,7 @@ def load(
         for section, keys in options.items()
     }
     for over in (_from_environment(dict(os.environ) if environment is None else environment), given):
-        for section, keys in over.items():
-            if isinstance(table.setdefault(section, {}), dict):
-                table[section].update(keys)
+        _merge(table, over)
     try:
         return Settings.model_validate(table)
     except ValidationError as error:
@@ -637,8 +716,20 @@ def _from_environment(environment: dict[str, str]) -> dict[str, dict[str, Any]]:
                 raise FingerprintError(
                     f"setting {name}: name it {PREFIX}<SECTION>__<KEY>, with two underscores"
                 )
-            table.setdefault(section, {})[key] = _items(value) if _is_list(section, key) else value
+            outer, two, inner = key.partition("__")  # FINGERPRINT_DELIVER__NAME__URL: a section of many
+            place, key = (f"{section}.{outer}", inner) if two else (section, key)
+            said = {key: _items(value) if _is_list(place, key) else value}
+            _merge(table, {section: {outer: said} if two else said})
     return table
+
+
+def _merge(table: dict[str, Any], over: Mapping[str, Any]) -> None:
+    """What is said in `over`, in place of what `table` says."""
+    for key, value in over.items():
+        if isinstance(value, dict) and isinstance(table.setdefault(key, {}), dict):
+            _merge(table[key], value)
+        elif not isinstance(value, dict):
+            table[key] = value
 
 
 def _items(value: str) -> list[str]:
@@ -646,12 +737,24 @@ def _items(value: str) -> list[str]:
 
 
 def _is_list(section: str, key: str) -> bool:
-    default = getattr(getattr(Settings(), section, None), key, None)
-    return isinstance(default, tuple)
+    """Whether a key takes several values; the section `deliver.NAME` is one of many."""
+    model = _section(section.split("."))
+    field = model.model_fields.get(key) if model else None
+    return field is not None and get_origin(field.annotation) is tuple
+
+
+def _section(path: Sequence[int | str]) -> Any:
+    """The class of a section by its path; None where there is none."""
+    model: Any = Settings
+    for part in path:
+        if get_origin(model) is dict:
+            model = get_args(model)[1]
+        elif model is None or part not in model.model_fields:
+            return None
+        else:
+            model = model.model_fields[part].annotation
+    return model if isinstance(model, type) and issubclass(model, BaseModel) else None
 
 
 def _known(location: tuple[int | str, ...]) -> list[str]:
-    model: Any = Settings
-    for part in location[:-1]:
-        model = model.model_fields[part].annotation
-    return sorted(model.model_fields)
+    return sorted(_section(location[:-1]).model_fields)
