@@ -591,7 +591,9 @@ class Deliver(Section):
     allow: tuple[str, ...] = Field((), description="inner networks that may be reached: 10.20.0.0/16")
     plain_http: bool = Field(False, description="http:// too, whose bodies anybody on the way can read")
     ca_file: str | None = Field(None, description="whom to trust, PEM; default: what the system trusts")
-    seconds: float = Field(10.0, gt=0, le=300, description="how long one try may take, from its connection on")
+    seconds: float = Field(
+        10.0, gt=0, le=300, description="how long one try may take, from its connection on"
+    )
     tries: int = Field(60, gt=0, description="after which a delivery has failed ...")
     give_up_seconds: float = Field(3 * 86400.0, gt=0, description="... or when it has waited so long")
 
