@@ -12,6 +12,7 @@ import typer
 
 from fingerprint import settings as settings_
 from fingerprint.domain import Decision, FingerprintError
+from fingerprint.people import Role
 
 app = typer.Typer(
     add_completion=False,
@@ -33,6 +34,9 @@ banks = typer.Typer(help="The versions of a bank: which are kept, which is serve
 app.add_typer(banks, name="bank")
 triton = typer.Typer(help="The bank behind a Triton server: what it serves, and what it is to serve.")
 app.add_typer(triton, name="triton")
+
+users = typer.Typer(help="Who may log in at the desk: for a first admin, and for one who is locked out.")
+app.add_typer(users, name="users")
 
 Sources = Annotated[
     list[str],
@@ -421,6 +425,100 @@ def stream(
 
     figures = run(settings_.load(settings), bank, desk, once)
     _print(figures, json, lambda: show.streamed(figures))
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Where to listen.", show_default="127.0.0.1")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="0 takes any that is free.", show_default="8080")
+    ] = None,
+    desk: DeskUrl = None,
+    bank: BankFolder = Path("bank"),
+    settings: SettingsFile = None,
+) -> None:
+    """The analysts' pages and the API, over HTTP, until SIGTERM.
+
+    The first start prints a link that makes the first admin, once: no password exists before somebody chose it. In front of
+    anything but this machine put a proxy with TLS, and name it: `web.public_url` (docs/desk.md).
+    """
+    from pipelines.serve import run
+
+    run(settings_.load(settings, options={"web": {"host": host, "port": port}}), desk, bank)
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the account.", show_default=False)]
+
+
+@users.command("list")
+def users_list(desk: DeskUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
+    """Every account: its role, whether it can log in, and when it last did."""
+    from pipelines.users import print_persons, run_list
+
+    found = run_list(settings_.load(settings), desk)
+    _print(found, json, lambda: print_persons(found))
+
+
+@users.command("add")
+def users_add(
+    name: Name,
+    role: Annotated[Role, typer.Option(help="What they may.")] = "analyst",
+    desk: DeskUrl = None,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Make an account and print a link that sets its password, once: `fingerprint users add maria --role admin`."""
+    from pipelines.users import print_link, run_invite
+
+    figures = run_invite(settings_.load(settings), desk, name, role)
+    _print(figures, json, lambda: print_link(figures))
+
+
+@users.command("invite")
+def users_invite(name: Name, desk: DeskUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
+    """Print a link that sets a new password, once, for an account that is there."""
+    from pipelines.users import print_link, run_invite
+
+    figures = run_invite(settings_.load(settings), desk, name, None)
+    _print(figures, json, lambda: print_link(figures))
+
+
+@users.command("role")
+def users_role(
+    name: Name,
+    role: Annotated[Role, typer.Argument(help="What they may from now on.", show_default=False)],
+    desk: DeskUrl = None,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Give an account another role; its sessions end."""
+    from pipelines.users import print_persons, run_role
+
+    figures = run_role(settings_.load(settings), desk, name, role)
+    _print(figures, json, lambda: print_persons([figures]))
+
+
+@users.command("disable")
+def users_disable(
+    name: Name,
+    desk: DeskUrl = None,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """End an account's sessions, tokens and links at once. Its name stays taken."""
+    from pipelines.users import print_persons, run_disable
+
+    figures = run_disable(settings_.load(settings), desk, name)
+    _print(figures, json, lambda: print_persons([figures]))
+
+
+@users.command("enable")
+def users_enable(name: Name, desk: DeskUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
+    """Let a disabled account log in again; its tokens stay revoked."""
+    from pipelines.users import print_persons, run_disable
+
+    figures = run_disable(settings_.load(settings), desk, name, again=True)
+    _print(figures, json, lambda: print_persons([figures]))
 
 
 @app.command()

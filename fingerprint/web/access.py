@@ -19,7 +19,7 @@ from hashlib import blake2b
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from fastapi import Depends, HTTPException, Request
+from fastapi import Depends, HTTPException, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from fingerprint.people import Role, Scope, may, role_of
@@ -50,6 +50,33 @@ class Caller:
 def cookie_name(settings: Settings) -> str:
     """`__Host-` binds a cookie to this very host, and browsers take it over https alone."""
     return "__Host-session" if settings.web.https else "session"
+
+
+def session_of(request: Request, settings: Settings) -> str:
+    """The secret that the browser shows, good or not; empty without one."""
+    return request.cookies.get(cookie_name(settings), "")
+
+
+def keep_session(response: Response, secret: str, settings: Settings) -> Response:
+    """Give the browser its session, which no script can read and no other site can send along with a form."""
+    name, secure = cookie_name(settings), settings.web.https
+    response.set_cookie(name, secret, path="/", httponly=True, samesite="lax", secure=secure)
+    return response
+
+
+def forget_session(response: Response, settings: Settings) -> Response:
+    name, secure = cookie_name(settings), settings.web.https
+    response.delete_cookie(name, path="/", httponly=True, samesite="lax", secure=secure)
+    return response
+
+
+def address_of(request: Request, settings: Settings) -> str:
+    """Whose request it is: as many proxies are believed as `web.proxies` says, from the nearest on."""
+    proxies = settings.web.proxies
+    hops = [hop.strip() for hop in ",".join(request.headers.getlist("x-forwarded-for")).split(",")]
+    if proxies and len(hops) >= proxies and hops[-proxies]:
+        return hops[-proxies]
+    return request.client.host if request.client else ""
 
 
 def csrf_of(secret: str) -> str:
@@ -104,6 +131,16 @@ Engineer = Annotated[Caller, needs("engineer")]
 Admin = Annotated[Caller, needs("admin")]
 
 
+def in_person(caller: Viewer) -> Caller:
+    """403 for tokens: who finds one must not make others of it, nor accounts."""
+    if not caller.csrf:
+        raise HTTPException(403, "a token cannot do this: log in")
+    return caller
+
+
+InPerson = Annotated[Caller, Depends(in_person)]
+
+
 def is_api(request: Request) -> bool:
     """Whether a program is answered, not a person."""
     return request.url.path.startswith("/api/") or request.url.path == "/metrics"
@@ -132,7 +169,7 @@ async def _check_csrf(request: Request, csrf: str) -> None:
 
 
 def _by_session(request: Request, doors: Doors) -> Caller | None:
-    secret = request.cookies.get(cookie_name(doors.settings), "")
+    secret = session_of(request, doors.settings)
     person = doors.people.who(secret) if secret else None
     return Caller(person.name, person.role, csrf=csrf_of(secret)) if person else None
 

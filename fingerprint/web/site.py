@@ -62,6 +62,12 @@ def go(path: str) -> RedirectResponse:
     return RedirectResponse(path, 303)
 
 
+def link(request: Request, path: str) -> str:
+    """A path as somebody else can open it."""
+    doors: Doors = request.app.state.doors
+    return f"{doors.settings.web.public_url or str(request.base_url).rstrip('/')}{path}"
+
+
 def local(path: str) -> str:
     """A path of our own to go on to; the queue for anything else, since it came with the address."""
     fine = (

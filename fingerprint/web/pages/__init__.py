@@ -4,4 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-ROUTERS: tuple[APIRouter, ...] = ()
+from fingerprint.web.pages import account, login, people, setup
+
+ROUTERS: tuple[APIRouter, ...] = (
+    login.router,
+    setup.router,
+    account.router,
+    people.router,
+)

@@ -7,7 +7,7 @@ from alembic import op
 
 from fingerprint.edges.desk_tables import Json, Utc, text, when
 
-revision, down_revision = "0004", "0002"
+revision, down_revision = "0004", "0003"
 
 
 def upgrade() -> None:

@@ -1,0 +1,88 @@
+"""/account: one's own password, sessions and tokens."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, HTTPException, Request, Response
+
+from fingerprint.domain import FingerprintError
+from fingerprint.people import SCOPES, Refused, Scope, TooMany, may
+from fingerprint.web.access import Caller, InPerson, address_of, keep_session, session_of
+from fingerprint.web.doors import Doors, TheDoors
+from fingerprint.web.site import go, show
+
+router = APIRouter()
+DAYS = (7, 30, 90, 180, 365)  # that a token may be good for
+
+
+@router.get("/account")
+def account(request: Request, caller: InPerson, doors: TheDoors) -> Response:
+    return _page(request, caller, doors)
+
+
+@router.post("/account/password")
+def change_password(
+    request: Request,
+    caller: InPerson,
+    doors: TheDoors,
+    old: Annotated[str, Form(max_length=10_000)] = "",
+    new: Annotated[str, Form(max_length=10_000)] = "",
+    again: Annotated[str, Form(max_length=10_000)] = "",
+) -> Response:
+    """Every session ends but the one that is begun here."""
+    if new != again:
+        return _page(request, caller, doors, 400, wrong="the two new passwords differ")
+    try:
+        secret = doors.people.change_password(caller.name, old, new, address_of(request, doors.settings))
+    except TooMany as error:
+        return _page(request, caller, doors, 429, wrong=str(error))
+    except Refused:
+        return _page(request, caller, doors, 403, wrong="the old password is wrong")
+    except FingerprintError as error:
+        return _page(request, caller, doors, 400, wrong=str(error))
+    return keep_session(go("/account"), secret, doors.settings)
+
+
+@router.post("/account/leave-others")
+def leave_others(request: Request, caller: InPerson, doors: TheDoors) -> Response:
+    doors.people.leave_others(caller.name, session_of(request, doors.settings))
+    return go("/account")
+
+
+@router.post("/account/tokens")
+def make_token(
+    request: Request,
+    caller: InPerson,
+    doors: TheDoors,
+    label: Annotated[str, Form(max_length=1000)] = "",
+    scope: Annotated[list[Scope] | None, Form()] = None,
+    days: Annotated[int, Form()] = 90,
+) -> Response:
+    """The token is in the answer, and nowhere else: so no redirect."""
+    if days not in DAYS:
+        raise HTTPException(422, f"a token is good for one of {', '.join(map(str, DAYS))} days")
+    ends = doors.clock.now() + timedelta(days=days)
+    try:
+        token, secret = doors.people.make_token(caller.name, label, scope or (), ends, by=caller.name)
+    except FingerprintError as error:
+        return _page(request, caller, doors, 400, wrong=str(error))
+    return _page(request, caller, doors, made=token, secret=secret)
+
+
+@router.post("/account/tokens/{token_id}/revoke")
+def revoke(token_id: str, caller: InPerson, doors: TheDoors) -> Response:
+    doors.people.revoke(token_id, by=caller.name, owner=caller.name)
+    return go("/account")
+
+
+def _page(request: Request, caller: Caller, doors: Doors, status: int = 200, **values: Any) -> Response:
+    values = {"wrong": "", "made": None, "secret": ""} | values
+    now = doors.clock.now()
+    tokens = [
+        each for each in doors.people.tokens(caller.name) if not each.revoked_at and each.expires_at > now
+    ]
+    scopes = [scope for scope, role in SCOPES.items() if may(caller.role, role)]
+    values |= {"tokens": tokens, "scopes": scopes, "days": DAYS, "person": doors.people.person(caller.name)}
+    return show(request, "access/account.html", status, title="Account", **values)

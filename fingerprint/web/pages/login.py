@@ -1,0 +1,61 @@
+"""/login and /logout: with a name and a password, or through the provider (`provider.py`)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Request, Response
+
+from fingerprint.people import Refused, TooMany
+from fingerprint.web.access import (
+    TheCaller,
+    address_of,
+    check_origin,
+    forget_session,
+    keep_session,
+    session_of,
+)
+from fingerprint.web.doors import Doors, TheDoors
+from fingerprint.web.site import go, local, show
+
+router = APIRouter()
+
+
+@router.get("/login")
+def form(request: Request, caller: TheCaller, doors: TheDoors, next: str = "/") -> Response:
+    """Whoever is in already goes on."""
+    return go(local(next)) if caller else _form(request, doors, next)
+
+
+@router.post("/login")
+def enter(
+    request: Request,
+    doors: TheDoors,
+    name: Annotated[str, Form(max_length=1000)] = "",
+    password: Annotated[str, Form(max_length=10_000)] = "",
+    next: Annotated[str, Form(max_length=4000)] = "/",
+) -> Response:
+    """A session, or the form again with a sentence."""
+    check_origin(request, doors.settings)
+    try:
+        secret = doors.people.enter(name, password, address_of(request, doors.settings))
+    except Refused as error:
+        page = _form(request, doors, next, 429 if isinstance(error, TooMany) else 401, str(error))
+        if isinstance(error, TooMany):
+            page.headers["Retry-After"] = str(error.seconds)
+        return page
+    return keep_session(go(local(next)), secret, doors.settings)
+
+
+@router.post("/logout")
+def leave(request: Request, caller: TheCaller, doors: TheDoors) -> Response:
+    """The session is over, here and in every copy of its cookie."""
+    if caller:
+        doors.people.leave(session_of(request, doors.settings))
+    return forget_session(go("/login"), doors.settings)
+
+
+def _form(request: Request, doors: Doors, next: str, status: int = 200, wrong: str = "") -> Response:
+    provider = doors.settings.web.oidc.title if doors.provider else ""
+    values = {"next": local(next), "wrong": wrong, "provider": provider}
+    return show(request, "access/login.html", status, title="Log in", **values)

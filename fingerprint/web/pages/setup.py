@@ -1,0 +1,56 @@
+"""/setup/<secret>: a link that sets a first or a new password, once. Opening it uses nothing up: mail programs open links."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Form, HTTPException, Request, Response
+
+from fingerprint.domain import FingerprintError
+from fingerprint.people import Invitation, Refused
+from fingerprint.web.access import check_origin, keep_session
+from fingerprint.web.doors import Doors, TheDoors
+from fingerprint.web.site import go, show
+
+router = APIRouter()
+OVER = "this link was used, or is older than a day: ask for another"
+
+
+@router.get("/setup/{secret}")
+def form(request: Request, secret: str, doors: TheDoors) -> Response:
+    return _form(request, _good(doors, secret))
+
+
+@router.post("/setup/{secret}")
+def accept(
+    request: Request,
+    secret: str,
+    doors: TheDoors,
+    name: Annotated[str, Form(max_length=1000)] = "",
+    password: Annotated[str, Form(max_length=10_000)] = "",
+    again: Annotated[str, Form(max_length=10_000)] = "",
+) -> Response:
+    """A session, or the form again with a sentence."""
+    check_origin(request, doors.settings)
+    invited = _good(doors, secret)
+    if password != again:
+        return _form(request, invited, "the two passwords differ", name)
+    try:
+        return keep_session(go("/"), doors.people.accept(secret, name, password), doors.settings)
+    except Refused:
+        raise
+    except FingerprintError as error:
+        return _form(request, invited, str(error), name)
+
+
+def _good(doors: Doors, secret: str) -> Invitation:
+    invited = doors.people.invitation(secret)
+    if invited is None:
+        raise HTTPException(404, OVER)
+    return invited
+
+
+def _form(request: Request, invited: Invitation, wrong: str = "", name: str = "") -> Response:
+    title = "Set a password" if invited.name else "The first account"
+    values = {"invited": invited, "wrong": wrong, "name": name}
+    return show(request, "access/setup.html", 400 if wrong else 200, title=title, **values)

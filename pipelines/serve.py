@@ -1,0 +1,83 @@
+"""The desk's pages and its API over HTTP: what stands behind them is opened here, and handed on.
+
+Example:
+    $ fingerprint serve
+    The desk is at http://127.0.0.1:8080
+    Nobody can log in yet. Open this once, within 24 hours: http://127.0.0.1:8080/setup/Q0b...
+"""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import cast
+
+from fingerprint.domain import FingerprintError
+from fingerprint.edges import logs
+from fingerprint.edges.clock import SystemClock
+from fingerprint.edges.desk import SqlDesk, open_desk
+from fingerprint.edges.desk_people import people_of
+from fingerprint.ports_people import People
+from fingerprint.settings import Settings, Web
+from fingerprint.web.doors import Doors, WholeDesk
+
+GRACE = 5  # seconds that a request may go on after SIGTERM
+
+
+def run(settings: Settings, desk_url: str | None, bank: Path) -> None:
+    """Until SIGTERM. FingerprintError for a desk or an address that cannot be had."""
+    import uvicorn
+
+    from fingerprint.web.app import create_app
+
+    logs.start()
+    desk = open_desk(desk_url or settings.desk.url)
+    with _listening(settings.web) as listening:
+        doors = doors_of(desk, settings, bank)
+        _greet(doors.people, base_of(settings.web, listening.getsockname()[1]), settings.web)
+        # who asked comes from X-Forwarded-For only as web.proxies says, so uvicorn looks at none
+        config = uvicorn.Config(
+            create_app(doors),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=GRACE,
+        )
+        uvicorn.Server(config).run(sockets=[listening])
+    desk.close()
+
+
+def doors_of(desk: SqlDesk, settings: Settings, bank: Path) -> Doors:
+    """What the application stands on."""
+    clock = SystemClock()
+    people = people_of(desk, clock, settings.web)
+    people.forget()
+    return Doors(cast(WholeDesk, desk), people, clock, settings)
+
+
+def base_of(web: Web, port: int) -> str:
+    """Where a browser finds it."""
+    host = f"[{web.host}]" if ":" in web.host else web.host
+    return web.public_url or f"http://{host}:{port}"
+
+
+def _listening(web: Web) -> socket.socket:
+    family = socket.AF_INET6 if ":" in web.host else socket.AF_INET
+    try:
+        return socket.create_server((web.host, web.port), family=family, backlog=128)
+    except OSError as error:
+        raise FingerprintError(
+            f"the desk cannot listen on {web.host}:{web.port} ({error.strerror or error}); set --host and --port"
+        ) from None
+
+
+def _greet(people: People, base: str, web: Web) -> None:
+    print(f"The desk is at {base}", flush=True)
+    if not web.https and web.host not in ("127.0.0.1", "localhost", "::1"):
+        print(
+            "Passwords travel in the clear: put a proxy with TLS in front and set web.public_url", flush=True
+        )
+    if secret := people.begin():
+        link = f"{base}/setup/{secret}"
+        print(f"Nobody can log in yet. Open this once, within 24 hours: {link}", flush=True)

@@ -1,0 +1,77 @@
+"""A desk's whole application for the tests, and people of each role who are logged in.
+
+Example:
+    >>> site = Site.of(open_desk("sqlite://"))
+    >>> site.client("analyst").get("/api/v1/alerts").status_code
+    200
+    >>> site.browser("analyst").post("/logout", data={"csrf": site.csrf("analyst")})
+
+Nobody's password is hashed here: that takes a tenth of a second each. Sessions and tokens are the real ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any, cast
+
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from fingerprint.edges.clock import SystemClock
+from fingerprint.edges.desk import SqlDesk
+from fingerprint.edges.desk_people import SqlPeople, people_of
+from fingerprint.people import SCOPES, Identity, Role
+from fingerprint.settings import Settings, load
+from fingerprint.web.access import cookie_name, csrf_of
+from fingerprint.web.app import create_app
+from fingerprint.web.doors import Doors, WholeDesk
+
+BASE = "http://localhost"
+
+
+@dataclass
+class Site:
+    """`doors.people` has one person of each role, called as the role is."""
+
+    app: FastAPI
+    doors: Doors
+    sessions: dict[Role, str] = field(default_factory=dict)
+    tokens: dict[Role, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, desk: SqlDesk, settings: Settings | None = None, **doors: Any) -> Site:
+        """The application over a desk; `doors` are further fields of Doors."""
+        loaded = settings or load(environment={})
+        clock = doors.pop("clock", None) or SystemClock()
+        people = people_of(desk, clock, loaded.web)
+        opened = replace(Doors(cast(WholeDesk, desk), people, clock, loaded), **doors)
+        site = cls(create_app(opened), opened)
+        for scope, role in SCOPES.items():
+            site.sessions[role] = people.enter_as(Identity("https://tests.example", role, role, role))
+            ends = clock.now() + timedelta(days=1)
+            site.tokens[role] = people.make_token(role, "tests", [scope], ends, by=role)[1]
+        return site
+
+    @property
+    def people(self) -> SqlPeople:
+        return cast(SqlPeople, self.doors.people)
+
+    def nobody(self) -> TestClient:
+        """Who shows nothing."""
+        return TestClient(self.app, base_url=BASE, follow_redirects=False, raise_server_exceptions=False)
+
+    def client(self, role: Role) -> TestClient:
+        """A program with a token of this role."""
+        client = self.nobody()
+        client.headers["authorization"] = f"Bearer {self.tokens[role]}"
+        return client
+
+    def browser(self, role: Role) -> TestClient:
+        """A person of this role, logged in; changes need `csrf`."""
+        client = self.nobody()
+        client.cookies.set(cookie_name(self.doors.settings), self.sessions[role])
+        return client
+
+    def csrf(self, role: Role) -> str:
+        return csrf_of(self.sessions[role])
