@@ -11,7 +11,8 @@ U+FFFD.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -22,8 +23,20 @@ import pandas as pd
 import sqlalchemy as sql
 from sqlalchemy.dialects import postgresql, sqlite
 
-from fingerprint.domain import Alert, Decision, Disposition, FingerprintError, Notice, Vote
-from fingerprint.edges import desk_engine, desk_feeds, desk_flagged, desk_triage
+from fingerprint import chains
+from fingerprint.casework import Tuned
+from fingerprint.domain import Alert, Decision, Disposition, FingerprintError, Hop, Notice, Vote
+from fingerprint.edges import (
+    desk_chains,
+    desk_changes,
+    desk_confirmed,
+    desk_engine,
+    desk_feeds,
+    desk_flagged,
+    desk_triage,
+    desk_tuning,
+    desk_values,
+)
 from fingerprint.edges import desk_tables as tables
 from fingerprint.edges.desk_tables import Row
 from fingerprint.hostile import storable
@@ -31,6 +44,7 @@ from fingerprint.ports import Partition, Votes
 
 CHUNK = 10_000  # rows of one executemany
 IDS = 500  # ids of one IN (...)
+SHOWN = ("event_count", "urgency", "title", "human", "level", "tactics", "last_event_time", "degraded")
 _VOTE = tuple(column.name for column in tables.votes.columns)
 
 
@@ -44,8 +58,7 @@ def open_desk(url: str, create: bool = True) -> SqlDesk:
         raise FingerprintError(f"there is no desk at {place.database} yet: `fingerprint score` makes one")
     with desk_engine.plainly(place):
         engine = desk_engine.engine_of(place)
-        with engine.connect().execution_options(writing=create) as connection, connection.begin():
-            desk_engine.prepare(connection, create)
+        desk_engine.prepare(engine, create)
     return SqlDesk(engine)
 
 
@@ -63,7 +76,7 @@ def is_there(url: str) -> bool:
     with desk_engine.plainly(place):
         engine = desk_engine.engine_of(place)
         try:
-            return not set(tables.metadata.tables).isdisjoint(sql.inspect(engine).get_table_names())
+            return not tables.FIRST.isdisjoint(sql.inspect(engine).get_table_names())
         finally:
             engine.dispose()
 
@@ -86,11 +99,11 @@ class SqlDesk:
         def put(connection: sql.Connection) -> None:
             known = _known(connection, [row["alert_id"] for row in rows])
             _upsert(connection, tables.alert_events, events, keep_if_empty=("raw",))
-            partial = _partial(connection, known, events)
-            covering = (_covering(row, known[row["alert_id"]]) for row in rows if row["alert_id"] in partial)
-            whole = (row for row in rows if row["alert_id"] not in partial)
-            _upsert(connection, tables.alerts, [*whole, *covering])
+            new = _with_evidence(connection, rows, events, known)
+            _upsert(connection, tables.alerts, new)
+            desk_values.put(connection, new, events)
             _upsert(connection, tables.votes, single)
+            desk_changes.mark(connection, [row["alert_id"] for row in new if _is_news(row, known)])
 
         self._write(put)
 
@@ -157,6 +170,46 @@ class SqlDesk:
         with self._transaction() as connection:
             return desk_triage.judged(connection, until)
 
+    def confirmed(self) -> dict[str, list[bytes]]:
+        """Attacks that analysts confirmed, the newest: by alert, the records of its events."""
+        with self._transaction() as connection:
+            return desk_confirmed.confirmed(connection)
+
+    def tune(
+        self,
+        at: datetime,
+        by: str,
+        why: str,
+        threshold: float | None = None,
+        quorum: int | None = None,
+    ) -> Tuned:
+        """Choose what events are held to from now on; without both what the settings say holds again."""
+        said: list[Tuned] = []
+        self._write(
+            lambda connection: said.append(desk_tuning.tune(connection, at, by, why, threshold, quorum))
+        )
+        return said[-1]
+
+    def tuned(self) -> Tuned | None:
+        """What was chosen last."""
+        with self._transaction() as connection:
+            return desk_tuning.tuned(connection)
+
+    def tunings(self) -> list[Tuned]:
+        """What was chosen, the newest first."""
+        with self._transaction() as connection:
+            return desk_tuning.tunings_of(connection)
+
+    def remember(self, hops: Sequence[Hop]) -> None:
+        """Calls that handed out credentials (`chains`); what is there of a key stays."""
+        if hops:
+            self._write(lambda connection: desk_chains.remember(connection, hops))
+
+    def chain(self, access_key: str) -> list[Hop]:
+        """Who began the session of an access key, and who began theirs: the nearest first."""
+        with self._transaction() as connection:
+            return list(chains.climbed(access_key, lambda key: desk_chains.hop(connection, key)))
+
     def oldest_vote(self) -> datetime | None:
         """From when on single votes are known."""
         with self._transaction() as connection:
@@ -200,6 +253,11 @@ class SqlDesk:
                 for table in tables.metadata.sorted_tables
             }
 
+    @property
+    def engine(self) -> sql.Engine:
+        """For what else rests in the same database (`desk_people`)."""
+        return self._engine
+
     def close(self) -> None:
         self._engine.dispose()
 
@@ -239,7 +297,11 @@ def upsert_of(table: sql.Table, dialect: str, keep_if_empty: Sequence[str] = ())
     }
     for name in keep_if_empty:
         new[name] = sql.func.coalesce(sql.func.nullif(new[name], ""), table.c[name])
-    return statement.on_conflict_do_update(index_elements=keys, set_=new)
+    return (
+        statement.on_conflict_do_update(index_elements=keys, set_=new)
+        if new
+        else statement.on_conflict_do_nothing()
+    )
 
 
 def _known(connection: sql.Connection, ids: Sequence[str]) -> dict[str, Row]:
@@ -249,11 +311,29 @@ def _known(connection: sql.Connection, ids: Sequence[str]) -> dict[str, Row]:
     return {row["alert_id"]: dict(row) for query in queries for row in connection.execute(query).mappings()}
 
 
-def _partial(connection: sql.Connection, known: Iterable[str], events: Sequence[Row]) -> set[str]:
-    """Alerts of which more evidence is known than there is now in `events`."""
-    sizes = pd.Series([row["alert_id"] for row in events], dtype=object).value_counts()
-    evidence = _evidence_sizes(connection, list(known))
-    return {alert_id for alert_id, size in evidence.items() if size > sizes.get(alert_id, 0)}
+def _with_evidence(
+    connection: sql.Connection, rows: Sequence[Row], events: Sequence[Row], known: Mapping[str, Row]
+) -> list[Row]:
+    """The alerts' rows, given that more evidence may be known of them than there is now in `events`."""
+    evidence = _evidence_sizes(connection, [row["alert_id"] for row in rows])
+    sizes = Counter(row["alert_id"] for row in events)
+    counted = [row | {"event_count": evidence.get(row["alert_id"], 0)} for row in rows]
+    old = ((row, known.get(row["alert_id"])) for row in counted)
+    partial = ((row, was if row["event_count"] > sizes[row["alert_id"]] else None) for row, was in old)
+    covering = [_covering(row, was) if was else row for row, was in partial]
+    return [_lowered(row, known.get(row["alert_id"])) for row in covering]
+
+
+def _lowered(row: Row, old: Row | None) -> Row:
+    """Lowered as much as before, until it is asked anew who shares it."""
+    by = old["urgency"] - old["urgency_shown"] if old else 0
+    return row | {"urgency_shown": max(0, row["urgency"] - by), "sharing": old["sharing"] if old else 0}
+
+
+def _is_news(row: Row, known: Mapping[str, Row]) -> bool:
+    """Whether a list of alerts looks different now."""
+    old = known.get(row["alert_id"])
+    return old is None or any(row[name] != old[name] for name in SHOWN)
 
 
 def _evidence_sizes(connection: sql.Connection, ids: Sequence[str]) -> dict[str, int]:

@@ -2,8 +2,8 @@
 
 Example:
     >>> place = place_of("sqlite:///fingerprint.sqlite")
-    >>> with plainly(place), engine_of(place).connect() as connection, connection.begin():
-    ...     prepare(connection, create=True)
+    >>> with plainly(place):
+    ...     prepare(engine_of(place), create=True)
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import sqlalchemy as sql
 from sqlalchemy import exc
 
 from fingerprint.domain import FingerprintError
+from fingerprint.edges import desk_migrations
 from fingerprint.edges import desk_tables as tables
 
-ADDED = (  # to tables that an earlier version had already
-    ("alerts", "degraded", "BOOLEAN DEFAULT FALSE"),
-    ("alert_events", "bank_version", "TEXT DEFAULT ''"),
-    ("votes", "bank_version", "TEXT DEFAULT ''"),
-)
 BUSY_SECONDS = 30  # how long a desk waits for another writer
 WRITERS = 0x6465736B  # the advisory lock of a PostgreSQL desk's writers: "desk" in ASCII
 AGAIN = ("40001", "40P01")  # PostgreSQL's serialization_failure and deadlock_detected
+TURN, ROWS = (
+    "turn",
+    "rows",
+)  # how one writes to PostgreSQL: when it is one's turn, or to rows that have versions, at any time
 TIMES = 5  # that a transaction is tried
 PATIENCE = {  # with a server that does not answer; what the URL says goes first
     "connect_timeout": "10",  # seconds
@@ -82,22 +82,23 @@ def _server(place: sql.URL) -> sql.Engine:
 
 def _begin_postgresql(connection: sql.Connection) -> None:
     """As on SQLite: one writer at a time, who sees what the one before wrote and is waited for so long; whoever reads sees the
-    desk as of one moment. Times are told in UTC: the last hours of year 9999 lie beyond what Python knows in other zones."""
+    desk as of one moment. Whoever writes to rows that have versions takes no turn. Times are told in UTC: the last hours of
+    year 9999 lie beyond what Python knows in other zones."""
     writing = connection.get_execution_options().get("writing")
     connection.exec_driver_sql(
         f"SET TRANSACTION ISOLATION LEVEL {'READ COMMITTED' if writing else 'REPEATABLE READ'};"
         f"SET LOCAL TIME ZONE 'UTC'; SET LOCAL lock_timeout = '{1000 * BUSY_SECONDS:.0f}ms'"
     )
-    if writing:
+    if writing == TURN:
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITERS})")
 
 
-def written(engine: sql.Engine, work: Callable[[sql.Connection], T]) -> T:
+def written(engine: sql.Engine, work: Callable[[sql.Connection], T], how: str = TURN) -> T:
     """What `work` gives, in one transaction of a writer; begun anew, a few times, where PostgreSQL ended it so that somebody
     beside the desk could go on."""
     for left in reversed(range(TIMES)):
         try:
-            with engine.connect().execution_options(writing=True) as connection, connection.begin():
+            with engine.connect().execution_options(writing=how) as connection, connection.begin():
                 return work(connection)
         except exc.DBAPIError as error:
             if not left or getattr(error.orig, "sqlstate", None) not in AGAIN:
@@ -119,51 +120,49 @@ def _begin_sqlite(connection: sql.Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
-def prepare(connection: sql.Connection, create: bool) -> None:
-    """Make the tables where there are none, if `create`. Raises FingerprintError for what is no desk, or a
-    newer one."""
-    present = set(sql.inspect(connection).get_table_names()) & set(tables.metadata.tables)
-    if not present and not create:
-        raise FingerprintError(f"{connection.engine.url} holds no desk yet: `fingerprint score` makes one")
-    if not present:
-        tables.metadata.create_all(connection)
-        connection.execute(sql.insert(tables.meta).values(name="version", value=str(tables.VERSION)))
-    elif present >= tables.FIRST and _version(connection) in ("1", "2", "3"):
-        _add_what_is_new(connection)
-        present = set(tables.metadata.tables)
-    _check_version(connection, present)
+def prepare(engine: sql.Engine, create: bool) -> None:
+    """Make the tables where there are none, if `create`; bring those of an earlier version up to date. Raises FingerprintError
+    for what is no desk, or a newer one."""
+    with engine.connect() as connection, connection.begin():
+        if _is_ready(connection, create):
+            return
+    written(engine, lambda writer: _bring_up_to_date(writer, create))
 
 
-def _add_what_is_new(connection: sql.Connection) -> None:
-    """A desk of version 1 lacks tables of feeds, one of version 2 whether an alert is degraded, one of version 3 dispositions,
-    and which bank measured."""
-    tables.metadata.create_all(connection)
-    for table, name, kind in ADDED:
-        if name not in {column["name"] for column in sql.inspect(connection).get_columns(table)}:
-            connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} {kind} NOT NULL")
-    connection.execute(
-        sql.update(tables.meta).where(tables.meta.c.name == "version").values(value=str(tables.VERSION))
-    )
+def _bring_up_to_date(connection: sql.Connection, create: bool) -> None:
+    """When it is this program's turn: whoever came before may have done it."""
+    if not _is_ready(connection, create):
+        desk_migrations.upgrade(connection)
 
 
-def _version(connection: sql.Connection) -> str | None:
-    version = sql.select(tables.meta.c.value).where(tables.meta.c.name == "version")
-    return connection.scalar(version)
-
-
-def _check_version(connection: sql.Connection, present: set[str]) -> None:
-    if present and present != set(tables.metadata.tables):
+def _is_ready(connection: sql.Connection, create: bool) -> bool:
+    """Whether the desk is up to date; False where tables have to be made or changed first."""
+    present = set(sql.inspect(connection).get_table_names())
+    if present.isdisjoint(tables.FIRST):
+        if not create:
+            raise FingerprintError(
+                f"{connection.engine.url} holds no desk yet: `fingerprint score` makes one"
+            )
+        return False
+    if not present >= tables.FIRST:
         raise FingerprintError(
-            f"{connection.engine.url} holds tables ({', '.join(sorted(present))}) that are no desk's"
+            f"{connection.engine.url} holds tables ({', '.join(sorted(present & tables.FIRST))}) that are no desk's"
         )
-    version = _version(connection)
-    if not (version or "").isdecimal():
-        raise FingerprintError(f"{connection.engine.url} holds a table meta without a version: it is no desk")
-    if int(version or 0) > tables.VERSION:
+    if (version := _version(connection)) < desk_migrations.newest():
+        return False
+    if version > desk_migrations.newest():
         raise FingerprintError(
             f"desk {connection.engine.url} was made by a newer fingerprint (version {version}, known is "
-            f"{tables.VERSION}): upgrade, or name another with --desk"
+            f"{desk_migrations.newest()}): upgrade, or name another with --desk"
         )
+    return True
+
+
+def _version(connection: sql.Connection) -> int:
+    said = connection.scalar(sql.select(tables.meta.c.value).where(tables.meta.c.name == "version")) or ""
+    if not (said.isascii() and said.isdecimal()):
+        raise FingerprintError(f"{connection.engine.url} holds a table meta without a version: it is no desk")
+    return int(said)
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from typing import Any
 
 import pandas as pd
 import sqlalchemy as sql
-from sqlalchemy.dialects import postgresql, sqlite
 
 from fingerprint.domain import Notice
 from fingerprint.edges import desk_tables as tables
@@ -77,7 +76,7 @@ def save(connection: sql.Connection, changed: Sequence[Notice], looked: int, for
     if looked < upto(connection):
         return
     table = tables.notices
-    statement = _insert(connection, table)
+    statement = tables.insert_of(connection, table)
     new = {column.name: statement.excluded[column.name] for column in table.columns if not column.primary_key}
     rows = [tables.row_of_notice(notice) for notice in changed]
     if rows:
@@ -85,7 +84,7 @@ def save(connection: sql.Connection, changed: Sequence[Notice], looked: int, for
         connection.execute(
             statement.on_conflict_do_update(index_elements=["notice_id"], set_=new, where=still_open), rows
         )
-    mark = _insert(connection, tables.meta)
+    mark = tables.insert_of(connection, tables.meta)
     mark = mark.on_conflict_do_update(index_elements=["name"], set_={"value": mark.excluded.value})
     connection.execute(mark, [{"name": _UPTO, "value": str(looked)}])
     connection.execute(sql.delete(tables.feed_counts).where(tables.feed_counts.c.at < forget))
@@ -93,15 +92,10 @@ def save(connection: sql.Connection, changed: Sequence[Notice], looked: int, for
 
 def _raise(connection: sql.Connection, table: sql.Table, column: sql.Column[Any], rows: list[Row]) -> None:
     """Insert, or raise a figure to a higher one."""
-    statement = _insert(connection, table)
+    statement = tables.insert_of(connection, table)
     new = statement.excluded[column.name]
     statement = statement.on_conflict_do_update(
         index_elements=[key.name for key in table.primary_key], set_={column.name: new}, where=new > column
     )
     for start in range(0, len(rows), CHUNK):
         connection.execute(statement, rows[start : start + CHUNK])
-
-
-def _insert(connection: sql.Connection, table: sql.Table) -> Any:
-    """With ON CONFLICT, which both dialects have."""
-    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)

@@ -14,14 +14,12 @@ from hashlib import blake2b
 from typing import Any
 
 import sqlalchemy as sql
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
 
 from fingerprint.domain import Alert, AlertEvent, Curve, Driver, Notice
 from fingerprint.hostile import storable
 
-VERSION = (
-    4  # of the tables below; a desk of a later version is refused, to an earlier one what it lacks is added
-)
 FIRST = {"meta", "alerts", "alert_events", "votes"}  # the tables of version 1
 
 LONGEST_KEY = 500  # characters, of at most 4 bytes each: PostgreSQL's B-trees take 2,704 bytes
@@ -105,9 +103,23 @@ alerts = sql.Table(
     sql.Column("tactics", Json, nullable=False),
     sql.Column("next_steps", Json, nullable=False),
     sql.Column("degraded", sql.Boolean, nullable=False, server_default=sql.false()),  # since version 3
+    # Since version 5, for the queue; none of an Alert's own fields.
+    sql.Column("event_count", sql.Integer, nullable=False, server_default="0"),  # of all its evidence
+    sql.Column("urgency_shown", sql.Integer, nullable=False, server_default="0"),  # lowered by ...
+    sql.Column("sharing", sql.Integer, nullable=False, server_default="0"),  # ... principals that share it
 )
 ORDER = (alerts.c.urgency.desc(), alerts.c.first_event_time, alerts.c.alert_id)
 sql.Index("alerts_in_order", *ORDER)
+sql.Index(
+    "alerts_by_urgency",
+    alerts.c.urgency_shown.desc(),
+    alerts.c.first_event_time,
+    alerts.c.alert_id,
+    alerts.c.event_count,  # so that counting reads no row
+)
+sql.Index("alerts_newest", alerts.c.last_event_time.desc(), alerts.c.alert_id)
+sql.Index("alerts_oldest", alerts.c.first_event_time, alerts.c.alert_id)
+sql.Index("alerts_largest", alerts.c.event_count.desc(), alerts.c.first_event_time, alerts.c.alert_id)
 
 alert_events = sql.Table(
     "alert_events",
@@ -127,6 +139,7 @@ alert_events = sql.Table(
     sql.Column("spectral_z", Real),
     text("raw"),
     text("bank_version", server_default=""),  # since version 4
+    text("access_key", server_default=""),
 )
 
 votes = sql.Table(
@@ -195,7 +208,8 @@ notices = sql.Table(
 )
 
 _NOTICE = tuple(column.name for column in notices.columns)
-_ALERT = tuple(column.name for column in alerts.columns)
+_OF_THE_QUEUE = ("event_count", "urgency_shown", "sharing")
+_ALERT = tuple(column.name for column in alerts.columns if column.name not in _OF_THE_QUEUE)
 _EVENT = tuple(column.name for column in alert_events.columns if column.name != "alert_id")
 _DRIVER, _CURVE = tuple(Driver.__slots__), tuple(Curve.__slots__)
 
@@ -262,6 +276,11 @@ def _curve_of(row: Row | None) -> Curve | None:
     series = {name: tuple(math.nan if x is None else x for x in row[name]) for name in ("counts", "expected")}
     start = datetime.fromisoformat(row["start"])
     return Curve(**row | series | {"start": start, "flagged": tuple(row["flagged"])})
+
+
+def insert_of(connection: sql.Connection, table: sql.Table) -> Any:
+    """An INSERT that knows ON CONFLICT, which both dialects have."""
+    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
 
 
 def dumped(rows: Sequence[sql.Row[Any]]) -> str:
