@@ -23,6 +23,7 @@ from prometheus_client import REGISTRY
 
 from fingerprint import arriving, messages, retuning
 from fingerprint.arriving import Rows
+from fingerprint.casework import Tuned
 from fingerprint.domain import FingerprintError
 from fingerprint.edges import network_table
 from fingerprint.edges.clock import SystemClock
@@ -79,7 +80,8 @@ class Stream:
         self.kept: dict[Partition, Kept] = {}
         self.untold: set[Partition] = set()  # walked, and not all that was said is told yet
         self.raw_partitions = 0
-        self.given, self.tuned = settings, None  # by the settings; at the desk
+        self.given = settings
+        self.tuned: Tuned | None = None  # at the desk, over what was given
         self.joined = False
         self.last_turn = self.last_commit = time.monotonic()
 

@@ -1,0 +1,93 @@
+"""What was chosen at the desk is what events are held to: by a run of `score`, and by a stream while it runs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import road
+from living import ids_of, live
+from streaming import Place, Records
+from test_swap import BRISK
+
+from fingerprint.domain import FingerprintError
+from fingerprint.edges.desk import open_desk
+
+NOW = datetime(2026, 3, 4, tzinfo=UTC)
+HIGH = 20.0  # of which nobody's z falls short by chance
+
+
+@pytest.fixture
+def place(organisation: road.Road, tmp_path: Path) -> Place:
+    made = Place(tmp_path / "place", organisation.bank)
+    made.configure(**BRISK)
+    return made.create()
+
+
+def test_a_stream_holds_events_to_what_is_chosen_while_it_runs(place: Place, records: Records) -> None:
+    half = len(records) // 2
+    with live(place) as stream:
+        stream.read(records[:half])
+        place.desk().tune(NOW, "maria", "quiet, please", threshold=HIGH)
+        stream.until(lambda: stream.program.settings.autoencoder.threshold == HIGH)
+        stream.read(records[half:])
+    votes = {event: vote for (event, by), vote in place.said().votes.items() if by == "autoencoder"}
+    after = ids_of(records[half:], records[:half])
+    late = [vote for event, vote in votes.items() if event in after]
+    early = {vote["threshold"] for event, vote in votes.items() if event not in after}
+    assert len(late) > 10
+    assert {vote["threshold"] for vote in late} == {HIGH}
+    assert not any(vote["vote"] for vote in late)
+    assert min(early) < HIGH  # those that waited for their interval are held to the new one
+    place.run()  # one that starts anew knows of it, too
+
+
+def test_what_does_not_fit_the_settings_is_refused_and_the_stream_goes_on(
+    place: Place, records: Records
+) -> None:
+    with live(place) as stream:
+        stream.read(records[:200])
+        place.desk().tune(NOW, "maria", "strict", quorum=3)
+        stream.until(lambda: stream.program.tuned is not None)
+        stream.read(records[200:400])
+        assert stream.program.settings.voting.quorum == 2
+        place.desk().tune(NOW, "maria", "as before")
+        stream.until(lambda: stream.program.tuned.cleared)
+
+
+def test_score_holds_events_to_what_was_chosen(organisation: road.Road, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/desk.sqlite"
+    open_desk(url).tune(NOW, "maria", "quiet, please", threshold=HIGH)
+    found = road.run(organisation.new, organisation.bank, tmp_path)
+    assert found.alerts == []
+    assert found.events["autoencoder_z"].max() < HIGH
+    assert found.events["autoencoder_z"].max() > road.SETTINGS.autoencoder.threshold
+
+
+@pytest.mark.parametrize(
+    ("chosen", "because"),
+    [
+        ({"threshold": 3.0, "why": " "}, "say why"),
+        ({"threshold": float("nan"), "why": "x"}, "cannot be meant"),
+        ({"threshold": 0.2, "why": "x"}, "cannot be meant"),
+        ({"quorum": 0, "why": "x"}, "at least one vote"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_and_changes_nothing(
+    chosen: dict[str, object], because: str, tmp_path: Path
+) -> None:
+    desk = open_desk(f"sqlite:///{tmp_path}/desk.sqlite")
+    with pytest.raises(FingerprintError, match=because):
+        desk.tune(NOW, "maria", **chosen)
+    assert desk.tuned() is None
+
+
+def test_who_chose_what_and_why_is_remembered(tmp_path: Path) -> None:
+    desk = open_desk(f"sqlite:///{tmp_path}/desk.sqlite")
+    desk.tune(NOW, "maria", "too many", threshold=3.9)
+    desk.tune(NOW, "ben", "as it was")
+    newest, before = desk.tunings()
+    assert (newest.by, newest.cleared, newest.threshold) == ("ben", True, None)
+    assert (before.by, before.why, before.threshold) == ("maria", "too many", 3.9)
+    assert desk.tuned() == newest
