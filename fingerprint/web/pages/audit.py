@@ -1,0 +1,43 @@
+"""The audit: who did what to what, and when. It is only ever added to.
+
+Example:
+    GET /audit?target=3fa94c1be0d27a58
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request, Response
+
+from fingerprint.web import told
+from fingerprint.web.access import Engineer
+from fingerprint.web.doors import TheDoors
+from fingerprint.web.site import show
+
+SIZE = 100  # lines of a page
+router = APIRouter()
+
+
+@router.get("/audit")
+def audit(
+    request: Request,
+    caller: Engineer,
+    doors: TheDoors,
+    target: Annotated[str, Query(max_length=1000)] = "",
+    before: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
+) -> Response:
+    """The newest first; of one target, where one is asked for."""
+    entries = doors.desk.history(target.strip(), SIZE, before)
+    more = {"target": target, "before": str(entries[-1].number)} if len(entries) == SIZE else None
+    return show(
+        request,
+        "desk/audit.html",
+        title="Audit",
+        target=target,
+        lines=[(entry, told.detail_of(entry)) for entry in entries],
+        next=f"/audit?{urlencode(more)}" if more else "",
+        first=before is None,
+        now=doors.clock.now(),
+    )
