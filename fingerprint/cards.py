@@ -27,6 +27,7 @@ from fingerprint.settings import Settings
 
 MOST_FINGERPRINTS = 200  # on a card, the busiest
 MOST_VALUES = 5  # of a feature
+WITHIN = (1.0, 7.0, 30.0)  # days
 
 Rows = NDArray[np.intp]
 Doubles = NDArray[np.float64]
@@ -107,6 +108,20 @@ class Day:
     threshold: float
 
 
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Fingerprints of one level: so many speak for themselves (`ready`); of the others, at the pace they have had, so many will
+    within a day, a week, a month, or later."""
+
+    level: Level
+    fingerprints: int
+    ready: int
+    day: int
+    week: int
+    month: int
+    later: int
+
+
 def card_of(bank: Bank, principal: str, settings: Settings, shown: str | None = None) -> Card:
     """The card of a principal; `shown` says whose usual values are on it, without one the principal's own.
 
@@ -139,6 +154,28 @@ def days_of(votes: pd.DataFrame) -> list[Day]:
     ]
 
 
+def readiness(bank: Bank, settings: Settings) -> list[Readiness]:
+    """Who is ready and who still warms up, by level, the finest first."""
+    table, seconds = bank.fingerprints, _seconds(bank)
+    return [
+        _readiness(level, table[table["level"] == number], seconds, settings)
+        for number, level in enumerate(LEVELS)
+    ]
+
+
+def _readiness(level: Level, table: pd.DataFrame, seconds: int, settings: Settings) -> Readiness:
+    ready = table["ready"].to_numpy(bool)
+    bins = np.searchsorted(WITHIN, _wait(table[~ready], seconds, settings))  # 0: within a day
+    return Readiness(
+        level, len(table), int(ready.sum()), *np.bincount(bins, minlength=len(WITHIN) + 1).tolist()
+    )
+
+
+def _seconds(bank: Bank) -> int:
+    """Of an interval."""
+    return int(bank.manifest["settings"]["spectral"]["interval_seconds"])
+
+
 def _rows(bank: Bank, principal: str) -> Rows:
     """The rows of a principal's fingerprints in the stack: its own, then its entities', the busiest first."""
     own = looking.place_of(bank, principal)
@@ -154,8 +191,7 @@ def _who(bank: Bank, principal: str) -> tuple[str, str]:
 
 
 def _learned(bank: Bank, rows: Rows, settings: Settings) -> list[Learned]:
-    table = bank.fingerprints.iloc[rows]
-    seconds = int(bank.manifest["settings"]["spectral"]["interval_seconds"])
+    table, seconds = bank.fingerprints.iloc[rows], _seconds(bank)
     first, last = (
         pd.to_datetime(table[name].astype("int64") * seconds, unit="s", utc=True)
         for name in ("first", "last")

@@ -95,3 +95,11 @@ def test_days_count_the_votes_of_each_detector_and_keep_the_strongest() -> None:
 
 def test_no_votes_are_no_days() -> None:
     assert cards.days_of(pd.DataFrame(columns=["event_time", "detector", "z", "vote", "threshold"])) == []
+
+
+def test_readiness_counts_every_fingerprint_once(bank: Bank) -> None:
+    for each in cards.readiness(bank, road.SETTINGS):
+        assert each.fingerprints == (bank.fingerprints["level"] == cards.LEVELS.index(each.level)).sum()
+        assert each.ready == bank.manifest["ready"][each.level]
+        assert each.ready + each.day + each.week + each.month + each.later == each.fingerprints
+    assert each.level == "generic"

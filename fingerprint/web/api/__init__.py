@@ -4,4 +4,18 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-ROUTERS: tuple[APIRouter, ...] = ()
+from fingerprint.web.api import alerts, audit, banks, entities, live, schema, suppressions, views, work
+from fingerprint.web.api.answers import Ascii
+
+NOUNS = (work, alerts, entities, suppressions, views, audit, banks, live, schema)
+
+
+def _all() -> APIRouter:
+    """Every noun's routes, answering as `answers.Ascii` does. Of two that fit a path the first answers."""
+    together = APIRouter(default_response_class=Ascii, generate_unique_id_function=lambda route: route.name)
+    for noun in NOUNS:
+        together.include_router(noun.router)
+    return together
+
+
+ROUTERS: tuple[APIRouter, ...] = (_all(),)

@@ -1,0 +1,107 @@
+"""What a change of alerts may be, as bodies of requests: one alert's, or that of many at once.
+
+Example:
+    >>> OneDeciding.model_validate({"decision": "benign", "why": "a new laptop", "version": 0}).change()
+    Decide(decision='benign', why='a new laptop', duplicate_of='')
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
+
+from fingerprint.casework import LARGEST_PAGE, Assign, Change, Decide, Reopen
+from fingerprint.domain import Decision
+from fingerprint.hostile import storable
+from fingerprint.web.api.asking import Asked, Wanted
+
+LONGEST_NOTE = 10_000  # characters
+
+Why = Annotated[str, Field(max_length=2_000), AfterValidator(storable)]
+Version = Annotated[int, Field(ge=0, le=2**31 - 1, description="the one that was seen")]
+
+
+class Deciding(Asked):
+    """What an analyst says of an alert."""
+
+    decision: Decision
+    why: Why = ""
+    duplicate_of: Annotated[Wanted, Field(description="an alert's id, where the decision is `duplicate`")] = (
+        ""
+    )
+
+    @model_validator(mode="after")
+    def says_of_what(self) -> Deciding:
+        if (self.decision == "duplicate") != bool(self.duplicate_of):
+            raise ValueError(
+                "a duplicate, and nothing else, is a duplicate of another alert: say `duplicate_of`"
+            )
+        return self
+
+    def change(self) -> Change:
+        return Decide(self.decision, self.why, self.duplicate_of)
+
+
+class Assigning(Asked):
+    """Who has the alert from now on; empty: nobody."""
+
+    to: Annotated[str, Field(max_length=64)]
+
+    def change(self) -> Change:
+        return Assign(self.to)
+
+
+class Reopening(Asked):
+    """The last decision is taken back."""
+
+    why: Why = ""
+
+    def change(self) -> Change:
+        return Reopen(self.why)
+
+
+class OneDeciding(Deciding):
+    version: Version | None = None
+
+
+class OneAssigning(Assigning):
+    version: Version | None = None
+
+
+class OneReopening(Reopening):
+    version: Version | None = None
+
+
+class ManyDeciding(Deciding):
+    kind: Literal["decide"]
+
+
+class ManyAssigning(Assigning):
+    kind: Literal["assign"]
+
+
+class ManyReopening(Reopening):
+    kind: Literal["reopen"]
+
+
+class OneChosen(Asked):
+    """An alert as it was seen."""
+
+    alert_id: Wanted
+    version: Version
+
+
+class Bulk(Asked):
+    """One change of many alerts."""
+
+    chosen: Annotated[list[OneChosen], Field(min_length=1, max_length=LARGEST_PAGE)]
+    change: Annotated[ManyDeciding | ManyAssigning | ManyReopening, Field(discriminator="kind")]
+
+
+class Noting(Asked):
+    text: Annotated[
+        str,
+        StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_NOTE),
+        AfterValidator(storable),
+    ]

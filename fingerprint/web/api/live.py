@@ -1,0 +1,92 @@
+"""Live updates as server-sent events: which alerts are new or have changed, as soon as the desk knows.
+
+Example:
+    $ curl -N -H "Authorization: Bearer $TOKEN" "$DESK/api/v1/live"
+    retry: 2000
+
+    id: 41
+    event: alerts
+    data: {"alert_ids":[]}
+
+    id: 42
+    event: alerts
+    data: {"alert_ids":["3fa94c1be0d27a58"]}
+
+The first event says where the stream begins; whoever comes back with the last id they saw (`Last-Event-ID`, as browsers do by
+themselves, or `since`) misses nothing. A stream ends after a minute and is asked for again, so that nobody listens on who may no
+longer. Source of the format: https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request
+from fastapi.responses import StreamingResponse
+
+from fingerprint.web.access import Viewer
+from fingerprint.web.doors import TheDoors
+from fingerprint.web.following import Batch, Following
+
+router = APIRouter(tags=["live"])
+LONGEST = 60.0  # seconds of one stream
+RETRY = 2_000  # milliseconds after which a browser comes back
+LARGEST = 2**63 - 1
+Number = Annotated[int | None, Query(ge=0, le=LARGEST, description="the id of the last event seen")]
+LastEventId = Annotated[int | None, Header(ge=0, le=LARGEST)]
+Seconds = Annotated[float, Query(ge=0, le=LONGEST, description="after which it ends")]
+
+
+class EventStream(StreamingResponse):
+    media_type = "text/event-stream"
+
+
+def _following(request: Request, doors: TheDoors) -> Following:
+    """One for the whole application, made when somebody first listens."""
+    state = request.app.state
+    if not hasattr(state, "following"):
+        state.following = Following(doors.desk)
+    found: Following = state.following
+    return found
+
+
+@router.get("/live", response_class=EventStream)
+async def live(
+    caller: Viewer,
+    following: Annotated[Following, Depends(_following)],
+    since: Number = None,
+    last_event_id: LastEventId = None,
+    seconds: Seconds = LONGEST,
+) -> EventStream:
+    """Ids of alerts that are new or have changed, one event for what changed together."""
+    if following.full:
+        raise HTTPException(503, "too many are listening: ask again in a minute", {"Retry-After": "60"})
+    batches = following.since(last_event_id if last_event_id is not None else since)
+    first = await anext(batches)  # while an error can still be said
+    return EventStream(_stream(first, batches, seconds), headers={"X-Accel-Buffering": "no"})
+
+
+async def _stream(
+    first: Batch, batches: AsyncGenerator[Batch, None], seconds: float
+) -> AsyncGenerator[str, None]:
+    end = asyncio.get_running_loop().time() + seconds
+    async with aclosing(batches):
+        yield f"retry: {RETRY}\n\n{_event(first)}"
+        while (batch := await _next(batches, end)) is not None:
+            yield _event(batch) if batch.alert_ids else ": still here\n\n"
+
+
+async def _next(batches: AsyncGenerator[Batch, None], end: float) -> Batch | None:
+    """The next one, if it comes before the end."""
+    try:
+        return await asyncio.wait_for(anext(batches), end - asyncio.get_running_loop().time())
+    except TimeoutError:
+        return None
+
+
+def _event(batch: Batch) -> str:
+    return f"id: {batch.number}\nevent: alerts\ndata: {json.dumps({'alert_ids': batch.alert_ids})}\n\n"

@@ -1,0 +1,115 @@
+"""What people do to alerts: decide, assign, reopen, note; to one, or to many at once.
+
+Example:
+    $ curl -X POST -H "Authorization: Bearer $TOKEN" -H 'If-Match: "0"' -H "Content-Type: application/json" \\
+        -d '{"decision": "benign", "why": "a new laptop"}' "$DESK/api/v1/alerts/3fa94c1be0d27a58/disposition"
+
+Whoever changes an alert says which version of it they have seen: in If-Match, or as `version`. One that somebody else has changed
+since is left as it is; the answer is 409, and has the alert's row as it is now.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from fastapi import APIRouter, Header, HTTPException, Response
+
+from fingerprint.casework import Assign, Change, Chosen, Note, Outcome, Row
+from fingerprint.domain import FingerprintError, NotThere
+from fingerprint.web.access import Analyst
+from fingerprint.web.api.asking import Wanted
+from fingerprint.web.api.changes import Bulk, Noting, OneAssigning, OneDeciding, OneReopening
+from fingerprint.web.api.problems import OVERTAKEN, overtaken
+from fingerprint.web.doors import Doors, TheDoors
+
+router = APIRouter(tags=["work"])
+IfMatch = Annotated[str | None, Header(max_length=40, description='the ETag that was seen: `"3"`')]
+
+
+@router.post("/alerts/bulk")
+def bulk(asked: Bulk, caller: Analyst, doors: TheDoors) -> list[Outcome]:
+    """To each of them or not to it, in their order: an outcome says whether, and if not, why."""
+    chosen = [Chosen(each.alert_id, each.version) for each in asked.chosen]
+    return doors.desk.change(chosen, _checked(asked.change.change(), doors), caller.name)
+
+
+@router.post("/alerts/{alert_id}/disposition", response_model=Row, responses=OVERTAKEN)
+def decide(
+    alert_id: Wanted,
+    asked: OneDeciding,
+    caller: Analyst,
+    doors: TheDoors,
+    response: Response,
+    if_match: IfMatch = None,
+) -> Row | Response:
+    """Close it with a decision; those before stay in its history."""
+    chosen = Chosen(alert_id, _seen(asked.version, if_match))
+    return _changed(doors, chosen, asked.change(), caller.name, response)
+
+
+@router.post("/alerts/{alert_id}/assignee", response_model=Row, responses=OVERTAKEN)
+def assign(
+    alert_id: Wanted,
+    asked: OneAssigning,
+    caller: Analyst,
+    doors: TheDoors,
+    response: Response,
+    if_match: IfMatch = None,
+) -> Row | Response:
+    """Give it to somebody with an account, or to nobody."""
+    chosen = Chosen(alert_id, _seen(asked.version, if_match))
+    return _changed(doors, chosen, asked.change(), caller.name, response)
+
+
+@router.post("/alerts/{alert_id}/reopen", response_model=Row, responses=OVERTAKEN)
+def reopen(
+    alert_id: Wanted,
+    asked: OneReopening,
+    caller: Analyst,
+    doors: TheDoors,
+    response: Response,
+    if_match: IfMatch = None,
+) -> Row | Response:
+    """Take the last decision back."""
+    chosen = Chosen(alert_id, _seen(asked.version, if_match))
+    return _changed(doors, chosen, asked.change(), caller.name, response)
+
+
+@router.post("/alerts/{alert_id}/notes", status_code=201)
+def note(alert_id: Wanted, asked: Noting, caller: Analyst, doors: TheDoors) -> Note:
+    """Add a note; it changes no version."""
+    return doors.desk.note(doors.desk.row(alert_id).alert_id, asked.text, caller.name)
+
+
+def _seen(version: int | None, if_match: str | None) -> int:
+    """The version that was seen. 428 where nobody says, 422 for what is none, or where both say and differ."""
+    named = re.fullmatch(r'"(\d{1,9})"', if_match or "", re.ASCII)
+    if if_match and not named:
+        raise HTTPException(422, 'If-Match is the ETag that came with the alert, such as "3"')
+    said = {int(named[1])} if named else set()
+    said |= {version} if version is not None else set()
+    if not said:
+        raise HTTPException(428, "say which version you have seen: If-Match with its ETag, or `version`")
+    if len(said) > 1:
+        raise HTTPException(422, "If-Match and `version` name two different versions: send one of them")
+    return said.pop()
+
+
+def _changed(doors: Doors, chosen: Chosen, change: Change, by: str, response: Response) -> Row | Response:
+    """The row after the change; 409 with the row of now where it was not done."""
+    [outcome] = doors.desk.change([chosen], _checked(change, doors), by)
+    if outcome.version < 0:
+        raise NotThere(outcome.reason or f"there is no alert {chosen.alert_id!r}")
+    row = doors.desk.row(chosen.alert_id)
+    if not outcome.done:
+        return overtaken(outcome.reason, row)
+    response.headers["ETag"] = f'"{row.version}"'
+    return row
+
+
+def _checked(change: Change, doors: Doors) -> Change:
+    """FingerprintError for an assignee who cannot work at this desk."""
+    if isinstance(change, Assign) and change.to and doors.people.person(change.to).disabled_at:
+        raise FingerprintError(f"{change.to} is disabled: assign it to somebody who can work on it")
+    return change
