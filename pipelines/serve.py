@@ -17,9 +17,11 @@ from fingerprint.edges import logs
 from fingerprint.edges.clock import SystemClock
 from fingerprint.edges.desk import SqlDesk, open_desk
 from fingerprint.edges.desk_people import people_of
+from fingerprint.edges.openid import OpenId
 from fingerprint.ports_people import People
 from fingerprint.settings import Settings, Web
 from fingerprint.web.doors import Doors, WholeDesk
+from pipelines.bank_seen import SeenBanks
 
 GRACE = 5  # seconds that a request may go on after SIGTERM
 
@@ -53,7 +55,8 @@ def doors_of(desk: SqlDesk, settings: Settings, bank: Path) -> Doors:
     clock = SystemClock()
     people = people_of(desk, clock, settings.web)
     people.forget()
-    return Doors(cast(WholeDesk, desk), people, clock, settings)
+    provider = OpenId(settings.web.oidc, clock) if settings.web.oidc.issuer else None
+    return Doors(cast(WholeDesk, desk), people, clock, settings, provider, SeenBanks(bank, settings))
 
 
 def base_of(web: Web, port: int) -> str:
