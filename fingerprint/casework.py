@@ -235,3 +235,17 @@ class Tuned:
     threshold: float | None = None
     quorum: int | None = None
     cleared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What a threshold and a quorum would have shown on the last days: alerts a day, how many were `found` of the attacks that
+    analysts `confirmed`, and which share of the attacks `known` to all (`probe`) the autoencoder would vote on; None without a
+    bank."""
+
+    threshold: float
+    quorum: int
+    alerts_per_day: float
+    confirmed: int
+    found: int
+    known: float | None

@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.cloudtrail import Records
 from fingerprint.casework import Tuned
+from fingerprint.cloudtrail import Records
 from fingerprint.domain import Alert, Decision, Disposition, Hop, Notice, Vote
 
 Votes = Sequence[Vote] | pd.DataFrame  # a table has the fields of Vote as its columns
@@ -105,6 +105,10 @@ class Desk(Protocol):
 
     def oldest_vote(self) -> datetime | None:
         """From when on single votes are known; None without any."""
+        ...
+
+    def newest_vote(self) -> datetime | None:
+        """Up to when single votes are known; None without any."""
         ...
 
     def count_feeds(self, partition: Partition, closed: int, counts: pd.DataFrame) -> None:

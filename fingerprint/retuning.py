@@ -1,7 +1,7 @@
 """Thresholds chosen as alerts a day: what others would have shown, by the votes that a desk remembers.
 
 Example:
-    >>> past = Past.of(desk.votes(since=since), desk.standing(), settings)
+    >>> past = Past.of(desk.votes(since=since), desk.standing(), settings, desk.alerts_since(since))
     >>> past.of_quorum(2).threshold_for(alerts_per_day=5)
     3.6
     >>> applied(settings, desk.tuned()).autoencoder.threshold
@@ -14,16 +14,15 @@ event may not be counted in that one. So what is said here of alerts a day is at
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from fingerprint.casework import Tuned
+from fingerprint.casework import Foreseen, Tuned
 from fingerprint.domain import Decision, FingerprintError
 from fingerprint.scoring import alert_ids
 from fingerprint.settings import Settings
@@ -60,51 +59,47 @@ def said(settings: Settings, tuned: Tuned | None) -> dict[str, object]:
 @dataclass(frozen=True)
 class Past:
     """`events`: event_time, principal, z (-inf where the autoencoder was silent), `counted` (the spectral detector voted on its
-    interval) and group (the alert it would belong to); `confirmed` the alerts that analysts called true; `days` how long."""
+    interval) and group (the alert it would belong to); `there` the alerts that lie on the desk, `confirmed` those that analysts
+    called true; `days` how long."""
 
     events: pd.DataFrame
+    there: tuple[str, ...]
     confirmed: frozenset[str]
     days: float
-    quorum: int  # of the settings
-    detectors: int
 
     @classmethod
-    def of(cls, votes: pd.DataFrame, standing: Mapping[str, Decision], settings: Settings) -> Past:
+    def of(
+        cls,
+        votes: pd.DataFrame,
+        standing: Mapping[str, Decision],
+        settings: Settings,
+        there: Sequence[str] = (),
+    ) -> Past:
         """`votes`: the columns of Vote, as the desk gives them; `standing`: what is decided of which alert."""
-        seconds, votes = settings.spectral.interval_seconds, votes.reset_index(drop=True)
-        time = votes["event_time"].astype("datetime64[us, UTC]").astype("int64").to_numpy() // 1_000_000
-        spectral = votes["detector"].eq("spectral").to_numpy()
-        surged = (
-            spectral
-            & votes["vote"].eq(True).to_numpy()
-            & votes["event_id"].str.startswith(SURGE).to_numpy(bool)
-        )
-        events = votes[~spectral & votes["detector"].eq("autoencoder").to_numpy()]
-        intervals = votes[surged].assign(interval=time[surged] // seconds - 1)
-        of_events = time[events.index] // seconds
-        counted = _among(events["entity"], of_events, intervals) | _among(
-            events["principal"], of_events, intervals
-        )
-        asked = pd.concat(
+        seconds = settings.spectral.interval_seconds
+        time = votes["event_time"].astype("datetime64[us, UTC]").astype("int64") // 1_000_000
+        timed = votes.assign(interval=time // seconds)
+        surges = _surges(timed, seconds)
+        habits = timed[timed["detector"].eq("autoencoder")]
+        counted = _lie_in(habits, "entity", surges) | _lie_in(habits, "principal", surges)
+        events = pd.concat(
             [
-                events[["event_time", "principal", "z"]].assign(counted=counted),
-                _within(intervals, seconds).assign(z=-np.inf, counted=True),
+                habits[["event_time", "principal", "z"]].assign(counted=counted),
+                surges[["event_time", "principal"]].assign(z=-np.inf, counted=True),
             ],
             ignore_index=True,
         )
-        group = alert_ids(asked, np.ones(len(asked), bool), settings.alerts.window_seconds)
+        group = alert_ids(events, np.ones(len(events), bool), settings.alerts.window_seconds)
         confirmed = frozenset(name for name, word in standing.items() if word == CONFIRMED)
-        days = max((int(time.max()) - int(time.min())) / DAY, 1.0) if len(time) else 1.0
-        return cls(
-            asked.assign(group=group), confirmed, days, settings.voting.quorum, len(settings.voting.detectors)
-        )
+        days = max((time.max() - time.min()) / DAY, 1.0) if len(time) else 1.0
+        return cls(events.assign(group=group), tuple(there), confirmed, float(days))
 
-    def of_quorum(self, quorum: int | None = None) -> Tuning:
-        """What thresholds of the autoencoder would have shown; an attack is an alert that analysts confirmed."""
-        wanted = self.quorum if quorum is None else quorum
+    def of_quorum(self, quorum: int) -> Tuning:
+        """What thresholds of the autoencoder would have shown, with one of two votes or both; an attack is an alert that
+        analysts confirmed."""
         counted = self.events["counted"].to_numpy(bool)
         z = self.events["z"].to_numpy(float)
-        reach = np.where(counted, z if wanted > 1 else np.inf, z if wanted == 1 else -np.inf)
+        reach = np.where(counted, z, -np.inf) if quorum > 1 else np.where(counted, np.inf, z)
         session = self.events["group"].where(self.events["group"].isin(self.confirmed))
         table = pd.DataFrame(
             {
@@ -116,20 +111,6 @@ class Past:
         )
         shown = table[table["reach"] > -np.inf]
         return Tuning(shown, int(shown["session"].nunique()), self.days)
-
-
-@dataclass(frozen=True, slots=True)
-class Foreseen:
-    """What a threshold and a quorum would have shown on the own history: alerts a day, how many of the `confirmed` attacks, and
-    which share of the attacks known to all (`probe`), robbed and mimicked, would clear it by the autoencoder; None without a
-    bank."""
-
-    threshold: float
-    quorum: int
-    alerts_per_day: float
-    confirmed: int
-    found: int
-    known: float | None
 
 
 def foreseen(past: Past, threshold: float, quorum: int, known: NDArray[np.float32] | None = None) -> Foreseen:
@@ -146,16 +127,22 @@ def foreseen(past: Past, threshold: float, quorum: int, known: NDArray[np.float3
     )
 
 
-def _among(keys: pd.Series, interval: NDArray[np.integer[Any]], intervals: pd.DataFrame) -> NDArray[np.bool_]:
-    """Which events (N,), by entity or principal, lie in an interval that had a vote of that name."""
-    voted = pd.MultiIndex.from_arrays([intervals["entity"].astype(object), intervals["interval"]])
-    mine = pd.MultiIndex.from_arrays([keys.astype(object), interval])
+def _surges(timed: pd.DataFrame, seconds: int) -> pd.DataFrame:
+    """The intervals in which the spectral detector voted, by entity or principal; `event_time` becomes their beginning. A vote
+    on an interval is told when it is over."""
+    voted = (
+        timed["detector"].eq("spectral") & timed["vote"].eq(True) & timed["event_id"].str.startswith(SURGE)
+    )
+    surges = timed[voted.to_numpy(bool)]
+    begun = surges["event_time"] - pd.Timedelta(seconds=seconds)
+    return surges.assign(event_time=begun, interval=surges["interval"] - 1)
+
+
+def _lie_in(events: pd.DataFrame, name: str, surges: pd.DataFrame) -> NDArray[np.bool_]:
+    """Which events (N,), by their entity or principal, lie in an interval that had a vote of that name."""
+    voted, mine = (
+        pd.MultiIndex.from_arrays([table[key].astype(object), table["interval"]])
+        for table, key in ((surges, "entity"), (events, name))
+    )
     found: NDArray[np.bool_] = mine.isin(voted)
     return found
-
-
-def _within(intervals: pd.DataFrame, seconds: int) -> pd.DataFrame:
-    """A moment in each interval that had a vote: its beginning."""
-    return intervals[["event_time", "principal"]].assign(
-        event_time=intervals["event_time"] - pd.Timedelta(seconds=seconds)
-    )

@@ -15,7 +15,7 @@ ROOMS = [
     {"domain", "bands", "casework", "people", "settings", "backend", "samples", "hostile", "redaction"},
     {
         "ports",
-        "ports_queue",
+        "ports_queue", "ports_thresholds",
         "ports_people",
         "mend",
         "cloudtrail",

@@ -93,7 +93,7 @@ def test_what_analysts_confirmed_says_what_a_threshold_costs() -> None:
 def test_of_its_own_history_it_foresees_the_alerts_there_were(scored: road.Run) -> None:
     """At the threshold that judged: not fewer than there were, and not many more."""
     options = road.SETTINGS
-    found = Past.of(scored.desk.votes(), {}, options).of_quorum()
+    found = Past.of(scored.desk.votes(), {}, options).of_quorum(2)
     shown = set(found.alerts[found.alerts >= options.autoencoder.threshold].index)
     there = {alert.alert_id for alert in scored.alerts}
     assert there <= shown

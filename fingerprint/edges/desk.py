@@ -12,8 +12,7 @@ U+FFFD.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -27,31 +26,40 @@ from fingerprint import chains
 from fingerprint.casework import Tuned
 from fingerprint.domain import Alert, Decision, Disposition, FingerprintError, Hop, Notice, Vote
 from fingerprint.edges import (
+    desk_base,
     desk_chains,
     desk_changes,
     desk_confirmed,
     desk_engine,
     desk_feeds,
     desk_flagged,
+    desk_sharing,
+    desk_suppressions,
     desk_triage,
     desk_tuning,
     desk_values,
 )
 from fingerprint.edges import desk_tables as tables
+from fingerprint.edges.desk_guard import Guarded
 from fingerprint.edges.desk_tables import Row
 from fingerprint.hostile import storable
 from fingerprint.ports import Partition, Votes
+from fingerprint.redaction import Redaction
 
 CHUNK = 10_000  # rows of one executemany
 IDS = 500  # ids of one IN (...)
 SHOWN = ("event_count", "urgency", "title", "human", "level", "tactics", "last_event_time", "degraded")
+NO_REDACTION = Redaction()
 _VOTE = tuple(column.name for column in tables.votes.columns)
 
 
-def open_desk(url: str, create: bool = True) -> SqlDesk:
+def open_desk(
+    url: str, create: bool = True, redact: Sequence[str] = (), now: desk_base.Now = desk_base.utc_now
+) -> SqlDesk:
     """The desk at an SQLAlchemy URL; its tables are made where there are none, unless `create` is false.
 
-    Raises FingerprintError for a URL, folder, file, server or schema version that cannot be a desk.
+    `redact`: fields of raw records that are not kept (`redaction`). `now`: the clock by which people change things. Raises
+    FingerprintError for a URL, folder, file, server or schema version that cannot be a desk.
     """
     place = desk_engine.place_of(url)
     if not create and desk_engine.is_file(place) and not Path(str(place.database)).is_file():
@@ -59,7 +67,7 @@ def open_desk(url: str, create: bool = True) -> SqlDesk:
     with desk_engine.plainly(place):
         engine = desk_engine.engine_of(place)
         desk_engine.prepare(engine, create)
-    return SqlDesk(engine)
+    return SqlDesk(engine, Redaction(redact), now)
 
 
 def name_of(url: str) -> str:
@@ -81,19 +89,22 @@ def is_there(url: str) -> bool:
             engine.dispose()
 
 
-class SqlDesk:
+class SqlDesk(Guarded):
     """A Desk (see `ports`) over SQLAlchemy. When an alert's evidence grows, what was derived from it is the
     newest save's; if that save has fewer events than the evidence, first and last time cover both saves and
     urgency never falls, and degraded stays."""
 
-    def __init__(self, engine: sql.Engine) -> None:
-        self._engine = engine
+    def __init__(
+        self, engine: sql.Engine, redaction: Redaction = NO_REDACTION, now: desk_base.Now = desk_base.utc_now
+    ) -> None:
+        super().__init__(engine, now)
+        self._redaction = redaction
 
     def save(self, alerts: Sequence[Alert] = (), votes: Votes = ()) -> None:
         """All of it or none. Votes without an opinion (z is NaN) are left out; a repeat overwrites
         itself."""
         rows = [tables.row_of(alert) for alert in alerts]
-        events = [row for alert in alerts for row in tables.rows_of_events(alert)]
+        events = [row for alert in alerts for row in tables.rows_of_events(alert, self._redaction)]
         single = _vote_rows(votes)
 
         def put(connection: sql.Connection) -> None:
@@ -103,7 +114,11 @@ class SqlDesk:
             _upsert(connection, tables.alerts, new)
             desk_values.put(connection, new, events)
             _upsert(connection, tables.votes, single)
-            desk_changes.mark(connection, [row["alert_id"] for row in new if _is_news(row, known)])
+            ids = [row["alert_id"] for row in new]
+            desk_suppressions.look(connection, ids, self._now())
+            shared = desk_sharing.put(connection, ids)
+            news = [row["alert_id"] for row in new if _is_news(row, known)]
+            desk_changes.mark(connection, [*news, *shared])
 
         self._write(put)
 
@@ -215,6 +230,16 @@ class SqlDesk:
         with self._transaction() as connection:
             return desk_flagged.oldest_vote(connection)
 
+    def newest_vote(self) -> datetime | None:
+        """Up to when single votes are known."""
+        with self._transaction() as connection:
+            return desk_flagged.newest_vote(connection)
+
+    def alerts_since(self, since: datetime) -> list[str]:
+        """The ids of alerts with an event from then on."""
+        with self._transaction() as connection:
+            return desk_flagged.alerts_since(connection, since)
+
     def count_feeds(self, partition: Partition, closed: int, counts: pd.DataFrame) -> None:
         """A count never falls, nor does `closed` go back: what was read again after a crash is less or the same."""
         self._write(lambda connection: desk_feeds.count(connection, partition, closed, counts))
@@ -252,28 +277,6 @@ class SqlDesk:
                 )
                 for table in tables.metadata.sorted_tables
             }
-
-    @property
-    def engine(self) -> sql.Engine:
-        """For what else rests in the same database (`desk_people`)."""
-        return self._engine
-
-    def close(self) -> None:
-        self._engine.dispose()
-
-    def _write(self, work: Callable[[sql.Connection], None]) -> None:
-        with desk_engine.plainly(self._engine.url):
-            desk_engine.written(self._engine, work)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sql.Connection]:
-        """Of a reader."""
-        with (
-            desk_engine.plainly(self._engine.url),
-            self._engine.connect() as connection,
-            connection.begin(),
-        ):
-            yield connection
 
 
 def _upsert(

@@ -44,6 +44,19 @@ def oldest_vote(connection: sql.Connection) -> datetime | None:
     return oldest
 
 
+def newest_vote(connection: sql.Connection) -> datetime | None:
+    """Up to when votes are known."""
+    newest: datetime | None = connection.scalar(sql.select(sql.func.max(tables.votes.c.event_time)))
+    return newest
+
+
+def alerts_since(connection: sql.Connection, since: datetime) -> list[str]:
+    """The ids of alerts with an event from then on."""
+    table = tables.alerts.c
+    query = sql.select(table.alert_id).where(table.last_event_time >= since).order_by(table.alert_id)
+    return list(connection.scalars(query))
+
+
 def _on_events() -> sql.ColumnElement[bool]:
     return tables.votes.c.detector.not_in(ON_INTERVALS)
 
