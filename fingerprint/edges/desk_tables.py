@@ -19,9 +19,11 @@ from sqlalchemy.engine import Dialect
 
 from fingerprint.domain import Alert, AlertEvent, Curve, Driver, Notice
 from fingerprint.hostile import storable
+from fingerprint.redaction import Redaction
 
 FIRST = {"meta", "alerts", "alert_events", "votes"}  # the tables of version 1
 
+NO_REDACTION = Redaction()
 LONGEST_KEY = 500  # characters, of at most 4 bytes each: PostgreSQL's B-trees take 2,704 bytes
 
 Row = dict[str, Any]
@@ -223,13 +225,13 @@ def row_of(alert: Alert) -> Row:
     }
 
 
-def rows_of_events(alert: Alert) -> list[Row]:
-    """A row per event, the last one where an id repeats."""
+def rows_of_events(alert: Alert, redaction: Redaction = NO_REDACTION) -> list[Row]:
+    """A row per event, the last one where an id repeats; records without what is not to be kept of them."""
     alert_id = storable(alert.alert_id)
     rows = (
         {"alert_id": alert_id}
         | {name: storable(getattr(event, name)) for name in _EVENT}
-        | {"event_id": key_of(event.event_id)}
+        | {"event_id": key_of(event.event_id), "raw": storable(redaction.of(event.raw))}
         for event in alert.events
     )
     return list({row["event_id"]: row for row in rows}.values())

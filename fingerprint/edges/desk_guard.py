@@ -1,0 +1,82 @@
+"""What lies between an alert and whoever reads it, as the desk offers it: suppressions, sharing, retention, purge.
+
+Example:
+    >>> made = desk.suppress(Match(principal=etl, service="glue"), "a migration until Friday", friday, by="maria")
+    >>> [each.suppression_id for each in desk.suppressions()] == [made.suppression_id]
+    True
+    >>> desk.prune(Retention(raw_days=30), by="retention")
+    {'records': 1800}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+import sqlalchemy as sql
+
+from fingerprint.casework import Match, Suppression
+from fingerprint.edges import desk_changes, desk_retention, desk_sharing, desk_suppressions
+from fingerprint.edges.desk_base import Transactions
+from fingerprint.settings import Retention
+
+T = TypeVar("T")
+
+
+def nothing(kind: str, done: int) -> None:
+    """Progress that nobody watches."""
+
+
+class Guarded(Transactions):
+    """Suppressions (see `ports_queue`), and what a desk no longer keeps."""
+
+    def suppress(self, match: Match, reason: str, expires_at: datetime, by: str) -> Suppression:
+        """From now on, and of what lies there already. FingerprintError as `suppressing` says."""
+        now = self._now()
+        return self._seen_anew(
+            lambda connection: desk_suppressions.suppress(connection, match, reason, expires_at, by, now)
+        )
+
+    def end_suppression(self, suppression_id: str, version: int, by: str) -> Suppression:
+        """What it hid is seen again. FingerprintError where it is over, or somebody changed it since."""
+        now = self._now()
+        return self._seen_anew(
+            lambda connection: desk_suppressions.end(connection, suppression_id, version, by, now)
+        )
+
+    def suppressions(self, ended: bool = False) -> list[Suppression]:
+        """Those in force, the next to expire first; with `ended` those that are over, too."""
+        return self._read(lambda connection: desk_suppressions.listed(connection, self._now(), ended))
+
+    def suppression(self, suppression_id: str) -> Suppression:
+        """One, by its whole id; FingerprintError without it."""
+        return self._read(lambda connection: desk_suppressions.one(connection, suppression_id))
+
+    def shared_by(self, alert_id: str) -> list[tuple[str, str, int]]:
+        """Its surprises that others show within a day of it: feature, value seen, and how many other principals."""
+        return self._read(lambda connection: desk_sharing.shared_by(connection, alert_id))
+
+    def prune(
+        self, kept: Retention, by: str, progress: Callable[[str, int], None] = nothing
+    ) -> dict[str, int]:
+        """Remove what is older than it is kept, in short turns; how much that was, by kind."""
+        return desk_retention.prune(self._read, self._write, kept, by, self._now(), progress)
+
+    def records_removed(self, alert_id: str) -> datetime | None:
+        """When raw records of an alert were removed; None while all are there."""
+        return self._read(lambda connection: desk_retention.removed_at(connection, alert_id))
+
+    def purge(self, principal: str, by: str) -> dict[str, int]:
+        """Remove all that is of a principal; how many rows that were, by table. FingerprintError where nothing is."""
+        return self._write(lambda connection: desk_retention.purge(connection, principal, by, self._now()))
+
+    def _seen_anew(self, work: Callable[[sql.Connection], tuple[T, Sequence[str]]]) -> T:
+        """Work that hides or shows alerts, and whoever looks at them is told."""
+
+        def told(connection: sql.Connection) -> T:
+            done, alert_ids = work(connection)
+            desk_changes.mark(connection, alert_ids)
+            return done
+
+        return self._write(told)
