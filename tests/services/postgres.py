@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from services.packages import Unavailable, fetch, libraries, said
 from services.ports import free_ports
 
 HERE = Path(__file__).parent
@@ -42,17 +43,13 @@ SETTINGS = {
 }
 
 
-class Unavailable(Exception):
-    """This machine cannot run the server; the text says what to do."""
-
-
 def programs() -> Path:
     """The folder of initdb and postgres, fetched if they are not there yet."""
     if found := _newest(INSTALLED):
         return found
     folder = Path(os.environ.get("POSTGRES_TEST_PACKAGES") or HERE.parent.parent / "build/services/postgres")
     if not folder.is_dir():
-        _fetch(folder)
+        fetch("postgresql", folder)
     if found := _newest(folder):
         return found
     raise Unavailable(f"no PostgreSQL {OLDEST} or newer is among this machine's packages; try: {ONE_LINE}")
@@ -63,34 +60,6 @@ def _newest(root: Path) -> Path | None:
     versions = {int(each.parent.name): each for each in folders if each.parent.name.isdecimal()}
     newest = max(versions, default=0)
     return versions[newest] if newest >= OLDEST else None
-
-
-def _fetch(folder: Path) -> None:
-    """The packages this machine lacks, unpacked and moved into place when complete."""
-    if not (shutil.which("apt-get") and shutil.which("dpkg")):
-        raise Unavailable(f"the tests with PostgreSQL need its server: {ONE_LINE}")
-    staged = folder.with_name(f"{folder.name}.{os.getpid()}").absolute()
-    staged.mkdir(parents=True)
-    try:
-        plan = _said("apt-get", "install", "--simulate", "--no-install-recommends", "postgresql")
-        missing = [line.split()[1] for line in plan.splitlines() if line.startswith("Inst ")]
-        _said("apt-get", "download", "-qq", *missing, cwd=staged)
-        for package in staged.glob("*.deb"):
-            _said("dpkg", "-x", str(package), str(staged))
-            package.unlink()
-        if not folder.exists():
-            staged.rename(folder)
-    finally:
-        shutil.rmtree(staged, ignore_errors=True)
-
-
-def _said(*command: str, **options: Any) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, **options)
-    if done.returncode:
-        raise Unavailable(
-            f"{command[0]} {command[1]}: {(done.stdout + done.stderr)[-2000:]}; try: {ONE_LINE}"
-        )
-    return done.stdout
 
 
 @dataclass
@@ -179,12 +148,11 @@ class Postgres:
     def _format(self) -> None:
         collation = ["--encoding=UTF8", "--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en-US"]
         command = [str(self.programs / "initdb"), "-D", str(self.data), "-U", "desk", "--auth=trust"]
-        _said(*command, "--no-sync", *collation, **self._as_whom())
+        said(*command, "--no-sync", *collation, **self._as_whom())
 
     def _as_whom(self) -> dict[str, Any]:
         """Options of a process: whose it is, where it works, and where it finds unpacked libraries."""
         root = self.programs.parents[4]
-        libraries = ":".join(map(str, (root / "usr/lib").glob("*-linux-gnu"))) if root != INSTALLED else ""
-        found = {"LD_LIBRARY_PATH": libraries} if libraries else {}
+        found = libraries(root) if root != INSTALLED else {}
         whose = {"user": "nobody", "group": "nogroup", "extra_groups": []} if not os.geteuid() else {}
         return {"cwd": self.folder, "env": os.environ | found, **whose}
