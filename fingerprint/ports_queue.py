@@ -61,6 +61,10 @@ class Queue(Protocol):
         """One of its events, with the record as AWS wrote it; NotThere without one."""
         ...
 
+    def records_removed(self, alert_id: str) -> datetime | None:
+        """When raw records of it were removed; None while all are there."""
+        ...
+
     def counts(self, which: Filter) -> dict[str, int]:
         """How many alerts of this filter are `open`, `closed` and `suppressed`, and of the open ones how many are
         `critical`, `high`, `medium`, `low` and `unassigned`; the filter's own status and `suppressed` are not asked."""

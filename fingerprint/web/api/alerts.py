@@ -15,7 +15,7 @@ from pydantic import Field, field_validator
 from fingerprint.casework import MOST_GROUPED, By, Entry, Evidence, Group, Note, Page, Row
 from fingerprint.domain import AlertEvent, Disposition, Rarity
 from fingerprint.web.access import Viewer
-from fingerprint.web.api.answers import Figure, Said
+from fingerprint.web.api.answers import Figure, Said, etag
 from fingerprint.web.api.asking import Following, Listing, Size, Wanted, Which
 from fingerprint.web.doors import TheDoors
 
@@ -95,7 +95,9 @@ class Shared(Said):
 
 
 class Explained(Said):
-    """One alert and all that helps to decide on it. `alert.version` is what a change has to name."""
+    """One alert and all that helps to decide on it. `alert.version` and `alert.events` are what a change names.
+
+    `records_removed`: when raw records of it were removed; null while all are there."""
 
     alert: Row
     drivers: tuple[Driver, ...]
@@ -106,6 +108,7 @@ class Explained(Said):
     notes: tuple[Note, ...]
     dispositions: tuple[Disposition, ...]
     evidence: Events
+    records_removed: datetime | None
 
 
 class Grouping(Which):
@@ -142,10 +145,10 @@ def groups(asked: Annotated[Grouping, Query()], caller: Viewer, doors: TheDoors)
 
 @router.get("/alerts/{alert_id}")
 def alert(alert_id: Wanted, caller: Viewer, doors: TheDoors, response: Response) -> Explained:
-    """One alert, its first 200 events without their records. Its ETag is its version: what If-Match takes back."""
+    """One alert, its first 200 events without their records. Its ETag is what If-Match takes back."""
     desk = doors.desk
     row = desk.row(alert_id)
-    response.headers["ETag"] = f'"{row.version}"'
+    response.headers["ETag"] = etag(row)
     explained = desk.explained(alert_id)
     return Explained(
         alert=row,
@@ -159,6 +162,7 @@ def alert(alert_id: Wanted, caller: Viewer, doors: TheDoors, response: Response)
         notes=desk.notes(alert_id),
         dispositions=desk.dispositions(alert_id),
         evidence=Events.model_validate(desk.evidence(alert_id, raw=False)),
+        records_removed=desk.records_removed(alert_id),
     )
 
 

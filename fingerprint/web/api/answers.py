@@ -1,4 +1,4 @@
-"""What every answer of the API has in common: JSON in ASCII, figures that are figures, and a version to change by.
+"""What every answer of the API has in common: JSON in ASCII, figures that are figures, and an ETag to change by.
 
 Example:
     >>> Ascii({"user_agent": "\\u202eexe", "z": 9.4}).body
@@ -16,6 +16,8 @@ from typing import Annotated, Any
 
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+from fingerprint.casework import Row
 
 
 class Ascii(JSONResponse):
@@ -38,3 +40,8 @@ def _finite(value: Any) -> Any:
 
 
 Figure = Annotated[float | None, BeforeValidator(_finite)]
+
+
+def etag(row: Row) -> str:
+    """What was seen of an alert: its version, and how many events it had."""
+    return f'"{row.version}-{row.events}"'

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from fingerprint.casework import LARGEST_PAGE, Assign, Change, Decide, Reopen
+from fingerprint.casework import LARGEST_PAGE, Assign, Change, Chosen, Decide, Reopen
 from fingerprint.domain import Decision
 from fingerprint.hostile import storable
 from fingerprint.web.api.asking import Asked, Wanted
@@ -19,6 +19,7 @@ from fingerprint.web.api.asking import Asked, Wanted
 LONGEST_NOTE = 10_000  # characters
 
 Why = Annotated[str, Field(max_length=2_000), AfterValidator(storable)]
+Events = Annotated[int, Field(ge=0, le=2**31 - 1, description="so many were seen")]
 Version = Annotated[int, Field(ge=0, le=2**31 - 1, description="the one that was seen")]
 
 
@@ -61,16 +62,20 @@ class Reopening(Asked):
         return Reopen(self.why)
 
 
-class OneDeciding(Deciding):
+class Seen(Asked):
+    """How the alert was when it was looked at. A decision is over so many `events`: one that has grown since stays open."""
+
     version: Version | None = None
+    events: Events | None = None
 
 
-class OneAssigning(Assigning):
-    version: Version | None = None
+class OneDeciding(Deciding, Seen): ...
 
 
-class OneReopening(Reopening):
-    version: Version | None = None
+class OneAssigning(Assigning, Seen): ...
+
+
+class OneReopening(Reopening, Seen): ...
 
 
 class ManyDeciding(Deciding):
@@ -90,6 +95,10 @@ class OneChosen(Asked):
 
     alert_id: Wanted
     version: Version
+    events: Events | None = None
+
+    def chosen(self) -> Chosen:
+        return Chosen(self.alert_id, self.version, self.events)
 
 
 class Bulk(Asked):

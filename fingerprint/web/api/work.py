@@ -1,11 +1,12 @@
 """What people do to alerts: decide, assign, reopen, note; to one, or to many at once.
 
 Example:
-    $ curl -X POST -H "Authorization: Bearer $TOKEN" -H 'If-Match: "0"' -H "Content-Type: application/json" \\
+    $ curl -X POST -H "Authorization: Bearer $TOKEN" -H 'If-Match: "0-9"' -H "Content-Type: application/json" \\
         -d '{"decision": "benign", "why": "a new laptop"}' "$DESK/api/v1/alerts/3fa94c1be0d27a58/disposition"
 
-Whoever changes an alert says which version of it they have seen: in If-Match, or as `version`. One that somebody else has changed
-since is left as it is; the answer is 409, and has the alert's row as it is now.
+Whoever changes an alert says what they have seen of it: in If-Match its ETag, which is its version and how many events it had, or
+both in the body. One that somebody else has changed since is left as it is; the answer is 409, and has the alert's row as it is
+now. One that has only grown is changed, and a decision is over the events that were seen: it is open again for the others.
 """
 
 from __future__ import annotations
@@ -18,19 +19,21 @@ from fastapi import APIRouter, Header, HTTPException, Response
 from fingerprint.casework import Assign, Change, Chosen, Note, Outcome, Row
 from fingerprint.domain import FingerprintError, NotThere
 from fingerprint.web.access import Analyst
+from fingerprint.web.api.answers import etag
 from fingerprint.web.api.asking import Wanted
-from fingerprint.web.api.changes import Bulk, Noting, OneAssigning, OneDeciding, OneReopening
+from fingerprint.web.api.changes import Bulk, Noting, OneAssigning, OneDeciding, OneReopening, Seen
 from fingerprint.web.api.problems import OVERTAKEN, overtaken
 from fingerprint.web.doors import Doors, TheDoors
 
 router = APIRouter(tags=["work"])
-IfMatch = Annotated[str | None, Header(max_length=40, description='the ETag that was seen: `"3"`')]
+ETAG = re.compile(r'"(\d{1,9})-(\d{1,9})"', re.ASCII)  # version and events
+IfMatch = Annotated[str | None, Header(max_length=40, description='the ETag that was seen: `"3-9"`')]
 
 
 @router.post("/alerts/bulk")
 def bulk(asked: Bulk, caller: Analyst, doors: TheDoors) -> list[Outcome]:
     """To each of them or not to it, in their order: an outcome says whether, and if not, why."""
-    chosen = [Chosen(each.alert_id, each.version) for each in asked.chosen]
+    chosen = [each.chosen() for each in asked.chosen]
     return doors.desk.change(chosen, _checked(asked.change.change(), doors), caller.name)
 
 
@@ -44,8 +47,7 @@ def decide(
     if_match: IfMatch = None,
 ) -> Row | Response:
     """Close it with a decision; those before stay in its history."""
-    chosen = Chosen(alert_id, _seen(asked.version, if_match))
-    return _changed(doors, chosen, asked.change(), caller.name, response)
+    return _changed(doors, _seen(alert_id, asked, if_match), asked.change(), caller.name, response)
 
 
 @router.post("/alerts/{alert_id}/assignee", response_model=Row, responses=OVERTAKEN)
@@ -58,8 +60,7 @@ def assign(
     if_match: IfMatch = None,
 ) -> Row | Response:
     """Give it to somebody with an account, or to nobody."""
-    chosen = Chosen(alert_id, _seen(asked.version, if_match))
-    return _changed(doors, chosen, asked.change(), caller.name, response)
+    return _changed(doors, _seen(alert_id, asked, if_match), asked.change(), caller.name, response)
 
 
 @router.post("/alerts/{alert_id}/reopen", response_model=Row, responses=OVERTAKEN)
@@ -72,8 +73,7 @@ def reopen(
     if_match: IfMatch = None,
 ) -> Row | Response:
     """Take the last decision back."""
-    chosen = Chosen(alert_id, _seen(asked.version, if_match))
-    return _changed(doors, chosen, asked.change(), caller.name, response)
+    return _changed(doors, _seen(alert_id, asked, if_match), asked.change(), caller.name, response)
 
 
 @router.post("/alerts/{alert_id}/notes", status_code=201)
@@ -82,18 +82,19 @@ def note(alert_id: Wanted, asked: Noting, caller: Analyst, doors: TheDoors) -> N
     return doors.desk.note(doors.desk.row(alert_id).alert_id, asked.text, caller.name)
 
 
-def _seen(version: int | None, if_match: str | None) -> int:
-    """The version that was seen. 428 where nobody says, 422 for what is none, or where both say and differ."""
-    named = re.fullmatch(r'"(\d{1,9})"', if_match or "", re.ASCII)
-    if if_match and not named:
-        raise HTTPException(422, 'If-Match is the ETag that came with the alert, such as "3"')
-    said = {int(named[1])} if named else set()
-    said |= {version} if version is not None else set()
-    if not said:
+def _seen(alert_id: str, asked: Seen, if_match: str | None) -> Chosen:
+    """What was seen of the alert. 428 where nobody says, 422 for what is no ETag, or where both say and differ."""
+    if if_match:
+        named = ETAG.fullmatch(if_match)
+        if not named:
+            raise HTTPException(422, 'If-Match is the ETag that came with the alert, such as "3-9"')
+        if asked.version not in (None, int(named[1])):
+            raise HTTPException(422, "If-Match and `version` name two different versions: send one of them")
+        events = int(named[2]) if asked.events is None else asked.events
+        return Chosen(alert_id, int(named[1]), events)
+    if asked.version is None:
         raise HTTPException(428, "say which version you have seen: If-Match with its ETag, or `version`")
-    if len(said) > 1:
-        raise HTTPException(422, "If-Match and `version` name two different versions: send one of them")
-    return said.pop()
+    return Chosen(alert_id, asked.version, asked.events)
 
 
 def _changed(doors: Doors, chosen: Chosen, change: Change, by: str, response: Response) -> Row | Response:
@@ -104,7 +105,7 @@ def _changed(doors: Doors, chosen: Chosen, change: Change, by: str, response: Re
     row = doors.desk.row(chosen.alert_id)
     if not outcome.done:
         return overtaken(outcome.reason, row)
-    response.headers["ETag"] = f'"{row.version}"'
+    response.headers["ETag"] = etag(row)
     return row
 
 
