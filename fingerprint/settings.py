@@ -522,7 +522,7 @@ class Oidc(Section):
     def complete(self) -> Oidc:
         if self.issuer is None:
             return self
-        if not re.match(r"https://|http://(localhost|127\.0\.0\.1|\[::1\])[:/]?", self.issuer):
+        if not re.match(r"https://|http://(localhost|127\.0\.0\.1|\[::1\])([:/]|$)", self.issuer):
             raise ValueError("issuer begins with https://; http:// is for a provider on this machine")
         if not self.client_id:
             raise ValueError("issuer needs a client_id")

@@ -22,6 +22,7 @@ from fingerprint.ports_people import People
 from fingerprint.settings import Settings, Web
 from fingerprint.web.doors import Doors, WholeDesk
 from pipelines.bank_seen import SeenBanks
+from pipelines.foreseeing import Foreseeing
 
 GRACE = 5  # seconds that a request may go on after SIGTERM
 
@@ -56,7 +57,9 @@ def doors_of(desk: SqlDesk, settings: Settings, bank: Path) -> Doors:
     people = people_of(desk, clock, settings.web)
     people.forget()
     provider = OpenId(settings.web.oidc, clock) if settings.web.oidc.issuer else None
-    return Doors(cast(WholeDesk, desk), people, clock, settings, provider, SeenBanks(bank, settings))
+    thresholds = Foreseeing(desk, bank, settings, clock)
+    banks = SeenBanks(bank, settings)
+    return Doors(cast(WholeDesk, desk), people, clock, settings, provider, banks, thresholds)
 
 
 def base_of(web: Web, port: int) -> str:

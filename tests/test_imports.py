@@ -128,7 +128,8 @@ OUTSIDE = {
     "fastapi",
     "starlette",
     "uvicorn",
-    "httpx",
+    "httpx2",
+    "joserfc",
     "authlib",
     "argon2",
 }

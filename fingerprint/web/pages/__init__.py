@@ -4,11 +4,34 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from fingerprint.web.pages import account, login, people, setup
+from fingerprint.web.pages import (
+    account,
+    alert,
+    audit,
+    banks,
+    changes,
+    entity,
+    login,
+    people,
+    provider,
+    queue,
+    setup,
+    suppressions,
+    tuning,
+)
 
 ROUTERS: tuple[APIRouter, ...] = (
+    queue.router,
+    changes.router,
+    alert.router,
+    entity.router,
+    suppressions.router,
+    banks.router,
+    audit.router,
     login.router,
+    provider.router,
     setup.router,
     account.router,
     people.router,
+    tuning.router,
 )

@@ -1,0 +1,53 @@
+"""/login/provider: to the OpenID provider and back. A link and no form: the Content-Security-Policy lets no form leave."""
+
+from __future__ import annotations
+
+import secrets
+from urllib.parse import quote, unquote
+
+from fastapi import APIRouter, HTTPException, Request, Response
+
+from fingerprint.people import Refused
+from fingerprint.ports_people import Provider
+from fingerprint.settings import Settings
+from fingerprint.web.access import keep_session
+from fingerprint.web.doors import Doors, TheDoors
+from fingerprint.web.site import go, link, local
+
+router = APIRouter()
+BACK = "/login/provider/back"
+MINUTES = 10  # that a login at the provider may take
+
+
+@router.get("/login/provider")
+def start(request: Request, doors: TheDoors, next: str = "/") -> Response:
+    """The browser keeps one secret and where it wanted to go."""
+    secret = secrets.token_urlsafe(32)
+    answer = go(_provider(doors).start(secret, link(request, BACK)))
+    name, secure = _cookie(doors.settings), doors.settings.web.https
+    kept = f"{secret}.{quote(local(next), safe='')}"
+    answer.set_cookie(name, kept, 60 * MINUTES, path="/", httponly=True, samesite="lax", secure=secure)
+    return answer
+
+
+@router.get(BACK)
+def finish(request: Request, doors: TheDoors, state: str = "", code: str = "") -> Response:
+    """A session for whom the provider vouches, if this browser began."""
+    secret, _, wanted = request.cookies.get(_cookie(doors.settings), "").partition(".")
+    if not (secret and state and code):
+        raise Refused("the login was not finished at the provider, or took too long: begin again")
+    identity = _provider(doors).finish(secret, state, code, link(request, BACK))
+    session = doors.people.enter_as(identity, doors.settings.web.oidc.default_role)
+    answer = keep_session(go(local(unquote(wanted))), session, doors.settings)
+    answer.delete_cookie(_cookie(doors.settings), path="/", secure=doors.settings.web.https, httponly=True)
+    return answer
+
+
+def _provider(doors: Doors) -> Provider:
+    if doors.provider is None:
+        raise HTTPException(404, "nobody is vouched for here: set web.oidc, or log in with a password")
+    return doors.provider
+
+
+def _cookie(settings: Settings) -> str:
+    return "__Host-provider" if settings.web.https else "provider"
