@@ -37,6 +37,12 @@ app.add_typer(triton, name="triton")
 
 users = typer.Typer(help="Who may log in at the desk: for a first admin, and for one who is locked out.")
 app.add_typer(users, name="users")
+thresholds = typer.Typer(help="What events are held to: seen, foreseen as alerts a day, chosen.")
+app.add_typer(thresholds, name="threshold")
+suppressions = typer.Typer(help="Alerts that need not be read: whose, why, until when.")
+app.add_typer(suppressions, name="suppressions")
+tidy = typer.Typer(help="What the desk keeps, and what it no longer does.")
+app.add_typer(tidy, name="desk")
 
 Sources = Annotated[
     list[str],
@@ -556,6 +562,61 @@ DeadOf = Annotated[
 ]
 
 
+@thresholds.command("show")
+def threshold_show(desk: DeskUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
+    """What events are held to now, and who chose what."""
+    from pipelines import threshold
+
+    loaded = settings_.load(settings)
+    figures = threshold.show(desk or loaded.desk.url, loaded)
+    _print(figures, json, lambda: threshold.print_shown(figures))
+
+
+@thresholds.command("foresee")
+def threshold_foresee(
+    bank: BankFolder = Path("bank"),
+    desk: DeskUrl = None,
+    days: Annotated[float, typer.Option(help="Of the desk's history that are asked.")] = 14.0,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """For 1 to 50 alerts a day: the threshold that shows them, and what it finds.
+
+    By the single votes of the last days on the desk. *Confirmed attacks* are alerts that analysts called true positives, *known
+    attacks* are labelled attack calls in the hands of the bank's own principals.
+    """
+    from pipelines import threshold
+
+    loaded = settings_.load(settings)
+    rows = threshold.foresee(desk or loaded.desk.url, bank, loaded, days)
+    _print(rows, json, lambda: threshold.print_foreseen(rows))
+
+
+@thresholds.command("set")
+def threshold_set(
+    why: Annotated[str, typer.Option(help="Whoever looks at it next wants to know.")],
+    threshold: Annotated[
+        float | None, typer.Option(help="A z of the autoencoder.", show_default="as the settings say")
+    ] = None,
+    quorum: Annotated[
+        int | None, typer.Option(help="Votes that make a verdict.", show_default="as the settings say")
+    ] = None,
+    desk: DeskUrl = None,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Hold events to a threshold and a quorum from now on, whatever the settings files say.
+
+    Streams take it within a snapshot's time, `score` from its next run on. Without `--threshold` and `--quorum` what the
+    settings say holds again.
+    """
+    from pipelines import threshold as chosen
+
+    loaded = settings_.load(settings)
+    figures = chosen.choose(desk or loaded.desk.url, loaded, why, threshold, quorum)
+    _print(figures, json, lambda: chosen.print_shown(figures))
+
+
 @dlq.command("list")
 def dlq_list(topic: DeadOf = None, settings: SettingsFile = None, json: Json = False) -> None:
     """Every letter that was not replayed yet: where it lay, why it is dead, how it begins."""
@@ -586,6 +647,142 @@ def dlq_replay(
 
     figures = run_replay(of_topic(settings_.load(settings), topic), sqs)
     _print(figures, json, lambda: show.letters_replayed(figures))
+
+
+def _option(name: str, help: str) -> Any:
+    return typer.Option(name, help=help, show_default=False)
+
+
+OfPrincipal = Annotated[str, _option("--principal", "Alerts of this principal, by its whole name.")]
+OfHuman = Annotated[str, _option("--human", "... of this human behind the session.")]
+OfAccount = Annotated[str, _option("--account", "... whose calls all were in this account.")]
+OfService = Annotated[str, _option("--service", "... whose events all are of this service: `glue`.")]
+OfAction = Annotated[str, _option("--action", "... all call this: `glue:StartJobRun`, or `StartJobRun`.")]
+OfNetwork = Annotated[str, _option("--network", "... all come from here: `10.3.0.0/16`, or an address.")]
+OfAgent = Annotated[str, _option("--user-agent", "... all have a user agent that begins like this.")]
+OfError = Annotated[str, _option("--error-code", "... all failed like this: `AccessDenied`.")]
+
+
+@suppressions.command("list")
+def suppressions_list(
+    ended: Annotated[bool, typer.Option("--ended", help="Those that are over, too.")] = False,
+    desk: DeskUrl = None,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """What is hidden, why, at whose word and until when; how many alerts that were."""
+    from pipelines.suppressions import print_list, run_list
+
+    found = run_list(desk or settings_.load(settings).desk.url, ended)
+    _print(found, json, lambda: print_list(found))
+
+
+@suppressions.command("preview")
+def suppressions_preview(
+    principal: OfPrincipal = "",
+    human: OfHuman = "",
+    account: OfAccount = "",
+    service: OfService = "",
+    action: OfAction = "",
+    network: OfNetwork = "",
+    user_agent: OfAgent = "",
+    error_code: OfError = "",
+    desk: DeskUrl = None,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """What a suppression would hide of the alerts there are: `fingerprint suppressions preview --service glue`.
+
+    All that is said must hold, for every event of an alert, letter by letter.
+    """
+    from fingerprint.casework import Match
+    from pipelines.suppressions import print_preview, run_preview
+
+    match = Match(principal, human, account, service, action, network, user_agent, error_code)
+    figures = run_preview(desk or settings_.load(settings).desk.url, match)
+    _print(figures, json, lambda: print_preview(figures))
+
+
+@suppressions.command("add")
+def suppressions_add(
+    why: Annotated[str, typer.Option("--why", help="The reason, for whoever reads it later.")],
+    principal: OfPrincipal = "",
+    human: OfHuman = "",
+    account: OfAccount = "",
+    service: OfService = "",
+    action: OfAction = "",
+    network: OfNetwork = "",
+    user_agent: OfAgent = "",
+    error_code: OfError = "",
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="DATE", help="When it ends, UTC: 2026-06-01.", show_default=False),
+    ] = None,
+    days: Annotated[
+        float | None, typer.Option(help="Instead: in so many days, 366 at most.", show_default="30")
+    ] = None,
+    desk: DeskUrl = None,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Hide alerts that need not be read: `... add --principal 111122223333:role/etl --service glue --why "the move" --days 14`.
+
+    An alert is hidden while every event of it is as said; one event that is different shows it. Single votes are never hidden.
+    `preview` with the same options says first what it would hide.
+    """
+    from fingerprint.casework import Match
+    from pipelines.suppressions import print_added, run_add
+
+    match = Match(principal, human, account, service, action, network, user_agent, error_code)
+    figures = run_add(desk or settings_.load(settings).desk.url, match, why, until, days)
+    _print(figures, json, lambda: print_added(figures))
+
+
+@suppressions.command("end")
+def suppressions_end(
+    suppression_id: Annotated[str, typer.Argument(metavar="SUPPRESSION", help="As `list` names it.")],
+    desk: DeskUrl = None,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """End a suppression: what it hid is seen again."""
+    from pipelines.suppressions import print_ended, run_end
+
+    figures = run_end(desk or settings_.load(settings).desk.url, suppression_id)
+    _print(figures, json, lambda: print_ended(figures))
+
+
+@tidy.command("prune")
+def desk_prune(desk: DeskUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
+    """Remove what is older than the settings keep it: `retention.raw_days`, `votes_days`, `alerts_days`; 0 is for ever.
+
+    Alerts that are open stay. `fingerprint serve` does this every day; nobody who writes waits long for it.
+    """
+    from pipelines import show
+    from pipelines.tidying import print_pruned, run_prune
+
+    loaded = settings_.load(settings)
+    with show.progress(not json) as progress:
+        figures = run_prune(desk or loaded.desk.url, loaded.retention, progress)
+    _print(figures, json, lambda: print_pruned(figures))
+
+
+@tidy.command("purge")
+def desk_purge(
+    principal: Annotated[str, typer.Argument(help="Its whole name: `111122223333:user/maria`.")],
+    yes: Annotated[bool, typer.Option("--yes", help="It cannot be undone.")] = False,
+    desk: DeskUrl = None,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Remove all that the desk holds of one principal: alerts, events, votes, notes, dispositions, suppressions by its name.
+
+    The audit keeps that it was done, with a digest in place of the name. What lies elsewhere is named, not reached.
+    """
+    from pipelines.tidying import print_purged, run_purge
+
+    figures = run_purge(desk or settings_.load(settings).desk.url, principal, yes)
+    _print(figures, json, lambda: print_purged(figures))
 
 
 @notices.command("list")

@@ -39,7 +39,7 @@ def score(
     started = time.monotonic()
     bank = banks.open_bank(folder, settings.bank)
     banks.check_settings(bank, settings)
-    desk = open_desk(desk_url or settings.desk.url)
+    desk = open_desk(desk_url or settings.desk.url, redact=settings.desk.redact)
     settings = retuning.applied(settings, desk.tuned())
     with (
         History(settings, network_table.load(settings.reading.networks)) as history,

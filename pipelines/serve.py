@@ -21,6 +21,7 @@ from fingerprint.edges.openid import OpenId
 from fingerprint.ports_people import People
 from fingerprint.settings import Settings, Web
 from fingerprint.web.doors import Doors, WholeDesk
+from pipelines import tidying
 from pipelines.bank_seen import SeenBanks
 from pipelines.foreseeing import Foreseeing
 
@@ -34,7 +35,7 @@ def run(settings: Settings, desk_url: str | None, bank: Path) -> None:
     from fingerprint.web.app import create_app
 
     logs.start()
-    desk = open_desk(desk_url or settings.desk.url)
+    desk = open_desk(desk_url or settings.desk.url, redact=settings.desk.redact)
     with _listening(settings.web) as listening:
         doors = doors_of(desk, settings, bank)
         _greet(doors.people, base_of(settings.web, listening.getsockname()[1]), settings.web)
@@ -47,7 +48,8 @@ def run(settings: Settings, desk_url: str | None, bank: Path) -> None:
             proxy_headers=False,
             timeout_graceful_shutdown=GRACE,
         )
-        uvicorn.Server(config).run(sockets=[listening])
+        with tidying.daily(desk, settings.retention):
+            uvicorn.Server(config).run(sockets=[listening])
     desk.close()
 
 

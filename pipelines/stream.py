@@ -57,7 +57,7 @@ def run(settings: Settings, folder: Path, desk_url: str | None = None, once: boo
         doors.consumer(settings.kafka, "stream") as consumer,
         doors.producer(settings.kafka) as producer,
     ):
-        desk = open_desk(desk_url or settings.desk.url)
+        desk = open_desk(desk_url or settings.desk.url, redact=settings.desk.redact)
         outside = Outside(consumer, producer, desk, StoredSnapshots(settings.state), SystemClock())
         stream = Stream(banks, outside, settings, StreamMetrics(REGISTRY))
         with running(settings, stream.not_ready, stream.not_alive, "stream") as asked_to_end:

@@ -33,7 +33,7 @@ def run_list(settings: Settings, desk_url: str | None) -> list[dict[str, Any]]:
 def run_invite(settings: Settings, desk_url: str | None, name: str, role: Role | None) -> dict[str, Any]:
     """A link: for a new account with a role, or for a new password."""
     with _people(settings, desk_url) as people:
-        secret = people.invite(name, role, by=_by())
+        secret = people.invite(name, role, by=person.at_console())
     return {
         "name": name.strip().lower(),
         "link": f"{base_of(settings.web, settings.web.port)}/setup/{secret}",
@@ -42,14 +42,14 @@ def run_invite(settings: Settings, desk_url: str | None, name: str, role: Role |
 
 def run_role(settings: Settings, desk_url: str | None, name: str, role: Role) -> dict[str, Any]:
     with _people(settings, desk_url) as people:
-        people.set_role(name, role, by=_by())
+        people.set_role(name, role, by=person.at_console())
         return _figures(people.person(name))
 
 
 def run_disable(settings: Settings, desk_url: str | None, name: str, again: bool = False) -> dict[str, Any]:
     """Nobody's session, token or link any more; or `again` an account that may log in."""
     with _people(settings, desk_url) as people:
-        (people.enable if again else people.disable)(name, by=_by())
+        (people.enable if again else people.disable)(name, by=person.at_console())
         return _figures(people.person(name))
 
 
@@ -72,11 +72,6 @@ def _people(settings: Settings, desk_url: str | None) -> Iterator[SqlPeople]:
         yield people_of(desk, SystemClock(), settings.web)
     finally:
         desk.close()
-
-
-def _by() -> str:
-    """No account has a name with a colon: the audit tells the console from the desk's people."""
-    return f"console:{person.name()}"
 
 
 def _figures(person: Person) -> dict[str, Any]:

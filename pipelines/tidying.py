@@ -1,0 +1,96 @@
+"""What the desk no longer keeps: `fingerprint desk prune` and `fingerprint desk purge`, and once a day beside the pages.
+
+Example:
+    >>> with daily(desk, settings.retention):
+    ...     server.run()
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+from typing import Any
+
+from fingerprint.domain import FingerprintError
+from fingerprint.edges.desk import SqlDesk, open_desk
+from fingerprint.settings import Retention
+from pipelines import person
+from pipelines.show import Progress
+
+BY = "retention"  # who it is in the audit, when nobody asked
+SOON, DAY, AGAIN = 60.0, 86_400.0, 3_600.0  # seconds: after the start, after it was done, after it failed
+BEYOND = (  # what a purge at the desk does not reach
+    "the topics of Kafka, the banks, the streams' snapshots, files of judged events, what was delivered elsewhere, and lines "
+    "of other principals that name it: docs/desk.md says how those are cleaned"
+)
+NAMES = {
+    "records": "raw records",
+    "votes": "single votes",
+    "hops": "beginnings of sessions",
+    "alerts": "alerts",
+}
+
+log = logging.getLogger("fingerprint.desk")
+
+
+def run_prune(desk_url: str, kept: Retention, progress: Progress) -> dict[str, Any]:
+    """Remove what is older than it is kept; how much that was, by kind."""
+    desk = open_desk(desk_url, create=False)
+    removed = desk.prune(
+        kept, person.at_console(), lambda kind, done: progress(f"removing {NAMES[kind]}", done)
+    )
+    return {"removed": removed, "days": kept.model_dump()}
+
+
+def print_pruned(figures: dict[str, Any]) -> None:
+    parts = [f"{count:,} {NAMES[kind]}" for kind, count in figures["removed"].items()]
+    print(f"removed {', '.join(parts)}" if parts else "nothing is older than it is kept")
+
+
+def run_purge(desk_url: str, principal: str, yes: bool) -> dict[str, Any]:
+    """Remove all that is of a principal. FingerprintError without `yes`, and where nothing is of it."""
+    if not yes:
+        raise FingerprintError(
+            "a purge cannot be undone: all alerts, votes, notes and dispositions of this principal go; "
+            "say --yes if you mean it"
+        )
+    removed = open_desk(desk_url, create=False).purge(principal, person.at_console())
+    return {"principal": principal, "removed": removed, "beyond": BEYOND}
+
+
+def print_purged(figures: dict[str, Any]) -> None:
+    parts = (f"{count:,} of {table}" for table, count in figures["removed"].items())
+    print(f"removed {', '.join(parts)}\nnot reached: {figures['beyond']}")
+
+
+@contextmanager
+def daily(desk: SqlDesk, kept: Retention) -> Iterator[None]:
+    """Prune soon after the start and once a day, beside whatever else goes on, until the end."""
+    over = Event()
+    beside = Thread(target=_keep_tidy, args=(desk, kept, over), name="retention", daemon=True)
+    beside.start()
+    try:
+        yield
+    finally:
+        over.set()
+        beside.join(timeout=SOON)
+
+
+def _keep_tidy(desk: SqlDesk, kept: Retention, over: Event) -> None:
+    rest = SOON
+    while not over.wait(rest):
+        rest = DAY if _tidied(desk, kept) else AGAIN
+
+
+def _tidied(desk: SqlDesk, kept: Retention) -> bool:
+    """Whether it went well; a desk that is away is tidied another time."""
+    try:
+        removed = desk.prune(kept, BY)
+    except FingerprintError as error:
+        log.warning("what is old could not be removed", extra={"fields": {"reason": str(error)}})
+        return False
+    if removed:
+        log.info("removed what is old", extra={"fields": dict(removed)})
+    return True
