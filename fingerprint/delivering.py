@@ -90,8 +90,8 @@ def key_of(receiver: str, now_is: Stand, happened: Happened) -> str:
 
 
 def wait(tries: int, draw: float, asked: float = 0.0) -> float:
-    """Seconds until the next try after `tries` that failed: doubled each time, and of that a half to the whole (`draw`, 0 to 1), so
-    that what failed together does not come back together. `asked`: what the receiver wants (Retry-After), within bounds."""
+    """Seconds until the next try after `tries` that failed: doubled each time, and of that a half to the whole (`draw`, 0 to 1),
+    so that what failed together does not come back together. `asked`: what the receiver wants (Retry-After), within bounds."""
     whole = min(FIRST_WAIT * 2.0 ** min(tries - 1, 30), LONGEST_WAIT)
     return max(whole * (0.5 + draw / 2), min(asked, LONGEST_WAIT))
 

@@ -15,6 +15,7 @@ it from inside, which is what a chosen URL would be good for.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from ipaddress import (
     IPv4Address,
@@ -24,8 +25,12 @@ from ipaddress import (
     ip_address,
     ip_network,
 )
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from fingerprint.domain import FingerprintError
+
+PLAIN_URL = re.compile(r"[!-~]+")  # ASCII that is seen
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -40,6 +45,39 @@ SPECIAL: dict[
 }
 TRANSLATED = ip_network("64:ff9b::/96")  # NAT64, RFC 6052
 COMPATIBLE = ip_network("::/96")  # RFC 4291, given up, and still understood by some
+
+
+class Place(NamedTuple):
+    """A URL that may be posted to. Shown, it is without its path, which is a secret with Slack."""
+
+    scheme: str
+    host: str
+    url: str
+
+    @property
+    def secure(self) -> bool:
+        return self.scheme == "https"
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.host}"
+
+
+def place_of(url: str, plain_http: bool = False) -> Place:
+    """A receiver's URL. FingerprintError for one that cannot be, which does not say it: it may hold a secret."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        raise FingerprintError("a receiver's URL is none: one is https://soc.example.com/alerts") from None
+    if parts.scheme not in ("https", "http") or not host or not PLAIN_URL.fullmatch(url):
+        raise FingerprintError("a receiver's URL is none: one is https://soc.example.com/alerts")
+    if parts.username is not None or parts.password is not None:
+        raise FingerprintError(f"the URL to {host} holds a name or password; sign with secret_file instead")
+    if parts.scheme == "http" and not plain_http:
+        raise FingerprintError(
+            f"the URL to {host} is http://, which is not sent to without plain_http = true"
+        )
+    return Place(parts.scheme, host, url.partition("#")[0])
 
 
 def networks(written: Sequence[str]) -> tuple[Network, ...]:

@@ -110,6 +110,7 @@ ROOMS = [
         "reaching",
         "signing",
         "delivering",
+        "ports_outbox",
     },
     {"edges", "web"},
 ]
@@ -126,6 +127,7 @@ OUTSIDE = {
     "dask",
     "distributed",
     "fastapi",
+    "httpcore",
     "starlette",
     "uvicorn",
     "httpx2",
