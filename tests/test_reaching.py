@@ -85,7 +85,7 @@ def test_a_network_that_is_none_is_one_sentence(text):
         "https://soc.example.com:99999/hunter2",
         "https://soc.example.com/hunter2\r\nHost: evil",
         "https://soc.example.com/hunter2 x",
-        "https://ſoc.example.com/hunter2",
+        "https://\u017foc.example.com/hunter2",
         "https://[::1/hunter2",
         "https://maria:hunter2@soc.example.com/",
         "http://soc.example.com/hunter2",
