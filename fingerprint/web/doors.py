@@ -17,6 +17,7 @@ from fingerprint.ports import Clock, Desk
 from fingerprint.ports_banks import Banks
 from fingerprint.ports_people import People, Provider
 from fingerprint.ports_queue import Changes, Queue, Suppressions
+from fingerprint.ports_thresholds import Thresholds
 from fingerprint.settings import Settings
 
 
@@ -35,6 +36,7 @@ class Doors:
     settings: Settings
     provider: Provider | None = None
     banks: Banks | None = None
+    thresholds: Thresholds | None = None
 
 
 def _doors(request: Request) -> Doors:

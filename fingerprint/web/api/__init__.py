@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from fingerprint.web.api import alerts, audit, banks, entities, live, schema, suppressions, views, work
+from fingerprint.web.api import (
+    alerts,
+    audit,
+    banks,
+    entities,
+    live,
+    schema,
+    suppressions,
+    thresholds,
+    views,
+    work,
+)
 from fingerprint.web.api.answers import Ascii
 
-NOUNS = (work, alerts, entities, suppressions, views, audit, banks, live, schema)
+NOUNS = (work, alerts, entities, suppressions, thresholds, views, audit, banks, live, schema)
 
 
 def _all() -> APIRouter:

@@ -1,0 +1,81 @@
+"""Thresholds: what events are held to, what others would show, and a choice.
+
+Example:
+    $ curl -X POST -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \\
+        -d '{"alerts_per_day": 5, "quorum": 2}' "$DESK/api/v1/thresholds/preview"
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter
+from pydantic import AfterValidator, Field, StringConstraints
+
+from fingerprint.casework import Foreseen, Tuned
+from fingerprint.domain import FingerprintError
+from fingerprint.hostile import storable
+from fingerprint.ports_thresholds import Thresholds
+from fingerprint.web.access import Engineer, Viewer
+from fingerprint.web.api.asking import Asked
+from fingerprint.web.doors import Doors, TheDoors
+
+router = APIRouter(tags=["thresholds"])
+Threshold = Annotated[float, Field(ge=1, le=37, allow_inf_nan=False, description="a z of the autoencoder")]
+Quorum = Literal[1, 2]
+Reason = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000), AfterValidator(storable)
+]
+
+
+class Held(Asked):
+    """What events are held to now, and who chose what, the newest first."""
+
+    now: Foreseen
+    chosen: list[Tuned]
+
+
+class Foreseeing(Asked):
+    """So many alerts a day at most, or a threshold."""
+
+    alerts_per_day: Annotated[float | None, Field(gt=0, le=10_000, allow_inf_nan=False)] = None
+    threshold: Threshold | None = None
+    quorum: Quorum = 2
+
+
+class Choosing(Asked):
+    """Without threshold and quorum what the settings say holds again."""
+
+    threshold: Threshold | None = None
+    quorum: Quorum | None = None
+    why: Reason
+
+
+@router.get("/thresholds")
+def thresholds(caller: Viewer, doors: TheDoors) -> Held:
+    """What events are held to."""
+    found = _thresholds(doors)
+    return Held(now=found.holds(), chosen=list(found.chosen()))
+
+
+@router.post("/thresholds/preview")
+def preview(asked: Foreseeing, caller: Viewer, doors: TheDoors) -> Foreseen:
+    """What it would have shown on the last two weeks of votes on this desk; nothing is changed."""
+    found = _thresholds(doors)
+    if asked.alerts_per_day is not None:
+        return found.foreseen(found.wanted(asked.alerts_per_day, asked.quorum), asked.quorum)
+    return found.foreseen(asked.threshold or found.holds().threshold, asked.quorum)
+
+
+@router.post("/thresholds", status_code=201)
+def choose(asked: Choosing, caller: Engineer, doors: TheDoors) -> Tuned:
+    """Hold events to it from now on."""
+    return _thresholds(doors).choose(asked.threshold, asked.quorum, asked.why, by=caller.name)
+
+
+def _thresholds(doors: Doors) -> Thresholds:
+    if doors.thresholds is None:
+        raise FingerprintError(
+            "thresholds cannot be looked at from here: this server was started without them"
+        )
+    return doors.thresholds

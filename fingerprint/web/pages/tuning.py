@@ -1,0 +1,113 @@
+"""Tuning: the threshold and the quorum, chosen as alerts a day on the own history, with what it would cost before it is applied.
+
+Example:
+    GET /tuning?alerts_per_day=5&quorum=2
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Query, Request, Response
+from pydantic import BaseModel, Field
+
+from fingerprint.casework import Foreseen, Row
+from fingerprint.domain import FingerprintError
+from fingerprint.ports_thresholds import Thresholds
+from fingerprint.web import links
+from fingerprint.web.access import Engineer, Viewer
+from fingerprint.web.doors import Doors, TheDoors
+from fingerprint.web.site import go, show
+from fingerprint.web.trade import drawn
+
+WIDE, NARROW = (1000, 280), (350, 230)  # for a desk's and for a pocket's screen
+LOST = 20  # alerts that are named
+LONGEST = 2000  # characters of a reason
+router = APIRouter()
+
+
+class Wish(BaseModel):
+    """What is asked: so many alerts a day, or a threshold; and a quorum, without one that of now."""
+
+    alerts_per_day: Annotated[float | None, Field(gt=0, le=10_000)] = None
+    threshold: Annotated[float | None, Field(ge=1, le=37)] = None
+    quorum: Annotated[int | None, Field(ge=1, le=2)] = None
+
+
+class Choice(BaseModel):
+    """The form that applies it; without threshold and quorum what the settings say holds again."""
+
+    threshold: float | None = None
+    quorum: int | None = None
+    why: Annotated[str, Field(max_length=LONGEST)] = ""
+
+
+@router.get("/tuning")
+def tuning(wish: Annotated[Wish, Query()], request: Request, caller: Viewer, doors: TheDoors) -> Response:
+    """What events are held to, what others would show, and who chose what."""
+    return _page(request, doors, wish)
+
+
+@router.post("/tuning")
+def apply(choice: Annotated[Choice, Form()], request: Request, caller: Engineer, doors: TheDoors) -> Response:
+    """Hold events to it from now on."""
+    try:
+        _thresholds(doors).choose(choice.threshold, choice.quorum, choice.why, by=caller.name)
+    except FingerprintError as error:
+        wish = Wish.model_construct(alerts_per_day=None, threshold=choice.threshold, quorum=choice.quorum)
+        return _page(request, doors, wish, status=400, wrong=str(error), why=choice.why)
+    return go("/tuning")
+
+
+def _page(request: Request, doors: Doors, wish: Wish, status: int = 200, **values: Any) -> Response:
+    thresholds = _thresholds(doors)
+    now = thresholds.holds()
+    quorum = wish.quorum or now.quorum
+    wanted = _wanted(thresholds, wish, quorum, now)
+    curve = thresholds.curve(quorum)
+    marks = {"now": now.threshold} | ({"chosen": wanted.threshold} if wanted else {})
+    return show(
+        request,
+        "desk/tuning.html",
+        status,
+        title="Tuning",
+        now=now,
+        wanted=wanted,
+        asked=wish,
+        quorum=quorum,
+        curve=curve,
+        drawings=[drawn(curve, marks, *size) for size in (WIDE, NARROW)],
+        lost=_lost(doors, thresholds, wanted) if wanted else [],
+        chosen=thresholds.chosen(),
+        links=links,
+        at=doors.clock.now(),
+        **{"wrong": "", "why": "", **values},
+    )
+
+
+def _wanted(thresholds: Thresholds, wish: Wish, quorum: int, now: Foreseen) -> Foreseen | None:
+    """What is asked for, foreseen; None where nothing is asked."""
+    if wish.alerts_per_day is not None:
+        return thresholds.foreseen(thresholds.wanted(wish.alerts_per_day, quorum), quorum)
+    if wish.threshold is not None or wish.quorum is not None:
+        return thresholds.foreseen(wish.threshold or now.threshold, quorum)
+    return None
+
+
+def _lost(doors: Doors, thresholds: Thresholds, wanted: Foreseen) -> list[Row]:
+    """Rows of alerts that it would not have shown; one that was purged since is passed over."""
+    rows = []
+    for alert_id in thresholds.lost(wanted.threshold, wanted.quorum, LOST):
+        try:
+            rows.append(doors.desk.row(alert_id))
+        except FingerprintError:
+            continue
+    return rows
+
+
+def _thresholds(doors: Doors) -> Thresholds:
+    if doors.thresholds is None:
+        raise FingerprintError(
+            "thresholds cannot be looked at from here: this server was started without them"
+        )
+    return doors.thresholds
