@@ -43,6 +43,11 @@ def producer(settings: Kafka) -> Iterator[Producer]:
             opened.close()
 
 
+def open_producer(settings: Kafka) -> Producer:
+    """For whoever looks after its errors, and closes it."""
+    return _client(settings)[1](settings)
+
+
 @contextmanager
 def queue(url: str, settings: Sqs) -> Iterator[tuple[Queue, Objects]]:
     """A queue of notices, and the objects that they name."""

@@ -18,6 +18,7 @@ import sqlalchemy as sql
 from sqlalchemy import exc
 
 from fingerprint.domain import FingerprintError
+from fingerprint.edges import desk_every_table as _every  # noqa: F401 - a table that nobody named is forgotten
 from fingerprint.edges import desk_migrations
 from fingerprint.edges import desk_tables as tables
 
@@ -33,6 +34,8 @@ PATIENCE = {  # with a server that does not answer; what the URL says goes first
     "connect_timeout": "10",  # seconds
     "tcp_user_timeout": "30000",  # milliseconds
 }
+
+POOL = {"pool_size": 5, "max_overflow": 45}  # connections kept, and as many more as people may want at once
 
 T = TypeVar("T")
 
@@ -63,7 +66,7 @@ def engine_of(place: sql.URL) -> sql.Engine:
         return _server(place)
     if is_file(place) and not (folder := Path(str(place.database)).absolute().parent).is_dir():
         raise FingerprintError(f"desk {place}: the folder {folder} does not exist")
-    pool = {} if is_file(place) else {"poolclass": sql.pool.StaticPool}
+    pool: dict[str, Any] = POOL if is_file(place) else {"poolclass": sql.pool.StaticPool}
     engine = sql.create_engine(
         place, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False}, **pool
     )
@@ -75,7 +78,7 @@ def engine_of(place: sql.URL) -> sql.Engine:
 def _server(place: sql.URL) -> sql.Engine:
     """Connections to PostgreSQL; one that was lost since its last use is made anew (`pool_pre_ping`)."""
     patience = {name: value for name, value in PATIENCE.items() if name not in place.query}
-    engine = sql.create_engine(place, connect_args=patience, pool_pre_ping=True)
+    engine = sql.create_engine(place, connect_args=patience, pool_pre_ping=True, **POOL)
     sql.event.listen(engine, "begin", _begin_postgresql)
     return engine
 
@@ -112,6 +115,7 @@ def _set_up_sqlite(connection: Any, _: Any) -> None:
     with suppress(sqlite3.OperationalError):  # locked: somebody else is setting it, and the file remembers
         connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
+    connection.create_function("small_letters", 1, str.lower, deterministic=True)  # for `desk_filter`
 
 
 def _begin_sqlite(connection: sql.Connection) -> None:

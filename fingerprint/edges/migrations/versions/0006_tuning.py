@@ -8,7 +8,7 @@ from alembic import op
 from fingerprint.edges.desk_queue_tables import NUMBER
 from fingerprint.edges.desk_tables import Real, text, when
 
-revision, down_revision = "0006", "0004"
+revision, down_revision = "0006", "0005"
 
 
 def upgrade() -> None:

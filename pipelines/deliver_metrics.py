@@ -1,0 +1,61 @@
+"""What `fingerprint deliver` counts, for Prometheus and for its own figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from fingerprint.ports_outbox import Waiting
+
+_PREFIX = "fingerprint_deliver"
+_WHOSE = ("receiver",)
+FIGURES = ("planned", "sent", "tries_failed", "failed")
+
+
+class DeliverMetrics:
+    """One registry a process, or one a test; by receiver."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, help: str) -> Counter:
+            return Counter(f"{_PREFIX}_{name}", help, _WHOSE, registry=registry)
+
+        def gauge(name: str, help: str) -> Gauge:
+            return Gauge(f"{_PREFIX}_{name}", help, _WHOSE, registry=registry)
+
+        self.planned = counter("planned", "Changes on the desk that were looked at.")
+        self.sent = counter("sent", "Deliveries that the receiver has.")
+        self.tries_failed = counter("tries_failed", "Tries that failed, and are made again.")
+        self.failed = counter("failed", "Deliveries that were given up.")
+        self.seconds = Histogram(f"{_PREFIX}_seconds", "One try.", _WHOSE, registry=registry)
+        self.waiting = gauge("waiting", "Deliveries that wait.")
+        self.oldest = gauge("oldest_seconds", "For how long the oldest one has waited.")
+        self.given_up = gauge("given_up", "Deliveries that were given up and nobody has tried anew.")
+
+    def begin(self, receiver: str) -> None:
+        """Every counter is there from the start."""
+        for each in (self.planned, self.sent, self.tries_failed, self.failed):
+            each.labels(receiver)
+
+    def look(self, counts: Mapping[str, Waiting], receiver: str, now: datetime) -> None:
+        stand = counts.get(receiver, Waiting(0, 0, 0, None))
+        self.waiting.labels(receiver).set(stand.waiting)
+        self.given_up.labels(receiver).set(stand.failed)
+        waited = (now - stand.oldest).total_seconds() if stand.oldest else 0.0
+        self.oldest.labels(receiver).set(max(0.0, waited))
+
+    def figures(self) -> dict[str, int]:
+        """The counts so far, over all receivers."""
+        return {name: _sum(getattr(self, name)) for name in FIGURES}
+
+
+def _sum(counter: Counter) -> int:
+    return int(
+        sum(
+            each.value
+            for metric in counter.collect()
+            for each in metric.samples
+            if each.name.endswith("_total")
+        )
+    )
