@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from itertools import pairwise
 from typing import Any
 from urllib.parse import urlencode
 
@@ -25,6 +24,7 @@ from fingerprint.web.page import explained
 from fingerprint.web.site import show
 
 AROUND = 100  # alerts of the queue among which the next one is looked for
+SIMILAR = 6  # alerts
 EVENTS = 200  # of a page
 WINDOWS = timedelta(days=1)  # on either side, in which alerts of the same principal are linked
 router = APIRouter()
@@ -35,6 +35,7 @@ def alert(alert_id: str, request: Request, caller: Viewer, doors: TheDoors) -> R
     """One alert by its id. `from` is the query of the queue it was opened from, `events` where its page of events begins."""
     desk, asks = doors.desk, request.query_params
     queue = asked.of_query(asks.get("from", "")).query
+    newest = desk.newest_change()
     row, whole = desk.row(alert_id), desk.explained(alert_id)
     evidence = desk.evidence(alert_id, EVENTS, asks.get("events") or None, raw=False)
     found = replace(whole, urgency=row.urgency, events=evidence.events)
@@ -48,6 +49,7 @@ def alert(alert_id: str, request: Request, caller: Viewer, doors: TheDoors) -> R
         around=_around(desk, row, queue),
         after=after.read(asks.multi_items(), desk),
         now=doors.clock.now(),
+        newest=newest,
         links=links,
         **explained(found),
         **_of_events(alert_id, evidence, queue, asks.get("events", "")),
@@ -85,21 +87,20 @@ def _beside(doors: Doors, found: Alert, row: Row) -> dict[str, Any]:
         "neighbours": _neighbours(desk, row),
         "chain": _chain(desk, found),
         "shared": desk.shared_by(alert_id),
-        "similar": [each for each in desk.similar(alert_id) if each.alert_id != alert_id],
+        "similar": [each for each in desk.similar(alert_id, limit=SIMILAR) if each.alert_id != alert_id],
         "held": _held(doors, found),
         "story": told.story(desk.history(alert_id), desk.notes(alert_id), desk.dispositions(alert_id)),
     }
 
 
 def _around(desk: WholeDesk, row: Row, queue: str) -> dict[str, str]:
-    """Addresses of the alerts before and after this one in its queue: `prev` and `next`, where there are any."""
+    """Addresses of the alerts before and after this one in its queue, `prev` and `next`; empty where there is none, or this one
+    is no longer among the first: then the first is next."""
     wanted = asked.of_query(queue)
     ids = [each.alert_id for each in desk.page(wanted.filter, wanted.order, AROUND).rows]
-    beside = dict(pairwise(ids))
-    ahead = {next_: before for before, next_ in beside.items()}
-    after_it = beside.get(row.alert_id) or next((each for each in ids[:1] if row.alert_id not in ids), None)
-    found = {"prev": ahead.get(row.alert_id), "next": after_it}
-    return {name: links.alert(each, queue) for name, each in found.items() if each}
+    at = ids.index(row.alert_id) if row.alert_id in ids else -1
+    beside = {"prev": ids[at - 1 : at] if at > 0 else [], "next": ids[at + 1 : at + 2]}
+    return {name: links.alert(found[0], queue) if found else "" for name, found in beside.items()}
 
 
 def _neighbours(desk: WholeDesk, row: Row) -> list[Row]:

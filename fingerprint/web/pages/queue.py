@@ -26,9 +26,8 @@ router = APIRouter()
 @router.get("/")
 def queue(request: Request, caller: Viewer, doors: TheDoors) -> Response:
     """Rows, or groups where the address asks for them; what became of the last change stands above."""
-    pairs = request.query_params.multi_items()
-    wanted = asked.read(pairs)
-    desk = doors.desk
+    pairs, desk = request.query_params.multi_items(), doors.desk
+    wanted, newest = asked.read(pairs), desk.newest_change()
     return show(
         request,
         "desk/queue.html",
@@ -42,6 +41,7 @@ def queue(request: Request, caller: Viewer, doors: TheDoors) -> Response:
         groups=desk.groups(wanted.filter, wanted.by) if wanted.by else [],
         views=desk.views(caller.name),
         after=after.read(pairs, desk),
+        newest=newest,
         links=links,
         now=doors.clock.now(),
     )

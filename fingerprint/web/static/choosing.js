@@ -50,10 +50,6 @@ function makeDialog(dialog) {
   if (!cancel) return;
   cancel.hidden = false;
   cancel.addEventListener("click", () => dialog.close());
-  // Enter in a field must not press the first button, which is a decision.
-  dialog.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && event.target.matches("input")) event.preventDefault();
-  });
 }
 
 function count() {
@@ -62,5 +58,6 @@ function count() {
   all.checked = chosen === boxes().length;
   all.indeterminate = chosen > 0 && !all.checked;
   document.getElementById("selected").textContent = chosen ? `${chosen} selected` : "Select all";
+  document.querySelector(".acts").classList.toggle("idle", !chosen);
   for (const button of document.querySelectorAll(".acts button")) button.disabled = !chosen;
 }

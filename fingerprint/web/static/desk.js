@@ -8,3 +8,10 @@ choose();
 listenForKeys();
 followLive();
 fetchRecords();
+
+// A filter that asks nothing does not go into the address.
+document.querySelector("form.filters")?.addEventListener("formdata", ({ formData }) => {
+  const asked = [...formData].filter(([, value]) => value);
+  for (const name of [...formData.keys()]) formData.delete(name);
+  for (const [name, value] of asked) formData.append(name, value);
+});

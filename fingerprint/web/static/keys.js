@@ -22,12 +22,14 @@ export function listenForKeys() {
 
 function pressed(event) {
   if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
-  const dialog = document.querySelector("dialog:modal");
-  if (dialog) return inDialog(dialog, event);
+  if (event.key === "Enter" && event.target.matches?.("input[name=why]")) return toButtons(event);
   if (event.target.closest?.("input:not([type=checkbox]), textarea, select, [contenteditable]")) {
-    if (event.key === "Escape") event.target.blur();
+    if (event.key === "Escape" && !document.querySelector("dialog:modal")) event.target.blur();
     return;
   }
+  const button = numbered(event);
+  if (button) return act(event, () => button.click());
+  if (document.querySelector("dialog:modal")) return;
   if (localStorage.getItem("keys") === "off" && event.key !== "?") return;
   if (went && Date.now() - went < WAIT && PLACES[event.key]) return act(event, () => location.assign(PLACES[event.key]));
   went = 0;
@@ -35,11 +37,15 @@ function pressed(event) {
   if (action) act(event, action);
 }
 
-/** In the dialog of a decision, 1 to 4 are its buttons while no field is being written in. */
-function inDialog(dialog, event) {
-  if (event.target.matches("textarea, input:not([type=checkbox])")) return;
-  const button = dialog.querySelector(`button[data-key="${CSS.escape(event.key)}"]`);
-  if (button) act(event, () => button.click());
+/** From the reason on to the decisions; there 1 to 4 are their keys. */
+function toButtons(event) {
+  act(event, () => event.target.closest("dialog, form").querySelector(".buttons").focus());
+}
+
+/** The decision that a digit stands for: in an open dialog, or while the decisions have the focus. */
+function numbered(event) {
+  const place = document.querySelector("dialog:modal") ?? event.target.closest?.(".buttons")?.closest("form");
+  return place?.querySelector(`button[data-key="${CSS.escape(event.key)}"]`);
 }
 
 function act(event, action) {

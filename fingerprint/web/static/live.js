@@ -5,7 +5,7 @@ export function followLive() {
   if (!bar || !("EventSource" in window)) return;
   const fresh = new Set();
   const own = bar.dataset.alert; // of an alert's page: only that one
-  const events = new EventSource("/api/v1/live");
+  const events = new EventSource(`/api/v1/live?since=${bar.dataset.since}`);
   events.addEventListener("alerts", (event) => {
     for (const id of JSON.parse(event.data).alert_ids) if (!own || id === own) fresh.add(id);
     if (fresh.size) say(bar, fresh);
