@@ -1,9 +1,9 @@
 """What a threshold shows against what it finds, as geometry: alerts a day as bars, known attacks as a line.
 
 Example:
-    >>> drawing = drawn(thresholds.curve(quorum=2), marks={"now": 3.2, "chosen": 3.8}, width=960, height=260)
+    >>> drawing = drawn(thresholds.curve(quorum=2), marks={"now": 3.2, "asked for": 3.8}, width=960, height=260)
     >>> drawing.marks[1].label
-    'chosen'
+    'asked for'
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fingerprint.casework import Foreseen
 from fingerprint.web.chart import Tick
 from fingerprint.web.words import short
 
-LEFT, RIGHT, TOP, BOTTOM = 44, 44, 24, 30  # margins in units of the drawing, for the labels
+LEFT, RIGHT, TOP, BOTTOM = 44, 44, 36, 30  # margins in units of the drawing, for the labels
 LEAST = 0.1  # alerts a day at the foot of the axis, which is logarithmic
 
 
@@ -82,8 +82,13 @@ class _Frame:
         top = 10.0 ** math.ceil(math.log10(max(most, 10 * LEAST)))
         return cls(low, high, top, (high - low) / (len(curve) - 1), width - LEFT - RIGHT, height - BOTTOM)
 
+    @property
+    def each(self) -> float:
+        """Units from one threshold to the next."""
+        return self.width / ((self.high - self.low) / self.step + 1)
+
     def x(self, threshold: float) -> float:
-        return round(LEFT + self.width * (threshold - self.low) / (self.high - self.low), 2)
+        return round(LEFT + self.each * ((threshold - self.low) / self.step + 0.5), 2)
 
     def y(self, alerts: float) -> float:
         share = math.log(max(alerts, LEAST) / LEAST) / math.log(self.top / LEAST)
@@ -93,7 +98,7 @@ class _Frame:
         return round(self.base - (self.base - TOP) * share, 2)
 
     def bar(self, each: Foreseen) -> Bar:
-        wide = 0.7 * self.width * self.step / (self.high - self.low)
+        wide = 0.7 * self.each
         y = self.y(each.alerts_per_day)
         text = f"threshold {each.threshold:.2f}: {each.alerts_per_day:g} alerts a day"
         if each.known is not None:

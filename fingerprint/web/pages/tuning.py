@@ -65,7 +65,7 @@ def _page(request: Request, doors: Doors, wish: Wish, status: int = 200, **value
     quorum = wish.quorum or now.quorum
     wanted = _wanted(thresholds, wish, quorum, now)
     curve = thresholds.curve(quorum)
-    marks = {"now": now.threshold} | ({"chosen": wanted.threshold} if wanted else {})
+    marks = {"now": now.threshold} | ({"asked for": wanted.threshold} if wanted else {})
     return show(
         request,
         "desk/tuning.html",
