@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -105,7 +106,8 @@ def _host(netloc: str) -> str:
 
 
 async def _refuse(status: int, sentence: str, send: Send) -> None:
-    body = json.dumps({"type": "about:blank", "status": status, "title": sentence}).encode()
+    title = HTTPStatus(status).phrase
+    body = json.dumps({"type": "about:blank", "status": status, "title": title, "detail": sentence}).encode()
     headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
