@@ -43,7 +43,10 @@ class TooMany(Refused):
     """Too many attempts failed: come back after so many seconds, whatever the password."""
 
     def __init__(self, seconds: int) -> None:
-        super().__init__(f"too many attempts failed; try again in {seconds // 60 + 1} minutes")
+        minutes = -(-seconds // 60)
+        super().__init__(
+            f"too many attempts failed; try again in {minutes} minute{'s' if minutes != 1 else ''}"
+        )
         self.seconds = seconds
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from ipaddress import IPv6Address, ip_address, ip_network
+from math import ceil
 from uuid import uuid4
 
 import sqlalchemy as sql
@@ -32,7 +33,7 @@ def reserve(connection: sql.Connection, now: datetime, name: str, address: str, 
     for of, most in ((_of_name(name), web.attempts), (_of_address(address), ADDRESSES * web.attempts)):
         oldest, count = _recent(connection, of, now - span, most)
         if count >= most:
-            raise TooMany(int((oldest + span - now).total_seconds()) + 1)
+            raise TooMany(ceil((oldest + span - now).total_seconds()))
     rows = [{"attempt_id": uuid4().hex, "of": of, "at": now} for of in _both(name, address)]
     connection.execute(sql.insert(attempts), rows)
 

@@ -1,0 +1,537 @@
+"""What the accounts of every desk do, whatever database it stands on. A test class gives `opened`, an open desk that
+nobody else uses. Passwords are hashed by argon2 as always, at the least cost it knows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from threading import Barrier
+
+import pytest
+import sqlalchemy as sql
+from argon2 import PasswordHasher
+
+from fingerprint.casework import Entry
+from fingerprint.domain import FingerprintError
+from fingerprint.edges import desk_people_secrets
+from fingerprint.edges.desk import SqlDesk
+from fingerprint.edges.desk_audit import history
+from fingerprint.edges.desk_engine import TURN
+from fingerprint.edges.desk_people import SqlPeople, people_of
+from fingerprint.edges.desk_people_tables import attempts, invitations, persons, sessions, tokens
+from fingerprint.people import Identity, Refused, TooMany
+from fingerprint.settings import Web
+
+GOOD = "four plain english words"
+OTHER = "other words that nobody knows"
+HERE, THERE = "192.0.2.7", "198.51.100.9"
+CARLA = Identity("https://id.example.com", "248289761001", "carla", "analyst")
+
+
+class Moment:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.at = datetime(2026, 3, 4, 14, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.at
+
+    def wait(self, seconds: float) -> None:
+        self.at += timedelta(seconds=seconds)
+
+    def pass_by(self, **span: float) -> None:
+        self.at += timedelta(**span)
+
+
+class PeopleContract:
+    @pytest.fixture(autouse=True)
+    def quick(self, monkeypatch):
+        monkeypatch.setattr(
+            desk_people_secrets, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+        )
+        desk_people_secrets._nobodys.cache_clear()
+        yield
+        desk_people_secrets._nobodys.cache_clear()
+
+    @pytest.fixture
+    def clock(self):
+        return Moment()
+
+    @pytest.fixture
+    def desk(self, opened):
+        """Without anybody; lines of the audit stay, as they do."""
+        with opened.engine.connect().execution_options(writing=TURN) as connection, connection.begin():
+            for table in (persons, sessions, tokens, invitations, attempts):
+                connection.execute(sql.delete(table))
+        return opened
+
+    @pytest.fixture
+    def people(self, desk, clock):
+        """With one admin, maria."""
+        people = people_of(desk, clock, Web())
+        people.accept(people.begin(), "Maria", GOOD)
+        return people
+
+    @pytest.fixture
+    def add(self, people):
+        def add(name: str, role: str = "analyst", password: str = GOOD) -> str:
+            return people.accept(people.invite(name, role, by="maria"), "", password)
+
+        return add
+
+    # the first admin, and links
+
+    def test_the_first_admin_chooses_a_name_and_a_password_and_is_in(self, desk, clock):
+        people = people_of(desk, clock, Web())
+        session = people.accept(people.begin(), " Maria ", GOOD)
+        assert (people.who(session).name, people.who(session).role) == ("maria", "admin")
+        assert people.begin() is None
+
+    def test_a_link_is_good_once(self, desk, clock):
+        people = people_of(desk, clock, Web())
+        secret = people.begin()
+        people.accept(secret, "maria", GOOD)
+        assert people.invitation(secret) is None
+        with pytest.raises(Refused, match="was used"):
+            people.accept(secret, "mallory", GOOD)
+
+    def test_of_two_who_open_one_link_at_once_one_is_in(self, people):
+        secret, together = people.invite("bob", "analyst", by="maria"), Barrier(4)
+
+        def accept(number: int) -> str:
+            together.wait()
+            try:
+                return people.accept(secret, "", f"{GOOD} {number}")
+            except Refused:
+                return ""
+
+        with ThreadPoolExecutor(4) as pool:
+            sessions = [each for each in pool.map(accept, range(4)) if each]
+        assert len(sessions) == 1
+        assert people.who(sessions[0]).name == "bob"
+
+    def test_a_link_is_good_for_a_day(self, people, clock):
+        secret = people.invite("bob", "analyst", by="maria")
+        clock.pass_by(hours=23, minutes=59)
+        assert people.invitation(secret).name == "bob"
+        clock.pass_by(minutes=1)
+        assert people.invitation(secret) is None
+        with pytest.raises(Refused):
+            people.accept(secret, "", GOOD)
+
+    def test_looking_at_a_link_and_a_weak_password_do_not_use_it_up(self, people):
+        secret = people.invite("bob", "analyst", by="maria")
+        for weak in ("", "short", "a" * 30, "x" * 1025):
+            people.invitation(secret)
+            with pytest.raises(FingerprintError):
+                people.accept(secret, "", weak)
+        assert people.who(people.accept(secret, "", GOOD)).name == "bob"
+
+    def test_a_password_is_not_the_name(self, people):
+        secret = people.invite("maria.sanz.lopez", "analyst", by="maria")
+        with pytest.raises(FingerprintError, match="not the name"):
+            people.accept(secret, "", "Maria.Sanz.Lopez")
+
+    def test_a_new_link_for_the_first_admin_ends_the_one_before(self, desk, clock):
+        people = people_of(desk, clock, Web())
+        first, second = people.begin(), people.begin()
+        assert people.invitation(first) is None
+        assert people.invitation(second).name == ""
+
+    def test_the_first_admins_link_is_good_for_nothing_once_there_is_an_admin(self, desk, clock):
+        people = people_of(desk, clock, Web())
+        secret = people.begin()
+        people.enter_as(Identity("https://id.example.com", "1", "boss", "admin"))
+        assert people.invitation(secret) is None
+        with pytest.raises(Refused):
+            people.accept(secret, "mallory", GOOD)
+
+    def test_a_link_for_a_new_password_ends_sessions_and_the_old_password(self, people, add):
+        session = add("bob")
+        people.accept(people.invite("bob", None, by="maria"), "", OTHER)
+        assert people.who(session) is None
+        with pytest.raises(Refused):
+            people.enter("bob", GOOD, HERE)
+        assert people.who(people.enter("bob", OTHER, HERE)).name == "bob"
+
+    def test_a_name_is_given_once(self, people, add):
+        add("bob")
+        people.disable("bob", by="maria")
+        with pytest.raises(FingerprintError, match="already"):
+            people.invite("BOB", "admin", by="maria")
+
+    @pytest.mark.parametrize(
+        "name", ["", " ", "a b", "böb", "bob\0", "<b>", "-bob", "b" * 65, "bob\u202e", "\ud800"]
+    )
+    def test_a_name_that_could_be_taken_for_another_is_none(self, people, name):
+        with pytest.raises(FingerprintError, match="letters a to z"):
+            people.invite(name, "analyst", by="maria")
+
+    # logging in
+
+    def test_the_right_password_opens_a_session(self, people):
+        assert people.who(people.enter(" MARIA", GOOD, HERE)).name == "maria"
+
+    @pytest.mark.parametrize(
+        ("name", "password"),
+        [
+            ("maria", OTHER),
+            ("maria", ""),
+            ("maria", GOOD + "\0"),
+            ("nobody", GOOD),
+            ("", ""),
+            ("m\0", GOOD),
+            ("\ud800", "\ud800"),
+        ],
+    )
+    def test_whatever_is_wrong_the_sentence_is_the_same(self, people, name, password):
+        with pytest.raises(Refused, match=r"^the name or the password is wrong$"):
+            people.enter(name, password, HERE)
+
+    def test_whoever_has_only_a_link_or_is_disabled_hears_the_same_sentence(self, people, add):
+        people.invite("carl", "analyst", by="maria")
+        add("bob")
+        people.disable("bob", by="maria")
+        for name in ("carl", "bob"):
+            with pytest.raises(Refused, match=r"^the name or the password is wrong$"):
+                people.enter(name, GOOD, HERE)
+
+    def test_a_password_typed_on_another_keyboard_is_the_same(self, people, add):
+        add("bob", password="schöne grüne Wörter")  # noqa: S106
+        assert people.who(people.enter("bob", "scho\u0308ne gru\u0308ne Wo\u0308rter", HERE)).name == "bob"
+
+    def test_after_ten_failures_even_the_right_password_waits(self, people, clock):
+        fail(people, "maria", 10)
+        with pytest.raises(TooMany, match=r"in 15 minutes$"):
+            people.enter("maria", GOOD, THERE)
+        clock.pass_by(minutes=15)
+        assert people.who(people.enter("maria", GOOD, THERE)).name == "maria"
+
+    def test_who_is_refused_for_now_makes_the_wait_no_longer(self, people, clock):
+        fail(people, "maria", 10)
+        clock.pass_by(minutes=14)
+        with pytest.raises(TooMany, match=r"in 1 minute$"):
+            people.enter("maria", OTHER, HERE)
+        clock.pass_by(minutes=1)
+        people.enter("maria", GOOD, HERE)
+
+    def test_the_right_password_forgives_what_was_typed_before(self, people):
+        for _ in range(3):
+            fail(people, "maria", 9)
+            people.enter("maria", GOOD, HERE)
+
+    def test_an_address_that_tries_many_names_is_not_heard_any_more(self, people):
+        for number in range(30):
+            fail(people, f"name{number}", 1)
+        with pytest.raises(TooMany):
+            people.enter("maria", GOOD, HERE)
+        assert people.who(people.enter("maria", GOOD, THERE))
+
+    def test_all_addresses_of_a_network_that_one_may_own_are_one(self, people):
+        for number in range(30):
+            fail(people, f"name{number}", 1, f"2001:db8:1:2::{number:x}")
+        with pytest.raises(TooMany):
+            people.enter("maria", GOOD, "2001:db8:1:2:ffff::1")
+        assert people.who(people.enter("maria", GOOD, "2001:db8:1:3::1"))
+
+    def test_several_servers_count_together(self, desk, clock, people):
+        beside = people_of(desk, clock, Web())
+        fail(people, "maria", 5)
+        fail(beside, "maria", 5)
+        with pytest.raises(TooMany):
+            people.enter("maria", GOOD, HERE)
+
+    def test_many_at_once_are_not_more_than_one_after_the_other(self, people):
+        together = Barrier(8)
+
+        def guess(number: int) -> str:
+            together.wait()
+            outcomes = []
+            for each in range(3):
+                with pytest.raises(Refused) as refused:
+                    people.enter("maria", f"guess {number} {each}", HERE)
+                outcomes.append(type(refused.value).__name__)
+            return outcomes
+
+        with ThreadPoolExecutor(8) as pool:
+            said = Counter(outcome for outcomes in pool.map(guess, range(8)) for outcome in outcomes)
+        assert said == {"Refused": 10, "TooMany": 14}
+
+    def test_a_wrong_old_password_counts_like_a_login(self, people):
+        for _ in range(10):
+            with pytest.raises(Refused):
+                people.change_password("maria", OTHER, "a new one of mine", HERE)
+        with pytest.raises(TooMany):
+            people.enter("maria", GOOD, THERE)
+
+    # sessions
+
+    def test_a_session_that_is_used_lives_on_until_its_day_is_over(self, people, clock):
+        session = people.enter("maria", GOOD, HERE)
+        for _ in range(5):
+            clock.pass_by(hours=4)
+            assert people.who(session)
+        clock.pass_by(hours=3, minutes=59)
+        assert people.who(session)
+        clock.pass_by(minutes=1)
+        assert people.who(session) is None
+
+    def test_a_session_that_nobody_uses_ends(self, people, clock):
+        session = people.enter("maria", GOOD, HERE)
+        clock.pass_by(hours=8)
+        assert people.who(session) is None
+
+    def test_logging_out_ends_this_session_and_no_other(self, people):
+        one, other = people.enter("maria", GOOD, HERE), people.enter("maria", GOOD, HERE)
+        people.leave(one)
+        people.leave(one)
+        assert people.who(one) is None
+        assert people.who(other)
+
+    def test_a_browser_left_somewhere_is_logged_out_from_here(self, people):
+        one, other = people.enter("maria", GOOD, HERE), people.enter("maria", GOOD, HERE)
+        people.leave_others("maria", one)
+        assert people.who(one)
+        assert people.who(other) is None
+
+    def test_a_new_password_ends_every_session_but_the_new_one(self, people):
+        before = people.enter("maria", GOOD, HERE)
+        now = people.change_password("maria", GOOD, OTHER, HERE)
+        assert people.who(before) is None
+        assert people.who(now).name == "maria"
+        with pytest.raises(Refused):
+            people.enter("maria", GOOD, HERE)
+
+    def test_another_role_ends_sessions(self, people, add):
+        session = add("bob")
+        people.set_role("bob", "engineer", by="maria")
+        assert people.who(session) is None
+        assert people.who(people.enter("bob", GOOD, HERE)).role == "engineer"
+
+    def test_whoever_is_disabled_is_out_at_once_and_stays_out_of_old_sessions(self, people, add, clock):
+        session = add("bob")
+        _, token = people.make_token("bob", "a script", ["read"], clock.at + timedelta(days=1), by="bob")
+        link = people.invite("bob", None, by="maria")
+        people.disable("bob", by="maria")
+        assert people.who(session) is None
+        assert people.bearer(token) is None
+        assert people.invitation(link) is None
+        people.enable("bob", by="maria")
+        assert people.who(session) is None
+        assert people.bearer(token) is None
+        assert people.who(people.enter("bob", GOOD, HERE))
+
+    @pytest.mark.parametrize("secret", ["", "x", "a" * 43, "\0", "\ud800", "a" * 100_000])
+    def test_what_is_no_secret_opens_nothing(self, people, secret):
+        assert people.who(secret) is None
+        assert people.bearer(secret) is None
+        assert people.invitation(secret) is None
+        people.leave(secret)
+
+    # an admin there is always
+
+    def test_the_last_admin_can_be_neither_disabled_nor_demoted(self, people):
+        people.invite("carl", "admin", by="maria")  # who did not come yet is no admin
+        for change in (
+            lambda: people.disable("maria", by="maria"),
+            lambda: people.set_role("maria", "engineer", by="maria"),
+        ):
+            with pytest.raises(FingerprintError, match="last admin"):
+                change()
+        assert people.person("maria").role == "admin"
+
+    def test_two_admins_who_demote_each_other_at_once_leave_one(self, people, add):
+        add("bob", "admin")
+        together = Barrier(2)
+
+        def demote(pair: tuple[str, str]) -> bool:
+            together.wait()
+            try:
+                people.set_role(pair[0], "viewer", by=pair[1])
+            except FingerprintError:
+                return False
+            return True
+
+        with ThreadPoolExecutor(2) as pool:
+            done = list(pool.map(demote, [("maria", "bob"), ("bob", "maria")]))
+        assert sorted(done) == [False, True]
+        assert [each.role for each in people.persons()].count("admin") == 1
+
+    # tokens
+
+    def test_a_token_is_its_owner_within_its_scopes_until_it_expires(self, people, clock):
+        token, secret = people.make_token(
+            "maria", " our SIEM ", ["triage", "read"], clock.at + timedelta(days=30), by="maria"
+        )
+        assert secret.startswith("fpt_")
+        person, found = people.bearer(secret)
+        assert (person.name, found.label, found.scopes) == ("maria", "our SIEM", ("read", "triage"))
+        clock.pass_by(days=30)
+        assert people.bearer(secret) is None
+        assert people.tokens("maria")[0].token_id == token.token_id
+
+    def test_a_revoked_token_is_good_for_nothing(self, people, clock):
+        token, secret = people.make_token("maria", "x", ["read"], clock.at + timedelta(days=1), by="maria")
+        people.revoke(token.token_id, by="maria")
+        people.revoke(token.token_id, by="maria")
+        assert people.bearer(secret) is None
+        assert people.tokens()[0].revoked_at == clock.at
+
+    def test_nobody_revokes_somebody_elses_token_as_their_own(self, people, add, clock):
+        add("bob")
+        token, secret = people.make_token("maria", "x", ["read"], clock.at + timedelta(days=1), by="maria")
+        with pytest.raises(FingerprintError, match="no such token"):
+            people.revoke(token.token_id, by="bob", owner="bob")
+        assert people.bearer(secret)
+
+    def test_when_a_token_was_last_used_is_known_to_ten_minutes(self, people, clock):
+        _, secret = people.make_token("maria", "x", ["read"], clock.at + timedelta(days=1), by="maria")
+        people.bearer(secret)
+        first = clock.at
+        clock.pass_by(minutes=5)
+        people.bearer(secret)
+        assert people.tokens()[0].last_used == first
+        clock.pass_by(minutes=6)
+        people.bearer(secret)
+        assert people.tokens()[0].last_used == clock.at
+
+    @pytest.mark.parametrize(
+        ("label", "scopes", "days", "sentence"),
+        [
+            ("", ["read"], 1, "what the token is for"),
+            ("x" * 101, ["read"], 1, "what the token is for"),
+            ("x", [], 1, "needs a scope"),
+            ("x", ["root"], 1, "needs a scope"),
+            ("x", ["read", "engineer"], 1, "cannot have engineer"),
+            ("x", ["read"], 0, "expires within"),
+            ("x", ["read"], 367, "expires within"),
+        ],
+    )
+    def test_a_token_that_is_too_much_is_not_made(self, people, add, clock, label, scopes, days, sentence):
+        add("bob")
+        with pytest.raises(FingerprintError, match=sentence):
+            people.make_token("bob", label, scopes, clock.at + timedelta(days=days), by="bob")
+
+    def test_nobody_has_tokens_without_end(self, people, clock):
+        ends = clock.at + timedelta(days=1)
+        made = [
+            people.make_token("maria", str(number), ["read"], ends, by="maria")[0] for number in range(50)
+        ]
+        with pytest.raises(FingerprintError, match="50 tokens"):
+            people.make_token("maria", "one more", ["read"], ends, by="maria")
+        people.revoke(made[0].token_id, by="maria")
+        people.make_token("maria", "one more", ["read"], ends, by="maria")
+
+    # from a provider
+
+    def test_a_providers_subject_is_the_person(self, people):
+        session = people.enter_as(CARLA)
+        assert people.who(session).name == "carla"
+        people.enter_as(Identity(CARLA.issuer, CARLA.subject, "somebody else", "analyst"))
+        assert [each.name for each in people.persons()] == ["carla", "maria"]
+
+    def test_the_same_subject_of_another_provider_is_somebody_else(self, people):
+        people.enter_as(CARLA)
+        people.enter_as(Identity("https://other.example.com", CARLA.subject, "carla", "viewer"))
+        assert [(each.name, each.role) for each in people.persons()][:2] == [
+            ("carla", "analyst"),
+            ("carla-2", "viewer"),
+        ]
+
+    def test_whoever_comes_from_a_provider_gets_no_password_here(self, people):
+        people.enter_as(CARLA)
+        with pytest.raises(FingerprintError, match="no password here"):
+            people.invite("carla", None, by="maria")
+        with pytest.raises(Refused):
+            people.enter("carla", "", HERE)
+
+    def test_a_provider_that_gives_no_role_leaves_the_one_that_an_admin_gave(self, people):
+        people.enter_as(Identity("https://id.example.com", "7", "dora"), default="viewer")
+        people.set_role("dora", "engineer", by="maria")
+        assert (
+            people.who(
+                people.enter_as(Identity("https://id.example.com", "7", "dora"), default="viewer")
+            ).role
+            == "engineer"
+        )
+
+    # what is kept
+
+    def test_no_secret_and_no_password_is_kept_anywhere(self, desk, people, add, clock):
+        link = people.invite("bob", "analyst", by="maria")
+        _, token = people.make_token("maria", "x", ["read"], clock.at + timedelta(days=1), by="maria")
+        secrets = [
+            link,
+            token,
+            token.removeprefix("fpt_"),
+            people.enter("maria", GOOD, HERE),
+            add("carl", password=OTHER),
+            GOOD,
+            OTHER,
+        ]
+        fail(people, "a password typed for a name", 1)
+        kept = "\n".join(desk.dump().values())
+        assert "maria" in kept
+        assert [each for each in [*secrets, "a password typed for a name"] if each in kept] == []
+
+    def test_every_change_has_its_line_in_the_audit(self, desk, people, add, clock):
+        before = newest(desk)
+        add("bob")
+        token, _ = people.make_token("bob", "x", ["read"], clock.at + timedelta(days=1), by="bob")
+        people.revoke(token.token_id, by="maria", owner="bob")
+        people.set_role("bob", "engineer", by="maria")
+        session = people.enter("bob", GOOD, HERE)
+        people.leave_others("bob", session)
+        people.change_password("bob", GOOD, OTHER, HERE)
+        fail(people, "bob", 1)
+        people.disable("bob", by="maria")
+        people.enable("bob", by="maria")
+        people.leave(people.enter_as(CARLA))
+        said = [(line.action, line.by, line.target) for line in lines(desk) if line.number > before]
+        assert [line for line in said if line[0].startswith("token")] == [
+            ("token.create", "bob", token.token_id),
+            ("token.revoke", "maria", token.token_id),
+        ]
+        assert [line for line in said if line[2] == "bob"] == [
+            ("person.invite", "maria", "bob"),
+            ("person.accept", "bob", "bob"),
+            ("person.role", "maria", "bob"),
+            ("person.login", "bob", "bob"),
+            ("person.leave_others", "bob", "bob"),
+            ("person.password", "bob", "bob"),
+            ("person.refused", "somebody", "bob"),
+            ("person.disable", "maria", "bob"),
+            ("person.enable", "maria", "bob"),
+        ]
+        assert [line[0] for line in said if line[2] == "carla"] == [
+            "person.create",
+            "person.login",
+            "person.logout",
+        ]
+
+    def test_what_is_over_is_forgotten(self, desk, people, clock):
+        people.invite("bob", "analyst", by="maria")
+        fail(people, "maria", 3)
+        clock.pass_by(days=2)
+        people.enter("maria", GOOD, HERE)
+        people.forget()
+        kept = desk.dump()
+        assert [len(kept[name].splitlines()) for name in ("sessions", "invitations", "attempts")] == [1, 0, 0]
+
+
+def fail(people: SqlPeople, name: str, times: int, address: str = HERE) -> None:
+    for _ in range(times):
+        with pytest.raises(Refused, match="wrong"):
+            people.enter(name, "not the password", address)
+
+
+def lines(desk: SqlDesk) -> list[Entry]:
+    """The audit, the oldest first."""
+    with desk.engine.connect() as connection:
+        return history(connection, limit=10_000)[::-1]
+
+
+def newest(desk: SqlDesk) -> int:
+    return max((line.number for line in lines(desk)), default=0)

@@ -1,0 +1,107 @@
+"""Who may work at the desk: SQLite and PostgreSQL keep the contract; roles and passwords; what hashing costs."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from argon2 import extract_parameters
+from contracts.people import GOOD, HERE, Moment, PeopleContract
+
+from fingerprint.domain import FingerprintError
+from fingerprint.edges import desk_people_secrets as secrets_
+from fingerprint.edges.desk import open_desk
+from fingerprint.edges.desk_people import people_of
+from fingerprint.people import ROLES, Refused, fitting_name, may, role_of
+from fingerprint.settings import Web
+
+
+@pytest.fixture(scope="module")
+def sqlite_desk(tmp_path_factory):
+    return open_desk(f"sqlite:///{tmp_path_factory.mktemp('people')}/desk.sqlite")
+
+
+@pytest.fixture(scope="module")
+def postgresql_desk(postgresql):
+    desk = open_desk(postgresql.fresh())
+    yield desk
+    desk.close()
+
+
+class TestSqlite(PeopleContract):
+    @pytest.fixture
+    def opened(self, sqlite_desk):
+        return sqlite_desk
+
+
+class TestPostgres(PeopleContract):
+    @pytest.fixture
+    def opened(self, postgresql_desk):
+        return postgresql_desk
+
+
+def test_each_role_may_what_those_before_it_may():
+    table = [[may(role, needed) for needed in ROLES] for role in ROLES]
+    assert table == [[place <= rank for place in range(4)] for rank in range(4)]
+
+
+def test_a_token_is_never_more_than_its_owner_and_never_more_than_its_scopes():
+    assert role_of("analyst", ("read", "triage")) == "analyst"
+    assert role_of("admin", ("read",)) == "viewer"
+    assert role_of("viewer", ("read", "engineer", "admin")) == "viewer"  # the owner was demoted since
+    with pytest.raises(FingerprintError, match="scope"):
+        role_of("admin", ())
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("Maria Sanz", "maria-sanz"),
+        ("m@x.org", "m@x.org"),
+        ("…", "person"),
+        ("", "person"),
+        ("--Ö--bo", "bo"),
+        ("A" * 90, "a" * 50),
+    ],
+)
+def test_what_a_provider_calls_somebody_becomes_a_name(said, name):
+    assert fitting_name(said) == name
+
+
+def test_passwords_cost_what_rfc_9106_recommends():
+    """Its second choice: argon2id, 64 MiB, three passes, four lanes."""
+    costs = extract_parameters(secrets_.hashed(GOOD))
+    assert (costs.type.name, costs.memory_cost, costs.time_cost, costs.parallelism) == ("ID", 64 * 1024, 3, 4)
+
+
+def test_a_name_that_nobody_has_takes_as_long_as_one_that_somebody_has(tmp_path):
+    people = people_of(open_desk(f"sqlite:///{tmp_path}/desk.sqlite"), Moment(), Web())
+    people.accept(people.begin(), "maria", GOOD)
+
+    def seconds(name: str) -> float:
+        begun = time.perf_counter()
+        with pytest.raises(Refused):
+            people.enter(name, "not the password", HERE)
+        return time.perf_counter() - begun
+
+    known, unknown = ([seconds(name) for _ in range(4)] for name in ("maria", "nobody"))
+    assert min(unknown) > min(known) / 2
+
+
+def test_a_password_hashed_at_other_costs_is_hashed_anew_at_the_next_login(tmp_path, monkeypatch):
+    from argon2 import PasswordHasher
+
+    people = people_of(open_desk(f"sqlite:///{tmp_path}/desk.sqlite"), Moment(), Web())
+    with monkeypatch.context() as patch:
+        patch.setattr(secrets_, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+        people.accept(people.begin(), "maria", GOOD)
+    kept = people._read(
+        lambda connection: connection.exec_driver_sql("SELECT password FROM persons").scalar()
+    )
+    assert secrets_.outdated(kept)
+    assert people.enter("maria", GOOD, HERE)
+    kept = people._read(
+        lambda connection: connection.exec_driver_sql("SELECT password FROM persons").scalar()
+    )
+    assert not secrets_.outdated(kept)
+    assert people.enter("maria", GOOD, HERE)
