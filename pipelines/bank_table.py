@@ -69,8 +69,16 @@ def print_show(figures: dict[str, Any]) -> None:
         for each in figures[name]:
             print(f"  {each['events']:>10,} events on {each['days']:>3} days  {visible(each['key'])}")
     _print_moved("thresholds moved by what analysts said", figures["shifted"], figures["shifted"]["furthest"])
+    if tried := (figures["gate"] or {}).get("confirmed"):
+        print(f"attacks that analysts confirmed: {_found(tried)}")
     for reason in (figures["gate"] or {}).get("reasons", []):
         print(f"the gate: {visible(reason)}")
+
+
+def _found(tried: dict[str, Any]) -> str:
+    """Of the attacks that were tried on both banks, what each finds."""
+    before, now = tried["before"], tried["now"]
+    return f"finds {now['found']:,} of {now['attacks']:,}, the bank before {before['found']:,}"
 
 
 def print_diff(figures: dict[str, Any]) -> None:

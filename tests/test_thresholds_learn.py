@@ -231,6 +231,11 @@ def test_the_next_bank_carries_what_was_said_and_nothing_else_of_it_differs(
         np.testing.assert_array_equal(getattr(bank.baseline, name), getattr(before.baseline, name))
 
 
+def test_an_attack_that_was_confirmed_joins_what_the_gate_asks_the_next_bank(told: Path) -> None:
+    tried = banks.open_bank(told).manifest["gate"]["confirmed"]
+    assert (tried["before"]["attacks"], tried["now"]["attacks"]) == (1, 1)
+
+
 def versions_in(folder: Path) -> list[str]:
     return [each.name for each in (folder / "versions").iterdir()]
 
