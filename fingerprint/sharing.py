@@ -9,7 +9,8 @@ within a day (a weighted median). Only what a roll-out brings is counted: action
 
 - a place (network, address range, other account): one thief with many keys brings the same place to all of them. Where
   somebody else comes from the alert's strange place too, nothing is lowered at all;
-- an action that serves an attacker by public mappings (`tactics`, all but mere looking): many do it when many keys are stolen.
+- an action that serves an attacker by public mappings (`tactics`, all but mere looking): many do it when many keys are stolen;
+- what is shared with an attack: as soon as one of those who show it is judged a true positive, nobody is excused by it.
 
 From FEW others on, urgency falls by STEP for each doubling, by MOST at most and never below half. It is bounded because an
 attacker may make noise to be shared: whoever is critical stays high, and the page shows both figures. No verdict ever changes.
@@ -44,6 +45,7 @@ class Shown(NamedTuple):
     surprise: float  # nats
     others: int = 0
     seen: str = ""
+    attack: bool = False  # one of them was judged a true positive
 
 
 def is_counted(feature: str) -> bool:
@@ -78,7 +80,9 @@ def _together(surprises: Sequence[Shown]) -> int:
 
 def _others(shown: Shown) -> int:
     """How many others excuse a surprise."""
-    return shown.others if shown.feature in TOGETHER and not _serves_attackers(shown) else 0
+    if shown.feature not in TOGETHER or shown.attack or _serves_attackers(shown):
+        return 0
+    return shown.others
 
 
 def _serves_attackers(shown: Shown) -> bool:

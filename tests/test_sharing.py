@@ -82,6 +82,13 @@ def test_what_serves_an_attacker_is_not_excused_by_company(feature, seen, excuse
     assert (urgency < 40, sharing > 0) == (excused, excused)
 
 
+def test_what_is_shared_with_an_attack_excuses_nobody():
+    tool = Shown("program version", 10.0, MANY)
+    assert weighed(40, [tool]) == (20, MANY)
+    assert weighed(40, [tool._replace(attack=True)]) == (40, 0)
+    assert weighed(40, [tool, Shown("error", 9.0, MANY, attack=True)]) == (20, MANY)
+
+
 def test_noise_cannot_be_made_to_count_for_more_than_it_is():
     """Whoever shows a hundred small things that others show is judged by the one that nobody does."""
     noise = [Shown("error", 0.01, MANY) for _ in range(100)]

@@ -93,6 +93,12 @@ def _begin_postgresql(connection: sql.Connection) -> None:
         f"SET LOCAL TIME ZONE 'UTC'; SET LOCAL lock_timeout = '{1000 * BUSY_SECONDS:.0f}ms'"
     )
     if writing == TURN:
+        take_turn(connection)
+
+
+def take_turn(connection: sql.Connection) -> None:
+    """Wait for whoever writes in turns, and be one of them until the end of the transaction; on SQLite every writer is."""
+    if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITERS})")
 
 

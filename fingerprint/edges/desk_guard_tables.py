@@ -46,6 +46,7 @@ shared_surprises = sql.Table(  # times are seconds since 1970, so that both data
     sql.Column("first_at", sql.BigInteger, nullable=False),
     sql.Column("last_at", sql.BigInteger, nullable=False),
     sql.Column("others", sql.Integer, nullable=False, server_default="0"),  # principals, up to sharing.MANY
+    sql.Column("attack", sql.Boolean, nullable=False, server_default=sql.false()),  # judged a true positive
 )
 sql.Index("surprises_shared", shared_surprises.c.surprise_id, shared_surprises.c.last_at)
 

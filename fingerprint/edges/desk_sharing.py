@@ -22,12 +22,28 @@ from typing import Any
 
 import sqlalchemy as sql
 
+from fingerprint.domain import Decision
+from fingerprint.edges import desk_engine
 from fingerprint.edges.desk_guard_tables import shared_surprises as shared
-from fingerprint.edges.desk_queue_tables import alert_surprises
+from fingerprint.edges.desk_queue_tables import alert_surprises, cases
 from fingerprint.edges.desk_tables import Row, alerts, insert_of
 from fingerprint.sharing import DAY, MANY, Shown, is_counted, weighed
 
 ALERTS = 100  # of one statement
+ATTACK: Decision = "true_positive"
+
+_other = shared.alias("other")
+_with_it = (  # another principal's row of the same surprise, within a day
+    (_other.c.surprise_id == shared.c.surprise_id)
+    & (_other.c.shown_by != shared.c.shown_by)
+    & (_other.c.last_at >= shared.c.first_at - DAY)
+    & (_other.c.first_at <= shared.c.last_at + DAY)
+)
+_same_row = (shared.c.alert_id == alert_surprises.c.alert_id) & (
+    shared.c.surprise_id == alert_surprises.c.surprise_id
+)
+_of_one = alerts.c.alert_id == alert_surprises.c.alert_id
+_own_case = alerts.c.alert_id == cases.c.alert_id
 
 
 def put(connection: sql.Connection, alert_ids: Sequence[str]) -> list[str]:
@@ -38,6 +54,21 @@ def put(connection: sql.Connection, alert_ids: Sequence[str]) -> list[str]:
         _show(connection, rows)
         touched = _recount(connection, _near(rows))
         changed |= _weigh(connection, touched | set(part))
+    return sorted(changed)
+
+
+def judged(connection: sql.Connection, alert_ids: Sequence[str]) -> list[str]:
+    """Somebody decided on these alerts: what is shared with an attack excuses nobody. The alerts whose figures changed."""
+    changed: set[str] = set()
+    for part in _parts(alert_ids):
+        rows = list(_rows(connection, part))
+        known = sql.select(shared.c.alert_id).where(shared.c.alert_id.in_(part), shared.c.attack)
+        before = set(connection.scalars(known))
+        news = [row for row in rows if row["attack"] != (row["alert_id"] in before)]
+        if news:
+            desk_engine.take_turn(connection)  # whoever saves now is let through first, and counted
+            _show(connection, news)
+            changed |= _weigh(connection, _beside(connection, news))
     return sorted(changed)
 
 
@@ -54,12 +85,9 @@ def forget(connection: sql.Connection, alert_ids: Sequence[str]) -> list[str]:
 
 def shared_by(connection: sql.Connection, alert_id: str) -> list[tuple[str, str, int]]:
     """Surprises of an alert that others show: feature, value seen, how many others (MANY: or more); the strongest first."""
-    same = (shared.c.alert_id == alert_surprises.c.alert_id) & (
-        shared.c.surprise_id == alert_surprises.c.surprise_id
-    )
     query = (
         sql.select(alert_surprises.c.feature, alert_surprises.c.seen, shared.c.others)
-        .join_from(alert_surprises, shared, same)
+        .join_from(alert_surprises, shared, _same_row)
         .where(alert_surprises.c.alert_id == alert_id, shared.c.others > 0)
         .order_by(alert_surprises.c.place)
     )
@@ -80,50 +108,47 @@ def _rows(connection: sql.Connection, alert_ids: Collection[str]) -> Iterator[Ro
         alerts.c.last_event_time,
         alert_surprises.c.surprise_id,
         alert_surprises.c.feature,
-    ).join_from(alerts, alert_surprises, alerts.c.alert_id == alert_surprises.c.alert_id)
-    for alert_id, principal, first, last, surprise_id, feature in connection.execute(
+        sql.func.coalesce(cases.c.decision == ATTACK, sql.false()),
+    ).select_from(alerts.join(alert_surprises, _of_one).outerjoin(cases, _own_case))
+    for alert_id, principal, first, last, surprise_id, feature, attack in connection.execute(
         query.where(alerts.c.alert_id.in_(alert_ids))
     ):
         if is_counted(feature):
             own = {"alert_id": alert_id, "surprise_id": surprise_id, "shown_by": _digest(principal)}
-            yield own | {"first_at": _seconds(first), "last_at": _seconds(last)}
+            yield own | {"first_at": _seconds(first), "last_at": _seconds(last), "attack": bool(attack)}
 
 
 def _show(connection: sql.Connection, rows: Sequence[Row]) -> None:
     statement = insert_of(connection, shared)
-    span = {name: statement.excluded[name] for name in ("first_at", "last_at")}
-    again = statement.on_conflict_do_update(index_elements=["alert_id", "surprise_id"], set_=span)
+    new = {name: statement.excluded[name] for name in ("first_at", "last_at", "attack")}
+    again = statement.on_conflict_do_update(index_elements=["alert_id", "surprise_id"], set_=new)
     if rows:
         connection.execute(again, [row | {"others": 0} for row in rows])
 
 
 def _near(rows: Sequence[Row], full: bool = False) -> sql.Select[Any] | None:
-    """Rows within a day of these that show the same; those that have MANY already only where they may have become fewer."""
+    """Rows within a day of these that show the same, with their counts; those that have MANY already only where they may have
+    become fewer."""
     if not rows:
         return None
-    first, last = min(row["first_at"] for row in rows), max(row["last_at"] for row in rows)
-    near = shared.c.surprise_id.in_({row["surprise_id"] for row in rows})
-    near &= (shared.c.last_at >= first - DAY) & (shared.c.first_at <= last + DAY)
-    near = near if full else near & (shared.c.others < MANY)
+    near = _same(rows) if full else _same(rows) & (shared.c.others < MANY)
     return sql.select(shared.c.alert_id, shared.c.surprise_id, shared.c.others, _count()).where(near)
+
+
+def _beside(connection: sql.Connection, rows: Sequence[Row]) -> set[str]:
+    """Alerts within a day of these rows that show the same."""
+    return set(connection.scalars(sql.select(shared.c.alert_id).where(_same(rows)))) if rows else set()
+
+
+def _same(rows: Sequence[Row]) -> sql.ColumnElement[bool]:
+    first, last = min(row["first_at"] for row in rows), max(row["last_at"] for row in rows)
+    near = (shared.c.last_at >= first - DAY) & (shared.c.first_at <= last + DAY)
+    return near & shared.c.surprise_id.in_({row["surprise_id"] for row in rows})
 
 
 def _count() -> sql.ScalarSelect[int]:
     """Of a row: the other principals that show its surprise within a day of it, MANY at most."""
-    other = shared.alias("other")
-    beside = (
-        sql.select(other.c.shown_by)
-        .where(
-            other.c.surprise_id == shared.c.surprise_id,
-            other.c.shown_by != shared.c.shown_by,
-            other.c.last_at >= shared.c.first_at - DAY,
-            other.c.first_at <= shared.c.last_at + DAY,
-        )
-        .distinct()
-        .limit(MANY)
-        .correlate(shared)
-        .subquery()
-    )
+    beside = sql.select(_other.c.shown_by).where(_with_it).distinct().limit(MANY).correlate(shared).subquery()
     return sql.select(sql.func.count()).select_from(beside).correlate(shared).scalar_subquery()
 
 
@@ -158,16 +183,14 @@ def _weigh(connection: sql.Connection, alert_ids: Collection[str]) -> set[str]:
 
 def _shown(connection: sql.Connection, alert_ids: Collection[str]) -> dict[str, list[Shown]]:
     """The surprises of alerts, with how many others show each."""
-    same = (shared.c.alert_id == alert_surprises.c.alert_id) & (
-        shared.c.surprise_id == alert_surprises.c.surprise_id
-    )
     query = sql.select(
         alert_surprises.c.alert_id,
         alert_surprises.c.feature,
         alert_surprises.c.surprise,
         sql.func.coalesce(shared.c.others, 0),
         alert_surprises.c.seen,
-    ).outerjoin_from(alert_surprises, shared, same)
+        sql.exists().where(_with_it, _other.c.attack).correlate(shared),
+    ).outerjoin_from(alert_surprises, shared, _same_row)
     found: dict[str, list[Shown]] = defaultdict(list)
     for alert_id, *values in connection.execute(query.where(alert_surprises.c.alert_id.in_(alert_ids))):
         found[alert_id].append(Shown(*values))

@@ -53,5 +53,6 @@ def _sharing() -> None:
         sql.Column("first_at", sql.BigInteger, nullable=False),
         sql.Column("last_at", sql.BigInteger, nullable=False),
         sql.Column("others", sql.Integer, nullable=False, server_default="0"),
+        sql.Column("attack", sql.Boolean, nullable=False, server_default=sql.false()),
     )
     op.create_index("surprises_shared", "shared_surprises", ["surprise_id", "last_at"])
