@@ -3,7 +3,7 @@
 Example:
     >>> mine = Filter(status="open", assignee="maria", least_urgency=50)
     >>> page = desk.page(mine, order="urgency", size=50)
-    >>> desk.change([Chosen(row.alert_id, row.version) for row in page.rows], Decide("benign", "a migration"), by="maria")
+    >>> desk.change([Chosen(row.alert_id, row.version, row.events) for row in page.rows], Decide("benign", "a migration"), by="maria")
     [Outcome(alert_id='397edb7b6806', done=True, version=2, reason='')]
 
 A *case* is an alert's work: who has it, what was decided, how often it was changed. An alert that nobody touched has version 0.
@@ -109,10 +109,12 @@ class Group:
 
 
 class Chosen(NamedTuple):
-    """An alert as somebody saw it: changed only if it is still of that version."""
+    """An alert as somebody saw it: changed only if it is still of that version. `events`: so many it had, and a decision is over
+    these, so one that has grown meanwhile stays open; None decides over all that it has by now."""
 
     alert_id: str
     version: int
+    events: int | None = None
 
 
 class Changed(NamedTuple):
@@ -249,3 +251,16 @@ class Foreseen:
     confirmed: int
     found: int
     known: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How a program is, in its own words: `lag` messages are not read yet (None: it does not know), `figures` are what it has
+    counted since it began, `trouble` is a sentence where something fails."""
+
+    kind: str  # stream
+    name: str  # of the process
+    at: datetime
+    lag: int | None = None
+    figures: dict[str, int] = field(default_factory=dict)
+    trouble: str = ""

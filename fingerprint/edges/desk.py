@@ -22,25 +22,24 @@ import pandas as pd
 import sqlalchemy as sql
 from sqlalchemy.dialects import postgresql, sqlite
 
-from fingerprint import chains
-from fingerprint.casework import Tuned
-from fingerprint.domain import Alert, Decision, Disposition, FingerprintError, Hop, Notice, Vote
+from fingerprint.domain import Alert, Decision, Disposition, FingerprintError, Notice, Vote
 from fingerprint.edges import (
     desk_base,
-    desk_chains,
+    desk_cases,
     desk_changes,
-    desk_confirmed,
     desk_engine,
     desk_feeds,
     desk_flagged,
+    desk_names,
     desk_sharing,
     desk_suppressions,
     desk_triage,
-    desk_tuning,
     desk_values,
 )
 from fingerprint.edges import desk_tables as tables
+from fingerprint.edges.desk_consulted import Consulted
 from fingerprint.edges.desk_guard import Guarded
+from fingerprint.edges.desk_queue import Queued
 from fingerprint.edges.desk_tables import Row
 from fingerprint.hostile import storable
 from fingerprint.ports import Partition, Votes
@@ -89,10 +88,12 @@ def is_there(url: str) -> bool:
             engine.dispose()
 
 
-class SqlDesk(Guarded):
-    """A Desk (see `ports`) over SQLAlchemy. When an alert's evidence grows, what was derived from it is the
-    newest save's; if that save has fewer events than the evidence, first and last time cover both saves and
-    urgency never falls, and degraded stays."""
+class SqlDesk(Queued, Guarded, Consulted):
+    """A Desk (see `ports`) and what people work on (`ports_queue`) over SQLAlchemy.
+
+    When an alert's evidence grows, what was derived from it is the newest save's; if that save has fewer events than the
+    evidence, first and last time cover both saves and urgency never falls, and degraded stays.
+    """
 
     def __init__(
         self, engine: sql.Engine, redaction: Redaction = NO_REDACTION, now: desk_base.Now = desk_base.utc_now
@@ -129,14 +130,9 @@ class SqlDesk(Guarded):
 
     def alert(self, id_or_prefix: str) -> Alert:
         """One alert, by its id or its first characters. FingerprintError if there is not exactly one."""
-        wanted, alert_id = storable(id_or_prefix), tables.alerts.c.alert_id
-        matches = (alert_id == wanted) | alert_id.startswith(wanted, autoescape=True)
         with self._transaction() as connection:
-            ids = connection.scalars(sql.select(alert_id).where(matches).order_by(alert_id).limit(4)).all()
-            found = [wanted] if wanted in ids else [each for each in ids if each.startswith(wanted)]
-            if not wanted or len(found) != 1:
-                raise FingerprintError(_not_one(id_or_prefix, found))
-            return _read(connection, sql.select(tables.alerts).where(alert_id == found[0]))[0]
+            own = tables.alerts.c.alert_id == desk_names.one_id(connection, id_or_prefix)
+            return _read(connection, sql.select(tables.alerts).where(own))[0]
 
     def votes(
         self, principal: str | None = None, since: datetime | None = None, limit: int | None = None
@@ -157,12 +153,9 @@ class SqlDesk(Guarded):
     def triage(self, said: Disposition) -> None:
         """An analyst's disposition of an alert, by its id or its first characters; the same again changes nothing.
         FingerprintError where there is no such alert, or what it is said to be a duplicate of is not there, or itself."""
-        alert_id = self.alert(said.alert_id).alert_id
-        original = self.alert(said.duplicate_of).alert_id if said.decision == "duplicate" else ""
-        if original == alert_id:
-            raise FingerprintError(f"alert {alert_id} cannot be a duplicate of itself")
-        whole = replace(said, alert_id=alert_id, duplicate_of=original)
-        self._write(lambda connection: desk_triage.add(connection, whole))
+        self._write(
+            lambda connection: desk_cases.judge(connection, _whole(connection, said)), desk_engine.ROWS
+        )
 
     def dispositions(self, alert_id: str | None = None) -> list[Disposition]:
         """All that were given, or those of one alert, the oldest first: of each alert the last one counts."""
@@ -185,60 +178,10 @@ class SqlDesk(Guarded):
         with self._transaction() as connection:
             return desk_triage.judged(connection, until)
 
-    def confirmed(self) -> dict[str, list[bytes]]:
-        """Attacks that analysts confirmed, the newest: by alert, the records of its events."""
-        with self._transaction() as connection:
-            return desk_confirmed.confirmed(connection)
-
-    def tune(
-        self,
-        at: datetime,
-        by: str,
-        why: str,
-        threshold: float | None = None,
-        quorum: int | None = None,
-    ) -> Tuned:
-        """Choose what events are held to from now on; without both what the settings say holds again."""
-        said: list[Tuned] = []
-        self._write(
-            lambda connection: said.append(desk_tuning.tune(connection, at, by, why, threshold, quorum))
-        )
-        return said[-1]
-
-    def tuned(self) -> Tuned | None:
-        """What was chosen last."""
-        with self._transaction() as connection:
-            return desk_tuning.tuned(connection)
-
-    def tunings(self) -> list[Tuned]:
-        """What was chosen, the newest first."""
-        with self._transaction() as connection:
-            return desk_tuning.tunings_of(connection)
-
-    def remember(self, hops: Sequence[Hop]) -> None:
-        """Calls that handed out credentials (`chains`); what is there of a key stays."""
-        if hops:
-            self._write(lambda connection: desk_chains.remember(connection, hops))
-
-    def chain(self, access_key: str) -> list[Hop]:
-        """Who began the session of an access key, and who began theirs: the nearest first."""
-        with self._transaction() as connection:
-            return list(chains.climbed(access_key, lambda key: desk_chains.hop(connection, key)))
-
     def oldest_vote(self) -> datetime | None:
         """From when on single votes are known."""
         with self._transaction() as connection:
             return desk_flagged.oldest_vote(connection)
-
-    def newest_vote(self) -> datetime | None:
-        """Up to when single votes are known."""
-        with self._transaction() as connection:
-            return desk_flagged.newest_vote(connection)
-
-    def alerts_since(self, since: datetime) -> list[str]:
-        """The ids of alerts with an event from then on."""
-        with self._transaction() as connection:
-            return desk_flagged.alerts_since(connection, since)
 
     def count_feeds(self, partition: Partition, closed: int, counts: pd.DataFrame) -> None:
         """A count never falls, nor does `closed` go back: what was read again after a crash is less or the same."""
@@ -277,6 +220,15 @@ class SqlDesk(Guarded):
                 )
                 for table in tables.metadata.sorted_tables
             }
+
+
+def _whole(connection: sql.Connection, said: Disposition) -> Disposition:
+    """With whole ids."""
+    alert_id = desk_names.one_id(connection, said.alert_id)
+    original = desk_names.one_id(connection, said.duplicate_of) if said.decision == "duplicate" else ""
+    if original == alert_id:
+        raise FingerprintError(f"alert {alert_id} cannot be a duplicate of itself")
+    return replace(said, alert_id=alert_id, duplicate_of=original)
 
 
 def _upsert(
@@ -401,10 +353,3 @@ def _events_of(ids: Sequence[str], raw: bool) -> sql.Select[Any]:
     return (
         sql.select(*columns).where(table.c.alert_id.in_(ids)).order_by(table.c.event_time, table.c.event_id)
     )
-
-
-def _not_one(wanted: str, found: Sequence[str]) -> str:
-    if not found:
-        return f"no alert has an id that starts with {wanted!r}; `fingerprint alerts list` shows them"
-    more = " or others" if len(found) > 3 else ""
-    return f"{wanted!r} could be {', '.join(found[:3])}{more}: give more of the id"

@@ -17,18 +17,23 @@ import sqlalchemy as sql
 from fingerprint import triage
 from fingerprint.domain import Decision, Disposition
 from fingerprint.edges import desk_tables as tables
+from fingerprint.edges.desk_queue_tables import cases
 from fingerprint.hostile import storable
 
 _FIELDS = tuple(column.name for column in tables.dispositions.columns)
 
 
-def add(connection: sql.Connection, said: Disposition) -> None:
-    """Add a disposition; the same again changes nothing."""
+def add(connection: sql.Connection, said: Disposition) -> bool:
+    """Add a disposition; whether it is news: the same again changes nothing."""
     row = {name: storable(getattr(said, name)) for name in _FIELDS}
     table = tables.dispositions
     same = (table.c.alert_id == row["alert_id"]) & (table.c.at == row["at"])
+    known = connection.execute(sql.select(table).where(same)).mappings().one_or_none()
+    if known is not None and dict(known) == row:
+        return False
     connection.execute(sql.delete(table).where(same))
     connection.execute(sql.insert(table).values(**row))
+    return True
 
 
 def dispositions(connection: sql.Connection, alert_id: str | None = None) -> list[Disposition]:
@@ -66,8 +71,9 @@ def judged(connection: sql.Connection, until: datetime) -> pd.DataFrame:
 
 
 def _decided(connection: sql.Connection) -> dict[str, Disposition]:
-    """By which disposition each alert stands now, by id (`triage.decided`)."""
-    newest = {said.alert_id: said for said in dispositions(connection)}
+    """By which disposition each alert stands now, by id (`triage.decided`); what was opened again has none."""
+    reopened = set(connection.scalars(sql.select(cases.c.alert_id).where(cases.c.decision.is_(None))))
+    newest = {said.alert_id: said for said in dispositions(connection) if said.alert_id not in reopened}
     events, judged = tables.alert_events.c.alert_id, tables.dispositions.c.alert_id
     sizes = (
         sql.select(events, sql.func.count()).where(events.in_(sql.select(judged).distinct())).group_by(events)

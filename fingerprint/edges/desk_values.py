@@ -39,7 +39,8 @@ def put(connection: sql.Connection, alerts: Sequence[Row], events: Iterable[Row]
     names = [row["alert_id"] for row in alerts]
     for start in range(0, len(names), IDS):
         _forget(connection, names[start : start + IDS])
-    values, surprises = [], []
+    values: list[Row] = []
+    surprises: list[Row] = []
     for row in alerts:
         name = row["alert_id"]
         found = values_of(row["principal"], row["tactics"], services.get(name, ()), raws.get(name, ()))
