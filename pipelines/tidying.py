@@ -81,10 +81,10 @@ def daily(desk: SqlDesk, kept: Retention) -> Iterator[None]:
 def _keep_tidy(desk: SqlDesk, kept: Retention, over: Event) -> None:
     rest = SOON
     while not over.wait(rest):
-        rest = DAY if _tidied(desk, kept) else AGAIN
+        rest = DAY if tidied(desk, kept) else AGAIN
 
 
-def _tidied(desk: SqlDesk, kept: Retention) -> bool:
+def tidied(desk: SqlDesk, kept: Retention) -> bool:
     """Whether it went well; a desk that is away is tidied another time."""
     try:
         removed = desk.prune(kept, BY)

@@ -16,8 +16,8 @@ from typing import TypeVar
 
 import sqlalchemy as sql
 
-from fingerprint.casework import Match, Suppression
-from fingerprint.edges import desk_changes, desk_retention, desk_sharing, desk_suppressions
+from fingerprint.casework import Match, Preview, Suppression
+from fingerprint.edges import desk_changes, desk_preview, desk_retention, desk_sharing, desk_suppressions
 from fingerprint.edges.desk_base import Transactions
 from fingerprint.settings import Retention
 
@@ -31,6 +31,10 @@ def nothing(kind: str, done: int) -> None:
 class Guarded(Transactions):
     """Suppressions (see `ports_queue`), and what a desk no longer keeps."""
 
+    def preview(self, match: Match, limit: int = 20) -> Preview:
+        """What a match would hide of the alerts that are on the desk. FingerprintError as `suppressing` says."""
+        return self._read(lambda connection: desk_preview.preview(connection, match, limit, self._now()))
+
     def suppress(self, match: Match, reason: str, expires_at: datetime, by: str) -> Suppression:
         """From now on, and of what lies there already. FingerprintError as `suppressing` says."""
         now = self._now()
@@ -39,7 +43,7 @@ class Guarded(Transactions):
         )
 
     def end_suppression(self, suppression_id: str, version: int, by: str) -> Suppression:
-        """What it hid is seen again. FingerprintError where it is over, or somebody changed it since."""
+        """What it hid is seen again. Overtaken where it is over, or somebody changed it since."""
         now = self._now()
         return self._seen_anew(
             lambda connection: desk_suppressions.end(connection, suppression_id, version, by, now)
@@ -50,7 +54,7 @@ class Guarded(Transactions):
         return self._read(lambda connection: desk_suppressions.listed(connection, self._now(), ended))
 
     def suppression(self, suppression_id: str) -> Suppression:
-        """One, by its whole id; FingerprintError without it."""
+        """One, by its whole id; NotThere without it."""
         return self._read(lambda connection: desk_suppressions.one(connection, suppression_id))
 
     def shared_by(self, alert_id: str) -> list[tuple[str, str, int]]:
@@ -68,7 +72,7 @@ class Guarded(Transactions):
         return self._read(lambda connection: desk_retention.removed_at(connection, alert_id))
 
     def purge(self, principal: str, by: str) -> dict[str, int]:
-        """Remove all that is of a principal; how many rows that were, by table. FingerprintError where nothing is."""
+        """Remove all that is of a principal; how many rows that were, by table. NotThere where nothing is."""
         return self._write(lambda connection: desk_retention.purge(connection, principal, by, self._now()))
 
     def _seen_anew(self, work: Callable[[sql.Connection], tuple[T, Sequence[str]]]) -> T:

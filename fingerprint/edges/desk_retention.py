@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sql
 
-from fingerprint.domain import FingerprintError
+from fingerprint.domain import NotThere
 from fingerprint.edges import desk_audit, desk_chains, desk_changes, desk_sharing
 from fingerprint.edges.desk_chains import hops
 from fingerprint.edges.desk_guard_tables import removed_records, suppression_hits, suppressions
@@ -209,14 +209,14 @@ def of_alerts(connection: sql.Connection, alert_ids: Sequence[str]) -> tuple[Cou
 
 
 def purge(connection: sql.Connection, principal: str, by: str, now: datetime) -> dict[str, int]:
-    """Remove all that is of a principal; how many rows that were, by table. FingerprintError where nothing is."""
+    """Remove all that is of a principal; how many rows that were, by table. NotThere where nothing is."""
     name = storable(principal)
     own = sql.select(alerts.c.alert_id).where(alerts.c.principal == name)
     removed, changed = of_alerts(connection, connection.scalars(own).all())
     removed += _of_principal(connection, name) + _suppressions_of(connection, name)
     gone = {table: rows for table, rows in sorted(removed.items()) if rows}
     if not gone:
-        raise FingerprintError(f"nothing on the desk is of the principal {visible(name[:200])!r}")
+        raise NotThere(f"nothing on the desk is of the principal {visible(name[:200])!r}")
     desk_audit.say(connection, now, by, "desk.purge", digest(name), {"removed": gone})
     desk_changes.mark(connection, changed)
     return gone

@@ -23,7 +23,7 @@ from typing import Any
 import sqlalchemy as sql
 
 from fingerprint.casework import Match, Suppression
-from fingerprint.domain import FingerprintError
+from fingerprint.domain import NotThere, Overtaken
 from fingerprint.edges import desk_audit
 from fingerprint.edges.desk_guard_tables import suppression_hits as hits
 from fingerprint.edges.desk_guard_tables import suppressions
@@ -90,28 +90,26 @@ def suppress(
 def end(
     connection: sql.Connection, suppression_id: str, version: int, by: str, now: datetime
 ) -> tuple[Suppression, list[str]]:
-    """End it, and say which alerts are seen again. FingerprintError where it is over, or somebody changed it since."""
+    """End it, and say which alerts are seen again. Overtaken where it is over, or somebody changed it since."""
     it = one(connection, suppression_id)
     if it.ended_at or it.expires_at <= now:
-        raise FingerprintError(f"suppression {it.suppression_id} is over already")
+        raise Overtaken(f"suppression {it.suppression_id} is over already")
     same = (suppressions.c.suppression_id == it.suppression_id) & (suppressions.c.version == version)
     changed = sql.update(suppressions).where(same, suppressions.c.ended_at.is_(None))
     if not connection.execute(changed.values(ended_at=now, version=version + 1)).rowcount:
-        raise FingerprintError(f"suppression {it.suppression_id} was changed by somebody else: look again")
+        raise Overtaken(f"suppression {it.suppression_id} was changed by somebody else: look again")
     desk_audit.say(connection, now, by, "suppression.end", it.suppression_id, {"hits": it.hits})
     seen = sql.select(hits.c.alert_id).where(hits.c.suppression_id == it.suppression_id, ~hits.c.outgrown)
     return one(connection, it.suppression_id), list(connection.scalars(seen))
 
 
 def one(connection: sql.Connection, suppression_id: str) -> Suppression:
-    """By its whole id; FingerprintError without one."""
+    """By its whole id; NotThere without one."""
     wanted = suppressions.c.suppression_id == storable(suppression_id)
     found = [_of(row) for row in connection.execute(_counted().where(wanted)).mappings()]
     if not found:
         shown = visible(suppression_id[:100])
-        raise FingerprintError(
-            f"there is no suppression {shown!r}: `fingerprint suppressions list` shows them"
-        )
+        raise NotThere(f"there is no suppression {shown!r}: `fingerprint suppressions list` shows them")
     return found[0]
 
 

@@ -60,8 +60,9 @@ def alert(alert_id: str, request: Request, caller: Viewer, doors: TheDoors) -> R
 @router.get("/alerts/{alert_id}/record")
 def record(alert_id: str, event: str, request: Request, caller: Viewer, doors: TheDoors) -> Response:
     """The raw record of one event, as AWS wrote it."""
-    found = doors.desk.event(alert_id, event)
-    return show(request, "desk/record.html", title="A record", back=links.alert(alert_id), event=found)
+    found, removed = doors.desk.event(alert_id, event), doors.desk.records_removed(alert_id)
+    back = links.alert(alert_id)
+    return show(request, "desk/record.html", title="A record", back=back, event=found, removed=removed)
 
 
 def _of_events(alert_id: str, evidence: Evidence, queue: str, began: str) -> dict[str, Any]:

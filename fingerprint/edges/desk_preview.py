@@ -1,0 +1,69 @@
+"""What a suppression would hide of the alerts that lie on the desk, before anybody makes it.
+
+Example:
+    >>> with engine.connect() as connection:
+    ...     would = preview(connection, Match(service="glue"), limit=20, now=now)
+    >>> would.alerts, would.open, would.urgent, would.confirmed
+    (14, 9, 0, 0)
+
+Urgent is what was so by itself: that many others share it is no reason to hide it, too. Confirmed is what anybody judged a true
+positive, or a duplicate of one, also where it has grown since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import sqlalchemy as sql
+
+from fingerprint.bands import BANDS
+from fingerprint.casework import Match, Preview
+from fingerprint.domain import Decision
+from fingerprint.edges import desk_rows, desk_suppressions, desk_triage
+from fingerprint.edges.desk_filter import OPEN, WORKED
+from fingerprint.edges.desk_queue_tables import cases
+from fingerprint.edges.desk_tables import alerts
+from fingerprint.suppressing import Matcher
+
+IDS = 500  # alerts of one IN (...)
+URGENT = next(least for least, word in BANDS if word == "high")
+ATTACK: Decision = "true_positive"
+
+
+class Found(NamedTuple):
+    """An alert that would be hidden."""
+
+    urgency: int
+    first_event_time: datetime
+    alert_id: str
+    open: bool
+    decision: Decision | None
+
+
+def preview(connection: sql.Connection, match: Match, limit: int, now: datetime) -> Preview:
+    """All of them counted, the most urgent shown. FingerprintError for a match that asks nothing or cannot be read."""
+    found = sorted(_found(connection, desk_suppressions.matching(connection, Matcher(match))), key=_order)
+    standing = desk_triage.standing(connection)
+    attacks = [each for each in found if ATTACK in (each.decision, standing.get(each.alert_id))]
+    shown = desk_rows.among(connection, [each.alert_id for each in found[: max(0, limit)]], now)
+    return Preview(
+        alerts=len(found),
+        open=sum(each.open for each in found),
+        urgent=sum(each.urgency >= URGENT for each in found),
+        confirmed=len(attacks),
+        rows=tuple(shown),
+    )
+
+
+def _found(connection: sql.Connection, alert_ids: Sequence[str]) -> Iterator[Found]:
+    columns = (alerts.c.urgency, alerts.c.first_event_time, alerts.c.alert_id, OPEN, cases.c.decision)
+    query = sql.select(*columns).select_from(WORKED)
+    for start in range(0, len(alert_ids), IDS):
+        part = query.where(alerts.c.alert_id.in_(alert_ids[start : start + IDS]))
+        yield from (Found(*row) for row in connection.execute(part))
+
+
+def _order(found: Found) -> tuple[int, datetime, str]:
+    return -found.urgency, found.first_event_time, found.alert_id
