@@ -66,7 +66,7 @@ class People(Protocol):
         ...
 
     def person(self, name: str) -> Person:
-        """FingerprintError where there is none."""
+        """NotThere where there is none."""
         ...
 
     def invite(self, name: str, role: Role | None, by: str) -> str:
@@ -99,7 +99,7 @@ class People(Protocol):
         ...
 
     def revoke(self, token_id: str, by: str, owner: str | None = None) -> None:
-        """FingerprintError where there is none, or, with `owner`, none of that person."""
+        """NotThere where there is none, or, with `owner`, none of that person."""
         ...
 
     def forget(self) -> None:

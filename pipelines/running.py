@@ -21,12 +21,13 @@ def running(settings: Settings, ready: Check, alive: Check, name: str) -> Iterat
     """Gives whether the program has been asked to end (SIGTERM, SIGINT); serves health and metrics meanwhile."""
     logs.start()
     where = settings.health
-    with health.serve(where.host, where.port, {name: ready}, {name: alive}, REGISTRY), _asked() as asked:
-        yield asked
+    with health.serve(where.host, where.port, {name: ready}, {name: alive}, REGISTRY), asked() as ended:
+        yield ended
 
 
 @contextmanager
-def _asked() -> Iterator[Callable[[], bool]]:
+def asked() -> Iterator[Callable[[], bool]]:
+    """Gives whether SIGTERM or SIGINT came; neither ends the program by itself meanwhile."""
     event = Event()
 
     def ask(number: int, frame: FrameType | None) -> None:

@@ -24,6 +24,7 @@ from fingerprint.web.doors import Doors, WholeDesk
 from pipelines import tidying
 from pipelines.bank_seen import SeenBanks
 from pipelines.foreseeing import Foreseeing
+from pipelines.running import asked
 
 GRACE = 5  # seconds that a request may go on after SIGTERM
 
@@ -48,7 +49,8 @@ def run(settings: Settings, desk_url: str | None, bank: Path) -> None:
             proxy_headers=False,
             timeout_graceful_shutdown=GRACE,
         )
-        with tidying.daily(desk, settings.retention):
+        # uvicorn ends in good order and then raises the signal again, which would be our end before it is ours to end
+        with asked(), tidying.daily(desk, settings.retention):
             uvicorn.Server(config).run(sockets=[listening])
     desk.close()
 

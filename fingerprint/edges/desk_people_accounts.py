@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import sqlalchemy as sql
 
-from fingerprint.domain import FingerprintError
+from fingerprint.domain import FingerprintError, NotThere
 from fingerprint.edges import desk_people_secrets as secrets_
 from fingerprint.edges.desk_audit import say
 from fingerprint.edges.desk_people_tables import invitations, persons, sessions, tokens
@@ -35,10 +35,10 @@ def found(connection: sql.Connection, name: str) -> Row | None:
 
 
 def there(connection: sql.Connection, name: str) -> Row:
-    """A person's row; FingerprintError without one."""
+    """A person's row; NotThere without one."""
     if row := found(connection, name):
         return row
-    raise FingerprintError(f"there is no account {name[:64]!r}; `fingerprint users list` shows them")
+    raise NotThere(f"there is no account {name[:64]!r}; `fingerprint users list` shows them")
 
 
 def has_admin(connection: sql.Connection, but: str = "") -> bool:

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import sqlalchemy as sql
 
-from fingerprint.domain import FingerprintError
+from fingerprint.domain import FingerprintError, NotThere
 from fingerprint.edges import desk_people_accounts as accounts
 from fingerprint.edges import desk_people_secrets as secrets_
 from fingerprint.edges.desk_audit import say
@@ -63,11 +63,11 @@ def make(
 
 
 def of_id(connection: sql.Connection, token_id: str, owner: str | None = None) -> Token:
-    query = _row.where(tokens.c.token_id == token_id)
+    query = _row.where(tokens.c.token_id == storable(token_id))
     query = query if owner is None else query.where(persons.c.name == owner)
     row = connection.execute(query).mappings().first()
     if row is None:
-        raise FingerprintError("there is no such token")
+        raise NotThere("there is no such token")
     return token_of(row)
 
 

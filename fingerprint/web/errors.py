@@ -25,7 +25,6 @@ from fingerprint.domain import Away, FingerprintError, NotThere, Overtaken
 from fingerprint.hostile import visible
 from fingerprint.people import Refused, TooMany
 from fingerprint.web.access import SAFE, LoginNeeded, is_api
-from fingerprint.web.guard import TooLarge
 from fingerprint.web.site import go, show
 
 STATUS: Mapping[type[FingerprintError], int] = {Refused: 403, NotThere: 404, Overtaken: 409, Away: 503}
@@ -54,7 +53,6 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(LoginNeeded, _login)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(FingerprintError, _mendable)
-    app.add_exception_handler(TooLarge, _too_large)
     app.add_exception_handler(Exception, _unforeseen)
 
 
@@ -80,12 +78,6 @@ def _mendable(request: Request, error: Exception) -> Response:
         return problem(request, 429, str(error), {"Retry-After": str(error.seconds)})
     status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 400)
     return problem(request, status, str(error))
-
-
-def _too_large(request: Request, error: Exception) -> Response:
-    return problem(
-        request, 413, f"a request has at most {request.app.state.doors.settings.web.max_body_bytes:,} bytes"
-    )
 
 
 def _unforeseen(request: Request, error: Exception) -> Response:

@@ -11,11 +11,13 @@ A Host that is not expected is refused: a name that an attacker points at this m
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fingerprint.settings import Web
@@ -33,6 +35,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
+NETLOC = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
+LONGEST_NUMBER = 15  # digits of a length that is looked at
 YEAR = 365 * 86400  # seconds
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 ANYWHERE = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  what these name is no Host
@@ -44,8 +48,11 @@ def hosts_of(web: Web) -> frozenset[str]:
     return LOOPBACK | {each.lower() for each in (*own, *web.allowed_hosts) if each} - ANYWHERE
 
 
-class TooLarge(Exception):
+class TooLarge(HTTPException):
     """The body went on past its bound."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(413, f"a request has at most {most:,} bytes")
 
 
 class Guard:
@@ -69,7 +76,8 @@ class Guard:
         host = headers.get("host", "")
         if len(headers.getlist("host")) != 1 or _host(host).lower() not in self.hosts:
             return 400, "this name is not the desk's: set web.public_url or web.allowed_hosts"
-        if (length := headers.get("content-length", "0")).isdecimal() and int(length) > self.most:
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and (len(length) > LONGEST_NUMBER or int(length) > self.most):
             return 413, f"a request has at most {self.most:,} bytes"
         return None
 
@@ -82,7 +90,7 @@ class Guard:
             message = await receive()
             read += len(message.get("body", b""))
             if read > self.most:
-                raise TooLarge
+                raise TooLarge(self.most)
             return message
 
         return bounded
@@ -101,8 +109,9 @@ class Guard:
 
 
 def _host(netloc: str) -> str:
-    """`[::1]:8080` -> `[::1]`."""
-    return netloc[: netloc.find("]") + 1] if netloc.startswith("[") else netloc.partition(":")[0]
+    """`[::1]:8080` -> `[::1]`; nothing for what is no host and port."""
+    found = NETLOC.fullmatch(netloc)
+    return found["host"] if found else ""
 
 
 async def _refuse(status: int, sentence: str, send: Send) -> None:

@@ -9,16 +9,33 @@ from fingerprint.web.api import (
     audit,
     banks,
     entities,
+    export,
     live,
+    people,
     schema,
     suppressions,
     thresholds,
+    tokens,
     views,
     work,
 )
 from fingerprint.web.api.answers import Ascii
 
-NOUNS = (work, alerts, entities, suppressions, thresholds, views, audit, banks, live, schema)
+NOUNS = (
+    work,
+    export,
+    alerts,
+    entities,
+    suppressions,
+    thresholds,
+    views,
+    audit,
+    banks,
+    tokens,
+    people,
+    live,
+    schema,
+)
 
 
 def _all() -> APIRouter:
