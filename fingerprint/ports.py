@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.casework import Tuned
+from fingerprint.casework import Report, Tuned
 from fingerprint.cloudtrail import Records
 from fingerprint.domain import Alert, Decision, Disposition, Hop, Notice, Vote
 
@@ -93,6 +93,14 @@ class Desk(Protocol):
 
     def tuned(self) -> Tuned | None:
         """What somebody chose at the desk to hold events to (`retuning`); None where nobody ever did."""
+        ...
+
+    def report(self, said: Report) -> None:
+        """How a program is, over what it said before."""
+        ...
+
+    def reports(self) -> list[Report]:
+        """How programs were when they spoke last, by kind and name."""
         ...
 
     def remember(self, hops: Sequence[Hop]) -> None:

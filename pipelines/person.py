@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import socket
 
 
 def name() -> str:
@@ -12,6 +13,11 @@ def name() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # a container may run as a number that has no name
         return f"uid {os.getuid()}"
+
+
+def process() -> str:
+    """This process among all that run: the machine's name and its number there."""
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def at_console() -> str:

@@ -23,7 +23,7 @@ from prometheus_client import REGISTRY
 
 from fingerprint import arriving, messages, retuning
 from fingerprint.arriving import Rows
-from fingerprint.casework import Tuned
+from fingerprint.casework import Report, Tuned
 from fingerprint.domain import FingerprintError
 from fingerprint.edges import network_table
 from fingerprint.edges.clock import SystemClock
@@ -34,7 +34,7 @@ from fingerprint.messages import Piece
 from fingerprint.ports import Message, NotOwner, Partition, Rebalancing
 from fingerprint.road import Said
 from fingerprint.settings import Settings
-from pipelines import doors, memory
+from pipelines import doors, memory, person
 from pipelines.banks import Banks
 from pipelines.pausing import Pausing
 from pipelines.remembering import Kept, Remembering
@@ -46,6 +46,7 @@ from pipelines.voice import Outside, Voice
 from pipelines.watching import Watch
 
 POLL_SECONDS = 0.5
+REPORT_SECONDS = 15.0  # between two reports to the desk
 
 log = logging.getLogger("fingerprint.stream")
 
@@ -83,7 +84,8 @@ class Stream:
         self.given = settings
         self.tuned: Tuned | None = None  # at the desk, over what was given
         self.joined = False
-        self.last_turn = self.last_commit = time.monotonic()
+        self.lag: int | None = None  # messages, when last looked at
+        self.last_turn = self.last_commit = self.last_report = time.monotonic()
 
     def run(self, asked_to_end: Callable[[], bool], once: bool = False) -> dict[str, Any]:
         """Turn after turn until asked to end, or with `once` until where the topic ended at the start; the figures of
@@ -215,6 +217,7 @@ class Stream:
         self._commit(sorted(self.kept))
         self._look_at_banks()
         self._look_at_thresholds()
+        self._report()
 
     def _look_at_banks(self) -> None:
         """Which banks judge, and which are needed no more."""
@@ -239,6 +242,17 @@ class Stream:
         for each in self.kept.values():
             each.keeper.hold_to(settings)
         log.info("held to what was chosen at the desk", extra={"fields": retuning.said(settings, tuned)})
+
+    def _report(self) -> None:
+        """How it goes, to the desk, now and then."""
+        if time.monotonic() - self.last_report > REPORT_SECONDS:
+            self.last_report = time.monotonic()
+            name = self.settings.kafka.member or person.process()
+            figures = self.metrics.figures() | {"partitions": len(self.kept)}
+            said = Report(
+                "stream", name, self.clock.now(), self.lag, figures, self.not_ready() or self.banks.refused
+            )
+            self.voice.report(said)
 
     def _commit(self, partitions: Sequence[Partition]) -> None:
         due = [each for each in partitions if self._is_due(self.kept[each])]
@@ -294,6 +308,7 @@ class Stream:
         self.metrics.bank_refused.set(bool(self.banks.refused))
         if self.joined and (lag := self.watch.look()) is not None:
             self.metrics.look(self.kept, lag)
+            self.lag = sum(lag.values())
             self._pass_time([each for each in self.kept if lag.get(each) == 0 and not self.pausing.backlog])
             self._look_for_silence()
 

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint import chains, telling
-from fingerprint.casework import Tuned
+from fingerprint.casework import Report, Tuned
 from fingerprint.domain import FingerprintError, Reject
 from fingerprint.ingesting import Outgoing, dead_letters
 from fingerprint.keeping import Keeper
@@ -85,6 +85,10 @@ class Voice:
     def tuned(self) -> Tuned | None:
         """What was chosen at the desk to hold events to."""
         return self._at_desk(self.desk.tuned)
+
+    def report(self, said: Report) -> None:
+        """How the program is, to the desk."""
+        self._at_desk(partial(self.desk.report, said))
 
     def bury(self, polled: Sequence[Message], piece: Piece, future: NDArray[np.bool_]) -> None:
         """What cannot be read, and what is dated in the `future` (n,), to the dead letters."""

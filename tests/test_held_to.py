@@ -1,4 +1,4 @@
-"""What was chosen at the desk is what events are held to: by a run of `score`, and by a stream while it runs."""
+"""What was chosen at the desk is what events are held to, by `score` and by a stream while it runs; and a stream says how it is."""
 
 from __future__ import annotations
 
@@ -91,3 +91,15 @@ def test_who_chose_what_and_why_is_remembered(tmp_path: Path) -> None:
     assert (newest.by, newest.cleared, newest.threshold) == ("ben", True, None)
     assert (before.by, before.why, before.threshold) == ("maria", "too many", 3.9)
     assert desk.tuned() == newest
+
+
+def test_a_stream_says_how_it_is(place: Place, records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.stream.REPORT_SECONDS", 0.0)
+    with live(place) as stream:
+        stream.read(records[:500])
+        place.send([(b"x", b"{")])
+        stream.until(lambda: any(each.figures["dead"] for each in place.desk().reports()))
+    [said] = place.desk().reports()
+    assert (said.kind, said.trouble) == ("stream", "")
+    assert said.figures["messages"] == 501
+    assert said.figures["partitions"] == 4

@@ -12,7 +12,7 @@ from typing import Literal
 from fastapi import APIRouter
 
 from fingerprint.cards import Readiness, readiness
-from fingerprint.casework import Filter
+from fingerprint.casework import Filter, Report
 from fingerprint.domain import FingerprintError, NotThere
 from fingerprint.ports_banks import BankVersion
 from fingerprint.web.access import Viewer
@@ -58,7 +58,7 @@ class Partition(Said):
 
 class Health(Said):
     """What the desk knows of what runs before it. `lag_seconds` is that of the slowest partition, null where no stream has said
-    how far it is. Dead letters lie in a topic, where the stream's own metrics count them."""
+    how far it is. `programs` say how they are, several times a minute: lag in messages, dead letters among their figures."""
 
     at: datetime
     bank: str
@@ -66,6 +66,7 @@ class Health(Said):
     open_alerts: int
     lag_seconds: float | None
     partitions: tuple[Partition, ...]
+    programs: tuple[Report, ...]
     silent: tuple[Notice, ...]
 
 
@@ -99,6 +100,7 @@ def health(caller: Viewer, doors: TheDoors) -> Health:
         open_alerts=doors.desk.counts(Filter())["open"],
         lag_seconds=max((each.lag_seconds for each in partitions), default=None),
         partitions=partitions,
+        programs=tuple(doors.desk.reports()),
         silent=doors.desk.notices(ended=False),
     )
 

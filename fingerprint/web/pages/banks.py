@@ -20,6 +20,7 @@ from fingerprint.web.doors import Doors, TheDoors
 from fingerprint.web.site import show
 
 LATE = timedelta(hours=1)  # behind the clock by more is said aloud
+SILENT = timedelta(minutes=2)  # a program speaks several times a minute
 router = APIRouter()
 
 
@@ -45,6 +46,7 @@ def banks(request: Request, caller: Viewer, doors: TheDoors) -> Response:
         why=why,
         levels=readiness(bank, doors.settings) if bank else [],
         partitions=_partitions(doors, now),
+        programs=[(each, now - each.at > SILENT) for each in doors.desk.reports()],
         notices=doors.desk.notices(),
         now=now,
     )
