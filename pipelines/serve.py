@@ -50,7 +50,7 @@ def run(settings: Settings, desk_url: str | None, bank: Path) -> None:
             timeout_graceful_shutdown=GRACE,
         )
         # uvicorn ends in good order and then raises the signal again, which would be our end before it is ours to end
-        with asked(), tidying.daily(desk, settings.retention):
+        with asked(), tidying.daily(desk, settings.retention, doors.people.forget):
             uvicorn.Server(config).run(sockets=[listening])
     desk.close()
 
@@ -59,7 +59,6 @@ def doors_of(desk: SqlDesk, settings: Settings, bank: Path) -> Doors:
     """What the application stands on."""
     clock = SystemClock()
     people = people_of(desk, clock, settings.web)
-    people.forget()
     provider = OpenId(settings.web.oidc, clock) if settings.web.oidc.issuer else None
     thresholds = Foreseeing(desk, bank, settings, clock)
     banks = SeenBanks(bank, settings)

@@ -8,7 +8,7 @@ Example:
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Any
@@ -66,10 +66,10 @@ def print_purged(figures: dict[str, Any]) -> None:
 
 
 @contextmanager
-def daily(desk: SqlDesk, kept: Retention) -> Iterator[None]:
-    """Prune soon after the start and once a day, beside whatever else goes on, until the end."""
+def daily(desk: SqlDesk, kept: Retention, *chores: Callable[[], None]) -> Iterator[None]:
+    """Prune soon after the start and once a day, beside whatever else goes on, until the end; so with other chores."""
     over = Event()
-    beside = Thread(target=_keep_tidy, args=(desk, kept, over), name="retention", daemon=True)
+    beside = Thread(target=_keep_tidy, args=(desk, kept, chores, over), name="retention", daemon=True)
     beside.start()
     try:
         yield
@@ -78,15 +78,17 @@ def daily(desk: SqlDesk, kept: Retention) -> Iterator[None]:
         beside.join(timeout=SOON)
 
 
-def _keep_tidy(desk: SqlDesk, kept: Retention, over: Event) -> None:
+def _keep_tidy(desk: SqlDesk, kept: Retention, chores: Sequence[Callable[[], None]], over: Event) -> None:
     rest = SOON
     while not over.wait(rest):
-        rest = DAY if tidied(desk, kept) else AGAIN
+        rest = DAY if tidied(desk, kept, chores) else AGAIN
 
 
-def tidied(desk: SqlDesk, kept: Retention) -> bool:
+def tidied(desk: SqlDesk, kept: Retention, chores: Sequence[Callable[[], None]] = ()) -> bool:
     """Whether it went well; a desk that is away is tidied another time."""
     try:
+        for chore in chores:
+            chore()
         removed = desk.prune(kept, BY)
     except FingerprintError as error:
         log.warning("what is old could not be removed", extra={"fields": {"reason": str(error)}})

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import httpx2
 import pytest
 from argon2 import PasswordHasher
-from contracts.people import GOOD, HERE, OTHER
+from contracts.people import GOOD, HERE, OTHER, Moment
 from desk_server import served
 from fastapi import APIRouter
 from fastapi.routing import iter_route_contexts
@@ -27,13 +27,14 @@ from fingerprint.edges.clock import SystemClock
 from fingerprint.edges.desk import open_desk
 from fingerprint.edges.desk_people import people_of
 from fingerprint.people import ROLES, Role, may
-from fingerprint.settings import Web, load
+from fingerprint.settings import Retention, Web, load
 from fingerprint.web import pages
 from fingerprint.web.access import Needs, address_of
 from fingerprint.web.app import create_app
 from fingerprint.web.guard import hosts_of
 from fingerprint.web.site import local
 from pipelines.serve import run as serve
+from pipelines.tidying import tidied
 
 OPEN = {  # to whoever comes
     ("GET", "/livez"),
@@ -555,6 +556,16 @@ def test_a_port_that_is_taken_is_one_sentence(tmp_path):
             FingerprintError, match=f"cannot listen on 127.0.0.1:{port}.*set --host and --port"
         ):
             serve(settings, f"sqlite:///{tmp_path}/desk.sqlite", tmp_path)
+
+
+def test_sessions_and_links_that_are_over_go_with_what_else_is_old(tmp_path):
+    clock = Moment()
+    site = Site.of(open_desk(f"sqlite:///{tmp_path}/desk.sqlite"), clock=clock)
+    site.people.invite("bob", "viewer", by="admin")
+    clock.pass_by(days=2)
+    assert tidied(site.doors.desk, Retention(), [site.people.forget])
+    kept = site.doors.desk.dump()
+    assert (kept["sessions"], kept["invitations"]) == ("", "")
 
 
 def test_an_admin_who_is_locked_out_gets_a_link_from_the_command_line(tmp_path, monkeypatch):
