@@ -53,5 +53,5 @@ class Banks(Protocol):
         ...
 
     def served(self) -> Bank:
-        """The version that is served now, verified. FingerprintError where there is none, or it cannot be read."""
+        """The version that is served now, verified. NotThere where there is none, FingerprintError where it cannot be read."""
         ...

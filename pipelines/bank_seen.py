@@ -15,6 +15,7 @@ from typing import Any
 
 from fingerprint import versions
 from fingerprint.bank import Bank, open_bank
+from fingerprint.domain import FingerprintError, NotThere
 from fingerprint.ports_banks import BankVersion
 from fingerprint.settings import Settings
 from pipelines import bank
@@ -34,8 +35,8 @@ class SeenBanks:
         return [_version(row) for row in bank.run_list(self.folder)] if versions.kept(self.folder) else []
 
     def served(self) -> Bank:
-        """The version that is served. FingerprintError where there is none, or it cannot be read."""
-        version, known = versions.current(self.folder), self._open
+        """The version that is served. NotThere where there is none, FingerprintError where it cannot be read."""
+        version, known = self._served(), self._open
         if known and known.version == version:
             return known
         if not self._opening.acquire(blocking=known is None) and known:
@@ -46,6 +47,12 @@ class SeenBanks:
             return self._open
         finally:
             self._opening.release()
+
+    def _served(self) -> str:
+        try:
+            return versions.current(self.folder)
+        except FingerprintError as error:
+            raise NotThere(str(error)) from None
 
 
 def _version(row: dict[str, Any]) -> BankVersion:

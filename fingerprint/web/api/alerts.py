@@ -114,7 +114,9 @@ class Explained(Said):
 class Grouping(Which):
     """Which alerts, grouped by what."""
 
-    by: Annotated[list[By], Field(min_length=1, max_length=MOST_GROUPED, description="up to three fields")]
+    by: Annotated[
+        list[By], Field(min_length=1, max_length=MOST_GROUPED, json_schema_extra={"uniqueItems": True})
+    ]
     limit: Size = 200
 
     @field_validator("by")

@@ -18,13 +18,12 @@ from fingerprint.domain import Decision, Level
 from fingerprint.hostile import storable
 
 LONGEST = 2_000  # characters of a text that is asked for
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
 
 
 def _in_utc(moment: datetime) -> datetime:
-    """A moment that all databases know, in UTC."""
-    if not 1970 <= moment.year <= 9998:
-        raise ValueError("a moment between the years 1970 and 9998")
-    return moment.astimezone(UTC)
+    """In UTC, and no farther than all databases go."""
+    return min(max(moment, EARLIEST), LATEST).astimezone(UTC)
 
 
 # A NUL or half a surrogate pair is looked for as it is kept: as U+FFFD.

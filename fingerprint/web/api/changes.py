@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints
 
 from fingerprint.casework import LARGEST_PAGE, Assign, Change, Chosen, Decide, Reopen
 from fingerprint.domain import Decision
@@ -31,14 +31,6 @@ class Deciding(Asked):
     duplicate_of: Annotated[Wanted, Field(description="an alert's id, where the decision is `duplicate`")] = (
         ""
     )
-
-    @model_validator(mode="after")
-    def says_of_what(self) -> Deciding:
-        if (self.decision == "duplicate") != bool(self.duplicate_of):
-            raise ValueError(
-                "a duplicate, and nothing else, is a duplicate of another alert: say `duplicate_of`"
-            )
-        return self
 
     def change(self) -> Change:
         return Decide(self.decision, self.why, self.duplicate_of)
@@ -111,6 +103,6 @@ class Bulk(Asked):
 class Noting(Asked):
     text: Annotated[
         str,
-        StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_NOTE),
+        StringConstraints(strip_whitespace=True, min_length=1, pattern=r"\S", max_length=LONGEST_NOTE),
         AfterValidator(storable),
     ]

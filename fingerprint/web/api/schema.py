@@ -52,7 +52,17 @@ def described(app: FastAPI, cookie: str) -> Part:
     for path in said["paths"].values():
         for operation in path.values():
             _declare(operation["responses"])
+            for parameter in operation.get("parameters", ()):
+                parameter["schema"] = _given(parameter["schema"])
     return said
+
+
+def _given(schema: Part) -> Part:
+    """A parameter that is given: what is left out in an address or a header is no null."""
+    kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
+    if len(kinds) != 1:
+        return schema
+    return {name: part for name, part in schema.items() if name != "anyOf"} | kinds[0]
 
 
 def _declare(answers: Part) -> None:

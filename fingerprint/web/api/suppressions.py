@@ -22,7 +22,9 @@ from fingerprint.web.doors import TheDoors
 
 router = APIRouter(tags=["suppressions"])
 Reason = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000), AfterValidator(storable)
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, pattern=r"\S", max_length=2_000),
+    AfterValidator(storable),
 ]
 
 

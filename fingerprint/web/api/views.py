@@ -23,14 +23,16 @@ from fingerprint.web.doors import TheDoors
 
 router = APIRouter(tags=["views"])
 Name = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100), AfterValidator(storable)
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, pattern=r"\S", max_length=100),
+    AfterValidator(storable),
 ]
 
 
 class Viewing(Asked):
     """The queue's address without its host: `?status=open&service=iam`."""
 
-    query: Annotated[str, Field(max_length=LONGEST)]
+    query: Annotated[str, Field(min_length=1, max_length=LONGEST)]
 
 
 class Me(Said):
@@ -57,7 +59,7 @@ def views(caller: Viewer, doors: TheDoors) -> list[View]:
 def save(name: Name, asked: Viewing, caller: Analyst, doors: TheDoors) -> View:
     """Keep a filter under a name; what was there under it is overwritten."""
     query = addresses.of_query(asked.query).query
-    view = View(caller.name, name, f"?{query}" if query else "")
+    view = View(caller.name, name, f"?{query}")
     doors.desk.save_view(view)
     return view
 

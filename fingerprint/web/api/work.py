@@ -26,8 +26,8 @@ from fingerprint.web.api.problems import OVERTAKEN, overtaken
 from fingerprint.web.doors import Doors, TheDoors
 
 router = APIRouter(tags=["work"])
-ETAG = re.compile(r'"(\d{1,9})-(\d{1,9})"', re.ASCII)  # version and events
-IfMatch = Annotated[str | None, Header(max_length=40, description='the ETag that was seen: `"3-9"`')]
+ETAG = r'^"([0-9]{1,9})-([0-9]{1,9})"$'  # version and events
+IfMatch = Annotated[str | None, Header(pattern=ETAG, description='the ETag that was seen: `"3-9"`')]
 
 
 @router.post("/alerts/bulk")
@@ -83,18 +83,14 @@ def note(alert_id: Wanted, asked: Noting, caller: Analyst, doors: TheDoors) -> N
 
 
 def _seen(alert_id: str, asked: Seen, if_match: str | None) -> Chosen:
-    """What was seen of the alert. 428 where nobody says, 422 for what is no ETag, or where both say and differ."""
-    if if_match:
-        named = ETAG.fullmatch(if_match)
-        if not named:
-            raise HTTPException(422, 'If-Match is the ETag that came with the alert, such as "3-9"')
-        if asked.version not in (None, int(named[1])):
-            raise HTTPException(422, "If-Match and `version` name two different versions: send one of them")
-        events = int(named[2]) if asked.events is None else asked.events
-        return Chosen(alert_id, int(named[1]), events)
-    if asked.version is None:
+    """What was seen of the alert. 428 where nobody says, 400 where both say and differ."""
+    named = re.fullmatch(ETAG, if_match or "")
+    version, events = (int(named[1]), int(named[2])) if named else (asked.version, asked.events)
+    if version is None:
         raise HTTPException(428, "say which version you have seen: If-Match with its ETag, or `version`")
-    return Chosen(alert_id, asked.version, asked.events)
+    if asked.version not in (None, version) or asked.events not in (None, events):
+        raise FingerprintError("If-Match and the body say that different things were seen: send one of them")
+    return Chosen(alert_id, version, events)
 
 
 def _changed(doors: Doors, chosen: Chosen, change: Change, by: str, response: Response) -> Row | Response:
@@ -111,6 +107,13 @@ def _changed(doors: Doors, chosen: Chosen, change: Change, by: str, response: Re
 
 def _checked(change: Change, doors: Doors) -> Change:
     """FingerprintError for an assignee who cannot work at this desk."""
-    if isinstance(change, Assign) and change.to and doors.people.person(change.to).disabled_at:
-        raise FingerprintError(f"{change.to} is disabled: assign it to somebody who can work on it")
+    if isinstance(change, Assign) and change.to and not _can_work(change.to, doors):
+        raise FingerprintError(f"{change.to!r} has no account here that works: assign it to somebody who has")
     return change
+
+
+def _can_work(name: str, doors: Doors) -> bool:
+    try:
+        return doors.people.person(name).disabled_at is None
+    except NotThere:
+        return False

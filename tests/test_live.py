@@ -1,0 +1,279 @@
+"""Live updates: whoever has a page open hears of every change, through whichever server it came, and nobody asks too often."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, aclosing
+from typing import Any
+
+import httpx
+import pytest
+import sqlalchemy as sql
+from desk_server import served, tokens, variants
+from make_alert import new_pipeline, stolen_session
+
+from fingerprint.casework import Assign, Chosen
+from fingerprint.edges.clock import SystemClock
+from fingerprint.edges.desk import SqlDesk, open_desk
+from fingerprint.edges.desk_people import people_of
+from fingerprint.settings import Settings
+from fingerprint.web import following
+from fingerprint.web.app import create_app
+from fingerprint.web.doors import Doors
+from fingerprint.web.following import Batch, Following
+
+STOLEN, PIPELINE = stolen_session().alert_id, new_pipeline().alert_id
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def open_again(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Callable[[], SqlDesk]]:
+    """Opens one and the same desk, as several programs do."""
+    sqlite = request.param == "sqlite"
+    url = f"sqlite:///{tmp_path}/desk.sqlite" if sqlite else request.getfixturevalue("postgresql").fresh()
+    with ExitStack() as opened:
+
+        def again() -> SqlDesk:
+            desk = open_desk(url)
+            opened.callback(desk.close)
+            return desk
+
+        yield again
+
+
+def assign(desk: SqlDesk, alert_id: str, to: str = "maria") -> None:
+    seen = Chosen(alert_id, desk.row(alert_id).version)
+    [outcome] = desk.change([seen], Assign(to), "maria")
+    assert outcome.done
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_changed_is_told_by_number_and_an_alert_once(open_again: Callable[[], SqlDesk]) -> None:
+    desk = open_again()
+    assert (desk.newest_change(), desk.changes(0)) == (0, [])
+    desk.save([stolen_session(), new_pipeline()])
+    first = desk.changes(0)
+    assert {each.alert_id for each in first} == {STOLEN, PIPELINE}
+    assert {each.number for each in first} == {desk.newest_change()}
+    assign(desk, STOLEN)
+    [later] = desk.changes(first[0].number)
+    assert later.alert_id == STOLEN
+    assert [each.alert_id for each in desk.changes(0)] == [PIPELINE, STOLEN]
+
+
+def test_what_is_saved_again_is_no_change(open_again: Callable[[], SqlDesk]) -> None:
+    desk = open_again()
+    desk.save([stolen_session()])
+    number = desk.newest_change()
+    desk.save([stolen_session()])
+    assert desk.newest_change() == number
+
+
+def test_a_page_of_changes_never_cuts_what_changed_together(open_again: Callable[[], SqlDesk]) -> None:
+    desk = open_again()
+    desk.save(variants(5))
+    chosen, start = [Chosen(alert.alert_id, 0) for alert in variants(5)], desk.newest_change()
+    for part in (chosen[:2], chosen[2:]):
+        desk.change(part, Assign("maria"), "maria")
+    assert [len(desk.changes(start, limit)) for limit in (1, 2, 3, 500)] == [2, 2, 5, 5]
+
+
+def test_whoever_follows_many_writers_misses_no_change(open_again: Callable[[], SqlDesk]) -> None:
+    """Each writer changes its own alerts over and over; a reader who asks on from the last number sees each one's last change."""
+    desk, writers, rounds = open_again(), 6, 8
+    alerts = variants(writers)
+    desk.save(alerts)
+    seen: dict[str, int] = {}
+
+    def write(number: int) -> int:
+        own = open_again()
+        for each in range(rounds):
+            assign(own, alerts[number].alert_id, f"maria{each}")
+        return own.changes(0)[-1].number
+
+    with ThreadPoolExecutor(writers) as pool:
+        writing = [pool.submit(write, number) for number in range(writers)]
+        at, over = 0, False
+        while not over:
+            over = all(each.done() for each in writing)  # and once more after that
+            for change in desk.changes(at):
+                assert change.number > at or change.number in seen.values()
+                seen[change.alert_id] = change.number
+            at = max(seen.values(), default=0)
+    assert max(each.result() for each in writing) <= at
+    assert seen == {change.alert_id: change.number for change in desk.changes(0)}
+    assert at == writers * rounds + 1
+
+
+# --- listening, in one process ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def desk(tmp_path: Any) -> Iterator[SqlDesk]:
+    made = open_desk(f"sqlite:///{tmp_path}/desk.sqlite")
+    made.save([stolen_session(), new_pipeline()])
+    yield made
+    made.close()
+
+
+async def heard(listening: Following, since: int | None, most: int) -> list[Batch]:
+    """The first batches."""
+    async with aclosing(listening.since(since)) as batches:
+        return [batch async for _, batch in zip_async(range(most), batches)]
+
+
+async def zip_async(numbers: Any, batches: Any) -> Any:
+    for number in numbers:
+        yield number, await anext(batches)
+
+
+def test_fifty_listeners_ask_the_desk_no_more_often_than_one(desk: SqlDesk) -> None:
+    asked = itertools.count()
+    count = lambda *said: "changed.number >" in said[2] and next(asked)  # noqa: E731
+    sql.event.listen(desk.engine, "before_cursor_execute", count)
+
+    async def listen() -> list[list[Batch]]:
+        listening = Following(desk, every=0.2)
+        everybody = [asyncio.create_task(heard(listening, None, 2)) for _ in range(50)]
+        async with aclosing(listening.since(None)) as batches:
+            await anext(batches)  # all have begun before anything changes
+            while listening.listeners < 51:
+                await asyncio.sleep(0)
+            await asyncio.to_thread(assign, desk, STOLEN)
+        return await asyncio.gather(*everybody)
+
+    for first, second in asyncio.run(listen()):
+        assert first.alert_ids == ()
+        assert second.alert_ids == (STOLEN,)
+    assert next(asked) < 50
+
+
+def test_whoever_hears_nothing_gets_a_sign_of_life(desk: SqlDesk) -> None:
+    first, second = asyncio.run(heard(Following(desk, heartbeat=0.05), None, 2))
+    assert first == second == Batch(desk.newest_change(), ())
+
+
+def test_a_number_from_another_desk_makes_nobody_deaf(desk: SqlDesk) -> None:
+    async def listen() -> Batch:
+        async with aclosing(Following(desk, every=0.05).since(1_000_000)) as batches:
+            await anext(batches)
+            await asyncio.to_thread(assign, desk, PIPELINE)
+            return await anext(batches)
+
+    assert asyncio.run(listen()).alert_ids == (PIPELINE,)
+
+
+def test_whoever_was_away_for_longer_than_is_remembered_asks_the_desk(
+    desk: SqlDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "REMEMBERED", 2)
+
+    async def listen() -> list[Batch]:
+        listening = Following(desk, every=0.02)
+        start = desk.newest_change()
+        async with aclosing(listening.since(None)) as batches:
+            await anext(batches)
+            for to in "abc":
+                await asyncio.to_thread(assign, desk, STOLEN, to)
+                await asyncio.to_thread(assign, desk, PIPELINE, to)
+                await anext(batches)
+            return await heard(listening, start, 1)
+
+    [batch] = asyncio.run(listen())
+    assert set(batch.alert_ids) == {STOLEN, PIPELINE}
+
+
+# --- listening over HTTP ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def two_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, SqlDesk, str]]:
+    """Two programs on one desk, and a viewer's token."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('live')}/desk.sqlite"
+    desks = [open_desk(url) for _ in range(2)]
+    desks[0].save([stolen_session(), new_pipeline()])
+    people = [people_of(desk, SystemClock(), Settings().web) for desk in desks]
+    token = tokens(people[0], SystemClock().now())["viewer"]
+    apps = [
+        create_app(Doors(desk, one, SystemClock(), Settings()))
+        for desk, one in zip(desks, people, strict=True)
+    ]
+    with served(apps[0]) as one, served(apps[1]) as other:
+        yield one, other, desks[1], token
+    for desk in desks:
+        desk.close()
+
+
+def events(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
+    """Server-sent events: id and alert ids."""
+    number = 0
+    for line in lines:
+        name, _, value = line.partition(": ")
+        if name == "id":
+            number = int(value)
+        elif name == "data":
+            yield number, json.loads(value)["alert_ids"]
+
+
+def listening(url: str, token: str, **headers: str) -> Any:
+    authorized = {"Authorization": f"Bearer {token}"} | headers
+    return httpx.stream("GET", f"{url}/api/v1/live", headers=authorized, timeout=20)
+
+
+def test_a_change_through_one_server_is_heard_at_the_other(
+    two_servers: tuple[str, str, SqlDesk, str],
+) -> None:
+    one, _, desk, token = two_servers
+    with listening(one, token) as stream:
+        assert stream.headers["content-type"] == "text/event-stream; charset=utf-8"
+        told = events(stream.iter_lines())
+        start, nothing = next(told)
+        assert nothing == []
+        assign(desk, STOLEN)
+        number, changed = next(told)
+        assert (number > start, changed) == (True, [STOLEN])
+
+
+def test_whoever_comes_back_with_the_last_id_misses_nothing(
+    two_servers: tuple[str, str, SqlDesk, str],
+) -> None:
+    one, other, desk, token = two_servers
+    with listening(one, token) as stream:
+        start, _ = next(events(stream.iter_lines()))
+    assign(desk, PIPELINE)
+    assign(desk, STOLEN)
+    with listening(other, token, **{"Last-Event-ID": str(start)}) as stream:
+        _, changed = next(events(stream.iter_lines()))
+    assert changed == [PIPELINE, STOLEN]
+
+
+def test_a_stream_ends_when_it_was_asked_to(two_servers: tuple[str, str, SqlDesk, str]) -> None:
+    one, _, _, token = two_servers
+    answer = httpx.get(f"{one}/api/v1/live?since=0&seconds=0", headers={"Authorization": f"Bearer {token}"})
+    [(number, changed)] = events(iter(answer.text.splitlines()))
+    assert number > 0
+    assert set(changed) == {STOLEN, PIPELINE}
+
+
+def test_more_than_can_be_heard_are_asked_to_come_later(
+    two_servers: tuple[str, str, SqlDesk, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, _, _, token = two_servers
+    monkeypatch.setattr(following, "MOST", 1)
+    with listening(one, token) as stream:
+        told = events(stream.iter_lines())
+        next(told)
+        with listening(one, token) as refused:
+            assert (refused.status_code, refused.headers["retry-after"]) == (503, "60")
+
+
+@pytest.mark.parametrize("last", ["nonsense", "-1", str(2**63)])
+def test_a_last_id_that_is_none_is_refused(two_servers: tuple[str, str, SqlDesk, str], last: str) -> None:
+    one, _, _, token = two_servers
+    with listening(one, token, **{"Last-Event-ID": last}) as refused:
+        assert refused.status_code == 422
