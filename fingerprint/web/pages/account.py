@@ -14,6 +14,12 @@ from fingerprint.web.doors import Doors, TheDoors
 from fingerprint.web.site import go, show
 
 router = APIRouter()
+MAY: dict[Scope, str] = {
+    "read": "looks at everything but the audit",
+    "triage": "decides, assigns and notes",
+    "engineer": "suppresses, sets thresholds and reads the audit",
+    "admin": "sees to people, everybody's tokens and retention",
+}
 DAYS = (7, 30, 90, 180, 365)  # that a token may be good for
 
 
@@ -83,6 +89,6 @@ def _page(request: Request, caller: Caller, doors: Doors, status: int = 200, **v
     tokens = [
         each for each in doors.people.tokens(caller.name) if not each.revoked_at and each.expires_at > now
     ]
-    scopes = [scope for scope, role in SCOPES.items() if may(caller.role, role)]
+    scopes = {scope: MAY[scope] for scope, role in SCOPES.items() if may(caller.role, role)}
     values |= {"tokens": tokens, "scopes": scopes, "days": DAYS, "person": doors.people.person(caller.name)}
     return show(request, "access/account.html", status, title="Account", **values)
