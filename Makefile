@@ -19,8 +19,8 @@ help:            ## this list
 demo: .venv/stamp   ## from records to alerts on one machine, about a minute
 	@$(BIN)/fingerprint demo --out build/demo
 
-test: .venv/stamp   ## the tests
-	$(BIN)/pytest
+test: .venv/stamp   ## the tests, on up to four cores
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile
 
 lint: .venv/stamp   ## ruff: style and faults
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from services.certificates import Authority
+from services.places import into_place
 from services.ports import free_ports
 
 HERE = Path(__file__).parent
@@ -114,8 +115,7 @@ def libraries() -> Path:
     done = subprocess.run([*command, *options], capture_output=True, text=True)
     if done.returncode:
         raise Unavailable(f"Maven could not fetch the broker: {(done.stdout + done.stderr)[-2000:]}")
-    if not folder.exists():
-        staged.rename(folder)
+    into_place(staged, folder)
     return folder
 
 

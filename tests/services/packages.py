@@ -12,6 +12,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from services.places import into_place
+
 
 class Unavailable(Exception):
     """This machine cannot run the program; the text says what to do."""
@@ -32,8 +34,7 @@ def fetch(package: str, folder: Path) -> None:
         for each in staged.glob("*.deb"):
             said("dpkg", "-x", str(each), str(staged))
             each.unlink()
-        if not folder.exists():
-            staged.rename(folder)
+        into_place(staged, folder)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 

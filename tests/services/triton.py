@@ -25,6 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from services.places import into_place
 from services.ports import free_ports
 
 HERE = Path(__file__).parent
@@ -48,10 +49,8 @@ def packages() -> Path:
     done = subprocess.run([*command, "--target", str(staged), WHEEL], capture_output=True, text=True)
     if done.returncode:
         raise Unavailable(f"pip could not fetch {WHEEL}: {(done.stdout + done.stderr)[-2000:]}")
-    if not folder.exists():
-        _add_stub(staged / "pytriton/tritonserver")
-        staged.rename(folder)
-    shutil.rmtree(staged, ignore_errors=True)
+    _add_stub(staged / "pytriton/tritonserver")
+    into_place(staged, folder)
     return folder
 
 
