@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sql
 from sqlalchemy import exc
 
-from fingerprint.domain import FingerprintError
+from fingerprint.domain import Away, FingerprintError
 from fingerprint.edges import desk_every_table as _every  # noqa: F401 - a table that nobody named is forgotten
 from fingerprint.edges import desk_migrations
 from fingerprint.edges import desk_tables as tables
@@ -177,7 +177,7 @@ def _version(connection: sql.Connection) -> int:
 
 @contextmanager
 def plainly(place: sql.URL) -> Iterator[None]:
-    """What the database refuses, as one sentence; a password in the URL is not part of it."""
+    """What the database refuses, as one sentence; Away where it does not answer. A password in the URL is not part of it."""
     try:
         yield
     except ModuleNotFoundError:
@@ -186,4 +186,5 @@ def plainly(place: sql.URL) -> Iterator[None]:
         ) from None
     except exc.SQLAlchemyError as error:
         reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        raise FingerprintError(f"desk {place}: {reason}") from None
+        away = isinstance(error, exc.OperationalError | exc.TimeoutError)
+        raise (Away if away else FingerprintError)(f"desk {place}: {reason}") from None
