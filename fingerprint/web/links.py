@@ -27,9 +27,9 @@ def record(alert_id: str, event_id: str) -> str:
 
 def entity(principal: str, alert_id: str) -> str:
     """A principal's page; where its name makes no path, the page of whoever an alert is about."""
-    parts = principal.split("/")
-    plain = _PLAIN.fullmatch(principal) and len(principal) <= LONGEST and not {".", ".."} & {*parts}
-    return f"/entities/{quote(principal)}" if plain else f"{alert(alert_id)}/entity"
+    plain = principal.isprintable() and len(principal) <= LONGEST and _PLAIN.fullmatch(principal)
+    dots = {".", ".."} & {*principal.split("/")}
+    return f"/entities/{quote(principal)}" if plain and not dots else f"{alert(alert_id)}/entity"
 
 
 def like(alert_id: str) -> str:

@@ -2,7 +2,9 @@
 
 export function fetchRecords() {
   for (const event of document.querySelectorAll(".timeline details")) {
-    event.addEventListener("toggle", () => event.open && show(event.querySelector(".raw")), { once: true });
+    const fetchIt = () => show(event.querySelector(".raw"));
+    if (event.open) fetchIt(); // whoever was quicker than this script
+    else event.addEventListener("toggle", fetchIt, { once: true });
   }
 }
 
