@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -34,6 +34,8 @@ banks = typer.Typer(help="The versions of a bank: which are kept, which is serve
 app.add_typer(banks, name="bank")
 triton = typer.Typer(help="The bank behind a Triton server: what it serves, and what it is to serve.")
 app.add_typer(triton, name="triton")
+deliveries = typer.Typer(help="What was told elsewhere, and what could not be.")
+app.add_typer(deliveries, name="deliveries")
 
 users = typer.Typer(help="Who may log in at the desk: for a first admin, and for one who is locked out.")
 app.add_typer(users, name="users")
@@ -363,6 +365,89 @@ def alerts_triage(
 
     figures = triage_alert(desk or settings_.load(settings).desk.url, alert_id, decision, why, of, by)
     _print(figures, json, lambda: print_triaged(figures))
+
+
+@alerts.command("export")
+def alerts_export(
+    format: Annotated[
+        Literal["csv", "jsonl", "ecs", "ocsf"],
+        typer.Option("--format", help="A row, or a line of JSON, an alert."),
+    ] = "jsonl",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The file; it appears when it is complete.", show_default="standard output"),
+    ] = None,
+    desk: DeskUrl = None,
+    settings: SettingsFile = None,
+) -> None:
+    """Every alert for another system: `fingerprint alerts export --format ocsf --out findings.jsonl`.
+
+    `csv` for spreadsheets, where no cell is a formula; `jsonl` with everything, raw records too; `ecs` (Elastic Common Schema)
+    and `ocsf` (Detection Finding 2004) with the newest events and long texts cut.
+    """
+    from pipelines.exporting import export_alerts
+
+    written = export_alerts(desk or settings_.load(settings).desk.url, format, out)
+    if out:
+        print(f"{written:,} alerts: {out}")
+
+
+@app.command()
+def deliver(
+    once: Annotated[bool, typer.Option("--once", help="What is due now, then leave.")] = False,
+    desk: DeskUrl = None,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Tell receivers of alerts what happened: webhooks, Slack, topics of Kafka, as `[deliver.NAME]` of the settings says.
+
+    Each alert reaches each receiver at least once, under a key that stays the same, or is marked failed with the reason
+    (`fingerprint deliveries list`). Several may run. Runs until SIGTERM, which finishes what is under way. Health and metrics:
+    the settings `health.host` and `health.port`.
+    """
+    from pipelines.deliver import run
+    from pipelines.deliveries import print_delivered
+
+    figures = run(settings_.load(settings), desk, once)
+    _print(figures, json, lambda: print_delivered(figures))
+
+
+ReceiverName = Annotated[
+    str, typer.Option("--receiver", help="Only this one's, by its name in the settings.", show_default=False)
+]
+
+
+@deliveries.command("list")
+def deliveries_list(
+    receiver: ReceiverName = "",
+    failed: Annotated[bool, typer.Option("--failed", help="Only what was given up.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 200,
+    desk: DeskUrl = None,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """What was told, what waits, and what was given up, with the reason."""
+    from pipelines.deliveries import print_list, run_list
+
+    found = run_list(desk or settings_.load(settings).desk.url, receiver, failed, limit)
+    _print(found, json, lambda: print_list(found))
+
+
+@deliveries.command("retry")
+def deliveries_retry(
+    key: Annotated[
+        str, typer.Argument(metavar="[KEY]", help="As `deliveries list --json` names it.", show_default="all")
+    ] = "",
+    receiver: ReceiverName = "",
+    desk: DeskUrl = None,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Try anew what was given up."""
+    from pipelines.deliveries import print_retried, run_retry
+
+    figures = run_retry(desk or settings_.load(settings).desk.url, key, receiver)
+    _print(figures, json, lambda: print_retried(figures))
 
 
 @app.command()

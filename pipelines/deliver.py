@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
-from prometheus_client import REGISTRY
+from prometheus_client import REGISTRY, CollectorRegistry
 
 from fingerprint.delivering import LONGEST_WAIT, Delivery, next_try, wait
 from fingerprint.domain import FingerprintError
@@ -43,17 +43,24 @@ NO_RECEIVERS = "no receiver of alerts is set: the settings name them as [deliver
 log = logging.getLogger("fingerprint.deliver")
 
 
-def run(settings: Settings, desk_url: str | None = None, once: bool = False) -> dict[str, Any]:
+def run(
+    settings: Settings,
+    desk_url: str | None = None,
+    once: bool = False,
+    registry: CollectorRegistry = REGISTRY,
+) -> dict[str, Any]:
     """`fingerprint deliver`, with the doors that the settings name; its figures. FingerprintError without any receiver, or
     for one that cannot be."""
     if not settings.deliver:
         raise FingerprintError(NO_RECEIVERS)
-    metrics, started = DeliverMetrics(REGISTRY), time.monotonic()
+    metrics, started = DeliverMetrics(registry), time.monotonic()
     with closing(open_desk(desk_url or settings.desk.url, create=not once)) as desk:
         state = Senders(senders_of(settings, outbox_of(desk), metrics), settings)
         with running(settings, state.not_ready, state.not_alive, "deliver") as asked_to_end:
             state.run(asked_to_end, once)
-    return metrics.figures() | {"seconds": round(time.monotonic() - started, 3)}
+        stand = outbox_of(desk).counts().values()
+    left = {"waiting": sum(each.waiting for each in stand), "given_up": sum(each.failed for each in stand)}
+    return metrics.figures() | left | {"seconds": round(time.monotonic() - started, 3)}
 
 
 @contextmanager

@@ -7,11 +7,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from types import SimpleNamespace
 
 import pytest
+from receiving import Listening, listening
 from services.certificates import Authority
 
 from fingerprint.domain import FingerprintError
@@ -27,57 +26,10 @@ BODY = b'{"title":"x"}'
 HERE = ("127.0.0.0/8",)
 
 
-class Receiver(BaseHTTPRequestHandler):
-    """Keeps what it is sent, and answers what it is told to."""
-
-    protocol_version = "HTTP/1.1"
-    status, answer, extra = 200, b"ok", {}
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        self.server.got.append(SimpleNamespace(path=self.path, headers=headers, body=body))
-        self.send_response(self.server.status)
-        for name, value in self.server.extra.items():
-            self.send_header(name, value)
-        self.send_header("content-length", str(len(self.server.answer)))
-        self.end_headers()
-        with suppress(OSError):
-            self.wfile.write(self.server.answer)
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing."""
-
-
-class Listening(ThreadingHTTPServer):
-    """A real server on a free port of this machine."""
-
-    daemon_threads = True
-
-    def __init__(self, status: int = 200, answer: bytes = b"ok", extra: dict[str, str] | None = None) -> None:
-        super().__init__(("127.0.0.1", 0), Receiver)
-        self.status, self.answer, self.extra = status, answer, extra or {}
-        self.got: list[SimpleNamespace] = []
-
-    def url(self, host: str = "127.0.0.1", path: str = "/alerts", scheme: str = "http") -> str:
-        return f"{scheme}://{host}:{self.server_address[1]}{path}"
-
-
 @pytest.fixture
 def listen() -> Iterator[Callable[..., Listening]]:
-    """Servers that run until the test ends."""
-    servers: list[Listening] = []
-
-    def start(**fields: object) -> Listening:
-        server = Listening(**fields)
-        Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        servers.append(server)
-        return server
-
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+    with listening() as start:
+        yield start
 
 
 @contextmanager

@@ -1,0 +1,285 @@
+"""What every outbox does, whatever database it stands on. A test class gives `make_desk`: a function to a fresh, open desk."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from make_alert import NASTY, nasty, new_pipeline, stolen_session
+
+from fingerprint.casework import Chosen, Decide, Match, Reopen
+from fingerprint.domain import Alert, Disposition
+from fingerprint.edges.desk import SqlDesk
+from fingerprint.edges.desk_deliveries import SqlOutbox, outbox_of
+from fingerprint.hostile import storable
+from fingerprint.settings import Deliver
+
+NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
+SOON = NOW + timedelta(seconds=60)
+ALL = Deliver(url="https://soc.example.com", on=("new", "grown", "decided"), least_urgency=0)
+
+
+def at(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def many(count: int) -> list[Alert]:
+    """Different alerts, the n-th with the id `alert-n`."""
+    return [replace(new_pipeline(), alert_id=f"alert-{number:03}") for number in range(count)]
+
+
+def happened(outbox: SqlOutbox) -> list[tuple[str, str]]:
+    return sorted((each.alert_id[:4], each.happened) for each in outbox.deliveries(limit=10_000))
+
+
+def planned(outbox: SqlOutbox, wants: Deliver = ALL, receiver: str = "soc", now: datetime = NOW) -> None:
+    """Until there is nothing more to plan."""
+    while outbox.plan(receiver, wants, now):
+        pass
+
+
+def taken(outbox: SqlOutbox, now: datetime = NOW, most: int = 100, by: str = "me", receiver: str = "soc"):
+    return outbox.take(receiver, now, now + timedelta(seconds=60), most, by)
+
+
+class OutboxContract:
+    """Run by each desk of tests/test_deliver.py."""
+
+    @pytest.fixture
+    def desk(self, make_desk) -> SqlDesk:
+        return make_desk()
+
+    @pytest.fixture
+    def outbox(self, desk: SqlDesk) -> SqlOutbox:
+        made = outbox_of(desk)
+        made.enrol("soc", backlog=False)
+        return made
+
+    # --- from what changed to deliveries -----------------------------------------------------------------------------
+
+    def test_a_new_alert_becomes_one_delivery_however_often_it_is_planned(self, desk, outbox):
+        desk.save([stolen_session()])
+        planned(outbox)
+        desk.save([stolen_session()])
+        planned(outbox)
+        (delivery,) = outbox.deliveries()
+        assert (delivery.happened, delivery.state, delivery.tries) == ("new", "waiting", 0)
+        assert delivery.alert_id == stolen_session().alert_id
+
+    def test_two_who_plan_at_once_make_each_delivery_once(self, desk, outbox):
+        desk.save(many(300))
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: planned(outbox), range(4)))
+        assert len(outbox.deliveries(limit=1_000)) == 300
+
+    def test_what_lay_there_before_is_told_only_if_that_is_asked_for(self, desk):
+        desk.save([stolen_session(), new_pipeline()])
+        outbox = outbox_of(desk)
+        for receiver, backlog in (("late", False), ("all", True)):
+            outbox.enrol(receiver, backlog)
+            outbox.enrol(receiver, not backlog)  # a second time does nothing
+            planned(outbox, receiver=receiver)
+        assert {each.receiver for each in outbox.deliveries()} == {"all"}
+        assert outbox.counts()["all"].waiting == 2
+
+    def test_a_receiver_that_was_never_enrolled_is_told_nothing(self, desk, outbox):
+        desk.save([stolen_session()])
+        assert outbox.plan("nobody", ALL, NOW) == 0
+
+    def test_growth_is_a_delivery_of_its_own(self, desk, outbox):
+        alert = stolen_session()
+        for events in (alert.events[:3], alert.events[:5], alert.events):
+            desk.save([replace(alert, events=events)])
+            planned(outbox)
+        assert [each for _, each in happened(outbox)] == ["grown", "grown", "new"]
+
+    def test_a_decision_is_a_delivery_and_the_same_again_is_none(self, desk, outbox):
+        alert = stolen_session()
+        desk.save([alert])
+        planned(outbox)
+        for when in (NOW, NOW, at(60)):
+            desk.triage(Disposition(alert.alert_id, "benign", "maria", "", when, len(alert.events)))
+            planned(outbox)
+        assert [each for _, each in happened(outbox)] == ["decided", "decided", "new"]
+
+    def test_a_decision_in_the_queue_is_told_and_a_reopening_takes_it_back(self, desk, outbox):
+        desk.save([stolen_session()])
+        planned(outbox)
+        alert_id = stolen_session().alert_id
+        version = desk.row(alert_id).version
+        (outcome,) = desk.change([Chosen(alert_id, version)], Decide("true_positive", "seen"), by="maria")
+        planned(outbox)
+        assert [each for _, each in happened(outbox)] == ["decided", "new"]
+        delivery = outbox.deliveries()[0]
+        assert outbox.alert(delivery)[1].decision == "true_positive"
+        desk.change([Chosen(alert_id, outcome.version)], Reopen("too soon"), by="maria")
+        planned(outbox)
+        assert outbox.alert(delivery)[1] is None
+        assert [each for _, each in happened(outbox)] == ["decided", "new"]
+
+    def test_what_is_not_urgent_enough_is_told_when_it_has_become_so(self, desk, outbox):
+        urgent = ALL.model_copy(update={"least_urgency": 80})
+        desk.save([replace(stolen_session(), urgency=40, events=stolen_session().events[:3])])
+        planned(outbox, urgent)
+        assert outbox.deliveries() == []
+        desk.save([stolen_session()])
+        planned(outbox, urgent)
+        assert happened(outbox) == [("3fa9", "new")]
+
+    def test_what_is_suppressed_is_not_told(self, desk, outbox):
+        alert = stolen_session()
+        desk.suppress(
+            Match(principal=alert.principal), "a drill", datetime.now(UTC) + timedelta(days=1), "maria"
+        )
+        desk.save([alert, new_pipeline()])
+        planned(outbox, now=datetime.now(UTC))
+        assert happened(outbox) == [("77b0", "new")]
+
+    def test_each_receiver_has_its_own(self, desk, outbox):
+        outbox.enrol("ops", backlog=False)
+        desk.save([stolen_session()])
+        planned(outbox)
+        planned(outbox, receiver="ops")
+        assert len({each.key for each in outbox.deliveries()}) == 2
+        assert [each.receiver for each in taken(outbox, receiver="ops")] == ["ops"]
+
+    # --- from deliveries to receivers --------------------------------------------------------------------------------
+
+    def test_what_is_taken_is_in_one_pair_of_hands(self, desk, outbox):
+        desk.save(many(5))
+        planned(outbox)
+        first, second = taken(outbox, most=3), taken(outbox, by="you")
+        assert len(first) == 3
+        assert len(second) == 2
+        assert not {each.key for each in first} & {each.key for each in second}
+        assert taken(outbox) == []
+
+    def test_many_who_take_at_once_get_each_delivery_once(self, desk, outbox):
+        desk.save(many(100))
+        planned(outbox)
+
+        def work(name: int) -> list[str]:
+            found: list[str] = []
+            while part := taken(outbox, most=7, by=str(name)):
+                found += [each.key for each in part]
+            return found
+
+        with ThreadPoolExecutor(4) as pool:
+            keys = [key for found in pool.map(work, range(4)) for key in found]
+        assert len(keys) == len(set(keys)) == 100
+
+    def test_what_a_dead_sender_held_comes_again_under_its_key(self, desk, outbox):
+        desk.save([stolen_session()])
+        planned(outbox)
+        (first,) = taken(outbox)
+        assert taken(outbox, now=at(59), by="you") == []
+        (again,) = taken(outbox, now=at(60), by="you")
+        assert again.key == first.key
+
+    def test_what_was_sent_is_over(self, desk, outbox):
+        desk.save([stolen_session()])
+        planned(outbox)
+        (delivery,) = taken(outbox)
+        outbox.sent(delivery, SOON)
+        outbox.sent(delivery, at(90))
+        (done,) = outbox.deliveries()
+        assert (done.state, done.tries, done.done_at) == ("sent", 1, SOON)
+        assert taken(outbox, now=at(10_000)) == []
+        assert outbox.counts()["soc"] == (0, 1, 0, None)
+
+    def test_what_failed_waits_until_it_is_due(self, desk, outbox):
+        desk.save([stolen_session()])
+        planned(outbox)
+        (delivery,) = taken(outbox)
+        outbox.again(delivery, at(20), "answered 500", by="me")
+        assert taken(outbox, now=at(19)) == []
+        (again,) = taken(outbox, now=at(20))
+        assert (again.key, again.tries, again.reason) == (delivery.key, 1, "answered 500")
+
+    def test_who_was_too_slow_marks_nothing_that_others_hold(self, desk, outbox):
+        desk.save([stolen_session()])
+        planned(outbox)
+        (slow,) = taken(outbox)
+        taken(outbox, now=at(60), by="you")
+        outbox.again(slow, at(9_999), "answered 500", by="me")
+        outbox.let_go([slow], by="me")
+        assert outbox.deliveries()[0].due_at == NOW
+        assert taken(outbox, now=at(61)) == []
+
+    def test_what_is_let_go_untried_may_be_taken_at_once(self, desk, outbox):
+        desk.save([stolen_session()])
+        planned(outbox)
+        outbox.let_go(taken(outbox), by="me")
+        outbox.let_go([], by="me")
+        assert taken(outbox)[0].tries == 0
+
+    def test_what_was_given_up_says_why_and_can_be_tried_anew(self, desk, outbox):
+        desk.save(many(3))
+        planned(outbox)
+        for delivery in taken(outbox):
+            outbox.failed(delivery, SOON, "nobody there\0 \ud800")
+        assert {each.reason for each in outbox.deliveries(state="failed")} == {"nobody there\ufffd \ufffd"}
+        assert taken(outbox, now=at(100_000)) == []
+        one = outbox.deliveries()[0]
+        assert outbox.revive(at(100), key=one.key) == 1
+        assert [each.key for each in taken(outbox, now=at(100))] == [one.key]
+        assert outbox.revive(at(100), receiver="ops") == 0
+        assert outbox.revive(at(100), receiver="soc") == 2
+        assert outbox.counts()["soc"][:3] == (3, 0, 0)
+
+    def test_the_longest_due_is_taken_first(self, desk, outbox):
+        alerts = many(3)
+        for number, alert in enumerate(alerts):
+            desk.save([alert])
+            planned(outbox, now=at(number))
+        first = taken(outbox, now=at(9), most=1)[0]
+        assert first.alert_id == alerts[0].alert_id
+        outbox.again(first, at(2.5), "busy", by="me")
+        assert [each.alert_id for each in taken(outbox, now=at(9))] == ["alert-001", "alert-002", "alert-000"]
+
+    def test_what_was_sent_long_ago_is_forgotten_and_not_told_again(self, desk, outbox):
+        desk.save(many(2))
+        planned(outbox)
+        outbox.sent(taken(outbox, most=1)[0], NOW)
+        assert outbox.forget(NOW) == 0
+        assert outbox.forget(SOON) == 1
+        desk.save(many(2))
+        planned(outbox)
+        assert [each.state for each in outbox.deliveries()] == ["waiting"]
+
+    # --- what it tells of --------------------------------------------------------------------------------------------
+
+    def test_an_alert_is_told_as_it_is_now_without_records(self, desk, outbox):
+        desk.save([replace(stolen_session(), events=stolen_session().events[:2])])
+        planned(outbox)
+        desk.save([stolen_session()])
+        alert, said = outbox.alert(outbox.deliveries()[0])
+        assert alert == replace(
+            stolen_session(), events=tuple(replace(each, raw="") for each in stolen_session().events)
+        )
+        assert said is None
+
+    def test_a_decision_stands_until_the_alert_grows(self, desk, outbox):
+        alert = stolen_session()
+        desk.save([replace(alert, events=alert.events[:2])])
+        desk.triage(Disposition(alert.alert_id, "benign", "maria", "", NOW, 2))
+        planned(outbox)
+        assert outbox.alert(outbox.deliveries()[0])[1].decision == "benign"
+        desk.save([alert])
+        assert outbox.alert(outbox.deliveries()[0])[1] is None
+
+    def test_whatever_a_record_says_is_told(self, desk, outbox):
+        desk.save([replace(nasty(text), alert_id=f"nasty-{number}") for number, text in enumerate(NASTY)])
+        planned(outbox)
+        told = {each.alert_id: outbox.alert(each)[0].title for each in outbox.deliveries()}
+        assert told == {f"nasty-{number}": storable(text) for number, text in enumerate(NASTY)}
+
+    def test_of_an_alert_that_was_removed_there_is_nothing_left_to_tell(self, desk, outbox):
+        desk.save([stolen_session()])
+        planned(outbox)
+        delivery = outbox.deliveries()[0]
+        desk.purge(stolen_session().principal, by="maria")
+        assert outbox.alert(delivery) is None
+        assert outbox.deliveries() == []  # it named the alert, and went with it
