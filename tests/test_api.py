@@ -18,6 +18,7 @@ import schemathesis
 from desk_server import all_nasty, served, tokens, variants
 from hypothesis import HealthCheck, given, settings
 from make_alert import NASTY, PERSON, curve, new_pipeline, stolen_session, votes
+from services.postgres import Postgres
 
 from fingerprint.casework import Filter
 from fingerprint.domain import Alert
@@ -493,6 +494,18 @@ def test_a_desk_without_a_bank_says_so(tmp_path: Path) -> None:
     alone.desk.close()
 
 
+def test_a_desk_that_does_not_answer_is_said_to_be_away(postgresql: Postgres, tmp_path: Path) -> None:
+    url = postgresql.fresh()
+    place = Place(url, (stolen_session(),), tmp_path / "bank")
+    with served(place.app) as address, httpx.Client(timeout=30) as client:
+        api = place.api(address, client)
+        assert said(api("GET", "/alerts"))["total"] == 1
+        with postgresql.talk() as other:
+            other.execute(f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)")
+        assert "desk" in refused(api("GET", "/alerts"), 503)
+    place.desk.close()
+
+
 # --- what an attacker writes ------------------------------------------------------------------------------------------
 
 
@@ -583,7 +596,7 @@ def test_a_body_past_its_bound_is_refused(api: Api) -> None:
     assert "bytes" in refused(api("POST", f"/alerts/{STOLEN}/notes", content=large), 413)
 
 
-# --- the fuzzer -------------------------------------------------------------------------------------------------------
+# --- the description, and the fuzzer ------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -595,6 +608,14 @@ def description(place: Place, api: Api, url: str) -> Any:
     accepting = schema.config.checks.positive_data_acceptance
     accepting.expected_statuses = [*accepting.expected_statuses, "400", "428"]
     return schema.exclude(path_regex="/live$")
+
+
+def test_every_operation_has_a_name_and_a_sentence_of_its_own(api: Api) -> None:
+    paths = said(api("GET", "/openapi.json"))["paths"]
+    operations = [operation for path in paths.values() for operation in path.values()]
+    assert all(operation["description"] for operation in operations)
+    names = [operation["operationId"] for operation in operations]
+    assert sorted(set(names)) == sorted(names)
 
 
 def test_a_fuzzer_finds_nothing(description: Any, place: Place, subtests: pytest.Subtests) -> None:

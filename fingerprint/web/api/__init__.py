@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
+from fastapi.routing import APIRoute
 
 from fingerprint.web.api import (
     alerts,
@@ -38,9 +39,14 @@ NOUNS = (
 )
 
 
+def _named(route: APIRoute) -> str:
+    """What a client's code may call an operation: `suppressions_preview`."""
+    return "_".join([*map(str, route.tags), route.name]).replace(" ", "_")
+
+
 def _all() -> APIRouter:
     """Every noun's routes, answering as `answers.Ascii` does. Of two that fit a path the first answers."""
-    together = APIRouter(default_response_class=Ascii, generate_unique_id_function=lambda route: route.name)
+    together = APIRouter(default_response_class=Ascii, generate_unique_id_function=_named)
     for noun in NOUNS:
         together.include_router(noun.router)
     return together

@@ -33,8 +33,11 @@ Part = dict[str, Any]
 
 @router.get("/openapi.json")
 def openapi(request: Request, caller: Viewer, doors: TheDoors) -> Ascii:
-    """What this page describes is all there is."""
-    return Ascii(described(request.app, cookie_name(doors.settings)))
+    """What is described here is all there is."""
+    state = request.app.state
+    if not hasattr(state, "description"):  # made once: it takes a while, and never changes
+        state.description = described(request.app, cookie_name(doors.settings))
+    return Ascii(state.description)
 
 
 def described(app: FastAPI, cookie: str) -> Part:
