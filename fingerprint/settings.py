@@ -554,6 +554,9 @@ class Web(Section):
     )
     attempts_minutes: float = Field(15.0, gt=0, description="... so long: then nobody of it is heard")
     max_body_bytes: int = Field(1 << 20, gt=0, description="of a request")
+    deliver: bool = Field(
+        False, description="also tell the receivers [deliver.NAME], as `fingerprint deliver` does"
+    )
     oidc: Oidc = Oidc()
 
     @field_validator("public_url")
@@ -587,7 +590,9 @@ class Deliver(Section):
     least_urgency: int = Field(50, ge=0, le=100, description="alerts below this are not told")
     on: tuple[Literal["new", "grown", "decided"], ...] = Field(("new",), min_length=1)
     backlog: bool = Field(False, description="also tell what lay on the desk when the receiver was added")
-    link: str = Field("", description="where the alerts' pages are; the id is put behind it")
+    link: str = Field(
+        "", description="where the alerts' pages are, before the id; those of web.public_url, if not said"
+    )
     allow: tuple[str, ...] = Field((), description="inner networks that may be reached: 10.20.0.0/16")
     plain_http: bool = Field(False, description="http:// too, whose bodies anybody on the way can read")
     ca_file: str | None = Field(None, description="whom to trust, PEM; default: what the system trusts")

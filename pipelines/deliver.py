@@ -76,10 +76,18 @@ def alongside(
 
 
 def senders_of(settings: Settings, outbox: Outbox, metrics: DeliverMetrics) -> list[Sender]:
-    """One for each receiver of the settings."""
-    clock = SystemClock()
+    """One for each receiver of the settings; it is led to the desk's own pages, if nothing else is said."""
+    clock, base = SystemClock(), settings.web.public_url
+    pages = {"link": f"{base}/alerts/"} if base else {}
     return [
-        Sender(name, wants, outbox, taker(name, settings), clock, metrics)
+        Sender(
+            name,
+            wants if wants.link else wants.model_copy(update=pages),
+            outbox,
+            taker(name, settings),
+            clock,
+            metrics,
+        )
         for name, wants in settings.deliver.items()
     ]
 

@@ -9,8 +9,11 @@ Example:
 from __future__ import annotations
 
 import socket
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import cast
+
+from prometheus_client import REGISTRY
 
 from fingerprint.domain import FingerprintError
 from fingerprint.edges import logs
@@ -21,8 +24,9 @@ from fingerprint.edges.openid import OpenId
 from fingerprint.ports_people import People
 from fingerprint.settings import Settings, Web
 from fingerprint.web.doors import Doors, WholeDesk
-from pipelines import tidying
+from pipelines import deliver, tidying
 from pipelines.bank_seen import SeenBanks
+from pipelines.deliver_metrics import DeliverMetrics
 from pipelines.foreseeing import Foreseeing
 from pipelines.running import asked
 
@@ -50,7 +54,11 @@ def run(settings: Settings, desk_url: str | None, bank: Path) -> None:
             timeout_graceful_shutdown=GRACE,
         )
         # uvicorn ends in good order and then raises the signal again, which would be our end before it is ours to end
-        with asked(), tidying.daily(desk, settings.retention, doors.people.forget):
+        with (
+            asked(),
+            tidying.daily(desk, settings.retention, doors.people.forget),
+            _delivering(settings, desk_url or settings.desk.url),
+        ):
             uvicorn.Server(config).run(sockets=[listening])
     desk.close()
 
@@ -63,6 +71,13 @@ def doors_of(desk: SqlDesk, settings: Settings, bank: Path) -> Doors:
     thresholds = Foreseeing(desk, bank, settings, clock)
     banks = SeenBanks(bank, settings)
     return Doors(cast(WholeDesk, desk), people, clock, settings, provider, banks, thresholds)
+
+
+def _delivering(settings: Settings, desk_url: str) -> AbstractContextManager[object]:
+    """Receivers of alerts are told meanwhile, if the settings say so."""
+    if not settings.web.deliver:
+        return nullcontext()
+    return deliver.alongside(settings, desk_url, DeliverMetrics(REGISTRY))
 
 
 def base_of(web: Web, port: int) -> str:

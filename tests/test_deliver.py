@@ -428,3 +428,11 @@ def test_what_failed_is_listed_and_tried_anew(place, capsys):
     figures = once(folder)
     assert (figures["sent"], figures["given_up"]) == (2, 0)
     assert {each["state"] for each in run_list(url)} == {"sent"}
+
+
+def test_a_receiver_is_led_to_the_desks_own_pages(place):
+    folder, server = place
+    loaded = load(folder / "settings.toml", {"FINGERPRINT_WEB__PUBLIC_URL": "https://desk.example.com"})
+    run(loaded, once=True, registry=CollectorRegistry())
+    links = {json.loads(got.body)["link"] for got in server.got}
+    assert f"https://desk.example.com/alerts/{stolen_session().alert_id}" in links
