@@ -81,8 +81,12 @@ class Matcher:
             and self.action in ("", event.action)
             and wanted.error_code in ("", event.error_code)
             and event.user_agent.startswith(wanted.user_agent)
-            and (self.network is None or _lies_in(event.source_address, self.network))
+            and self.holds(event.source_address)
         )
+
+    def holds(self, address: str) -> bool:
+        """Whether an address lies in the network that is asked for, if any is."""
+        return self.network is None or _lies_in(address, self.network)
 
 
 def checked(match: Match) -> Match:

@@ -155,7 +155,8 @@ def digest(name: str) -> str:
 
 def matching(connection: sql.Connection, matcher: Matcher) -> list[str]:
     """Alerts on the desk that a match fits, by id: the database finds who may be, and they are looked at one by one."""
-    may_be = [row[0] for row in connection.execute(_candidates(matcher).order_by(alerts.c.alert_id))]
+    found = connection.execute(_candidates(matcher).order_by(alerts.c.alert_id)).all()
+    may_be = [alert_id for alert_id, address in found if address is None or matcher.holds(address)]
     return [alert_id for alert_id, facts in facts_of(connection, may_be) if matcher(facts)]
 
 
@@ -203,9 +204,11 @@ def _accounts(connection: sql.Connection, alert_ids: Collection[str]) -> dict[st
 
 
 def _candidates(matcher: Matcher) -> sql.Select[Any]:
-    """Alerts that may fit: of the principal, human, account and service, and without an event that is plainly another."""
+    """Alerts that may fit: of the principal, human, account and service, and without an event that is plainly another; where a
+    network is asked for each with an address of one of its events."""
     match, table = matcher.match, alert_events.c
-    query = sql.select(alerts.c.alert_id)
+    address = sql.select(sql.func.min(table.source_address)).where(table.alert_id == alerts.c.alert_id)
+    query = sql.select(alerts.c.alert_id, address.scalar_subquery() if matcher.network else sql.null())
     for column, value in ((alerts.c.principal, match.principal), (alerts.c.human, match.human)):
         query = query.where(column == value) if value else query
     for kind, value in (("account", match.account), ("service", matcher.service)):
