@@ -40,8 +40,9 @@ class People(Protocol):
         """End all sessions of a person but this one; how many there were."""
         ...
 
-    def who(self, secret: str) -> Person | None:
-        """Whose session it is, if it is alive: neither idle for too long, nor too old, nor ended."""
+    def who(self, secret: str, awake: bool = True) -> Person | None:
+        """Whose session it is, if it is alive: neither idle for too long, nor too old, nor ended. Not `awake`: the page asks
+        by itself, and the session is as idle as before."""
         ...
 
     def bearer(self, secret: str) -> tuple[Person, Token] | None:

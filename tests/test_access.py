@@ -512,12 +512,36 @@ def test_a_request_without_a_host_or_with_two_is_refused(address, request_line):
         assert connection.recv(100).split()[1] == b"400"
 
 
+def test_a_page_that_listens_with_nobody_before_it_keeps_no_session_alive(tmp_path):
+    clock = Moment()
+    site = Site.of(open_desk(f"sqlite:///{tmp_path}/desk.sqlite"), clock=clock)
+    browser = site.browser("viewer")
+    for _ in range(4):
+        clock.pass_by(hours=2)
+        answer = browser.get("/api/v1/live?seconds=0")
+    assert answer.status_code == 401
+
+
 def test_a_probe_needs_no_login_and_metrics_do(site, address):
     assert httpx2.get(f"{address}/livez").text == "ok\n"
     assert httpx2.get(f"{address}/readyz").text == "ok\n"
     assert httpx2.get(f"{address}/metrics").status_code == 401
+    assert httpx2.get(f"{address}/livez", headers={"Host": "10.1.2.3:8080"}).text == "ok\n"
     token = {"Authorization": f"Bearer {site.tokens['viewer']}"}
     assert "process_cpu_seconds_total" in httpx2.get(f"{address}/metrics", headers=token).text
+
+
+def test_what_breaks_here_says_nothing_and_the_log_no_secret(site, monkeypatch, caplog):
+    def breaks(secret):
+        raise RuntimeError("of the inside")
+
+    monkeypatch.setattr(type(site.people), "invitation", lambda self, secret: breaks(secret))
+    answer = site.nobody().get("/setup/the-secret-of-a-link")
+    assert answer.status_code == 500
+    assert "stands in the log" in answer.text
+    assert "inside" not in answer.text
+    said = [record.fields for record in caplog.records if record.getMessage() == "a request failed"]
+    assert said == [{"route": "/setup/{secret}"}]
 
 
 # the programs

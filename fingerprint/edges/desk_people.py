@@ -96,13 +96,13 @@ class SqlPeople:
 
         return self._write(leave)
 
-    def who(self, secret: str) -> Person | None:
+    def who(self, secret: str, awake: bool = True) -> Person | None:
         now = self._clock.now()
         found = self._read(lambda connection: sessions.alive(connection, now, secret, self._web))
         if found is None:
             return None
         person, due = found
-        if due:
+        if due and awake:
             self._note(lambda connection: sessions.seen(connection, now, secret))
         return person
 

@@ -81,7 +81,8 @@ def _mendable(request: Request, error: Exception) -> Response:
 
 
 def _unforeseen(request: Request, error: Exception) -> Response:
-    log.error("a request failed", exc_info=error, extra={"fields": {"path": request.url.path}})
+    route = getattr(request.scope.get("route"), "path", "")  # without what was filled in: a link's secret is
+    log.error("a request failed", exc_info=error, extra={"fields": {"route": route}})
     return problem(
         request, 500, "something broke here, and stands in the log of this server; nothing was changed"
     )

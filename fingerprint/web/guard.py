@@ -35,6 +35,9 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
+PROBES = frozenset(
+    {"/livez", "/readyz", "/metrics"}
+)  # asked by address: no name leads a browser's session there
 NETLOC = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 LONGEST_NUMBER = 15  # digits of a length that is looked at
 YEAR = 365 * 86400  # seconds
@@ -67,14 +70,14 @@ class Guard:
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        if refused := self._refused(headers):
+        if refused := self._refused(scope["path"], headers):
             await _refuse(*refused, self._guarded(send))
             return
         await self.app(scope, self._bounded(receive), self._guarded(send))
 
-    def _refused(self, headers: Headers) -> tuple[int, str] | None:
-        host = headers.get("host", "")
-        if len(headers.getlist("host")) != 1 or _host(host).lower() not in self.hosts:
+    def _refused(self, path: str, headers: Headers) -> tuple[int, str] | None:
+        host = _host(headers.get("host", "")).lower()
+        if path not in PROBES and (host not in self.hosts or len(headers.getlist("host")) != 1):
             return 400, "this name is not the desk's: set web.public_url or web.allowed_hosts"
         length = headers.get("content-length", "0")
         if length.isdecimal() and (len(length) > LONGEST_NUMBER or int(length) > self.most):

@@ -283,6 +283,13 @@ class PeopleContract:
         clock.pass_by(hours=8)
         assert people.who(session) is None
 
+    def test_a_page_that_asks_by_itself_keeps_no_session_alive(self, people, clock):
+        session = people.enter("maria", GOOD, HERE)
+        clock.pass_by(hours=7)
+        assert people.who(session, awake=False)
+        clock.pass_by(hours=1)
+        assert people.who(session, awake=False) is None
+
     def test_logging_out_ends_this_session_and_no_other(self, people):
         one, other = people.enter("maria", GOOD, HERE), people.enter("maria", GOOD, HERE)
         people.leave(one)
