@@ -7,6 +7,7 @@ import hmac
 from base64 import b64decode, b64encode
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -213,3 +214,37 @@ def test_a_receiver_that_cannot_be_is_one_sentence(tmp_path, text, named):
     file.write_text(text)
     with pytest.raises(FingerprintError, match=named):
         load(file, {})
+
+
+# --- what the docs say -----------------------------------------------------------------------------------------------
+
+DOCS = (Path(__file__).parent.parent / "docs" / "deliver.md").read_text()
+
+
+def example(language: str) -> str:
+    """The first block of a language."""
+    return DOCS.split(f"```{language}\n")[1].split("```")[0]
+
+
+def test_the_receiver_of_the_docs_knows_what_is_ours():
+    said: dict = {}
+    exec(example("python"), said)  # noqa: S102 - our own docs
+    now = int(datetime.now(UTC).timestamp())
+    two = signing.secrets_of(SECRET + "\nwhsec_" + b64encode(b"x" * 32).decode())
+    good = signing.headers("k", now, b"{}", two)
+    assert said["is_ours"](good, b"{}", SECRET)
+    assert not said["is_ours"](good, b"{ }", SECRET)
+    assert not said["is_ours"](good, b"{}", "whsec_" + b64encode(b"y" * 32).decode())
+    assert not said["is_ours"](signing.headers("k", now - 301, b"{}", two), b"{}", SECRET)
+
+
+def test_the_settings_of_the_docs_are_settings(tmp_path):
+    file = tmp_path / "settings.toml"
+    file.write_text(example("toml"))
+    loaded = load(file, {}).deliver
+    assert [each.wording for each in loaded.values()] == ["ocsf", "slack", "ocsf"]
+
+
+def test_every_setting_of_a_receiver_stands_in_the_docs():
+    table = DOCS.split("| setting |")[1].split("\n\n")[0]
+    assert [name for name in Deliver.model_fields if f"`{name}`" not in table] == []

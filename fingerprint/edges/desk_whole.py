@@ -16,20 +16,22 @@ import sqlalchemy as sql
 
 from fingerprint.domain import Alert, Disposition
 from fingerprint.edges import desk_engine
-from fingerprint.edges.desk import SqlDesk
+from fingerprint.edges.desk_base import Transactions
 from fingerprint.edges.desk_queue_tables import cases
-from fingerprint.edges.desk_tables import ORDER, Row, alert_events, alert_of, alerts, dispositions
+from fingerprint.edges.desk_tables import Row, alert_events, alert_of, alerts, dispositions
 
 TOGETHER = 100  # alerts that are in memory at once, with their events
+
+MOST_URGENT = (alerts.c.urgency_shown.desc(), alerts.c.first_event_time, alerts.c.alert_id)
 
 Whole = tuple[Alert, Disposition | None]
 
 
-def every(desk: SqlDesk, raw: bool = True) -> Iterator[Whole]:
-    """The most urgent first, as in `Desk.alerts`. Without `raw`, records are empty text."""
+def every(desk: Transactions, raw: bool = True) -> Iterator[Whole]:
+    """The most urgent first, as in the queue. Without `raw`, records are empty text."""
     engine = desk.engine
     with desk_engine.plainly(engine.url), engine.connect() as connection, connection.begin():
-        ids = connection.scalars(sql.select(alerts.c.alert_id).order_by(*ORDER)).all()
+        ids = connection.scalars(sql.select(alerts.c.alert_id).order_by(*MOST_URGENT)).all()
         for start in range(0, len(ids), TOGETHER):
             yield from whole(connection, ids[start : start + TOGETHER], raw)
 
@@ -44,7 +46,12 @@ def whole(connection: sql.Connection, ids: Sequence[str], raw: bool = True) -> l
     for event in connection.execute(_events(ids, raw)).mappings():
         events[event["alert_id"]].append(dict(event))
     said = _standing(connection, ids)
-    return [(alert_of(rows[name], events[name]), said.get(name)) for name in ids if name in rows]
+    return [(_told(rows[name], events[name]), said.get(name)) for name in ids if name in rows]
+
+
+def _told(row: Row, events: Sequence[Row]) -> Alert:
+    """As urgent as the queue shows it: less than by itself, where many others show the same surprise."""
+    return alert_of(row | {"urgency": row["urgency_shown"]}, events)
 
 
 def _events(ids: Sequence[str], raw: bool) -> sql.Select[Any]:
