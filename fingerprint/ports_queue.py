@@ -30,7 +30,7 @@ from fingerprint.casework import (
     Suppression,
     View,
 )
-from fingerprint.domain import Alert, AlertEvent
+from fingerprint.domain import Alert, AlertEvent, Disposition
 
 
 class Queue(Protocol):
@@ -59,6 +59,10 @@ class Queue(Protocol):
 
     def event(self, alert_id: str, event_id: str) -> AlertEvent:
         """One of its events, with the record as AWS wrote it; NotThere without one."""
+        ...
+
+    def whole(self, alert_ids: Sequence[str], raw: bool = True) -> list[tuple[Alert, Disposition | None]]:
+        """Those of these alerts that are there, in their order, with all their events and the decision by which they stand."""
         ...
 
     def records_removed(self, alert_id: str) -> datetime | None:

@@ -26,7 +26,7 @@ from fingerprint.casework import (
     Row,
     View,
 )
-from fingerprint.domain import Alert, AlertEvent
+from fingerprint.domain import Alert, AlertEvent, Disposition
 from fingerprint.edges import (
     desk_alike,
     desk_audit,
@@ -36,6 +36,7 @@ from fingerprint.edges import (
     desk_evidence,
     desk_notes,
     desk_rows,
+    desk_whole,
 )
 from fingerprint.edges.desk_base import Transactions
 from fingerprint.edges.desk_engine import ROWS
@@ -64,6 +65,9 @@ class Queued(Transactions):
 
     def event(self, alert_id: str, event_id: str) -> AlertEvent:
         return self._read(lambda connection: desk_evidence.event(connection, alert_id, event_id))
+
+    def whole(self, alert_ids: Sequence[str], raw: bool = True) -> list[tuple[Alert, Disposition | None]]:
+        return self._read(lambda connection: desk_whole.whole(connection, alert_ids, raw))
 
     def counts(self, which: Filter) -> dict[str, int]:
         return self._read(lambda connection: desk_counts.counts(connection, which, self._now()))
