@@ -160,6 +160,9 @@ class Sender:
         except (Away, Gone) as error:
             self._missed(delivery, error)
             return False
+        except FingerprintError as error:  # its secret's file is gone, and may be back
+            self._missed(delivery, Away(str(error)))
+            return False
         self.outbox.sent(delivery, self.clock.now())
         self.metrics.sent.labels(self.name).inc()
         self.missed, self.trouble = 0, None

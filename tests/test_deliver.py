@@ -256,6 +256,20 @@ def test_a_receiver_that_says_gone_is_not_asked_again(desk, listen):
     assert telling.outbox.counts()["soc"].failed == 1
 
 
+def test_a_secret_that_is_lost_while_the_program_runs_is_waited_for(desk, listen, tmp_path):
+    server, clock, file = listen(), Hands(), tmp_path / "secret"
+    file.write_text(SECRET)
+    telling = sender(outbox_of(desk), wants(server, secret_file=str(file)), clock)
+    file.unlink()
+    desk.save([stolen_session()])
+    telling.turn()
+    assert (server.got, telling.outbox.deliveries()[0].tries) == ([], 1)
+    file.write_text(SECRET)
+    clock.wait(60)
+    telling.turn()
+    assert len(server.got) == 1
+
+
 def test_one_body_that_is_refused_holds_up_no_other(desk, listen):
     server, clock = listen(), Hands()
 
