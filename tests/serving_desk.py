@@ -13,13 +13,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from fingerprint.edges.clock import SystemClock
-from fingerprint.edges.desk import SqlDesk
+from fingerprint.edges.desk import SqlDesk, open_desk
 from fingerprint.edges.desk_people import SqlPeople, people_of
 from fingerprint.people import SCOPES, Identity, Role
 from fingerprint.settings import Settings, load
@@ -28,6 +31,21 @@ from fingerprint.web.app import create_app
 from fingerprint.web.doors import Doors, WholeDesk
 
 BASE = "http://localhost"
+
+
+def desk_in(folder: Path) -> SqlDesk:
+    """An empty desk in a file; its tables are made once for all of them."""
+    file = folder / "desk.sqlite"
+    file.write_bytes(_empty())
+    return open_desk(f"sqlite:///{file}")
+
+
+@cache
+def _empty() -> bytes:
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "desk.sqlite"
+        open_desk(f"sqlite:///{file}").close()
+        return file.read_bytes()
 
 
 @dataclass

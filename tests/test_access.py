@@ -18,7 +18,7 @@ from contracts.people import GOOD, HERE, OTHER, Moment
 from desk_server import served
 from fastapi import APIRouter
 from fastapi.routing import iter_route_contexts
-from serving_desk import BASE, Site
+from serving_desk import BASE, Site, desk_in
 from typer.testing import CliRunner
 
 from fingerprint.domain import FingerprintError
@@ -68,7 +68,7 @@ def site(tmp_path_factory):
 @pytest.fixture
 def fresh(tmp_path):
     """A site of one's own, to do harm to."""
-    return Site.of(open_desk(f"sqlite:///{tmp_path}/desk.sqlite"))
+    return Site.of(desk_in(tmp_path))
 
 
 def routes_of(app):
@@ -240,7 +240,7 @@ def test_names_that_the_settings_name_are_the_desks():
 
 def test_behind_tls_the_cookie_is_bound_to_this_host_and_browsers_stay_with_tls(tmp_path):
     settings = load(environment={}, options={"web": {"public_url": "https://desk.example.com"}})
-    site = Site.of(open_desk(f"sqlite:///{tmp_path}/desk.sqlite"), settings)
+    site = Site.of(desk_in(tmp_path), settings)
     link = site.people.invite("bob", "viewer", by="admin")
     headers = {"Host": "desk.example.com", "Origin": "https://desk.example.com"}
     answer = site.nobody().post(f"/setup/{link}", data={"password": GOOD, "again": GOOD}, headers=headers)
@@ -297,8 +297,7 @@ def test_a_login_goes_on_to_the_page_that_was_asked_for(path):
 
 
 def test_the_first_admin_comes_in_by_a_link_once(tmp_path):
-    desk = open_desk(f"sqlite:///{tmp_path}/desk.sqlite")
-    site = Site.of(desk)
+    site = Site.of(desk_in(tmp_path))
     for person in site.people.persons():
         if person.role != "admin":
             site.people.disable(person.name, by="admin")
@@ -514,7 +513,7 @@ def test_a_request_without_a_host_or_with_two_is_refused(address, request_line):
 
 def test_a_page_that_listens_with_nobody_before_it_keeps_no_session_alive(tmp_path):
     clock = Moment()
-    site = Site.of(open_desk(f"sqlite:///{tmp_path}/desk.sqlite"), clock=clock)
+    site = Site.of(desk_in(tmp_path), clock=clock)
     browser = site.browser("viewer")
     for _ in range(4):
         clock.pass_by(hours=2)
@@ -584,7 +583,7 @@ def test_a_port_that_is_taken_is_one_sentence(tmp_path):
 
 def test_sessions_and_links_that_are_over_go_with_what_else_is_old(tmp_path):
     clock = Moment()
-    site = Site.of(open_desk(f"sqlite:///{tmp_path}/desk.sqlite"), clock=clock)
+    site = Site.of(desk_in(tmp_path), clock=clock)
     site.people.invite("bob", "viewer", by="admin")
     clock.pass_by(days=2)
     assert tidied(site.doors.desk, Retention(), [site.people.forget])

@@ -12,11 +12,10 @@ import oidc_provider_mock
 import pytest
 from joserfc.jwk import RSAKey
 from services.openid import CLIENT, SECRET, Provider
-from serving_desk import BASE, Site
+from serving_desk import BASE, Site, desk_in
 
-from fingerprint.domain import FingerprintError
+from fingerprint.domain import Away, FingerprintError
 from fingerprint.edges.clock import SystemClock
-from fingerprint.edges.desk import open_desk
 from fingerprint.edges.openid import OpenId
 from fingerprint.people import Refused
 from fingerprint.settings import Settings, load
@@ -54,8 +53,7 @@ def settings_for(issuer: str, tmp_path, **more) -> Settings:
 def site_of(provider, tmp_path):
     def make(**more) -> Site:
         settings = settings_for(provider.issuer, tmp_path, **more)
-        desk = open_desk(f"sqlite:///{tmp_path}/desk.sqlite")
-        return Site.of(desk, settings, provider=OpenId(settings.web.oidc, SystemClock()))
+        return Site.of(desk_in(tmp_path), settings, provider=OpenId(settings.web.oidc, SystemClock()))
 
     return make
 
@@ -268,14 +266,15 @@ def test_a_provider_that_says_it_is_another_is_not_asked_for_anybody(site_of, pr
 def test_a_provider_that_is_away_is_one_sentence_and_passwords_still_work(tmp_path):
     settings = settings_for("http://127.0.0.1:9", tmp_path)
     away = OpenId(settings.web.oidc, SystemClock())
-    with pytest.raises(FingerprintError, match="gives no answer: try again, or log in with a password"):
+    with pytest.raises(Away, match="gives no answer: try again, or log in with a password"):
         away.start("secret", BACK)
-    site = Site.of(open_desk(f"sqlite:///{tmp_path}/desk.sqlite"), settings, provider=away)
+    site = Site.of(desk_in(tmp_path), settings, provider=away)
     assert site.nobody().get("/login").status_code == 200
+    assert site.nobody().get("/login/provider").status_code == 503
 
 
 def test_without_a_provider_there_is_no_link_and_no_way(tmp_path):
-    site = Site.of(open_desk(f"sqlite:///{tmp_path}/desk.sqlite"))
+    site = Site.of(desk_in(tmp_path))
     assert "/login/provider" not in site.nobody().get("/login").text
     assert site.nobody().get("/login/provider").status_code == 404
 
@@ -310,3 +309,15 @@ def test_a_provider_that_others_wrote_lets_people_in(tmp_path):
 def test_settings_that_could_not_work_are_refused_at_the_start(oidc, sentence):
     with pytest.raises(FingerprintError, match=sentence):
         load(environment={}, options={"web": {"oidc": oidc}})
+
+
+def test_a_provider_may_be_named_by_the_environment_beside_the_file(tmp_path):
+    file = tmp_path / "settings.toml"
+    file.write_text(
+        '[web.oidc]\nissuer = "https://id.example.com"\nclient_id = "desk"\n[web.oidc.roles]\nsoc = "analyst"\n'
+    )
+    named = {"FINGERPRINT_WEB__OIDC__ROLE_CLAIM": "groups", "FINGERPRINT_WEB__OIDC__SCOPES": "openid, groups"}
+    oidc = load(file, environment=named).web.oidc
+    assert (oidc.client_id, oidc.roles, oidc.scopes) == ("desk", {"soc": "analyst"}, ("openid", "groups"))
+    with pytest.raises(FingerprintError, match=r"web\.oidc\.nothing.*client_id"):
+        load(environment={"FINGERPRINT_WEB__OIDC__NOTHING": "x"})

@@ -29,7 +29,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
-from fingerprint.domain import FingerprintError
+from fingerprint.domain import Away, FingerprintError
 from fingerprint.people import ROLES, Identity, Refused, Role
 from fingerprint.ports import Clock
 from fingerprint.settings import Oidc, secret
@@ -209,11 +209,9 @@ class OpenId:
         self._kept[url] = (now + KEPT, said)
         return said
 
-    def _away(self, reason: object) -> FingerprintError:
+    def _away(self, reason: object) -> Away:
         log.warning("the OpenID provider gives no answer", extra={"fields": {"reason": str(reason)}})
-        return FingerprintError(
-            f"the provider {self.oidc.issuer} gives no answer: try again, or log in with a password"
-        )
+        return Away(f"the provider {self.oidc.issuer} gives no answer: try again, or log in with a password")
 
 
 def derived(secret: str, what: str) -> str:
