@@ -52,6 +52,10 @@ class Banks(Protocol):
         """Those that are kept, the one written last first; none where there is no bank yet."""
         ...
 
+    def current(self) -> str:
+        """The version that is served now, without opening it; NotThere where there is none."""
+        ...
+
     def served(self) -> Bank:
         """The version that is served now, verified. NotThere where there is none, FingerprintError where it cannot be read."""
         ...

@@ -34,9 +34,16 @@ class SeenBanks:
         """Those that are kept, the one written last first."""
         return [_version(row) for row in bank.run_list(self.folder)] if versions.kept(self.folder) else []
 
+    def current(self) -> str:
+        """The version that is served; NotThere where there is none."""
+        try:
+            return versions.current(self.folder)
+        except FingerprintError as error:
+            raise NotThere(str(error)) from None
+
     def served(self) -> Bank:
         """The version that is served. NotThere where there is none, FingerprintError where it cannot be read."""
-        version, known = self._served(), self._open
+        version, known = self.current(), self._open
         if known and known.version == version:
             return known
         if not self._opening.acquire(blocking=known is None) and known:
@@ -47,12 +54,6 @@ class SeenBanks:
             return self._open
         finally:
             self._opening.release()
-
-    def _served(self) -> str:
-        try:
-            return versions.current(self.folder)
-        except FingerprintError as error:
-            raise NotThere(str(error)) from None
 
 
 def _version(row: dict[str, Any]) -> BankVersion:

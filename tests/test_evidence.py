@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from make_alert import NASTY, nasty, new_pipeline, stolen_session
 
-from fingerprint.casework import Chosen, Decide
+from fingerprint.casework import Chosen, Decide, Evidence
 from fingerprint.domain import Alert, AlertEvent, FingerprintError, NotThere
 from fingerprint.edges.desk import SqlDesk, open_desk
 from fingerprint.hostile import storable
@@ -70,6 +70,11 @@ def test_alerts_come_whole_in_the_order_they_were_asked_for_with_the_decision_th
     assert (first, second, nothing) == (other, one, None)
     assert said is not None
     assert (said.decision, said.by) == ("benign", "maria")
+
+
+def test_an_alert_may_have_no_events(desk: SqlDesk) -> None:
+    desk.save([stolen_session(alert_id="e3b7e3b7e3b7e3b7", events=())])
+    assert desk.evidence("e3b7e3b7e3b7e3b7") == Evidence((), 0)
 
 
 def test_what_is_not_there_is_said_to_be_not_there(desk: SqlDesk) -> None:

@@ -37,14 +37,14 @@ def explained(connection: sql.Connection, alert_id: str) -> Alert:
 def page(
     connection: sql.Connection, alert_id: str, size: int = 200, following: str | None = None, raw: bool = True
 ) -> Evidence:
-    """Events of an alert, the oldest first. NotThere for an alert without any; FingerprintError for a page too large, or one
-    that nobody was given."""
+    """Events of an alert, the oldest first. NotThere without the alert; FingerprintError for a page too large, or one that
+    nobody was given."""
     if not 0 < size <= LARGEST_PAGE:
         raise FingerprintError(f"a page has 1 to {LARGEST_PAGE} events, not {size}")
     own = _TABLE.alert_id == storable(alert_id)
     total = connection.scalar(sql.select(sql.func.count()).select_from(tables.alert_events).where(own)) or 0
     if not total:
-        raise NotThere(f"no event of an alert {alert_id!r} is on the desk")
+        explained(connection, alert_id)
     order = (_TABLE.event_time, _TABLE.event_id)
     query = _select(raw).where(own).order_by(*order).limit(size + 1)
     if following:

@@ -121,6 +121,6 @@ def _partitions(doors: Doors, now: datetime) -> list[Partition]:
 def _served(doors: Doors) -> tuple[str, str]:
     """The version that is served, or why there is none."""
     try:
-        return (doors.banks.served().version, "") if doors.banks else ("", "no bank is to be seen from here")
+        return (doors.banks.current(), "") if doors.banks else ("", "no bank is to be seen from here")
     except FingerprintError as error:
         return "", str(error)

@@ -21,7 +21,7 @@ from fingerprint.web.api.asking import Asked, Moment, Wanted
 from fingerprint.web.doors import Doors, TheDoors
 
 router = APIRouter(tags=["entities"])
-DAYS = 90  # of single votes, back from the newest
+DAYS = 90  # of single votes, back from the newest on the desk
 MOST_VOTES = 10_000  # of one answer
 Shown = Annotated[
     Wanted | None, Query(description="the key of the fingerprint whose usual values are on the card")
@@ -30,7 +30,8 @@ Shown = Annotated[
 
 class Entity(Said):
     """A principal. `card` is what the served bank knows of it; without one, `no_card` says why. `days` has its single votes of
-    the last 90 days that it had any; `alerts` are the newest 100 of `alerts_in_all`, open or closed, none that are suppressed."""
+    the last 90 days that anybody had any; `alerts` are the newest 100 of `alerts_in_all`, open or closed, but for those that
+    are suppressed."""
 
     principal: str
     card: Card | None
@@ -115,7 +116,5 @@ def _card(doors: Doors, principal: str, shown: str | None) -> tuple[Card | None,
 
 
 def _days(doors: Doors, principal: str) -> list[Day]:
-    votes = doors.desk.votes(principal)
-    if votes.empty:
-        return []
-    return days_of(votes[votes["event_time"] > votes["event_time"].max() - timedelta(days=DAYS)])
+    newest = doors.desk.newest_vote()
+    return days_of(doors.desk.votes(principal, newest - timedelta(days=DAYS))) if newest else []

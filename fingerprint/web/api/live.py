@@ -28,6 +28,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
+from fingerprint.domain import FingerprintError
 from fingerprint.web.access import Viewer
 from fingerprint.web.doors import TheDoors
 from fingerprint.web.following import Batch, Following
@@ -81,10 +82,10 @@ async def _stream(
 
 
 async def _next(batches: AsyncGenerator[Batch, None], end: float) -> Batch | None:
-    """The next one, if it comes before the end."""
+    """The next one, if it comes before the end. A desk that does not answer ends the stream, too: it is asked for again."""
     try:
         return await asyncio.wait_for(anext(batches), end - asyncio.get_running_loop().time())
-    except TimeoutError:
+    except (TimeoutError, FingerprintError):
         return None
 
 
