@@ -46,6 +46,21 @@ app.add_typer(suppressions, name="suppressions")
 tidy = typer.Typer(help="What the desk keeps, and what it no longer does.")
 app.add_typer(tidy, name="desk")
 
+EXTRAS = {  # what is not installed with the program itself
+    "argon2": "web",
+    "authlib": "web",
+    "fastapi": "web",
+    "httpx2": "web",
+    "joserfc": "web",
+    "starlette": "web",
+    "uvicorn": "web",
+    "confluent_kafka": "confluent",
+    "distributed": "scale",
+    "kafka": "kafka",
+    "torch": "train",
+    "tritonclient": "triton",
+}
+
 Sources = Annotated[
     list[str],
     typer.Argument(
@@ -1048,6 +1063,10 @@ def main() -> None:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         _fail(f"{error.format_message()} (see `{context.command_path if context else 'fingerprint'} --help`)")
+    except ModuleNotFoundError as error:
+        if (extra := EXTRAS.get((error.name or "").partition(".")[0])) is None:
+            raise
+        _fail(f"{error.name} is not installed: `pip install fingerprint[{extra}]` has it")
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)

@@ -581,6 +581,23 @@ def test_a_port_that_is_taken_is_one_sentence(tmp_path):
             serve(settings, f"sqlite:///{tmp_path}/desk.sqlite", tmp_path)
 
 
+def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch, capsys):
+    from pipelines import cli
+
+    for name in ("pipelines.serve", "fingerprint.edges.desk_people", "fingerprint.edges.desk_people_secrets"):
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr("fingerprint.edges.desk_people_secrets")
+    monkeypatch.setitem(sys.modules, "argon2", None)
+    monkeypatch.setattr(sys, "argv", ["fingerprint", "serve"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert (
+        capsys.readouterr().err
+        == "fingerprint: argon2 is not installed: `pip install fingerprint[web]` has it\n"
+    )
+
+
 def test_sessions_and_links_that_are_over_go_with_what_else_is_old(tmp_path):
     clock = Moment()
     site = Site.of(desk_in(tmp_path), clock=clock)
