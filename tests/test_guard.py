@@ -6,21 +6,31 @@ import itertools
 from contextlib import ExitStack
 
 import pytest
-from contracts.guard import GuardContract, Moving
+from contracts.guard import GuardContract, Moving, rolled_out
+from serving_desk import Site, desk_in
 
 from fingerprint.edges import desk_tables
 from fingerprint.edges.desk import open_desk
+from fingerprint.settings import Retention
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory) -> bytes:
+    """A file with a fresh desk: its tables are made once."""
+    file = tmp_path_factory.mktemp("empty") / "desk.sqlite"
+    open_desk(f"sqlite:///{file}").close()
+    return file.read_bytes()
 
 
 class TestSqlite(GuardContract):
     @pytest.fixture
-    def make_guarded(self, tmp_path):
+    def make_guarded(self, tmp_path, empty):
         numbers = itertools.count()
 
         def make(now=None, redact=()):
-            return open_desk(
-                f"sqlite:///{tmp_path}/{next(numbers)}.sqlite", redact=redact, now=now or Moving()
-            )
+            file = tmp_path / f"{next(numbers)}.sqlite"
+            file.write_bytes(empty)
+            return open_desk(f"sqlite:///{file}", redact=redact, now=now or Moving())
 
         return make
 
@@ -49,3 +59,29 @@ OF_NOBODY = {  # tables that hold nothing of a principal, by neither an alert no
 def test_of_every_table_it_was_thought_about_whether_a_purge_reaches_it(table):
     reached = {"alert_id", "principal"} & set(table.c.keys())
     assert reached or table.name in OF_NOBODY
+
+
+# --- as an analyst sees it --------------------------------------------------------------------------------------------
+
+
+def test_the_page_of_an_alert_says_who_shares_it_and_whether_that_lowers_it(tmp_path):
+    desk = desk_in(tmp_path)
+    desk.save([rolled_out(number) for number in range(3)])
+    analyst, page = Site.of(desk).browser("analyst"), f"/alerts/{rolled_out(0).alert_id}"
+    two = analyst.get(page).text
+    assert "2 other principals showed the same surprise within a day." in two
+    assert "is lowered" not in two
+    desk.save([rolled_out(3)])
+    assert "its own urgency of 38 is lowered" in analyst.get(page).text
+    assert "Its own urgency is 38; that others show the same surprise lowers it" in analyst.get("/").text
+
+
+def test_the_page_of_a_record_says_when_it_was_removed(tmp_path):
+    desk, alert = desk_in(tmp_path), rolled_out(0)
+    desk.save([alert])
+    analyst = Site.of(desk).browser("analyst")
+    page = f"/alerts/{alert.alert_id}/record?event={alert.events[0].event_id}"
+    assert "UpdateService" in analyst.get(page).text
+    desk.prune(Retention(raw_days=1), by="retention")
+    today = f"{desk.records_removed(alert.alert_id):%Y-%m-%d}"
+    assert f"were removed on {today}, as the settings of retention say" in analyst.get(page).text
