@@ -38,6 +38,7 @@ def run(settings: Settings, desk_url: str | None, bank: Path) -> None:
     import uvicorn
 
     from fingerprint.web.app import create_app
+    from fingerprint.web.server import Server
 
     logs.start()
     desk = open_desk(desk_url or settings.desk.url, redact=settings.desk.redact)
@@ -59,7 +60,7 @@ def run(settings: Settings, desk_url: str | None, bank: Path) -> None:
             tidying.daily(desk, settings.retention, doors.people.forget),
             _delivering(settings, desk_url or settings.desk.url),
         ):
-            uvicorn.Server(config).run(sockets=[listening])
+            Server(config).run(sockets=[listening])
     desk.close()
 
 

@@ -272,6 +272,18 @@ def test_more_than_can_be_heard_are_asked_to_come_later(
             assert (refused.status_code, refused.headers["retry-after"]) == (503, "60")
 
 
+def test_a_server_that_ends_waits_for_nobody_who_only_listens(desk: SqlDesk) -> None:
+    people = people_of(desk, SystemClock(), Settings().web)
+    token = tokens(people, SystemClock().now())["viewer"]
+    with ExitStack() as server:
+        url = server.enter_context(served(create_app(Doors(desk, people, SystemClock(), Settings()))))
+        with listening(url, token) as stream:
+            lines = stream.iter_lines()
+            assert next(lines).startswith("retry")
+            server.close()
+            assert [line for line in lines if line.startswith("data")] == ['data: {"alert_ids": []}']
+
+
 @pytest.mark.parametrize("last", ["nonsense", "-1", str(2**63)])
 def test_a_last_id_that_is_none_is_refused(two_servers: tuple[str, str, SqlDesk, str], last: str) -> None:
     one, _, _, token = two_servers

@@ -15,6 +15,7 @@ from fastapi.staticfiles import StaticFiles
 
 from fingerprint.web import api, errors, pages, probes
 from fingerprint.web.doors import Doors
+from fingerprint.web.following import Following
 from fingerprint.web.guard import Guard, hosts_of
 from fingerprint.web.page import TEMPLATES
 
@@ -25,7 +26,7 @@ def create_app(doors: Doors) -> FastAPI:
     """The whole application over its doors; it opens nothing itself."""
     web = doors.settings.web
     app = FastAPI(title="Fingerprint", version="1", docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.doors = doors
+    app.state.doors, app.state.following = doors, Following(doors.desk)
     errors.install(app)
     for router in (probes.router, *pages.ROUTERS):
         app.include_router(router, include_in_schema=False)

@@ -47,21 +47,22 @@ class Following:
         self._from = self._upto = 0  # what is remembered lies after the one and reaches to the other
         self._news, self._turn = asyncio.Condition(), asyncio.Lock()
         self._asking: asyncio.Task[None] | None = None
+        self._over = False
 
     @property
     def full(self) -> bool:
         return self.listeners >= MOST
 
     async def since(self, number: int | None) -> AsyncGenerator[Batch, None]:
-        """Batches after a number, or from now on: the first comes at once, and says where it begins. FingerprintError where the
-        desk does not answer at the beginning; later it is asked again until it does."""
+        """Batches after a number, or from now on: the first comes at once, and says where it begins; none after `close`.
+        FingerprintError where the desk does not answer at the beginning; later it is asked again until it does."""
         self.listeners += 1
         try:
             await self._begin()
             at = (
                 self._upto if number is None else min(number, self._upto)
             )  # another desk's numbers may be higher
-            while True:
+            while not self._over:
                 batch = await self._after(at)
                 at = batch.number
                 yield batch
@@ -69,6 +70,12 @@ class Following:
         finally:
             self.listeners -= 1
             self._end()
+
+    async def close(self) -> None:
+        """End every listener's batches now."""
+        self._over = True
+        async with self._news:
+            self._news.notify_all()
 
     async def _after(self, number: int) -> Batch:
         """What changed after a number: remembered, or else asked."""
@@ -80,7 +87,7 @@ class Following:
         """Until there is more, or it is time for a sign of life."""
         try:
             async with asyncio.timeout(self.heartbeat), self._news:
-                await self._news.wait_for(lambda: self._upto > number)
+                await self._news.wait_for(lambda: self._over or self._upto > number)
         except TimeoutError:
             return
 

@@ -30,7 +30,6 @@ from fastapi.responses import StreamingResponse
 
 from fingerprint.domain import FingerprintError
 from fingerprint.web.access import Viewer
-from fingerprint.web.doors import TheDoors
 from fingerprint.web.following import Batch, Following
 
 router = APIRouter(tags=["live"])
@@ -46,12 +45,8 @@ class EventStream(StreamingResponse):
     media_type = "text/event-stream"
 
 
-def _following(request: Request, doors: TheDoors) -> Following:
-    """One for the whole application, made when somebody first listens."""
-    state = request.app.state
-    if not hasattr(state, "following"):
-        state.following = Following(doors.desk)
-    found: Following = state.following
+def _following(request: Request) -> Following:
+    found: Following = request.app.state.following
     return found
 
 
@@ -64,10 +59,10 @@ async def live(
     seconds: Seconds = LONGEST,
 ) -> EventStream:
     """Ids of alerts that are new or have changed, one event for what changed together."""
-    if following.full:
-        raise HTTPException(503, "too many are listening: ask again in a minute", {"Retry-After": "60"})
     batches = following.since(last_event_id if last_event_id is not None else since)
-    first = await anext(batches)  # while an error can still be said
+    first = None if following.full else await anext(batches, None)  # while an error can still be said
+    if first is None:
+        raise HTTPException(503, "too many are listening: ask again in a minute", {"Retry-After": "60"})
     return EventStream(_stream(first, batches, seconds), headers={"X-Accel-Buffering": "no"})
 
 
@@ -82,10 +77,11 @@ async def _stream(
 
 
 async def _next(batches: AsyncGenerator[Batch, None], end: float) -> Batch | None:
-    """The next one, if it comes before the end. A desk that does not answer ends the stream, too: it is asked for again."""
+    """The next one, if it comes before the end. A desk that does not answer ends the stream, too, as a server does that ends: it
+    is asked for again."""
     try:
         return await asyncio.wait_for(anext(batches), end - asyncio.get_running_loop().time())
-    except (TimeoutError, FingerprintError):
+    except (TimeoutError, StopAsyncIteration, FingerprintError):
         return None
 
 
