@@ -19,7 +19,7 @@ from fingerprint.settings import Retention
 from pipelines import person
 from pipelines.show import Progress
 
-BY = "retention"  # who it is in the audit, when nobody asked
+BY = "program:retention"  # who it is in the audit, when nobody asked; no account has a name with a colon
 SOON, DAY, AGAIN = 60.0, 86_400.0, 3_600.0  # seconds: after the start, after it was done, after it failed
 BEYOND = (  # what a purge at the desk does not reach
     "the topics of Kafka, the banks, the streams' snapshots, files of judged events, what was delivered elsewhere, and lines "

@@ -123,7 +123,7 @@ def test_serving_prunes_beside_the_pages_and_goes_on_when_the_desk_is_away(desk_
     desk = open_desk(desk_url)
     assert tidying.tidied(desk, Retention(raw_days=1, votes_days=1, alerts_days=0))
     assert len(desk.votes()) == 0
-    assert [entry.by for entry in desk.history("desk")] == ["retention"]
+    assert [entry.by for entry in desk.history("desk")] == ["program:retention"]
     broken = open_desk("sqlite://")
     with broken.engine.begin() as connection:
         connection.exec_driver_sql("DROP TABLE votes")

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sql
 
 from fingerprint.domain import NotThere
-from fingerprint.edges import desk_audit, desk_chains, desk_changes, desk_sharing
+from fingerprint.edges import desk_audit, desk_changes, desk_sharing
 from fingerprint.edges.desk_chains import hops
 from fingerprint.edges.desk_guard_tables import removed_records, suppression_hits, suppressions
 from fingerprint.edges.desk_queue_tables import cases
@@ -67,7 +67,7 @@ def steps(kept: Retention, now: datetime) -> Iterator[Step]:
     if kept.votes_days:
         before = now - timedelta(days=kept.votes_days)
         yield Step("votes", before, VOTES, _old_votes(before), _remove_votes)
-        yield Step("hops", before, VOTES, _any_hops(before), _remove_hops(before))
+        yield Step("hops", before, VOTES, _old_hops(before), _remove_hops)
     if kept.alerts_days:
         before = now - timedelta(days=kept.alerts_days)
         yield Step("alerts", before, BATCH, _closed(before), _remove_closed(before))
@@ -151,13 +151,15 @@ def _remove_votes(keys: Keys, connection: sql.Connection) -> int:
     return len(keys)
 
 
-def _any_hops(before: datetime) -> Callable[[sql.Connection], Keys]:
-    query = sql.select(hops.c.issued_key).where(hops.c.at < before).limit(1)
+def _old_hops(before: datetime) -> Callable[[sql.Connection], Keys]:
+    query = sql.select(hops.c.issued_key).where(hops.c.at < before).order_by(hops.c.at).limit(VOTES)
     return lambda connection: connection.scalars(query).all()
 
 
-def _remove_hops(before: datetime) -> Callable[[Keys, sql.Connection], int]:
-    return lambda _, connection: desk_chains.forget(connection, before)
+def _remove_hops(keys: Keys, connection: sql.Connection) -> int:
+    one = sql.delete(hops).where(hops.c.issued_key == sql.bindparam("key"))
+    connection.execute(one, [{"key": key} for key in keys])
+    return len(keys)
 
 
 def _closed(before: datetime) -> Callable[[sql.Connection], Keys]:

@@ -375,6 +375,17 @@ class GuardContract:
         }
         assert set(desk.votes()["principal"]) == {later.principal}
 
+    def test_who_began_a_session_goes_with_the_votes(self, make_guarded):
+        clock = Moving()
+        desk = make_guarded(now=clock)
+        began = [
+            Hop(f"ASIA{day}", NOW + day * DAY, "e", "AssumeRole", "p", "", "", "", "") for day in range(9)
+        ]
+        desk.remember(began)
+        clock.at = NOW + 9 * DAY
+        assert desk.prune(Retention(raw_days=0, votes_days=5, alerts_days=0), by="retention") == {"hops": 4}
+        assert [bool(desk.chain(each.issued_key)) for each in began] == [False] * 4 + [True] * 5
+
     def test_open_alerts_are_never_pruned_and_closed_ones_go_with_all_that_is_theirs(self, make_guarded):
         clock, closed, opened = Moving(), new_pipeline(), stolen_session()
         desk = make_guarded(now=clock)
