@@ -95,11 +95,11 @@ def test_a_file_appears_whole_or_not_at_all(url, tmp_path):
 
 
 def test_memory_does_not_grow_with_the_desk(tmp_path):
-    """Six times the alerts take no more memory, but for their ids."""
+    """Four times the alerts take no more memory, but for their ids."""
     raw = json.dumps({"requestParameters": "x" * 5_000})
     event = replace(new_pipeline().events[0], raw=raw)
     peaks = []
-    for count in (150, 1_000):
+    for count in (120, 480):
         url = f"sqlite:///{tmp_path}/{count}.sqlite"
         with closing(open_desk(url)) as desk:
             for start in range(0, count, 500):

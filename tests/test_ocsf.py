@@ -69,18 +69,18 @@ def told() -> list[News]:
     """Every sort of news of every sort of alert."""
     decided = [said(decision) for decision in ("true_positive", "benign", "false_positive", "duplicate")]
     alerts = [stolen_session(), new_pipeline(), replace(stolen_session(), drivers=(), curve=None, tactics=())]
-    alerts += [replace(stolen_session(), urgency=least) for least, _ in BANDS]
-    return [
+    every = [
         News(alert, happened, each, "https://desk.example/alerts/1")
         for alert in alerts
         for happened in HAPPENED
         for each in (None, *decided)
     ]
+    return every + [News(replace(stolen_session(), urgency=least)) for least, _ in BANDS]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_finding_is_valid_by_the_published_schema(version):
-    for news in told():
+    for news in told() if version == VERSION else told()[::7]:
         document = json.loads(line(finding(news)))
         document["metadata"]["version"] = version
         assert faults(document, version) == []
