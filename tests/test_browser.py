@@ -256,7 +256,7 @@ def test_the_same_morning_by_keyboard_alone(browser, place, admitted):
         press(page, "Tab", "Enter")
         expect(page.locator(".outcome")).to_contain_text("1 alert noted.")
 
-        press(page, "j", "Enter")
+        press(page, "Enter")  # the keys stand where they stood
         expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
         expect(page.locator(".story")).to_contain_text("asked the owner of the account")
         tab_to(page, ".timeline summary")

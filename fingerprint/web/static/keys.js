@@ -18,6 +18,7 @@ export function listenForKeys() {
     const row = event.target.closest?.(".queue.desk > li");
     if (row) mark(row);
   });
+  keepPlace();
 }
 
 function pressed(event) {
@@ -82,18 +83,34 @@ function mark(row) {
 }
 
 function decide() {
-  if (current) chooseAtLeast(current);
+  chooseHere();
   openDialog("decide");
   document.getElementById("page-why")?.focus();
 }
 
 function note() {
-  if (current) chooseAtLeast(current);
+  chooseHere();
   openDialog("note");
   document.getElementById("page-note")?.focus();
 }
 
 function press(id) {
-  if (current) chooseAtLeast(current);
+  chooseHere();
   document.getElementById(id)?.click();
+}
+
+/** In a queue the row that keys stand on is acted on, or the first, unless others are selected. */
+function chooseHere() {
+  if (!current && rows().length) step(1);
+  if (current) chooseAtLeast(current);
+}
+
+/** After a change the page is another one: keys go on where they stood. */
+function keepPlace() {
+  document.getElementById("work")?.addEventListener("submit", () => {
+    if (current) sessionStorage.setItem("row", rows().indexOf(current));
+  });
+  const kept = sessionStorage.getItem("row");
+  sessionStorage.removeItem("row");
+  if (kept !== null && rows().length) rows()[Math.min(Number(kept), rows().length - 1)].querySelector("a.go").focus();
 }

@@ -15,8 +15,8 @@ export function followLive() {
 
 function say(bar, fresh) {
   const link = bar.querySelector("a");
+  bar.hidden = false; // before it speaks: what is said while hidden is not announced
   link.textContent = bar.dataset.alert
     ? "This alert has changed since: look again"
     : `${fresh.size} new or changed ${fresh.size === 1 ? "alert" : "alerts"}: show`;
-  bar.hidden = false;
 }
