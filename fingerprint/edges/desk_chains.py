@@ -10,7 +10,6 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
 import sqlalchemy as sql
 from sqlalchemy.dialects import postgresql, sqlite
@@ -53,8 +52,3 @@ def hop(connection: sql.Connection, access_key: str) -> Hop | None:
     found = sql.select(hops).where(hops.c.issued_key == tables.key_of(access_key))
     row = connection.execute(found).mappings().first()
     return Hop(**row) if row else None
-
-
-def forget(connection: sql.Connection, before: datetime) -> int:
-    """Drop calls of before a moment; how many there were."""
-    return connection.execute(sql.delete(hops).where(hops.c.at < before)).rowcount

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -350,6 +351,18 @@ class GuardContract:
         assert urgencies(desk)[rolled_out(7).alert_id] == (38, 38, 0)
         close(desk, alerts[:1], Decide("benign", "it was the new tool"))
         assert set(urgencies(desk).values()) == {(24, 38, 6)}
+
+    def test_whoever_judges_while_alerts_come_in_leaves_every_urgency_as_it_should_be(self, make_guarded):
+        desk, alerts = make_guarded(), [rolled_out(number) for number in range(24)]
+        desk.save(alerts[:4])
+        words = ("true_positive", "benign", "true_positive", "false_positive", "true_positive")
+        with ThreadPoolExecutor(2) as pool:
+            saving = pool.submit(lambda: [desk.save([alert]) for alert in alerts[4:]])
+            judging = pool.submit(lambda: [close(desk, alerts[:1], Decide(word)) for word in words])
+            saving.result(60), judging.result(60)
+        shown = urgencies(desk)
+        assert shown.pop(alerts[0].alert_id) == (19, 38, MANY)
+        assert set(shown.values()) == {(38, 38, 0)}
 
     # --- retention ----------------------------------------------------------------------------------------------------
 
