@@ -18,7 +18,7 @@ from make_alert import NASTY, event, new_pipeline, stolen_session, votes
 
 from fingerprint.cards import Day
 from fingerprint.casework import Chosen, Decide, Entry, Match, Note, Outcome
-from fingerprint.domain import Disposition
+from fingerprint.domain import Disposition, Hop
 from fingerprint.edges.desk import SqlDesk, open_desk
 from fingerprint.settings import Settings
 from fingerprint.web import after, links, risk, told
@@ -141,6 +141,21 @@ def test_a_change_goes_back_to_where_it_came_from_and_nowhere_else(analyst, desk
     assert change("/?service=ecs&did=old").startswith("/?service=ecs&did=take&done=")
     for elsewhere in ("//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)"):
         assert change(elsewhere).startswith("/?did=take")
+
+
+def test_an_alert_says_who_began_its_session_the_first_caller_first(analyst, desk):
+    later = [replace(each, access_key="ASIA2") for each in PIPELINE.events]
+    desk.save([replace(PIPELINE, alert_id="c4a1", events=tuple(later))])
+    role, person = "123456789012:role/gate", "123456789012:user/bo"
+    desk.remember(
+        [
+            Hop("ASIA2", NOW, "e2", "sts:AssumeRole", role, "", "ASIA1", "10.0.0.2", "eu-west-1"),
+            Hop("ASIA1", NOW, "e1", "sts:AssumeRole", person, "bo", "AKIA0", "10.0.0.1", "eu-west-1"),
+        ]
+    )
+    page = analyst.get("/alerts/c4a1").text
+    said = page[page.index("How this session came about") : page.index("this session</li>")]
+    assert said.index(person) < said.index(role) < said.index(PIPELINE.principal)
 
 
 def test_nothing_chosen_and_nothing_to_do_are_said(analyst):
