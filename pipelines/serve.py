@@ -20,8 +20,8 @@ from fingerprint.edges import logs
 from fingerprint.edges.clock import SystemClock
 from fingerprint.edges.desk import SqlDesk, open_desk
 from fingerprint.edges.desk_people import people_of
-from fingerprint.edges.openid import OpenId
-from fingerprint.ports_people import People
+from fingerprint.ports import Clock
+from fingerprint.ports_people import People, Provider
 from fingerprint.settings import Settings, Web
 from fingerprint.web.doors import Doors, WholeDesk
 from pipelines import deliver, tidying
@@ -68,7 +68,7 @@ def doors_of(desk: SqlDesk, settings: Settings, bank: Path) -> Doors:
     """What the application stands on."""
     clock = SystemClock()
     people = people_of(desk, clock, settings.web)
-    provider = OpenId(settings.web.oidc, clock) if settings.web.oidc.issuer else None
+    provider = _provider(settings.web, clock)
     thresholds = Foreseeing(desk, bank, settings, clock)
     banks = SeenBanks(bank, settings)
     return Doors(cast(WholeDesk, desk), people, clock, settings, provider, banks, thresholds)
@@ -79,6 +79,15 @@ def _delivering(settings: Settings, desk_url: str) -> AbstractContextManager[obj
     if not settings.web.deliver:
         return nullcontext()
     return deliver.alongside(settings, desk_url, DeliverMetrics(REGISTRY))
+
+
+def _provider(web: Web, clock: Clock) -> Provider | None:
+    """Who vouches for people; what asks it is loaded only then."""
+    if web.oidc.issuer is None:
+        return None
+    from fingerprint.edges.openid import OpenId
+
+    return OpenId(web.oidc, clock)
 
 
 def base_of(web: Web, port: int) -> str:

@@ -19,6 +19,7 @@ from fingerprint.edges.clock import SystemClock
 from fingerprint.edges.openid import OpenId
 from fingerprint.people import Refused
 from fingerprint.settings import Settings, load
+from pipelines.serve import doors_of
 
 elsewhere = httpx2.Client()  # the browser at the provider
 BACK = f"{BASE}/login/provider/back"
@@ -271,6 +272,13 @@ def test_a_provider_that_is_away_is_one_sentence_and_passwords_still_work(tmp_pa
     site = Site.of(desk_in(tmp_path), settings, provider=away)
     assert site.nobody().get("/login").status_code == 200
     assert site.nobody().get("/login/provider").status_code == 503
+
+
+def test_serving_asks_the_provider_that_the_settings_name(provider, tmp_path):
+    settings = settings_for(provider.issuer, tmp_path)
+    site = doors_of(desk_in(tmp_path), settings, tmp_path)
+    assert site.provider.start("a" * 43, BACK).startswith(f"{provider.issuer}/authorize?")
+    assert doors_of(desk_in(tmp_path), load(environment={}), tmp_path).provider is None
 
 
 def test_without_a_provider_there_is_no_link_and_no_way(tmp_path):
