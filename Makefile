@@ -1,7 +1,7 @@
 # Two commands are all there is: `make demo` and `make test`. `make help` lists the rest.
 PYTHON ?= python3
 BIN    := .venv/bin
-EXTRAS ?= train,dev,kafka,confluent,s3,postgres,triton,scale,web,peers,notebooks
+EXTRAS ?= train,dev,kafka,confluent,s3,postgres,triton,scale,web,deliver,peers,notebooks
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types notebooks notebooks-test bench bench-long lock clean
