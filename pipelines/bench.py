@@ -1,6 +1,7 @@
 """Speed and memory as ratios in one run: `make bench` prints the table and writes build/bench.json.
 
-What a row is: `bench_rows`. The rows of `fingerprint stream`: `bench_stream`. docs/performance.md says how to read them.
+What a row is: `bench_rows`. The rows of `fingerprint stream`: `bench_stream`; of the queue: `bench_queue`.
+docs/performance.md says how to read them.
 """
 
 from __future__ import annotations
@@ -145,9 +146,9 @@ def memory() -> tuple[float, float]:
 
 
 def main() -> None:
-    from pipelines import bench_dfencoder, bench_stream, bench_triton  # noqa: F401 - register their rows after these
+    from pipelines import bench_dfencoder, bench_queue, bench_stream, bench_triton  # noqa: F401 - register their rows after these
 
-    with bench_stream.place(), bench_triton.place():
+    with bench_stream.place(), bench_triton.place(), bench_queue.place():
         measure(OUT)
 
 

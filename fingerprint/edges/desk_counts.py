@@ -9,7 +9,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -19,7 +19,7 @@ import sqlalchemy as sql
 from fingerprint.bands import BANDS
 from fingerprint.casework import MOST_GROUPED, By, Filter, Group
 from fingerprint.domain import FingerprintError
-from fingerprint.edges.desk_filter import ASSIGNEE, CLOSED, OPEN, WORKED, Condition, asked, conditions
+from fingerprint.edges.desk_filter import ASSIGNEE, CLOSED, WORKED, Condition, asked, conditions
 from fingerprint.edges.desk_queue_tables import alert_values
 from fingerprint.edges.desk_suppressions import hidden
 from fingerprint.edges.desk_tables import alerts
@@ -28,28 +28,24 @@ SEVERAL = ("service", "account", "tactic")  # fields of which an alert has sever
 
 
 def counts(connection: sql.Connection, which: Filter, now: datetime) -> dict[str, int]:
-    """What `ports_queue` says. One walk over the index of urgencies, for a filter that asks nothing else."""
-    table = (
-        sql.select(
-            hidden(now).label("suppressed"),
-            OPEN.label("open"),
-            CLOSED.label("closed"),
-            (ASSIGNEE == "").label("nobodys"),
-            alerts.c.urgency_shown,
-        )
-        .select_from(WORKED)
-        .where(*asked(which))
-        .subquery()
+    """What `ports_queue` says."""
+    state = sql.case(
+        (hidden(now), "suppressed"), (CLOSED, "closed"), (ASSIGNEE == "", "unassigned"), else_="assigned"
     )
-    shown = sql.not_(table.c.suppressed)
-    open_ones = shown & table.c.open
-    wanted = {"open": open_ones, "closed": shown & table.c.closed, "suppressed": table.c.suppressed}
-    wanted |= {word: open_ones & band for word, band in _bands(table.c.urgency_shown)}
-    wanted |= {"unassigned": open_ones & table.c.nobodys}
-    row = connection.execute(
-        sql.select(*(_how_many(each).label(name) for name, each in wanted.items()))
-    ).one()
-    return {name: int(value or 0) for name, value in row._mapping.items()}
+    at_least = (_how_many(alerts.c.urgency_shown >= least) for least, _ in BANDS)
+    query = sql.select(state.label("state"), *at_least).select_from(WORKED).where(*asked(which))
+    found = {name: list(map(int, many)) for name, *many in connection.execute(query.group_by("state"))}
+    none = [0] * len(BANDS)  # of a state: how many of at least the urgency of each band, so the last are all
+    unassigned, assigned = found.get("unassigned", none), found.get("assigned", none)
+    left = [one + other for one, other in zip(unassigned, assigned, strict=True)]
+    of_band = {word: count - above for (_, word), count, above in zip(BANDS, left, [0, *left], strict=False)}
+    closed, suppressed = (found.get(name, none)[-1] for name in ("closed", "suppressed"))
+    return {
+        "open": left[-1],
+        "closed": closed,
+        "suppressed": suppressed,
+        "unassigned": unassigned[-1],
+    } | of_band
 
 
 def groups(
@@ -79,14 +75,6 @@ def groups(
 def _group(row: Sequence[Any], fields: int) -> Group:
     many, most, first, last = row[fields:]
     return Group(tuple(map(str, row[:fields])), many, most, first, last)
-
-
-def _bands(urgency: sql.ColumnElement[int]) -> Iterator[tuple[str, Condition]]:
-    """`critical` to `low`."""
-    above = 101
-    for least, word in BANDS:
-        yield word, (urgency >= least) & (urgency < above)
-        above = least
 
 
 def _how_many(condition: Condition) -> sql.ColumnElement[Any]:

@@ -10,7 +10,6 @@ What is open is never stored: an alert is open unless somebody decided on it ove
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -49,11 +48,6 @@ def asked(which: Filter) -> list[Condition]:
     return [*found, *_equal(which), *_of_several(which), *_in_time(which), *_text(which.text)]
 
 
-def nothing_asked(which: Filter) -> bool:
-    """Whether a filter asks nothing besides status and suppression."""
-    return replace(which, status="open", suppressed=False) == Filter()
-
-
 def _equal(which: Filter) -> Iterator[Condition]:
     if which.principal:
         yield alerts.c.principal == storable(which.principal)
@@ -66,11 +60,15 @@ def _equal(which: Filter) -> Iterator[Condition]:
 
 
 def _of_several(which: Filter) -> Iterator[Condition]:
-    """What an alert has several of."""
+    """What an alert has several of. Asked of each alert in turn: a service that nearly all of them show costs as much as one that
+    few do, where a list of those that show it would be long."""
     for kind in ("service", "account", "tactic"):
         if value := getattr(which, kind):
-            own = (alert_values.c.kind == kind) & (alert_values.c.value == key_of(value))
-            yield alerts.c.alert_id.in_(sql.select(alert_values.c.alert_id).where(own))
+            table = alert_values.c
+            own = (
+                (table.alert_id == alerts.c.alert_id) & (table.kind == kind) & (table.value == key_of(value))
+            )
+            yield sql.exists(sql.select(table.alert_id).where(own))
 
 
 def _in_time(which: Filter) -> Iterator[Condition]:

@@ -42,6 +42,7 @@ cases = sql.Table(
     text("duplicate_of", server_default=""),
     when("at"),  # of the newest change, and by whom
     text("by"),
+    sqlite_with_rowid=False,  # every row of a queue looks here: one step down the tree instead of two
 )
 sql.Index("cases_of_assignee", cases.c.assignee)
 
@@ -70,6 +71,7 @@ alert_values = sql.Table(
     text("alert_id", primary_key=True),
     text("kind", primary_key=True),  # service, account, tactic
     text("value", primary_key=True),
+    sqlite_with_rowid=False,
 )
 sql.Index("alerts_of_value", alert_values.c.kind, alert_values.c.value, alert_values.c.alert_id)
 

@@ -45,7 +45,9 @@ _EVENT = tuple(alert_events.c[name] for name in Seen._fields)
 
 def hidden(now: datetime) -> sql.ColumnElement[bool]:
     """Of a row of `alerts`: whether a suppression hides it now."""
-    return sql.exists(_in_force(now).where(hits.c.alert_id == alerts.c.alert_id))
+    return alerts.c.alert_id.in_(
+        _in_force(now).with_only_columns(hits.c.alert_id)
+    )  # asked once, not for each row
 
 
 def hider(now: datetime) -> sql.ScalarSelect[str | None]:

@@ -43,17 +43,52 @@ def upgrade() -> None:
     _fill(op.get_bind())
 
 
+NARROW = ("alert_id", "principal", "human", "window_start", "first_event_time", "last_event_time", "urgency")
+NARROW += ("title", "level", "bank_version", "degraded")
+WIDE = ("drivers", "curve", "tactics", "next_steps")
+
+
 def _columns() -> None:
     """What the queue shows of an alert without its events."""
-    for name, default in (("event_count", "0"), ("urgency_shown", "0"), ("sharing", "0")):
-        op.add_column("alerts", sql.Column(name, sql.Integer, nullable=False, server_default=default))
+    if op.get_bind().dialect.name == "sqlite":
+        _rebuild()
+    else:
+        for column in _new():
+            op.add_column("alerts", column)
     urgent, newest, largest = (
         sql.text(f"{name} DESC") for name in ("urgency_shown", "last_event_time", "event_count")
     )
     op.create_index("alerts_by_urgency", "alerts", [urgent, "first_event_time", "alert_id", "event_count"])
-    op.create_index("alerts_newest", "alerts", [newest, "alert_id"])
-    op.create_index("alerts_oldest", "alerts", ["first_event_time", "alert_id"])
+    op.create_index("alerts_newest", "alerts", [newest, "alert_id", "event_count"])
+    op.create_index("alerts_oldest", "alerts", ["first_event_time", "alert_id", "event_count"])
     op.create_index("alerts_largest", "alerts", [largest, "first_event_time", "alert_id"])
+    op.create_index("alerts_counted", "alerts", ["alert_id", "event_count", "urgency_shown"])
+
+
+def _new() -> list[sql.Column[int]]:
+    names = ("event_count", "urgency_shown", "sharing")
+    return [sql.Column(name, sql.Integer, nullable=False, server_default="0") for name in names]
+
+
+def _rebuild() -> None:
+    """SQLite reads a row from its beginning: behind 6 kB of drivers and curve, the new columns would cost what those do."""
+    texts = {name: text(name) for name in ("principal", "human", "title", "level", "bank_version")}
+    times = {name: when(name) for name in ("window_start", "first_event_time", "last_event_time")}
+    urgency = sql.Column("urgency", sql.Integer, nullable=False)
+    degraded = sql.Column("degraded", sql.Boolean, nullable=False, server_default=sql.false())
+    own = (
+        texts
+        | times
+        | {"urgency": urgency, "degraded": degraded, "alert_id": text("alert_id", primary_key=True)}
+    )
+    wide = [sql.Column(name, Json, nullable=name == "curve") for name in WIDE]
+    op.create_table("alerts_new", *(own[name] for name in NARROW), *_new(), *wide)
+    columns = ", ".join((*NARROW, *WIDE))
+    op.execute(f"INSERT INTO alerts_new ({columns}) SELECT {columns} FROM alerts")  # noqa: S608 - names of ours
+    op.drop_table("alerts")
+    op.rename_table("alerts_new", "alerts")
+    op.create_index("alerts_in_order", "alerts", [sql.text("urgency DESC"), "first_event_time", "alert_id"])
+    op.create_index("ix_alerts_principal", "alerts", ["principal"])
 
 
 def _work() -> None:
@@ -68,6 +103,7 @@ def _work() -> None:
         text("duplicate_of", server_default=""),
         when("at"),
         text("by"),
+        sqlite_with_rowid=False,
     )
     op.create_index("cases_of_assignee", "cases", ["assignee"])
     note = (text("note_id", primary_key=True), text("alert_id"), when("at"), text("by"), text("text"))
@@ -96,7 +132,8 @@ def _audit() -> None:
 
 def _derived() -> None:
     names = ("alert_id", "kind", "value")
-    op.create_table("alert_values", *(text(name, primary_key=True) for name in names))
+    values = (text(name, primary_key=True) for name in names)
+    op.create_table("alert_values", *values, sqlite_with_rowid=False)
     op.create_index("alerts_of_value", "alert_values", ["kind", "value", "alert_id"])
     op.create_table(
         "alert_surprises",
