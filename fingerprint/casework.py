@@ -3,7 +3,8 @@
 Example:
     >>> mine = Filter(status="open", assignee="maria", least_urgency=50)
     >>> page = desk.page(mine, order="urgency", size=50)
-    >>> desk.change([Chosen(row.alert_id, row.version, row.events) for row in page.rows], Decide("benign", "a migration"), by="maria")
+    >>> seen = [Chosen(row.alert_id, row.version, row.events) for row in page.rows]
+    >>> desk.change(seen, Decide("benign", "a migration"), by="maria")
     [Outcome(alert_id='397edb7b6806', done=True, version=2, reason='')]
 
 A *case* is an alert's work: who has it, what was decided, how often it was changed. An alert that nobody touched has version 0.

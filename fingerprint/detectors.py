@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import IsolationForest
 
 from fingerprint import autoencoder, hashing, quality, tails
 from fingerprint.bank import Bank
@@ -204,6 +203,8 @@ class Forest:
     def __init__(self, settings: Settings, bank: Bank, ledger: Ledger, losses: Losses) -> None:
         self.options, self.bank = settings.forest, bank
         self.threshold = self.options.threshold
+        from sklearn.ensemble import IsolationForest  # seconds of every start, and few programs ask it
+
         table = self._table(bank.ledger["sample.fingerprint"], bank.ledger["sample.codes"])
         self.forest = IsolationForest(
             n_estimators=self.options.trees, max_samples=min(256, len(table)), random_state=self.options.seed

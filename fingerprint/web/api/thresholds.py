@@ -59,7 +59,7 @@ def thresholds(caller: Viewer, doors: TheDoors) -> Held:
 
 
 @router.post("/thresholds/preview")
-def preview(asked: Foreseeing, caller: Viewer, doors: TheDoors) -> Foreseen:
+def foresee(asked: Foreseeing, caller: Viewer, doors: TheDoors) -> Foreseen:
     """What it would have shown on the last two weeks of votes on this desk; nothing is changed."""
     found = _thresholds(doors)
     if asked.alerts_per_day is not None:
