@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fingerprint.casework import Row
 from fingerprint.domain import Alert, AlertEvent, Curve, Decision, Disposition
 from fingerprint.edges.desk import open_desk
 from fingerprint.hostile import visible
@@ -56,7 +57,7 @@ def show_alert(
     were moved. Raises FingerprintError if the id names no one alert."""
     desk = open_desk(desk_url, create=False)
     alert = desk.alert(alert_id)
-    said = desk.dispositions(alert.alert_id)
+    said, row = desk.dispositions(alert.alert_id), desk.row(alert.alert_id)
     moved = thresholds.moved(bank, alert, settings) if bank else []
     if page:
         write_alert_page(alert, page)
@@ -64,12 +65,14 @@ def show_alert(
         decided = [triage.plain(each) for each in said]
         _print_json(detail(alert) | {"dispositions": decided, "thresholds": moved})
     else:
-        _explain(Console(), alert, said, moved)
+        _explain(Console(), alert, row, said, moved)
         print(f"page: {page}" if page else "`--page FILE` writes it as a page")
 
 
-def _explain(console: Console, alert: Alert, said: list[Disposition], moved: list[dict[str, Any]]) -> None:
-    _print_summary(console, alert, said, moved)
+def _explain(
+    console: Console, alert: Alert, row: Row, said: list[Disposition], moved: list[dict[str, Any]]
+) -> None:
+    _print_summary(console, alert, row, said, moved)
     if alert.drivers:
         console.print(_drivers(alert))
     if alert.curve and alert.curve.counts:
@@ -168,7 +171,7 @@ def _queue(alerts: list[Alert], standing: dict[str, Decision]) -> Table:
 
 
 def _print_summary(
-    console: Console, alert: Alert, said: list[Disposition], moved: list[dict[str, Any]]
+    console: Console, alert: Alert, row: Row, said: list[Disposition], moved: list[dict[str, Any]]
 ) -> None:
     console.print(Text.assemble(_urgency(alert), "  ", _text(alert.title, "bold")))
     facts = Table.grid(padding=(0, 2))
@@ -185,8 +188,10 @@ def _print_summary(
     for each in said:
         why = f": {each.why}" if each.why else ""
         facts.add_row("decided", _text(f"{triage.sentence(triage.plain(each))}, {words.iso(each.at)}{why}"))
-    if said and len(alert.events) > said[-1].events:
-        facts.add_row("", f"open again: {len(alert.events) - said[-1].events:,} events came since")
+    if row.grown:
+        facts.add_row("", f"open again: {row.grown:,} events came since")
+    elif said and row.decision is None:
+        facts.add_row("", "open again: somebody opened it since")
     if alert.tactics:
         facts.add_row("tactics", _text(", ".join(alert.tactics)))
     console.print(facts)

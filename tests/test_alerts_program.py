@@ -10,6 +10,7 @@ from datetime import datetime
 import pytest
 from make_alert import NASTY, nasty, new_pipeline, stolen_session
 
+from fingerprint.casework import Chosen, Reopen
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.desk import open_desk
 from fingerprint.hostile import storable
@@ -113,6 +114,16 @@ def test_an_alert_that_grew_after_it_was_judged_says_that_it_is_open_again(desk_
     assert "open again: 5 events came since" in capsys.readouterr().out
     list_alerts(desk_url, json=True)
     assert json.loads(capsys.readouterr().out)[0]["decision"] == "open"
+
+
+def test_an_alert_that_somebody_opened_again_says_so(desk_url, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    desk, alert = open_desk(desk_url), stolen_session()
+    desk.save([alert])
+    triage_alert(desk_url, "3fa", "benign")
+    assert desk.change([Chosen(alert.alert_id, 1)], Reopen(), "kim")[0].done
+    show_alert(desk_url, "3fa")
+    assert "open again: somebody opened it since" in capsys.readouterr().out
 
 
 def test_the_page_of_an_alert_is_written_where_it_was_asked_for(queue, capsys, tmp_path):

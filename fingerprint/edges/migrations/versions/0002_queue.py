@@ -5,6 +5,8 @@ What is derived from alerts is filled for those that are there; who was judged b
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sql
 from alembic import op
 
@@ -43,8 +45,10 @@ def upgrade() -> None:
     _fill(op.get_bind())
 
 
-NARROW = ("alert_id", "principal", "human", "window_start", "first_event_time", "last_event_time", "urgency")
-NARROW += ("title", "level", "bank_version", "degraded")
+NARROW = (
+    *("alert_id", "principal", "human", "window_start", "first_event_time", "last_event_time", "urgency"),
+    *("title", "level", "bank_version", "degraded"),
+)
 WIDE = ("drivers", "curve", "tactics", "next_steps")
 
 
@@ -72,15 +76,13 @@ def _new() -> list[sql.Column[int]]:
 
 def _rebuild() -> None:
     """SQLite reads a row from its beginning: behind 6 kB of drivers and curve, the new columns would cost what those do."""
-    texts = {name: text(name) for name in ("principal", "human", "title", "level", "bank_version")}
-    times = {name: when(name) for name in ("window_start", "first_event_time", "last_event_time")}
-    urgency = sql.Column("urgency", sql.Integer, nullable=False)
-    degraded = sql.Column("degraded", sql.Boolean, nullable=False, server_default=sql.false())
-    own = (
-        texts
-        | times
-        | {"urgency": urgency, "degraded": degraded, "alert_id": text("alert_id", primary_key=True)}
-    )
+    own: dict[str, sql.Column[Any]] = {
+        name: text(name) for name in ("principal", "human", "title", "level", "bank_version")
+    }
+    own |= {name: when(name) for name in ("window_start", "first_event_time", "last_event_time")}
+    own["alert_id"] = text("alert_id", primary_key=True)
+    own["urgency"] = sql.Column("urgency", sql.Integer, nullable=False)
+    own["degraded"] = sql.Column("degraded", sql.Boolean, nullable=False, server_default=sql.false())
     wide = [sql.Column(name, Json, nullable=name == "curve") for name in WIDE]
     op.create_table("alerts_new", *(own[name] for name in NARROW), *_new(), *wide)
     columns = ", ".join((*NARROW, *WIDE))
