@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import json
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, aclosing
 from typing import Any
 
@@ -100,7 +100,7 @@ def test_whoever_follows_many_writers_misses_no_change(open_again: Callable[[], 
         writing = [pool.submit(write, number) for number in range(writers)]
         at, over = 0, False
         while not over:
-            over = all(each.done() for each in writing)  # and once more after that
+            over = not wait(writing, timeout=0.02).not_done  # and once more after that
             for change in desk.changes(at):
                 assert change.number > at or change.number in seen.values()
                 seen[change.alert_id] = change.number
