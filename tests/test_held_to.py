@@ -1,4 +1,4 @@
-"""What was chosen at the desk is what events are held to, by `score` and by a stream while it runs; and a stream says how it is."""
+"""What was chosen at the desk is what events are held to, by `score` and by a running stream; and a stream says how it is."""
 
 from __future__ import annotations
 

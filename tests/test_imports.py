@@ -15,7 +15,8 @@ ROOMS = [
     {"domain", "bands", "casework", "people", "settings", "backend", "samples", "hostile", "redaction"},
     {
         "ports",
-        "ports_queue", "ports_thresholds",
+        "ports_queue",
+        "ports_thresholds",
         "ports_people",
         "mend",
         "cloudtrail",
