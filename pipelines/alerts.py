@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json as json_text
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fingerprint.casework import Row
+from fingerprint.casework import LARGEST_PAGE, Filter, Row
 from fingerprint.domain import Alert, AlertEvent, Curve, Decision, Disposition
-from fingerprint.edges.desk import open_desk
+from fingerprint.edges.desk import SqlDesk, open_desk
 from fingerprint.hostile import visible
 from fingerprint.settings import Settings
 from fingerprint.web import words
@@ -31,18 +32,45 @@ COLOURS = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cy
 
 
 def list_alerts(desk_url: str, json: bool = False) -> None:
-    """Print the queue, most urgent first. Raises FingerprintError where there is no desk."""
+    """Print the queue, most urgent first, as JSON with what is suppressed. Raises FingerprintError where there is no desk."""
     desk = open_desk(desk_url, create=False)
-    alerts, standing = desk.alerts(raw=False), desk.standing()
+    standing = desk.standing()
     if json:
-        _print_json([summary(alert) | {"decision": standing.get(alert.alert_id, "open")} for alert in alerts])
+        _print_json(list(_listed(desk, standing)))
         return
     if silent := desk.notices(ended=False):
         print(notices.open_ones(len(silent)))
-    if alerts:
-        Console().print(_queue(alerts, standing))
+    if rows := _rows(desk, Filter(status="all")):
+        Console().print(_queue(rows, standing))
     else:
         print("no alerts: nothing was forwarded to the analysts")
+    if hidden := desk.counts(Filter(status="all"))["suppressed"]:
+        print(f"{words.many(hidden, 'alert')} more, suppressed: `fingerprint suppressions list` says why")
+
+
+def _rows(desk: SqlDesk, which: Filter) -> list[Row]:
+    """All of a filter, in the order of the queue."""
+    page = desk.page(which, size=LARGEST_PAGE)
+    rows = [*page.rows]
+    while page.following:
+        page = desk.page(which, size=LARGEST_PAGE, following=page.following)
+        rows += page.rows
+    return rows
+
+
+def _listed(desk: SqlDesk, standing: Mapping[str, Decision]) -> Iterator[dict[str, Any]]:
+    """The queue for a program, those that are suppressed too."""
+    whole = {alert.alert_id: alert for alert in desk.alerts(raw=False)}
+    rows = [row for hidden in (False, True) for row in _rows(desk, Filter(status="all", suppressed=hidden))]
+    for row in sorted(rows, key=lambda row: (-row.urgency, row.first_event_time, row.alert_id)):
+        if row.alert_id in whole:  # purged between the two questions, or not
+            yield summary(whole[row.alert_id]) | {
+                "urgency": row.urgency,
+                "decision": standing.get(row.alert_id, "open"),
+                "own_urgency": row.own_urgency,
+                "sharing": row.sharing,
+                "suppressed": bool(row.suppressed_by),
+            }
 
 
 def show_alert(
@@ -146,12 +174,12 @@ def _text(text: str, style: str = "") -> Text:
     )
 
 
-def _urgency(alert: Alert) -> Text:
-    word = words.band(alert.urgency)
-    return Text(f"{alert.urgency:>3} {word}", style=COLOURS[word])
+def _urgency(urgency: int) -> Text:
+    word = words.band(urgency)
+    return Text(f"{urgency:>3} {word}", style=COLOURS[word])
 
 
-def _queue(alerts: list[Alert], standing: dict[str, Decision]) -> Table:
+def _queue(rows: Sequence[Row], standing: Mapping[str, Decision]) -> Table:
     table = Table(
         "urgency",
         "alert",
@@ -162,18 +190,18 @@ def _queue(alerts: list[Alert], standing: dict[str, Decision]) -> Table:
         pad_edge=False,
         show_lines=False,
     )
-    for alert in alerts:
-        when = f"{words.iso(alert.first_event_time)[:16].replace('T', ' ')}"
-        decision = standing.get(alert.alert_id, "").replace("_", " ")
-        title = Text.assemble((f"{decision}: " if decision else "", "bold"), _text(alert.title))
-        table.add_row(_urgency(alert), _text(alert.alert_id[:12]), title, when, f"{len(alert.events):,}")
+    for row in rows:
+        when = f"{words.iso(row.first_event_time)[:16].replace('T', ' ')}"
+        decision = standing.get(row.alert_id, "").replace("_", " ")
+        title = Text.assemble((f"{decision}: " if decision else "", "bold"), _text(row.title))
+        table.add_row(_urgency(row.urgency), _text(row.alert_id[:12]), title, when, f"{row.events:,}")
     return table
 
 
 def _print_summary(
     console: Console, alert: Alert, row: Row, said: list[Disposition], moved: list[dict[str, Any]]
 ) -> None:
-    console.print(Text.assemble(_urgency(alert), "  ", _text(alert.title, "bold")))
+    console.print(Text.assemble(_urgency(row.urgency), "  ", _text(alert.title, "bold")))
     facts = Table.grid(padding=(0, 2))
     facts.add_row("alert", _text(alert.alert_id))
     facts.add_row("principal", _text(alert.principal))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import unicodedata
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from make_alert import NASTY, nasty, new_pipeline, stolen_session
 
-from fingerprint.casework import Chosen, Reopen
+from fingerprint.casework import Chosen, Match, Reopen
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.desk import open_desk
 from fingerprint.hostile import storable
@@ -34,11 +34,26 @@ def queue(desk_url) -> str:
 def test_a_program_reads_the_queue_in_a_fixed_order(queue, capsys):
     list_alerts(queue, json=True)
     listed = json.loads(capsys.readouterr().out)
-    assert [list(alert) for alert in listed] == [[*KEYS, "decision"]] * 2
+    assert [list(alert) for alert in listed] == [
+        [*KEYS, "decision", "own_urgency", "sharing", "suppressed"]
+    ] * 2
     assert [alert["urgency"] for alert in listed] == [91, 38]
     assert listed[0]["first_event_time"] == "2026-03-04T14:02:00Z"
     assert listed[0]["event_ids"] == list(stolen_session().event_ids)
     assert datetime.fromisoformat(listed[0]["last_event_time"]) == stolen_session().last_event_time
+
+
+def test_what_is_suppressed_is_counted_for_people_and_marked_for_programs(queue, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    desk = open_desk(queue)
+    desk.suppress(Match(service="ecs"), "a migration", datetime.now(UTC) + timedelta(days=1), by="maria")
+    list_alerts(queue)
+    shown = capsys.readouterr().out
+    assert "ci-deploy" not in shown
+    assert "1 alert more, suppressed" in shown
+    list_alerts(queue, json=True)
+    listed = json.loads(capsys.readouterr().out)
+    assert [alert["suppressed"] for alert in listed] == [False, True]
 
 
 def test_an_empty_queue_is_an_empty_array_and_a_sentence(desk_url, capsys):
