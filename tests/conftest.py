@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 import road
@@ -14,6 +15,20 @@ from streaming import Place, Records, Said, keyed
 from walking import Outcome, Step, road_of, steps_of, walked
 
 from fingerprint.bank import Bank, open_bank
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """What a test captured may hold half a surrogate pair, which the process that ran it could not send on."""
+    return _sendable((yield))
+
+
+def _sendable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, list | tuple):
+        return type(value)(map(_sendable, value))
+    return {key: _sendable(each) for key, each in value.items()} if isinstance(value, dict) else value
 
 
 @pytest.fixture(scope="session")
