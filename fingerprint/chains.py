@@ -2,8 +2,8 @@
 
 Example:
     >>> hops = issued(events)                               # of events with entities: AssumeRole and its like
-    >>> desk.remember(hops)
-    >>> [hop.principal for hop in climbed("ASIA…", desk.hop)]     # the nearest first
+    >>> desk.save(hops=hops)
+    >>> [hop.principal for hop in climbed("ASIA…", by_key.get)]     # the nearest first
     ['123456789012:role/deploy', '123456789012:user/alice']
 
 A session's credentials have an access key of their own, and the record of the call that issued them names it

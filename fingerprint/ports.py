@@ -46,8 +46,9 @@ class Desk(Protocol):
     content. What people decide on an alert is never written here.
     """
 
-    def save(self, alerts: Sequence[Alert] = (), votes: Votes = ()) -> None:
-        """All of it or, if it raises, none of it."""
+    def save(self, alerts: Sequence[Alert] = (), votes: Votes = (), hops: Sequence[Hop] = ()) -> None:
+        """All of it or, if it raises, none of it. Of `hops`, calls that handed out credentials (`chains`), the first of an
+        access key stays."""
         ...
 
     def alerts(self, limit: int | None = None, raw: bool = True) -> list[Alert]:
@@ -101,10 +102,6 @@ class Desk(Protocol):
 
     def reports(self) -> list[Report]:
         """How programs were when they spoke last, by kind and name."""
-        ...
-
-    def remember(self, hops: Sequence[Hop]) -> None:
-        """Calls that handed out credentials (`chains`). The first of an access key stays."""
         ...
 
     def chain(self, access_key: str) -> list[Hop]:

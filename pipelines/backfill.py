@@ -140,7 +140,7 @@ def _cut(
         def cut(events: pd.DataFrame) -> None:
             nonlocal done
             done += len(events)
-            desk.remember(chains.issued(events))
+            desk.save(hops=chains.issued(events))
             pa.default_memory_pool().release_unused()  # what was freed in small pieces stays with the process else
             progress("cutting by principal", done, history.events)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pandas as pd
 from fingerprint import bank as banks
 from fingerprint import chains, retuning
 from fingerprint.bank import Bank
+from fingerprint.domain import Hop
 from fingerprint.edges import files, ledgers, network_table
 from fingerprint.edges.desk import open_desk
 from fingerprint.edges.history import History
@@ -53,8 +55,7 @@ def score(
         ledger = Ledger.from_arrays(settings, arrays)
         road = Road(bank, ledger, settings, every_event=out is not None, losses=losses)
         for events in history.chunks():
-            desk.remember(chains.issued(events))
-            keep(road.walk(events), desk, results)
+            keep(road.walk(events), desk, results, chains.issued(events))
             progress("scoring events", road.tally.events + road.tally.repeats, history.events)
         keep(road.finish(), desk, results)
         if ledger_folder:
@@ -72,9 +73,9 @@ def score(
     }
 
 
-def keep(said: Said, desk: Desk, results: Results) -> None:
+def keep(said: Said, desk: Desk, results: Results, hops: Sequence[Hop] = ()) -> None:
     """To the desk, and to the file of all events."""
-    desk.save(said.alerts, said.votes)
+    desk.save(said.alerts, said.votes, hops)
     for frame in said.judged:
         results.write(frame)
 

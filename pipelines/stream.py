@@ -21,7 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from prometheus_client import REGISTRY
 
-from fingerprint import arriving, messages, retuning
+from fingerprint import arriving, chains, messages, retuning
 from fingerprint.arriving import Rows
 from fingerprint.casework import Report, Tuned
 from fingerprint.domain import FingerprintError
@@ -83,6 +83,7 @@ class Stream:
         self.raw_partitions = 0
         self.given = settings
         self.tuned: Tuned | None = None  # at the desk, over what was given
+        self.asked = False  # the desk, what was chosen
         self.joined = False
         self.lag: int | None = None  # messages, when last looked at
         self.last_turn = self.last_commit = self.last_report = time.monotonic()
@@ -94,7 +95,6 @@ class Stream:
         Raises FingerprintError when desk or broker stay away for too long, or state is lost; Undelivered.
         """
         started, self.voice.asked_to_end = time.monotonic(), asked_to_end
-        self._look_at_thresholds()
         self.consumer.subscribe([self.settings.kafka.events], assigned=self.assigned, revoked=self.revoked)
         kafka = self.settings.kafka
         end = UntilEnd(self.consumer, patience=kafka.session_seconds + kafka.answer_seconds)
@@ -120,6 +120,7 @@ class Stream:
         polled = self.pausing.poll(seconds)
         self.watch.saw(polled)
         if polled:
+            self._look_at_thresholds(first=True)
             with self.metrics.batch_seconds.time():
                 self._walk(polled)
         if time.monotonic() - self.last_commit > self.settings.state.snapshot_seconds:
@@ -160,9 +161,9 @@ class Stream:
             shares = arriving.by_partition(polled, piece)
             ours = sorted(home for home in shares if home in owners and self.kept.get(home) is owners[home])
             self.untold.update(ours)
-            self.voice.remember(piece.events)
             self.voice.tell(
-                [each for home in ours for each in self._walk_one(polled, piece, home, shares[home], future)]
+                [each for home in ours for each in self._walk_one(polled, piece, home, shares[home], future)],
+                chains.issued(piece.events),
             )
             self._count_feeds(ours)
             self.voice.bury(polled, piece, future)
@@ -227,9 +228,12 @@ class Stream:
         self.banks.let_go(judging)
         self.metrics.judged_by([judging[version] for version in sorted(judging)])
 
-    def _look_at_thresholds(self) -> None:
-        """What was chosen at the desk holds from the next batch on; what does not fit the settings is refused, once."""
-        tuned = self.voice.tuned()
+    def _look_at_thresholds(self, first: bool = False) -> None:
+        """What was chosen at the desk holds from the next batch on; what does not fit the settings is refused, once. The `first`
+        time before anything is judged."""
+        if first and self.asked:
+            return
+        tuned, self.asked = self.voice.tuned(), True
         if tuned == self.tuned:
             return
         self.tuned = tuned

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import chains, telling
+from fingerprint import telling
 from fingerprint.casework import Report, Tuned
-from fingerprint.domain import FingerprintError, Reject
+from fingerprint.domain import FingerprintError, Hop, Reject
 from fingerprint.ingesting import Outgoing, dead_letters
 from fingerprint.keeping import Keeper
 from fingerprint.messages import Piece
@@ -65,22 +65,17 @@ class Voice:
         self.listening = Listening(outside.desk, settings)
         self.asked_to_end: Callable[[], bool] = lambda: False
 
-    def tell(self, said: Sequence[Said]) -> None:
-        """Alerts, each as it stands last, and votes."""
+    def tell(self, said: Sequence[Said], hops: Sequence[Hop] = ()) -> None:
+        """Alerts, each as it stands last, votes, and who began which session."""
         alerts = list({alert.alert_id: alert for step in said for alert in step.alerts}.values())
         parts = [step.votes for step in said if len(step.votes)]
         votes = pd.concat(parts, ignore_index=True) if parts else no_votes()
-        if not alerts and not parts:
+        if not alerts and not parts and not hops:
             return
-        self._at_desk(lambda: self.desk.save(alerts, votes))
+        self._at_desk(lambda: self.desk.save(alerts, votes, hops))
         self._send(self.topics.alerts, telling.alerts(alerts))
         self._send(self.topics.votes, telling.votes(votes))
         self.metrics.tell(alerts, votes)
-
-    def remember(self, events: pd.DataFrame) -> None:
-        """Who began which session, among events with entities."""
-        if hops := chains.issued(events):
-            self._at_desk(partial(self.desk.remember, hops))
 
     def tuned(self) -> Tuned | None:
         """What was chosen at the desk to hold events to."""

@@ -147,8 +147,8 @@ def test_an_alert_says_who_began_its_session_the_first_caller_first(analyst, des
     later = [replace(each, access_key="ASIA2") for each in PIPELINE.events]
     desk.save([replace(PIPELINE, alert_id="c4a1", events=tuple(later))])
     role, person = "123456789012:role/gate", "123456789012:user/bo"
-    desk.remember(
-        [
+    desk.save(
+        hops=[
             Hop("ASIA2", NOW, "e2", "sts:AssumeRole", role, "", "ASIA1", "10.0.0.2", "eu-west-1"),
             Hop("ASIA1", NOW, "e1", "sts:AssumeRole", person, "bo", "AKIA0", "10.0.0.1", "eu-west-1"),
         ]

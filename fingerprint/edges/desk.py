@@ -22,10 +22,11 @@ import pandas as pd
 import sqlalchemy as sql
 from sqlalchemy.dialects import postgresql, sqlite
 
-from fingerprint.domain import Alert, Decision, Disposition, FingerprintError, Notice, Vote
+from fingerprint.domain import Alert, Decision, Disposition, FingerprintError, Hop, Notice, Vote
 from fingerprint.edges import (
     desk_base,
     desk_cases,
+    desk_chains,
     desk_changes,
     desk_engine,
     desk_feeds,
@@ -101,7 +102,7 @@ class SqlDesk(Queued, Guarded, Consulted):
         super().__init__(engine, now)
         self._redaction = redaction
 
-    def save(self, alerts: Sequence[Alert] = (), votes: Votes = ()) -> None:
+    def save(self, alerts: Sequence[Alert] = (), votes: Votes = (), hops: Sequence[Hop] = ()) -> None:
         """All of it or none. Votes without an opinion (z is NaN) are left out; a repeat overwrites
         itself."""
         rows = [tables.row_of(alert) for alert in alerts]
@@ -115,6 +116,7 @@ class SqlDesk(Queued, Guarded, Consulted):
             _upsert(connection, tables.alerts, new)
             desk_values.put(connection, new, events)
             _upsert(connection, tables.votes, single)
+            desk_chains.remember(connection, hops)
             ids = [row["alert_id"] for row in new]
             desk_suppressions.look(connection, ids, self._now())
             shared = desk_sharing.put(connection, ids)

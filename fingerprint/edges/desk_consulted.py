@@ -3,14 +3,13 @@ which session, how they are.
 
 Example:
     >>> settings = retuning.applied(settings, desk.tuned())
-    >>> desk.remember(chains.issued(events))
+    >>> desk.save(alerts, votes, chains.issued(events))
     >>> desk.chain("ASIAEXAMPLE")[-1].human
     'alice'
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from fingerprint import chains
@@ -45,11 +44,6 @@ class Consulted(Transactions):
     def confirmed(self) -> dict[str, list[bytes]]:
         """Attacks that analysts confirmed, the newest: by alert, the records of its events."""
         return self._read(desk_confirmed.confirmed)
-
-    def remember(self, hops: Sequence[Hop]) -> None:
-        """Calls that handed out credentials (`chains`); what is there of a key stays."""
-        if hops:
-            self._write(lambda connection: desk_chains.remember(connection, hops))
 
     def chain(self, access_key: str) -> list[Hop]:
         """Who began the session of an access key, and who began theirs: the nearest first."""

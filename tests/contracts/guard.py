@@ -394,7 +394,7 @@ class GuardContract:
         began = [
             Hop(f"ASIA{day}", NOW + day * DAY, "e", "AssumeRole", "p", "", "", "", "") for day in range(9)
         ]
-        desk.remember(began)
+        desk.save(hops=began)
         clock.at = NOW + 9 * DAY
         assert desk.prune(Retention(raw_days=0, votes_days=5, alerts_days=0), by="retention") == {"hops": 4}
         assert [bool(desk.chain(each.issued_key)) for each in began] == [False] * 4 + [True] * 5
@@ -496,7 +496,7 @@ class GuardContract:
             "ASIAHERS", NOW, "e1", "AssumeRole", hers.principal, hers.human, "", "185.220.101.34", "eu-west-1"
         )
         desk.save([hers, replace(hers, alert_id="second")], [*votes(hers), *votes(hers, "spectral")])
-        desk.remember([began])
+        desk.save(hops=[began])
         desk.note(hers.alert_id, "called her", by="omar")
         close(desk, [hers], Decide("true_positive", "stolen"))
         desk.suppress(Match(principal=hers.principal), "on leave", NOW + DAY, by="omar")

@@ -20,7 +20,9 @@ from fingerprint.domain import FingerprintError
 from fingerprint.partitions import partition_of
 from fingerprint.ports import Consumer, Full, Message, NotOwner, Partition, Producer, Rebalancing
 
-PATIENCE = 30.0  # seconds until a condition that does not come true is a failure
+PATIENCE = (
+    90.0  # seconds, on a machine with other work, until a condition that does not come true is a failure
+)
 
 
 class Stream(Protocol):
