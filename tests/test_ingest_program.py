@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 from prometheus_client import CollectorRegistry
 from services.kafka import Broker
+from services.ports import free_port
 from streaming import environment
 from test_ingesting import record, wrapped
 
@@ -219,12 +219,6 @@ class Faulty:
             return real(*arguments, **options)
 
         return call
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def expected(count: int) -> list[str]:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import pytest
+from services.ports import free_port
 
 
 @contextmanager
@@ -27,7 +28,7 @@ def started(port: int = 0) -> Iterator[int]:
         if os.environ.get("REQUIRE_SERVICES") == "1":
             raise
         pytest.skip(f"needs {missing.name}: pip install -e '.[dev,s3]'")
-    server = ThreadedMotoServer("127.0.0.1", port=port, verbose=False)
+    server = ThreadedMotoServer("127.0.0.1", port=port or free_port(), verbose=False)
     server.start()
     try:
         with patch.dict(os.environ, _environment("http://{}:{}".format(*server.get_host_and_port()))):
