@@ -19,8 +19,9 @@ help:            ## this list
 demo: .venv/stamp   ## from records to alerts on one machine, about a minute
 	@$(BIN)/fingerprint demo --out build/demo
 
-test: .venv/stamp   ## the tests, on up to four cores
-	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile
+test: .venv/stamp   ## the tests, on up to four cores; then those that want the machine for themselves
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile -m "not alone"
+	$(BIN)/pytest -m alone
 
 lint: .venv/stamp   ## ruff: style and faults
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

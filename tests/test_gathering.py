@@ -28,6 +28,8 @@ from pipelines import gathering, rereading
 from pipelines.gathering import Wanted
 from pipelines.show import silent
 
+pytestmark = pytest.mark.alone
+
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
 Gather = Callable[..., tuple[History, dict[str, int]]]
 

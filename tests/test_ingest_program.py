@@ -37,6 +37,8 @@ from pipelines.ingest import Ingest as Program
 from pipelines.ingest_metrics import IngestMetrics
 from pipelines.until_end import until_end
 
+pytestmark = pytest.mark.alone
+
 PEOPLE = ("alice", "bob", "carol", "dan")
 LIMIT = {"dead_window": 20, "dead_count": 5, "dead_share": 0.5}
 POISON = b'{"eventVersion": "1.08", "userAgent": "\x1b[2J\xff'

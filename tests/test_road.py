@@ -210,7 +210,8 @@ def test_the_queue_is_an_array_in_a_fixed_order(scored: Run, capsys: pytest.Capt
     list_alerts(f"sqlite:///{scored.out.parent}/desk.sqlite", json=True)
     queue = json.loads(capsys.readouterr().out)
     names = ["alert_id", "principal", "first_event_time", "last_event_time", "urgency", "title", "event_ids"]
-    assert all(list(alert) == [*names, "decision"] for alert in queue)
+    added = ["decision", "own_urgency", "sharing", "suppressed"]
+    assert all(list(alert) == [*names, *added] for alert in queue)
     ranks = [(-alert["urgency"], alert["first_event_time"], alert["alert_id"]) for alert in queue]
     assert ranks == sorted(ranks)
     assert len(queue) == scored.figures["alerts"]

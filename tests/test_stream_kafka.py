@@ -20,6 +20,8 @@ from test_stream import DYING, SMALL
 from fingerprint import bank as banks
 from fingerprint.bank import Bank
 
+pytestmark = pytest.mark.alone
+
 BRISK = SMALL | {"session_seconds": 3.0}
 
 
