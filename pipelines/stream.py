@@ -79,6 +79,7 @@ class Stream:
         self.networks = network_table.load(settings.reading.networks) if settings.reading.networks else None
         self.remembering = Remembering(banks, outside.snapshots, outside.consumer, settings)
         self.kept: dict[Partition, Kept] = {}
+        self.uncommitted: dict[Partition, int] = {}  # remembered positions that the broker did not take
         self.untold: set[Partition] = set()  # walked, and not all that was said is told yet
         self.raw_partitions = 0
         self.given = settings
@@ -146,6 +147,7 @@ class Stream:
         self._commit([each for each in ours if each not in self.untold])
         for each in ours:
             del self.kept[each]
+            self.uncommitted.pop(each, None)
             self.metrics.forget(each)
         self.pausing.forget(partitions)
         log.info("revoked", extra={"fields": {"partitions": sorted(each.place for each in partitions)}})
@@ -260,12 +262,18 @@ class Stream:
 
     def _commit(self, partitions: Sequence[Partition]) -> None:
         due = [each for each in partitions if self._is_due(self.kept[each])]
-        if not due:
-            return
-        self.voice.flush()
+        if due:
+            self.voice.flush()
         saved = {each: self.kept[each].offset for each in due if self._remembered(each)}
+        saved |= {
+            each: at for each, at in self.uncommitted.items() if each in partitions and each not in saved
+        }
+        if not saved:
+            return
+        self.uncommitted |= saved
         try:
             self.consumer.commit(saved)
+            self.uncommitted = {each: at for each, at in self.uncommitted.items() if each not in saved}
         except Rebalancing:
             pass  # what counts is the snapshot; the position is told with the next one
         except NotOwner:

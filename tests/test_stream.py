@@ -18,12 +18,14 @@ from typing import Any
 import pytest
 import road as roads
 from contracts.topic import wait_until
+from living import live
 from prometheus_client import CollectorRegistry
 from services.postgres import Postgres
 from streaming import Place, Records, Said
 
 from fingerprint.domain import FingerprintError
 from fingerprint.edges import desk_engine
+from fingerprint.ports import Partition
 from pipelines.dlq import of_topic, run_list
 from pipelines.ingest import Ingest
 from pipelines.ingest_metrics import IngestMetrics
@@ -486,3 +488,21 @@ def test_of_two_scorers_one_is_killed(place: Place, records: Records, oracle: Sa
     second.send_signal(signal.SIGTERM)
     assert second.wait(60) == 0
     assert not place.said().differences(oracle)
+
+
+def test_a_position_that_the_broker_did_not_take_is_told_again_though_nothing_more_comes(
+    place: Place, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with live(place) as stream:
+        take, refused = stream.program.consumer.commit, []
+
+        def commit(offsets: dict[Partition, int]) -> None:
+            if len(refused) < 3:
+                refused.append(offsets)
+                raise FingerprintError("the broker is away")
+            take(offsets)
+
+        monkeypatch.setattr(stream.program.consumer, "commit", commit)
+        stream.read(records[:300])
+        stream.until(lambda: place.committed() == 300)
+    assert len(refused) == 3
