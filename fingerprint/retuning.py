@@ -113,9 +113,10 @@ class Past:
         return Tuning(shown, int(shown["session"].nunique()), self.days)
 
 
-def foreseen(past: Past, threshold: float, quorum: int, known: NDArray[np.float32] | None = None) -> Foreseen:
-    """`known` (A,): the z of each known attack's strangest call."""
-    tuning = past.of_quorum(quorum)
+def foreseen(
+    tuning: Tuning, threshold: float, quorum: int, known: NDArray[np.float32] | None = None
+) -> Foreseen:
+    """`tuning`: of the quorum (`Past.of_quorum`). `known` (A,): the z of each known attack's strangest call."""
     share = None if known is None or not len(known) else round(float((known >= threshold).mean()), 4)
     return Foreseen(
         round(threshold, 3),

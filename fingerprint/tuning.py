@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -50,7 +51,7 @@ class Tuning:
         )
         return cls(events[reach > -np.inf], int(session.nunique()), days)
 
-    @property
+    @cached_property
     def alerts(self) -> pd.Series:
         """The reach of each alert, highest first."""
         return self.events.groupby("group")["reach"].max().sort_values(ascending=False)

@@ -53,12 +53,12 @@ class Foreseeing:
         return float(np.clip(self._tuning(quorum).threshold_for(alerts_per_day), lowest, HIGHEST))
 
     def foreseen(self, threshold: float, quorum: int) -> Foreseen:
-        self._tuning(quorum)
-        return retuning.foreseen(self.past(), threshold, quorum, self.known())
+        return retuning.foreseen(self._tuning(quorum), threshold, quorum, self.known())
 
     def curve(self, quorum: int) -> Sequence[Foreseen]:
         thresholds = np.linspace(self.settings.desk.vote_floor, TOP, POINTS)
-        return [self.foreseen(float(each), quorum) for each in thresholds]
+        tuning, known = self._tuning(quorum), self.known()
+        return [retuning.foreseen(tuning, float(each), quorum, known) for each in thresholds]
 
     def lost(self, threshold: float, quorum: int, limit: int = 50) -> Sequence[str]:
         reach, past = self._tuning(quorum).alerts, self.past()

@@ -84,7 +84,7 @@ def test_a_quorum_of_one_shows_what_either_flags() -> None:
 def test_what_analysts_confirmed_says_what_a_threshold_costs() -> None:
     votes = days(habit("attack", 24.5, 6.0), volume(24, ANA), habit("benign", 48.5, 4.0), volume(48, ANA))
     alert = past(*votes).events.set_index("z")["group"][6.0]
-    found = past(*votes, confirmed=(str(alert),))
+    found = past(*votes, confirmed=(str(alert),)).of_quorum(2)
     kept, lost = (retuning.foreseen(found, threshold, 2) for threshold in (5.0, 7.0))
     assert (kept.confirmed, kept.found, lost.found) == (1, 1, 0)
     assert (kept.alerts_per_day, lost.alerts_per_day) == (0.1, 0.0)
