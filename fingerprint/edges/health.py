@@ -7,7 +7,7 @@ Example:
 
 A *check* gives None while all is well, else a sentence. `/readyz` is 200 when every check of `ready` is content, `/livez`
 likewise for `alive` (a program that stands still is not alive; one whose broker is away is), 503 with the sentences
-otherwise. Metrics are Prometheus'.
+otherwise. Metrics are Prometheus', and say besides whether each check of `ready` is content (`fingerprint_ready`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
-from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Metric, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from fingerprint.domain import FingerprintError
+from fingerprint.edges.health_memory import ContainerMemory
 
 Check = Callable[[], str | None]
 Checks = Mapping[str, Check]
@@ -32,7 +35,8 @@ class Health:
     def __init__(
         self, host: str, port: int, ready: Checks, alive: Checks, registry: CollectorRegistry
     ) -> None:
-        handler = type("Handler", (_Handler,), {"ready": ready, "alive": alive, "registry": registry})
+        registries = (registry, _own(ready))
+        handler = type("Handler", (_Handler,), {"ready": ready, "alive": alive, "registries": registries})
         try:
             self.server = ThreadingHTTPServer((host, port), handler)
         except OSError as error:
@@ -73,7 +77,7 @@ def serve(
 class _Handler(BaseHTTPRequestHandler):
     ready: Checks
     alive: Checks
-    registry: CollectorRegistry
+    registries: tuple[CollectorRegistry, ...]
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
@@ -82,7 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif path == "/readyz":
             self._answer(*_verdict(self.ready))
         elif path == "/metrics":
-            self._answer(200, generate_latest(self.registry), CONTENT_TYPE_LATEST)
+            self._answer(200, b"".join(map(generate_latest, self.registries)), CONTENT_TYPE_LATEST)
         else:
             self._answer(404, b"/livez, /readyz or /metrics\n")
 
@@ -95,6 +99,29 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Probes come every few seconds: no line for each."""
+
+
+class Readiness(Collector):
+    """The checks of /readyz as a gauge, made when it is asked for."""
+
+    def __init__(self, ready: Checks) -> None:
+        self.ready = ready
+
+    def collect(self) -> Iterator[Metric]:
+        gauge = GaugeMetricFamily(
+            "fingerprint_ready", "1 while a check of /readyz is content.", labels=["check"]
+        )
+        for name, check in self.ready.items():
+            gauge.add_metric([name], check() is None)
+        yield gauge
+
+
+def _own(ready: Checks) -> CollectorRegistry:
+    """What is the same for every program: of this server alone, so that several in one process do not meet."""
+    registry = CollectorRegistry()
+    registry.register(Readiness(ready))
+    registry.register(ContainerMemory())
+    return registry
 
 
 def _verdict(checks: Checks) -> tuple[int, bytes]:
