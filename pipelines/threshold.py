@@ -47,7 +47,7 @@ def choose(
 ) -> dict[str, Any]:
     """Hold events to a threshold and a quorum from now on; without both, to what the settings say again."""
     found = Foreseeing(open_desk(desk_url, create=False), None, settings, SystemClock())
-    found.choose(threshold, quorum, why, by=person.name())
+    found.choose(threshold, quorum, why, by=person.at_console())
     return show(desk_url, settings)
 
 

@@ -13,6 +13,8 @@ from test_swap import BRISK
 
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.desk import open_desk
+from fingerprint.settings import Settings
+from pipelines import person, threshold
 
 NOW = datetime(2026, 3, 4, tzinfo=UTC)
 HIGH = 20.0  # of which nobody's z falls short by chance
@@ -91,6 +93,14 @@ def test_who_chose_what_and_why_is_remembered(tmp_path: Path) -> None:
     assert (newest.by, newest.cleared, newest.threshold) == ("ben", True, None)
     assert (before.by, before.why, before.threshold) == ("maria", "too many", 3.9)
     assert desk.tuned() == newest
+
+
+def test_who_chose_at_the_console_is_told_from_the_desk_s_people(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/desk.sqlite"
+    desk = open_desk(url)
+    threshold.choose(url, Settings(), "too many", threshold=3.9)
+    assert [each.by for each in desk.tunings()] == [person.at_console()]
+    assert desk.history("threshold")[0].by.startswith("console:")
 
 
 def test_a_stream_says_how_it_is(place: Place, records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
