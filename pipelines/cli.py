@@ -355,6 +355,9 @@ def stream(
     once: Annotated[
         bool, typer.Option("--once", help="Until where the topic ended at the start, then leave.")
     ] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Where there is no bank yet, wait for the first one.")
+    ] = False,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
@@ -369,7 +372,7 @@ def stream(
     from pipelines import show
     from pipelines.stream import run
 
-    figures = run(settings_.load(settings), bank, desk, once)
+    figures = run(settings_.load(settings), bank, desk, once, wait)
     printed(figures, json, lambda: show.streamed(figures))
 
 

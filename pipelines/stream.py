@@ -34,7 +34,7 @@ from fingerprint.messages import Piece
 from fingerprint.ports import Message, NotOwner, Partition, Rebalancing
 from fingerprint.road import Said
 from fingerprint.settings import Settings
-from pipelines import doors, memory, person
+from pipelines import doors, first_bank, memory, person
 from pipelines.banks import Banks
 from pipelines.pausing import Pausing
 from pipelines.remembering import Kept, Remembering
@@ -51,8 +51,13 @@ REPORT_SECONDS = 15.0  # between two reports to the desk
 log = logging.getLogger("fingerprint.stream")
 
 
-def run(settings: Settings, folder: Path, desk_url: str | None = None, once: bool = False) -> dict[str, Any]:
-    """`fingerprint stream`, with the doors that the settings name."""
+def run(
+    settings: Settings, folder: Path, desk_url: str | None = None, once: bool = False, wait: bool = False
+) -> dict[str, Any]:
+    """`fingerprint stream`, with the doors that the settings name. Without a bank: FingerprintError, or `wait` for the first."""
+    metrics, started = StreamMetrics(REGISTRY), time.monotonic()
+    if wait and not first_bank.came(folder, settings, metrics.waiting_for_bank):
+        return figures_of(metrics, started)
     with (
         closing(Banks(folder, settings)) as banks,
         doors.consumer(settings.kafka, "stream") as consumer,
@@ -60,9 +65,15 @@ def run(settings: Settings, folder: Path, desk_url: str | None = None, once: boo
     ):
         desk = open_desk(desk_url or settings.desk.url, redact=settings.desk.redact)
         outside = Outside(consumer, producer, desk, StoredSnapshots(settings.state), SystemClock())
-        stream = Stream(banks, outside, settings, StreamMetrics(REGISTRY))
+        stream = Stream(banks, outside, settings, metrics)
         with running(settings, stream.not_ready, stream.not_alive, "stream") as asked_to_end:
             return stream.run(asked_to_end, once)
+
+
+def figures_of(metrics: StreamMetrics, started: float) -> dict[str, Any]:
+    """The figures of `stream --json`; `started` by the monotonic clock."""
+    seconds = round(time.monotonic() - started, 3)
+    return {**metrics.figures(), "seconds": seconds, "peak_memory_bytes": memory.peak()}
 
 
 class Stream:
@@ -108,11 +119,7 @@ class Stream:
         self.commit()
         if end.left_out:
             log.warning(NOTHING_OURS)
-        figures = {
-            **self.metrics.figures(),
-            "seconds": round(time.monotonic() - started, 3),
-            "peak_memory_bytes": memory.peak(),
-        }
+        figures = figures_of(self.metrics, started)
         log.info("done", extra={"fields": figures})
         return figures
 

@@ -82,6 +82,11 @@ class StreamMetrics:
         self.bank = Gauge(
             f"{_PREFIX}_bank_info", "1 for the bank that judges.", ("version",), registry=registry
         )
+        self.waiting_for_bank = Gauge(
+            f"{_PREFIX}_waiting_for_bank",
+            "1 while there is no bank yet, and it is waited for.",
+            registry=registry,
+        )
         self.bank_refused = Gauge(
             f"{_PREFIX}_bank_refused",
             "1 while the bank that is served cannot judge, and the one before does.",
