@@ -557,6 +557,10 @@ class Web(Section):
     deliver: bool = Field(
         False, description="also tell the receivers [deliver.NAME], as `fingerprint deliver` does"
     )
+    metrics: bool = Field(
+        False,
+        description="also serve health and metrics at health.host and health.port, without a token: for a network of one's own",
+    )
     oidc: Oidc = Oidc()
 
     @field_validator("public_url")

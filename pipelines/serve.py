@@ -16,7 +16,7 @@ from typing import cast
 from prometheus_client import REGISTRY
 
 from fingerprint.domain import FingerprintError
-from fingerprint.edges import logs
+from fingerprint.edges import health, logs
 from fingerprint.edges.clock import SystemClock
 from fingerprint.edges.desk import SqlDesk, open_desk
 from fingerprint.edges.desk_people import people_of
@@ -58,7 +58,8 @@ def run(settings: Settings, desk_url: str | None, bank: Path) -> None:
         with (
             asked(),
             tidying.daily(desk, settings.retention, doors.people.forget),
-            _delivering(settings, desk_url or settings.desk.url),
+            _delivering(settings, desk_url or settings.desk.url) as troubles,
+            _watched(settings, {"desk": lambda: _desk_trouble(desk), "deliver": troubles}),
         ):
             Server(config).run(sockets=[listening])
     desk.close()
@@ -74,11 +75,26 @@ def doors_of(desk: SqlDesk, settings: Settings, bank: Path) -> Doors:
     return Doors(cast(WholeDesk, desk), people, clock, settings, provider, banks, thresholds)
 
 
-def _delivering(settings: Settings, desk_url: str) -> AbstractContextManager[object]:
-    """Receivers of alerts are told meanwhile, if the settings say so."""
+def _delivering(settings: Settings, desk_url: str) -> AbstractContextManager[health.Check]:
+    """Receivers of alerts are told meanwhile, if the settings say so; gives what is in trouble."""
     if not settings.web.deliver:
-        return nullcontext()
+        return nullcontext(lambda: None)
     return deliver.alongside(settings, desk_url, DeliverMetrics(REGISTRY))
+
+
+def _watched(settings: Settings, ready: health.Checks) -> AbstractContextManager[object]:
+    """Health and metrics where every other program has them, if the settings say so: those of the pages want a token."""
+    if not settings.web.metrics:
+        return nullcontext()
+    return health.serve(settings.health.host, settings.health.port, ready)
+
+
+def _desk_trouble(desk: SqlDesk) -> str | None:
+    try:
+        desk.notices_upto()
+    except FingerprintError as error:
+        return str(error)
+    return None
 
 
 def _provider(web: Web, clock: Clock) -> Provider | None:

@@ -18,6 +18,7 @@ from contracts.people import GOOD, HERE, OTHER, Moment
 from desk_server import served
 from fastapi import APIRouter
 from fastapi.routing import iter_route_contexts
+from services.ports import free_port
 from serving_desk import BASE, Site, desk_in
 from typer.testing import CliRunner
 
@@ -569,6 +570,28 @@ def test_the_first_start_prints_a_link_that_makes_the_first_admin(tmp_path):
         assert serving.stdout.read() == ""
     assert serving.returncode == 0
     assert people_of(open_desk(desk), SystemClock(), Web()).begin() is None  # a second start prints none
+
+
+def test_a_network_of_ones_own_has_metrics_of_the_desk_without_a_token(tmp_path):
+    port = free_port()
+    watched = {"FINGERPRINT_WEB__METRICS": "true", "FINGERPRINT_HEALTH__PORT": str(port)}
+    command = fingerprint("serve", "--port", "0", "--desk", f"sqlite:///{tmp_path}/desk.sqlite")
+    with subprocess.Popen(  # noqa: S603
+        command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=os.environ | watched
+    ) as serving:
+        try:
+            serving.stdout.readline()
+            serving.stdout.readline()
+            when_up = httpx2.HTTPTransport(
+                retries=8
+            )  # of connections refused, after 0, 0.5, 1, 2 ... seconds
+            with httpx2.Client(base_url=f"http://127.0.0.1:{port}", transport=when_up) as prometheus:
+                told = prometheus.get("/metrics").text
+        finally:
+            serving.send_signal(signal.SIGTERM)
+    assert 'fingerprint_ready{check="desk"} 1.0' in told
+    assert "process_resident_memory_bytes" in told
+    assert serving.returncode == 0
 
 
 def test_a_port_that_is_taken_is_one_sentence(tmp_path):
