@@ -19,7 +19,7 @@ from sqlalchemy import exc
 
 from fingerprint.domain import Away, FingerprintError
 from fingerprint.edges import desk_every_table as _every  # noqa: F401 - a table that nobody named is forgotten
-from fingerprint.edges import desk_migrations
+from fingerprint.edges import desk_migrations, desk_password
 from fingerprint.edges import desk_tables as tables
 
 BUSY_SECONDS = 30  # how long a desk waits for another writer
@@ -55,6 +55,7 @@ def place_of(url: str) -> sql.URL:
         ) from None
     if name not in ("sqlite", "postgresql"):
         raise FingerprintError(f"desk {place}: {name} is not supported, sqlite:// and postgresql:// are")
+    desk_password.check(place)
     return place if name == "sqlite" else place.set(drivername="postgresql+psycopg")
 
 
@@ -81,7 +82,10 @@ def engine_of(place: sql.URL) -> sql.Engine:
 def _server(place: sql.URL) -> sql.Engine:
     """Connections to PostgreSQL; one that was lost since its last use is made anew (`pool_pre_ping`)."""
     patience = {name: value for name, value in PATIENCE.items() if name not in place.query}
-    engine = sql.create_engine(place, connect_args=patience, pool_pre_ping=True, **POOL)
+    there, file = desk_password.without_file(place)
+    engine = sql.create_engine(there, connect_args=patience, pool_pre_ping=True, **POOL)
+    if file is not None:
+        desk_password.from_file(engine, place, file)
     sql.event.listen(engine, "begin", _begin_postgresql)
     return engine
 

@@ -34,6 +34,7 @@ INSTALLED = Path("/")
 PROGRAMS = "usr/lib/postgresql/*/bin"
 OLDEST = 15  # the first with ICU's collations for a whole cluster
 ONE_LINE = "sudo apt-get install -y postgresql"
+GUARDED = "guarded"  # the one name, once a test has made it, that needs its password; nobody else does
 PATIENCE = 60.0  # seconds a start may take before it is an error
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -149,6 +150,8 @@ class Postgres:
         collation = ["--encoding=UTF8", "--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en-US"]
         command = [str(self.programs / "initdb"), "-D", str(self.data), "-U", "desk", "--auth=trust"]
         said(*command, "--no-sync", *collation, **self._as_whom())
+        rules = self.data / "pg_hba.conf"  # the first that fits counts
+        rules.write_text(f"host all {GUARDED} 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
 
     def _as_whom(self) -> dict[str, Any]:
         """Options of a process: whose it is, where it works, and where it finds unpacked libraries."""

@@ -1,0 +1,55 @@
+"""A desk's password out of a file, read anew at each connection: so it can be changed while programs run.
+
+Example:
+    >>> place, file = without_file(sql.make_url("postgresql://fingerprint@host/desk?password_file=/run/secrets/desk"))
+    >>> str(place), file
+    ('postgresql://fingerprint@host/desk', '/run/secrets/desk')
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sql
+
+from fingerprint.domain import Away, FingerprintError
+
+WORD = "password_file"  # of the URL's query
+
+
+def without_file(place: sql.URL) -> tuple[sql.URL, str | None]:
+    """The URL as a driver wants it, and the file that it names, if any."""
+    file = place.query.get(WORD)
+    return place.difference_update_query([WORD]), file if isinstance(file, str) else None
+
+
+def check(place: sql.URL) -> None:
+    """FingerprintError for a URL whose password_file could not be meant."""
+    if (file := place.query.get(WORD)) is None:
+        return
+    if place.get_backend_name() == "sqlite":
+        raise FingerprintError(f"desk {place}: a SQLite file has no password; leave {WORD} out")
+    if place.password is not None or not isinstance(file, str) or not file:
+        raise FingerprintError(f"desk {place}: give one password, in the URL or in one {WORD}")
+
+
+def from_file(engine: sql.Engine, place: sql.URL, file: str) -> None:
+    """Have each new connection of the engine read its password from the file."""
+
+    def put_in(dialect: Any, record: Any, positional: Any, named: dict[str, Any]) -> None:
+        named["password"] = _read(place, file)
+
+    sql.event.listen(engine, "do_connect", put_in)
+
+
+def _read(place: sql.URL, file: str) -> str:
+    """Away where it cannot be read: it may be on its way, at a first start or in a rotation."""
+    try:
+        password = Path(file).read_text().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise Away(f"desk {place}: the password file {file} cannot be read: {reason}") from None
+    if not password:
+        raise Away(f"desk {place}: the password file {file} is empty; write the password into it")
+    return password
