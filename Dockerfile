@@ -1,0 +1,91 @@
+# The images of docker-compose.yml and of the chart, one stage each:
+#
+#   serve    what reads, scores and serves; without torch            docker build --target serve  -t fingerprint .
+#   triton   the same with a Triton server for CPUs, from its wheel  docker build --target triton -t fingerprint-triton .
+#   train    the same with torch                                     docker build --target train  -t fingerprint-train .
+#   triton-gpu   NVIDIA's own server with what the model needs       (docker-compose.gpu.yml)
+#
+# Versions are those of constraints.txt. What installs is left behind in `build`: the images have neither pip in their environment nor a
+# compiler. They run as 10001:10001, on a root file system that may be read-only; what they write lies in /srv/fingerprint and /tmp.
+#
+# Build arguments: PYTHON_IMAGE; EXTRAS, what is installed with the project (a GPU: add gpu); TORCH_INDEX, the package index torch
+# comes from (the default index has the CUDA build, PyTorch's own has one for CPUs, a tenth as large); TRITON_IMAGE for triton-gpu.
+
+ARG PYTHON_IMAGE=python:3.11-slim-bookworm
+ARG TRITON_IMAGE=nvcr.io/nvidia/tritonserver:25.10-py3
+
+
+# --- build: an environment in /opt/fingerprint -------------------------------------------------------------------------
+
+FROM ${PYTHON_IMAGE} AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
+RUN python3 -m venv --without-pip /opt/fingerprint
+WORKDIR /build
+COPY pyproject.toml constraints.txt ./
+COPY deploy/requirements.py deploy/
+ARG EXTRAS=kafka,confluent,s3,postgres,triton,web,deliver
+# Other people's tests are a fifth of it, and are never run here.
+RUN python3 deploy/requirements.py "$EXTRAS" < pyproject.toml > requirements.txt \
+ && python3 -m pip --python /opt/fingerprint/bin/python install -q -c constraints.txt -r requirements.txt \
+ && find /opt/fingerprint -type d -name tests -prune -exec rm -rf {} +
+COPY README.md LICENSE ./
+COPY fingerprint fingerprint
+COPY pipelines pipelines
+COPY models models
+COPY data data
+RUN python3 -m pip --python /opt/fingerprint/bin/python install -q --no-deps .
+
+
+# --- serve -------------------------------------------------------------------------------------------------------------
+
+FROM ${PYTHON_IMAGE} AS serve
+# tini: process 1 hands signals on and buries children
+RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends tini && rm -rf /var/lib/apt/lists/* \
+ && useradd --uid 10001 --home-dir /tmp --no-create-home --shell /usr/sbin/nologin fingerprint \
+ && mkdir -p /srv/fingerprint/models/bank /srv/fingerprint/models/triton /srv/fingerprint/snapshots /srv/fingerprint/demo /run/secrets/fingerprint \
+ && chown -R fingerprint:fingerprint /srv/fingerprint /run/secrets/fingerprint
+COPY --from=build /opt/fingerprint /opt/fingerprint
+COPY deploy/healthy.sh /usr/local/bin/healthy
+ENV PATH=/opt/fingerprint/bin:$PATH HOME=/tmp PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
+    FINGERPRINT_HEALTH__HOST=0.0.0.0 FINGERPRINT_WEB__HOST=0.0.0.0 FINGERPRINT_TRITON__REPOSITORY=models/triton
+WORKDIR /srv/fingerprint
+USER 10001:10001
+ENTRYPOINT ["tini", "--", "fingerprint"]
+CMD ["--help"]
+
+
+# --- triton: the server in the wheel, and the backend's stub for this Python --------------------------------------------
+
+FROM ${PYTHON_IMAGE} AS server
+ARG TRITON_WHEEL=nvidia-pytriton==0.7.0
+# Its libraries are found by where they lie beside it.
+RUN python3 -m pip install -q --no-cache-dir --disable-pip-version-check --no-deps --target /wheel ${TRITON_WHEEL} \
+ && mkdir -p /opt/triton/pytriton \
+ && mv /wheel/pytriton/tritonserver /opt/triton/pytriton/ && mv /wheel/nvidia_pytriton.libs /opt/triton/ && rm -rf /wheel \
+ && cd /opt/triton/pytriton/tritonserver \
+ && mv python_backend_stubs/3.11/triton_python_backend_stub backends/python/ && rm -rf python_backend_stubs
+
+FROM serve AS triton
+USER root
+# The stub is linked to this Python's own library; a Python that came without it is Debian's.
+RUN ldconfig -p | grep -q libpython3.11 || { apt-get update -qq && apt-get install -y -qq --no-install-recommends libpython3.11 \
+ && rm -rf /var/lib/apt/lists/*; }
+COPY --from=server /opt/triton /opt/triton
+COPY deploy/triton.sh /usr/local/bin/serve-triton
+ENV PATH=/opt/fingerprint/bin:/opt/triton/pytriton/tritonserver/bin:$PATH OMP_NUM_THREADS=1 \
+    TRITON_BACKENDS=/opt/triton/pytriton/tritonserver/backends
+USER 10001:10001
+EXPOSE 8000 8001 8002
+ENTRYPOINT ["tini", "--", "serve-triton"]
+CMD []
+
+
+# --- train -------------------------------------------------------------------------------------------------------------
+
+FROM build AS build-train
+ARG TORCH_INDEX=
+RUN python3 deploy/requirements.py train < pyproject.toml | grep ^torch > torch.txt \
+ && python3 -m pip --python /opt/fingerprint/bin/python install -q -c constraints.txt ${TORCH_INDEX:+--index-url $TORCH_INDEX} -r torch.txt
+
+FROM serve AS train
+COPY --from=build-train /opt/fingerprint /opt/fingerprint
