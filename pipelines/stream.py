@@ -84,6 +84,7 @@ class Stream:
         metrics.judged_by([banks.served.bank.manifest])
         self.consumer, self.clock = outside.consumer, outside.clock
         self.troubles = Troubles()
+        metrics.follow(self.troubles)
         self.watch = Watch(outside.consumer, settings.kafka, metrics.watch)
         self.pausing = Pausing(outside.consumer, metrics.pauses.inc)
         self.voice = Voice(outside, self.pausing, self.watch, self.troubles, settings, metrics)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -14,10 +15,12 @@ from fingerprint.domain import Alert
 from fingerprint.keeping import Keeper
 from fingerprint.ports import Partition
 from pipelines.remembering import Kept
+from pipelines.troubles import Troubles
 from pipelines.watching import WatchMetrics
 
 _PREFIX = "fingerprint_stream"
 _HOME = ("topic", "partition")
+DOORS = ("desk", "snapshots")  # that may fail while the program goes on
 FIGURES = (
     *("messages", "events", "repeats", "degraded", "dead", "late", "future", "strays", "dropped", "hurried"),
     *("learned", "fetched", "unspilled", "silences", "verdicts", "alerts", "snapshots", "snapshot_failures"),
@@ -101,6 +104,17 @@ class StreamMetrics:
             ("since", "quantile"),
             registry=registry,
         )
+        self.in_trouble = Gauge(
+            f"{_PREFIX}_in_trouble",
+            "1 while a door fails, and what needs it waits.",
+            ("door",),
+            registry=registry,
+        )
+
+    def follow(self, troubles: Troubles) -> None:
+        """Say of each door whether it is in trouble, whenever somebody asks."""
+        for door in DOORS:
+            self.in_trouble.labels(door).set_function(partial(troubles.__contains__, door))
 
     def judged_by(self, manifests: Sequence[Mapping[str, Any]]) -> None:
         """Which banks judge now (while one takes over, two); how old the newest is, the last one, and how far it came."""

@@ -29,6 +29,7 @@ from fingerprint.ports import Partition
 from pipelines.dlq import of_topic, run_list
 from pipelines.ingest import Ingest
 from pipelines.ingest_metrics import IngestMetrics
+from pipelines.stream import Stream
 
 DYING = Path(__file__).parent / "dying_stream.py"
 POISON = (b"somebody", b'{"eventVersion": "1.08", "userAgent": "\x1b[2J\xff')
@@ -300,12 +301,20 @@ def test_a_desk_that_is_away_is_waited_for(
         running.start()
         wait_until(lambda: "desk" in program.troubles, "the desk is missed")
         assert "locked" in (program.not_ready() or "")
+        assert in_trouble(program) == {"desk": 1, "snapshots": 0}
         assert not place.committed()
         other.execute("ROLLBACK")
         running.join(60)
         assert not running.is_alive()
     assert program.not_ready() is None
+    assert in_trouble(program) == {"desk": 0, "snapshots": 0}
     assert not place.said().differences(oracle)
+
+
+def in_trouble(program: Stream) -> dict[str, float]:
+    """What Prometheus is told, by door."""
+    [gauge] = program.metrics.in_trouble.collect()
+    return {sample.labels["door"]: sample.value for sample in gauge.samples}
 
 
 def test_a_desk_whose_server_is_away_is_waited_for(
