@@ -1,0 +1,297 @@
+{{/* Names, labels, and what every pod has. Each takes (dict "root" $ "component" "stream"), the first three the root alone. */}}
+
+{{- define "fingerprint.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- default (contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name)) .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "fingerprint.serviceAccount" -}}
+{{- default (.Values.serviceAccount.create | ternary (include "fingerprint.fullname" .) "default") .Values.serviceAccount.name -}}
+{{- end -}}
+
+{{- define "fingerprint.secret" -}}
+{{- default (printf "%s-secrets" (include "fingerprint.fullname" .)) .Values.secrets.existingSecret -}}
+{{- end -}}
+
+{{- define "fingerprint.name" -}}
+{{ include "fingerprint.fullname" .root }}-{{ .component }}
+{{- end -}}
+
+{{- define "fingerprint.selector" -}}
+app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- with .component }}
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{- define "fingerprint.labels" -}}
+{{ include "fingerprint.selector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: fingerprint
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
+{{- end -}}
+
+{{- define "fingerprint.metadata" -}}
+name: {{ include "fingerprint.name" . }}
+namespace: {{ .root.Release.Namespace }}
+labels: {{- include "fingerprint.labels" . | nindent 2 }}
+{{- end -}}
+
+{{/* Of our three images by name ("serve"), or of another's: (dict "root" $ "image" .Values.kafka.image). */}}
+{{- define "fingerprint.image" -}}
+{{- $ours := kindIs "string" .image -}}
+{{- $image := $ours | ternary (get .root.Values.image (toString .image)) .image -}}
+{{- $registry := and $ours .root.Values.image.registry -}}
+{{- with $registry }}{{ . }}/{{ end }}{{ $image.repository }}
+{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ default .root.Chart.AppVersion $image.tag }}{{ end -}}
+{{- end -}}
+
+{{/* What the restricted Pod Security level asks of a container, and a root file system that nobody writes to. */}}
+{{- define "fingerprint.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+capabilities: { drop: [ALL] }
+{{- end -}}
+
+{{/* ... and of a pod: (dict "uid" 999). */}}
+{{- define "fingerprint.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: {{ .uid }}
+runAsGroup: {{ .uid }}
+fsGroup: {{ .uid }}
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: { type: RuntimeDefault }
+{{- end -}}
+
+{{/* Labels and annotations of a pod of ours; another configuration makes another pod. */}}
+{{- define "fingerprint.podMetadata" -}}
+{{- $own := default (dict) (get .root.Values .component) -}}
+labels:
+  {{- include "fingerprint.labels" . | nindent 2 }}
+  {{- with $own.podLabels }}{{ toYaml . | nindent 2 }}{{ end }}
+annotations:
+  checksum/config: {{ include (print .root.Template.BasePath "/configmap.yaml") .root | sha256sum }}
+  {{- with $own.podAnnotations }}{{ toYaml . | nindent 2 }}{{ end }}
+{{- end -}}
+
+{{/* The part of a pod of ours that does not depend on what runs in it. */}}
+{{- define "fingerprint.pod" -}}
+{{- $own := default (dict) (get .root.Values .component) -}}
+{{- $gpu := eq "yes" (include "fingerprint.gpu" .) -}}
+serviceAccountName: {{ include "fingerprint.serviceAccount" .root }}
+automountServiceAccountToken: false
+# a Service named fingerprint-... would put its address among our settings, and unknown ones are refused
+enableServiceLinks: false
+terminationGracePeriodSeconds: {{ default 30 $own.terminationGracePeriodSeconds }}
+securityContext: {{- include "fingerprint.podSecurity" (dict "uid" 10001) | nindent 2 }}
+{{- with .root.Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- with $own.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- if and $gpu .root.Values.gpu.runtimeClassName }}
+runtimeClassName: {{ .root.Values.gpu.runtimeClassName }}
+{{- end }}
+{{- with merge (dict) (default (dict) $own.nodeSelector) ($gpu | ternary .root.Values.gpu.nodeSelector (dict)) }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with concat (default (list) $own.tolerations) ($gpu | ternary .root.Values.gpu.tolerations (list)) }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $own.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* Replicas on different nodes, where there are some. */}}
+{{- define "fingerprint.spread" -}}
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: kubernetes.io/hostname
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector: { matchLabels: { {{- include "fingerprint.selector" . | replace "\n" ", " }} } }
+{{- end -}}
+
+{{/* Not empty where a component asks for a GPU. */}}
+{{- define "fingerprint.gpu" -}}
+{{- $gpu := (default (dict) (get .root.Values .component)).gpu -}}
+{{- if and $gpu $gpu.count }}yes{{ end -}}
+{{- end -}}
+
+{{- define "fingerprint.resources" -}}
+{{- $own := default (dict) (get .root.Values .component) -}}
+{{- $resources := deepCopy $own.resources -}}
+{{- if include "fingerprint.gpu" . -}}
+{{- $name := default .root.Values.gpu.resource $own.gpu.resource -}}
+{{- $_ := set $resources "limits" (merge (dict $name $own.gpu.count) (default (dict) $resources.limits)) -}}
+{{- end -}}
+{{- toYaml $resources -}}
+{{- end -}}
+
+{{/* A container of ours: image, settings, guards. Takes "image", and "secrets", the files it may read. */}}
+{{- define "fingerprint.container" -}}
+image: {{ include "fingerprint.image" (dict "root" .root "image" (default "serve" .image)) }}
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+securityContext: {{- include "fingerprint.containerSecurity" . | nindent 2 }}
+{{- end -}}
+
+{{/* Wiring from the ConfigMap; what is a component's own after it. */}}
+{{- define "fingerprint.env" -}}
+envFrom:
+  - configMapRef: { name: {{ include "fingerprint.fullname" .root }}-wiring }
+env:
+  {{- if eq .component "stream" }}
+  # a name that outlives a restart: its partitions wait for it
+  - name: FINGERPRINT_KAFKA__MEMBER
+    valueFrom: { fieldRef: { fieldPath: metadata.name } }
+  {{- end }}
+  {{- if has "triton-control" .secrets }}
+  - name: FINGERPRINT_TRITON__KEY_FILE
+    value: /run/secrets/fingerprint/triton-control
+  {{- end }}
+  - name: TMPDIR
+    value: /tmp
+  {{- with concat .root.Values.extraEnv (default (list) (default (dict) (get .root.Values .component)).extraEnv) }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}
+
+{{/* Mounts and volumes of a program: settings, /tmp, its secrets, and "models" or "snapshots" as ro or rw. */}}
+{{- define "fingerprint.mounts" -}}
+volumeMounts:
+  - { name: tmp, mountPath: /tmp }
+  - { name: settings, mountPath: /etc/fingerprint, readOnly: true }
+  {{- if .secrets }}
+  - { name: secrets, mountPath: /run/secrets/fingerprint, readOnly: true }
+  {{- end }}
+  {{- with .models }}
+  - { name: models, mountPath: /srv/fingerprint/models, readOnly: {{ eq . "ro" }} }
+  {{- end }}
+  {{- if and .snapshots (not .root.Values.snapshots.url) }}
+  - { name: snapshots, mountPath: /srv/fingerprint/snapshots }
+  {{- end }}
+  {{- range .root.Values.secretMounts }}
+  - { name: {{ .secret }}, mountPath: {{ .path }}, readOnly: true }
+  {{- end }}
+{{- end -}}
+
+{{- define "fingerprint.volumes" -}}
+volumes:
+  - name: tmp
+    emptyDir: {}
+  - name: settings
+    configMap: { name: {{ include "fingerprint.fullname" .root }}-settings }
+  {{- with .secrets }}
+  - name: secrets
+    secret:
+      secretName: {{ include "fingerprint.secret" $.root }}
+      defaultMode: 0440
+      items:
+        {{- range . }}
+        - { key: {{ . }}, path: {{ . }} }
+        {{- end }}
+  {{- end }}
+  {{- if .models }}
+  - name: models
+    persistentVolumeClaim: { claimName: {{ default (printf "%s-models" (include "fingerprint.fullname" .root)) .root.Values.models.existingClaim }} }
+  {{- end }}
+  {{- if and .snapshots (not .root.Values.snapshots.url) }}
+  - name: snapshots
+    persistentVolumeClaim: { claimName: {{ default (printf "%s-snapshots" (include "fingerprint.fullname" .root)) .root.Values.snapshots.existingClaim }} }
+  {{- end }}
+  {{- range .root.Values.secretMounts }}
+  - name: {{ .secret }}
+    secret: { secretName: {{ .secret }}, defaultMode: 0440 }
+  {{- end }}
+{{- end -}}
+
+{{/* /livez and /readyz. A start may take as long as restoring state does: ten minutes. */}}
+{{- define "fingerprint.probes" -}}
+startupProbe:
+  httpGet: { path: /livez, port: {{ .port }} }
+  periodSeconds: 3
+  timeoutSeconds: 5
+  failureThreshold: 200
+livenessProbe:
+  httpGet: { path: /livez, port: {{ .port }} }
+  periodSeconds: 20
+  timeoutSeconds: 10
+  failureThreshold: 6
+readinessProbe:
+  httpGet: { path: /readyz, port: {{ .port }} }
+  periodSeconds: 5
+  timeoutSeconds: 10
+{{- end -}}
+
+{{/* Before ingest and stream start: idempotent, so whoever comes first makes the topics. An init container and no hook of Helm's: it
+also runs when a broker was set up anew, when somebody else than Helm applies the chart, and `helm install --wait` cannot wait for
+pods that wait for a hook. */}}
+{{- define "fingerprint.topics" -}}
+{{- $with := dict "root" .root "component" "topics" "secrets" list -}}
+initContainers:
+  - name: topics
+    {{- include "fingerprint.container" $with | nindent 4 }}
+    args:
+      - topics
+      - create
+      - --partitions={{ .root.Values.topics.partitions }}
+      - --replicas={{ .root.Values.topics.replicas }}
+      - --retention-days={{ .root.Values.topics.retentionDays }}
+      - --wait=300
+      - --settings=/etc/fingerprint/settings.toml
+    {{- include "fingerprint.env" $with | nindent 4 }}
+    {{- include "fingerprint.mounts" $with | nindent 4 }}
+    resources:
+      requests: { cpu: 50m, memory: 128Mi }
+      limits: { memory: 512Mi }
+{{- end -}}
+
+{{- define "fingerprint.brokers" -}}
+{{- if .Values.kafka.enabled }}{{ include "fingerprint.fullname" . }}-kafka:9092{{ else }}{{ join "," .Values.kafka.brokers }}{{ end -}}
+{{- end -}}
+
+{{- define "fingerprint.desk" -}}
+{{- $own := printf "postgresql://fingerprint@%s-postgres/fingerprint?password_file=/run/secrets/fingerprint/desk-password" (include "fingerprint.fullname" .) -}}
+{{- .Values.postgres.enabled | ternary $own .Values.desk.url -}}
+{{- end -}}
+
+{{/* Where browsers find the desk. */}}
+{{- define "fingerprint.publicUrl" -}}
+{{- $ingress := .Values.web.ingress -}}
+{{- if .Values.web.publicUrl }}{{ .Values.web.publicUrl }}
+{{- else if $ingress.enabled }}{{ $ingress.tlsSecret | ternary "https" "http" }}://{{ $ingress.host }}
+{{- end -}}
+{{- end -}}
+
+{{/* What would go wrong silently or late is said at once. */}}
+{{- define "fingerprint.check" -}}
+{{- $v := .Values -}}
+{{- if not (or $v.kafka.enabled $v.kafka.brokers) }}{{ fail "kafka.enabled is false: name your own brokers in kafka.brokers" }}{{ end -}}
+{{- if and $v.kafka.enabled $v.kafka.brokers }}{{ fail "kafka.brokers are not asked while kafka.enabled is true: set it to false" }}{{ end -}}
+{{- if not (or $v.postgres.enabled $v.desk.url) }}{{ fail "postgres.enabled is false: name your own server in desk.url" }}{{ end -}}
+{{- if and $v.postgres.enabled $v.desk.url }}{{ fail "desk.url is not used while postgres.enabled is true: set it to false" }}{{ end -}}
+{{- if and $v.web.ingress.enabled (not $v.web.ingress.host) }}{{ fail "web.ingress needs a host" }}{{ end -}}
+{{- if $v.topics.create -}}
+{{- $most := $v.stream.autoscaling.enabled | ternary $v.stream.autoscaling.maxReplicas $v.stream.replicas | int -}}
+{{- if gt $most (int $v.topics.partitions) }}{{ fail (printf "%d scorers cannot share %d partitions: raise topics.partitions, or have fewer" $most (int $v.topics.partitions)) }}{{ end -}}
+{{- end -}}
+{{- if gt (int $v.stream.autoscaling.minReplicas) (int $v.stream.autoscaling.maxReplicas) }}{{ fail "stream.autoscaling: minReplicas is more than maxReplicas" }}{{ end -}}
+{{- if $v.networkPolicy.enabled -}}
+{{- $e := $v.networkPolicy.egress -}}
+{{- if not (or $v.kafka.enabled $e.kafka) }}{{ fail "networkPolicy.egress.kafka: say how your brokers are reached, or nobody can" }}{{ end -}}
+{{- if not (or $v.postgres.enabled $e.desk) }}{{ fail "networkPolicy.egress.desk: say how your PostgreSQL is reached, or nobody can" }}{{ end -}}
+{{- if and $v.snapshots.url (not $e.snapshots) }}{{ fail "networkPolicy.egress.snapshots: say how the object store is reached, or nobody can" }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Not empty where KEDA says how many scorers there are. */}}
+{{- define "fingerprint.scaled" -}}
+{{- if and .Values.stream.autoscaling.enabled (.Capabilities.APIVersions.Has "keda.sh/v1alpha1") }}yes{{ end -}}
+{{- end -}}
