@@ -16,7 +16,7 @@ import pytest
 from contracts.desk import DeskContract
 from contracts.topic import wait_until
 from make_alert import new_pipeline, stolen_session, votes
-from sqlalchemy.dialects.postgresql import dialect as postgresql_dialect
+from sqlalchemy.dialects import postgresql as postgres
 
 from fingerprint.domain import FingerprintError
 from fingerprint.edges import desk_engine, desk_tables
@@ -137,7 +137,7 @@ def test_scorers_that_start_together_share_a_fresh_desk(tmp_path):
 
 @pytest.mark.parametrize("table", desk_tables.metadata.sorted_tables, ids=str)
 def test_the_statements_are_postgresqls_too(table):
-    statement = str(upsert_of(table, "postgresql").compile(dialect=postgresql_dialect()))
+    statement = str(upsert_of(postgres.insert(table)).compile(dialect=postgres.dialect()))
     assert "ON CONFLICT" in statement
     assert "excluded" in statement or all(column.primary_key for column in table.columns)
 

@@ -20,7 +20,6 @@ from typing import Any
 
 import pandas as pd
 import sqlalchemy as sql
-from sqlalchemy.dialects import postgresql, sqlite
 
 from fingerprint.domain import Alert, Decision, Disposition, FingerprintError, Hop, Notice, Vote
 from fingerprint.edges import (
@@ -238,27 +237,26 @@ def _upsert(
 ) -> None:
     """Insert, or overwrite the row of the same key; the columns `keep_if_empty` are not overwritten by empty
     text."""
-    rows = list(rows)
+    rows, statement = list(rows), upsert_of(tables.insert_of(connection, table), keep_if_empty)
     for start in range(0, len(rows), CHUNK):
-        connection.execute(
-            upsert_of(table, connection.dialect.name, keep_if_empty), rows[start : start + CHUNK]
-        )
+        connection.execute(statement, rows[start : start + CHUNK])
 
 
-def upsert_of(table: sql.Table, dialect: str, keep_if_empty: Sequence[str] = ()) -> sql.Insert:
-    """The statement, for the dialects that have one: sqlite and postgresql."""
-    statement = sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
+def upsert_of(insert: Any, keep_if_empty: Sequence[str] = ()) -> sql.Insert:
+    """The statement, of a dialect's own INSERT (`insert_of`)."""
+    table: sql.Table = insert.table
     keys = [column.name for column in table.primary_key]
     new: Row = {
-        column.name: statement.excluded[column.name] for column in table.columns if column.name not in keys
+        column.name: insert.excluded[column.name] for column in table.columns if column.name not in keys
     }
     for name in keep_if_empty:
         new[name] = sql.func.coalesce(sql.func.nullif(new[name], ""), table.c[name])
-    return (
-        statement.on_conflict_do_update(index_elements=keys, set_=new)
+    upsert: sql.Insert = (
+        insert.on_conflict_do_update(index_elements=keys, set_=new)
         if new
-        else statement.on_conflict_do_nothing()
+        else insert.on_conflict_do_nothing()
     )
+    return upsert
 
 
 def _known(connection: sql.Connection, ids: Sequence[str]) -> dict[str, Row]:

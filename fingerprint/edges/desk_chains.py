@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import sqlalchemy as sql
-from sqlalchemy.dialects import postgresql, sqlite
 
 from fingerprint.domain import Hop
 from fingerprint.edges import desk_tables as tables
@@ -42,9 +41,9 @@ def remember(connection: sql.Connection, found: Sequence[Hop]) -> None:
         | {"issued_key": tables.key_of(each.issued_key), "access_key": tables.key_of(each.access_key)}
         for each in found
     ]
-    insert = sqlite.insert(hops) if connection.dialect.name == "sqlite" else postgresql.insert(hops)
+    insert = tables.insert_of(connection, hops).on_conflict_do_nothing()
     for start in range(0, len(rows), CHUNK):
-        connection.execute(insert.on_conflict_do_nothing(), rows[start : start + CHUNK])
+        connection.execute(insert, rows[start : start + CHUNK])
 
 
 def hop(connection: sql.Connection, access_key: str) -> Hop | None:

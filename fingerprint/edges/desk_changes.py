@@ -15,13 +15,12 @@ why marking comes last: others who commit wait for what follows it.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 import sqlalchemy as sql
-from sqlalchemy.dialects import postgresql, sqlite
 
 from fingerprint.casework import Changed
 from fingerprint.edges.desk_changes_tables import change_counter, changed
+from fingerprint.edges.desk_tables import insert_of
 from fingerprint.hostile import storable
 
 CHUNK = 10_000  # rows of one executemany
@@ -33,7 +32,7 @@ def mark(connection: sql.Connection, alert_ids: Collection[str]) -> None:
     if not rows:
         return
     number = _next(connection)
-    statement = _insert(connection, changed)
+    statement = insert_of(connection, changed)
     statement = statement.on_conflict_do_update(
         index_elements=["alert_id"], set_={"number": statement.excluded.number}
     )
@@ -66,13 +65,8 @@ def forget(connection: sql.Connection, alert_ids: Collection[str]) -> None:
 
 
 def _next(connection: sql.Connection) -> int:
-    statement = _insert(connection, change_counter).values(only=1, number=1)
+    statement = insert_of(connection, change_counter).values(only=1, number=1)
     counted = statement.on_conflict_do_update(
         index_elements=["only"], set_={"number": change_counter.c.number + 1}
     )
     return int(connection.execute(counted.returning(change_counter.c.number)).scalar_one())
-
-
-def _insert(connection: sql.Connection, table: sql.Table) -> Any:
-    """With ON CONFLICT, which both dialects have."""
-    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
