@@ -29,19 +29,30 @@ from fingerprint.settings import Settings
 from fingerprint.sources import Sources
 from pipelines.banks import Banks
 
+NOWHERE = -1  # a position that was neither saved nor committed yet
+
 log = logging.getLogger("fingerprint.stream")
 
 
 @dataclass
 class Kept:
-    """A partition in our hands. `offset` is the position of its next message, `saved` that of its last snapshot; before `told`
-    somebody else may have told already what comes, by the bank of the snapshot."""
+    """A partition in our hands. `offset` is the position of its next message, `saved` that of its last snapshot, `committed` the
+    one that the broker took from us; before `told` somebody else may have told already what comes, by the bank of the snapshot.
+
+    A restored snapshot counts as not committed: whoever saved it may have died before the broker took its position, and where
+    nothing more comes nobody else would tell it. Once too often does no harm.
+    """
 
     keeper: Keeper
     offset: int
     fence: Fence
-    saved: int = -1
+    saved: int = NOWHERE
     told: int = 0
+    committed: int = NOWHERE
+
+    def is_ahead(self) -> bool:
+        """Whether the last snapshot lies ahead of what the broker took."""
+        return self.saved != self.committed
 
 
 class Remembering:

@@ -91,7 +91,6 @@ class Stream:
         self.networks = network_table.load(settings.reading.networks) if settings.reading.networks else None
         self.remembering = Remembering(banks, outside.snapshots, outside.consumer, settings)
         self.kept: dict[Partition, Kept] = {}
-        self.uncommitted: dict[Partition, int] = {}  # remembered positions that the broker did not take
         self.untold: set[Partition] = set()  # walked, and not all that was said is told yet
         self.raw_partitions = 0
         self.given = settings
@@ -155,7 +154,6 @@ class Stream:
         self._commit([each for each in ours if each not in self.untold])
         for each in ours:
             del self.kept[each]
-            self.uncommitted.pop(each, None)
             self.metrics.forget(each)
         self.pausing.forget(partitions)
         log.info("revoked", extra={"fields": {"partitions": sorted(each.place for each in partitions)}})
@@ -272,16 +270,15 @@ class Stream:
         due = [each for each in partitions if self._is_due(self.kept[each])]
         if due:
             self.voice.flush()
-        saved = {each: self.kept[each].offset for each in due if self._remembered(each)}
-        saved |= {
-            each: at for each, at in self.uncommitted.items() if each in partitions and each not in saved
-        }
-        if not saved:
+        for each in due:
+            self._remember(each)
+        positions = {each: self.kept[each].saved for each in partitions if self.kept[each].is_ahead()}
+        if not positions:
             return
-        self.uncommitted |= saved
         try:
-            self.consumer.commit(saved)
-            self.uncommitted = {each: at for each, at in self.uncommitted.items() if each not in saved}
+            self.consumer.commit(positions)
+            for each, position in positions.items():
+                self.kept[each].committed = position
         except Rebalancing:
             pass  # what counts is the snapshot; the position is told with the next one
         except NotOwner:
@@ -293,23 +290,22 @@ class Stream:
     def _is_due(self, kept: Kept) -> bool:
         return kept.offset != kept.saved or self.remembering.may_change(kept)
 
-    def _remembered(self, partition: Partition) -> bool:
-        """Whether the partition's state is safe. Where it is not, Kafka must not forget: it is tried again."""
+    def _remember(self, partition: Partition) -> None:
+        """Make the partition's state safe. Where it is not, Kafka must not forget: it is tried again."""
         kept = self.kept[partition]
         try:
             with self.metrics.snapshot_seconds.time():
                 size = self.remembering.save(partition, kept)
         except NotOwner:
             log.warning("somebody else has remembered it", extra={"fields": {"partition": partition.place}})
-            return False
+            return
         except FingerprintError as error:
             self.metrics.snapshot_failures.inc()
             self.troubles.say("snapshots", str(error))
-            return False
+            return
         self.troubles.over("snapshots")
         self.metrics.snapshots.inc()
         self.metrics.snapshot_bytes.labels(*partition).set(size)
-        return True
 
     # --- how it goes --------------------------------------------------------------------------------------------------
 

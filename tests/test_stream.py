@@ -515,3 +515,19 @@ def test_a_position_that_the_broker_did_not_take_is_told_again_though_nothing_mo
         stream.read(records[:300])
         stream.until(lambda: place.committed() == 300)
     assert len(refused) == 3
+
+
+def test_whoever_restores_a_snapshot_tells_its_position_though_nothing_more_comes(
+    place: Place, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner died, or the broker was away, between snapshot and commit."""
+
+    def away(offsets: dict[Partition, int]) -> None:
+        raise FingerprintError("the broker is away")
+
+    with live(place) as stream:
+        monkeypatch.setattr(stream.program.consumer, "commit", away)
+        stream.read(records[:300])
+    assert place.committed() != 300
+    with live(place) as stream:
+        stream.until(lambda: place.committed() == 300)
