@@ -125,6 +125,17 @@ class Training(Section):
     )
 
 
+class Retraining(Section):
+    """When `fingerprint retrain` trains, and of how much (docs/training.md)."""
+
+    first_days: float = Field(
+        14.0, gt=0, description="days of events that the topic has to hold for the first bank"
+    )
+    every_hours: float = Field(24.0, gt=0, description="from the end of a training to the next one")
+    days: float = Field(30.0, gt=0, description="before the newest event, that a training learns of")
+    look_seconds: float = Field(60.0, gt=0, description="between two looks whether one is due")
+
+
 class Spectral(Section):
     """Did it do it as much, and when, as it usually does?"""
 
@@ -491,6 +502,11 @@ class Kafka(Security):
     send_seconds: float = Field(1.0, ge=0, description="how long a send waits for room")
     delivery_seconds: float = Field(120.0, gt=0, description="how long a message may be under way")
     message_bytes: int = Field(4 << 20, gt=0, description="the largest message that is sent")
+    retention_days: float = Field(
+        35.0,
+        gt=0,
+        description="how long `topics create` has the events topic hold records; a training reads them",
+    )
     compression: Literal["none", "gzip", "lz4", "zstd"] = "lz4"
     linger_milliseconds: int = Field(20, ge=0)
     session_seconds: float = Field(45.0, gt=0, description="a member unheard of for so long is dead")
@@ -632,6 +648,7 @@ class Settings(Section):
     entities: Entities = Entities()
     autoencoder: Autoencoder = Autoencoder()
     training: Training = Training()
+    retraining: Retraining = Retraining()
     spectral: Spectral = Spectral()
     forest: Forest = Forest()
     voting: Voting = Voting()

@@ -27,6 +27,7 @@ GROUPS = (
     (cli_desk.alerts, "alerts"),
     (cli_stream.dlq, "dlq"),
     (cli_stream.snapshots, "snapshots"),
+    (cli_stream.topics, "topics"),
     (cli_desk.notices, "notices"),
     (cli_bank.banks, "bank"),
     (cli_bank.triton, "triton"),
@@ -158,6 +159,29 @@ def train(
         figures = train(sources or [], bank, loaded, progress, topic=topic, span=span, desk=desk)
     printed(figures, json, lambda: show.trained(figures))
     refused(figures["refusal"])
+
+
+@app.command()
+def retrain(
+    bank: BankFolder = Path("bank"),
+    once: Annotated[
+        bool,
+        typer.Option("--once", help="Look once, train if it is due, then leave: for a schedule of your own."),
+    ] = False,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Train from the events topic when it is due: the first bank when there is history enough, then day by day.
+
+    Due is the first once the topic holds `retraining.first_days` of events, each other one `retraining.every_hours` after the one
+    before. It is `fingerprint train` in a process of its own, through the gate; where `triton.url` names a server, that is told
+    to load what is served. One at a time looks after a bank. Runs until SIGTERM, which breaks a training off: it goes on where it
+    was with the next start. Health and metrics: the settings `health.host` and `health.port`.
+    """
+    from pipelines.retrain import print_figures, run
+
+    figures = run(settings_.load(settings), bank, settings, once)
+    printed(figures, json, lambda: print_figures(figures))
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Commands about what a stream leaves behind: dead letters and snapshots."""
+"""Commands about what a stream runs on and leaves behind: topics, dead letters, snapshots."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pipelines.options import Json, SettingsFile, printed
 
 dlq = typer.Typer(help="Dead letters: messages that could not be read.")
 snapshots = typer.Typer(help="The remembered state of the stream, by partition.")
+topics = typer.Typer(help="The topics that the settings name.")
 
 DeadOf = Annotated[
     str | None,
@@ -61,3 +62,58 @@ def snapshots_list(settings: SettingsFile = None, json: Json = False) -> None:
 
     found = run_list(settings_.load(settings))
     printed(found, json, lambda: print_snapshots(found))
+
+
+@topics.command("create")
+def topics_create(
+    partitions: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Of the topics that carry the traffic: raw, events, alerts and votes. 1, 2, 4, ... 256; as many scorers can "
+            "share the work.",
+        ),
+    ] = 4,
+    replicas: Annotated[
+        int | None,
+        typer.Option(min=1, help="Copies on as many brokers.", show_default="as the broker does it"),
+    ] = None,
+    retention_days: Annotated[
+        float | None,
+        typer.Option(
+            help="How long the events topic holds records: trainings read it.",
+            show_default="kafka.retention_days: 35",
+        ),
+    ] = None,
+    grow: Annotated[
+        bool,
+        typer.Option(
+            "--grow",
+            help="Add partitions to an events topic that is there, too. Principals move to other partitions: stop ingest, "
+            "let the stream read to the end and stop it, before.",
+        ),
+    ] = False,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for a broker that is starting.")] = 60.0,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Make the topics that are not there yet: raw, events, alerts, votes, notices, and two of dead letters.
+
+    May be run at every start: what is there stays, and gets the partitions that it lacks; no topic, partition or message is ever
+    removed. The events topic gets more partitions only with --grow. Uses the same brokers, client and login as every
+    program (section `kafka` of the settings).
+    """
+    from pipelines.topics import Wish, print_created, run_create
+
+    loaded = settings_.load(settings, options={"kafka": {"retention_days": retention_days}})
+    done = run_create(loaded, Wish(partitions, replicas, grow), wait)
+    printed(done, json, lambda: print_created(done))
+
+
+@topics.command("list")
+def topics_list(settings: SettingsFile = None, json: Json = False) -> None:
+    """Each topic of the settings: how many partitions it has, and what it holds."""
+    from pipelines.topics import print_topics, run_list
+
+    found = run_list(settings_.load(settings))
+    printed(found, json, lambda: print_topics(found))

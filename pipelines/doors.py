@@ -11,9 +11,10 @@ from fingerprint.edges.workers import InProcess as InThisProcess
 from fingerprint.losses import InProcess, StandIn
 from fingerprint.ports import Away, Consumer, Losses, Objects, Producer, Queue, Undelivered
 from fingerprint.ports import Workers as Pool
+from fingerprint.ports_topics import Topics
 from fingerprint.settings import Kafka, Sqs, Triton, Workers
 
-Opener = tuple[Callable[[Kafka], Consumer], Callable[[Kafka], Producer]]
+Opener = tuple[Callable[[Kafka], Consumer], Callable[[Kafka], Producer], Callable[[Kafka], Topics]]
 
 
 @contextmanager
@@ -46,6 +47,11 @@ def producer(settings: Kafka) -> Iterator[Producer]:
 def open_producer(settings: Kafka) -> Producer:
     """For whoever looks after its errors, and closes it."""
     return _client(settings)[1](settings)
+
+
+def topics(settings: Kafka) -> Topics:
+    """What topics there are, and more of them. FingerprintError, Away."""
+    return _client(settings)[2](settings)
 
 
 @contextmanager
@@ -125,18 +131,21 @@ def _client(settings: Kafka) -> Opener:
 def _kafka_python() -> Opener:
     from fingerprint.edges.kafka import KafkaConsumer
     from fingerprint.edges.kafka_producer import KafkaProducer
+    from fingerprint.edges.kafka_topics import KafkaTopics
 
-    return KafkaConsumer, KafkaProducer
+    return KafkaConsumer, KafkaProducer, KafkaTopics
 
 
 def _confluent() -> Opener:
     from fingerprint.edges.confluent import ConfluentConsumer
     from fingerprint.edges.confluent_producer import ConfluentProducer
+    from fingerprint.edges.confluent_topics import ConfluentTopics
 
-    return ConfluentConsumer, ConfluentProducer
+    return ConfluentConsumer, ConfluentProducer, ConfluentTopics
 
 
 def _files() -> Opener:
     from fingerprint.edges.topic_files import FilesConsumer, FilesProducer
+    from fingerprint.edges.topic_folders import FilesTopics
 
-    return FilesConsumer, FilesProducer
+    return FilesConsumer, FilesProducer, FilesTopics

@@ -20,7 +20,7 @@ import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it is exported
 
-from fingerprint.domain import FingerprintError
+from fingerprint.domain import Away, FingerprintError
 from fingerprint.edges.confluent_names import headers_of
 from fingerprint.edges.confluent_reason import Reason, greet
 from fingerprint.edges.confluent_settings import connection
@@ -336,5 +336,5 @@ def said(settings: Kafka) -> Iterator[None]:
                 f"messages were lost: {error.str()}; set kafka.lost = skip to go on with what is left"
             ) from None
         if error.code() in _AWAY or error.code() == KafkaError._TIMED_OUT:
-            raise FingerprintError(f"no broker answers at {where}: {error.str()}") from None
+            raise Away(f"no broker answers at {where}: {error.str()}") from None
         raise FingerprintError(f"Kafka at {where} refuses: {error.str()}") from exception

@@ -21,7 +21,7 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.future import Future
 from kafka.structs import OffsetAndMetadata
 
-from fingerprint.domain import FingerprintError
+from fingerprint.domain import Away, FingerprintError
 from fingerprint.edges.kafka_names import tolerate
 from fingerprint.edges.kafka_reason import overheard
 from fingerprint.edges.kafka_settings import connection
@@ -319,6 +319,6 @@ def said(settings: Kafka) -> Iterator[None]:
             "set kafka.lost = skip to go on with what is left"
         ) from None
     except (errors.KafkaTimeoutError, errors.KafkaConnectionError, errors.NodeNotReadyError) as error:
-        raise FingerprintError(f"no broker answers at {', '.join(settings.brokers)}: {error}") from None
+        raise Away(f"no broker answers at {', '.join(settings.brokers)}: {error}") from None
     except errors.KafkaError as error:
         raise FingerprintError(f"Kafka at {', '.join(settings.brokers)} refuses: {error}") from error

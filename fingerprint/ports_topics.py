@@ -1,0 +1,50 @@
+"""The topics of a stream as whoever looks after them sees them, as protocols.
+
+Example:
+    >>> def has(topics: Topics, name: str) -> bool:
+    ...     return name in topics.found([name])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple, Protocol, Self
+
+
+class Topic(NamedTuple):
+    """A topic as it is, or is to be. None: what the broker does by itself; of a folder, that there is no such thing."""
+
+    name: str
+    partitions: int
+    replicas: int | None = None
+    retention_ms: int | None = None  # how long it holds a message; -1: for ever
+    message_bytes: int | None = None  # the largest batch that it takes, as it is compressed
+
+
+class Topics(Protocol):
+    """What topics there are. Every call raises FingerprintError for what a person must mend, Away where nobody answers yet.
+
+    Only `make` and `grow` change anything; no topic, partition or message is ever removed.
+    """
+
+    def found(self, names: Collection[str]) -> dict[str, Topic]:
+        """Those of these that are there, by name."""
+        ...
+
+    def make(self, topic: Topic) -> bool:
+        """The topic is there for everybody when this returns; False where there was one by that name, which stays as it is."""
+        ...
+
+    def grow(self, name: str, partitions: int) -> None:
+        """So many partitions, from now on. FingerprintError where it has as many or more, or is not there."""
+        ...
+
+    def close(self) -> None:
+        """A second time does nothing."""
+        ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
