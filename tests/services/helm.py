@@ -4,8 +4,8 @@ Example:
     >>> said(program(), "version", "--template", "{{.Version}}")
     'v3.19.0'
 
-It is built into `build/services/helm`, or into the folder that HELM_TEST_PACKAGES names: some minutes once, which needs Go and its
-module proxy, and no root.
+It is built into `build/services/helm`, or into the folder that HELM_TEST_PACKAGES names: some minutes once, with Go and
+its module proxy, and without root.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def program() -> Path:
 
 def _build(folder: Path) -> None:
     if not (go := shutil.which("go")):
-        raise Unavailable(f"the tests of the chart need Helm 3, or Go to build {MODULE} {VERSION}: install one")
+        raise Unavailable(
+            f"the tests of the chart need Helm 3, or Go to build {MODULE} {VERSION}: install one"
+        )
     staged = folder.with_name(f"{folder.name}.{os.getpid()}")
     staged.mkdir(parents=True)
     (staged / "go.mod").write_text(f"module chart/helm\ngo 1.24.0\nrequire {MODULE} {VERSION}\n")

@@ -25,6 +25,12 @@ app.kubernetes.io/component: {{ . }}
 {{- end }}
 {{- end -}}
 
+{{/* Not empty for a component that is not switched off. */}}
+{{- define "fingerprint.runs" -}}
+{{- $own := default (dict) (get .root.Values .component) -}}
+{{- if or (not (hasKey $own "enabled")) $own.enabled }}yes{{ end -}}
+{{- end -}}
+
 {{- define "fingerprint.labels" -}}
 {{ include "fingerprint.selector" . }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
@@ -266,7 +272,7 @@ initContainers:
 {{- define "fingerprint.publicUrl" -}}
 {{- $ingress := .Values.web.ingress -}}
 {{- if .Values.web.publicUrl }}{{ .Values.web.publicUrl }}
-{{- else if $ingress.enabled }}{{ $ingress.tlsSecret | ternary "https" "http" }}://{{ $ingress.host }}
+{{- else if $ingress.enabled }}http{{ if $ingress.tlsSecret }}s{{ end }}://{{ $ingress.host }}
 {{- end -}}
 {{- end -}}
 
