@@ -13,6 +13,7 @@ from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
 
+from fingerprint.domain import FingerprintError
 from fingerprint.ports import Clock, Desk
 from fingerprint.ports_banks import Banks
 from fingerprint.ports_people import People, Provider
@@ -45,3 +46,12 @@ def _doors(request: Request) -> Doors:
 
 
 TheDoors = Annotated[Doors, Depends(_doors)]
+
+
+def thresholds_of(doors: Doors) -> Thresholds:
+    """FingerprintError on a server that has none to look at."""
+    if doors.thresholds is None:
+        raise FingerprintError(
+            "thresholds cannot be looked at from here: this server was started without them"
+        )
+    return doors.thresholds

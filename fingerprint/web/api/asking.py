@@ -11,13 +11,14 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
 from fingerprint.casework import LARGEST_PAGE, Filter, Order, Status
 from fingerprint.domain import Decision, Level
 from fingerprint.hostile import storable
 
 LONGEST = 2_000  # characters of a text that is asked for
+WRITTEN = r"[^\s\x85\ufeff]"  # more than blanks, whichever these are: Python's, Rust's and JavaScript's differ in two
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
 
 
@@ -28,6 +29,11 @@ def _in_utc(moment: datetime) -> datetime:
 
 # A NUL or half a surrogate pair is looked for as it is kept: as U+FFFD.
 Wanted = Annotated[str, Field(max_length=LONGEST), AfterValidator(storable)]
+Reason = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, pattern=WRITTEN, max_length=LONGEST),
+    AfterValidator(storable),
+]
 Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 Urgency = Annotated[int, Field(ge=0, le=100)]
 Size = Annotated[int, Field(ge=1, le=LARGEST_PAGE)]

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from fingerprint.casework import LARGEST_PAGE, Assign, Change, Chosen, Decide, Reopen
 from fingerprint.domain import Decision
 from fingerprint.hostile import storable
-from fingerprint.web.api.asking import Asked, Wanted
+from fingerprint.web.api.asking import WRITTEN, Asked, Wanted
 
 LONGEST_NOTE = 10_000  # characters
 
@@ -103,6 +103,6 @@ class Bulk(Asked):
 class Noting(Asked):
     text: Annotated[
         str,
-        StringConstraints(strip_whitespace=True, min_length=1, pattern=r"\S", max_length=LONGEST_NOTE),
+        StringConstraints(strip_whitespace=True, min_length=1, pattern=WRITTEN, max_length=LONGEST_NOTE),
         AfterValidator(storable),
     ]

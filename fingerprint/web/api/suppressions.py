@@ -10,22 +10,16 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import Field
 
 from fingerprint import casework
 from fingerprint.casework import Preview, Suppression
-from fingerprint.hostile import storable
 from fingerprint.web.access import Engineer, Viewer
-from fingerprint.web.api.asking import Asked, Moment, Wanted
+from fingerprint.web.api.asking import Asked, Moment, Reason, Wanted
 from fingerprint.web.api.problems import CONFLICT
 from fingerprint.web.doors import TheDoors
 
 router = APIRouter(tags=["suppressions"])
-Reason = Annotated[
-    str,
-    StringConstraints(strip_whitespace=True, min_length=1, pattern=r"\S", max_length=2_000),
-    AfterValidator(storable),
-]
 
 
 class Match(Asked):

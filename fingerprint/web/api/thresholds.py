@@ -10,22 +10,16 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from fastapi import APIRouter
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import Field
 
 from fingerprint.casework import Foreseen, Tuned
-from fingerprint.domain import FingerprintError
-from fingerprint.hostile import storable
-from fingerprint.ports_thresholds import Thresholds
 from fingerprint.web.access import Engineer, Viewer
-from fingerprint.web.api.asking import Asked
-from fingerprint.web.doors import Doors, TheDoors
+from fingerprint.web.api.asking import Asked, Reason
+from fingerprint.web.doors import TheDoors, thresholds_of
 
 router = APIRouter(tags=["thresholds"])
 Threshold = Annotated[float, Field(ge=1, le=37, allow_inf_nan=False, description="a z of the autoencoder")]
 Quorum = Literal[1, 2]
-Reason = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000), AfterValidator(storable)
-]
 
 
 class Held(Asked):
@@ -54,14 +48,14 @@ class Choosing(Asked):
 @router.get("/thresholds")
 def thresholds(caller: Viewer, doors: TheDoors) -> Held:
     """What events are held to."""
-    found = _thresholds(doors)
+    found = thresholds_of(doors)
     return Held(now=found.holds(), chosen=list(found.chosen()))
 
 
 @router.post("/thresholds/preview")
 def foresee(asked: Foreseeing, caller: Viewer, doors: TheDoors) -> Foreseen:
     """What it would have shown on the last two weeks of votes on this desk; nothing is changed."""
-    found = _thresholds(doors)
+    found = thresholds_of(doors)
     if asked.alerts_per_day is not None:
         return found.foreseen(found.wanted(asked.alerts_per_day, asked.quorum), asked.quorum)
     return found.foreseen(asked.threshold or found.holds().threshold, asked.quorum)
@@ -70,12 +64,4 @@ def foresee(asked: Foreseeing, caller: Viewer, doors: TheDoors) -> Foreseen:
 @router.post("/thresholds", status_code=201)
 def choose(asked: Choosing, caller: Engineer, doors: TheDoors) -> Tuned:
     """Hold events to it from now on."""
-    return _thresholds(doors).choose(asked.threshold, asked.quorum, asked.why, by=caller.name)
-
-
-def _thresholds(doors: Doors) -> Thresholds:
-    if doors.thresholds is None:
-        raise FingerprintError(
-            "thresholds cannot be looked at from here: this server was started without them"
-        )
-    return doors.thresholds
+    return thresholds_of(doors).choose(asked.threshold, asked.quorum, asked.why, by=caller.name)

@@ -18,13 +18,13 @@ from fingerprint.people import Role, Scope
 from fingerprint.web import asked as addresses
 from fingerprint.web.access import Analyst, Viewer
 from fingerprint.web.api.answers import Said
-from fingerprint.web.api.asking import LONGEST, Asked
+from fingerprint.web.api.asking import LONGEST, WRITTEN, Asked
 from fingerprint.web.doors import TheDoors
 
 router = APIRouter(tags=["views"])
 Name = Annotated[
     str,
-    StringConstraints(strip_whitespace=True, min_length=1, pattern=r"\S", max_length=100),
+    StringConstraints(strip_whitespace=True, min_length=1, pattern=WRITTEN, max_length=100),
     AfterValidator(storable),
 ]
 

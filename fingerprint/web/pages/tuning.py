@@ -16,7 +16,7 @@ from fingerprint.domain import FingerprintError
 from fingerprint.ports_thresholds import Thresholds
 from fingerprint.web import links
 from fingerprint.web.access import Engineer, Viewer
-from fingerprint.web.doors import Doors, TheDoors
+from fingerprint.web.doors import Doors, TheDoors, thresholds_of
 from fingerprint.web.site import go, show
 from fingerprint.web.trade import drawn
 
@@ -52,7 +52,7 @@ def tuning(wish: Annotated[Wish, Query()], request: Request, caller: Viewer, doo
 def apply(choice: Annotated[Choice, Form()], request: Request, caller: Engineer, doors: TheDoors) -> Response:
     """Hold events to it from now on."""
     try:
-        _thresholds(doors).choose(choice.threshold, choice.quorum, choice.why, by=caller.name)
+        thresholds_of(doors).choose(choice.threshold, choice.quorum, choice.why, by=caller.name)
     except FingerprintError as error:
         wish = Wish.model_construct(alerts_per_day=None, threshold=choice.threshold, quorum=choice.quorum)
         return _page(request, doors, wish, status=400, wrong=str(error), why=choice.why)
@@ -60,7 +60,7 @@ def apply(choice: Annotated[Choice, Form()], request: Request, caller: Engineer,
 
 
 def _page(request: Request, doors: Doors, wish: Wish, status: int = 200, **values: Any) -> Response:
-    thresholds = _thresholds(doors)
+    thresholds = thresholds_of(doors)
     now = thresholds.holds()
     quorum = wish.quorum or now.quorum
     wanted = _wanted(thresholds, wish, quorum, now)
@@ -103,11 +103,3 @@ def _lost(doors: Doors, thresholds: Thresholds, wanted: Foreseen) -> list[Row]:
         except FingerprintError:
             continue
     return rows
-
-
-def _thresholds(doors: Doors) -> Thresholds:
-    if doors.thresholds is None:
-        raise FingerprintError(
-            "thresholds cannot be looked at from here: this server was started without them"
-        )
-    return doors.thresholds
