@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fingerprint import serving
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.triton_repository import Repository
 from fingerprint.settings import Triton
@@ -33,6 +34,12 @@ def run_load(bank: Path, options: Triton) -> dict[str, Any]:
             raise
     repository.tidy()
     return run_status(options) | {"loaded": repository.names()[number]}
+
+
+def has(version: str, options: Triton) -> bool:
+    """Whether the server that the settings name measures against a version, and it is the newest of the repository."""
+    newest = Repository(Path(options.repository)).served()[-1:]
+    return newest == [serving.number(version)] and _serves(version, options)
 
 
 def run_status(options: Triton) -> dict[str, Any]:
@@ -70,6 +77,12 @@ def print_status(figures: dict[str, Any]) -> None:
         print(f"{each['number']:>16}  {state.lower():<12}  {name}")
     if not figures["versions"]:
         print("nothing is served: `fingerprint triton load --bank bank`")
+
+
+def _serves(version: str, options: Triton) -> bool:
+    from fingerprint.edges.triton import serves
+
+    return serves(version, options)
 
 
 @contextmanager
