@@ -1,4 +1,5 @@
-"""The command line: names the programs and their settings; no logic. Groups of commands: cli_desk, cli_bank, cli_stream."""
+"""The command line: names the programs and their settings; no logic. Groups of commands: cli_desk, cli_bank, cli_stream,
+cli_secrets."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import typer
 
 from fingerprint import settings as settings_
 from fingerprint.domain import FingerprintError
-from pipelines import cli_bank, cli_desk, cli_stream
+from pipelines import cli_bank, cli_desk, cli_secrets, cli_stream
 from pipelines.options import BankFolder, DeskUrl, Json, SettingsFile, Sources, WorkersWhere, printed, refused
 
 app = typer.Typer(
@@ -28,6 +29,7 @@ GROUPS = (
     (cli_stream.dlq, "dlq"),
     (cli_stream.snapshots, "snapshots"),
     (cli_stream.topics, "topics"),
+    (cli_secrets.secrets, "secrets"),
     (cli_desk.notices, "notices"),
     (cli_bank.banks, "bank"),
     (cli_bank.triton, "triton"),

@@ -1,0 +1,113 @@
+"""Secrets are made once, whole, and never shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from fingerprint.domain import FingerprintError
+from pipelines.secret_files import NAMES, make, make_anew, print_made
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_what_is_missing_is_made_for_others_to_read(tmp_path: Path) -> None:
+    folder = tmp_path / "run" / "secrets"
+    before = os.umask(0o077)
+    try:
+        made = make(folder, NAMES)
+    finally:
+        os.umask(before)
+    assert made == [{"name": name, "did": "made"} for name in ("desk-password", "triton-control")]
+    assert mode(folder) == 0o755
+    assert {mode(folder / name) for name in NAMES} == {0o444}
+    assert sorted(os.listdir(folder)) == sorted(NAMES)  # nothing half done is left
+
+
+def test_a_secret_is_long_random_and_of_the_form_its_reader_wants(tmp_path: Path) -> None:
+    for number in range(5):
+        make(tmp_path / str(number), NAMES)
+    passwords = {(tmp_path / str(number) / "desk-password").read_text() for number in range(5)}
+    assert len(passwords) == 5
+    assert {len(each) for each in passwords} == {43}  # 32 bytes in base64
+    header, _, value = (tmp_path / "0" / "triton-control").read_text().partition("=")
+    assert (header, len(value)) == ("fingerprint-control", 43)
+
+
+def test_what_is_there_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "desk-password").write_text("chosen by somebody")
+    made = make(tmp_path, NAMES)
+    again = make(tmp_path, NAMES)
+    assert [row["did"] for row in made] == ["kept", "made"]
+    assert [row["did"] for row in again] == ["kept", "kept"]
+    assert (tmp_path / "desk-password").read_text() == "chosen by somebody"
+
+
+def test_of_programs_that_start_together_one_makes_it_and_all_read_the_same(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: make(tmp_path, ["desk-password"])[0]["did"], range(40)))
+    assert sorted(made) == ["kept"] * 39 + ["made"]
+    assert os.listdir(tmp_path) == ["desk-password"]
+
+
+def test_an_empty_file_is_no_secret_and_is_named(tmp_path: Path) -> None:
+    (tmp_path / "desk-password").touch()
+    with pytest.raises(FingerprintError, match="desk-password is there and holds no secret: remove it"):
+        make(tmp_path, NAMES)
+
+
+@pytest.mark.parametrize("wrong", ["../desk-password", "", "a b", ".hidden", "desk-password.old"])
+def test_a_name_that_is_no_plain_file_is_refused(tmp_path: Path, wrong: str) -> None:
+    for work in (make, make_anew):
+        with pytest.raises(FingerprintError, match="is no name for a secret"):
+            work(tmp_path / "secrets", [wrong])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_new_value_leaves_the_old_one_beside_it_for_its_owner(tmp_path: Path) -> None:
+    make(tmp_path, NAMES)
+    first = {name: (tmp_path / name).read_text() for name in NAMES}
+    for _ in range(2):
+        old = (tmp_path / "desk-password").read_text()
+        assert make_anew(tmp_path, ["desk-password"]) == [{"name": "desk-password", "did": "made anew"}]
+        assert (tmp_path / "desk-password").read_text() != old
+        assert (tmp_path / "desk-password.old").read_text() == old
+    assert (mode(tmp_path / "desk-password"), mode(tmp_path / "desk-password.old")) == (0o444, 0o400)
+    assert (tmp_path / "triton-control").read_text() == first["triton-control"]
+
+
+def test_whoever_reads_while_a_secret_is_changed_reads_one_of_the_two(tmp_path: Path) -> None:
+    make(tmp_path, ["desk-password"])
+    with ThreadPoolExecutor(1) as pool:
+        changing = pool.submit(lambda: [make_anew(tmp_path, ["desk-password"]) for _ in range(50)])
+        read = [(tmp_path / "desk-password").read_text()]
+        while not changing.done():
+            read.append((tmp_path / "desk-password").read_text())
+        changing.result()
+    assert {len(each) for each in read} == {43}
+
+
+def test_only_names_are_ever_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    print_made(make(tmp_path, NAMES) + make_anew(tmp_path, ["desk-password"]))
+    assert capsys.readouterr().out == (
+        "made       desk-password\nmade       triton-control\nmade anew  desk-password\n"
+    )
+
+
+def test_the_command_makes_both_and_changes_one(tmp_path: Path) -> None:
+    def command(*arguments: str) -> str:
+        whole = [sys.executable, "-m", "pipelines.cli", "secrets", "make", str(tmp_path), *arguments]
+        return subprocess.run(whole, capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own
+
+    assert [row["did"] for row in json.loads(command("--json"))] == ["made", "made"]
+    assert command("--anew", "triton-control") == "made anew  triton-control\n"
+    assert command("web-cookie") == "made       web-cookie\n"
