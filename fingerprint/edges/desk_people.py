@@ -67,9 +67,9 @@ class SqlPeople:
         row = self._proven(name, password, address)
 
         def log_in(connection: sql.Connection) -> str | None:
-            now, still = self._clock.now(), accounts.there(connection, row["name"])
-            if still["disabled_at"] or still["password"] != row["password"]:
-                return None  # changed while the password was looked at
+            now = self._clock.now()
+            if not accounts.still(connection, row):
+                return None
             attempts.clear(connection, row["name"], address)
             if secrets_.outdated(row["password"]):
                 accounts.change(connection, row, password=renewed)
@@ -166,13 +166,15 @@ class SqlPeople:
         row = self._proven(name, old, address)
         kept = _new_password(new, name)
 
-        def change(connection: sql.Connection) -> str:
+        def change(connection: sql.Connection) -> str | None:
             now = self._clock.now()
+            if not accounts.still(connection, row):
+                return None
             attempts.clear(connection, name, address)
             say(connection, now, name, "person.password", name)
             return self._new_password(connection, now, row, kept)
 
-        return self._write(change)
+        return self._write(change) or _refuse(WRONG)
 
     def make_token(
         self, owner: str, label: str, scopes: Sequence[Scope], expires_at: datetime, by: str

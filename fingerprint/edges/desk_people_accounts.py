@@ -41,6 +41,13 @@ def there(connection: sql.Connection, name: str) -> Row:
     raise NotThere(f"there is no account {name[:64]!r}; `fingerprint users list` shows them")
 
 
+def still(connection: sql.Connection, row: Row) -> bool:
+    """Whether the password that was proven is the person's yet: looking at one takes time, in which another may be set, or the
+    account disabled."""
+    now = there(connection, row["name"])
+    return not now["disabled_at"] and now["password"] == row["password"]
+
+
 def has_admin(connection: sql.Connection, but: str = "") -> bool:
     """Whether somebody who can log in is an admin, beside one person (an id)."""
     query = sql.select(persons.c.name).where(_active_admin, persons.c.person_id != but).limit(1)

@@ -311,6 +311,25 @@ class PeopleContract:
         with pytest.raises(Refused):
             people.enter("maria", GOOD, HERE)
 
+    @pytest.mark.parametrize("meanwhile", ["reset", "disable"])
+    def test_a_password_that_was_reset_while_it_was_looked_at_is_not_changed_back(
+        self, people, add, monkeypatch, meanwhile
+    ):
+        """Whoever stole the old one is as fast as they like."""
+        add("bob")
+        link, hashed = people.invite("bob", None, by="maria"), desk_people_secrets.hashed
+
+        def slowly(password):
+            monkeypatch.setattr(desk_people_secrets, "hashed", hashed)
+            people.accept(link, "", OTHER) if meanwhile == "reset" else people.disable("bob", by="maria")
+            return hashed(password)
+
+        monkeypatch.setattr(desk_people_secrets, "hashed", slowly)
+        with pytest.raises(Refused):
+            people.change_password("bob", GOOD, "what the thief would like", HERE)
+        people.enable("bob", by="maria")
+        assert people.enter("bob", OTHER if meanwhile == "reset" else GOOD, HERE)
+
     def test_another_role_ends_sessions(self, people, add):
         session = add("bob")
         people.set_role("bob", "engineer", by="maria")
