@@ -121,6 +121,15 @@ def test_no_address_breaks_a_page(clients, path, name, query):
     assert answer.status_code in (200, 307, 400, 404, 422)
 
 
+def test_nobody_is_given_an_alert_who_has_no_account_here(analyst, desk):
+    """As over the API: a name that was mistyped would take it out of everybody's sight."""
+    form = {"do": "assign", "to": "mraia", "chosen": f"0:{PIPELINE.alert_id}"}
+    answer = analyst.post("/changes", data=form)
+    assert answer.status_code == 400
+    assert "has no account here" in answer.text
+    assert desk.row(PIPELINE.alert_id).assignee == ""
+
+
 def test_a_viewer_is_shown_no_form_that_changes_anything(clients):
     for path in ("/", f"/alerts/{STOLEN.alert_id}", "/suppressions"):
         page = clients["viewer"].get(path).text

@@ -13,7 +13,8 @@ from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
 
-from fingerprint.domain import FingerprintError
+from fingerprint.casework import Assign, Change
+from fingerprint.domain import FingerprintError, NotThere
 from fingerprint.ports import Clock, Desk
 from fingerprint.ports_banks import Banks
 from fingerprint.ports_people import People, Provider
@@ -55,3 +56,17 @@ def thresholds_of(doors: Doors) -> Thresholds:
             "thresholds cannot be looked at from here: this server was started without them"
         )
     return doors.thresholds
+
+
+def checked(change: Change, doors: Doors) -> Change:
+    """FingerprintError for an assignee who cannot work at this desk."""
+    if isinstance(change, Assign) and change.to and not _can_work(change.to, doors):
+        raise FingerprintError(f"{change.to!r} has no account here that works: assign it to somebody who has")
+    return change
+
+
+def _can_work(name: str, doors: Doors) -> bool:
+    try:
+        return doors.people.person(name).disabled_at is None
+    except NotThere:
+        return False

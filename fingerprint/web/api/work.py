@@ -16,14 +16,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, HTTPException, Response
 
-from fingerprint.casework import Assign, Change, Chosen, Note, Outcome, Row
+from fingerprint.casework import Change, Chosen, Note, Outcome, Row
 from fingerprint.domain import FingerprintError, NotThere
 from fingerprint.web.access import Analyst
 from fingerprint.web.api.answers import etag
 from fingerprint.web.api.asking import Wanted
 from fingerprint.web.api.changes import Bulk, Noting, OneAssigning, OneDeciding, OneReopening, Seen
 from fingerprint.web.api.problems import OVERTAKEN, overtaken
-from fingerprint.web.doors import Doors, TheDoors
+from fingerprint.web.doors import Doors, TheDoors, checked
 
 router = APIRouter(tags=["work"])
 ETAG = r'^"([0-9]{1,9})-([0-9]{1,9})"$'  # version and events
@@ -34,7 +34,7 @@ IfMatch = Annotated[str | None, Header(pattern=ETAG, description='the ETag that 
 def bulk(asked: Bulk, caller: Analyst, doors: TheDoors) -> list[Outcome]:
     """To each of them or not to it, in their order: an outcome says whether, and if not, why."""
     chosen = [each.chosen() for each in asked.chosen]
-    return doors.desk.change(chosen, _checked(asked.change.change(), doors), caller.name)
+    return doors.desk.change(chosen, checked(asked.change.change(), doors), caller.name)
 
 
 @router.post("/alerts/{alert_id}/disposition", response_model=Row, responses=OVERTAKEN)
@@ -95,7 +95,7 @@ def _seen(alert_id: str, asked: Seen, if_match: str | None) -> Chosen:
 
 def _changed(doors: Doors, chosen: Chosen, change: Change, by: str, response: Response) -> Row | Response:
     """The row after the change; 409 with the row of now where it was not done."""
-    [outcome] = doors.desk.change([chosen], _checked(change, doors), by)
+    [outcome] = doors.desk.change([chosen], checked(change, doors), by)
     if outcome.version < 0:
         raise NotThere(outcome.reason or f"there is no alert {chosen.alert_id!r}")
     row = doors.desk.row(chosen.alert_id)
@@ -103,17 +103,3 @@ def _changed(doors: Doors, chosen: Chosen, change: Change, by: str, response: Re
         return overtaken(outcome.reason, row)
     response.headers["ETag"] = etag(row)
     return row
-
-
-def _checked(change: Change, doors: Doors) -> Change:
-    """FingerprintError for an assignee who cannot work at this desk."""
-    if isinstance(change, Assign) and change.to and not _can_work(change.to, doors):
-        raise FingerprintError(f"{change.to!r} has no account here that works: assign it to somebody who has")
-    return change
-
-
-def _can_work(name: str, doors: Doors) -> bool:
-    try:
-        return doors.people.person(name).disabled_at is None
-    except NotThere:
-        return False

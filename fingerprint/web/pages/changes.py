@@ -16,7 +16,7 @@ from fingerprint.casework import LARGEST_PAGE, Assign, Change, Chosen, Decide, O
 from fingerprint.domain import Decision, FingerprintError
 from fingerprint.web import after
 from fingerprint.web.access import Analyst
-from fingerprint.web.doors import TheDoors, WholeDesk
+from fingerprint.web.doors import TheDoors, WholeDesk, checked
 from fingerprint.web.site import go, local
 
 LONGEST = 4000  # characters of a reason or a note
@@ -44,7 +44,7 @@ def change(work: Annotated[Work, Form()], caller: Analyst, doors: TheDoors) -> R
     if work.do == "note":
         outcomes = _noted(doors.desk, chosen, work.note, caller.name)
     else:
-        outcomes = doors.desk.change(chosen, _change(work, caller.name), by=caller.name)
+        outcomes = doors.desk.change(chosen, checked(_change(work, caller.name), doors), by=caller.name)
     return go(after.path(local(work.back), work.do, outcomes))
 
 
