@@ -4,7 +4,7 @@ BIN    := .venv/bin
 EXTRAS ?= train,dev,kafka,confluent,s3,postgres,triton,scale,web,deliver,peers,notebooks
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types notebooks notebooks-test bench bench-long lock clean
+.PHONY: help demo test lint types notebooks notebooks-test helm-test bench bench-long lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -35,6 +35,9 @@ notebooks: .venv/stamp   ## the notebooks in JupyterLab
 
 notebooks-test: .venv/stamp   ## every notebook from top to bottom, as in the tests
 	$(BIN)/pytest tests/test_notebooks.py
+
+helm-test: .venv/stamp   ## the chart on the Kubernetes that kubectl reaches (docs/operate.md), about half an hour
+	$(BIN)/pytest -x -s tests/deploy/kubernetes.py
 
 bench: .venv/stamp   ## speed and memory as ratios in one run; writes build/bench.json
 	$(BIN)/python -m pipelines.bench
