@@ -70,13 +70,26 @@ def simulate(
     surprises: Annotated[
         bool, typer.Option(help="Harmless surprises in the last quarter too (14 days or more).")
     ] = True,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE",
+            help="The last day is the one before, and nothing happens after its midnight (UTC): 2026-01-31, or `today`.",
+            show_default="from 2026-01-05 on",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Write CloudTrail records of an organisation that does not exist, with real attacks spliced in and labelled."""
+    """Write CloudTrail records of an organisation that does not exist, with real attacks spliced in and labelled.
+
+    For programs that look at the clock, let it end now: `fingerprint simulate --until today --out records`.
+    """
+    from fingerprint.edges.clock import SystemClock
     from fingerprint.simulation.surprises import SURPRISES
     from pipelines import show
-    from pipelines.simulate import simulate
+    from pipelines.simulate import START, beginning, simulate
 
+    start = beginning(until, days, SystemClock().now().date()) if until else START
     with show.progress(not json) as progress:
         written = simulate(
             principals,
@@ -84,6 +97,8 @@ def simulate(
             seed,
             out,
             attacks,
+            start=start,
+            sharp=until is not None,
             surprises=tuple(SURPRISES) if surprises else (),
             progress=lambda done, records: progress("simulating days", done, days),
         )

@@ -13,7 +13,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from itertools import islice
 from pathlib import Path
 
@@ -52,6 +52,7 @@ def simulate(
     attacks: int = 0,
     *,
     start: date = START,
+    sharp: bool = False,
     scale: float = 1.0,
     accounts: int = 3,
     strengths: Sequence[str] = STRENGTHS,
@@ -65,7 +66,8 @@ def simulate(
     in the last week of two or more.
 
     The same arguments give the same bytes; the same seed gives the same organisation with and without
-    attacks. `scale` multiplies what everybody does; `progress` is called with (days done, records so far).
+    attacks. Whoever works past the last midnight is recorded past it, unless it is `sharp`.
+    `scale` multiplies what everybody does; `progress` is called with (days done, records so far).
     Raises FingerprintError for impossible arguments.
     """
     _check(principals, days, accounts, scale, attacks)
@@ -74,7 +76,7 @@ def simulate(
     harmless = oddities.plan(organisation, staff, surprises)
     plans = intruders.plan(organisation, staff, attacks, tuple(strengths))
     done = Simulated(out, principals, attacks=dict(Counter(attack.strength for attack in plans)))
-    delivery = Delivery(organisation)
+    delivery = Delivery(organisation, sharp)
     out.mkdir(parents=True, exist_ok=True)
     odd = (json.dumps(surprise.row(organisation)) + "\n" for surprise in harmless)
     (out / "labels.surprises.jsonl").write_text("".join(odd))
@@ -83,13 +85,27 @@ def simulate(
             day = day_of(staff, plans, harmless, number)
             event_ids, lines = delivery.day(number, day.calls, day.sessions)
             _write(out / f"{organisation.date(number)}.jsonl.gz", lines, done)
-            for label in day.labels(event_ids):
+            for label in day.labels(event_ids, delivery.over(number)):
                 labels.write(json.dumps(label) + "\n")
                 done.attack_events += 1
             if progress:
                 progress(number + 1, done.records)
     done.repeats = delivery.repeated
     return done
+
+
+def beginning(until: str, days: int, today: date) -> date:
+    """The first of so many days that are over at the midnight (UTC) with which a date, or `today`, begins.
+
+    Example:
+        >>> beginning("2026-03-02", 28, today=date(2026, 5, 1))
+        datetime.date(2026, 2, 2)
+    """
+    try:
+        end = today if until == "today" else date.fromisoformat(until)
+        return end - timedelta(days=days)
+    except (ValueError, OverflowError):
+        raise FingerprintError(f"--until {until} is no day: give one like 2026-01-31, or today") from None
 
 
 def _write(path: Path, lines: Iterable[str], done: Simulated) -> None:

@@ -6,7 +6,7 @@ import gzip
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from fingerprint.simulation.practice import Tool
 from fingerprint.simulation.scripts import COVER
 from fingerprint.simulation.staff import Staff, hire
 from fingerprint.simulation.surprises import SURPRISES
-from pipelines.simulate import START, Simulated, simulate
+from pipelines.simulate import START, Simulated, beginning, simulate
 
 Record = dict[str, Any]
 TOOLS: tuple[Tool, ...] = ("cli", "sdk", "terraform")
@@ -396,3 +396,27 @@ def test_events_are_in_the_time_that_was_asked_for(records: list[Record]) -> Non
     times = [datetime.fromisoformat(record["eventTime"]) for record in records]
     assert min(times) >= datetime(2026, 1, 5, tzinfo=UTC)
     assert max(times) < datetime(2026, 1, 21, tzinfo=UTC)
+
+
+def test_an_organisation_that_ends_at_a_midnight_has_no_record_after_it(tmp_path: Path) -> None:
+    start = beginning("2026-03-18", 2, today=date(2030, 1, 1))
+    simulate(12, 2, 58, tmp_path / "open", 8, start=start)
+    sharp = simulate(12, 2, 58, tmp_path / "sharp", 8, start=start, sharp=True)
+    whole, cut = read(tmp_path / "open"), read(tmp_path / "sharp")
+    midnight = "2026-03-18T00:00:00Z"
+    assert max(day for day, _ in cut) == "2026-03-17"
+    assert cut == [(day, record) for day, record in whole if record["eventTime"] < midnight]
+    there = {record["eventID"] for _, record in cut}
+    assert len(labels(tmp_path / "sharp")) < len(labels(tmp_path / "open"))  # a thief works past midnight
+    assert labels(tmp_path / "sharp") == [
+        row for row in labels(tmp_path / "open") if row["event_id"] in there
+    ]
+    assert (sharp.records, sharp.attack_events) == (len(cut), len(labels(tmp_path / "sharp")))
+    assert sharp.repeats == len(cut) - len(there)
+
+
+def test_days_until_today_are_over_today() -> None:
+    assert beginning("today", 20, today=date(2026, 11, 21)) == date(2026, 11, 1)
+    for wrong in ("yesterday", "2026-13-01", "0001-01-02"):
+        with pytest.raises(FingerprintError, match=f"--until {wrong} is no day"):
+            beginning(wrong, 20, today=date(2026, 11, 21))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -22,10 +23,12 @@ class Day:
     sessions: list[Session]
     attacks: list[tuple[int, Attack]]
 
-    def labels(self, event_ids: Sequence[str]) -> Iterator[dict[str, str]]:
-        """One label an attack event."""
+    def labels(self, event_ids: Sequence[str], over: float = math.inf) -> Iterator[dict[str, str]]:
+        """One label an attack event, of those before `over`, seconds since the day's midnight."""
         for first, attack in self.attacks:
             for i, technique in enumerate(attack.script.techniques):
+                if self.calls.time[first + i] >= over:
+                    continue
                 yield {
                     "event_id": event_ids[first + i],
                     "session": attack.name,

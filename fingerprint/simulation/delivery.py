@@ -8,6 +8,7 @@ older than one already seen; repeats come byte for byte, up to 1,200 lines apart
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -31,8 +32,13 @@ class Delivery:
     """Days go in, lines come out as they arrive; what arrives after midnight waits here for the next day."""
 
     organisation: Organisation
+    sharp: bool = False  # nothing happens after the midnight that ends the last day
     waiting: list[Arrived] = field(default_factory=list)
     repeated: int = 0
+
+    def over(self, day: int) -> float:
+        """Seconds since a day's midnight from which on nothing happens any more."""
+        return DAY * (self.organisation.days - day) if self.sharp else math.inf
 
     def day(self, day: int, calls: Calls, sessions: Sequence[Session]) -> tuple[list[str], Iterator[str]]:
         """The rows' event ids, and the lines of this day's file. The last day's file holds all that is
@@ -41,7 +47,9 @@ class Delivery:
         rng = np.random.default_rng((self.organisation.seed, 9, day))
         raw = np.frombuffer(rng.bytes(32 * len(calls)), np.uint8).reshape(-1, 32)
         rows, arrival = _arrivals(calls, rng)
-        self.repeated += len(rows) - len(calls)
+        happens = calls.time < self.over(day)
+        rows, arrival = rows[happens[rows]], arrival[happens[rows]]
+        self.repeated += len(rows) - int(happens.sum())
         last = day == self.organisation.days - 1
         today = len(rows) if last else int(np.searchsorted(arrival, DAY))
         midnight = np.datetime64(self.organisation.date(day).isoformat(), "s")
