@@ -425,11 +425,20 @@ def test_the_schema_knows_the_sections_of_the_settings() -> None:
     assert schema["properties"]["settings"]["propertyNames"]["enum"] == sorted(settings.Settings.model_fields)
 
 
-def test_every_value_is_explained_or_its_section_is() -> None:
-    """A line of values.yaml at the outermost level has a comment of its own, or follows one, or its members have theirs."""
-    text = (CHART / "values.yaml").read_text()
-    blocks = [block for block in text.split("\n\n") if not block.startswith("#") or "\n" in block]
-    assert [block for block in blocks if "#" not in block] == []
+def test_every_value_that_the_schema_knows_has_a_default_and_a_place_in_the_values() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text()) | {"global": {}}
+
+    def unsaid(known: dict[str, Any], said: dict[str, Any], path: str = "") -> list[str]:
+        missing = [f"{path}{key}" for key in known["properties"] if key not in said]
+        inner = {
+            key: each for key, each in known["properties"].items() if "properties" in each and key in said
+        }
+        return missing + [
+            one for key, each in inner.items() for one in unsaid(each, said[key], f"{path}{key}.")
+        ]
+
+    assert unsaid(schema, values) == []
 
 
 def test_the_chart_has_the_version_of_the_project() -> None:

@@ -83,16 +83,16 @@ annotations:
   {{- with $own.podAnnotations }}{{ toYaml . | nindent 2 }}{{ end }}
 {{- end -}}
 
-{{/* The part of a pod of ours that does not depend on what runs in it. */}}
+{{/* The part of a pod that does not depend on what runs in it. Takes "uid" where it is not one of ours. */}}
 {{- define "fingerprint.pod" -}}
 {{- $own := default (dict) (get .root.Values .component) -}}
 {{- $gpu := eq "yes" (include "fingerprint.gpu" .) -}}
 serviceAccountName: {{ include "fingerprint.serviceAccount" .root }}
 automountServiceAccountToken: false
-# a Service named fingerprint-... would put its address among our settings, and unknown ones are refused
+# the address of a Service named fingerprint-... or kafka-... would be taken for a setting
 enableServiceLinks: false
-terminationGracePeriodSeconds: {{ default 30 $own.terminationGracePeriodSeconds }}
-securityContext: {{- include "fingerprint.podSecurity" (dict "uid" 10001) | nindent 2 }}
+terminationGracePeriodSeconds: {{ default 60 $own.terminationGracePeriodSeconds }}
+securityContext: {{- include "fingerprint.podSecurity" (dict "uid" (default 10001 .uid)) | nindent 2 }}
 {{- with .root.Values.image.pullSecrets }}
 imagePullSecrets:
   {{- range . }}
