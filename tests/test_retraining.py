@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from urllib.request import urlopen
 
 import pytest
 import road as roads
-from contracts.topic import wait_until
+from contracts.topic import PATIENCE
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
@@ -201,11 +203,25 @@ def asked(place: Place, path: str) -> tuple[int, str]:
         return 0, ""
 
 
-def training(process: subprocess.Popen[str], place: Place, but: int = 0) -> int:
-    """The process that trains, 0 while there is none but `but`; it has begun when it has its temporary files."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    begun = list((place.bank / "work").glob("retrain-*/tmp/fingerprint-*"))
-    return next((int(each) for each in children if begun and int(each) != but), 0)
+def training(program: subprocess.Popen[str], but: int = 0) -> int:
+    """The process that trains, 0 while there is none but `but`."""
+    children = Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text().split()
+    return next((int(each) for each in children if int(each) != but), 0)
+
+
+def reading(place: Place) -> bool:
+    """Whether a training is under way and has temporary files."""
+    return any((place.bank / "work").glob("retrain-*/tmp/fingerprint-*"))
+
+
+def comes(program: subprocess.Popen[str], condition: Callable[[], Any], what: str) -> Any:
+    """What the condition gives when it gives something, looked at now and then while the program runs."""
+    deadline = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"in {PATIENCE:.0f} s it did not come to this: {what}"
+        with suppress(subprocess.TimeoutExpired):
+            raise AssertionError(f"ended with {program.wait(0.05)} before this: {what}")
+    return found
 
 
 def test_a_training_that_is_killed_is_tried_again_and_one_that_is_asked_to_end_ends(
@@ -213,22 +229,19 @@ def test_a_training_that_is_killed_is_tried_again_and_one_that_is_asked_to_end_e
 ) -> None:
     place.send(history)
     program = start()
-    wait_until(lambda: training(program, place), "a training")
-    first = training(program, place)
+    first = comes(program, lambda: training(program), "a training")
     os.kill(first, signal.SIGKILL)
-    wait_until(lambda: ready(place)[0] == 503, "a program that is not ready")
+    comes(program, lambda: ready(place)[0] == 503, "a program that is not ready")
     assert "retrain: training: the training was killed: where memory ran out" in ready(place)[1]
     assert 'fingerprint_retrain_trainings_total{outcome="failed"} 1.0' in asked(place, "/metrics")[1]
-    wait_until(lambda: training(program, place, but=first), "another training")
-    second = training(program, place, but=first)
+    second = comes(program, lambda: training(program, but=first), "another training")
+    comes(program, lambda: reading(place), "a training that has begun")
     program.send_signal(signal.SIGTERM)
-    out, err = program.communicate(timeout=30)
+    out, err = program.communicate(timeout=PATIENCE)
     assert program.returncode == 0, err[-2000:]
     assert not Path(f"/proc/{second}").exists()
     assert json.loads(out)["trainings"] == {"served": 0, "refused": 0, "failed": 1}
-    assert not list((place.bank / "work").glob("retrain-*")), (
-        "nothing is left but what the training goes on with"
-    )
+    assert not list((place.bank / "work").glob("retrain-*")), "no temporary files are left"
 
 
 def test_looking_once_trains_the_first_bank_and_then_says_why_there_is_nothing_to_do(
@@ -240,13 +253,13 @@ def test_looking_once_trains_the_first_bank_and_then_says_why_there_is_nothing_t
     assert once(place)["why"] == "the topic holds no events"
     place.send(history)
     program = start("--once")
-    wait_until(lambda: training(program, place), "a training")
+    comes(program, lambda: training(program), "a training")
     with pytest.raises(FingerprintError, match="another run does the same work"):
         once(place)
-    out, err = program.communicate(timeout=120)
+    out, err = program.communicate(timeout=PATIENCE)
     assert program.returncode == 0, err[-2000:]
     version = versions.served(place.bank)
-    assert json.loads(out)["served"] == version is not None
+    assert json.loads(out)["served"] == version
     assert [line["action"] for line in versions.history(place.bank)] == ["train"]
 
     capsys.readouterr()
