@@ -20,12 +20,12 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sql
 
-from fingerprint.casework import Changed
 from fingerprint.delivering import Delivery, Stand, State, Told, heard, key_of, news_for
 from fingerprint.domain import Alert, Disposition
 from fingerprint.edges import desk_changes, desk_engine
 from fingerprint.edges.desk import SqlDesk
 from fingerprint.edges.desk_deliveries_tables import deliveries, receivers, told
+from fingerprint.edges.desk_guard_tables import suppression_hits
 from fingerprint.edges.desk_queue_tables import cases
 from fingerprint.edges.desk_suppressions import hidden
 from fingerprint.edges.desk_tables import Row, alerts, insert_of
@@ -37,6 +37,7 @@ from fingerprint.settings import Deliver
 BATCH = 500  # changes of one transaction, about
 IDS = 500  # of one IN (...)
 EVERYTHING = -1  # a position before all changes
+HELD_BACK = -1  # events heard of an alert that was not told because a suppression hid it
 
 _DELIVERY = tuple(Delivery.__slots__)
 _COLUMNS = tuple(deliveries.c[name] for name in _DELIVERY)
@@ -151,19 +152,32 @@ def _plan(connection: sql.Connection, receiver: str, wants: Deliver, now: dateti
     """Whoever plans for a receiver locks its row: the next one sees how far this one came."""
     mine = sql.select(receivers.c.position).where(receivers.c.receiver == receiver).with_for_update()
     position = connection.scalar(mine)
-    if position is None or not (changed := desk_changes.since(connection, position, BATCH)):
+    if position is None:
         return 0
-    for start in range(0, len(changed), IDS):
-        _put(connection, receiver, wants, now, changed[start : start + IDS])
-    row = sql.update(receivers).where(receivers.c.receiver == receiver)
-    connection.execute(row.values(position=changed[-1].number))
-    return len(changed)
+    changed = desk_changes.since(connection, position, BATCH)
+    seen_again = _seen_again(connection, receiver, wants, now)
+    names = list(dict.fromkeys([*(each.alert_id for each in changed), *seen_again]))
+    for start in range(0, len(names), IDS):
+        _put(connection, receiver, wants, now, names[start : start + IDS])
+    if changed:
+        row = sql.update(receivers).where(receivers.c.receiver == receiver)
+        connection.execute(row.values(position=changed[-1].number))
+    return len(names)
+
+
+def _seen_again(connection: sql.Connection, receiver: str, wants: Deliver, now: datetime) -> list[str]:
+    """Alerts that were held back and are hidden no more: a suppression expires by itself, and nothing changes with it. Asked of
+    those that one ever hid, so that not all that was told is read."""
+    ever = sql.select(suppression_hits.c.alert_id)
+    held = (told.c.receiver == receiver) & (told.c.events == HELD_BACK) & told.c.alert_id.in_(ever)
+    query = sql.select(told.c.alert_id).join_from(told, alerts, alerts.c.alert_id == told.c.alert_id)
+    query = query.where(held, alerts.c.urgency_shown >= wants.least_urgency, ~hidden(now))
+    return list(connection.scalars(query.limit(BATCH)))
 
 
 def _put(
-    connection: sql.Connection, receiver: str, wants: Deliver, now: datetime, changed: Sequence[Changed]
+    connection: sql.Connection, receiver: str, wants: Deliver, now: datetime, names: Sequence[str]
 ) -> None:
-    names = [each.alert_id for each in changed]
     before = _told(connection, receiver, names)
     new: list[Row] = []
     known: list[Row] = []
@@ -171,9 +185,9 @@ def _put(
         last = before.get(stand.alert_id)
         happened = news_for(wants, stand, last)
         new += [_row(receiver, stand, each, now) for each in happened]
-        if last or _concerns(wants, stand):
-            row = heard(stand, last)._asdict()
-            known.append({"receiver": receiver, "alert_id": stand.alert_id, **row})
+        if last or stand.urgency >= wants.least_urgency:
+            row = heard(stand, last) if last or not stand.suppressed else Told(HELD_BACK)
+            known.append({"receiver": receiver, "alert_id": stand.alert_id, **row._asdict()})
     if new:
         connection.execute(insert_of(connection, deliveries).on_conflict_do_nothing(), new)
     if known:
@@ -181,10 +195,6 @@ def _put(
         keys, values = ["receiver", "alert_id"], ("events", "decided_at")
         overwrite = {name: put.excluded[name] for name in values}
         connection.execute(put.on_conflict_do_update(index_elements=keys, set_=overwrite), known)
-
-
-def _concerns(wants: Deliver, stand: Stand) -> bool:
-    return not stand.suppressed and stand.urgency >= wants.least_urgency
 
 
 def _row(receiver: str, stand: Stand, happened: Any, now: datetime) -> Row:
@@ -213,7 +223,9 @@ def _stands(connection: sql.Connection, names: Sequence[str], now: datetime) -> 
 
 
 def _told(connection: sql.Connection, receiver: str, names: Sequence[str]) -> dict[str, Told]:
-    query = sql.select(told).where(told.c.receiver == receiver, told.c.alert_id.in_(names))
+    """What it has heard; of what was held back nothing."""
+    those = (told.c.receiver == receiver) & told.c.alert_id.in_(names) & (told.c.events != HELD_BACK)
+    query = sql.select(told).where(those)
     return {
         row["alert_id"]: Told(row["events"], row["decided_at"])
         for row in connection.execute(query).mappings()

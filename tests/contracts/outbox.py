@@ -137,6 +137,26 @@ class OutboxContract:
         planned(outbox, now=datetime.now(UTC))
         assert happened(outbox) == [("77b0", "new")]
 
+    def test_what_was_suppressed_is_new_when_its_suppression_has_expired(self, desk, outbox):
+        """Nobody does anything then, and nothing on the desk changes."""
+        now, alert = datetime.now(UTC), stolen_session()
+        desk.suppress(Match(principal=alert.principal), "a drill", now + timedelta(hours=1), "maria")
+        desk.save([alert])
+        planned(outbox, now=now)
+        planned(outbox, now=now + timedelta(minutes=59))
+        assert outbox.deliveries() == []
+        for _ in range(2):
+            planned(outbox, now=now + timedelta(minutes=61))
+        assert happened(outbox) == [("3fa9", "new")]
+
+    def test_what_was_held_back_and_is_not_urgent_enough_any_more_is_not_told(self, desk, outbox):
+        now, alert = datetime.now(UTC), stolen_session()
+        desk.suppress(Match(principal=alert.principal), "a drill", now + timedelta(hours=1), "maria")
+        desk.save([alert])
+        planned(outbox, now=now)
+        planned(outbox, ALL.model_copy(update={"least_urgency": 100}), now=now + timedelta(minutes=61))
+        assert outbox.deliveries() == []
+
     def test_each_receiver_has_its_own(self, desk, outbox):
         outbox.enrol("ops", backlog=False)
         desk.save([stolen_session()])
