@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
@@ -15,6 +17,7 @@ import pytest
 import road
 from contracts.losses import CLOSE, LossesContract, rows_of
 from living import live, measured_by, serve
+from observing import asked
 from services.triton import Triton
 from streaming import Place, Records, Said
 
@@ -74,6 +77,17 @@ class TestTritonInSmallRequests(LossesContract):
     def losses(self, bank: Bank, options: settings.Triton) -> Iterator[TritonLosses]:
         with closing(TritonLosses(bank.version, options.model_copy(update={"batch": 100}))) as opened:
             yield opened
+
+
+def test_triton_tells_every_metric_that_rules_and_dashboards_ask_of_it(
+    triton: Triton, bank: Bank, losses: TritonLosses
+) -> None:
+    losses.of(*rows_of(bank))
+    with urllib.request.urlopen(f"http://127.0.0.1:{triton.ports['metrics']}/metrics", timeout=5) as answer:
+        told = answer.read().decode()
+    assert {name for name in asked() if name.startswith("nv_") and f"\n{name}{{" not in told} == set()
+    reasons = set(re.findall(r'nv_inference_request_failure\{.*reason="(\w+)"', told))
+    assert reasons == {"REJECTED", "CANCELED", "BACKEND", "OTHER"}
 
 
 # --- banks come and go --------------------------------------------------------------------------------------------------
