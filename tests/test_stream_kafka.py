@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from test_stream import DYING, SMALL
 
 from fingerprint import bank as banks
 from fingerprint.bank import Bank
+from pipelines import holding
 
 pytestmark = pytest.mark.alone
 
@@ -41,6 +44,17 @@ def test_from_a_broker_the_same_is_said_as_from_files(place: Place, records: Rec
     assert not place.said().differences(oracle)
     assert place.run()["messages"] == 0
     assert place.committed() == len(records)
+
+
+def test_how_much_history_a_topic_has_is_seen_at_its_ends(place: Place, records: Records) -> None:
+    def days() -> float | None:
+        return holding.days(place.settings.kafka.events, place.settings, lambda: False)
+
+    place.configure()
+    assert days() is None
+    place.send(records)
+    times = [datetime.fromisoformat(json.loads(value)["eventTime"]) for _, value in records]
+    assert days() == pytest.approx((max(times) - min(times)) / timedelta(days=1), abs=0.1)
 
 
 @pytest.mark.parametrize(("door", "method"), [("store", "claim"), ("consumer", "commit")])

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ import road
 from contracts.losses import CLOSE, LossesContract, rows_of
 from living import live, measured_by, serve
 from observing import asked
+from prometheus_client import CollectorRegistry
 from services.triton import Triton
 from streaming import Place, Records, Said
 
@@ -31,10 +33,11 @@ from fingerprint.edges.triton_control import Control
 from fingerprint.edges.triton_repository import Repository
 from fingerprint.losses import InProcess, StandIn
 from fingerprint.ports import Away
+from pipelines import retrain
 from pipelines.doors import must_wait
 from pipelines.score import score
 from pipelines.show import silent
-from pipelines.triton import print_status, run_load, run_status
+from pipelines.triton import has, print_status, run_load, run_status
 
 NOBODY = "127.0.0.1:9"  # the port "discard", where nobody listens
 
@@ -235,6 +238,27 @@ def test_a_damaged_bank_never_reaches_the_repository(
     with pytest.raises(FingerprintError, match="is damaged"):
         run_load(tmp_path / "bank", options)
     assert run_status(options)["versions"] == before
+
+
+def test_who_looks_after_a_bank_has_the_server_load_what_is_served_whoever_decided_that(
+    organisation: road.Road, bank: Bank, options: settings.Triton, tmp_path: Path
+) -> None:
+    place, changed = Place(tmp_path, tmp_path / "bank").create(), variant(bank, 78)
+    shutil.copytree(organisation.bank, place.bank)  # trained just now: no training is due
+    banks.publish(changed, place.bank)
+    for version in (changed.version, bank.version):
+        serve(place, version)
+        place.configure(triton=options.model_dump())
+        assert looked_after(place)["served"] == version
+        assert has(version, options)
+    place.configure(triton=options.model_dump() | {"url": NOBODY, "load_seconds": 5})
+    with pytest.raises(FingerprintError, match=f"triton: Triton at {NOBODY} does not serve it"):
+        looked_after(place)
+    assert has(bank.version, options), "what the server has stays where another does not answer"
+
+
+def looked_after(place: Place) -> dict[str, Any]:
+    return retrain.run(place.settings, place.bank, once=True, registry=CollectorRegistry())
 
 
 def test_the_repository_is_filled_without_a_server(
