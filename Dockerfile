@@ -82,10 +82,12 @@ CMD []
 
 # --- train -------------------------------------------------------------------------------------------------------------
 
-FROM build AS build-train
-ARG TORCH_INDEX=
-RUN python3 deploy/requirements.py train < pyproject.toml | grep ^torch > torch.txt \
- && python3 -m pip --python /opt/fingerprint/bin/python install -q -c constraints.txt ${TORCH_INDEX:+--index-url $TORCH_INDEX} -r torch.txt
-
 FROM serve AS train
-COPY --from=build-train /opt/fingerprint /opt/fingerprint
+USER root
+COPY pyproject.toml constraints.txt deploy/requirements.py /build/
+ARG TORCH_INDEX=
+# One layer, the large one: copied from a stage of its own it would lie on the disk twice.
+RUN cd /build && python3 requirements.py train < pyproject.toml > train.txt \
+ && /usr/local/bin/python3 -m pip --python /opt/fingerprint/bin/python install -q --no-cache-dir --disable-pip-version-check \
+    -c constraints.txt ${TORCH_INDEX:+--index-url $TORCH_INDEX} -r train.txt
+USER 10001:10001
