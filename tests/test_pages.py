@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -171,6 +172,19 @@ def test_nothing_chosen_and_nothing_to_do_are_said(analyst):
     assert "tick the ones you mean" in analyst.post("/changes", data={"do": "benign"}).text
     nothing = analyst.post("/changes", data={"do": "dance", "chosen": f"0:{STOLEN.alert_id}"})
     assert (nothing.status_code, "choose what to do" in nothing.text) == (400, True)
+
+
+@pytest.mark.parametrize("path", ["/alerts/{}", "/?text={}"])
+def test_a_decision_on_a_page_is_over_the_events_that_it_showed(analyst, desk, path):
+    """What an attacker does while somebody reads is not closed with the rest."""
+    early = replace(STOLEN, alert_id="e4a1" + path[1:2].encode().hex(), events=STOLEN.events[:3])
+    desk.save([early])
+    page = analyst.get(path.format(early.alert_id)).text
+    seen = re.search(rf'name="chosen" value="([^"]*:{early.alert_id})"', page)[1]
+    desk.save([replace(early, events=STOLEN.events)])
+    analyst.post("/changes", data={"do": "benign", "chosen": seen})
+    row = desk.row(early.alert_id)
+    assert (row.decision, row.open, row.grown) == ("benign", True, len(STOLEN.events) - 3)
 
 
 def test_whoever_comes_second_reads_who_was_first(analyst, desk):

@@ -9,6 +9,7 @@ Ids alone travel, never sentences: whoever makes up such an address can make the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -30,6 +31,7 @@ DID = {
     "note": "noted",
 }
 DECISIONS = ("true_positive", "benign", "false_positive", "duplicate")
+_SEEN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?:(.+)", re.DOTALL)  # version, events, id
 _OURS = frozenset({"did", "done", "lost", "count"})
 
 
@@ -84,10 +86,10 @@ def read(pairs: Sequence[tuple[str, str]], desk: WholeDesk) -> After | None:
 
 
 def chosen(text: str) -> Chosen | None:
-    """`4:3fa9`, as forms and addresses write an alert somebody saw at a version; None for anything else."""
-    version, _, alert_id = text.partition(":")
-    fine = version.isascii() and version.isdecimal() and len(version) < 10 and alert_id
-    return Chosen(alert_id, int(version)) if fine else None
+    """`4-9:3fa9`, as forms write an alert that somebody saw at a version, with so many events; `4:3fa9`, as addresses write one
+    whose events do not matter; None for anything else."""
+    seen = _SEEN.fullmatch(text)
+    return Chosen(seen[3], int(seen[1]), int(seen[2]) if seen[2] else None) if seen else None
 
 
 def _lost(desk: WholeDesk, alert_id: str) -> Lost | None:

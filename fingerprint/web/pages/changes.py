@@ -1,7 +1,7 @@
 """What an analyst does to alerts, to one or to many: one form, from the queue and from an alert's page, with script and without.
 
 Example:
-    POST /changes   csrf=...&do=benign&why=a+migration&chosen=4:3fa94c1be0d27a58&back=/?service=iam
+    POST /changes   csrf=...&do=benign&why=a+migration&chosen=4-9:3fa94c1be0d27a58&back=/?service=iam
 """
 
 from __future__ import annotations
