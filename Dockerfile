@@ -91,3 +91,29 @@ RUN cd /build && python3 requirements.py train < pyproject.toml > train.txt \
  && /usr/local/bin/python3 -m pip --python /opt/fingerprint/bin/python install -q --no-cache-dir --disable-pip-version-check \
     -c constraints.txt ${TORCH_INDEX:+--index-url $TORCH_INDEX} -r train.txt
 USER 10001:10001
+
+
+# --- triton-gpu: NVIDIA's server, and what its Python backend imports: the project, with torch ---------------------------
+
+FROM ${TRITON_IMAGE} AS triton-gpu
+USER root
+RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv tini && rm -rf /var/lib/apt/lists/* \
+ && useradd --uid 10001 --home-dir /tmp --no-create-home --shell /usr/sbin/nologin fingerprint \
+ && mkdir -p /srv/fingerprint/models/bank /srv/fingerprint/models/triton /run/secrets/fingerprint \
+ && chown -R fingerprint:fingerprint /srv/fingerprint /run/secrets/fingerprint \
+ && python3 -m venv /opt/fingerprint
+WORKDIR /build
+COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY fingerprint fingerprint
+COPY pipelines pipelines
+COPY models models
+COPY data data
+RUN /opt/fingerprint/bin/pip install -q --no-cache-dir --disable-pip-version-check -c constraints.txt '.[train]' && rm -rf /build
+COPY deploy/healthy.sh /usr/local/bin/healthy
+COPY deploy/triton.sh /usr/local/bin/serve-triton
+ENV PATH=/opt/fingerprint/bin:$PATH HOME=/tmp FINGERPRINT_TRITON__REPOSITORY=models/triton
+WORKDIR /srv/fingerprint
+USER 10001:10001
+EXPOSE 8000 8001 8002
+ENTRYPOINT ["tini", "--", "serve-triton"]
+CMD []

@@ -1,0 +1,195 @@
+"""The whole of docker-compose.yml, from `up` to an alert in a browser, through what breaks, to `down`: `make compose-test`.
+
+The file is used as it is. Where no image registry is reached the container lab's stand-ins go by the public images' names:
+
+| public image | stand-in | what is not proven by it |
+|---|---|---|
+| python:3.11-slim-bookworm | Debian's Python 3.11.2 | the public image's own build of Python; libpython3.11 is installed for Triton, there it is part of the image |
+| apache/kafka:4.1.0 | the release's packages of Maven on OpenJDK 17 | the image's own start script, beyond KAFKA_A_B -> a.b and CLUSTER_ID |
+| postgres:15-bookworm | Debian's PostgreSQL 15, run as `postgres` from the start | that the entry point steps down from root with the capabilities it is left |
+| prom/prometheus:v2.42.0 | Debian's Prometheus | |
+
+Grafana and NVIDIA's Triton cannot be had so: what is given to Grafana is checked by tests/test_observe.py, and the server is the one in the
+wheel. The tests are one story: each goes on where the one before ended.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from services.browser import chromium
+from stack import PAUSE, PROJECT, WEB_PORT, Stack, until
+
+from fingerprint.edges.desk import open_desk
+
+BASE = f"http://localhost:{WEB_PORT}"
+PASSWORD = "a long password of mine"
+SETTLED = 10.0  # seconds without lag, after which nothing is on its way
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with Stack.up_with("demo") as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def page(stack: Stack, browser: Browser) -> Page:
+    """Whoever opens the link that the desk printed, and is its first admin."""
+    page = browser.new_page()
+    page.goto(until("the desk prints its link", 180, lambda: set_up_link(stack)))
+    page.get_by_label("Name").fill("maria")
+    for field in page.locator("main input[type=password]").all():
+        field.fill(PASSWORD)
+    page.locator("main form button").click()
+    expect(page.get_by_role("heading", name="Queue")).to_be_visible()
+    return page
+
+
+def set_up_link(stack: Stack) -> str | None:
+    if "running" not in {each["State"] for each in stack.services() if each["Service"] == "web" and each["Health"] == "healthy"}:
+        return None
+    words = stack.compose("logs", "--no-color", "web").split()
+    return next((word for word in words if word.startswith(f"{BASE}/setup/")), None)
+
+
+def asked(page: Page, path: str) -> Any:
+    """The API's answer, with the browser's session; None while the desk is away."""
+    answer = page.request.get(f"{BASE}/api/v1{path}")
+    return answer.json() if answer.ok else None
+
+
+def alerts(page: Page) -> list[dict[str, Any]]:
+    return (asked(page, "/alerts?size=200") or {"rows": []})["rows"]
+
+
+@pytest.fixture(scope="module")
+def reference(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the demo sent, the bank that judged it, and the desk that one undisturbed process makes of both."""
+    folder = tmp_path_factory.mktemp("reference")
+    stack.compose("cp", "demo:/srv/fingerprint/demo", str(folder / "demo"))
+    stack.compose("cp", "train:/srv/fingerprint/models/bank", str(folder / "bank"))
+    files = sorted(map(str, (folder / "demo").rglob("*.jsonl.gz")))
+    command = ["fingerprint", "score", *files, "--bank", str(folder / "bank"), "--desk", f"sqlite:///{folder / 'desk.sqlite'}"]
+    subprocess.run(command, check=True, cwd=folder)
+    return folder
+
+
+def test_every_service_becomes_well(stack: Stack) -> None:
+    stack.wait_until_well()
+    said(f"all services well after {time.monotonic() - stack.began:.0f} s")
+
+
+def test_a_spliced_attack_is_an_alert_in_the_browser(stack: Stack, page: Page) -> None:
+    first = until("there is an alert on the desk", 300, lambda: alerts(page) or None)[0]
+    said(f"first alert {time.monotonic() - stack.began:.0f} s after `up`: {first['title']}")
+    page.goto(f"{BASE}/")
+    expect(page.locator("main")).to_contain_text(first["alert_id"][:12])
+    page.goto(f"{BASE}/alerts/{first['alert_id']}")
+    expect(page.locator("main")).to_contain_text(first["principal"].split("/")[-1])
+
+
+def test_no_secret_is_printed(stack: Stack) -> None:
+    secrets = stack.execute("triton", "sh", "-c", "cat /run/secrets/fingerprint/*").split()
+    logs = stack.compose("logs", "--no-color")
+    assert secrets and not [each for each in secrets if each.split("=")[-1] in logs]
+
+
+def test_nothing_but_the_desk_is_published_and_that_on_loopback(stack: Stack) -> None:
+    published = {port["URL"] for each in stack.services() for port in each["Publishers"] or [] if port["PublishedPort"]}
+    assert published == {"127.0.0.1"}
+    assert {each["Service"] for each in stack.services() for port in each["Publishers"] or [] if port["PublishedPort"]} == {"web"}
+
+
+def test_programs_run_as_nobody_in_particular_on_a_file_system_they_cannot_change(stack: Stack) -> None:
+    for service in ("ingest", "stream", "train", "web", "triton"):
+        assert stack.execute(service, "id", "-u").strip() == "10001"
+        assert "denied" in stack.execute(service, "sh", "-c", "touch /etc/x /opt/fingerprint/x /x 2>&1 || echo denied")
+
+
+def test_a_second_scorer_takes_its_share(stack: Stack) -> None:
+    stack.compose("up", "--detach", "--no-build", "--no-recreate", "--scale", "stream=2", "stream")
+    until("both scorers have partitions", 180, lambda: len(shares(stack)) == 2 and all(shares(stack)))
+
+
+def shares(stack: Stack) -> list[float]:
+    """How many partitions each scorer has."""
+    return [stack.metrics_of(each, "fingerprint_stream_partitions") for each in stack.containers("stream")]
+
+
+@pytest.mark.parametrize("service", ["kafka", "triton", "postgres"])
+def test_what_it_rests_on_may_be_restarted_while_events_flow(stack: Stack, service: str) -> None:
+    stack.compose("restart", service)
+    stack.wait_until_well()
+
+
+def test_a_scorer_that_is_killed_comes_back(stack: Stack) -> None:
+    victim = stack.containers("stream")[0]
+    subprocess.run(["docker", "kill", victim], check=True, capture_output=True)
+    subprocess.run(["docker", "start", victim], check=True, capture_output=True)    # Docker takes its own kill for wanted
+    stack.wait_until_well()
+
+
+def test_nothing_was_lost(stack: Stack, page: Page, reference: Path) -> None:
+    """Every record that was sent went all the way, and the desk holds what one process, left in peace, makes of them."""
+    until("the demo has sent all it has", 600, lambda: stack.exit_status("demo") is not None)
+    assert stack.exit_status("demo") == 0
+    until("nothing is on its way any more", 300, lambda: at_rest(stack))
+    diary = json.loads((reference / "demo/rehearsal.json").read_text())
+    assert stack.ends("cloudtrail") >= (sent := diary["past"] + diary["rest"])    # a broker that went away may have been sent some twice
+    assert stack.ends("fingerprint.events") >= sent
+    assert json.loads(stack.execute("ingest", "fingerprint", "dlq", "list", "--json")) == []
+
+
+def at_rest(stack: Stack) -> bool:
+    time.sleep(PAUSE)
+    return stack.lag() == 0
+
+
+def test_the_desk_holds_what_an_undisturbed_process_finds(page: Page, reference: Path) -> None:
+    alone = {alert.id: set(alert.event_ids) for alert in open_desk(f"sqlite:///{reference / 'desk.sqlite'}").alerts()}
+    here = {row["alert_id"]: events_of(page, row["alert_id"]) for row in alerts(page)}
+    assert here == alone
+    spliced = {json.loads(line)["event_id"] for line in next((reference / "demo").rglob("labels.jsonl")).read_text().splitlines()}
+    found = spliced & set().union(*here.values())
+    said(f"{len(here)} alerts; {len(found)} of {len(spliced)} events of attacks are in them")
+    assert found
+
+
+def events_of(page: Page, alert: str) -> set[str]:
+    """Ids of all its events, page by page."""
+    found, following = set(), ""
+    while following is not None:
+        evidence = asked(page, f"/alerts/{alert}/events?size=200" + (f"&following={following}" if following else ""))
+        found |= {each["event_id"] for each in evidence["events"]}
+        following = evidence["following"]
+    return found
+
+
+def test_what_it_costs_to_be_idle(stack: Stack) -> None:
+    """Not a limit: docs/operate.md has the figures."""
+    command = ["docker", "stats", "--no-stream", "--format", "{{.Name}}\t{{.MemUsage}}"]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    said("\n".join(sorted(line for line in lines if line.startswith(PROJECT))))
+    assert lines
+
+
+def said(text: str) -> None:
+    """On the terminal, also where output is captured: these figures are read."""
+    with open("build/compose-test.txt", "a") as file:
+        print(text, file=file)
+    print(text)
