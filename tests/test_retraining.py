@@ -28,7 +28,7 @@ from streaming import Place, Records, keyed
 from fingerprint import versions
 from fingerprint.domain import FingerprintError
 from fingerprint.retraining import Due, Known, due, held_days, last_training, rest
-from fingerprint.settings import Retraining
+from fingerprint.settings import Retraining, load
 from fingerprint.versions import Note
 from pipelines import holding
 from pipelines.retrain import print_figures, run
@@ -269,14 +269,14 @@ def test_looking_once_trains_the_first_bank_and_then_says_why_there_is_nothing_t
     assert said.endswith(f"served: {version}\n")
 
     configure(place, every_hours=1e-6, days=1.5)
-    place.configure(**{**place.table, "gate": {"votes_per_day": 1e-9}})
-    assert once(place)["trainings"] == {"served": 0, "refused": 1, "failed": 0}
+    (file := place.folder / "strict.toml").write_text("[gate]\nvotes_per_day = 1e-9\n")
+    assert once(place, file)["trainings"] == {"served": 0, "refused": 1, "failed": 0}
     assert versions.served(place.bank) == version, "what the gate refuses is not served, and no failure"
 
 
-def once(place: Place) -> dict[str, Any]:
-    """A look in this process; its training finds the settings in the environment."""
+def once(place: Place, file: Path | None = None) -> dict[str, Any]:
+    """A look in this process; its training finds the settings in the environment, and in the file."""
     with pytest.MonkeyPatch.context() as environment:
         for name, value in place.environment().items():
             environment.setenv(name, value)
-        return run(place.settings, place.bank, once=True, registry=CollectorRegistry())
+        return run(load(file), place.bank, file, once=True, registry=CollectorRegistry())
