@@ -462,6 +462,38 @@ def replay(
     printed(figures, json, lambda: show.replayed(figures))
 
 
+@app.command()
+def rehearse(
+    principals: Annotated[int, typer.Option(min=1, help="People, machines and services.")] = 40,
+    days: Annotated[int, typer.Option(min=4, help="Days of traffic; the last is yesterday (UTC).")] = 20,
+    attacks: Annotated[int, typer.Option(min=0, help="Attack sessions in the last quarter.")] = 4,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same organisation.")] = 7,
+    speed: Annotated[float, typer.Option(help="Times real time, for the last quarter.")] = 3600.0,
+    folder: Annotated[
+        Path,
+        typer.Option(
+            help="Where it keeps records, labels.jsonl, and what it has done, which is not done again."
+        ),
+    ] = Path("demo"),
+    bank: BankFolder = Path("bank"),
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the records when they are sent.")] = False,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Try a deployment out: an organisation that does not exist works, and is attacked, before your eyes.
+
+    Sends three quarters of the days to the raw topic at once, waits until somebody has trained a bank of them (`fingerprint
+    retrain`), then sends the last days, in which the attacks are, at --speed times real time. SIGTERM ends it; started again it
+    goes on. It is what `docker compose --profile demo up` runs. Not on a deployment that watches real accounts: the bank would
+    learn this organisation too.
+    """
+    from pipelines.rehearse import Organisation, print_rehearsed, run
+
+    organisation = Organisation(principals, days, attacks, seed)
+    figures = run(organisation, folder, bank, speed, keep, settings_.load(settings))
+    printed(figures, json, lambda: print_rehearsed(figures))
+
+
 def _workers(where: str | None) -> dict[str, dict[str, Any]]:
     """What `--workers` says of the settings."""
     return {"workers": {"where": where}}

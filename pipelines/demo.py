@@ -12,11 +12,10 @@ from fingerprint.web.page import write_queue_page
 from pipelines import show
 from pipelines.alerts import list_alerts
 from pipelines.score import score
-from pipelines.simulate import simulate
+from pipelines.simulate import ATTACKS, DAYS, PRINCIPALS, SEED, past, simulate
 from pipelines.train import train
 
-PRINCIPALS, DAYS, ATTACKS, SEED = 40, 20, 4, 7
-LEARNED = DAYS * 3 // 4  # the attacks are in the last quarter
+LEARNED = past(DAYS)
 
 
 def demo(out: Path, settings: Settings) -> None:

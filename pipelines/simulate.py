@@ -29,6 +29,7 @@ from fingerprint.simulation.surprises import SURPRISES
 
 START = date(2026, 1, 5)  # a Monday
 CHUNK = 10_000  # lines compressed at a time
+PRINCIPALS, DAYS, ATTACKS, SEED = 40, 20, 4, 7  # of the organisation that `demo` and `rehearse` show
 
 
 @dataclass
@@ -92,6 +93,11 @@ def simulate(
                 progress(number + 1, done.records)
     done.repeats = delivery.repeated
     return done
+
+
+def past(days: int) -> int:
+    """How many of so many days are history: attacks come in the last quarter."""
+    return days * 3 // 4
 
 
 def beginning(until: str, days: int, today: date) -> date:
