@@ -93,8 +93,8 @@ class Retrain:
         self._look()
         if "topic" in self.troubles or self._unwanted():
             return
-        if self._due().by(self.clock.now()):
-            self._train()
+        if (due := self._due()).by(self.clock.now()):
+            self._train(due.why)
             self._due()
             self._load()
 
@@ -106,14 +106,14 @@ class Retrain:
             self.held_days = self.held_days if self._unwanted() else held_days
 
     def _due(self) -> Due:
-        """When the next training is due; said once, as long as it stays the same."""
+        """When the next training is due; why it is not is said once, as long as it stays the same."""
         now, trained = self.clock.now(), self._trained()
         served = versions.served(self.folder) is not None
         known = Known(self.held_days, served, trained, self.failures, self.failed)
         due = retraining.due(known, now, self.options)
         self.metrics.knows(trained, due.at, self.held_days)
-        if self.said is None or due.why != self.said.why:
-            log.info("a training is due" if due.by(now) else "no training is due", extra=_fields(why=due.why))
+        if not due.by(now) and (self.said is None or due.why != self.said.why):
+            log.info("no training is due", extra=_fields(why=due.why))
         self.said = due
         return due
 
@@ -123,14 +123,15 @@ class Retrain:
 
     # --- training -----------------------------------------------------------------------------------------------------
 
-    def _train(self) -> None:
-        began, clock = self.clock.now(), time.monotonic()
-        self.metrics.last_attempt.set(began.timestamp())
+    def _train(self, why: str) -> None:
+        began = time.monotonic()
+        self.metrics.last_attempt.set(self.clock.now().timestamp())
+        log.info("a training begins", extra=_fields(why=why, held_days=self.held_days))
         with self._scratch():
             ended = apart.run(self._arguments(), self.scratch, self._unwanted)
-        seconds = time.monotonic() - clock
+        seconds = time.monotonic() - began
         if ended is None:
-            log.info("the training was broken off, and goes on where it was with the next start")
+            log.info("the training is broken off, and goes on where it was with the next start")
             return
         self.metrics.last_seconds.set(seconds)
         self._count(ended, seconds)
