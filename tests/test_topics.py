@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -84,6 +87,22 @@ def test_a_broker_that_does_not_answer_is_away(client: Any) -> None:
     with pytest.raises(Away, match=r"no broker answers at 127\.0\.0\.1:1"):
         client(Kafka(brokers=("127.0.0.1:1",), answer_seconds=0.5))
     assert time.monotonic() - begun < 5
+
+
+def test_who_answers_for_a_broker_that_is_not_up_yet_is_waited_for() -> None:
+    """A proxy takes the connection, and breaks it off."""
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        Thread(target=_hang_up, args=(proxy,), daemon=True).start()
+        with pytest.raises(Away, match="socket disconnected"):
+            KafkaTopics(Kafka(brokers=(f"127.0.0.1:{proxy.getsockname()[1]}",), answer_seconds=1.5))
+        proxy.shutdown(socket.SHUT_RDWR)
+
+
+def _hang_up(proxy: socket.socket) -> None:
+    """On each that comes, until the socket is shut."""
+    with suppress(OSError):
+        while True:
+            proxy.accept()[0].close()
 
 
 class Stopped:

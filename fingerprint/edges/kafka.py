@@ -300,8 +300,12 @@ def letting_in(settings: Kafka) -> Iterator[None]:
         except errors.KafkaTimeoutError:
             if not reason.refused:
                 raise
+            # where nobody asks who we are, that is what stands before a broker that is not up yet
+            away = reason.hung_up and not (settings.tls or settings.mechanism)
             where = ", ".join(settings.brokers)
-            raise FingerprintError(f"Kafka at {where} does not let us in: {reason}") from None
+            raise (Away if away else FingerprintError)(
+                f"Kafka at {where} does not let us in: {reason}"
+            ) from None
 
 
 @contextmanager

@@ -45,7 +45,12 @@ class Reason(logging.Handler):
         """Whether somebody was there, and did not let us in or could not prove who it was."""
         said = str(self.error)
         login = isinstance(self.error, errors.SaslAuthenticationFailedError)
-        return login or "SSL" in said or _HUNG_UP in said
+        return login or "SSL" in said or self.hung_up
+
+    @property
+    def hung_up(self) -> bool:
+        """Whether somebody was there, and broke the connection off without a word."""
+        return _HUNG_UP in str(self.error)
 
     def __str__(self) -> str:
         if self.error is None:

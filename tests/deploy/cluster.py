@@ -34,6 +34,8 @@ NAMESPACE = "fingerprint-test"
 RELEASE = "fingerprint"  # then its Services are named fingerprint-..., as settings in an environment are
 LEVEL = "pod-security.kubernetes.io/enforce"
 POSTGRES = "postgres:15-bookworm"
+IMAGES = {"serve": "fingerprint", "train": "fingerprint-train", "triton": "fingerprint-triton"}
+TAG = os.environ.get("TAG", "0.1.0")  # of our images
 Json = dict[str, Any]
 
 
@@ -49,6 +51,7 @@ def small() -> Json:
     programs = ("ingest", "stream", "train", "triton", "web", "demo", "kafka", "postgres")
     values: Json = {name: {"resources": {"requests": {"cpu": "20m", "memory": "128Mi"}}} for name in programs}
     values["postgres"]["uid"] = int(said("docker", "run", "--rm", POSTGRES, "id", "-u", "postgres"))
+    values["image"] = {name: {"repository": each, "tag": TAG} for name, each in IMAGES.items()}
     values["stream"]["replicas"] = 2
     values["train"]["schedule"] = "0 3 1 1 *"  # the test asks for a training itself
     return values
@@ -179,8 +182,13 @@ class Cluster:
     # --- what it says -------------------------------------------------------------------------------------------------
 
     def metric(self, component: str, name: str, port: int = 9464) -> float:
-        """The sum of a metric over its labels and the component's pods."""
-        return sum(self._metric(pod, name, port) for pod in self.pods(component))
+        """The sum of a metric over its labels and the component's pods that are to stay."""
+        staying = [
+            each["metadata"]
+            for each in self.found("pods", component)
+            if "deletionTimestamp" not in each["metadata"]
+        ]
+        return sum(self._metric(each["name"], name, port) for each in staying)
 
     def _metric(self, pod: str, name: str, port: int) -> float:
         place = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}:{port}/proxy/metrics"
