@@ -29,6 +29,9 @@ from services.ports import free_port
 HERE = Path(__file__).parent
 INSTALLED = Path("/")
 PATIENCE = 60.0  # seconds a start may take before it is an error
+TOOL_SECONDS = (
+    300.0  # that promtool may take: hours of rules are seconds of processor, on a busy machine many more
+)
 
 
 def root() -> Path:
@@ -51,7 +54,9 @@ def promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """What promtool says; its return code is 0 where all is well."""
     where = root()
     command = [str(where / "usr/bin/promtool"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=_environment(where), timeout=PATIENCE)
+    return subprocess.run(
+        command, capture_output=True, text=True, env=_environment(where), timeout=TOOL_SECONDS
+    )
 
 
 def _environment(where: Path) -> dict[str, str]:
