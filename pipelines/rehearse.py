@@ -2,7 +2,7 @@
 
 Example:
     >>> rehearse(Organisation(seed=7), Path("demo"), Path("bank"), 3600, settings, until_asked)["past"]
-    97740
+    96138
 """
 
 from __future__ import annotations

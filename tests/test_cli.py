@@ -16,7 +16,7 @@ import typer.main
 from pipelines import cli
 
 PROGRAMS = {
-    "simulate": ("--principals", "--days", "--seed", "--attacks", "--out", "--json"),
+    "simulate": ("--principals", "--days", "--seed", "--attacks", "--until", "--out", "--json"),
     "train": (
         "SOURCE",
         "--topic",
@@ -41,6 +41,18 @@ PROGRAMS = {
     "bank verify": ("VERSION", "--json"),
     "triton load": ("--bank", "--settings", "--json"),
     "triton status": ("--settings", "--json"),
+    "topics create": (
+        "--partitions",
+        "--replicas",
+        "--retention-days",
+        "--grow",
+        "--wait",
+        "--settings",
+        "--json",
+    ),
+    "topics list": ("--settings", "--json"),
+    "secrets make": ("FOLDER", "NAME", "--anew", "--json"),
+    "rehearse": ("--days", "--speed", "--folder", "--bank", "--keep", "--settings", "--json"),
     "demo": ("--out",),
 }
 
