@@ -76,9 +76,6 @@ class Cluster:
             cluster.provide()
             try:
                 yield cluster
-            except BaseException:
-                cluster.report()
-                raise
             finally:
                 cluster.leave()
 
@@ -155,6 +152,11 @@ class Cluster:
     def pods(self, component: str = "") -> list[str]:
         """Names of those that run or did."""
         return sorted(each["metadata"]["name"] for each in self.found("pods", component))
+
+    def heard(self, component: str) -> str:
+        """What its pods that run, or did, have said."""
+        phases = {each["metadata"]["name"]: each["status"]["phase"] for each in self.found("pods", component)}
+        return "".join(self.kubectl("logs", pod) for pod, phase in phases.items() if phase != "Pending")
 
     def execute(self, pod: str, *command: str) -> str:
         """What a command in a running pod prints: deployment/fingerprint-web, fingerprint-stream-0."""

@@ -28,14 +28,16 @@ from fingerprint.web.access import csrf_of
 PASSWORD = "a long password of mine"  # noqa: S105
 SPEED = "1500"  # times real time: the rehearsal's last days take about five minutes
 GPU = "nvidia.com/gpu.shared"
-DEMO, WAITING = "app.kubernetes.io/component=demo", "waits until a bank is served"
+WAITING = "waits until a bank is served"  # says the demo
 pytestmark = pytest.mark.timeout(1800)
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     with Cluster.entered() as cluster:
         yield cluster
+        if request.session.testsfailed:
+            cluster.report()
 
 
 def told(text: str) -> None:
@@ -78,11 +80,7 @@ def test_what_the_chart_asks_of_itself_is_answered(cluster: Cluster) -> None:
 
 def test_the_first_bank_comes_from_the_cronjob_and_triton_serves_it(cluster: Cluster) -> None:
     cluster.upgrade(demo={"enabled": True, "args": ["--speed", SPEED]})
-    until(
-        "the demo has sent the past",
-        600,
-        lambda: WAITING in cluster.kubectl("logs", "--selector", DEMO, "--tail=-1"),
-    )
+    until("the demo has sent the past", 600, lambda: WAITING in cluster.heard("demo"))
     until(
         "all of it is passed on", 300, lambda: not cluster.metric("ingest", "fingerprint_ingest_lag_messages")
     )
