@@ -31,6 +31,7 @@ from pipelines.running import running
 from pipelines.troubles import Troubles
 
 TICK_SECONDS = 0.2  # how late SIGTERM is heard between two looks
+SETTLED_SECONDS = 600.0  # between two looks at the topic once a bank is served: each joins a group of its own
 OUTCOMES = {0: "served", 3: "refused"}  # by the exit status of `train`; any other has failed
 
 log = logging.getLogger("fingerprint.retrain")
@@ -74,6 +75,7 @@ class Retrain:
         self.troubles = Troubles()
         self.asked_to_end: Callable[[], bool] = lambda: False
         self.held_days: float | None = None
+        self.looked = float("-inf")  # at the topic, by the monotonic clock
         self.trained: datetime | None = None  # by this program: one that learned nothing new leaves no line
         self.failures = 0
         self.failed: datetime | None = None
@@ -101,6 +103,10 @@ class Retrain:
     # --- when ---------------------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
+        settled = versions.served(self.folder) is not None and "topic" not in self.troubles
+        if settled and time.monotonic() - self.looked < SETTLED_SECONDS:
+            return
+        self.looked = time.monotonic()
         with self._noting("topic"):
             held_days = holding.days(self.settings.kafka.events, self.settings, self._unwanted)
             self.held_days = self.held_days if self._unwanted() else held_days

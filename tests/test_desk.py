@@ -267,3 +267,11 @@ def test_times_at_the_end_of_the_calendar_come_back_whatever_the_zone_of_the_ser
     desk.save([stolen_session(last_event_time=last)])
     assert desk.alerts()[0].last_event_time == last
     desk.close()
+
+
+def test_a_database_without_an_encoding_is_refused_with_what_to_do(postgresql):
+    bare = "ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE_PROVIDER libc LC_COLLATE 'C' LC_CTYPE 'C'"
+    with postgresql.talk() as connection:
+        connection.execute(f"CREATE DATABASE bytes_alone {bare}")
+    with pytest.raises(FingerprintError, match="kept in SQL_ASCII: make its database with ENCODING 'UTF8'"):
+        open_desk(postgresql.url("bytes_alone"))

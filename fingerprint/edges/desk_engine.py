@@ -34,6 +34,7 @@ PATIENCE = {  # with a server that does not answer; what the URL says goes first
     "connect_timeout": "10",  # seconds
     "tcp_user_timeout": "30000",  # milliseconds
 }
+TEXT = {"client_encoding": "utf8"}  # of a database without an encoding psycopg would give bytes
 
 CACHE_KIB = (
     32 * 1024
@@ -83,7 +84,7 @@ def _server(place: sql.URL) -> sql.Engine:
     """Connections to PostgreSQL; one that was lost since its last use is made anew (`pool_pre_ping`)."""
     patience = {name: value for name, value in PATIENCE.items() if name not in place.query}
     there, file = desk_password.without_file(place)
-    engine = sql.create_engine(there, connect_args=patience, pool_pre_ping=True, **POOL)
+    engine = sql.create_engine(there, connect_args=patience | TEXT, pool_pre_ping=True, **POOL)
     if file is not None:
         desk_password.from_file(engine, place, file)
     sql.event.listen(engine, "begin", _begin_postgresql)
@@ -142,9 +143,20 @@ def prepare(engine: sql.Engine, create: bool) -> None:
     """Make the tables where there are none, if `create`; bring those of an earlier version up to date. Raises FingerprintError
     for what is no desk, or a newer one."""
     with engine.connect() as connection, connection.begin():
+        _check_encoding(connection)
         if _is_ready(connection, create):
             return
     written(engine, lambda writer: _bring_up_to_date(writer, create))
+
+
+def _check_encoding(connection: sql.Connection) -> None:
+    """A database that takes any bytes, or not all letters, would lose what records say."""
+    if connection.dialect.name != "postgresql":
+        return
+    if (encoding := connection.scalar(sql.text("SHOW server_encoding"))) != "UTF8":
+        raise FingerprintError(
+            f"desk {connection.engine.url} is kept in {encoding}: make its database with ENCODING 'UTF8' TEMPLATE template0"
+        )
 
 
 def _bring_up_to_date(connection: sql.Connection, create: bool) -> None:

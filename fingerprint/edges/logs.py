@@ -42,6 +42,9 @@ def start(stream: TextIO | None = None, level: int = logging.INFO) -> None:
     handler.setFormatter(OneLine())
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     logging.getLogger("fingerprint").setLevel(level)
+    logging.getLogger("kafka.net.selector").setLevel(
+        logging.ERROR
+    )  # warns of every 0.1 s that a machine is busy
 
 
 def _plain(value: Any) -> Any:

@@ -1,16 +1,16 @@
 """The whole of docker-compose.yml, from `up` to an alert in a browser, through what breaks, to `down`: `make compose-test`.
 
-The file is used as it is. Where no image registry is reached the container lab's stand-ins go by the public images' names:
+The file is used as it is. Where no image registry is reached the container lab's stand-ins go by the public images' names, and this is
+what they leave unproven:
 
-| public image | stand-in | what is not proven by it |
-|---|---|---|
-| python:3.11-slim-bookworm | Debian's Python 3.11.2 | the public image's own build of Python; libpython3.11 is installed for Triton, there it is part of the image |
-| apache/kafka:4.1.0 | the release's packages of Maven on OpenJDK 17 | the image's own start script, beyond KAFKA_A_B -> a.b and CLUSTER_ID |
-| postgres:15-bookworm | Debian's PostgreSQL 15, run as `postgres` from the start | that the entry point steps down from root with the capabilities it is left |
-| prom/prometheus:v2.42.0 | Debian's Prometheus | |
+- python:3.11-slim-bookworm is Debian's Python 3.11.2: not the public image's own build of Python, in which libpython3.11 is there already;
+- apache/kafka:4.1.0 is that release from Maven's packages on OpenJDK 17: not the image's own start script, beyond KAFKA_A_B -> a.b and
+  CLUSTER_ID;
+- postgres:15-bookworm is Debian's PostgreSQL 15, `postgres` from its start: not that the public image's entry point, which begins as root,
+  steps down with the capabilities it is left.
 
-Grafana and NVIDIA's Triton cannot be had so: what is given to Grafana is checked by tests/test_observe.py, and the server is the one in the
-wheel. The tests are one story: each goes on where the one before ended.
+Grafana and NVIDIA's Triton cannot be had so: what Grafana is given is looked at by tests/test_observe.py, and the Triton here is the one
+in the wheel. The tests are one story: each goes on where the one before ended.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from stack import PAUSE, PROJECT, WEB_PORT, Stack, until
 from fingerprint.edges.desk import open_desk
 
 BASE = f"http://localhost:{WEB_PORT}"
-PASSWORD = "a long password of mine"
+PASSWORD = "a long password of mine"  # noqa: S105  of a desk that lives for minutes
 SETTLED = 10.0  # seconds without lag, after which nothing is on its way
 pytestmark = pytest.mark.timeout(900)
 
@@ -61,7 +61,9 @@ def page(stack: Stack, browser: Browser) -> Page:
 
 
 def set_up_link(stack: Stack) -> str | None:
-    if "running" not in {each["State"] for each in stack.services() if each["Service"] == "web" and each["Health"] == "healthy"}:
+    if "running" not in {
+        each["State"] for each in stack.services() if each["Service"] == "web" and each["Health"] == "healthy"
+    }:
         return None
     words = stack.compose("logs", "--no-color", "web").split()
     return next((word for word in words if word.startswith(f"{BASE}/setup/")), None)
@@ -84,7 +86,15 @@ def reference(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
     stack.compose("cp", "demo:/srv/fingerprint/demo", str(folder / "demo"))
     stack.compose("cp", "train:/srv/fingerprint/models/bank", str(folder / "bank"))
     files = sorted(map(str, (folder / "demo").rglob("*.jsonl.gz")))
-    command = ["fingerprint", "score", *files, "--bank", str(folder / "bank"), "--desk", f"sqlite:///{folder / 'desk.sqlite'}"]
+    command = [
+        "fingerprint",
+        "score",
+        *files,
+        "--bank",
+        str(folder / "bank"),
+        "--desk",
+        f"sqlite:///{folder / 'desk.sqlite'}",
+    ]
     subprocess.run(command, check=True, cwd=folder)
     return folder
 
@@ -106,19 +116,29 @@ def test_a_spliced_attack_is_an_alert_in_the_browser(stack: Stack, page: Page) -
 def test_no_secret_is_printed(stack: Stack) -> None:
     secrets = stack.execute("triton", "sh", "-c", "cat /run/secrets/fingerprint/*").split()
     logs = stack.compose("logs", "--no-color")
-    assert secrets and not [each for each in secrets if each.split("=")[-1] in logs]
+    assert secrets
+    assert not [each for each in secrets if each.split("=")[-1] in logs]
 
 
 def test_nothing_but_the_desk_is_published_and_that_on_loopback(stack: Stack) -> None:
-    published = {port["URL"] for each in stack.services() for port in each["Publishers"] or [] if port["PublishedPort"]}
+    published = {
+        port["URL"] for each in stack.services() for port in each["Publishers"] or [] if port["PublishedPort"]
+    }
     assert published == {"127.0.0.1"}
-    assert {each["Service"] for each in stack.services() for port in each["Publishers"] or [] if port["PublishedPort"]} == {"web"}
+    assert {
+        each["Service"]
+        for each in stack.services()
+        for port in each["Publishers"] or []
+        if port["PublishedPort"]
+    } == {"web"}
 
 
 def test_programs_run_as_nobody_in_particular_on_a_file_system_they_cannot_change(stack: Stack) -> None:
     for service in ("ingest", "stream", "train", "web", "triton"):
         assert stack.execute(service, "id", "-u").strip() == "10001"
-        assert "denied" in stack.execute(service, "sh", "-c", "touch /etc/x /opt/fingerprint/x /x 2>&1 || echo denied")
+        assert "denied" in stack.execute(
+            service, "sh", "-c", "touch /etc/x /opt/fingerprint/x /x 2>&1 || echo denied"
+        )
 
 
 def test_a_second_scorer_takes_its_share(stack: Stack) -> None:
@@ -140,7 +160,9 @@ def test_what_it_rests_on_may_be_restarted_while_events_flow(stack: Stack, servi
 def test_a_scorer_that_is_killed_comes_back(stack: Stack) -> None:
     victim = stack.containers("stream")[0]
     subprocess.run(["docker", "kill", victim], check=True, capture_output=True)
-    subprocess.run(["docker", "start", victim], check=True, capture_output=True)    # Docker takes its own kill for wanted
+    subprocess.run(
+        ["docker", "start", victim], check=True, capture_output=True
+    )  # Docker takes its own kill for wanted
     stack.wait_until_well()
 
 
@@ -150,7 +172,9 @@ def test_nothing_was_lost(stack: Stack, page: Page, reference: Path) -> None:
     assert stack.exit_status("demo") == 0
     until("nothing is on its way any more", 300, lambda: at_rest(stack))
     diary = json.loads((reference / "demo/rehearsal.json").read_text())
-    assert stack.ends("cloudtrail") >= (sent := diary["past"] + diary["rest"])    # a broker that went away may have been sent some twice
+    assert stack.ends("cloudtrail") >= (
+        sent := diary["past"] + diary["rest"]
+    )  # a broker that went away may have been sent some twice
     assert stack.ends("fingerprint.events") >= sent
     assert json.loads(stack.execute("ingest", "fingerprint", "dlq", "list", "--json")) == []
 
@@ -161,10 +185,16 @@ def at_rest(stack: Stack) -> bool:
 
 
 def test_the_desk_holds_what_an_undisturbed_process_finds(page: Page, reference: Path) -> None:
-    alone = {alert.id: set(alert.event_ids) for alert in open_desk(f"sqlite:///{reference / 'desk.sqlite'}").alerts()}
+    alone = {
+        alert.id: set(alert.event_ids)
+        for alert in open_desk(f"sqlite:///{reference / 'desk.sqlite'}").alerts()
+    }
     here = {row["alert_id"]: events_of(page, row["alert_id"]) for row in alerts(page)}
     assert here == alone
-    spliced = {json.loads(line)["event_id"] for line in next((reference / "demo").rglob("labels.jsonl")).read_text().splitlines()}
+    spliced = {
+        json.loads(line)["event_id"]
+        for line in next((reference / "demo").rglob("labels.jsonl")).read_text().splitlines()
+    }
     found = spliced & set().union(*here.values())
     said(f"{len(here)} alerts; {len(found)} of {len(spliced)} events of attacks are in them")
     assert found
@@ -174,7 +204,9 @@ def events_of(page: Page, alert: str) -> set[str]:
     """Ids of all its events, page by page."""
     found, following = set(), ""
     while following is not None:
-        evidence = asked(page, f"/alerts/{alert}/events?size=200" + (f"&following={following}" if following else ""))
+        evidence = asked(
+            page, f"/alerts/{alert}/events?size=200" + (f"&following={following}" if following else "")
+        )
         found |= {each["event_id"] for each in evidence["events"]}
         following = evidence["following"]
     return found

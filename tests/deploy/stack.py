@@ -6,7 +6,7 @@ Example:
     ...     stack.metric("stream", "fingerprint_stream_messages_total")
     97740.0
 
-Where no engine answers and the container lab lies beside the project, its `prepare.sh` (as root) brings one, with stand-ins for the
+Where no engine answers and the container lab lies beside the project, its `prepare.sh` (as root) brings one, with stand-ins for
 images that cannot be pulled there. What they replace, and how they differ: the docstring of compose.py.
 """
 
@@ -36,7 +36,9 @@ def engine() -> None:
     if not _answers() and LAB.exists() and os.geteuid() == 0:
         subprocess.run([str(LAB)], check=True)
     if not _answers():
-        raise RuntimeError("needs a Docker engine with the compose plugin: `docker compose version` and `docker info` must answer")
+        raise RuntimeError(
+            "needs a Docker engine with the compose plugin: `docker compose version` and `docker info` must answer"
+        )
 
 
 def _answers() -> bool:
@@ -90,7 +92,9 @@ class Stack:
         profiles = [part for name in self.profiles for part in ("--profile", name)]
         command = ["docker", "compose", "--project-name", PROJECT, *profiles, *arguments]
         environment = os.environ | {"WEB_PORT": str(WEB_PORT)}
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds)
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds
+        )
         assert done.returncode == 0, f"{' '.join(arguments)}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
         return done.stdout
 
@@ -109,11 +113,19 @@ class Stack:
 
     def containers(self, service: str) -> list[str]:
         """Names of a service's containers that run."""
-        return sorted(each["Name"] for each in self.services() if each["Service"] == service and each["State"] == "running")
+        return sorted(
+            each["Name"]
+            for each in self.services()
+            if each["Service"] == service and each["State"] == "running"
+        )
 
     def exit_status(self, service: str) -> int | None:
         """Of a service that runs once; None while it runs."""
-        ended = [each["ExitCode"] for each in self.services() if each["Service"] == service and each["State"] == "exited"]
+        ended = [
+            each["ExitCode"]
+            for each in self.services()
+            if each["Service"] == service and each["State"] == "exited"
+        ]
         return ended[0] if ended else None
 
     # --- what they say ------------------------------------------------------------------------------------------------
@@ -128,21 +140,29 @@ class Stack:
 
     def metrics_of(self, container: str, name: str) -> float:
         fetch = "import urllib.request as web; print(web.urlopen('http://127.0.0.1:9464/metrics').read().decode())"
-        done = subprocess.run(["docker", "exec", container, "python", "-c", fetch], capture_output=True, text=True)
+        done = subprocess.run(
+            ["docker", "exec", container, "python", "-c", fetch], capture_output=True, text=True
+        )
         lines = [line for line in done.stdout.splitlines() if line.split("{")[0].split(" ")[0] == name]
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
 
     def ends(self, topic: str) -> int:
         """How many messages a topic ever had, over its partitions."""
         asked = ("--bootstrap-server", "localhost:9092", "--describe", "--all-groups")
-        lines = [line.split() for line in self.execute("kafka", "/opt/kafka/bin/kafka-consumer-groups.sh", *asked).splitlines()]
+        lines = [
+            line.split()
+            for line in self.execute("kafka", "/opt/kafka/bin/kafka-consumer-groups.sh", *asked).splitlines()
+        ]
         ends = {(row[1], row[2]): int(row[4]) for row in lines if len(row) > 4 and row[4].isdecimal()}
         return sum(end for (name, _), end in ends.items() if name == topic)
 
     def lag(self) -> int:
         """Messages that some group has not committed yet."""
         asked = ("--bootstrap-server", "localhost:9092", "--describe", "--all-groups")
-        lines = [line.split() for line in self.execute("kafka", "/opt/kafka/bin/kafka-consumer-groups.sh", *asked).splitlines()]
+        lines = [
+            line.split()
+            for line in self.execute("kafka", "/opt/kafka/bin/kafka-consumer-groups.sh", *asked).splitlines()
+        ]
         return sum(int(row[5]) for row in lines if len(row) > 5 and row[5].isdecimal())
 
 
