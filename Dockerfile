@@ -15,43 +15,50 @@ ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 ARG TRITON_IMAGE=nvcr.io/nvidia/tritonserver:25.10-py3
 
 
-# --- build: an environment in /opt/fingerprint -------------------------------------------------------------------------
+# --- what is installed: the dependencies, which seldom change, and the project, which does ------------------------------
 
-FROM ${PYTHON_IMAGE} AS build
+FROM ${PYTHON_IMAGE} AS dependencies
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
-RUN python3 -m venv --without-pip /opt/fingerprint
 WORKDIR /build
-COPY pyproject.toml constraints.txt ./
-COPY deploy/requirements.py deploy/
+COPY pyproject.toml constraints.txt deploy/requirements.py ./
 ARG EXTRAS=kafka,confluent,s3,postgres,triton,web,deliver
 # Other people's tests are a fifth of it, and are never run here.
-RUN python3 deploy/requirements.py "$EXTRAS" < pyproject.toml > requirements.txt \
+RUN python3 -m venv --without-pip /opt/fingerprint \
+ && echo /opt/project > /opt/fingerprint/lib/python3.11/site-packages/project.pth \
+ && python3 requirements.py "$EXTRAS" < pyproject.toml > requirements.txt \
  && python3 -m pip --python /opt/fingerprint/bin/python install -q -c constraints.txt -r requirements.txt \
  && find /opt/fingerprint -type d -name tests -prune -exec rm -rf {} +
-COPY README.md LICENSE ./
+
+FROM dependencies AS project
+COPY pyproject.toml README.md LICENSE ./
 COPY fingerprint fingerprint
 COPY pipelines pipelines
 COPY models models
 COPY data data
-RUN python3 -m pip --python /opt/fingerprint/bin/python install -q --no-deps .
+RUN python3 -m pip --python /opt/fingerprint/bin/python install -q --no-deps --target /opt/project . \
+ && /opt/fingerprint/bin/python -m compileall -q /opt/project
 
 
 # --- serve -------------------------------------------------------------------------------------------------------------
 
-FROM ${PYTHON_IMAGE} AS serve
+FROM ${PYTHON_IMAGE} AS ground
 # tini: process 1 hands signals on and buries children
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends tini && rm -rf /var/lib/apt/lists/* \
  && useradd --uid 10001 --home-dir /tmp --no-create-home --shell /usr/sbin/nologin fingerprint \
- && mkdir -p /srv/fingerprint/models/bank /srv/fingerprint/models/triton /srv/fingerprint/snapshots /srv/fingerprint/demo /run/secrets/fingerprint \
+ && mkdir -p /srv/fingerprint/models/bank /srv/fingerprint/models/triton /srv/fingerprint/snapshots /srv/fingerprint/demo \
+    /run/secrets/fingerprint \
  && chown -R fingerprint:fingerprint /srv/fingerprint /run/secrets/fingerprint
-COPY --from=build /opt/fingerprint /opt/fingerprint
+COPY --from=dependencies /opt/fingerprint /opt/fingerprint
 COPY deploy/healthy.sh /usr/local/bin/healthy
-ENV PATH=/opt/fingerprint/bin:$PATH HOME=/tmp PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
+ENV PATH=/opt/project/bin:/opt/fingerprint/bin:$PATH HOME=/tmp PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
     FINGERPRINT_HEALTH__HOST=0.0.0.0 FINGERPRINT_WEB__HOST=0.0.0.0 FINGERPRINT_TRITON__REPOSITORY=models/triton
 WORKDIR /srv/fingerprint
-USER 10001:10001
 ENTRYPOINT ["tini", "--", "fingerprint"]
 CMD ["--help"]
+
+FROM ground AS serve
+COPY --from=project /opt/project /opt/project
+USER 10001:10001
 
 
 # --- triton: the server in the wheel, and the backend's stub for this Python --------------------------------------------
@@ -65,14 +72,14 @@ RUN python3 -m pip install -q --no-cache-dir --disable-pip-version-check --no-de
  && cd /opt/triton/pytriton/tritonserver \
  && mv python_backend_stubs/3.11/triton_python_backend_stub backends/python/ && rm -rf python_backend_stubs
 
-FROM serve AS triton
-USER root
+FROM ground AS triton
 # The stub is linked to this Python's own library; a Python that came without it is Debian's.
 RUN ldconfig -p | grep -q libpython3.11 || { apt-get update -qq && apt-get install -y -qq --no-install-recommends libpython3.11 \
  && rm -rf /var/lib/apt/lists/*; }
 COPY --from=server /opt/triton /opt/triton
 COPY deploy/triton.sh /usr/local/bin/serve-triton
-ENV PATH=/opt/fingerprint/bin:/opt/triton/pytriton/tritonserver/bin:$PATH OMP_NUM_THREADS=1 \
+COPY --from=project /opt/project /opt/project
+ENV PATH=$PATH:/opt/triton/pytriton/tritonserver/bin OMP_NUM_THREADS=1 \
     TRITON_BACKENDS=/opt/triton/pytriton/tritonserver/backends
 USER 10001:10001
 EXPOSE 8000 8001 8002
@@ -82,14 +89,14 @@ CMD []
 
 # --- train -------------------------------------------------------------------------------------------------------------
 
-FROM serve AS train
-USER root
+FROM ground AS train
 COPY pyproject.toml constraints.txt deploy/requirements.py /build/
 ARG TORCH_INDEX=
 # One layer, the large one: copied from a stage of its own it would lie on the disk twice.
 RUN cd /build && python3 requirements.py train < pyproject.toml > train.txt \
  && /usr/local/bin/python3 -m pip --python /opt/fingerprint/bin/python install -q --no-cache-dir --disable-pip-version-check \
     -c constraints.txt ${TORCH_INDEX:+--index-url $TORCH_INDEX} -r train.txt
+COPY --from=project /opt/project /opt/project
 USER 10001:10001
 
 

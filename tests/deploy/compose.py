@@ -1,16 +1,17 @@
 """The whole of docker-compose.yml, from `up` to an alert in a browser, through what breaks, to `down`: `make compose-test`.
 
-The file is used as it is. Where no image registry is reached the container lab's stand-ins go by the public images' names, and this is
-what they leave unproven:
+The file is used as it is. Where no image registry is reached the container lab's stand-ins go by the public images'
+names, and this is what they leave unproven:
 
-- python:3.11-slim-bookworm is Debian's Python 3.11.2: not the public image's own build of Python, in which libpython3.11 is there already;
-- apache/kafka:4.1.0 is that release from Maven's packages on OpenJDK 17: not the image's own start script, beyond KAFKA_A_B -> a.b and
-  CLUSTER_ID;
-- postgres:15-bookworm is Debian's PostgreSQL 15, `postgres` from its start: not that the public image's entry point, which begins as root,
-  steps down with the capabilities it is left.
+- python:3.11-slim-bookworm is Debian's Python 3.11.2: not the public image's own build of Python, in which
+  libpython3.11 is there already;
+- apache/kafka:4.1.0 is that release from Maven's packages on OpenJDK 17: not the image's own start script, beyond
+  KAFKA_A_B -> a.b and CLUSTER_ID;
+- postgres:15-bookworm is Debian's PostgreSQL 15, `postgres` from its start: not that the public image's entry point,
+  which begins as root, steps down with the capabilities it is left.
 
-Grafana and NVIDIA's Triton cannot be had so: what Grafana is given is looked at by tests/test_observe.py, and the Triton here is the one
-in the wheel. The tests are one story: each goes on where the one before ended.
+Grafana and NVIDIA's Triton cannot be had so: what Grafana is given is looked at by tests/test_observe.py, and the
+Triton here is the one in the wheel. The tests are one story: each goes on where the one before ended.
 """
 
 from __future__ import annotations
