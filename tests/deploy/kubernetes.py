@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -233,17 +234,8 @@ def alone(rehearsed: Path) -> dict[str, set[str]]:
     """What one undisturbed process makes of the same records with the same bank."""
     desk = f"sqlite:///{rehearsed / 'desk.sqlite'}"
     files = sorted(str(each) for each in rehearsed.rglob("*.jsonl.gz"))
-    said(
-        "fingerprint",
-        "score",
-        *files,
-        "--bank",
-        str(rehearsed / "bank"),
-        "--desk",
-        desk,
-        "--ledger",
-        str(rehearsed / "ledger"),
-    )
+    places = ["--bank", str(rehearsed / "bank"), "--desk", desk, "--ledger", str(rehearsed / "ledger")]
+    said(sys.executable, "-m", "pipelines.cli", "score", *files, *places)
     return {each.alert_id: {event.event_id for event in each.events} for each in open_desk(desk).alerts()}
 
 
