@@ -20,6 +20,8 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
+from chart import DEFAULTS, ELSEWHERE, EVERYTHING, rendered
 from cluster import NAMESPACE, RELEASE, TAG, Cluster, said
 from stack import until
 
@@ -58,6 +60,16 @@ def test_the_namespace_admits_the_restricted_level_alone(cluster: Cluster) -> No
     }
     with pytest.raises(AssertionError, match=r"violates PodSecurity .restricted"):
         cluster.apply(pod)
+
+
+@pytest.mark.parametrize(
+    "values", [DEFAULTS, EVERYTHING, ELSEWHERE], ids=["defaults", "everything", "elsewhere"]
+)
+def test_an_api_server_takes_every_field_of_it(values: dict[str, Any]) -> None:
+    """All but what Helm makes for `helm test`, and custom resources."""
+    manifests = [each for each in rendered(**values).values() if each["kind"] != "Pod"]
+    command = ("kubectl", "apply", "--dry-run=server", "--validate=strict", "--filename", "-")
+    said(*command, given=yaml.safe_dump_all(manifests))
 
 
 def test_everything_is_installed_and_becomes_ready(cluster: Cluster) -> None:
