@@ -36,7 +36,7 @@ notebooks: .venv/stamp   ## the notebooks in JupyterLab
 notebooks-test: .venv/stamp   ## every notebook from top to bottom, as in the tests
 	$(BIN)/pytest tests/test_notebooks.py
 
-helm-test: .venv/stamp   ## the chart on the Kubernetes that kubectl reaches (docs/operate.md), about half an hour
+helm-test: .venv/stamp   ## the chart on the Kubernetes that kubectl reaches (docs/operate.md), ten minutes or so
 	$(BIN)/pytest -x -s tests/deploy/kubernetes.py
 
 bench: .venv/stamp   ## speed and memory as ratios in one run; writes build/bench.json
