@@ -61,10 +61,10 @@ def until(what: str, seconds: float, look: Callable[[], T | None]) -> T:
 
 @dataclass
 class Stack:
-    """One `docker compose` project. `began` is when it was brought up, by the monotonic clock."""
+    """One `docker compose` project. `began` is when it was brought up, in seconds since 1970."""
 
     profiles: tuple[str, ...]
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=time.time)
 
     @classmethod
     @contextmanager
@@ -74,7 +74,7 @@ class Stack:
         stack = cls(profiles)
         stack.down()
         stack.compose("build", "--quiet", seconds=2400)
-        stack.began = time.monotonic()
+        stack.began = time.time()
         try:
             stack.compose("up", "--detach", "--no-build", seconds=600)
             yield stack
@@ -134,17 +134,33 @@ class Stack:
         """What a command in a running container prints."""
         return self.compose("exec", "--no-TTY", "--index", str(index), service, *command)
 
-    def metric(self, service: str, name: str) -> float:
-        """The sum of a metric over its labels and the service's containers."""
-        return sum(self.metrics_of(container, name) for container in self.containers(service))
-
-    def metrics_of(self, container: str, name: str) -> float:
+    def metric(self, container: str, name: str) -> list[float]:
+        """Its values of a metric, one for each combination of labels."""
         fetch = "import urllib.request as web; print(web.urlopen('http://127.0.0.1:9464/metrics').read().decode())"
         done = subprocess.run(
             ["docker", "exec", container, "python", "-c", fetch], capture_output=True, text=True
         )
         lines = [line for line in done.stdout.splitlines() if line.split("{")[0].split(" ")[0] == name]
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+        return [float(line.rsplit(" ", 1)[1]) for line in lines]
+
+    def since_up(self) -> float:
+        """Seconds."""
+        return time.time() - self.began
+
+    def first_message(self, topic: str) -> float:
+        """When it was sent, in seconds after `up`."""
+        asked = (
+            "--bootstrap-server",
+            "localhost:9092",
+            "--topic",
+            topic,
+            "--from-beginning",
+            "--max-messages",
+            "1",
+        )
+        shown = ("--property", "print.timestamp=true", "--property", "print.value=false")
+        said = self.execute("kafka", "/opt/kafka/bin/kafka-console-consumer.sh", *asked, *shown)
+        return int(said.split(":")[1].split()[0]) / 1000 - self.began
 
     def ends(self, topic: str) -> int:
         """How many messages a topic ever had, over its partitions."""
