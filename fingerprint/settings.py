@@ -427,6 +427,12 @@ class Triton(Section):
         description="holds NAME=VALUE, to which the server opens what loads and unloads (docs/triton.md)",
     )
 
+    @field_validator("url")
+    @classmethod
+    def none_if_empty(cls, url: str | None) -> str | None:
+        """The environment has no other word for none."""
+        return url or None
+
 
 class Health(Section):
     """/livez, /readyz and /metrics of the programs that run on."""
