@@ -4,7 +4,7 @@ BIN    := .venv/bin
 EXTRAS ?= train,dev,kafka,confluent,s3,postgres,triton,scale,web,deliver,peers,notebooks
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types notebooks notebooks-test helm-test bench bench-long lock clean
+.PHONY: help demo test lint types notebooks notebooks-test compose-test helm-test bench bench-long lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -36,6 +36,9 @@ notebooks: .venv/stamp   ## the notebooks in JupyterLab
 notebooks-test: .venv/stamp   ## every notebook from top to bottom, as in the tests
 	$(BIN)/pytest tests/test_notebooks.py
 
+compose-test: .venv/stamp   ## docker-compose.yml with its demo, through restarts, in a browser (docs/operate.md), ten minutes or so
+	$(BIN)/pytest -x tests/deploy/compose.py
+
 helm-test: .venv/stamp   ## the chart on the Kubernetes that kubectl reaches (docs/operate.md), ten minutes or so
 	$(BIN)/pytest -x -s tests/deploy/kubernetes.py
 
@@ -47,7 +50,7 @@ bench-long: .venv/stamp   ## memory of a stream over a simulated day; 100,000 en
 
 lock: .venv/stamp   ## resolve constraints.txt anew (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --no-annotate --no-header -q --upgrade \
-	  $(foreach extra,train kafka confluent triton web postgres s3 scale notebooks lab peers dev,--extra $(extra)) -o constraints.txt
+	  $(foreach extra,train kafka confluent triton web deliver postgres s3 scale notebooks lab peers dev,--extra $(extra)) -o constraints.txt
 
 clean:           ## remove what was built and installed
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache
