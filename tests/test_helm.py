@@ -207,7 +207,9 @@ def test_every_command_line_is_one_that_the_programs_take(chart: Chart) -> None:
         container["args"]
         for pod in pods(chart).values()
         for container in containers(pod)
-        if container["image"].rpartition("/")[2].startswith(("fingerprint:", "fingerprint-train:"))
+        if container["image"]
+        .rpartition("/")[2]
+        .startswith(("fingerprint:", "fingerprint-gpu:", "fingerprint-train:"))
         and "command" not in container
     ]
     assert {line[0] for line in lines} >= {"stream", "serve", "ingest", "retrain"}
@@ -308,6 +310,20 @@ def test_triton_scorers_and_training_ask_for_a_gpu_by_the_name_it_has_there(reso
     chart = rendered(gpu={"resource": resource}, triton=one, stream=one, train={"gpu": {"count": 2}})
     asked = {name: main_container(chart, name)["resources"]["limits"].get(resource) for name in pods(chart)}
     assert {name: count for name, count in asked.items() if count} == {TRITON: 1, STREAM: 1, TRAIN: 2}
+
+
+def test_who_asks_for_a_gpu_runs_the_image_that_can_use_it(plain: Chart) -> None:
+    one = {"gpu": {"count": 1}}
+    chart = rendered(triton=one, stream=one, train=one)
+
+    def images(chart: Chart) -> list[str]:
+        return [
+            main_container(chart, name)["image"].removesuffix(":0.1.0")
+            for name in (STREAM, WEB, TRAIN, TRITON)
+        ]
+
+    assert images(plain) == ["fingerprint", "fingerprint", "fingerprint-train", "fingerprint-triton"]
+    assert images(chart) == ["fingerprint-gpu", "fingerprint", "fingerprint-train", "fingerprint-triton-gpu"]
 
 
 def test_a_service_may_ask_for_another_kind_of_gpu_than_the_others() -> None:

@@ -34,7 +34,13 @@ NAMESPACE = "fingerprint-test"
 RELEASE = "fingerprint"  # then its Services are named fingerprint-..., as settings in an environment are
 LEVEL = "pod-security.kubernetes.io/enforce"
 POSTGRES = "postgres:15-bookworm"
-IMAGES = {"serve": "fingerprint", "train": "fingerprint-train", "triton": "fingerprint-triton"}
+IMAGES = {
+    "serve": "fingerprint",
+    "train": "fingerprint-train",
+    "triton": "fingerprint-triton",
+    "serveGpu": "fingerprint",  # a share of a GPU is asked for, and not used
+    "tritonGpu": "fingerprint-triton",
+}
 TAG = os.environ.get("TAG", "0.1.0")  # of our images
 Json = dict[str, Any]
 

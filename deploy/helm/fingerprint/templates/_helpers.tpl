@@ -141,9 +141,11 @@ topologySpreadConstraints:
 {{- toYaml $resources -}}
 {{- end -}}
 
-{{/* A container of ours: image, settings, guards. Takes "image", and "secrets", the files it may read. */}}
+{{/* A container's image and guards. Takes "image", one of ours by name or another's; with a GPU it is another where there is one. */}}
 {{- define "fingerprint.container" -}}
-image: {{ include "fingerprint.image" (dict "root" .root "image" (default "serve" .image)) }}
+{{- $image := default "serve" .image -}}
+{{- if and (include "fingerprint.gpu" .) (hasKey .root.Values.image (printf "%vGpu" $image)) }}{{ $image = printf "%vGpu" $image }}{{ end -}}
+image: {{ include "fingerprint.image" (dict "root" .root "image" $image) }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
 securityContext: {{- include "fingerprint.containerSecurity" . | nindent 2 }}
 {{- end -}}
