@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,7 @@ from services.browser import chromium
 from stack import PAUSE, PROJECT, WEB_PORT, Stack, until
 
 from fingerprint.edges.desk import open_desk
+from pipelines.simulate import past
 
 BASE = f"http://localhost:{WEB_PORT}"
 PASSWORD = "a long password of mine"  # noqa: S105  of a desk that lives for minutes
@@ -82,15 +84,16 @@ def alerts(page: Page) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def reference(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what the demo sent, the bank that judged it, and the desk that one undisturbed process makes of both."""
+    """A folder with what the demo sent, the bank that judged it, and the desk that one undisturbed process makes of the days that
+    the bank has not learned."""
     folder = tmp_path_factory.mktemp("reference")
     stack.compose("cp", "demo:/srv/fingerprint/demo", str(folder / "demo"))
     stack.compose("cp", "train:/srv/fingerprint/models/bank", str(folder / "bank"))
-    files = sorted(map(str, (folder / "demo").rglob("*.jsonl.gz")))
+    days = sorted(map(str, (folder / "demo").rglob("*.jsonl.gz")))
     command = [
-        "fingerprint",
+        str(Path(sys.executable).parent / "fingerprint"),
         "score",
-        *files,
+        *days[past(len(days)) :],
         "--bank",
         str(folder / "bank"),
         "--desk",
@@ -226,3 +229,9 @@ def said(text: str) -> None:
     with open("build/compose-test.txt", "a") as file:
         print(text, file=file)
     print(text)
+
+
+def test_programs_that_are_asked_to_end_do_so_in_good_order(stack: Stack) -> None:
+    stack.compose("stop", "ingest", "stream", "train", "web", "triton")
+    ended = {each["Name"]: each["ExitCode"] for each in stack.services() if each["State"] == "exited"}
+    assert set(ended.values()) == {0}, ended
