@@ -190,7 +190,7 @@ def at_rest(stack: Stack) -> bool:
 
 def test_the_desk_holds_what_an_undisturbed_process_finds(page: Page, reference: Path) -> None:
     alone = {
-        alert.id: set(alert.event_ids)
+        alert.alert_id: set(alert.event_ids)
         for alert in open_desk(f"sqlite:///{reference / 'desk.sqlite'}").alerts()
     }
     here = {row["alert_id"]: events_of(page, row["alert_id"]) for row in alerts(page)}
