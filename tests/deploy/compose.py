@@ -19,22 +19,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from services.browser import chromium
-from stack import PAUSE, PROJECT, WEB_PORT, Stack, until
+from stack import PROJECT, PROMETHEUS_PORT, WEB_PORT, Stack, until
 
 from fingerprint.edges.desk import open_desk
 from pipelines.simulate import past
 
 BASE = f"http://localhost:{WEB_PORT}"
 PASSWORD = "a long password of mine"  # noqa: S105  of a desk that lives for minutes
-SETTLED = 10.0  # seconds without lag, after which nothing is on its way
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -64,9 +64,8 @@ def page(stack: Stack, browser: Browser) -> Page:
 
 
 def set_up_link(stack: Stack) -> str | None:
-    if "running" not in {
-        each["State"] for each in stack.services() if each["Service"] == "web" and each["Health"] == "healthy"
-    }:
+    """Printed once the desk is up; only one that can be opened."""
+    if not any(each["Service"] == "web" and each["Health"] == "healthy" for each in stack.services()):
         return None
     words = stack.compose("logs", "--no-color", "web").split()
     return next((word for word in words if word.startswith(f"{BASE}/setup/")), None)
@@ -86,6 +85,7 @@ def alerts(page: Page) -> list[dict[str, Any]]:
 def reference(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what the demo sent, the bank that judged it, and the desk that one undisturbed process makes of the days that
     the bank has not learned."""
+    until("the demo has sent all it has", 600, lambda: stack.exit_status("demo") is not None)
     folder = tmp_path_factory.mktemp("reference")
     stack.compose("cp", "demo:/srv/fingerprint/demo", str(folder / "demo"))
     stack.compose("cp", "train:/srv/fingerprint/models/bank", str(folder / "bank"))
@@ -145,6 +145,23 @@ def test_programs_run_as_nobody_in_particular_on_a_file_system_they_cannot_chang
         )
 
 
+def test_the_image_that_scores_is_lean(stack: Stack) -> None:
+    above = size("fingerprint:0.1.0") - size("python:3.11-slim-bookworm")
+    said(f"fingerprint is {above / 1e9:.2f} GB above its base")
+    assert above < 1e9
+    for program in ("gcc", "cc", "g++", "make"):
+        assert stack.execute("stream", "sh", "-c", f"command -v {program} || echo none").strip() == "none"
+    assert "No module named 'torch'" in stack.execute(
+        "stream", "sh", "-c", "python -c 'import torch' 2>&1 || true"
+    )
+
+
+def size(image: str) -> int:
+    """Bytes."""
+    command = ["docker", "image", "inspect", "--format", "{{.Size}}", image]
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
 def test_a_second_scorer_takes_its_share(stack: Stack) -> None:
     stack.compose("up", "--detach", "--no-build", "--no-recreate", "--scale", "stream=2", "stream")
     until("both scorers have partitions", 180, lambda: len(shares(stack)) == 2 and all(shares(stack)))
@@ -172,20 +189,14 @@ def test_a_scorer_that_is_killed_comes_back(stack: Stack) -> None:
 
 def test_nothing_was_lost(stack: Stack, page: Page, reference: Path) -> None:
     """Every record that was sent went all the way, and the desk holds what one process, left in peace, makes of them."""
-    until("the demo has sent all it has", 600, lambda: stack.exit_status("demo") is not None)
     assert stack.exit_status("demo") == 0
-    until("nothing is on its way any more", 300, lambda: at_rest(stack))
+    until("nothing is on its way any more", 300, lambda: stack.lag() == 0)
     diary = json.loads((reference / "demo/rehearsal.json").read_text())
     assert stack.ends("cloudtrail") >= (
         sent := diary["past"] + diary["rest"]
     )  # a broker that went away may have been sent some twice
     assert stack.ends("fingerprint.events") >= sent
     assert json.loads(stack.execute("ingest", "fingerprint", "dlq", "list", "--json")) == []
-
-
-def at_rest(stack: Stack) -> bool:
-    time.sleep(PAUSE)
-    return stack.lag() == 0
 
 
 def test_the_desk_holds_what_an_undisturbed_process_finds(page: Page, reference: Path) -> None:
@@ -214,6 +225,31 @@ def events_of(page: Page, alert: str) -> set[str]:
         found |= {each["event_id"] for each in evidence["events"]}
         following = evidence["following"]
     return found
+
+
+def test_prometheus_reaches_every_program_and_no_rule_is_broken(stack: Stack) -> None:
+    stack.compose("--profile", "observe", "up", "--detach", "--no-build", "--no-recreate", "prometheus")
+    wanted = {"ingest": 1, "stream": 2, "train": 1, "web": 1, "triton": 1, "prometheus": 1}
+    until("Prometheus has asked everybody", 120, lambda: reached() == wanted)
+    groups = prometheus("/rules")["groups"]
+    assert groups
+    assert {rule["health"] for group in groups for rule in group["rules"]} <= {"ok", "unknown"}
+
+
+def prometheus(path: str) -> Any:
+    """Its answer; nothing while it is not up."""
+    try:
+        with urlopen(f"http://localhost:{PROMETHEUS_PORT}/api/v1{path}", timeout=5) as answer:
+            return json.load(answer)["data"]
+    except OSError:
+        return {"activeTargets": []}
+
+
+def reached() -> Counter[str]:
+    """How many targets of each job answer."""
+    return Counter(
+        each["labels"]["job"] for each in prometheus("/targets")["activeTargets"] if each["health"] == "up"
+    )
 
 
 def test_what_it_costs_to_be_idle(stack: Stack) -> None:

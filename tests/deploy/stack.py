@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 ROOT = Path(__file__).parent.parent.parent
 LAB = ROOT.parent / "shared/containerlab/prepare.sh"
 PROJECT = "fingerprint-test"
-WEB_PORT = 18080
+WEB_PORT, PROMETHEUS_PORT = 18080, 19090
 PAUSE = 0.5  # seconds between two looks at what is waited for
 
 T = TypeVar("T")
@@ -85,13 +85,13 @@ class Stack:
             stack.down()
 
     def down(self) -> None:
-        self.compose("down", "--volumes", "--remove-orphans", "--timeout", "20")
+        self.compose("--profile", "observe", "down", "--volumes", "--remove-orphans", "--timeout", "20")
 
     def compose(self, *arguments: str, seconds: float = 300) -> str:
         """What `docker compose` printed. AssertionError with what it said where it failed."""
         profiles = [part for name in self.profiles for part in ("--profile", name)]
         command = ["docker", "compose", "--project-name", PROJECT, *profiles, *arguments]
-        environment = os.environ | {"WEB_PORT": str(WEB_PORT)}
+        environment = os.environ | {"WEB_PORT": str(WEB_PORT), "PROMETHEUS_PORT": str(PROMETHEUS_PORT)}
         done = subprocess.run(
             command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds
         )
