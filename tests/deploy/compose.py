@@ -35,7 +35,7 @@ from pipelines.simulate import past
 
 BASE = f"http://localhost:{WEB_PORT}"
 PASSWORD = "a long password of mine"  # noqa: S105  of a desk that lives for minutes
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1800)  # the first builds the images
 
 
 @pytest.fixture(scope="module")
