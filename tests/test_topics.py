@@ -93,7 +93,7 @@ def test_who_answers_for_a_broker_that_is_not_up_yet_is_waited_for() -> None:
     """A proxy takes the connection, and breaks it off."""
     with socket.create_server(("127.0.0.1", 0)) as proxy:
         Thread(target=_hang_up, args=(proxy,), daemon=True).start()
-        with pytest.raises(Away, match="socket disconnected"):
+        with pytest.raises(Away):
             KafkaTopics(Kafka(brokers=(f"127.0.0.1:{proxy.getsockname()[1]}",), answer_seconds=1.5))
         proxy.shutdown(socket.SHUT_RDWR)
 
