@@ -12,5 +12,7 @@ project = tomllib.loads(sys.stdin.read())["project"]
 extras = [each for each in sys.argv[1].split(",") if each] if len(sys.argv) > 1 else []
 if unknown := set(extras) - set(project["optional-dependencies"]):
     sys.exit(f"pyproject.toml has no extra {', '.join(sorted(unknown))}")
-wanted = project["dependencies"] + [each for extra in extras for each in project["optional-dependencies"][extra]]
+wanted = project["dependencies"] + [
+    each for extra in extras for each in project["optional-dependencies"][extra]
+]
 print("\n".join(wanted))
