@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple, Protocol, Self
 
+RETENTION, LARGEST = "retention.ms", "max.message.bytes"  # as brokers call them
+
 
 class Topic(NamedTuple):
     """A topic as it is, or is to be. None: what the broker does by itself; of a folder, that there is no such thing."""
@@ -19,6 +21,11 @@ class Topic(NamedTuple):
     replicas: int | None = None
     retention_ms: int | None = None  # how long it holds a message; -1: for ever
     message_bytes: int | None = None  # the largest batch that it takes, as it is compressed
+
+    def configs(self) -> dict[str, str]:
+        """What a broker is told of it when it is made, in the broker's words."""
+        wanted = {RETENTION: self.retention_ms, LARGEST: self.message_bytes}
+        return {key: str(value) for key, value in wanted.items() if value is not None}
 
 
 class Topics(Protocol):

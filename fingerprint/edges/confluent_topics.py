@@ -26,10 +26,8 @@ from fingerprint.domain import Away
 from fingerprint.edges.confluent import PAUSE, said
 from fingerprint.edges.confluent_reason import Reason, greet
 from fingerprint.edges.confluent_settings import connection
-from fingerprint.ports_topics import Topic, Topics
+from fingerprint.ports_topics import LARGEST, RETENTION, Topic, Topics
 from fingerprint.settings import Kafka
-
-RETENTION, LARGEST = "retention.ms", "max.message.bytes"
 
 
 class ConfluentTopics(Topics):
@@ -71,7 +69,7 @@ class ConfluentTopics(Topics):
 
     def make(self, topic: Topic) -> bool:
         replicas = -1 if topic.replicas is None else topic.replicas
-        wanted = NewTopic(topic.name, topic.partitions, replicas, config=_wanted(topic))
+        wanted = NewTopic(topic.name, topic.partitions, replicas, config=topic.configs())
         with self._asking():
             try:
                 self._admin.create_topics([wanted], request_timeout=self._seconds)[topic.name].result()
@@ -98,11 +96,6 @@ class ConfluentTopics(Topics):
 
     def close(self) -> None:
         """Nothing is held: the client goes with its last reference."""
-
-
-def _wanted(topic: Topic) -> dict[str, str]:
-    configs = {RETENTION: topic.retention_ms, LARGEST: topic.message_bytes}
-    return {key: str(value) for key, value in configs.items() if value is not None}
 
 
 def _topic(name: str, partitions: dict[int, Any], configs: dict[str, Any]) -> Topic:

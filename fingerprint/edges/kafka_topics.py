@@ -20,10 +20,9 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from fingerprint.domain import Away
 from fingerprint.edges.kafka import PAUSE, letting_in
 from fingerprint.edges.kafka_settings import connection
-from fingerprint.ports_topics import Topic, Topics
+from fingerprint.ports_topics import LARGEST, RETENTION, Topic, Topics
 from fingerprint.settings import Kafka
 
-RETENTION, LARGEST = "retention.ms", "max.message.bytes"
 _SAID = errors.KafkaTimeoutError | errors.KafkaConnectionError | errors.NodeNotReadyError  # by `letting_in`
 
 
@@ -65,7 +64,7 @@ class KafkaTopics(Topics):
         return dict(found)
 
     def make(self, topic: Topic) -> bool:
-        wanted = {"num_partitions": topic.partitions, "configs": _wanted(topic)}
+        wanted = {"num_partitions": topic.partitions, "configs": topic.configs()}
         if topic.replicas is not None:
             wanted["replication_factor"] = topic.replicas
         with self._asking():
@@ -98,11 +97,6 @@ def _raise(code: int, sentence: str | None) -> None:
     """What the broker answered, in its own words: kafka-python would add the whole request and response."""
     if code:
         raise errors.for_code(code)(sentence)
-
-
-def _wanted(topic: Topic) -> dict[str, str]:
-    configs = {RETENTION: topic.retention_ms, LARGEST: topic.message_bytes}
-    return {key: str(value) for key, value in configs.items() if value is not None}
 
 
 def _topic(name: str, partitions: list[dict[str, Any]], configs: dict[str, Any]) -> Topic:
