@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
 import road
 from services import kafka, postgres
+from services.needed import needed
 from services.triton import Triton
-from services.triton import Unavailable as TritonUnavailable
 from streaming import Place, Records, Said, keyed
 from walking import Outcome, Step, road_of, steps_of, walked
 
@@ -64,37 +63,22 @@ def scored(organisation: road.Road, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
     """A real Kafka broker, started when the first test wants it."""
-    try:
-        with kafka.Broker.started(tmp_path_factory.mktemp("kafka")) as running:
-            yield running
-    except kafka.Unavailable as reason:
-        if os.environ.get("REQUIRE_SERVICES") == "1":
-            pytest.fail(str(reason))
-        pytest.skip(str(reason))
+    with needed(), kafka.Broker.started(tmp_path_factory.mktemp("kafka")) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[postgres.Postgres]:
     """A real PostgreSQL server, started when the first test wants it."""
-    try:
-        with postgres.Postgres.started() as running:
-            yield running
-    except postgres.Unavailable as reason:
-        if os.environ.get("REQUIRE_SERVICES") == "1":
-            pytest.fail(str(reason))
-        pytest.skip(str(reason))
+    with needed(), postgres.Postgres.started() as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
 def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
     """A real Triton server with an empty repository, started when the first test wants it."""
-    try:
-        with Triton.started(tmp_path_factory.mktemp("triton")) as running:
-            yield running
-    except TritonUnavailable as reason:
-        if os.environ.get("REQUIRE_SERVICES") == "1":
-            pytest.fail(str(reason))
-        pytest.skip(str(reason))
+    with needed(), Triton.started(tmp_path_factory.mktemp("triton")) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from make_alert import NASTY, nasty, stolen_session
 from morning import Place, alerts, lay_out, served
 from playwright.sync_api import Browser, Page, expect
 from services import browser as browsers
+from services.needed import needed
 
 from fingerprint.casework import Chosen, Decide, Match, Reopen, View
 from fingerprint.edges.desk import open_desk
@@ -41,13 +41,8 @@ expect.set_options(timeout=20_000)  # milliseconds; the machine may be busy with
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    try:
-        with browsers.chromium() as running:
-            yield running
-    except browsers.Unavailable as reason:
-        if os.environ.get("REQUIRE_SERVICES") == "1":
-            pytest.fail(str(reason))
-        pytest.skip(str(reason))
+    with needed(), browsers.chromium() as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ from chart import (
 )
 from restricted import beyond, containers, violations
 from services import helm
-from services.packages import Unavailable
+from services.needed import needed
 
 from fingerprint import settings
 from pipelines.cli import app
@@ -44,12 +43,8 @@ TRAIN, TRITON, WEB = f"CronJob/{NAME}-train", f"Deployment/{NAME}-triton", f"Dep
 
 @pytest.fixture(scope="module", autouse=True)
 def _helm() -> None:
-    try:
+    with needed():
         helm.program()
-    except Unavailable as reason:
-        if os.environ.get("REQUIRE_SERVICES") == "1":
-            pytest.fail(str(reason))
-        pytest.skip(str(reason))
 
 
 @pytest.fixture(scope="module", params=KINDS)

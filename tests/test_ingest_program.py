@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import urlopen
 
 import pytest
+from asking import answered
 from contracts.topic import polling, wait_until
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
@@ -169,13 +168,7 @@ class OnBroker(OnFiles):
 
     def ready(self) -> tuple[int, str]:
         """What `/readyz` of a process says; 0 before it listens."""
-        try:
-            with urlopen(f"http://127.0.0.1:{self.settings.health.port}/readyz", timeout=5) as answer:
-                return answer.status, answer.read().decode()
-        except HTTPError as refusal:
-            return refusal.code, refusal.read().decode()
-        except OSError:
-            return 0, ""
+        return answered(self.settings.health.port, "/readyz")
 
     def create(self) -> None:
         admin = KafkaAdminClient(bootstrap_servers=self.broker.address)

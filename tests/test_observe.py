@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 import yaml
 from observing import DASHBOARDS, OBSERVE, ROOT, alerts, asked, expressions, metrics_of, panels, read, rules
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector
-from services.packages import Unavailable
+from services.needed import needed
 from services.prometheus import Prometheus, promtool
 
 from fingerprint.edges.health import Readiness
@@ -104,13 +103,8 @@ def test_whoever_is_scraped_is_a_service_and_whoever_is_watched_is_scraped() -> 
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    try:
-        with Prometheus.started(tmp_path_factory.mktemp("prometheus")) as running:
-            yield running
-    except Unavailable as reason:
-        if os.environ.get("REQUIRE_SERVICES") == "1":
-            pytest.fail(str(reason))
-        pytest.skip(str(reason))
+    with needed(), Prometheus.started(tmp_path_factory.mktemp("prometheus")) as running:
+        yield running
 
 
 @pytest.mark.usefixtures("prometheus")

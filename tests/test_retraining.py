@@ -13,11 +13,10 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import urlopen
 
 import pytest
 import road as roads
+from asking import answered
 from contracts.topic import PATIENCE
 from hypothesis import given
 from hypothesis import strategies as st
@@ -193,14 +192,7 @@ def ready(place: Place) -> tuple[int, str]:
 
 
 def asked(place: Place, path: str) -> tuple[int, str]:
-    """What the program's health server answers; 0 before it listens."""
-    try:
-        with urlopen(f"http://127.0.0.1:{place.settings.health.port}{path}", timeout=5) as answer:
-            return answer.status, answer.read().decode()
-    except HTTPError as refusal:
-        return refusal.code, refusal.read().decode()
-    except OSError:
-        return 0, ""
+    return answered(place.settings.health.port, path)
 
 
 def training(program: subprocess.Popen[str], but: int = 0) -> int:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from services.certificates import Authority
+from services.packages import Unavailable
 from services.places import into_place
 from services.ports import free_ports
 
@@ -79,10 +80,6 @@ LOGINS = {
     "scram-sha-512": f"{SECURITY}.scram.ScramLoginModule required;",
     "oauthbearer": f"{SECURITY}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub=broker;",
 }
-
-
-class Unavailable(Exception):
-    """This machine cannot run the broker; the text says what to do."""
 
 
 def _install() -> None:

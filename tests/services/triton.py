@@ -25,6 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from services.packages import Unavailable
 from services.places import into_place
 from services.ports import free_ports
 
@@ -33,10 +34,6 @@ WHEEL = "nvidia-pytriton==0.7.0"
 PATIENCE = 60.0  # seconds a start may take before it is an error
 KEY = "fingerprint-control=open sesame"  # to what loads and unloads
 PORTS = ("http", "grpc", "metrics")
-
-
-class Unavailable(Exception):
-    """This machine cannot run the server; the text says what to do."""
 
 
 def packages() -> Path:
