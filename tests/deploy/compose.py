@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,9 +28,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from services.browser import chromium
 from stack import PROJECT, PROMETHEUS_PORT, WEB_PORT, Stack, until
-
-from fingerprint.edges.desk import open_desk
-from pipelines.simulate import past
+from undisturbed import alone
 
 BASE = f"http://localhost:{WEB_PORT}"
 PASSWORD = "a long password of mine"  # noqa: S105  of a desk that lives for minutes
@@ -82,24 +79,12 @@ def alerts(page: Page) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def reference(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what the demo sent, the bank that judged it, and the desk that one undisturbed process makes of the days that
-    the bank has not learned."""
+def rehearsed(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the demo sent, and the bank that judged it."""
     until("the demo has sent all it has", 600, lambda: stack.exit_status("demo") is not None)
-    folder = tmp_path_factory.mktemp("reference")
+    folder = tmp_path_factory.mktemp("rehearsed")
     stack.compose("cp", "demo:/srv/fingerprint/demo", str(folder / "demo"))
     stack.compose("cp", "train:/srv/fingerprint/models/bank", str(folder / "bank"))
-    days = sorted(map(str, (folder / "demo").rglob("*.jsonl.gz")))
-    command = [
-        str(Path(sys.executable).parent / "fingerprint"),
-        "score",
-        *days[past(len(days)) :],
-        "--bank",
-        str(folder / "bank"),
-        "--desk",
-        f"sqlite:///{folder / 'desk.sqlite'}",
-    ]
-    subprocess.run(command, check=True, cwd=folder)
     return folder
 
 
@@ -187,11 +172,11 @@ def test_a_scorer_that_is_killed_comes_back(stack: Stack) -> None:
     stack.wait_until_well()
 
 
-def test_nothing_was_lost(stack: Stack, page: Page, reference: Path) -> None:
+def test_nothing_was_lost(stack: Stack, page: Page, rehearsed: Path) -> None:
     """Every record that was sent went all the way, and the desk holds what one process, left in peace, makes of them."""
     assert stack.exit_status("demo") == 0
     until("nothing is on its way any more", 300, lambda: stack.lag() == 0)
-    diary = json.loads((reference / "demo/rehearsal.json").read_text())
+    diary = json.loads((rehearsed / "demo/rehearsal.json").read_text())
     assert stack.ends("cloudtrail") >= (
         sent := diary["past"] + diary["rest"]
     )  # a broker that went away may have been sent some twice
@@ -199,16 +184,12 @@ def test_nothing_was_lost(stack: Stack, page: Page, reference: Path) -> None:
     assert json.loads(stack.execute("ingest", "fingerprint", "dlq", "list", "--json")) == []
 
 
-def test_the_desk_holds_what_an_undisturbed_process_finds(page: Page, reference: Path) -> None:
-    alone = {
-        alert.alert_id: set(alert.event_ids)
-        for alert in open_desk(f"sqlite:///{reference / 'desk.sqlite'}").alerts()
-    }
+def test_the_desk_holds_what_an_undisturbed_process_finds(page: Page, rehearsed: Path) -> None:
     here = {row["alert_id"]: events_of(page, row["alert_id"]) for row in alerts(page)}
-    assert here == alone
+    assert here == alone(rehearsed)
     spliced = {
         json.loads(line)["event_id"]
-        for line in next((reference / "demo").rglob("labels.jsonl")).read_text().splitlines()
+        for line in next((rehearsed / "demo").rglob("labels.jsonl")).read_text().splitlines()
     }
     found = spliced & set().union(*here.values())
     said(f"{len(here)} alerts; {len(found)} of {len(spliced)} events of attacks are in them")

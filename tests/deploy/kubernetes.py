@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -24,10 +23,9 @@ import yaml
 from chart import DEFAULTS, ELSEWHERE, EVERYTHING, rendered
 from cluster import NAMESPACE, RELEASE, TAG, Cluster, said
 from stack import until
+from undisturbed import alone
 
-from fingerprint.edges.desk import open_desk
 from fingerprint.web.access import csrf_of
-from pipelines.simulate import past
 
 PASSWORD = "a long password of mine"  # noqa: S105
 SPEED = "1500"  # times real time: the rehearsal's last days take about five minutes
@@ -241,16 +239,6 @@ def test_the_attacks_are_found_over_the_web_service_with_all_their_events(
     told(f"{len(here)} alerts; found {len(found)} of {len(sessions)} attacks: {', '.join(sorted(found))}")
     assert found
     assert here == alone(rehearsed)
-
-
-def alone(rehearsed: Path) -> dict[str, set[str]]:
-    """What one undisturbed process makes of the same days with the same bank: those that the bank has not learned."""
-    desk = f"sqlite:///{rehearsed / 'desk.sqlite'}"
-    days = sorted(str(each) for each in rehearsed.rglob("*.jsonl.gz"))
-    files = days[past(len(days)) :]
-    places = ["--bank", str(rehearsed / "bank"), "--desk", desk, "--ledger", str(rehearsed / "ledger")]
-    said(sys.executable, "-m", "pipelines.cli", "score", *files, *places)
-    return {each.alert_id: {event.event_id for event in each.events} for each in open_desk(desk).alerts()}
 
 
 def test_several_services_share_a_gpu_by_its_resource_name(cluster: Cluster) -> None:

@@ -1,0 +1,24 @@
+"""What one process, left in peace, makes of what a deployment was sent: the desk that it is compared with.
+
+Example:
+    >>> alone(folder)       # with the rehearsal's days somewhere in it, and the bank that judged them in `bank`
+    {'71abf0b0d5cf10eb': {'2f6d...', ...}}
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from fingerprint.edges.desk import open_desk
+from pipelines.simulate import past
+
+
+def alone(folder: Path) -> dict[str, set[str]]:
+    """Events by alert, of the days that the bank has not learned."""
+    desk = f"sqlite:///{folder / 'desk.sqlite'}"
+    days = sorted(str(each) for each in folder.rglob("*.jsonl.gz"))
+    command = [sys.executable, "-m", "pipelines.cli", "score", *days[past(len(days)) :]]
+    subprocess.run([*command, "--bank", str(folder / "bank"), "--desk", desk], check=True, cwd=folder)
+    return {each.alert_id: set(each.event_ids) for each in open_desk(desk).alerts()}
