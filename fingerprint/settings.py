@@ -650,6 +650,10 @@ class Deliver(Section):
 
 
 class Settings(Section):
+    backend: Literal["auto", "cpu", "cuda"] = Field(
+        "auto",
+        description="what reads and scores (docs/gpu.md): a GPU where there is one and its libraries are",
+    )
     reading: Reading = Reading()
     entities: Entities = Entities()
     autoencoder: Autoencoder = Autoencoder()
@@ -741,11 +745,17 @@ def _from_file(file: Path) -> dict[str, Any]:
         raise FingerprintError(f"settings file {file}: {error}") from None
 
 
-def _from_environment(environment: dict[str, str]) -> dict[str, dict[str, Any]]:
-    table: dict[str, dict[str, Any]] = {}
+_PLAIN = ("backend",)  # keys of no section
+
+
+def _from_environment(environment: dict[str, str]) -> dict[str, Any]:
+    table: dict[str, Any] = {}
     for name, value in environment.items():
         if name.startswith(PREFIX):
             section, two, key = name.removeprefix(PREFIX).lower().partition("__")
+            if not two and section in _PLAIN:
+                table[section] = value
+                continue
             if not two:
                 raise FingerprintError(
                     f"setting {name}: name it {PREFIX}<SECTION>__<KEY>, with two underscores"

@@ -12,7 +12,18 @@ ROOT = Path(__file__).parent.parent
 
 # Each room may import from itself and from the rooms before it.
 ROOMS = [
-    {"domain", "bands", "casework", "people", "settings", "backend", "samples", "hostile", "redaction"},
+    {
+        "domain",
+        "bands",
+        "casework",
+        "people",
+        "settings",
+        "device",
+        "backend",
+        "samples",
+        "hostile",
+        "redaction",
+    },
     {
         "ports",
         "ports_queue",
