@@ -5,11 +5,12 @@
 #   train    the same with torch                                     docker build --target train  -t fingerprint-train .
 #   triton-gpu   NVIDIA's own server with what the model needs       (docker-compose.gpu.yml)
 #
-# Versions are those of constraints.txt. What installs is left behind in `build`: the images have neither pip in their environment nor a
-# compiler. They run as 10001:10001, on a root file system that may be read-only; what they write lies in /srv/fingerprint and /tmp.
+# Versions are those of constraints.txt, with a GPU of constraints-gpu.txt or constraints-gpu-cu12.txt. What installs is left behind in
+# `build`: the images have neither pip in their environment nor a compiler. They run as 10001:10001, on a root file system that may be read-only; what they write lies in /srv/fingerprint and /tmp.
 #
-# Build arguments: PYTHON_IMAGE; EXTRAS, what is installed with the project (a GPU: add gpu); TORCH_INDEX, the package index torch
-# comes from (the default index has the CUDA build, PyTorch's own has one for CPUs, a tenth as large); TRITON_IMAGE for triton-gpu.
+# Build arguments: PYTHON_IMAGE; EXTRAS, what is installed with the project; CUDA, empty, 12 or 13: with cuDF and CuPy for it (3.4 GB
+# more); TORCH_INDEX, the package index torch comes from (the default index has the build for CUDA 13, PyTorch's own has one for CUDA 12,
+# and one for CPUs, a tenth as large); TRITON_IMAGE for triton-gpu.
 
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 ARG TRITON_IMAGE=nvcr.io/nvidia/tritonserver:25.10-py3
@@ -20,13 +21,17 @@ ARG TRITON_IMAGE=nvcr.io/nvidia/tritonserver:25.10-py3
 FROM ${PYTHON_IMAGE} AS dependencies
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /build
-COPY pyproject.toml constraints.txt deploy/requirements.py ./
+COPY pyproject.toml constraints*.txt deploy/requirements.py ./
 ARG EXTRAS=kafka,confluent,s3,postgres,triton,web,deliver
+ARG CUDA=
+# What has a GPU is held to versions of its own: `pins` is what everything here is installed by.
+RUN case "$CUDA" in "") gpu= ;; 13) gpu=gpu ;; 12) gpu=gpu-cu12 ;; *) echo "CUDA is empty, 12 or 13, not $CUDA" >&2; exit 1 ;; esac \
+ && cp constraints${gpu:+-$gpu}.txt pins.txt && echo "$EXTRAS${gpu:+,$gpu}" > extras
 # Other people's tests are a fifth of it, and are never run here.
 RUN python3 -m venv --without-pip /opt/fingerprint \
  && echo /opt/project > /opt/fingerprint/lib/python3.11/site-packages/project.pth \
- && python3 requirements.py "$EXTRAS" < pyproject.toml > requirements.txt \
- && python3 -m pip --python /opt/fingerprint/bin/python install -q -c constraints.txt -r requirements.txt \
+ && python3 requirements.py "$(cat extras)" < pyproject.toml > requirements.txt \
+ && python3 -m pip --python /opt/fingerprint/bin/python install -q -c pins.txt -r requirements.txt \
  && find /opt/fingerprint -type d -name tests -prune -exec rm -rf {} +
 
 FROM dependencies AS project
@@ -90,12 +95,13 @@ CMD []
 # --- train -------------------------------------------------------------------------------------------------------------
 
 FROM ground AS train
-COPY pyproject.toml constraints.txt deploy/requirements.py /build/
+COPY pyproject.toml deploy/requirements.py /build/
+COPY --from=dependencies /build/pins.txt /build/
 ARG TORCH_INDEX=
 # One layer, the large one: copied from a stage of its own it would lie on the disk twice.
 RUN cd /build && python3 requirements.py train < pyproject.toml > train.txt \
  && /usr/local/bin/python3 -m pip --python /opt/fingerprint/bin/python install -q --no-cache-dir --disable-pip-version-check \
-    -c constraints.txt ${TORCH_INDEX:+--index-url $TORCH_INDEX} -r train.txt
+    -c pins.txt ${TORCH_INDEX:+--index-url $TORCH_INDEX} -r train.txt
 COPY --from=project /opt/project /opt/project
 USER 10001:10001
 
@@ -110,12 +116,14 @@ RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends python3
  && chown -R fingerprint:fingerprint /srv/fingerprint /run/secrets/fingerprint \
  && python3 -m venv /opt/fingerprint
 WORKDIR /build
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml constraints-gpu.txt README.md LICENSE ./
 COPY fingerprint fingerprint
 COPY pipelines pipelines
 COPY models models
 COPY data data
-RUN /opt/fingerprint/bin/pip install -q --no-cache-dir --disable-pip-version-check -c constraints.txt '.[train]' && rm -rf /build
+# With CuPy everything stays on the device; it shares its libraries with torch.
+RUN /opt/fingerprint/bin/pip install -q --no-cache-dir --disable-pip-version-check -c constraints-gpu.txt \
+    '.[train]' 'cupy-cuda13x[ctk]' && rm -rf /build
 COPY deploy/healthy.sh /usr/local/bin/healthy
 COPY deploy/triton.sh /usr/local/bin/serve-triton
 ENV PATH=/opt/fingerprint/bin:$PATH HOME=/tmp FINGERPRINT_TRITON__REPOSITORY=models/triton

@@ -1,6 +1,7 @@
 # Two commands are all there is: `make demo` and `make test`. `make help` lists the rest.
 PYTHON ?= python3
 BIN    := .venv/bin
+CONSTRAINTS ?= constraints.txt
 EXTRAS ?= train,dev,kafka,confluent,s3,postgres,triton,scale,web,deliver,peers,notebooks
 
 .DEFAULT_GOAL := help
@@ -10,10 +11,10 @@ help:            ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
 
 # The stamp is newer than what it was made from, or the install runs again.
-.venv/stamp: pyproject.toml constraints.txt
+.venv/stamp: pyproject.toml $(CONSTRAINTS)
 	@sh tests/services/python.sh "$(PYTHON)"
 	@echo "installing into .venv (torch is the large part) ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e '.[$(EXTRAS)]'
 	@touch $@
 
 demo: .venv/stamp   ## from records to alerts on one machine, about a minute
@@ -30,7 +31,7 @@ types: .venv/stamp   ## mypy, strict for fingerprint/
 	$(BIN)/mypy
 
 notebooks: .venv/stamp   ## the notebooks in JupyterLab
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lab]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e '.[lab]'
 	$(BIN)/jupyter lab notebooks
 
 notebooks-test: .venv/stamp   ## every notebook from top to bottom, as in the tests
@@ -48,9 +49,14 @@ bench: .venv/stamp   ## speed and memory as ratios in one run; writes build/benc
 bench-long: .venv/stamp   ## memory of a stream over a simulated day; 100,000 entities trained; writes build/bench-*.json
 	$(BIN)/python -m pipelines.bench_long
 
-lock: .venv/stamp   ## resolve constraints.txt anew (needs uv)
-	uv pip compile pyproject.toml --universal --python-version 3.11 --no-annotate --no-header -q --upgrade \
-	  $(foreach extra,train kafka confluent triton web deliver postgres s3 scale notebooks lab peers dev,--extra $(extra)) -o constraints.txt
+LOCK = uv pip compile pyproject.toml --universal --python-version 3.11 --no-annotate --no-header -q
+SERVES := kafka confluent triton web deliver postgres s3 scale dev
+
+lock: .venv/stamp   ## resolve constraints.txt and those with a GPU anew (needs uv)
+	$(LOCK) --upgrade $(foreach extra,train $(SERVES) notebooks lab peers,--extra $(extra)) -o constraints.txt
+	cp constraints.txt constraints-gpu.txt && cp constraints.txt constraints-gpu-cu12.txt      # keep what can be kept
+	$(LOCK) $(foreach extra,gpu train $(SERVES),--extra $(extra)) -o constraints-gpu.txt
+	$(LOCK) $(foreach extra,gpu-cu12 $(SERVES),--extra $(extra)) -o constraints-gpu-cu12.txt
 
 clean:           ## remove what was built and installed
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache
