@@ -1,0 +1,93 @@
+"""What NumPy and CuPy do differently, each thing said once. No code asks which of them there is: it follows its arguments.
+
+Example:
+    >>> xp = namespace(codes)                  # the module that made them: numpy, or cupy
+    >>> order = lexsort(interval, principal)   # where they lie
+    >>> host(order), like(np.arange(3), codes)     # down to the host, and up to where `codes` lie
+
+Whatever both do alike is called through `xp`. Three habits keep code good for both. Their arrays are never mixed (numbers may
+be). What a reduction gives is an array of no dimensions on a device, and to look at it (`int`, `bool`, `if`) is to wait. And
+every function that is started there costs some microseconds, however little it does: so whole columns, never one by one.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+Array = Any  # of NumPy, or of a library that does as CuPy does
+
+
+def namespace(array: Array) -> Any:
+    """The module that an array comes from."""
+    return sys.modules[type(array).__module__.partition(".")[0]]
+
+
+def at_home(array: Array) -> bool:
+    """Whether it lies in the host's memory."""
+    return namespace(array) is np
+
+
+def host(array: Array) -> NDArray[Any]:
+    """It itself where it lies in the host's memory, else a copy that does."""
+    down: NDArray[Any] = array if at_home(array) else array.get()
+    return down
+
+
+def like(array: NDArray[Any], other: Array) -> Array:
+    """An array of the host's, brought to where `other` lies."""
+    return namespace(other).asarray(array)
+
+
+def as_torch(array: Array) -> Any:
+    """A tensor over the same memory (DLPack); of what may not be written to, over a copy."""
+    import torch  # only who fits has it
+
+    if at_home(array) and not array.flags.writeable:
+        array = array.copy()
+    return torch.from_dlpack(array)  # type: ignore[attr-defined]
+
+
+def told_apart(values: Array) -> tuple[Array, Array]:
+    """Which of the distinct ones each value is, and those: (N,) -> (N,), (D,). By hashing on a host, by sorting on a device."""
+    if at_home(values):
+        return pd.factorize(values)
+    distinct, codes = namespace(values).unique(values, return_inverse=True)
+    return codes, distinct
+
+
+def lexsort(minor: Array, major: Array) -> Array:
+    """The order by `major`, and by `minor` where that is equal; each of its own type: (N,)."""
+    xp = namespace(major)
+    if xp is np:
+        return np.lexsort((minor, major))
+    order = xp.argsort(minor)
+    return order[xp.argsort(major[order])]
+
+
+def sums(column: Array, starts: Array) -> Array:
+    """The sum of each run of values: column (N,), where the runs start (R,), the first at 0 -> (R,).
+
+    A device adds in float64, in any order: counts are exact, and so are sums of two. Its own `add.reduceat` would give
+    differences of a running sum.
+    """
+    xp = namespace(column)
+    if xp is np:
+        return np.add.reduceat(column, starts, dtype=column.dtype)
+    first = xp.zeros(len(column), xp.int32)
+    first[starts] = 1
+    run = xp.cumsum(first, dtype=xp.int64) - 1
+    return xp.bincount(run, column.astype(xp.float64), len(starts)).astype(column.dtype)
+
+
+def numbered(lengths: Array) -> Array:
+    """The number of each run, as often as the run is long: (R,) -> (sum,). `[2, 0, 1]` -> `[0, 0, 2]`."""
+    xp = namespace(lengths)
+    if xp is np:
+        return np.repeat(np.arange(len(lengths)), lengths)
+    ends = xp.cumsum(lengths, dtype=xp.int64)
+    return xp.searchsorted(ends, xp.arange(int(ends[-1]) if len(ends) else 0), side="right")
