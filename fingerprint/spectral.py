@@ -10,7 +10,8 @@ The method is the published one (NVIDIA, "Detecting stolen AWS credentials": kee
 the difference by a rolling z), with what makes it hold on a stream: it looks backwards only, its scale is robust (past
 bursts do not mask a new one) and has a Poisson floor (a flat series never divides by zero).
 
-Everything is written over the array namespace of its arguments: NumPy, CuPy or torch.
+Everything is written over the array namespace of its arguments: NumPy, CuPy or torch. On a CPU a few rows are transformed at a
+time, so that they stay in its cache; on a device all are, or as many as `room` has bytes for. docs/gpu.md counts the bytes.
 """
 
 from __future__ import annotations
@@ -19,47 +20,74 @@ from typing import Any
 
 from array_api_compat import array_namespace, is_numpy_namespace
 
+from fingerprint import ranks
+
 Array = Any  # (series, intervals), of any array library
 
 ROWS = 128  # series transformed together on a CPU: 128 x 1,440 x 4 B = 0.7 MB, which its cache holds
+BYTES = 20  # a device needs for each value while it forecasts: spectrum 4, its copy 4, result 4, cuFFT's own 4, mask; and a rest
+MOST = 2**31 - 1  # values in one transform: cuFFT's plans count in 32 bits
+SAME = 1e-3  # powers that differ by less, as a share, are the same: float32 tells them apart by its rounding alone
 TO_SIGMA = 1.4826  # median absolute deviation -> standard deviation, for a normal distribution
 
 
 def keep_strongest(series: Array, quantile: float) -> Array:
     """The part of each series that its strongest frequencies explain: (S, W) -> (S, W), never below zero.
 
-    A frequency is kept when its power is above the `quantile` of the series' own powers; the mean always is.
+    A frequency is kept when its power is not below the `quantile` of the series' own powers; the mean always is. Few calls
+    make many powers that are the same (one call makes all of them so): those at the quantile are kept together. Without that,
+    rounding would choose among them, and each library's transform rounds in its own way.
     """
     xp = array_namespace(series)
     spectrum = xp.fft.rfft(series, axis=-1)
-    power = xp.real(spectrum[:, 1:]) ** 2 + xp.imag(spectrum[:, 1:]) ** 2
-    ranked = xp.sort(power, axis=-1, stable=False)
-    place = min(int(quantile * ranked.shape[1]), ranked.shape[1] - 1)
-    weak = power < xp.maximum(ranked[:, place : place + 1], xp.asarray(1e-9, dtype=power.dtype))
-    spectrum[:, 1:] = xp.where(weak, xp.zeros_like(spectrum[:, 1:]), spectrum[:, 1:])
+    weak = _weak(spectrum[:, 1:], quantile)
+    nothing = xp.asarray(0, dtype=spectrum.dtype)
+    spectrum[:, 1:] = xp.where(weak, nothing, spectrum[:, 1:])
     return xp.clip(xp.fft.irfft(spectrum, n=series.shape[-1], axis=-1), 0, None)
 
 
-def forecast(series: Array, horizon: int, quantile: float, gap: int = 0) -> tuple[Array, Array]:
+def _weak(spectrum: Array, quantile: float) -> Array:
+    """Which frequencies are not kept: (S, F) complex -> (S, F)."""
+    xp = array_namespace(spectrum)
+    power = xp.real(spectrum) ** 2 + xp.imag(spectrum) ** 2
+    place = min(int(quantile * power.shape[1]), power.shape[1] - 1)
+    least = ranks.smallest(power, place) * (1 - SAME)
+    return power < xp.maximum(least, xp.asarray(1e-9, dtype=power.dtype))
+
+
+def forecast(
+    series: Array, horizon: int, quantile: float, gap: int = 0, room: int | None = None
+) -> tuple[Array, Array]:
     """Expected counts after the window, and the spread of what the window's residuals were.
 
     `series` is (S, W), oldest first, W a whole number of the periods that matter (days, weeks); `gap` intervals after the
     window are skipped, because late records may still change them. Kept frequencies repeat with the window, so what they
     say of interval W + k is what they say of interval k. Returns (S, horizon) expected counts and (S,) spreads, the
-    residuals' robust standard deviation (1.4826 x median absolute deviation).
+    residuals' robust standard deviation (1.4826 x median absolute deviation). `room` is how many bytes a device has left.
     """
     xp = array_namespace(series)
     places = xp.asarray([(gap + k) % series.shape[-1] for k in range(horizon)])
-    rows = ROWS if is_numpy_namespace(xp) else max(series.shape[0], 1)  # a GPU wants all at once
+    rows = ROWS if is_numpy_namespace(xp) else rows_at_once(series.shape[-1], room)
     starts = range(0, max(series.shape[0], 1), rows)
     parts = [_forecast(series[start : start + rows], places, quantile) for start in starts]
     return xp.concat([ahead for ahead, _ in parts]), xp.concat([spread for _, spread in parts])
 
 
+def rows_at_once(width: int, room: int | None) -> int:
+    """How many series of so many intervals a device transforms together in so many bytes; None is no bound but cuFFT's.
+
+    Example:
+        >>> rows_at_once(504, 40 * 10**9)
+        3968253
+    """
+    values = MOST if room is None else min(MOST, room // BYTES)
+    return max(1, values // width)
+
+
 def _forecast(series: Array, places: Array, quantile: float) -> tuple[Array, Array]:
     xp = array_namespace(series)
     kept = keep_strongest(series, quantile)
-    return xp.take(kept, places, axis=-1), TO_SIGMA * _median(xp.abs(series - kept))
+    return xp.take(kept, places, axis=-1), TO_SIGMA * ranks.median(xp.abs(series - kept))
 
 
 def z(count: Array, expected: Array, spread: Array, floor: float) -> Array:
@@ -70,10 +98,3 @@ def z(count: Array, expected: Array, spread: Array, floor: float) -> Array:
     """
     xp = array_namespace(count)
     return (count - expected) / xp.maximum(spread, xp.sqrt(expected + floor))
-
-
-def _median(values: Array) -> Array:
-    xp = array_namespace(values)
-    ranked = xp.sort(values, axis=-1, stable=False)
-    middle = values.shape[-1] // 2
-    return (ranked[:, (values.shape[-1] - 1) // 2] + ranked[:, middle]) / 2

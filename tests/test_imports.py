@@ -60,6 +60,7 @@ ROOMS = [
         "coded",
         "features",
         "company",
+        "ranks",
         "spectral",
         "series",
         "frames",

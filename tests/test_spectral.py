@@ -80,3 +80,44 @@ def test_the_array_library_comes_from_the_arguments(library: str) -> None:
     plain, plain_spread = spectral.forecast(series, horizon=24, quantile=0.9)
     np.testing.assert_allclose(np.asarray(ahead), plain, atol=1e-4)
     np.testing.assert_allclose(np.asarray(spread), plain_spread, atol=1e-4)
+
+
+def sparse(rows: int, width: int) -> np.ndarray:
+    """Series of few calls, as most are."""
+    random = np.random.default_rng(4)
+    return random.poisson(random.gamma(0.5, 0.02, (rows, 1)), (rows, width)).astype(np.float32)
+
+
+def test_rounding_does_not_choose_between_frequencies_of_the_same_power() -> None:
+    """Two libraries' transforms round in their own ways; with few calls many powers are the same."""
+    torch = pytest.importorskip("torch")
+    series = sparse(500, 504)
+    ahead, spread = spectral.forecast(series, horizon=24, quantile=0.9)
+    other, other_spread = spectral.forecast(torch.asarray(series), horizon=24, quantile=0.9)
+    np.testing.assert_allclose(other.numpy(), ahead, atol=1e-5)
+    np.testing.assert_allclose(other_spread.numpy(), spread, atol=1e-5)
+
+
+def test_one_call_is_expected_where_it_was_and_nowhere_else() -> None:
+    once = np.zeros((1, 168), np.float32)
+    once[0, 10] = 1
+    ahead, spread = spectral.forecast(once, horizon=24, quantile=0.9)
+    assert ahead[0].round(4).tolist() == [0.0] * 10 + [1.0] + [0.0] * 13
+    assert spread[0] < 1e-6
+
+
+def test_where_a_device_has_little_room_the_matrix_is_cut_and_the_answer_stays() -> None:
+    torch = pytest.importorskip("torch")
+    series = torch.asarray(sparse(40, 168))
+    whole, parts = (
+        spectral.forecast(series, 24, 0.9, room=room) for room in (None, 7 * 168 * spectral.BYTES)
+    )
+    assert spectral.rows_at_once(168, 7 * 168 * spectral.BYTES) == 7
+    for one, other in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), atol=1e-6)
+
+
+def test_a_million_series_are_one_transform_on_a_device_of_80_gb() -> None:
+    assert spectral.rows_at_once(504, 70 * 10**9) > 1_000_000
+    assert spectral.rows_at_once(1440, 70 * 10**9) > 1_000_000
+    assert spectral.rows_at_once(1440, 0) == 1

@@ -1,0 +1,67 @@
+"""The k-th smallest of every row: by sorting where that is cheap, by bisection on a device.
+
+Example:
+    >>> smallest(np.array([[3.0, 1.0, 2.0]], np.float32), 1)
+    array([[2.]], dtype=float32)
+
+A device sorts the rows of a matrix slowly (CuPy sorts pairs of row and value, all rows together), and to sort is more than
+was asked for. Non-negative floats lie in the same order as their bits read as whole numbers. So the answer is found bit by bit,
+from the top: a bit belongs to it if at most k values of the row are smaller than the number made so far with that bit. That is
+31 passes of comparing and counting for float32, 63 for float64. It is exact: the answer is a value of the row, the one that
+sorting finds.
+
+On a CPU, whose cache holds the rows, the opposite is true: the passes take ten times as long as sorting (504 values a row), or
+twice (1,440).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from array_api_compat import array_namespace, is_numpy_namespace
+
+Array = Any  # of any array library
+
+
+def smallest(values: Array, place: int) -> Array:
+    """The value at `place` (from 0) of each row when it is sorted: (S, W), none below zero, none NaN -> (S, 1)."""
+    xp = array_namespace(values)
+    if is_numpy_namespace(xp):
+        return xp.sort(values, axis=-1, stable=False)[:, place : place + 1]
+    return _bisected(values, place)
+
+
+def median(values: Array) -> Array:
+    """The middle of each row, or the mean of its two middles: (S, W), none below zero, none NaN -> (S,)."""
+    xp = array_namespace(values)
+    below, above = (values.shape[-1] - 1) // 2, values.shape[-1] // 2
+    if is_numpy_namespace(xp):
+        ranked = xp.sort(values, axis=-1, stable=False)
+        return (ranked[:, below] + ranked[:, above]) / 2
+    lower = _bisected(values, below)
+    upper = lower if above == below else _next(values, lower, above)
+    return ((lower + upper) / 2)[:, 0]
+
+
+def _bisected(values: Array, place: int) -> Array:
+    """Bit by bit from the top. Each pass reads all values once."""
+    xp = array_namespace(values)
+    whole = {4: xp.int32, 8: xp.int64}[values.dtype.itemsize]
+    bits = values.view(whole)
+    found = xp.zeros((values.shape[0], 1), dtype=whole)
+    for bit in reversed(range(8 * values.dtype.itemsize - 1)):  # the topmost is the sign's
+        tried = found | (1 << bit)
+        found = xp.where(_count(bits < tried) <= place, tried, found)
+    return found.view(values.dtype)
+
+
+def _next(values: Array, lower: Array, place: int) -> Array:
+    """The value at `place` where that at the place before is `lower` (S, 1): the same again, or the least above it."""
+    xp = array_namespace(values)
+    never = xp.asarray(float("inf"), dtype=values.dtype)
+    above = xp.min(xp.where(values > lower, values, never), axis=-1, keepdims=True)
+    return xp.where(_count(values <= lower) > place, lower, above)
+
+
+def _count(which: Array) -> Array:
+    return array_namespace(which).sum(which, axis=-1, keepdims=True)
