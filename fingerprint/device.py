@@ -92,7 +92,7 @@ def _check_installed() -> None:
 
 
 def _that_computes() -> Device:
-    cupy = _imported("cupy", f"CuPy {version('cupy')}")
+    cupy = _imported("cupy")
     device = _asked(cupy, "no device", lambda: _about(cupy))
     _check_age(device)
     _asked(cupy, f"{device.name}, which does not compute", lambda: _compute(cupy))
@@ -167,7 +167,7 @@ def _check_tables() -> None:
         raise Hindrance(
             f"cuDF {version('cudf')} wants {wanted}, and {there}: install them together ({INSTALL})"
         )
-    _imported("cudf", f"cuDF {version('cudf')} beside pandas {version('pandas')}")
+    _imported("cudf")
 
 
 def _wants() -> str | None:
@@ -185,12 +185,13 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
 
 
-def _imported(name: str, called: str) -> Any:
+def _imported(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except Exception as error:  # a damaged installation has many ways to say so
+        beside = " beside ".join(f"{each} {version(each)}" for each in (name, "pandas", "numpy"))
         raise Hindrance(
-            f"{called} cannot be imported: {_line(error)}; install it again ({INSTALL})"
+            f"{beside} cannot be imported: {_line(error)}; install it again ({INSTALL})"
         ) from None
 
 
