@@ -37,6 +37,8 @@ ROOMS = [
         "waiting",
         "watchdog",
         "breaker",
+        "arrays",
+        "frames",
     },
     {
         "flatten",
@@ -53,7 +55,6 @@ ROOMS = [
         "suppressing",
     },
     {
-        "arrays",
         "hashing",
         "networks",
         "tables",
@@ -63,7 +64,6 @@ ROOMS = [
         "ranks",
         "spectral",
         "series",
-        "frames",
         "ledger",
         "measured",
         "vocabulary",
