@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import elsewhere
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -20,19 +21,26 @@ def rows(width: int, dtype: str = "float32") -> NDArray[np.floating]:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("width", [1, 2, 7, 48, 337])
 def test_bisection_finds_the_very_value_that_sorting_finds(width: int, dtype: str) -> None:
-    torch = pytest.importorskip("torch")
     values = rows(width, dtype)
     for place in {0, width // 3, width // 2, width - 1}:
         sorted_ = ranks.smallest(values, place)
         np.testing.assert_array_equal(sorted_[:, 0], np.sort(values, axis=1)[:, place])
-        np.testing.assert_array_equal(ranks.smallest(torch.asarray(values), place).numpy(), sorted_)
+        np.testing.assert_array_equal(ranks.smallest(elsewhere.asarray(values), place).get(), sorted_)
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 48, 337])
 def test_the_median_is_that_of_numpy_wherever_the_rows_lie(width: int) -> None:
-    torch = pytest.importorskip("torch")
     values = rows(width)
     with np.errstate(over="ignore"):  # the mean of two floats that are each almost the greatest
         wanted = ranks.median(values)
         np.testing.assert_array_equal(wanted, np.median(values, axis=1))
-    np.testing.assert_array_equal(ranks.median(torch.asarray(values)).numpy(), wanted)
+    np.testing.assert_array_equal(ranks.median(elsewhere.asarray(values)).get(), wanted)
+
+
+def test_torch_bisects_too() -> None:
+    torch = pytest.importorskip("torch")
+    values = rows(48)
+    np.testing.assert_array_equal(
+        ranks.smallest(torch.asarray(values), 30).numpy(), ranks.smallest(values, 30)
+    )
+    np.testing.assert_array_equal(ranks.median(torch.asarray(values)).numpy(), ranks.median(values))

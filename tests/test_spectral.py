@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import elsewhere
 import numpy as np
 import pytest
 
@@ -106,15 +107,19 @@ def test_one_call_is_expected_where_it_was_and_nowhere_else() -> None:
     assert spread[0] < 1e-6
 
 
-def test_where_a_device_has_little_room_the_matrix_is_cut_and_the_answer_stays() -> None:
-    torch = pytest.importorskip("torch")
-    series = torch.asarray(sparse(40, 168))
-    whole, parts = (
-        spectral.forecast(series, 24, 0.9, room=room) for room in (None, 7 * 168 * spectral.BYTES)
-    )
+@pytest.mark.parametrize("room", [None, 7 * 168 * spectral.BYTES], ids=["much room", "room for seven"])
+def test_on_a_device_the_answer_is_the_same_and_stays_there(room: int | None) -> None:
+    series, count = sparse(40, 168), np.full(40, 3, np.float32)
+    there = elsewhere.asarray(series), elsewhere.asarray(count)
     assert spectral.rows_at_once(168, 7 * 168 * spectral.BYTES) == 7
-    for one, other in zip(whole, parts, strict=True):
-        np.testing.assert_allclose(one.numpy(), other.numpy(), atol=1e-6)
+    elsewhere.moved.reset()
+    ahead, spread = spectral.forecast(there[0], horizon=24, quantile=0.9, gap=1, room=room)
+    z = spectral.z(there[1], ahead[:, 5], spread, floor=0.04)
+    assert elsewhere.moved.down == 0
+    wanted, wanted_spread = spectral.forecast(series, horizon=24, quantile=0.9, gap=1)
+    np.testing.assert_array_equal(ahead.get(), wanted)
+    np.testing.assert_array_equal(spread.get(), wanted_spread)
+    np.testing.assert_array_equal(z.get(), spectral.z(count, wanted[:, 5], wanted_spread, floor=0.04))
 
 
 def test_a_million_series_are_one_transform_on_a_device_of_80_gb() -> None:
