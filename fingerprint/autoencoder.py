@@ -10,13 +10,17 @@ hidden layer sums the embeddings of the other features' values, and its output *
 slot (a softmax over log p + correction). An untrained net corrects nothing, so what is served is never worse than the
 counts by construction, and a value nobody reconstructs keeps the likelihood its prior gives it. Fitting needs torch
 (`fitting`); this needs an array library only, and is written over the namespace of its arguments.
+
+Half precision is for what rests: a net is gathered at 2 bytes a weight and widened before anything is computed. Where it is
+computed memory is the bound, at half an operation a byte (docs/gpu.md), so products in half precision would gain nothing, and
+cost a thousandth of a nat.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +28,7 @@ from array_api_compat import array_namespace, device, is_numpy_namespace, to_dev
 from numpy.typing import NDArray
 
 from fingerprint import hashing, settings
+from fingerprint.arrays import like, namespace
 from fingerprint.features import FACETED, FACETS, GIVEN, IS_BIN, WEIGHT
 from fingerprint.vocabulary import Floats, Ints, Vocabulary
 
@@ -32,6 +37,9 @@ Array = Any
 FREE = np.flatnonzero(
     GIVEN < 0
 )  # (G,) features that are reconstructed; the others are judged given one of these
+ADDS = np.flatnonzero(GIVEN >= 0)  # (F - G,) those others ...
+TO = GIVEN[ADDS]  # ... and what each of them is judged given
+BINS = np.flatnonzero(IS_BIN)
 # (G, F): what a feature is reconstructed from: not from itself, nor from what contains it (parameters name the action)
 VISIBLE = ((np.arange(len(GIVEN)) != FREE[:, None]) & (FREE[:, None] != GIVEN)).astype(np.float32)
 LIMIT = 4.0  # nats: a net is badly calibrated for what it has hardly seen, so it may correct the counts only so far
@@ -64,6 +72,10 @@ class Weights:
     outputs: Array
     row: Ints
 
+    def on(self, place: Callable[[NDArray[Any]], Any]) -> Weights:
+        """Themselves with their arrays where `place` puts them."""
+        return replace(self, **{field.name: place(getattr(self, field.name)) for field in fields(self)})
+
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
@@ -75,42 +87,45 @@ class Baseline:
     edge: Floats
     slope: Floats
 
+    def on(self, place: Callable[[NDArray[Any]], Any]) -> Baseline:
+        """Itself with its arrays where `place` puts them."""
+        return replace(self, **{field.name: place(getattr(self, field.name)) for field in fields(self)})
+
 
 def losses(
     vocabulary: Vocabulary, weights: Weights, fingerprint: Ints, codes: hashing.Hashes
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Loss of each feature in nats and whether its value was known: fingerprint (N,), codes (N, F) -> 2 x (N, F).
 
-    Rows that are alike are measured once: what machines do repeats itself.
+    Rows that are alike are measured once: what machines do repeats itself. All of it happens where `codes` lie, and the
+    vocabulary with them; nets may lie elsewhere.
     """
+    xp = namespace(codes)
     alike = fingerprint.astype(np.uint64)
     for column in codes.T:
         alike = hashing.mix(alike, column)
-    _, first, inverse = np.unique(alike, return_index=True, return_inverse=True)
+    _, first, inverse = xp.unique(alike, return_index=True, return_inverse=True)
     logp, slot, known = vocabulary.look_up(fingerprint[first], codes[first])
     loss = -logp
-    given = GIVEN >= 0
-    loss[:, given] = np.maximum(
-        loss[:, given] - loss[:, GIVEN[given]], 0
-    )  # what it adds to the feature it contains
-    loss[:, FREE] -= correction(weights, vocabulary.base, fingerprint[first], slot)
-    loss[:, IS_BIN] = -np.log((1 - ANY_BIN) * np.exp(-loss[:, IS_BIN]) + ANY_BIN / 16)
-    return np.maximum(loss, 0)[inverse], known[inverse]
+    adds, to, free, bins = (like(places, codes) for places in (ADDS, TO, FREE, BINS))
+    loss[:, adds] = xp.maximum(loss[:, adds] - loss[:, to], 0)  # what it adds to the feature it contains
+    loss[:, free] -= correction(weights, vocabulary.base, fingerprint[first], slot)
+    loss[:, bins] = -xp.log((1 - ANY_BIN) * xp.exp(-loss[:, bins]) + ANY_BIN / 16)
+    return xp.maximum(loss, 0)[inverse], known[inverse]
 
 
 def correction(weights: Weights, base: Floats, fingerprint: Ints, slot: NDArray[np.int16]) -> Floats:
     """log p(slot | the other features) - log p(slot): fingerprint (N,), slot (N, F) -> (N, G), zero without a net.
 
-    It is computed where `weights` lie, and `base` with them; what comes and goes is NumPy's.
+    It is computed where the nets lie, and `base` with them, and comes back to where `slot` lies.
     """
-    xp, place = array_namespace(weights.inputs), device(weights.inputs)
-    out = np.zeros((len(fingerprint), len(FREE)), np.float32)
+    xp, here = array_namespace(weights.inputs), namespace(slot)
+    place = device(weights.inputs)
+    out = here.zeros((len(fingerprint), len(FREE)), np.float32)
     net_of = weights.row[fingerprint]
-    netted = np.flatnonzero(net_of >= 0)
-    if len(netted) > 1:
-        netted = netted[
-            np.argsort(net_of[netted], kind="stable")
-        ]  # rows of one net read it one after the other
+    netted = here.flatnonzero(net_of >= 0)
+    if len(netted) > 1:  # rows of one net read it one after the other
+        netted = netted[here.argsort(net_of[netted], kind="stable")]
     most = CHUNK if is_numpy_namespace(xp) else LARGE_CHUNK
     step = max(1, most // (4 * math.prod(weights.outputs.shape[1:])))
     for start in range(0, len(netted), step):
@@ -120,8 +135,13 @@ def correction(weights: Weights, base: Floats, fingerprint: Ints, slot: NDArray[
             for index in (net_of[rows], fingerprint[rows], slot[rows], FREE)
         )
         logits = reconstruct(weights.inputs, weights.bias, weights.outputs, net, slots)
-        out[rows] = to_device(gain(logits, base[at][:, free], slots[:, free]), "cpu")
-    return np.clip(out, -LIMIT, LIMIT)
+        out[rows] = _beside(out, gain(logits, base[at][:, free], slots[:, free]))
+    return here.clip(out, -LIMIT, LIMIT)
+
+
+def _beside(out: Array, found: Array) -> Array:
+    """What was found, brought to the host where `out` is another library's."""
+    return found if isinstance(found, type(out)) else to_device(found, "cpu")
 
 
 def reconstruct(inputs: Array, bias: Array, outputs: Array, net: Array, slot: Array) -> Array:
@@ -166,7 +186,7 @@ def _logsumexp(values: Array) -> Array:
 
 def surprises(loss: Floats, center: Floats, fingerprint: Ints) -> Floats:
     """What is surprising about each feature (N, F): weighted nats above its usual loss, center (E, F), at most MOST."""
-    return np.clip((loss - center[fingerprint]) * WEIGHT, 0, MOST)
+    return namespace(loss).clip((loss - center[fingerprint]) * like(WEIGHT, loss), 0, MOST)
 
 
 def news(surprise: Floats, whole: Ints, again: Callable[[NDArray[np.intp]], Floats]) -> Floats:
@@ -175,17 +195,19 @@ def news(surprise: Floats, whole: Ints, again: Callable[[NDArray[np.intp]], Floa
 
     Of what is ODD alone the principal is asked: `again` gives the surprise there of the rows (M,) it is called with, (M, F).
     """
-    rows = np.flatnonzero((surprise >= ODD).any(axis=1) & (whole >= 0))
+    xp = namespace(surprise)
+    rows = xp.flatnonzero((surprise >= ODD).any(axis=1) & (whole >= 0))
     if len(rows):
         surprise = surprise.copy()
-        surprise[rows] = np.minimum(surprise[rows], again(rows))
+        surprise[rows] = xp.minimum(surprise[rows], again(rows))
     return surprise
 
 
 def facets(surprise: Floats) -> Floats:
     """The strongest surprise of each facet: (N, F) -> (N, number of FACETS). A new action brings new parameters along, a new
     tool a new version: one fact is news once."""
-    return np.column_stack([surprise[:, places].max(axis=1) for places in FACETED])
+    strongest = [surprise[:, like(places, surprise)].max(axis=1) for places in FACETED]
+    return namespace(surprise).column_stack(strongest)
 
 
 def combine(surprise: Floats) -> Floats:
@@ -195,13 +217,13 @@ def combine(surprise: Floats) -> Floats:
 
 def place_of(surprise: Floats) -> Floats:
     """How surprising the place is that events come from: (N, F) -> (N,)."""
-    out: Floats = surprise[:, FACETED[PLACE]].max(axis=1)
+    out: Floats = surprise[:, like(FACETED[PLACE], surprise)].max(axis=1)
     return out
 
 
 def undecided(surprise: Floats) -> NDArray[np.bool_]:
     """Events (N,) strange enough by themselves that what else happens in their interval counts."""
-    return np.asarray(combine(surprise) >= ALONE)
+    return combine(surprise) >= ALONE
 
 
 def excess(
@@ -215,6 +237,6 @@ def excess(
     """
     strongest = facets(surprise)
     own = strongest.sum(axis=1)
-    others = options.company * np.maximum(company - own, 0)
+    others = options.company * namespace(own).maximum(company - own, 0)
     apart = APART * (at_home & (strongest[:, PLACE] >= FAR))
     return own + (others + apart) * (own >= ALONE)

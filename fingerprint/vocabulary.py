@@ -20,14 +20,15 @@ spectral detector's question; here a loop of a million calls must not drown what
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint import hashing
+from fingerprint.arrays import host, like, namespace
 from fingerprint.features import IS_BIN
 from fingerprint.tables import find
 
@@ -37,6 +38,7 @@ Ints = NDArray[np.int32]
 POSSIBLE = np.where(
     IS_BIN, 32.0, 10_000.0
 )  # (F,) values that could be seen and never were: operations, networks, ...
+LOG_POSSIBLE = np.log(POSSIBLE).astype(np.float32)
 LEAST = 1e-3  # of the parent is always left for the unknown, however much is known
 LEAN = 5.0  # presences that a parent's curiosity is worth
 
@@ -71,6 +73,11 @@ class Vocabulary:
     total: Floats
     parent: Ints
 
+    def on(self, place: Callable[[NDArray[Any]], Any]) -> Vocabulary:
+        """Itself with its arrays where `place` puts them; but for `codes`, which explain and never score."""
+        placed = (field.name for field in fields(self) if field.name != "codes")
+        return replace(self, **{name: place(getattr(self, name)) for name in placed})
+
     def look_up(
         self, fingerprint: Ints, codes: hashing.Hashes
     ) -> tuple[Floats, NDArray[np.int16], NDArray[np.bool_]]:
@@ -78,15 +85,16 @@ class Vocabulary:
 
         A value that is not known here escapes to the parent, and so on; known nowhere, it is one of POSSIBLE values.
         """
-        features = np.broadcast_to(np.arange(codes.shape[1]), codes.shape)
-        logp = np.zeros(codes.shape, np.float32)
-        slot = np.zeros(codes.shape, np.int16)
-        known = np.zeros(codes.shape, bool)
-        row, column = (index.ravel() for index in np.indices(codes.shape))
-        at = np.repeat(fingerprint, codes.shape[1])
+        xp = namespace(codes)
+        possible = like(LOG_POSSIBLE, codes)
+        logp = xp.zeros(codes.shape, np.float32)
+        slot = xp.zeros(codes.shape, np.int16)
+        known = xp.zeros(codes.shape, bool)
+        row, column = (index.ravel() for index in xp.indices(codes.shape))
+        at = xp.repeat(fingerprint, codes.shape[1])
         first = True
         while len(row):
-            place, found = find(self.keys, key_of(at, features[row, column], codes[row, column]))
+            place, found = find(self.keys, key_of(at, column, codes[row, column]))
             hit, miss = (row[found], column[found]), ~found
             logp[hit] += self.logp[place[found]]
             if first:
@@ -95,25 +103,29 @@ class Vocabulary:
             logp[row, column] += self.escape[at, column]
             at = self.parent[at]
             rootless = at < 0
-            logp[row[rootless], column[rootless]] -= np.log(POSSIBLE[column[rootless]]).astype(np.float32)
+            logp[row[rootless], column[rootless]] -= possible[column[rootless]]
             row, column, at = row[~rootless], column[~rootless], at[~rootless]
         return logp, slot, known
 
     def share(self, fingerprint: Ints, codes: hashing.Hashes) -> Floats:
-        """How often a value was seen at the fingerprint itself, as a share of its presences: (N, F), 0 if never."""
-        features = np.broadcast_to(np.arange(codes.shape[1]), codes.shape)
-        place, found = find(
-            self.keys, key_of(np.repeat(fingerprint, codes.shape[1]), features.ravel(), codes.ravel())
-        )
+        """How often a value was seen at the fingerprint itself, as a share of its presences: (N, F), 0 if never. It explains, so
+        it is asked of few and answers on the host, wherever the counts lie."""
+        owner, codes = host(fingerprint), host(codes)
+        feature = np.broadcast_to(np.arange(codes.shape[1]), codes.shape).ravel()
+        keys = key_of(np.repeat(owner, codes.shape[1]), feature, codes.ravel())
+        place, found = find(self.keys, like(keys, self.keys))
         count = np.zeros(codes.size, np.float32)
-        count[found] = self.count[place[found]]
-        share = count.reshape(codes.shape) / np.maximum(self.total[fingerprint], 1)
-        return share.astype(np.float32)
+        count[host(found)] = host(self.count[place[found]])
+        total = host(self.total[like(owner, self.total)])
+        return (count.reshape(codes.shape) / np.maximum(total, 1)).astype(np.float32)
 
 
 def key_of(fingerprint: Any, feature: Any, code: hashing.Hashes) -> hashing.Hashes:
-    owner = np.asarray(fingerprint).astype(np.uint64) * np.uint64(256) + np.asarray(feature).astype(np.uint64)
-    return hashing.mix(owner, code)
+    return hashing.mix(_whole(fingerprint) * np.uint64(256) + _whole(feature), code)
+
+
+def _whole(number: Any) -> Any:
+    return number.astype(np.uint64) if hasattr(number, "astype") else np.uint64(number)
 
 
 def presences(fingerprint: Ints, unit: NDArray[Any], codes: hashing.Hashes) -> Presences:
