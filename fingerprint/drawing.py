@@ -41,8 +41,9 @@ class History:
         place = torch.arange(rows, device=self.key.device) * self.count[:, None] // rows
         return _rows_last(self.slots[self.first[:, None] + place])
 
-    def draw(self, step: int, rows: int, swap: float) -> tuple[Tensor, Tensor]:
-        """Rows drawn with replacement, spoiled and as they are: 2 x (P, F, rows) slots.
+    def draw(self, step: int | Tensor, rows: int, swap: float) -> tuple[Tensor, Tensor]:
+        """Rows drawn with replacement, spoiled and as they are: 2 x (P, F, rows) slots. The step's number may lie on the
+        device (a tensor without axes), where it counts by itself.
 
         To spoil is to denoise by: a share `swap` of the inputs is another row's, a few are blanked.
         """
@@ -54,7 +55,7 @@ class History:
         seen = torch.where(chance < _level(swap), clean.roll(1, dims=1), clean)
         return _rows_last(seen.masked_fill_(chance >= _level(1 - BLANK), 0)), _rows_last(clean)
 
-    def _words(self, step: int, rows: int, words: int) -> Tensor:
+    def _words(self, step: int | Tensor, rows: int, words: int) -> Tensor:
         """64 random bits each: (P, rows, words)."""
         count = torch.arange(1, rows * words + 1, device=self.key.device).view(1, rows, words)
         return splitmix(self.key[:, None, None] + (count + step * rows * words) * _ODD)

@@ -30,13 +30,16 @@ from fingerprint.buckets import Bucket, Places, buckets
 from fingerprint.domain import FingerprintError
 from fingerprint.hashing import Hashes
 from fingerprint.moving import move
-from fingerprint.vocabulary import Floats, Ints, Vocabulary
+from fingerprint.vocabulary import Ints, Vocabulary
 
 try:
     import torch
 
+    from fingerprint.fitting_device import chosen, home, room
     from fingerprint.drawing import History
-    from fingerprint.nets import Adam, Nets, Parameters
+    from fingerprint.epochs import Run
+    from fingerprint.nets import Nets, Parameters
+    from fingerprint.starting import started
 except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
@@ -46,10 +49,7 @@ except ModuleNotFoundError as error:
 
 __all__ = ["Rows", "Start", "fit", "move"]
 
-STEPS = 8  # in an epoch
 CHECKED = 32  # rows held out that say whether an epoch was an improvement
-MOST_BYTES = {"cpu": 32 << 20, "cuda": 512 << 20}  # of a bucket: a CPU is quicker where its caches hold it
-DECAY = 1e-3
 LARGEST = float(np.finfo(np.float16).max)
 
 
@@ -155,15 +155,6 @@ def _checked(start: Start | None, options: settings.Autoencoder) -> Start | None
     return start
 
 
-def _put(whole: NDArray[np.float16], places: Ints, part: Floats) -> None:
-    """Round to half precision; slots that were not fitted stay zero."""
-    rounded = np.clip(part, -LARGEST, LARGEST).astype(np.float16)
-    if part.ndim == 4:
-        whole[places, :, : part.shape[2]] = rounded
-    else:
-        whole[places] = rounded
-
-
 class _Fitting:
     """What all buckets have in common; the rows lie on the device once."""
 
@@ -172,7 +163,7 @@ class _Fitting:
     ) -> None:
         self.vocabulary, self.rows, self.held_out, self.options = vocabulary, rows, held_out, options
         self.keys = hashing.mix(keys, np.uint64(options.seed)).view(np.int64)
-        self.device = _device(options.device)
+        self.device = chosen(options.device)
         self.slots = [torch.from_numpy(each.slots).to(self.device) for each in (rows, held_out)]
 
     def fit_all(self, members: Places, start: Start, stack: Weights, advance: Callable[[int], None]) -> None:
@@ -187,90 +178,41 @@ class _Fitting:
     def _buckets(self, members: Places) -> Iterator[Bucket]:
         codes = self.vocabulary.codes[members]
         used = 1 + (codes != 0).sum(2).max(1, initial=0)
-        sizes = codes.shape[2], self.options.hidden, MOST_BYTES[self.device.type]
+        sizes = codes.shape[2], self.options.hidden, room(self.device)
         return buckets(members, self.rows.counts[members], used, *sizes)
 
     def _fill(self, bucket: Bucket, start: Start, stack: Weights) -> int:
+        """Fit a bucket; its nets come home one after the other as they are done."""
         places = stack.row[bucket.members]
-        for whole, part in zip(
-            (stack.inputs, stack.bias, stack.outputs), self.fit(bucket, start), strict=True
-        ):
-            _put(whole, places, part)
+        self._run(bucket, start).train(bucket.rows, lambda done, best: _put(stack, places, done, best))
         return len(places)
 
-    def fit(self, bucket: Bucket, start: Start) -> tuple[Floats, Floats, Floats]:
-        """Weights of a bucket's nets over its slots."""
-        histories = [
+    def _run(self, bucket: Bucket, start: Start) -> Run:
+        history, held_out = (
             self._history(slots, each, bucket.members)
             for slots, each in zip(self.slots, (self.rows, self.held_out), strict=True)
-        ]
-        run = _Run(self._started(bucket, start), histories[0], histories[1].spread(CHECKED), self.options)
-        for epoch in range(self.options.epochs):
-            run.epoch(epoch, bucket.rows)
-            if not run.goes_on():
-                break
-        inputs, bias, outputs = (part.cpu().numpy() for part in run.best)
-        return inputs.swapaxes(2, 3), bias, outputs.swapaxes(2, 3)
+        )
+        return Run(self._started(bucket, start), history, held_out.spread(CHECKED), self.options)
 
     def _history(self, slots: torch.Tensor, rows: Rows, members: Places) -> History:
         columns = (rows.bounds[members], rows.counts[members], self.keys[members])
         return History(slots, *(torch.from_numpy(column).to(self.device) for column in columns))
 
     def _started(self, bucket: Bucket, start: Start) -> Nets:
-        """The start's weights, moved value by value to the slots that the values have in each fingerprint."""
-        members, used = bucket.members, slice(bucket.slots)
-        moved = move(
-            start.net, start.codes, self.vocabulary.codes[members][:, :, used], np.zeros(len(members), int)
-        )
-        base = self.vocabulary.base[members][:, FREE, used]
-        parts = (moved.inputs.swapaxes(2, 3), moved.bias, moved.outputs.swapaxes(2, 3), base)
-        return Nets(
-            *(torch.from_numpy(np.array(part, np.float32, order="C")).to(self.device) for part in parts)
-        )
+        """The start's weights at the slots that their values have in each fingerprint."""
+        codes = self.vocabulary.codes[bucket.members, :, : bucket.slots]
+        base = self.vocabulary.base[bucket.members][:, FREE, : bucket.slots]
+        return started(start.net, start.codes[0], codes, base, self.device)
 
 
-class _Run:
-    """The nets of a bucket on their way: those that still improve, and the best weights of all."""
-
-    def __init__(
-        self, nets: Nets, history: History, check: torch.Tensor, options: settings.Autoencoder
-    ) -> None:
-        self.nets, self.history, self.check, self.options = nets, history, check, options
-        self.optimiser = Adam(nets.parameters, options.learning_rate)
-        self.place = torch.arange(len(check), device=check.device)  # in the bucket
-        self.waited = torch.zeros_like(self.place)  # epochs without an improvement
-        self.best: Parameters = (nets.inputs.clone(), nets.bias.clone(), torch.zeros_like(nets.outputs))
-        self.least = Nets(*self.best, nets.base).losses(check, check)
-
-    def epoch(self, number: int, rows: int) -> None:
-        """STEPS steps, then a look at the rows held out."""
-        for step in range(STEPS):
-            seen, wanted = self.history.draw(number * STEPS + step, rows, self.options.swap)
-            self.optimiser.step(self.nets.parameters, self.nets.gradients(seen, wanted, DECAY))
-        now = self.nets.losses(self.check, self.check)
-        better = now < self.least
-        self.least = torch.where(better, now, self.least)
-        self.waited = torch.where(better, 0, self.waited + 1)
-        for kept, part in zip(self.best, self.nets.parameters, strict=True):
-            kept[self.place[better]] = part[better]
-
-    def goes_on(self) -> bool:
-        """Whether anybody still improves; those who do not any more leave the stack."""
-        staying = (self.waited < self.options.patience).nonzero()[:, 0]
-        if len(staying) < len(self.place):
-            self.nets, self.history = self.nets.take(staying), self.history.take(staying)
-            self.optimiser.take(staying)
-            self.place, self.waited, self.least, self.check = (
-                each[staying] for each in (self.place, self.waited, self.least, self.check)
-            )
-        return len(staying) > 0
+def _put(stack: Weights, places: Ints, done: torch.Tensor, best: Parameters) -> None:
+    """Nets of a bucket, those at `done` (M,), into the stack; slots that were not fitted stay zero."""
+    inputs, bias, outputs = (_rounded(part) for part in best)
+    at, *parts = home(done, inputs.mT.contiguous(), bias, outputs.mT.contiguous())
+    rows, slots = places[at], parts[0].shape[2]
+    stack.inputs[rows, :, :slots], stack.bias[rows], stack.outputs[rows, :, :slots] = parts
 
 
-def _device(setting: str) -> torch.device:
-    """Where nets are fitted. FingerprintError where a GPU is asked for and torch sees none."""
-    seen = torch.cuda.is_available() if setting != "cpu" else False
-    if setting == "cuda" and not seen:
-        raise FingerprintError(
-            "autoencoder.device is cuda, but torch sees no CUDA device: set it to auto or cpu"
-        )
-    return torch.device("cuda" if seen else "cpu")
+def _rounded(part: torch.Tensor) -> torch.Tensor:
+    """In half precision, where the weights lie: half as much goes home."""
+    return part.clamp(-LARGEST, LARGEST).to(torch.float16)

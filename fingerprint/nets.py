@@ -99,21 +99,29 @@ def _constants(device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 class Adam:
-    """Kingma and Ba 2015, with their constants; torch's own spends seconds on importing a compiler."""
+    """Kingma and Ba 2015, with their constants; torch's own spends seconds on importing a compiler.
 
-    def __init__(self, parameters: Parameters, rate: float) -> None:
-        self.rate, self.steps = rate, 0
+    Everything it remembers lies where the parameters lie, the number of steps too, and is changed in place. If it is
+    `replayed`, no tensor is asked for its value, which costs a pass over memory, and changes no bit.
+    """
+
+    def __init__(self, parameters: Parameters, rate: float, replayed: bool = False) -> None:
+        self.rate, self.replayed = rate, replayed
+        self.steps = torch.zeros((), dtype=torch.float64, device=parameters[0].device)
         self.means = [(torch.zeros_like(part), torch.zeros_like(part)) for part in parameters]
 
     def step(self, parameters: Parameters, gradients: Parameters) -> None:
         """Move the parameters against their gradients, in place."""
         self.steps += 1
-        unbias = (1 - 0.999**self.steps) ** 0.5
+        back = -self.rate * (1 - 0.999**self.steps).sqrt() / (1 - 0.9**self.steps)
         for part, gradient, (mean, square) in zip(parameters, gradients, self.means, strict=True):
             mean.lerp_(gradient, 0.1)
             square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
             root = square.sqrt().add_(1e-8)
-            part.addcdiv_(mean, root, value=-self.rate * unbias / (1 - 0.9**self.steps))
+            if self.replayed:
+                part.addcdiv_(mean * back, root)
+            else:
+                part.addcdiv_(mean, root, value=float(back))
 
     def take(self, which: Tensor) -> None:
         """Go on with some of the nets."""

@@ -24,7 +24,8 @@ from pipelines.train import train
 
 torch = pytest.importorskip("torch")
 
-from fingerprint.drawing import BLANK, History, splitmix  # noqa: E402 - they need torch
+from fingerprint import epochs  # noqa: E402 - they need torch
+from fingerprint.drawing import BLANK, History, splitmix  # noqa: E402
 from fingerprint.nets import Adam, Nets  # noqa: E402
 
 F, G = len(FEATURES), len(FREE)
@@ -135,7 +136,7 @@ def test_a_net_follows_its_key_where_the_fingerprint_has_another_number(
 def test_small_buckets_give_the_nets_of_large_ones(
     history: History8, all_of_them: Weights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitting, "MOST_BYTES", {"cpu": 1})
+    monkeypatch.setattr(fitting, "room", lambda device: 1)
     alone = history.fit(list(range(len(SIZES))))
     np.testing.assert_allclose(alone.outputs, all_of_them.outputs, atol=1e-6, rtol=0)
 
@@ -162,13 +163,13 @@ def test_a_net_that_does_not_improve_leaves_the_others_to_go_on(
     history: History8, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nets_by_epoch: list[int] = []
-    epoch = fitting._Run.epoch
+    epoch = epochs.Run.epoch
 
-    def counted(run: fitting._Run, number: int, rows: int) -> None:
+    def counted(run: epochs.Run, rows: int) -> None:
         nets_by_epoch.append(len(run.place))
-        epoch(run, number, rows)
+        epoch(run, rows)
 
-    monkeypatch.setattr(fitting._Run, "epoch", counted)
+    monkeypatch.setattr(epochs.Run, "epoch", counted)
     start = Start.of(history.fit([0]), history.known.codes)
     nets_by_epoch.clear()
     hasty = history.fit([2, 3, 4, 5, 7], OPTIONS.model_copy(update={"epochs": 30, "patience": 1}), start)

@@ -1,0 +1,54 @@
+"""The same work again and again: on a CUDA device captured once as a graph and replayed, elsewhere called.
+
+Example:
+    >>> again = repeated(run.epoch, device)
+    >>> for _ in range(20):
+    ...     again()
+
+What is replayed are kernels at fixed addresses: no Python runs, nothing is allocated, nobody is asked. So `work` takes and
+returns nothing, changes tensors that live as long as it in place, counts in tensors, and never asks a tensor for its value.
+Launching the few hundred kernels of an epoch takes milliseconds, whatever they compute; replayed, they follow one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+Work = Callable[[], None]
+
+
+def replayed(device: torch.device) -> bool:
+    """Whether work is captured there. Not where torch borrows another's memory (RMM's): what a graph uses would be given away."""
+    return device.type == "cuda" and torch.cuda.get_allocator_backend() != "pluggable"
+
+
+def repeated(work: Work, device: torch.device) -> Work:
+    """`work`, to be called as often as one likes."""
+    return Captured(work) if replayed(device) else work
+
+
+class Captured:
+    """Called for the first time it works (libraries set themselves up then, which cannot be captured); the second time it is
+    captured; from then on it is replayed. The memory in between is its own, and goes with it."""
+
+    def __init__(self, work: Work) -> None:
+        self.work, self.warm = work, False
+        self.graph: torch.cuda.CUDAGraph | None = None
+
+    def __call__(self) -> None:
+        if not self.warm:
+            self.work()
+            self.warm = True
+            return
+        if self.graph is None:
+            self.graph = self._captured()
+        self.graph.replay()
+
+    def _captured(self) -> torch.cuda.CUDAGraph:
+        """Other threads of this process may go on with the device meanwhile (`thread_local`)."""
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            self.work()
+        return graph
