@@ -35,9 +35,9 @@ from fingerprint.vocabulary import Ints, Vocabulary
 try:
     import torch
 
-    from fingerprint.fitting_device import chosen, home, room
     from fingerprint.drawing import History
     from fingerprint.epochs import Run
+    from fingerprint.fitting_device import chosen, home, room
     from fingerprint.nets import Nets, Parameters
     from fingerprint.starting import started
 except ModuleNotFoundError as error:
