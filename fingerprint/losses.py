@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint import autoencoder
+from fingerprint.arrays import host, like
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
 from fingerprint.hashing import Hashes
@@ -25,7 +26,10 @@ log = logging.getLogger("fingerprint.losses")
 
 
 class InProcess:
-    """Losses (see `ports`) by this process's own array library: the twin of every server."""
+    """Losses (see `ports`) by this process's own array library, where the bank's arrays lie: the twin of every server.
+
+    Whoever asks has the answer where the question lay.
+    """
 
     degraded = False
 
@@ -40,7 +44,11 @@ class InProcess:
         """fingerprint (N,), codes (N, F) -> loss (N, F) in nats, known (N, F)."""
         if problem := self.problem(fingerprint, codes):
             raise problem
-        return autoencoder.losses(self.bank.vocabulary, self.bank.weights, fingerprint, codes)
+        there = self.bank.vocabulary.keys
+        loss, known = autoencoder.losses(
+            self.bank.vocabulary, self.bank.weights, like(fingerprint, there), like(codes, there)
+        )
+        return like(loss, codes), like(known, codes)
 
     def problem(self, fingerprint: Ints, codes: Hashes) -> FingerprintError | None:
         """Why this cannot be measured; None if it can. A negative row would be somebody else's."""
@@ -58,7 +66,10 @@ class InProcess:
 
 
 class StandIn:
-    """Losses by `far`; when it is away, or refuses, by `near` on the same bank, and what was measured so is degraded."""
+    """Losses by `far`; when it is away, or refuses, by `near` on the same bank, and what was measured so is degraded.
+
+    What goes far is sent from the host, so from a device it comes down, and the answer goes up again.
+    """
 
     def __init__(self, far: Losses, near: Losses) -> None:
         if far.version != near.version:
@@ -74,7 +85,7 @@ class StandIn:
     def of(self, fingerprint: Ints, codes: Hashes) -> tuple[Floats, NDArray[np.bool_]]:
         """All of a call is measured by one of the two."""
         try:
-            answer = self.far.of(fingerprint, codes)
+            loss, known = self.far.of(host(fingerprint), host(codes))
         except Away as reason:
             if not self.degraded:
                 log.warning("losses are measured in process", extra={"fields": {"reason": str(reason)}})
@@ -83,4 +94,4 @@ class StandIn:
         if self.degraded:
             log.info("losses are measured by the server again")
         self.degraded = False
-        return answer
+        return like(loss, codes), like(known, codes)

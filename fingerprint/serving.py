@@ -10,23 +10,22 @@ The server numbers versions, a bank names them: `number` of a name is the same e
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from array_api_compat import device
 from numpy.typing import NDArray
 
 from fingerprint import autoencoder, tails
+from fingerprint.arrays import Place, host, like
 from fingerprint.bank import Bank, open_bank
 from fingerprint.domain import FingerprintError
 from fingerprint.hashing import Hashes
 from fingerprint.losses import InProcess
 from fingerprint.vocabulary import Floats, Ints
-
-Mover = Callable[[NDArray[Any]], Any]
 
 
 class Answer(NamedTuple):
@@ -56,20 +55,24 @@ def opened(folder: Path, expected: int) -> Bank:
     return bank
 
 
-def stays(array: NDArray[Any]) -> NDArray[Any]:
-    """The mover of who measures with NumPy."""
-    return array
+def wholly(bank: Bank, place: Place) -> Bank:
+    """A bank all of whose measuring is done where `place` puts arrays: values are looked up there, too."""
+    parts = {name: getattr(bank, name).on(place) for name in ("vocabulary", "weights", "baseline")}
+    return replace(bank, **parts)
+
+
+def nets_only(bank: Bank, place: Place) -> Bank:
+    """A bank whose nets lie where `place` puts arrays, those of any library; values are looked up here."""
+    nets = {name: place(getattr(bank.weights, name)) for name in ("inputs", "bias", "outputs")}
+    vocabulary = replace(bank.vocabulary, base=place(bank.vocabulary.base))
+    return replace(bank, weights=replace(bank.weights, **nets), vocabulary=vocabulary)
 
 
 class Served:
-    """A bank in the memory of who measures; `move` brings its nets to a device (any array library's)."""
+    """A bank in the memory of who measures, or of its device (`wholly`, `nets_only`)."""
 
-    def __init__(self, bank: Bank, move: Mover = stays) -> None:
-        weights = bank.weights
-        nets = {name: move(getattr(weights, name)) for name in ("inputs", "bias", "outputs")}
-        vocabulary = replace(bank.vocabulary, base=move(bank.vocabulary.base))
-        self.bank = replace(bank, weights=replace(weights, **nets), vocabulary=vocabulary)
-        self.losses = InProcess(self.bank)
+    def __init__(self, bank: Bank) -> None:
+        self.bank, self.losses = bank, InProcess(bank)
         self.level = bank.fingerprints["level"].to_numpy()
 
     @property
@@ -87,9 +90,15 @@ class Served:
         if not asked:
             return []
         fingerprint, codes = (np.concatenate(column) for column in zip(*asked, strict=True))
-        loss, known = self.losses.of(fingerprint, codes)
-        surprise = autoencoder.surprises(loss, self.bank.baseline.center, fingerprint)
-        z = tails.z_of(autoencoder.combine(surprise), self.bank.baseline, fingerprint)
+        measured = (*self._measured(fingerprint, codes), self.level[fingerprint])
         ends = np.cumsum([len(rows) for rows, _ in asked])[:-1]
-        columns = (np.split(each, ends) for each in (loss, known, z, self.level[fingerprint]))
-        return [Answer(*each) for each in zip(*columns, strict=True)]
+        return [Answer(*each) for each in zip(*(np.split(each, ends) for each in measured), strict=True)]
+
+    def _measured(self, fingerprint: Ints, codes: Hashes) -> tuple[Floats, NDArray[np.bool_], Floats]:
+        """Loss and known (N, F), z (N,). What is asked goes up once, and the answers come down."""
+        usual, there = self.bank.baseline, self.bank.vocabulary.keys
+        fingerprint, codes = like(fingerprint, there), like(codes, there)
+        loss, known = self.losses.of(fingerprint, codes)
+        surprise = autoencoder.surprises(loss, usual.center, fingerprint)
+        z = tails.z_of(autoencoder.combine(surprise), usual, fingerprint)
+        return host(loss), host(known), host(z)

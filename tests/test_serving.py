@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import elsewhere
 import numpy as np
 import pytest
 import road
@@ -64,26 +65,67 @@ def test_the_z_of_an_event_by_itself_is_the_scorers_without_company(bank: Bank) 
     assert (answer.z > 3).any()
 
 
+def close_to_numpy(served: Served, bank: Bank) -> None:
+    """Another library answers as this process would: losses and z to CLOSE, what was known exactly."""
+    fingerprint, codes = rows_of(bank)
+    [answer], [wanted] = (each.answer([(fingerprint, codes)]) for each in (served, Served(bank)))
+    assert not isinstance(answer, FingerprintError)
+    assert not isinstance(wanted, FingerprintError)
+    np.testing.assert_allclose(answer.loss, wanted.loss, atol=CLOSE)
+    np.testing.assert_allclose(answer.z, wanted.z, atol=CLOSE)
+    np.testing.assert_array_equal(answer.known, wanted.known)
+    np.testing.assert_array_equal(answer.level, wanted.level)
+
+
 def test_torch_measures_what_numpy_measures(bank: Bank) -> None:
     """Here on the CPU; the same program runs where torch's arrays lie on a GPU."""
     torch = pytest.importorskip("torch")
+    close_to_numpy(Served(serving.nets_only(bank, lambda array: torch.from_numpy(np.array(array)))), bank)
+
+
+def test_a_bank_elsewhere_measures_what_it_measures_here_and_only_answers_come_down(bank: Bank) -> None:
+    """On the twin of CuPy: what is asked goes up, 140 bytes a row; what is answered comes down, 90."""
+    served = Served(serving.wholly(bank, elsewhere.asarray))
+    assert served.device == "elsewhere"
+    close_to_numpy(served, bank)
     fingerprint, codes = rows_of(bank)
-    served = Served(bank, lambda array: torch.from_numpy(np.array(array)))
-    [answer] = served.answer([(fingerprint, codes)])
-    assert not isinstance(answer, FingerprintError)
-    np.testing.assert_allclose(answer.loss, InProcess(bank).of(fingerprint, codes)[0], atol=CLOSE)
+    elsewhere.moved.reset()
+    served.answer([(fingerprint, codes)])
+    asked = fingerprint.nbytes + codes.nbytes
+    answered = codes.size * 5 + len(codes) * 4
+    assert asked <= elsewhere.moved.bytes_up < asked + 8192
+    assert answered <= elsewhere.moved.bytes_down < answered + 1024
+
+
+def test_whoever_asks_a_bank_elsewhere_has_the_answer_where_the_question_lay(bank: Bank) -> None:
+    fingerprint, codes = rows_of(bank, 50)
+    losses = InProcess(serving.wholly(bank, elsewhere.asarray))
+    here, _ = losses.of(fingerprint, codes)
+    there, _ = losses.of(elsewhere.asarray(fingerprint), elsewhere.asarray(codes))
+    np.testing.assert_array_equal(there.get(), here)
+
+
+def test_a_question_from_a_device_is_sent_from_the_host_and_its_answer_goes_up_again(bank: Bank) -> None:
+    """A server takes NumPy's arrays, and gives them."""
+    fingerprint, codes = rows_of(bank, 50)
+    placed = StandIn(InProcess(bank), InProcess(serving.wholly(bank, elsewhere.asarray)))
+    loss, known = placed.of(elsewhere.asarray(fingerprint), elsewhere.asarray(codes))
+    wanted = InProcess(bank).of(fingerprint, codes)
+    np.testing.assert_array_equal(loss.get(), wanted[0])
+    np.testing.assert_array_equal(known.get(), wanted[1])
 
 
 @pytest.mark.gpu
-def test_a_gpu_measures_what_numpy_measures(bank: Bank) -> None:
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+def test_a_gpu_measures_what_numpy_measures(bank: Bank, library: str) -> None:
+    there = pytest.importorskip(library)
+    if not there.cuda.is_available():
         pytest.skip("needs a CUDA device")
-    fingerprint, codes = rows_of(bank)
-    served = Served(bank, lambda array: torch.from_numpy(np.array(array)).to("cuda"))
-    [answer] = served.answer([(fingerprint, codes)])
-    assert not isinstance(answer, FingerprintError)
-    np.testing.assert_allclose(answer.loss, InProcess(bank).of(fingerprint, codes)[0], atol=CLOSE)
+    if library == "cupy":
+        close_to_numpy(Served(serving.wholly(bank, there.asarray)), bank)
+    else:
+        move = lambda array: there.from_numpy(np.array(array)).to("cuda")  # noqa: E731
+        close_to_numpy(Served(serving.nets_only(bank, move)), bank)
 
 
 def test_the_number_of_a_bank_says_which_it_is(bank: Bank, organisation: road.Road) -> None:

@@ -6,6 +6,8 @@ Lies in a version's folder beside `bank/`. Nothing is decided here: `fingerprint
 from __future__ import annotations
 
 import ctypes
+import importlib
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +15,28 @@ import numpy as np
 import triton_python_backend_utils as triton
 
 from fingerprint import serving
+from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
 
 USED = ctypes.c_char_p(b"used_dltensor")
 
 
 class TritonPythonModel:
-    """One instance: one process, one bank."""
+    """One instance: one process, one bank. Several may share a device, each with a copy of the bank there."""
 
     def initialize(self, args: dict[str, str]) -> None:
         """Raises, and this version is not served, where the bank is damaged or another's than the version says."""
         folder = Path(args["model_repository"]) / args["model_version"] / "bank"
         bank = serving.opened(folder, int(args["model_version"]))
-        self.served = serving.Served(bank, _mover(args))
+        self.there = _device(args)
+        with self.there:
+            self.served = serving.Served(_placed(bank, args))
         triton.Logger.log_info(f"fingerprint serves bank {bank.version} on {self.served.device}")
 
     def execute(self, requests: list[Any]) -> list[Any]:
         asked = [(_array(request, "fingerprint")[:, 0], _array(request, "codes")) for request in requests]
-        return [_response(answer) for answer in self.served.answer(asked)]
+        with self.there:
+            return [_response(answer) for answer in self.served.answer(asked)]
 
 
 def _array(request: Any, name: str) -> np.ndarray:
@@ -59,13 +65,34 @@ def _tensor(name: str, array: np.ndarray) -> Any:
     return tensor
 
 
-def _mover(args: dict[str, str]) -> serving.Mover:
-    """Brings an array to where it is measured: the instance's GPU if there is torch to use it, else nowhere."""
+# --- the instance's device ----------------------------------------------------------------------------------------------
+
+
+def _device(args: dict[str, str]) -> AbstractContextManager[Any]:
+    """Within it, CuPy works on the instance's own device."""
+    if args["model_instance_kind"] == "GPU" and (cupy := _library("cupy")):
+        return cupy.cuda.Device(int(args["model_instance_device_id"]))
+    return nullcontext()
+
+
+def _placed(bank: Bank, args: dict[str, str]) -> Bank:
+    """On the instance's GPU as much as there are libraries for: all of it with CuPy, the nets with torch, else nothing."""
     if args["model_instance_kind"] != "GPU":
-        return serving.stays
+        return bank
+    if cupy := _library("cupy"):
+        return serving.wholly(bank, cupy.asarray)
+    if torch := _library("torch"):
+        there = f"cuda:{args['model_instance_device_id']}"
+        return serving.nets_only(bank, lambda array: torch.from_numpy(np.array(array)).to(there))
+    triton.Logger.log_warn(
+        "neither CuPy nor torch is in this environment: the GPU is not used (pip install 'fingerprint[gpu]')"
+    )
+    return bank
+
+
+def _library(name: str) -> Any:
+    """None where it is not installed."""
     try:
-        import torch
+        return importlib.import_module(name)
     except ImportError:
-        triton.Logger.log_warn("no torch in this environment: the GPU is not used (pip install torch)")
-        return serving.stays
-    return lambda array: torch.from_numpy(np.array(array)).to(f"cuda:{args['model_instance_device_id']}")
+        return None
