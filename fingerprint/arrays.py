@@ -13,6 +13,7 @@ every function that is started there costs some microseconds, however little it 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 Array = Any  # of NumPy, or of a library that does as CuPy does
+Place = Callable[[NDArray[Any]], Array]  # from the host's memory to where the work is done
 
 
 def namespace(array: Array) -> Any:
@@ -38,9 +40,17 @@ def host(array: Array) -> NDArray[Any]:
     return down
 
 
-def like(array: NDArray[Any], other: Array) -> Array:
-    """An array of the host's, brought to where `other` lies."""
-    return namespace(other).asarray(array)
+def like(array: Array, other: Array) -> Array:
+    """An array brought to where `other` lies: up, down, or nowhere."""
+    xp = namespace(other)
+    if xp is np:
+        return host(array)
+    return xp.asarray(array)
+
+
+def stays(array: NDArray[Any]) -> Array:
+    """Where arrays are put on a machine without a device: nowhere else. A `place` is a function like this one."""
+    return array
 
 
 def as_torch(array: Array) -> Any:

@@ -15,11 +15,13 @@ come, changes nothing once the interval is over.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint import hashing
+from fingerprint.arrays import Place, lexsort, like, namespace, stays
 from fingerprint.autoencoder import ODD, place_of
 from fingerprint.features import GIVEN, IS_BIN, NAMES
 from fingerprint.hashing import Hashes
@@ -38,22 +40,28 @@ class Company:
     a sum of float32 from ODD up is exact whatever the order; `home`: the (principal, interval) with an event from a usual
     place."""
 
-    values: SortedTable = field(
-        default_factory=lambda: SortedTable.empty(keep_first=True, nats=np.float32, interval=np.int32)
-    )
-    sums: SortedTable = field(default_factory=lambda: SortedTable.empty(nats=np.float64, first=np.int32))
-    home: SortedTable = field(default_factory=lambda: SortedTable.empty(keep_first=True, interval=np.int32))
+    place: Place = stays
+    values: SortedTable = field(init=False)
+    sums: SortedTable = field(init=False)
+    home: SortedTable = field(init=False)
+
+    def __post_init__(self) -> None:
+        empty = partial(SortedTable.empty, place=self.place)
+        self.values = empty(keep_first=True, nats=np.float32, interval=np.int32)
+        self.sums = empty(nats=np.float64, first=np.int32)
+        self.home = empty(keep_first=True, interval=np.int32)
 
     def add(self, principal: Hashes, interval: Ints, codes: Hashes, surprise: Floats) -> None:
         """Count the surprising values of events; a value that came before counts by the larger of its surprises."""
+        xp = namespace(surprise)
         near = place_of(surprise) < ODD
         self.home.add(_owner(principal[near], interval[near]), interval=interval[near])
-        row, column = np.nonzero((surprise >= ODD) & COUNTED)
+        row, column = xp.nonzero((surprise >= ODD) & like(COUNTED, surprise))
         owner = _owner(principal[row], interval[row])
         keys = hashing.within(hashing.within(owner, column.astype(np.uint64)), codes[row, column])
         nats = surprise[row, column]
-        order = np.lexsort((-nats, keys))
-        distinct, first = np.unique(keys[order], return_index=True)
+        order = lexsort(-nats, keys)
+        distinct, first = xp.unique(keys[order], return_index=True)
         row, owner, nats = row[order][first], owner[order][first], nats[order][first]
         before = self.values.get(distinct, "nats", missing=0)
         more = nats > before
@@ -62,10 +70,11 @@ class Company:
         self._grow(owner[more], (nats.astype(np.float64) - before)[more], interval[row][more])
 
     def _grow(self, owner: Hashes, nats: NDArray[np.float64], interval: Ints) -> None:
-        fresh = np.zeros(len(owner), bool)
-        fresh[np.unique(owner, return_index=True)[1]] = True
+        xp = namespace(owner)
+        fresh = xp.zeros(len(owner), bool)
+        fresh[xp.unique(owner, return_index=True)[1]] = True
         fresh &= ~self.sums.has(owner)
-        self.sums.add(owner, nats=nats, first=np.where(fresh, interval, 0))
+        self.sums.add(owner, nats=nats, first=xp.where(fresh, interval, 0))
 
     def of(self, principal: Hashes, interval: Ints) -> Floats:
         """What was surprising of each event's principal in its interval so far, in nats: (N,)."""

@@ -25,6 +25,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fingerprint import frames
+from fingerprint.arrays import Array, like
 from fingerprint.partitions import murmur2_of
 
 Hashes = NDArray[np.uint64]
@@ -39,13 +41,13 @@ _HOME_SHIFT = np.uint64(48)
 _LOW = np.uint64((1 << 48) - 1)
 
 
-def of(values: pd.Series) -> Hashes:
+def of(values: frames.Column) -> Hashes:
     """Hash a column of strings: (N,) -> (N,) uint64; missing values become MISSING.
 
-    Each distinct string is hashed once (SipHash-like, pandas' `hash_array`), then spread over the rows.
+    Each distinct string is hashed once, here (SipHash-like, pandas' `hash_array`), then spread over the rows, where they lie.
     """
-    codes, distinct = pd.factorize(values)
-    return _spread(_of_distinct(np.asarray(distinct, dtype=object)), codes)
+    codes, distinct = _told_apart(values)
+    return _spread(_of_distinct(distinct), codes)
 
 
 def of_distinct(texts: NDArray[np.object_]) -> Hashes:
@@ -61,13 +63,21 @@ def of_text(text: str) -> np.uint64:
     return of(pd.Series([text], dtype=object))[0]
 
 
+def _told_apart(values: frames.Column) -> tuple[Array, NDArray[np.object_]]:
+    """Which of the distinct texts each row has (N,), where the column lies, -1 for none; and those."""
+    codes, distinct = (pd if frames.at_home(values) else frames).factorize(values)
+    return codes, np.asarray(distinct, dtype=object)
+
+
 def _of_distinct(texts: NDArray[Any]) -> Hashes:
     hashes: Hashes = pd.util.hash_array(texts, categorize=False)
     return hashes
 
 
-def _spread(hashes: Hashes, codes: NDArray[np.intp]) -> Hashes:
-    return np.append(hashes, MISSING)[codes]  # factorize marks missing values with -1, the last place
+def _spread(hashes: Hashes, codes: Array) -> Hashes:
+    return like(np.append(hashes, MISSING), codes)[
+        codes
+    ]  # factorize marks missing values with -1, the last place
 
 
 def mix(left: Hashes | np.uint64, right: Hashes | np.uint64 | int) -> Hashes:
@@ -75,23 +85,27 @@ def mix(left: Hashes | np.uint64, right: Hashes | np.uint64 | int) -> Hashes:
 
     The left one is spread over all bits before the right one meets it, or pairs of small numbers would collide.
     """
-    with np.errstate(over="ignore"):
-        spread = np.asarray(left, np.uint64) * _MIX
-        mixed = ((spread ^ (spread >> _SHIFT)) ^ (np.asarray(right, np.uint64) + _ODD)) * _MIX
+    with np.errstate(over="ignore"):  # NumPy warns of single numbers
+        spread = _whole(left) * _MIX
+        mixed = ((spread ^ (spread >> _SHIFT)) ^ (_whole(right) + _ODD)) * _MIX
         return (mixed ^ (mixed >> _SHIFT)) * _ODD
+
+
+def _whole(value: Any) -> Any:
+    """As uint64: an array where it lies, or one number."""
+    return value.astype(np.uint64, copy=False) if hasattr(value, "shape") else np.uint64(value)
 
 
 # --- homes ------------------------------------------------------------------------------------------------------------
 
 
-def homed(principals: pd.Series) -> Hashes:
+def homed(principals: frames.Column) -> Hashes:
     """Hash a column of principals: (N,) -> (N,) uint64, the home in the top 16 bits.
 
     A virtual partition is murmur2 of the UTF-8 key, without its sign, modulo 256: with 2^k Kafka partitions (k up to 8),
     virtual partition modulo 2^k is the partition that the principal's records lie in.
     """
-    codes, distinct = pd.factorize(principals)
-    texts = np.asarray(distinct, dtype=object)
+    codes, texts = _told_apart(principals)
     murmur = murmur2_of([str(text).encode() for text in texts]).astype(np.uint64)
     home = (murmur & np.uint64(0xFF)) << np.uint64(8) | (murmur >> np.uint64(8)) & np.uint64(0xFF)
     return _spread(at_home(home << _HOME_SHIFT, _of_distinct(texts)), codes)

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint import hashing, settings
+from fingerprint.arrays import Place, host, lexsort, namespace, stays
 from fingerprint.company import Company
 from fingerprint.features import NAMES
 from fingerprint.hashing import Hashes
@@ -40,22 +42,13 @@ SEEN_DAYS = 35  # days for which a novelty is remembered: longer than banks live
 @dataclass
 class Ledger:
     options: settings.Settings
-    repeats: SortedTable = field(
-        default_factory=lambda: SortedTable.empty(keep_first=True, day=np.int32, rest=np.uint16)
-    )
-    principals: SortedTable = field(
-        default_factory=lambda: SortedTable.empty(
-            keep_first=True, slot=np.int32, since=np.int32, last=np.int32
-        )
-    )
-    activity: SortedTable = field(  # slot << 32 | interval
-        default_factory=lambda: SortedTable.empty(
-            key=np.int64, events=np.int32, sources=np.int32, actions=np.int32
-        )
-    )
-    firsts: SortedTable = field(default_factory=lambda: SortedTable.empty(keep_first=True, interval=np.int32))
-    seen: SortedTable = field(default_factory=lambda: SortedTable.empty(keep_first=True, interval=np.int32))
-    company: Company = field(default_factory=Company)
+    place: Place = stays
+    repeats: SortedTable = field(init=False)
+    principals: SortedTable = field(init=False)
+    activity: SortedTable = field(init=False)  # slot << 32 | interval
+    firsts: SortedTable = field(init=False)
+    seen: SortedTable = field(init=False)
+    company: Company = field(init=False)
     series: Series = field(init=False)
     watermark: int = 0  # latest event time that is believed, seconds from the epoch
     ahead: int = 0  # events so far ahead of it that they are not believed yet
@@ -66,7 +59,13 @@ class Ledger:
     )
 
     def __post_init__(self) -> None:
-        self.series = Series(self.options.spectral)
+        empty = partial(SortedTable.empty, place=self.place)
+        self.repeats = empty(keep_first=True, day=np.int32, rest=np.uint16)
+        self.principals = empty(keep_first=True, slot=np.int32, since=np.int32, last=np.int32)
+        self.activity = empty(key=np.int64, events=np.int32, sources=np.int32, actions=np.int32)
+        self.firsts, self.seen = (empty(keep_first=True, interval=np.int32) for _ in range(2))
+        self.company = Company(self.place)
+        self.series = Series(self.options.spectral, self.place)
 
     def fresh(self, principal: Hashes, keys: Hashes, day: Ints) -> NDArray[np.bool_]:
         """Which events (N,) are new: neither remembered nor earlier in this batch. Remembers them.
@@ -74,8 +73,9 @@ class Ledger:
         The bits of a key that its home leaves no room for are kept beside it: a principal has so many ids that 48 bits
         would take some of them for repeats.
         """
-        first = np.zeros(len(keys), bool)
-        first[np.unique(hashing.mix(principal, keys), return_index=True)[1]] = True
+        xp = namespace(keys)
+        first = xp.zeros(len(keys), bool)
+        first[xp.unique(hashing.mix(principal, keys), return_index=True)[1]] = True
         fresh = first & ~self.repeated(principal, keys)
         homed, rest = hashing.at_home(principal[fresh], keys[fresh]), hashing.beyond_home(keys[fresh])
         self.repeats.add(homed, day=day[fresh], rest=rest)
@@ -98,29 +98,32 @@ class Ledger:
         self._count(principal, slot, interval, codes)
         keys, columns = self.activity.settle()
         visible = interval - self.series.gap - 1
-        upto = np.searchsorted(keys, _at(slot, visible), side="right")
+        xp = namespace(keys)
+        upto = xp.searchsorted(keys, _at(slot, visible), side="right")
         midnight = interval // self.series.per_day * self.series.per_day
-        since = np.searchsorted(keys, _at(slot, midnight))
-        sums = {name: _between(column, since, np.maximum(upto, since)) for name, column in columns.items()}
+        since = xp.searchsorted(keys, _at(slot, midnight))
+        sums = {name: _between(column, since, xp.maximum(upto, since)) for name, column in columns.items()}
         return {
             "idle": self._idle(keys, slot, interval, upto),
             "today": _log2(sums["events"]),
-            "sources": np.minimum(sums["sources"], 5).astype(np.int32),
+            "sources": xp.minimum(sums["sources"], 5).astype(np.int32),
             "actions": _log2(sums["actions"]),
         }
 
     def as_arrays(self, parts: Sequence[str] = ("repeats", *TABLES, "series")) -> dict[str, NDArray[Any]]:
-        """What must survive, as plain arrays by name `part.column`; `from_arrays` takes it back."""
+        """What must survive, as plain arrays by name `part.column`, on the host; `from_arrays` takes it back."""
         out: dict[str, NDArray[Any]] = {"clock": np.array([getattr(self, name) for name in CLOCK], np.int64)}
         for part in parts:
             kept = self.series.as_arrays() if part == "series" else dict(self._table(part).items())
-            out |= {f"{part}.{name}": array for name, array in kept.items()}
+            out |= {f"{part}.{name}": host(array) for name, array in kept.items()}
         return out
 
     @classmethod
-    def from_arrays(cls, options: settings.Settings, arrays: Mapping[str, NDArray[Any]]) -> Ledger:
-        """A ledger that goes on where the arrays left off; what they lack starts empty."""
-        ledger = cls(options)
+    def from_arrays(
+        cls, options: settings.Settings, arrays: Mapping[str, NDArray[Any]], place: Place = stays
+    ) -> Ledger:
+        """A ledger that goes on where the arrays left off; what they lack starts empty. It lies where `place` puts it."""
+        ledger = cls(options, place)
         for name, value in zip(CLOCK, arrays["clock"].tolist(), strict=False):  # older ones know less of it
             setattr(ledger, name, value)
         ledger.merge(arrays)
@@ -136,11 +139,12 @@ class Ledger:
     def latest(self) -> tuple[Hashes, Ints]:
         """When each principal last did something, as the features remember it: principals, intervals (-1: never), (P,)."""
         keys, columns = self.principals.settle()
-        out = np.full(len(keys), -1, np.int32)
+        xp = namespace(keys)
+        out = xp.full(len(keys), -1, np.int32)
         out[columns["slot"]] = columns["last"]
         cells, _ = self.activity.settle()  # in order: the last cell of a slot is its latest
-        ends = np.flatnonzero(np.diff(cells >> 32, append=-1))
-        out[cells[ends] >> 32] = np.maximum(out[cells[ends] >> 32], cells[ends] & 0xFFFFFFFF)
+        ends = xp.flatnonzero(xp.diff(cells >> 32, append=-1))
+        out[cells[ends] >> 32] = xp.maximum(out[cells[ends] >> 32], cells[ends] & 0xFFFFFFFF)
         return keys, out[columns["slot"]]
 
     def merge(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -190,12 +194,15 @@ class Ledger:
         A few events far ahead of all others are not believed: one record dated 2199 would end every window. They wait, and
         are counted in `ahead`, until there are more of them.
         """
-        known = self.watermark or int(np.median(times))
+        if not len(times):
+            return
+        xp = namespace(times)
+        known = self.watermark or int(xp.median(times))
         far = times > known + LEAP_SECONDS
         self.ahead += int(far.sum())
         if self.ahead >= LEAP_EVENTS:
             far[:], self.ahead = False, 0
-        self.watermark = max(self.watermark, int(times[~far].max(initial=0)))
+        self.watermark = max(self.watermark, int(xp.where(far, 0, times).max()))
 
     def advance(self) -> None:
         """Let time pass: days become past, what no feature reads any more is forgotten.
@@ -220,16 +227,17 @@ class Ledger:
 
     def _slots(self, principal: Hashes, interval: Ints) -> Ints:
         new = ~self.principals.has(principal)
-        order = np.lexsort((interval[new], principal[new]))
-        fresh, first = np.unique(principal[new][order], return_index=True)
-        slots = len(self.principals) + np.arange(len(fresh))
+        xp, order = namespace(principal), lexsort(interval[new], principal[new])
+        fresh, first = xp.unique(principal[new][order], return_index=True)
+        slots = len(self.principals) + xp.arange(len(fresh))
         since = interval[new][order][first]
-        self.principals.add(fresh, slot=slots, since=since, last=np.full(len(fresh), -1))
+        self.principals.add(fresh, slot=slots, since=since, last=xp.full(len(fresh), -1))
         return self.principals.get(principal, "slot")
 
     def _count(self, principal: Hashes, slot: Ints, interval: Ints, codes: Hashes) -> None:
         at = _at(slot, interval)
-        zeros = np.zeros(len(at), np.int32)
+        xp = namespace(at)
+        zeros = xp.zeros(len(at), np.int32)
         self.activity.add(at, events=zeros + 1, sources=zeros, actions=zeros)
         owner = hashing.within(principal, (interval // self.series.per_day).astype(np.uint64))
         for name, place in (("sources", ADDRESS), ("actions", ACTION)):
@@ -237,25 +245,25 @@ class Ledger:
             moved_from, moved_to, which = _lower(self.firsts, keys, interval)
             for interval_, sign in ((moved_to, 1), (moved_from, -1)):
                 real = interval_ >= 0
-                counts = {
-                    "events": zeros[: real.sum()],
-                    "sources": zeros[: real.sum()],
-                    "actions": zeros[: real.sum()],
-                }
-                counts[name] = np.full(real.sum(), sign, np.int32)
-                self.activity.add(_at(slot[which][real], interval_[real]), **counts)
+                cells = _at(slot[which][real], interval_[real])
+                counts = dict.fromkeys(("events", "sources", "actions"), zeros[: len(cells)])
+                counts[name] = xp.full(len(cells), sign, np.int32)
+                self.activity.add(cells, **counts)
 
     def _idle(self, keys: NDArray[np.int64], slot: Ints, interval: Ints, upto: NDArray[np.intp]) -> Ints:
-        before = np.maximum(upto - 1, 0)
+        xp = namespace(keys)
+        before = xp.maximum(upto - 1, 0)
         same = (upto > 0) & (keys[before] >> 32 == slot)
-        last = np.where(same, keys[before] & 0xFFFFFFFF, self._last(slot))
-        hours = np.maximum(interval - last, 1) * self.options.spectral.interval_seconds / 3600
-        return np.where(last < 0, -1, np.minimum(np.log2(np.maximum(hours, 1)), 12)).astype(np.int32)
+        last = xp.where(same, keys[before] & 0xFFFFFFFF, self._last(slot))
+        hours = xp.maximum(interval - last, 1) * self.options.spectral.interval_seconds / 3600
+        doublings = xp.frexp(xp.maximum(hours, 1))[1] - 1  # log2 without its fraction, exact in every library
+        idle: Ints = xp.where(last < 0, -1, xp.minimum(doublings, 12)).astype(np.int32)
+        return idle
 
     def _last(self, slot: Ints) -> Ints:
         """The last active interval from before the kept activity, -1 for none (N,)."""
         _, columns = self.principals.settle()
-        by_slot = np.full(len(self.principals), -1, np.int32)
+        by_slot = namespace(slot).full(len(self.principals), -1, np.int32)
         by_slot[columns["slot"]] = columns["last"]
         return by_slot[slot]
 
@@ -263,25 +271,29 @@ class Ledger:
         """Drop activity from before an interval, noting when each principal was last active in it."""
         keys, _ = self.activity.settle()
         _, columns = self.principals.settle()
-        slot = columns["slot"]
-        end = np.searchsorted(keys, _at(slot, np.full(len(slot), before, np.int32))) - 1
-        mine = np.zeros(len(slot), bool)
+        xp, slot = namespace(keys), columns["slot"]
+        end = xp.searchsorted(keys, _at(slot, before)) - 1
+        mine = xp.zeros(len(slot), bool)
         mine[end >= 0] = keys[end[end >= 0]] >> 32 == slot[end >= 0]
         columns["last"][mine] = (keys[end[mine]] & 0xFFFFFFFF).astype(np.int32)
         _forget(self.activity, (keys & 0xFFFFFFFF) < before)
 
 
-def _at(slot: Ints, interval: Ints) -> NDArray[np.int64]:
-    return slot.astype(np.int64) << 32 | interval.astype(np.int64)
+def _at(slot: Ints, interval: Ints | int) -> NDArray[np.int64]:
+    return slot.astype(np.int64) << 32 | interval
 
 
 def _between(column: NDArray[np.int32], start: NDArray[np.intp], end: NDArray[np.intp]) -> NDArray[np.int64]:
-    total = np.r_[0, np.cumsum(column, dtype=np.int64)]
-    return total[end] - total[start]
+    xp = namespace(column)
+    total = xp.concatenate([xp.zeros(1, np.int64), xp.cumsum(column, dtype=np.int64)])
+    between: NDArray[np.int64] = total[end] - total[start]
+    return between
 
 
 def _log2(counts: NDArray[np.int64]) -> Ints:
-    return np.ceil(np.log2(1 + counts)).astype(np.int32)
+    """Of one plus a count, rounded up: as many bits as the count has (N,). Logarithms of two libraries differ in the last bit."""
+    bits: Ints = namespace(counts).frexp(counts.astype(np.float64))[1].astype(np.int32)
+    return bits
 
 
 def _forget(table: SortedTable, which: NDArray[np.bool_]) -> None:
@@ -292,8 +304,8 @@ def _forget(table: SortedTable, which: NDArray[np.bool_]) -> None:
 def _lower(table: SortedTable, keys: Hashes, interval: Ints) -> tuple[Ints, Ints, NDArray[np.intp]]:
     """Keep the earliest interval of each key. Returns, for keys that are new or moved, the interval before (-1 for new),
     the interval now, and one example row of each."""
-    order = np.lexsort((interval, keys))
-    distinct, first = np.unique(keys[order], return_index=True)
+    order = lexsort(interval, keys)
+    distinct, first = namespace(keys).unique(keys[order], return_index=True)
     which = order[first]
     earliest = interval[which]
     before = table.get(distinct, "interval", missing=-1)

@@ -9,19 +9,23 @@ Example:
 Expectations are made once a day for the rows that are touched, from intervals that ended before the day began minus the
 allowed lateness, so that a late record cannot move a vote already given, and where a batch is cut cannot either. Counts
 that were flagged enter the past clipped at the threshold, so that an attack does not teach the series to expect the next.
+
+All of it lies where `place` puts it, and is made there: on a device the rows that a day touches are transformed together. What is
+asked (`find`, `z`) may lie on the host too, and is answered where it lies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import hashing, settings, spectral
+from fingerprint import arrays, hashing, settings, spectral
+from fingerprint.arrays import Place, host, like, namespace, stays
 from fingerprint.hashing import Hashes
 from fingerprint.tables import SortedTable, ranges
 
@@ -29,6 +33,7 @@ Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
 CHUNK = 4096  # rows made dense at a time: 4096 x 504 x 4 B = 8 MB
+ROOM = 4 << 30  # bytes that a device may spend on rows made dense and on what is made of them
 
 
 @dataclass
@@ -40,14 +45,20 @@ class Day:
     spread: Floats
 
     @classmethod
-    def empty(cls, intervals: int) -> Day:
-        return cls(np.empty(0, np.int32), np.empty((0, intervals), np.float32), np.empty(0, np.float32))
+    def empty(cls, intervals: int, place: Place = stays) -> Day:
+        none = (
+            np.empty(0, np.int32),
+            np.empty((0, intervals), np.float32),
+            np.empty(0, np.float32),
+        )
+        return cls(*map(place, none))
 
     def add(self, rows: Ints, expected: Floats, spread: Floats) -> None:
         """Forecasts of rows (n,) that have none yet: expected (n, intervals), spread (n,)."""
-        self.place[rows] = len(self.spread) + np.arange(len(rows))
-        self.expected = np.concatenate([self.expected, expected])
-        self.spread = np.concatenate([self.spread, spread])
+        xp = namespace(self.spread)
+        self.place[rows] = (len(self.spread) + xp.arange(len(rows))).astype(np.int32)
+        self.expected = xp.concatenate([self.expected, expected])
+        self.spread = xp.concatenate([self.spread, spread])
 
 
 @dataclass
@@ -55,17 +66,21 @@ class Series:
     """Rows are (owner, channel); cells are (row, interval) counts. Intervals are numbered from the epoch."""
 
     options: settings.Spectral
-    rows: SortedTable = field(default_factory=lambda: SortedTable.empty(keep_first=True, row=np.int32))
-    owner: Hashes = field(
-        default_factory=lambda: np.empty(0, np.uint64)
-    )  # (R,) the entity or principal of a row
-    channel: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))  # (R,) what of it is counted
-    since: Ints = field(
-        default_factory=lambda: np.empty(0, np.int32)
-    )  # (R,) interval since which its principal is known
-    past: SortedTable = field(default_factory=lambda: SortedTable.empty(key=np.int64, count=np.float32))
-    open: SortedTable = field(default_factory=lambda: SortedTable.empty(key=np.int64, count=np.float32))
+    place: Place = stays
+    rows: SortedTable = field(init=False)
+    owner: Hashes = field(init=False)  # (R,) the entity or principal of a row
+    channel: Hashes = field(init=False)  # (R,) what of it is counted
+    since: Ints = field(init=False)  # (R,) interval since which its principal is known
+    past: SortedTable = field(init=False)
+    open: SortedTable = field(init=False)
     days: dict[int, Day] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        empty = partial(SortedTable.empty, place=self.place)
+        self.rows = empty(keep_first=True, row=np.int32)
+        self.owner, self.channel = (self.place(np.empty(0, np.uint64)) for _ in range(2))
+        self.since = self.place(np.empty(0, np.int32))
+        self.past, self.open = (empty(key=np.int64, count=np.float32) for _ in range(2))
 
     @property
     def per_day(self) -> int:
@@ -83,7 +98,7 @@ class Series:
         """
         keys = hashing.within(owner, channel)
         row = self.find(keys)
-        new = np.flatnonzero(row < 0)
+        new = namespace(row).flatnonzero(row < 0)
         if len(new):
             self._add_rows(keys[new], owner[new], channel[new], since[new])
             row[new] = self.find(keys[new])
@@ -92,27 +107,30 @@ class Series:
 
     def find(self, keys: Hashes) -> Ints:
         """The row of each key, -1 where there is none: (N,) -> (N,)."""
-        codes, distinct = pd.factorize(keys)  # a batch names few rows, many times
-        return self.rows.get(distinct, "row", missing=-1)[codes]
+        codes, distinct = arrays.told_apart(keys)  # a batch names few rows, many times
+        row: Ints = self.rows.get(distinct, "row", missing=-1)[codes]
+        return row
 
     def _add_rows(self, keys: Hashes, owner: Hashes, channel: Hashes, since: Ints) -> None:
-        fresh, first = np.unique(keys, return_index=True)
-        self.rows.add(fresh, row=len(self.since) + np.arange(len(fresh)))
-        self.owner = np.concatenate([self.owner, owner[first]])
-        self.channel = np.concatenate([self.channel, channel[first]])
-        self.since = np.concatenate([self.since, since[first]])
+        xp = namespace(self.owner)
+        fresh, first = xp.unique(keys, return_index=True)
+        self.rows.add(fresh, row=len(self.since) + xp.arange(len(fresh)))
+        self.owner = xp.concatenate([self.owner, owner[first]])
+        self.channel = xp.concatenate([self.channel, channel[first]])
+        self.since = xp.concatenate([self.since, since[first]])
 
     def z(self, row: Ints, interval: Ints) -> Floats:
         """z of the counts of cells as they stand: row (N,), -1 for none, and interval (N,) -> (N,), NaN for no opinion."""
-        cells, inverse = np.unique(_cell(row, interval), return_inverse=True)
-        return self._z_of_cells(cells)[inverse]
+        cells, inverse = namespace(row).unique(_cell(row, interval), return_inverse=True)
+        z: Floats = like(self._z_of_cells(like(cells, self.owner)), row)[inverse]
+        return z
 
     def _z_of_cells(self, cells: NDArray[np.int64]) -> Floats:
-        row, interval = _split(cells)
-        out = np.full(len(cells), np.nan, np.float32)
+        xp, (row, interval) = namespace(cells), _split(cells)
+        out: Floats = xp.full(len(cells), np.nan, np.float32)
         counts = self.open.get(cells, "count") + self.past.get(cells, "count")
-        for day in np.unique(interval // self.per_day):
-            here = np.flatnonzero((interval // self.per_day == day) & (row >= 0))
+        for day in _distinct(interval // self.per_day):
+            here = xp.flatnonzero((interval // self.per_day == day) & (row >= 0))
             expected, spread = self.expected(row[here], interval[here])
             out[here] = spectral.z(counts[here], expected, spread, self.options.floor)
         return out
@@ -120,7 +138,8 @@ class Series:
     def expected(self, row: Ints, interval: Ints) -> tuple[Floats, Floats]:
         """Expected count and spread of cells of one day, (N,) each; NaN while warming up."""
         if not len(row):
-            return np.empty(0, np.float32), np.empty(0, np.float32)
+            none = namespace(row).empty(0, np.float32)
+            return none, none
         day = self._day(int(interval[0]) // self.per_day, row)
         place = day.place[row]
         return day.expected[place, interval % self.per_day], day.spread[place]
@@ -134,58 +153,72 @@ class Series:
         the last day) and the places where the count was flagged. Counts of the days before are shown as they enter the
         past, clipped, whether or not they have: so it does not matter when the curve is drawn.
         """
-        rows = np.array([row], np.int32)
+        rows = self.place(np.array([row], np.int32))
         today = interval // self.per_day * self.per_day
         start, end = (
             max(today - (days - 1) * self.per_day, int(self.since[row])),
             min(end, today + self.per_day),
         )
-        counts = self.dense(rows, start, end, clip=False)[0]
-        counts[: max(today - start, 0)] = self.dense(rows, min(start, today), today)[0]
-        ahead, spread = self.expected(np.repeat(rows, end - today), np.arange(today, end, dtype=np.int32))
-        width = int(self._windows(np.array([today - self.gap - self.since[row]]))[0])
-        kept = spectral.keep_strongest(
-            self.dense(rows, today - self.gap - width, today - self.gap), self.options.quantile
-        )[0]
+        counts = host(self.dense(rows, start, end, clip=False))[0]
+        counts[: max(today - start, 0)] = host(self.dense(rows, min(start, today), today))[0]
+        ahead, spread = self._ahead(rows, today, end)
+        width = int(self._windows(today - self.gap - self.since[rows])[0])
+        past = self.dense(rows, today - self.gap - width, today - self.gap)
+        kept = host(spectral.keep_strongest(past, self.options.quantile))[0]
         expected = np.concatenate([kept, np.repeat(ahead[:1], self.gap), ahead])[-len(counts) :]
         expected = np.concatenate([np.zeros(len(counts) - len(expected), np.float32), expected])
         flagged = spectral.z(counts, expected, spread[:1], self.options.floor) >= self.options.threshold
         return start, counts, expected, np.flatnonzero(flagged)
+
+    def _ahead(self, rows: Ints, start: int, end: int) -> tuple[Floats, Floats]:
+        """Expected counts and spreads of one row (1,) in intervals start ... end - 1 of a day, on the host."""
+        interval = self.place(np.arange(start, end, dtype=np.int32))
+        ahead, spread = self.expected(namespace(rows).repeat(rows, len(interval)), interval)
+        return host(ahead), host(spread)
 
     # --- forecasts ----------------------------------------------------------------------------------------------------
 
     def _day(self, number: int, row: Ints) -> Day:
         """The forecasts of a day, made now for those of the rows that have none yet."""
         day = self._begun(number)
-        wanted = np.unique(row[day.place[row] < 0])
+        wanted = namespace(row).unique(row[day.place[row] < 0])
         if len(wanted):
             day.add(wanted, *self._forecast(number * self.per_day, wanted))
         return day
 
     def _begun(self, number: int) -> Day:
         """The forecasts of a day, with a place for every row there is now."""
-        day = self.days.setdefault(number, Day.empty(self.per_day))
-        day.place = np.concatenate([day.place, np.full(len(self.since) - len(day.place), -1, np.int32)])
+        day = self.days.setdefault(number, Day.empty(self.per_day, self.place))
+        xp = namespace(day.place)
+        day.place = xp.concatenate([day.place, xp.full(len(self.since) - len(day.place), -1, np.int32)])
         return day
 
     def _forecast(self, start: int, rows: Ints) -> tuple[Floats, Floats]:
         """Forecasts of the day that begins at interval `start`: rows (R,) -> (R, intervals a day), (R,)."""
-        end = start - self.gap
-        expected = np.full((len(rows), self.per_day), np.nan, np.float32)
-        spread = np.full(len(rows), np.nan, np.float32)
+        xp, end = namespace(rows), start - self.gap
+        expected = xp.full((len(rows), self.per_day), np.nan, np.float32)
+        spread = xp.full(len(rows), np.nan, np.float32)
         window = self._windows(end - self.since[rows])
-        for width in np.unique(window[window > 0]):
-            same = np.flatnonzero(window == width)
-            for at in range(0, len(same), CHUNK):
-                part = same[at : at + CHUNK]
-                expected[part], spread[part] = self._forecast_dense(rows[part], end, int(width))
+        for width in _distinct(window[window > 0]):
+            same, chunk = xp.flatnonzero(window == width), self._rows_at_once(width)
+            for at in range(0, len(same), chunk):
+                part = same[at : at + chunk]
+                expected[part], spread[part] = self._forecast_dense(rows[part], end, width)
         return expected, spread
+
+    def _rows_at_once(self, width: int) -> int:
+        """Rows that are made dense together: those whose windows caches hold, or as many as a device has ROOM for, which needs
+        another copy of each for the counts themselves."""
+        if arrays.at_home(self.owner):
+            return CHUNK
+        return max(CHUNK, ROOM // (width * (spectral.BYTES + 4)))
 
     def _forecast_dense(self, rows: Ints, end: int, width: int) -> tuple[Floats, Floats]:
         dense = self.dense(rows, end - width, end)
-        expected = np.zeros((len(rows), self.per_day), np.float32)
-        spread = np.zeros(len(rows), np.float32)
-        active = np.flatnonzero(dense.any(axis=1))  # nothing expects nothing
+        xp = namespace(dense)
+        expected = xp.zeros((len(rows), self.per_day), np.float32)
+        spread = xp.zeros(len(rows), np.float32)
+        active = xp.flatnonzero(dense.any(axis=1))  # nothing expects nothing
         if len(active):
             expected[active], spread[active] = spectral.forecast(
                 dense[active], self.per_day, self.options.quantile, self.gap
@@ -194,18 +227,19 @@ class Series:
 
     def _windows(self, known: Ints) -> Ints:
         """Intervals of the past that are used: whole weeks if there is one, else whole days, 0 while warming up."""
-        days = np.minimum(known // self.per_day, self.options.history_days)
-        days = np.where(days >= 7, days // 7 * 7, days)
-        return np.where(days >= self.options.warm_up_days, days * self.per_day, 0).astype(np.int32)
+        xp = namespace(known)
+        days = xp.minimum(known // self.per_day, self.options.history_days)
+        days = xp.where(days >= 7, days // 7 * 7, days)
+        used: Ints = xp.where(days >= self.options.warm_up_days, days * self.per_day, 0).astype(np.int32)
+        return used
 
     def dense(self, rows: Ints, start: int, end: int, clip: bool = True) -> Floats:
         """Counts of rows over intervals start ... end - 1, flagged ones clipped: (R, end - start)."""
-        out = np.zeros((len(rows), end - start), np.float32)
+        xp = namespace(rows)
+        out: Floats = xp.zeros((len(rows), end - start), np.float32)
         for table in (self.past, self.open):
             keys, columns = table.settle()
-            which, place = ranges(
-                np.searchsorted(keys, _cell(rows, start)), np.searchsorted(keys, _cell(rows, end))
-            )
+            which, place = ranges(*(xp.searchsorted(keys, _cell(rows, at)) for at in (start, end)))
             cells = keys[place]
             counts = columns["count"][place]
             if clip and table is self.open:
@@ -215,33 +249,36 @@ class Series:
 
     def _clipped(self, cells: NDArray[np.int64], counts: Floats) -> Floats:
         """Counts, at most what the threshold allowed on the days whose forecasts are known."""
-        row, interval = _split(cells)
+        xp, (row, interval) = namespace(cells), _split(cells)
         out = counts.copy()
         for number, day in self.days.items():
-            here = np.flatnonzero(interval // self.per_day == number)
+            here = xp.flatnonzero(interval // self.per_day == number)
             here = here[row[here] < len(day.place)]
             here = here[day.place[row[here]] >= 0]
             place = day.place[row[here]]
             expected = day.expected[place, interval[here] % self.per_day]
-            scale = np.maximum(day.spread[place], np.sqrt(expected + self.options.floor))
+            scale = xp.maximum(day.spread[place], xp.sqrt(expected + self.options.floor))
             cap = expected + self.options.threshold * scale
-            out[here] = np.where(np.isnan(cap), out[here], np.minimum(out[here], cap))
+            out[here] = xp.where(xp.isnan(cap), out[here], xp.minimum(out[here], cap))
         return out
 
     # --- put away and taken back --------------------------------------------------------------------------------------
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
-        """Rows, cells and the forecasts of open days as plain arrays by name; open cells are kept unclipped.
+        """Rows, cells and the forecasts of open days as plain arrays by name, on the host; open cells are kept unclipped.
 
         Forecasts cannot be made anew: late records may have changed the past that they were made from.
         """
-        out: dict[str, NDArray[Any]] = {"owner": self.owner, "channel": self.channel, "since": self.since}
+        out: dict[str, NDArray[Any]] = {
+            name: host(getattr(self, name)) for name in ("owner", "channel", "since")
+        }
         for name in ("past", "open"):
-            out |= {f"{name}.{column}": array for column, array in getattr(self, name).items()}
+            out |= {f"{name}.{column}": host(array) for column, array in getattr(self, name).items()}
         return out | self._days_as_arrays()
 
     def _days_as_arrays(self) -> dict[str, NDArray[Any]]:
-        days = [(number, day, np.flatnonzero(day.place >= 0)) for number, day in sorted(self.days.items())]
+        every = [(number, self._down(day)) for number, day in sorted(self.days.items())]
+        days = [(number, day, np.flatnonzero(day.place >= 0)) for number, day in every]
         none = Day.empty(self.per_day)
         return {
             "days.number": np.repeat(
@@ -256,12 +293,18 @@ class Series:
             ),
         }
 
+    @staticmethod
+    def _down(day: Day) -> Day:
+        return Day(host(day.place), host(day.expected), host(day.spread))
+
     @classmethod
-    def from_arrays(cls, options: settings.Spectral, arrays: Mapping[str, NDArray[Any]]) -> Series:
+    def from_arrays(
+        cls, options: settings.Spectral, kept: Mapping[str, NDArray[Any]], place: Place = stays
+    ) -> Series:
         """Series that go on where the arrays left off."""
-        series = cls(options)
-        if "owner" in arrays:
-            series.merge(arrays)
+        series = cls(options, place)
+        if "owner" in kept:
+            series.merge(kept)
         return series
 
     def become(self, other: Series) -> None:
@@ -269,20 +312,22 @@ class Series:
         for each in fields(self):
             setattr(self, each.name, getattr(other, each.name))
 
-    def merge(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take in the rows of other series, none of which is here: they are numbered after those that are."""
-        before = len(self.owner)
-        keys = hashing.within(arrays["owner"], arrays["channel"])
+    def merge(self, kept: Mapping[str, NDArray[Any]]) -> None:
+        """Take in the rows of other series, as `as_arrays` gives them, none of which is here: numbered after those that are."""
+        xp, before = namespace(self.owner), len(self.owner)
+        keys = hashing.within(kept["owner"], kept["channel"])
         self.rows.add(keys, row=before + np.arange(len(keys)))
         self.owner, self.channel, self.since = (
-            np.concatenate([getattr(self, name), arrays[name]]) for name in ("owner", "channel", "since")
+            xp.concatenate([getattr(self, name), self.place(kept[name])])
+            for name in ("owner", "channel", "since")
         )
         for name in ("past", "open"):
-            getattr(self, name).merge(arrays[f"{name}.key"] + _cell(before, 0), count=arrays[f"{name}.count"])
-        for number in np.unique(arrays["days.number"]):
-            which = arrays["days.number"] == number
-            rows = arrays["days.row"][which] + np.int32(before)
-            self._begun(int(number)).add(rows, arrays["days.expected"][which], arrays["days.spread"][which])
+            cells = kept[f"{name}.key"] + (np.int64(before) << 32)
+            getattr(self, name).merge(cells, count=kept[f"{name}.count"])
+        for number in np.unique(kept["days.number"]):
+            which = kept["days.number"] == number
+            forecasts = kept["days.row"] + np.int32(before), kept["days.expected"], kept["days.spread"]
+            self._begun(int(number)).add(*(self.place(each[which]) for each in forecasts))
 
     # --- time passes --------------------------------------------------------------------------------------------------
 
@@ -320,36 +365,44 @@ class Series:
         threshold squared cannot be missed (the Poisson root).
         """
         rows = self.busy(channel, start)
-        row, interval = (grid.ravel().astype(np.int32) for grid in np.meshgrid(rows, np.arange(start, end)))
+        grids = namespace(rows).meshgrid(rows, self.place(np.arange(start, end)))
+        row, interval = (grid.ravel().astype(np.int32) for grid in grids)
         lack = -self.z(row, interval)
         silent = lack >= self.options.threshold
         return row[silent], interval[silent], lack[silent]
 
     def latest(self) -> Ints:
         """The last interval in which something was counted in each row, -1 for none: (R,)."""
-        out = np.full(len(self.owner), -1, np.int32)
+        xp = namespace(self.owner)
+        out: Ints = xp.full(len(self.owner), -1, np.int32)
         for table in (self.past, self.open):
             row, interval = _split(table.settle()[0])  # in order: the last cell of a row is its latest
-            ends = np.flatnonzero(np.diff(row, append=-1))
-            out[row[ends]] = np.maximum(out[row[ends]], interval[ends])
+            ends = xp.flatnonzero(xp.diff(row, append=-1))
+            out[row[ends]] = xp.maximum(out[row[ends]], interval[ends])
         return out
 
     def busy(self, channel: np.uint64, start: int) -> Ints:
         """Rows of a channel in which a silence could be noticed from interval `start` on: what is counted no more now can
         only become fewer."""
-        counted = np.zeros(len(self.since), np.float32)
+        xp = namespace(self.since)
+        counted = xp.zeros(len(self.since), np.float32)
         for table in (self.past, self.open):
             keys, columns = table.settle()
             row, interval = _split(keys)
             recent = interval >= start - 2 * self.per_day
-            np.add.at(counted, row[recent], columns["count"][recent])
-        return np.flatnonzero((counted >= self.options.threshold**2) & (self.channel == channel)).astype(
-            np.int32
-        )
+            xp.add.at(counted, row[recent], columns["count"][recent])
+        rows = xp.flatnonzero((counted >= self.options.threshold**2) & (self.channel == channel))
+        return rows.astype(np.int32)
 
 
-def _cell(row: Any, interval: Any) -> NDArray[np.int64]:
-    return np.asarray(row).astype(np.int64) << 32 | np.asarray(interval).astype(np.int64)
+def _cell(row: Ints, interval: Ints | int) -> NDArray[np.int64]:
+    return row.astype(np.int64) << 32 | interval
+
+
+def _distinct(values: Ints) -> list[int]:
+    """Few numbers, on the host: there is something to be done for each."""
+    found: list[int] = host(namespace(values).unique(values)).tolist()
+    return found
 
 
 def _split(cells: NDArray[np.int64]) -> tuple[Ints, Ints]:

@@ -8,6 +8,9 @@ Example:
 
 Additions go to a small young part that is merged into the old one when it has grown, so that adding costs the logarithm
 of what is there, not its length.
+
+A table lies where it is placed, on the host or on a device. It may be asked from either: keys are brought to it, and the answer
+back.
 """
 
 from __future__ import annotations
@@ -17,6 +20,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fingerprint import arrays
+from fingerprint.arrays import Place, like, namespace, stays
 
 Keys = NDArray[Any]  # uint64 or int64, sorted where it says so
 Columns = dict[str, NDArray[Any]]
@@ -34,8 +40,11 @@ class SortedTable:
         self.keep_first = keep_first
 
     @classmethod
-    def empty(cls, keep_first: bool = False, key: Any = np.uint64, **dtypes: Any) -> SortedTable:
-        return cls(np.empty(0, key), {name: np.empty(0, dtype) for name, dtype in dtypes.items()}, keep_first)
+    def empty(
+        cls, keep_first: bool = False, key: Any = np.uint64, place: Place = stays, **dtypes: Any
+    ) -> SortedTable:
+        columns = {name: place(np.empty(0, dtype)) for name, dtype in dtypes.items()}
+        return cls(place(np.empty(0, key)), columns, keep_first)
 
     def __len__(self) -> int:
         return len(self.old[0]) + len(self.young[0])
@@ -44,11 +53,9 @@ class SortedTable:
         """Add rows, keys in any order and repeated or not."""
         if not len(keys):
             return
-        dtypes = {name: column.dtype for name, column in self.old[1].items()}
-        fresh = _reduce(
-            keys, {name: np.asarray(columns[name]).astype(dtypes[name]) for name in dtypes}, self.keep_first
-        )
-        fresh = self._into(self.old, fresh)
+        own = self.old[1]
+        placed = {name: like(columns[name], column).astype(column.dtype) for name, column in own.items()}
+        fresh = self._into(self.old, _reduce(like(keys, self.old[0]), placed, self.keep_first))
         self.young = _merge(self.young, fresh, self.keep_first)
         if len(self.young[0]) > max(YOUNG_LEAST, len(self.old[0]) // YOUNG_SHARE):
             self.settle()
@@ -58,23 +65,27 @@ class SortedTable:
         if len(self):
             self.add(keys, **columns)
         else:
-            mine = {name: np.array(columns[name], column.dtype) for name, column in self.old[1].items()}
-            self.old = (np.array(keys), mine)
+            own = self.old[1].items()
+            mine = {name: like(columns[name], column).astype(column.dtype) for name, column in own}
+            self.old = (like(keys, self.old[0]).copy(), mine)
 
     def get(self, keys: Keys, column: str, missing: Any = 0) -> NDArray[Any]:
         """A column at `keys`, `missing` where a key is not there: (N,) -> (N,)."""
-        out = np.full(len(keys), missing, dtype=self.old[1][column].dtype)
+        wanted, dtype = like(keys, self.old[0]), self.old[1][column].dtype
+        out = namespace(wanted).full(len(wanted), missing, dtype=dtype)
         for part, columns in (self.old, self.young):
-            place, found = find(part, keys)
+            place, found = find(part, wanted)
             out[found] = columns[column][place[found]]
-        return out
+        return like(out, keys)
 
     def has(self, keys: Keys) -> NDArray[np.bool_]:
         """Which keys are there: (N,) -> (N,)."""
-        return find(self.old[0], keys)[1] | find(self.young[0], keys)[1]
+        wanted = like(keys, self.old[0])
+        return like(find(self.old[0], wanted)[1] | find(self.young[0], wanted)[1], keys)
 
     def put(self, keys: Keys, column: str, values: NDArray[Any]) -> None:
         """Overwrite a column at keys that are there."""
+        keys, values = (like(each, self.old[0]) for each in (keys, values))
         for part, columns in (self.old, self.young):
             place, found = find(part, keys)
             columns[column][place[found]] = values[found]
@@ -107,37 +118,46 @@ class SortedTable:
 
 
 def find(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Places of `wanted` in sorted `keys`, and which of them are really there."""
-    place = np.searchsorted(keys, wanted)
-    found = place < len(keys)
-    found[found] = keys[place[found]] == wanted[found]
-    return place, found
+    """Places of `wanted` in sorted `keys`, and which of them are really there. Both lie in one memory."""
+    xp = namespace(keys)
+    place = xp.searchsorted(keys, wanted)
+    if not len(keys):
+        return place, xp.zeros(len(wanted), bool)
+    return place, keys[xp.minimum(place, len(keys) - 1)] == wanted
 
 
 def _reduce(keys: Keys, columns: Columns, keep_first: bool) -> tuple[Keys, Columns]:
     if not len(keys):
         return keys, columns
-    order = np.argsort(keys, kind="stable")
+    order = namespace(keys).argsort(keys, kind="stable")
     ordered = keys[order]
-    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    starts = starts_of(ordered)
     if keep_first:
         return ordered[starts], {name: column[order][starts] for name, column in columns.items()}
-    return ordered[starts], {
-        name: np.add.reduceat(column[order], starts, dtype=column.dtype) for name, column in columns.items()
-    }
+    return ordered[starts], {name: arrays.sums(column[order], starts) for name, column in columns.items()}
+
+
+def starts_of(ordered: Keys) -> NDArray[np.intp]:
+    """Where each run of equal keys begins: (N,) -> (R,)."""
+    xp = namespace(ordered)
+    first = xp.ones(len(ordered), bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    starts: NDArray[np.intp] = xp.flatnonzero(first)
+    return starts
 
 
 def _merge(left: tuple[Keys, Columns], right: tuple[Keys, Columns], keep_first: bool) -> tuple[Keys, Columns]:
+    xp = namespace(left[0])
     return _reduce(
-        np.concatenate([left[0], right[0]]),
-        {name: np.concatenate([column, right[1][name]]) for name, column in left[1].items()},
+        xp.concatenate([left[0], right[0]]),
+        {name: xp.concatenate([column, right[1][name]]) for name, column in left[1].items()},
         keep_first,
     )
 
 
 def ranges(starts: NDArray[np.intp], ends: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """All places of many ranges at once: starts, ends (R,) -> (which range, place), each (sum of lengths,)."""
-    lengths = ends - starts
-    which = np.repeat(np.arange(len(starts)), lengths)
-    offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return which, starts[which] + offsets
+    xp, lengths = namespace(starts), ends - starts
+    which = arrays.numbered(lengths)
+    before = xp.cumsum(lengths) - lengths  # places in the ranges before
+    return which, (starts - before)[which] + xp.arange(len(which))
