@@ -25,7 +25,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fingerprint import features, hashing, peers, settings, shards, versions
+from fingerprint import features, frames, hashing, peers, settings, shards, versions
+from fingerprint.arrays import Place, host, like, namespace
 from fingerprint.autoencoder import Baseline, Weights
 from fingerprint.domain import LEVELS, FingerprintError
 from fingerprint.hashing import Hashes
@@ -121,33 +122,52 @@ class Bank:
         known = (level[at] == PEER) & self.fingerprints["ready"].to_numpy()[at]
         return np.where(known, at, -1).astype(np.int32)
 
+    @cached_property
+    def here(self) -> Bank:
+        """Itself, on the host: what alerts are explained from."""
+        return self
+
+    def on(self, place: Place) -> Bank:
+        """The same bank with the arrays that scoring reads where `place` puts them; tables and texts stay on the host."""
+        parts = {name: getattr(self.here, name).on(place) for name in STACKED}
+        there, here = replace(self.here, **parts), self.here
+        hashes, texts = here.owners
+        found = {name: place(getattr(here, name)) for name in ("shift", "whole", "peers")}
+        found |= {"owners": (place(hashes), texts), "_places": tuple(map(place, here._places)), "here": here}
+        vars(there).update(found)  # what a cached property would make of itself
+        return there
+
     def made_ready(self) -> Bank:
         """Itself, with what is looked up for every event made now rather than at the first one."""
         _ = self._places, self.owners, self._texts, self.shift, self.whole
         return self
 
     def resolve(
-        self, entity: Hashes, principal: Hashes, frame: pd.DataFrame
+        self, entity: Hashes, principal: Hashes, frame: frames.Frame
     ) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
         """The finest ready fingerprint of each event and its level: entity, principal (N,) -> row (N,), level (N,).
 
-        `frame` names principal, kind and role, from which an unknown principal's peer group follows.
+        `frame` names principal, kind and role, from which an unknown principal's peer group follows. All of it lies where the
+        bank does.
         """
-        row = np.zeros(len(entity), np.int32)
-        level = np.full(len(entity), len(LEVELS) - 1, np.int8)
+        xp = namespace(entity)
+        row = xp.zeros(len(entity), np.int32)
+        level = xp.full(len(entity), len(LEVELS) - 1, np.int8)
         for number, keys in ((2, self._peer(principal, frame)), (1, principal), (0, entity)):
             place, found = find(self._places[0], hashing.mix(keys, number))
             row[found], level[found] = self._places[1][place[found]], number
         return row, level
 
     def _peer(self, principal: Hashes, frame: pd.DataFrame) -> Hashes:
-        known = self.people["hash"].to_numpy()
-        distinct, first, inverse = np.unique(principal, return_index=True, return_inverse=True)
-        place, found = find(known, distinct)
-        groups = np.empty(len(distinct), object)
+        """The hash of each event's peer group (N,). Distinct principals are named here, wherever the events lie."""
+        xp, known = namespace(principal), self.people["hash"].to_numpy()
+        distinct, first, inverse = xp.unique(principal, return_index=True, return_inverse=True)
+        place, found = find(known, host(distinct))
+        strangers = frames.rows(frame[["principal", "kind", "role"]], host(first)[~found])
+        groups = np.empty(len(found), object)
         groups[found] = self.people["peer"].to_numpy(dtype=object)[place[found]]
-        groups[~found] = peers.peer_groups(frame[["principal", "kind", "role"]].iloc[first[~found]])
-        return hashing.of(pd.Series(groups, dtype=object))[inverse]
+        groups[~found] = peers.peer_groups(frames.host(strangers))
+        return like(hashing.of(pd.Series(groups, dtype=object)), principal)[inverse]
 
     def text(self, codes: Hashes) -> list[str]:
         """What values are called (N,); a value that no fingerprint knows is ''."""

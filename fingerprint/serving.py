@@ -55,21 +55,16 @@ def opened(folder: Path, expected: int) -> Bank:
     return bank
 
 
-def wholly(bank: Bank, place: Place) -> Bank:
-    """A bank all of whose measuring is done where `place` puts arrays: values are looked up there, too."""
-    parts = {name: getattr(bank, name).on(place) for name in ("vocabulary", "weights", "baseline")}
-    return replace(bank, **parts)
-
-
 def nets_only(bank: Bank, place: Place) -> Bank:
-    """A bank whose nets lie where `place` puts arrays, those of any library; values are looked up here."""
+    """A bank of whose arrays only the nets lie where `place` puts them, in any library; values are looked up here. (`Bank.on` puts
+    all of them there.)"""
     nets = {name: place(getattr(bank.weights, name)) for name in ("inputs", "bias", "outputs")}
     vocabulary = replace(bank.vocabulary, base=place(bank.vocabulary.base))
     return replace(bank, weights=replace(bank.weights, **nets), vocabulary=vocabulary)
 
 
 class Served:
-    """A bank in the memory of who measures, or of its device (`wholly`, `nets_only`)."""
+    """A bank in the memory of who measures, or of its device (`Bank.on`, `nets_only`)."""
 
     def __init__(self, bank: Bank) -> None:
         self.bank, self.losses = bank, InProcess(bank)

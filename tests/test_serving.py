@@ -85,7 +85,7 @@ def test_torch_measures_what_numpy_measures(bank: Bank) -> None:
 
 def test_a_bank_elsewhere_measures_what_it_measures_here_and_only_answers_come_down(bank: Bank) -> None:
     """On the twin of CuPy: what is asked goes up, 140 bytes a row; what is answered comes down, 90."""
-    served = Served(serving.wholly(bank, elsewhere.asarray))
+    served = Served(bank.on(elsewhere.asarray))
     assert served.device == "elsewhere"
     close_to_numpy(served, bank)
     fingerprint, codes = rows_of(bank)
@@ -99,7 +99,7 @@ def test_a_bank_elsewhere_measures_what_it_measures_here_and_only_answers_come_d
 
 def test_whoever_asks_a_bank_elsewhere_has_the_answer_where_the_question_lay(bank: Bank) -> None:
     fingerprint, codes = rows_of(bank, 50)
-    losses = InProcess(serving.wholly(bank, elsewhere.asarray))
+    losses = InProcess(bank.on(elsewhere.asarray))
     here, _ = losses.of(fingerprint, codes)
     there, _ = losses.of(elsewhere.asarray(fingerprint), elsewhere.asarray(codes))
     np.testing.assert_array_equal(there.get(), here)
@@ -108,7 +108,7 @@ def test_whoever_asks_a_bank_elsewhere_has_the_answer_where_the_question_lay(ban
 def test_a_question_from_a_device_is_sent_from_the_host_and_its_answer_goes_up_again(bank: Bank) -> None:
     """A server takes NumPy's arrays, and gives them."""
     fingerprint, codes = rows_of(bank, 50)
-    placed = StandIn(InProcess(bank), InProcess(serving.wholly(bank, elsewhere.asarray)))
+    placed = StandIn(InProcess(bank), InProcess(bank.on(elsewhere.asarray)))
     loss, known = placed.of(elsewhere.asarray(fingerprint), elsewhere.asarray(codes))
     wanted = InProcess(bank).of(fingerprint, codes)
     np.testing.assert_array_equal(loss.get(), wanted[0])
@@ -122,7 +122,7 @@ def test_a_gpu_measures_what_numpy_measures(bank: Bank, library: str) -> None:
     if not there.cuda.is_available():
         pytest.skip("needs a CUDA device")
     if library == "cupy":
-        close_to_numpy(Served(serving.wholly(bank, there.asarray)), bank)
+        close_to_numpy(Served(bank.on(there.asarray)), bank)
     else:
         move = lambda array: there.from_numpy(np.array(array)).to("cuda")  # noqa: E731
         close_to_numpy(Served(serving.nets_only(bank, move)), bank)

@@ -80,7 +80,7 @@ def _placed(bank: Bank, args: dict[str, str]) -> Bank:
     if args["model_instance_kind"] != "GPU":
         return bank
     if cupy := _library("cupy"):
-        return serving.wholly(bank, cupy.asarray)
+        return bank.on(cupy.asarray)
     if torch := _library("torch"):
         there = f"cuda:{args['model_instance_device_id']}"
         return serving.nets_only(bank, lambda array: torch.from_numpy(np.array(array)).to(there))
