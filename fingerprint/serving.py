@@ -56,8 +56,7 @@ def opened(folder: Path, expected: int) -> Bank:
 
 
 def nets_only(bank: Bank, place: Place) -> Bank:
-    """A bank of whose arrays only the nets lie where `place` puts them, in any library; values are looked up here. (`Bank.on` puts
-    all of them there.)"""
+    """A bank whose nets alone lie where `place` puts arrays, those of any library. `Bank.on` puts all there that measures."""
     nets = {name: place(getattr(bank.weights, name)) for name in ("inputs", "bias", "outputs")}
     vocabulary = replace(bank.vocabulary, base=place(bank.vocabulary.base))
     return replace(bank, weights=replace(bank.weights, **nets), vocabulary=vocabulary)

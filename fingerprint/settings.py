@@ -413,6 +413,9 @@ class Triton(Section):
         gt=0,
         description="versions of the bank that are served at a time: whoever began with the one before ends with it",
     )
+    instances: int = Field(
+        2, gt=0, description="of the model, one process and one copy of the bank each; on every GPU so many"
+    )
     seconds: float = Field(
         2.0, gt=0, description="how long an answer may take, all tries together; then this process measures"
     )

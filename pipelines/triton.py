@@ -21,7 +21,7 @@ def run_load(bank: Path, options: Triton) -> dict[str, Any]:
 
     What was served stays served where the new version cannot be, and FingerprintError says why.
     """
-    repository = Repository(Path(options.repository))
+    repository = Repository(Path(options.repository), options.instances)
     number, before = repository.add(bank), repository.served()
     repository.serve([*(each for each in before if each != number), number][-options.kept :])
     if options.url is not None:

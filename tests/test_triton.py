@@ -274,6 +274,13 @@ def test_the_repository_is_filled_without_a_server(
     assert bank.version in capsys.readouterr().out
 
 
+def test_as_many_instances_are_written_as_the_setting_says(organisation: road.Road, tmp_path: Path) -> None:
+    for count in (1, 4):
+        run_load(organisation.bank, settings.Triton(repository=str(tmp_path), instances=count))
+        config = (tmp_path / "fingerprint" / "config.pbtxt").read_text()
+        assert re.findall(r"instance_group.*count: (\d+)", config) == [str(count)]
+
+
 def test_of_a_server_that_is_away_one_sentence_is_said(organisation: road.Road, tmp_path: Path) -> None:
     nobody = settings.Triton(url=NOBODY, repository=str(tmp_path), load_seconds=5)
     with pytest.raises(FingerprintError, match=f"Triton at {NOBODY}"):

@@ -1,12 +1,12 @@
 """The model repository that a Triton server serves, filled from banks.
 
 Example:
-    >>> repository = Repository(Path("triton"))
+    >>> repository = Repository(Path("triton"), instances=2)
     >>> number = repository.add(Path("bank"))
     >>> repository.serve([number])
 
     triton/fingerprint/
-      config.pbtxt                  models/fingerprint/config.pbtxt, and which versions are served; replaced as a whole
+      config.pbtxt                  models/fingerprint/config.pbtxt, how many instances, which versions; replaced as a whole
       <number of a bank version>/   (`serving.number`)
         model.py                    models/fingerprint/model.py
         bank/                       CURRENT and versions/<version>/: links to the bank's files where that can be, else copies
@@ -33,13 +33,14 @@ _TEMPLATES = (
     _HERE.parent / "models" / MODEL,
 )  # in an installed wheel, in a checkout
 _SERVED = re.compile(r"^version_policy \{ specific \{ versions: \[ ([\d, ]*) \] \} \}$", re.MULTILINE)
+_COUNT = re.compile(r"(?<=KIND_AUTO )count: \d+")
 
 
 class Repository:
     """One folder, filled by one program at a time."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / MODEL
+    def __init__(self, folder: Path, instances: int = 2) -> None:
+        self.folder, self.instances = folder / MODEL, instances
 
     def served(self) -> list[int]:
         """Numbers of the versions that the server is told to serve, the newest last."""
@@ -86,7 +87,8 @@ class Repository:
             return
         policy = f"version_policy {{ specific {{ versions: [ {', '.join(map(str, numbers))} ] }} }}"
         staged = self.folder / f".config.{os.getpid()}"
-        staged.write_text(f"{_template('config.pbtxt').read_text()}\n{policy}\n")
+        config_text = _COUNT.sub(f"count: {self.instances}", _template("config.pbtxt").read_text())
+        staged.write_text(f"{config_text}\n{policy}\n")
         staged.replace(config)
 
     def tidy(self) -> None:
