@@ -22,13 +22,17 @@ from __future__ import annotations
 
 import json
 import operator
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
+import scipy.special
+from kernels_elsewhere import RawModule as RawModule  # its kernels, compiled for this processor
 
 KNOWN = json.loads(Path(__file__).with_name("cupy_names.json").read_text())
 ATOMIC = (np.int32, np.uint32, np.uint64, np.float32, np.float64)  # what `at` can do for all its ufuncs
@@ -362,6 +366,8 @@ def where(condition: ndarray, *values: Any) -> Any:
 
 
 class _Fft:
+    """What CuPy has of the transforms."""
+
     def __getattr__(self, name: str) -> Any:
         if name not in KNOWN["fft"]:
             raise AttributeError(f"module 'cupy.fft' has no attribute {name!r}")
@@ -369,6 +375,18 @@ class _Fft:
 
 
 fft = _Fft()
+
+
+class _Special(ModuleType):
+    """What CuPy has of SciPy's special functions."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in KNOWN["special"]:
+            raise AttributeError(f"module 'cupyx.scipy.special' has no attribute {name!r}")
+        return partial(_called, getattr(scipy.special, name))
+
+
+sys.modules["elsewherex.scipy.special"] = _Special("elsewherex.scipy.special")  # CuPy keeps it in `cupyx`
 
 
 # --- the array API, as `array_api_compat.cupy` spells it ---------------------------------------------------------------

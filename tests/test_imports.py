@@ -41,6 +41,10 @@ ROOMS = [
         "frames",
     },
     {
+        "columns",
+        "kernels",
+        "reading_duckdb",
+        "reading_cudf",
         "flatten",
         "entity",
         "messages",
@@ -80,6 +84,7 @@ ROOMS = [
         "quality",
         "drift",
         "probe",
+        "proof",
         "gate",
         "losses",
         "serving",

@@ -1,0 +1,567 @@
+// What of a record is read: a strict reader of JSON, one thread a record, that passes on only what has a column.
+//
+// It walks the record once. What it cannot read as strict JSON, or finds where the columns of another reader might be filled
+// otherwise, is not *plain* (docs/reading.md has the rules and their reasons): such a record is left to the careful road. Of a
+// plain one it writes a line of JSON with the members that have columns, byte for byte as they were, and in place of
+// `requestParameters` what is made of them.
+//
+// The members are a tree of nodes (`columns.tree`): node 0 is the record; the children of a node lie side by side.
+
+enum Kind {
+  GROUP, TEXT, SHOWN, FLAG, TIME, BEGUN, NAME, SOURCE, SORT, RECIPIENT, ACCOUNT, MESSAGE, LOGIN, PARAMETERS, RESOURCES
+};
+
+struct Nodes {
+  const int *kind, *first, *count, *begin, *size;  // (nodes,) of each: kind, first child, children; where its key lies in `keys`
+  const u8 *keys;
+};
+
+const int LONGEST_TEXT = 1024;    // bytes: past that the host cuts characters
+const int LONGEST_NUMBER = 200;   // characters: no number of so many, with an exponent of two digits, is infinite
+const int DEEPEST = 60;           // arrays and objects around one another
+const int MEMBERS_DEEPEST = 6;    // groups around one another
+const i64 NO_TIME = (i64)1 << 63;
+const i64 EARLIEST = 946684800;   // seconds: 2000
+const i64 LATEST = 7258118400;    // 2200
+
+// What strings hold beside plain characters, gathered while they are read.
+enum { ESCAPE = 1, ODD = 2, LONE = 4, WIDE = 8 };  // a backslash; \u or \/; half of a pair; beyond ASCII
+
+struct Span {
+  const u8 *at, *end;
+};
+
+struct Reader {
+  const u8 *at, *end;
+  int seen;  // of the above
+};
+
+// Writes to `out`, or only counts where there is none.
+struct Writer {
+  u8 *out;
+  i64 size;
+  u8 last;
+};
+
+struct Found {
+  Span name, recipient, account, parameters, resources;
+  i64 time, begun;
+  bool failed;
+  u64 members;  // which nodes were met: one bit each
+};
+
+// --- characters ---
+
+INSIDE i64 length(Span s) { return s.end - s.at; }
+INSIDE bool digit(int c) { return c >= '0' && c <= '9'; }
+INSIDE bool blank(int c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+INSIDE bool hexadecimal(int c) { return digit(c) || ((c | 32) >= 'a' && (c | 32) <= 'f'); }
+
+INSIDE bool same(const u8 *at, const u8 *end, const char *text) {
+  for (; *text; at++, text++)
+    if (at == end || *at != (u8)*text) return false;
+  return at == end;
+}
+
+INSIDE bool equal(Span one, const u8 *other, i64 size) {
+  if (length(one) != size) return false;
+  for (i64 i = 0; i < size; i++)
+    if (one.at[i] != other[i]) return false;
+  return true;
+}
+
+INSIDE int peek(Reader *r) { return r->at < r->end ? *r->at : -1; }
+
+INSIDE bool took(Reader *r, int c) {
+  if (peek(r) != c) return false;
+  r->at++;
+  return true;
+}
+
+INSIDE void blanks(Reader *r) {
+  while (blank(peek(r))) r->at++;
+}
+
+INSIDE void put(Writer *w, int c) {
+  if (w->out) w->out[w->size] = (u8)c;
+  w->last = (u8)c;
+  w->size++;
+}
+
+INSIDE void write(Writer *w, const char *text) {
+  for (; *text; text++) put(w, *text);
+}
+
+INSIDE void copy(Writer *w, Span s) {
+  for (const u8 *at = s.at; at < s.end; at++) put(w, *at);
+}
+
+INSIDE void close_group(Writer *w) {
+  if (w->last == ',') w->size--;
+  put(w, '}');
+}
+
+// --- strict JSON ---
+
+INSIDE bool unicode(Reader *r) {
+  const u8 *at = r->at;
+  if (r->end - at < 4) return false;
+  for (int i = 0; i < 4; i++)
+    if (!hexadecimal(at[i])) return false;
+  r->seen |= ODD;
+  if ((at[0] | 32) == 'd' && (at[1] == '8' || at[1] == '9' || (at[1] | 32) >= 'a')) r->seen |= LONE;
+  r->at += 4;
+  return true;
+}
+
+INSIDE bool escape(Reader *r) {
+  r->seen |= ESCAPE;
+  switch (r->at < r->end ? *r->at++ : 0) {
+    case '"': case '\\': case 'b': case 'f': case 'n': case 'r': case 't': return true;
+    case '/': r->seen |= ODD; return true;
+    case 'u': return unicode(r);
+  }
+  return false;
+}
+
+// A string; `out` is what lies between its quotes, as it was written.
+INSIDE bool string(Reader *r, Span *out) {
+  if (!took(r, '"')) return false;
+  out->at = r->at;
+  while (r->at < r->end) {
+    int c = *r->at++;
+    if (c == '"') {
+      out->end = r->at - 1;
+      return true;
+    }
+    if (c < 32) return false;
+    if (c >= 128) r->seen |= WIDE;
+    if (c == '\\' && !escape(r)) return false;
+  }
+  return false;
+}
+
+INSIDE bool digits(Reader *r, int most) {
+  int count = 0;
+  for (; digit(peek(r)); r->at++) count++;
+  return count > 0 && count <= most;
+}
+
+INSIDE bool number(Reader *r) {
+  const u8 *begin = r->at;
+  took(r, '-');
+  if (!took(r, '0') && !digits(r, LONGEST_NUMBER)) return false;
+  if (took(r, '.') && !digits(r, LONGEST_NUMBER)) return false;
+  if (peek(r) == 'e' || peek(r) == 'E') {
+    r->at++;
+    if (!took(r, '+')) took(r, '-');
+    if (!digits(r, 2)) return false;
+  }
+  return r->at - begin <= LONGEST_NUMBER;
+}
+
+INSIDE bool literal(Reader *r, const char *text) {
+  for (; *text; text++)
+    if (!took(r, *text)) return false;
+  return true;
+}
+
+INSIDE bool scalar(Reader *r) {
+  Span ignored;
+  switch (peek(r)) {
+    case '"': return string(r, &ignored);
+    case 't': return literal(r, "true");
+    case 'f': return literal(r, "false");
+    case 'n': return literal(r, "null");
+  }
+  return number(r);
+}
+
+INSIDE bool key(Reader *r, Span *out) {
+  blanks(r);
+  if (!string(r, out)) return false;
+  blanks(r);
+  if (!took(r, ':')) return false;
+  blanks(r);
+  return true;
+}
+
+// Any value, passed over. Which of the brackets around it are arrays is one bit each.
+INSIDE bool value(Reader *r) {
+  u64 arrays = 0;
+  int depth = 0;
+  Span ignored;
+  for (;;) {
+    blanks(r);
+    bool array = peek(r) == '[', object = peek(r) == '{';
+    if (array || object) {
+      if (++depth > DEEPEST) return false;
+      arrays = arrays << 1 | (array ? 1 : 0);
+      r->at++;
+      blanks(r);
+      if (peek(r) != (array ? ']' : '}')) {
+        if (object && !key(r, &ignored)) return false;
+        continue;
+      }
+    } else if (!scalar(r)) {
+      return false;
+    }
+    for (;;) {  // a value has ended, and so may what is around it
+      if (!depth) return true;
+      blanks(r);
+      if (took(r, ',')) {
+        if (!(arrays & 1) && !key(r, &ignored)) return false;
+        break;
+      }
+      if (!took(r, arrays & 1 ? ']' : '}')) return false;
+      arrays >>= 1;
+      depth--;
+    }
+  }
+}
+
+INSIDE bool passed_over(Reader *r, Span *out) {
+  out->at = r->at;
+  bool fine = value(r);
+  out->end = r->at;
+  return fine;
+}
+
+// --- times ---
+
+INSIDE int two(const u8 *at) { return (at[0] - '0') * 10 + at[1] - '0'; }
+
+INSIDE int days_of(int year, int month) {
+  bool leap = (year % 4 == 0 && year % 100) || year % 400 == 0;
+  return month == 2 ? 28 + leap : month == 4 || month == 6 || month == 9 || month == 11 ? 30 : 31;
+}
+
+// Days since 1970 (Hinnant, "chrono-compatible low-level date algorithms"): years begin in March.
+INSIDE i64 day_number(int year, int month, int day) {
+  year -= month <= 2;
+  i64 era = year / 400, of_era = year - era * 400;
+  i64 of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+  return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
+}
+
+// `2023-07-10T11:42:18Z` and no other way of writing -> microseconds; NO_TIME for what is none, or not of this time.
+INSIDE i64 moment(Span s) {
+  const char *form = "0000-00-00T00:00:00Z";
+  if (length(s) != 20) return NO_TIME;
+  for (int i = 0; i < 20; i++)
+    if (form[i] == '0' ? !digit(s.at[i]) : s.at[i] != (u8)form[i]) return NO_TIME;
+  int year = two(s.at) * 100 + two(s.at + 2), month = two(s.at + 5), day = two(s.at + 8);
+  int hour = two(s.at + 11), minute = two(s.at + 14), second = two(s.at + 17);
+  if (month < 1 || month > 12 || day < 1 || day > days_of(year, month)) return NO_TIME;
+  if (hour > 23 || minute > 59 || second > 59) return NO_TIME;
+  i64 seconds = ((day_number(year, month, day) * 24 + hour) * 60 + minute) * 60 + second;
+  return seconds < EARLIEST || seconds >= LATEST ? NO_TIME : seconds * 1000000;
+}
+
+// --- the accounts that are named ---
+
+// Text with each occurrence of the record's own account left out, as `replace` leaves it out: from the left, none overlapping.
+struct Without {
+  const u8 *at, *end;
+  Span own;
+};
+
+INSIDE bool starts_own(Without *t) {
+  i64 size = length(t->own);
+  if (!size || t->end - t->at < size) return false;
+  Span here = {t->at, t->at + size};
+  return equal(here, t->own.at, size);
+}
+
+INSIDE int glance(Without *t) {
+  while (starts_own(t)) t->at += length(t->own);
+  return t->at < t->end ? *t->at : -1;
+}
+
+INSIDE bool passed(Without *t, int c) {
+  if (glance(t) != c) return false;
+  t->at++;
+  return true;
+}
+
+INSIDE bool twelve_digits(Without *t, u8 *account) {
+  for (int i = 0; i < 12; i++) {
+    int c = glance(t);
+    if (!digit(c)) return false;
+    account[i] = (u8)c;
+    t->at++;
+  }
+  return true;
+}
+
+// The account of an ARN that begins here: arn:aws[a-z-]*:[^:"]*:[^:"]*:([0-9]{12})[:"]
+INSIDE bool arn(Without t, u8 *account) {
+  for (const char *c = "arn:aws"; *c; c++)
+    if (!passed(&t, *c)) return false;
+  for (int c = glance(&t); (c >= 'a' && c <= 'z') || c == '-'; c = glance(&t)) t.at++;
+  if (!passed(&t, ':')) return false;
+  for (int field = 0; field < 2; field++) {
+    for (int c = glance(&t); c >= 0 && c != ':' && c != '"'; c = glance(&t)) t.at++;
+    if (!passed(&t, ':')) return false;
+  }
+  if (!twelve_digits(&t, account)) return false;
+  int c = glance(&t);
+  return c == ':' || c == '"';
+}
+
+INSIDE bool other_account(Span text, Span own, u8 *account) {
+  Without t = {text.at, text.end, own};
+  for (; glance(&t) >= 0; t.at++)
+    if (*t.at == 'a' && arn(t, account)) return true;
+  return false;
+}
+
+// A number of twelve digits once the own account is left out of it.
+INSIDE bool other_number(Span text, Span own, u8 *account) {
+  Without t = {text.at, text.end, own};
+  return twelve_digits(&t, account) && glance(&t) < 0;
+}
+
+INSIDE bool only_digits(Span s) {
+  for (const u8 *at = s.at; at < s.end; at++)
+    if (!digit(*at)) return false;
+  return true;
+}
+
+INSIDE bool only_word(Span s) {
+  for (const u8 *at = s.at; at < s.end; at++)
+    if (!digit(*at) && !((*at | 32) >= 'a' && (*at | 32) <= 'z') && *at != '-' && *at != '_') return false;
+  return true;
+}
+
+// One of `resources`: an object with at most one account, which is a word or missing.
+INSIDE bool resource(Reader *r, Span *account) {
+  Span name;
+  account->at = account->end = 0;
+  if (!took(r, '{')) return false;
+  blanks(r);
+  if (took(r, '}')) return true;
+  do {
+    if (!key(r, &name)) return false;
+    if (!same(name.at, name.end, "accountId")) {
+      if (!value(r)) return false;
+    } else if (account->at || !string(r, account) || !only_word(*account)) {
+      return false;
+    }
+    blanks(r);
+  } while (took(r, ','));
+  return took(r, '}');
+}
+
+// The first account of the resources that is not the own one, if any; false where they are not plain.
+INSIDE bool of_resources(Span text, Span own, u8 *account, bool *found) {
+  Reader r = {text.at, text.end, 0};
+  Span of_one;
+  took(&r, '[');
+  blanks(&r);
+  if (took(&r, ']')) return true;
+  do {
+    blanks(&r);
+    if (!resource(&r, &of_one)) return false;
+    if (!*found && of_one.at) *found = other_number(of_one, own, account);
+    blanks(&r);
+  } while (took(&r, ','));
+  return !(r.seen & ESCAPE);
+}
+
+// --- what is made of the parameters ---
+
+// Their names, in their order, to `names`; and the text of `roleArn`. False where they are not plain.
+INSIDE bool parameters(Span text, Writer *names, Span *role) {
+  Reader r = {text.at, text.end, 0};
+  Span name;
+  if (!took(&r, '{')) return true;  // null, or none
+  blanks(&r);
+  if (took(&r, '}')) return true;
+  bool first = true;
+  do {
+    r.seen = 0;
+    if (!key(&r, &name) || r.seen & ESCAPE) return false;
+    if (!first) put(names, ',');
+    first = false;
+    copy(names, name);
+    if (!same(name.at, name.end, "roleArn")) {
+      if (!value(&r)) return false;
+    } else if (role->at || !string(&r, role) || length(*role) > LONGEST_TEXT) {
+      return false;
+    }
+    blanks(&r);
+  } while (took(&r, ','));
+  return true;
+}
+
+INSIDE bool target(Found *f, u8 *account, bool *found) {
+  Span own = f->recipient.at ? f->recipient : f->account;
+  if (!only_word(own)) return false;
+  if (f->resources.at && !(only_digits(own) && of_resources(f->resources, own, account, found))) return false;
+  if (!*found && f->parameters.at) *found = other_account(f->parameters, own, account);
+  return true;
+}
+
+INSIDE bool made(Found *f, Writer *w) {
+  u8 account[12];
+  bool found = false;
+  Span role = {0, 0};
+  write(w, "\"requestParameters\":{\"names\":\"");
+  if (!parameters(f->parameters, w, &role)) return false;
+  write(w, "\",");
+  if (role.at) write(w, "\"role\":\""), copy(w, role), write(w, "\",");
+  if (!target(f, account, &found)) return false;
+  Span digits = {account, account + 12};
+  if (found) write(w, "\"target\":\""), copy(w, digits), write(w, "\",");
+  close_group(w);
+  return true;
+}
+
+// --- the members ---
+
+INSIDE int child(const Nodes *t, int node, Span name) {
+  for (int each = t->first[node]; each < t->first[node] + t->count[node]; each++)
+    if (equal(name, t->keys + t->begin[each], t->size[each])) return each;
+  return -1;
+}
+
+INSIDE void note(Found *f, int kind, Span text) {
+  if (kind == NAME) f->name = text;
+  if (kind == RECIPIENT) f->recipient = text;
+  if (kind == ACCOUNT) f->account = text;
+  if (kind == MESSAGE && length(text)) f->failed = true;
+  if (kind == LOGIN && same(text.at, text.end, "Failure")) f->failed = true;
+}
+
+// Insights are no events, and neither are notices of S3, whose source has a colon: the host says so.
+INSIDE bool of_event(int kind, Span text) {
+  const char *insight = "Insight";
+  if (kind == SORT) return length(text) < 7 || !same(text.end - 7, text.end, insight);
+  if (kind == SOURCE)
+    for (const u8 *at = text.at; at < text.end; at++)
+      if (*at == ':') return false;
+  return true;
+}
+
+INSIDE bool fits(int kind, Span text, int seen) {
+  if (seen & (ODD | LONE) || !of_event(kind, text)) return false;
+  if (kind == SOURCE && seen & WIDE) return false;
+  if (kind == FLAG) return same(text.at, text.end, "true") || same(text.at, text.end, "false");
+  return kind == SHOWN || kind == MESSAGE || length(text) <= LONGEST_TEXT;
+}
+
+INSIDE bool timed(Found *f, int kind, Span text) {
+  i64 time = moment(text);
+  *(kind == TIME ? &f->time : &f->begun) = time;
+  return time != NO_TIME;
+}
+
+INSIDE void member(Writer *w, Span name, Span whole) {
+  put(w, '"'), copy(w, name), write(w, "\":"), copy(w, whole), put(w, ',');
+}
+
+// A member that is one value: what is missing is not written.
+INSIDE bool leaf(Reader *r, Writer *w, Found *f, int kind, Span name) {
+  Span text, whole = {r->at, r->at};
+  if (peek(r) == 'n') return literal(r, "null");
+  if (kind == FLAG && peek(r) != '"') {
+    if (!literal(r, peek(r) == 't' ? "true" : "false")) return false;
+  } else {
+    r->seen = 0;
+    if (!string(r, &text) || !fits(kind, text, r->seen)) return false;
+    if ((kind == TIME || kind == BEGUN) && !timed(f, kind, text)) return false;
+    note(f, kind, text);
+  }
+  whole.end = r->at;
+  if (kind != LOGIN) member(w, name, whole);
+  return true;
+}
+
+// One of the two that are not passed on, but made something of.
+INSIDE bool matter(Reader *r, Found *f, int kind) {
+  if (peek(r) == 'n') return literal(r, "null");
+  if (peek(r) != (kind == PARAMETERS ? '{' : '[')) return false;
+  r->seen = 0;
+  Span *where = kind == PARAMETERS ? &f->parameters : &f->resources;
+  return passed_over(r, where) && !(r->seen & (ODD | LONE));
+}
+
+// A member of a group, after its key. Returns the node whose members come next, -1 if none do, -2 if it is not plain.
+INSIDE int entered(Reader *r, Writer *w, const Nodes *t, Found *f, int node, Span name) {
+  if (node < 0) {
+    r->seen = 0;
+    return value(r) && !(r->seen & LONE) ? -1 : -2;
+  }
+  if (f->members >> node & 1) return -2;  // twice
+  f->members |= (u64)1 << node;
+  int kind = t->kind[node];
+  if (kind == PARAMETERS || kind == RESOURCES) return matter(r, f, kind) ? -1 : -2;
+  if (kind != GROUP) return leaf(r, w, f, kind, name) ? -1 : -2;
+  if (peek(r) == 'n') return literal(r, "null") ? -1 : -2;
+  if (!took(r, '{')) return -2;
+  put(w, '"'), copy(w, name), write(w, "\":{");
+  return node;
+}
+
+// After a member, or at the beginning: true where another one follows. Groups that end here are closed.
+INSIDE bool another(Reader *r, Writer *w, Found *f, int *depth, bool fresh, bool *fine) {
+  for (;;) {
+    blanks(r);
+    if (took(r, '}')) {
+      if (*depth == 0) {
+        *fine = made(f, w) && (blanks(r), r->at == r->end);
+        close_group(w);
+        return false;
+      }
+      close_group(w);
+      put(w, ',');
+      (*depth)--, fresh = false;
+    } else {
+      *fine = fresh || took(r, ',');
+      return *fine;
+    }
+  }
+}
+
+INSIDE bool record(Reader *r, Writer *w, const Nodes *t, Found *f) {
+  int group[MEMBERS_DEEPEST], depth = 0;
+  bool fresh = true, fine = took(r, '{');
+  Span name;
+  group[0] = 0;
+  put(w, '{');
+  while (fine && another(r, w, f, &depth, fresh, &fine)) {
+    r->seen = 0;
+    if (!key(r, &name) || r->seen & ESCAPE) return false;
+    int next = entered(r, w, t, f, child(t, group[depth], name), name);
+    fresh = next >= 0;
+    if (next < -1 || (fresh && ++depth == MEMBERS_DEEPEST)) return false;
+    if (fresh) group[depth] = next;
+  }
+  put(w, '\n');
+  return fine && f->time != NO_TIME && length(f->name);
+}
+
+// --- the kernel ---
+
+// text, borders (n + 1,): the records; longer ones than `longest` are not plain. kind ... keys: the nodes.
+// plain, sizes, time, begun, failed (n,): whether a record is plain, the bytes of its line (0 if it is not), its times, whether
+// it tells of a failure that may have no code.
+// writing: whether the lines are written, to `out` at `places` (n,); else they are only measured.
+KERNEL sieve(i64 n, const u8 *text, const i64 *borders, i64 longest, const int *kind, const int *first, const int *count,
+             const int *begin, const int *size, const u8 *keys, u8 *plain, i64 *sizes, i64 *time, i64 *begun, u8 *failed,
+             i64 writing, u8 *out, const i64 *places) {
+  const Nodes nodes = {kind, first, count, begin, size, keys};
+  EACH(row, n) {
+    if (writing && !plain[row]) continue;
+    Reader r = {text + borders[row], text + borders[row + 1], 0};
+    Writer w = {writing ? out + places[row] : 0, 0, 0};
+    Found f = {};
+    f.time = f.begun = NO_TIME;
+    plain[row] = r.end - r.at <= longest && record(&r, &w, &nodes, &f);
+    sizes[row] = plain[row] ? w.size : 0;
+    time[row] = f.time;
+    begun[row] = f.begun;
+    failed[row] = f.failed;
+  }
+}
