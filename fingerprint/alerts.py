@@ -262,10 +262,17 @@ def _events(frame: pd.DataFrame, batch: Measured) -> Iterator[AlertEvent]:
             session=_text(row["session"]),
             autoencoder_z=_number(row.get("autoencoder_z")),
             spectral_z=_number(row.get("spectral_z")),
-            raw=row["raw"].decode(errors="replace") if isinstance(row.get("raw"), bytes) else "",
+            raw=_record(row.get("raw")),
             bank_version=str(row["bank_version"]),
             access_key=_text(row["access_key"]),
         )
+
+
+def _record(raw: object) -> str:
+    """Bytes, as they came; a text, where they lay on a device."""
+    if isinstance(raw, bytes):
+        return raw.decode(errors="replace")
+    return raw if isinstance(raw, str) else ""
 
 
 def _number(value: float | None) -> float | None:
@@ -283,13 +290,9 @@ def _curve(batch: Measured, frame: pd.DataFrame, by: Explainer) -> Curve | None:
     seconds, window = by.settings.spectral.interval_seconds, by.settings.alerts.window_seconds
     end = -(-(int(frame["event_time"].iloc[at].timestamp()) // window + 1) * window // seconds)
     start, counts, expected, flagged = by.series.curve(row, int(batch.interval[at]), CURVE_DAYS, end)
-    channel = by.series.channel[row]
+    owner, channel = by.series.of(int(row))
     return Curve(
-        entity=str(
-            frame["entity"].iloc[at]
-            if by.series.owner[row] == batch.owner[at]
-            else frame["principal"].iloc[at]
-        ),
+        entity=str(frame["entity"].iloc[at] if owner == batch.owner[at] else frame["principal"].iloc[at]),
         channel=CHANNELS.get(channel) or str(frame["action"].iloc[at]),
         start=pd.Timestamp(start * seconds, unit="s", tz="UTC").to_pydatetime(),
         interval_seconds=seconds,

@@ -13,12 +13,13 @@ principal has no such headers: then its own partition is its source, and its eve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fingerprint import frames
 from fingerprint.messages import Piece
 from fingerprint.ports import Message, Partition
 
@@ -82,7 +83,19 @@ def ways(word: Word, home: Partition) -> list[str]:
 def future(messages: Sequence[Message], piece: Piece, seconds: int) -> NDArray[np.bool_]:
     """Which events (n,) are dated more than so many seconds past the arrival of their message."""
     arrived = np.array([message.timestamp for message in messages], np.int64)[piece.source]
-    return (arrived > 0) & (_milliseconds(piece.events) > arrived + seconds * 1000)
+    return (arrived > 0) & (piece.at > arrived + seconds * 1000)
+
+
+def records(piece: Piece, which: Longs) -> Any:
+    """The records behind some events (M,), as AWS wrote them, as a column beside them: bytes on the host, texts elsewhere."""
+    row = piece.row[which]
+    if frames.at_home(piece.events):
+        return np.array([*piece.lines, None], dtype=object)[row]
+    lines = [piece.lines[each] for each in row.tolist()]
+    borders = np.cumsum([0, *map(len, lines)], dtype=np.int32)
+    up = frames.namespace(piece.events).asarray
+    written = np.frombuffer(b"".join(lines), np.uint8)
+    return frames.strings(up(written), up(borders), frames.library(piece.events).__name__)
 
 
 def _source(head: Sequence[tuple[str, bytes | None]]) -> str:
@@ -102,15 +115,5 @@ def _latest(piece: Piece, rows: Rows, future: NDArray[np.bool_]) -> Longs:
     """The latest event time in each message (M,), ms; 0 where there is none to believe."""
     out = np.zeros(piece.end - piece.begin, np.int64)
     believed = rows.events[~future[rows.events]]
-    np.maximum.at(out, piece.source[believed] - piece.begin, _milliseconds(piece.events)[believed])
+    np.maximum.at(out, piece.source[believed] - piece.begin, piece.at[believed])
     return out[rows.messages - piece.begin]
-
-
-def _milliseconds(events: pd.DataFrame) -> Longs:
-    times: Longs = (
-        events["event_time"]
-        .astype("datetime64[ms, UTC]")
-        .to_numpy(np.dtype("datetime64[ms]"))
-        .astype(np.int64)
-    )
-    return times

@@ -59,6 +59,14 @@ class Backend:
         return min(max(self.about.free // PIECE_SHARE, 1 << 20), MOST_PIECE)
 
 
+def on_cpu(reason: str, trouble: bool = False) -> Backend:
+    """The road that is always there."""
+    return Backend("pandas", "numpy", "cpu", reason, trouble)
+
+
+HOST = on_cpu("asked for by the setting")
+
+
 @cache
 def choose(setting: Choice = "auto") -> Backend:
     """The backend for a setting; looked for once in a process.
@@ -66,7 +74,7 @@ def choose(setting: Choice = "auto") -> Backend:
     FingerprintError if `cuda` is asked for and cannot be had: it says what is missing.
     """
     if setting == "cpu":
-        return on_cpu("asked for by the setting")
+        return HOST
     try:
         device = working()
     except Hindrance as hindrance:
@@ -76,8 +84,3 @@ def choose(setting: Choice = "auto") -> Backend:
             ) from None
         return on_cpu(str(hindrance), hindrance.trouble)
     return Backend("cudf", "cupy", "cuda", str(device), about=device)
-
-
-def on_cpu(reason: str, trouble: bool = False) -> Backend:
-    """The road that is always there."""
-    return Backend("pandas", "numpy", "cpu", reason, trouble)

@@ -16,20 +16,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import pandas as pd
-
+from fingerprint import frames
 from fingerprint.domain import Hop
+from fingerprint.frames import Frame
 
 LONGEST = 20  # calls; AWS allows any number, one after the other
 FIELDS = ("action", "principal", "human", "access_key", "source_address", "region")
 
 
-def issued(events: pd.DataFrame) -> list[Hop]:
+def issued(events: Frame) -> list[Hop]:
     """The calls among events (with entities) that handed out credentials to somebody, the oldest first and one a key."""
     handed = (
         events["issued_key"].fillna("").ne("") & events["kind"].ne("service") & events["event_id"].notna()
     )
-    found = events[handed.to_numpy(dtype=bool)].sort_values(["event_time", "event_id"])
+    calls = events[["event_time", "event_id", "issued_key", *FIELDS]]
+    found = frames.host(frames.rows(calls, frames.mask(handed))).sort_values(["event_time", "event_id"])
     found = found.drop_duplicates("issued_key")
     texts = found[["event_id", "issued_key", *FIELDS]].astype(object)
     rows = texts.where(texts.notna(), "").to_dict("records")

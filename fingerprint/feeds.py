@@ -23,6 +23,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fingerprint import arrays, frames
+from fingerprint.arrays import Array
+from fingerprint.frames import Frame
 from fingerprint.hostile import storable, visible
 
 ACCOUNT, REGION, SOURCE = "account", "region", "source"
@@ -51,10 +54,12 @@ class FeedCounts:
     ) -> None:
         """N events; `codes` (N,) say which of `sources` each came through, `closed` (N,) below which interval all had closed
         when it came."""
-        interval = events["event_time"].astype("int64").to_numpy(np.int64) // 1_000_000 // self.seconds
-        counts = np.flatnonzero(interval >= closed - self.day)
+        interval = frames.microseconds(events["event_time"]) // 1_000_000 // self.seconds
+        codes, closed = arrays.like(codes, interval), arrays.like(closed, interval)
+        counts = arrays.namespace(interval).flatnonzero(interval >= closed - self.day)
         if len(counts):
-            self._young += _counted(events.iloc[counts], interval[counts], sources, codes[counts])
+            known = frames.rows(events[["recipient_account", "region"]], counts)
+            self._young += _counted(known, interval[counts], sources, codes[counts])
         if sum(map(len, self._young)) > YOUNG_ROWS:
             self._settle()
 
@@ -98,21 +103,17 @@ class FeedCounts:
         return cells.merge(kept, on=["kind", "feed"])
 
 
-def _counted(
-    events: pd.DataFrame, interval: NDArray[Any], sources: Sequence[str], codes: NDArray[Any]
-) -> list[pd.DataFrame]:
+def _counted(events: Frame, interval: Array, sources: Sequence[str], codes: Array) -> list[pd.DataFrame]:
     """A batch as rows of (feed, interval): strings are looked at once for each distinct combination."""
-    first, counts = _distinct(
-        pd.factorize(events["recipient_account"])[0], pd.factorize(events["region"])[0], codes, interval
-    )
-    account, region = (
-        events[name].iloc[first].astype(object).fillna("").reset_index(drop=True)
-        for name in ("recipient_account", "region")
-    )
+    named = (frames.factorize(events[name])[0] for name in ("recipient_account", "region"))
+    first, counts = _distinct(*named, codes, interval)
+    few = frames.host(frames.rows(events, first))
+    interval, codes, counts = (arrays.host(each) for each in (interval[first], codes[first], counts))
+    account, region = (few[name].astype(object).fillna("") for name in ("recipient_account", "region"))
     known = account.str.fullmatch(_ACCOUNT).astype(bool)
     placed = known & region.str.fullmatch(_REGION).astype(bool)
-    through = [source_name(sources[code]) for code in codes[first].tolist()]
-    table = pd.DataFrame({"interval": interval[first], "events": counts, "fresh": True})
+    through = [source_name(sources[code]) for code in codes.tolist()]
+    table = pd.DataFrame({"interval": interval, "events": counts, "fresh": True})
     return [
         table[known].assign(kind=ACCOUNT, feed=account[known]),
         table[placed].assign(kind=REGION, feed=account[placed] + "/" + region[placed]),
@@ -120,14 +121,15 @@ def _counted(
     ]
 
 
-def _distinct(*columns: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _distinct(*columns: Array) -> tuple[Array, Array]:
     """The distinct rows of some columns (N,): the place of one of each, and how many there are."""
-    rows = np.zeros(len(columns[0]), np.int64)
+    xp = arrays.namespace(columns[0])
+    rows = xp.zeros(len(columns[0]), np.int64)
     for column in columns:
-        codes = pd.factorize(column)[0]
-        rows = pd.factorize(rows * (int(codes.max()) + 1) + codes)[0]  # below N * N: no overflow
-    first = np.unique(rows, return_index=True)[1]
-    return first, np.bincount(rows)
+        codes = arrays.told_apart(column)[0]
+        rows = arrays.told_apart(rows * (int(codes.max()) + 1) + codes)[0]  # below N * N: no overflow
+    first = xp.unique(rows, return_index=True)[1]
+    return first, xp.bincount(rows)
 
 
 def source_name(name: str) -> str:

@@ -20,8 +20,8 @@ from fingerprint.cloudtrail import Records
 from fingerprint.domain import Reject
 from fingerprint.entity import add_entities
 from fingerprint.flatten import flatten
-from fingerprint.ingesting import Longs, Outgoing, dated_ahead, keyed, latest, milliseconds
-from fingerprint.messages import Piece
+from fingerprint.ingesting import Longs, Outgoing, dated_ahead, keyed, latest
+from fingerprint.messages import Piece, milliseconds, places
 from fingerprint.notices import Object
 from fingerprint.ports import Message
 from fingerprint.settings import Settings
@@ -54,8 +54,9 @@ class Fetching:
         flat = flatten(records)
         events = add_entities(flat.events, self.settings.entities)
         source = np.zeros(len(events), np.int64)
-        piece = Piece(0, 1, records.lines, events, source, flat.rejects, flat.skipped)
-        marks, future = self._advance(written.trail, milliseconds(events["event_time"]), notice.timestamp)
+        row, at = places(events), milliseconds(events)
+        piece = Piece(0, 1, records.lines, events, source, flat.rejects, flat.skipped, row, at)
+        marks, future = self._advance(written.trail, piece.at, notice.timestamp)
         outgoing, _, too_large = keyed([notice], piece, marks, self.settings.kafka.message_bytes)
         rejects = flat.rejects + [Reject(written.url, "", each.reason) for each in too_large]
         return Fetched(outgoing, rejects, flat.skipped, future)

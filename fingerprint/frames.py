@@ -13,7 +13,7 @@ only the distinct values come down, to be named here; their codes stay. A device
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ def rows(frame: Frame, which: Array) -> Frame:
     """The rows of a mask (N,) or at places (M,), numbered from 0; where none is left out, the table itself."""
     if not at_home(frame):
         return _rows_there(frame, which)
-    numbered = pd.RangeIndex(len(frame))
+    which, numbered = arrays.host(which), pd.RangeIndex(len(frame))
     if which.dtype == bool:
         if which.all() and frame.index.equals(numbered):
             return frame
@@ -80,16 +80,34 @@ def host(frame: Frame) -> pd.DataFrame:
 
 
 def lifted(frame: pd.DataFrame, tables: str) -> Frame:
-    """A table of events, brought up to where the tables of that library lie."""
+    """A table of events, brought up to where the tables of that library lie. Records, which are bytes here, are texts there."""
+    if named(tables) is pd:
+        return frame
     table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
     plain = {name: _unzoned(table[name]) for name in table.column_names}
     return named(tables).DataFrame.from_arrow(pa.table(plain))
+
+
+def concat(parts: Sequence[Frame]) -> Frame:
+    """Tables of one library, one after the other, numbered from 0; those without rows need no columns. At least one."""
+    some = [part for part in parts if len(part)] or list(parts[:1])
+    return library(some[0]).concat(some, ignore_index=True)
 
 
 def named(tables: str) -> Any:
     """The library of that name, brought in when a table is first made with it."""
     __import__(tables)
     return sys.modules[tables]
+
+
+def arrays_of(tables: str) -> Any:
+    """The module of the arrays that go with the tables of that library."""
+    return namespace(named(tables).Series([0]))
+
+
+def beneath(tables: str) -> Any:
+    """The library beneath cuDF, which takes and shows memory as it lies."""
+    return named({"cudf": "pylibcudf"}.get(tables, tables))
 
 
 def microseconds(column: Column) -> Array:
@@ -102,10 +120,21 @@ def microseconds(column: Column) -> Array:
 def factorize(column: Column) -> tuple[Array, list[Any]]:
     """The code of each value (N,), where the column lies, -1 for a missing one; the distinct values, here."""
     if at_home(column):
-        codes, distinct = pd.factorize(column)
-        return codes, list(distinct)
+        codes, distinct = column.array.factorize()
+        return codes, [*distinct]
     codes, distinct = column.factorize()
     return codes, distinct.to_arrow().to_pylist()
+
+
+def coded(column: Column) -> tuple[Array, int]:
+    """The code of each value (N,), where the column lies, -1 for a missing one; how many distinct values there are."""
+    codes, distinct = pd.factorize(column) if at_home(column) else column.factorize()
+    return codes, len(distinct)
+
+
+def mask(column: Column) -> Array:
+    """A column of true and false without gaps as an array (N,), where it lies."""
+    return column.to_numpy(dtype=bool) if at_home(column) else column.to_cupy().astype(bool)
 
 
 def text(values: Sequence[str | None], codes: Array, frame: Frame) -> Column:
@@ -116,9 +145,16 @@ def text(values: Sequence[str | None], codes: Array, frame: Frame) -> Column:
     return there.take(codes).reset_index(drop=True)
 
 
+def renamed(column: Column, name: Callable[[str | None], str | None]) -> Column:
+    """A column of texts of what `name` makes of each distinct value, and of a missing one."""
+    codes, distinct = factorize(column)
+    places = namespace(column).where(codes < 0, len(distinct), codes)
+    return text([name(each) for each in [*distinct, None]], places, column)
+
+
 def strings(characters: Array, borders: Array, tables: str) -> Column:
     """A column of texts over memory that lies there already: UTF-8 (B,) uint8, and where each begins (N + 1,) int32."""
-    there, low = named(tables), _beneath(tables)
+    there, low = named(tables), beneath(tables)
     column = low.Column(
         low.DataType(low.TypeId.STRING),
         len(borders) - 1,
@@ -136,17 +172,12 @@ def characters(column: Column) -> tuple[Array, Array]:
     xp, (there, _) = namespace(column), column.to_pylibcudf()
     if not len(column):
         return xp.zeros(0, xp.uint8), xp.zeros(1, xp.int64)
-    low = _beneath(library(column).__name__)
+    low = beneath(library(column).__name__)
     borders = there.child(0)
     wide = xp.int64 if borders.type().id() == low.TypeId.INT64 else xp.int32
     at = xp.asarray(borders.data()).view(wide)[there.offset() : there.offset() + len(column) + 1]
     data = there.data()
     return (xp.zeros(0, xp.uint8) if data is None else xp.asarray(data).view(xp.uint8)), at.astype(xp.int64)
-
-
-def _beneath(tables: str) -> Any:
-    """The library beneath cuDF, which takes and shows memory as it lies."""
-    return named({"cudf": "pylibcudf"}.get(tables, tables))
 
 
 def _zoned(values: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -157,5 +188,9 @@ def _unzoned(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """As a device keeps them: times without a zone, texts of one width."""
     if pa.types.is_timestamp(values.type):
         return values.cast(pa.timestamp("us"))
-    return values.cast(pa.string()) if pa.types.is_large_string(values.type) else values
-
+    wide = (
+        pa.types.is_large_string(values.type)
+        or pa.types.is_binary(values.type)
+        or pa.types.is_large_binary(values.type)
+    )
+    return values.cast(pa.string()) if wide else values

@@ -96,7 +96,7 @@ class Ingesting:
 
     def _batch(self, messages: Sequence[Message], piece: Piece) -> Batch:
         limit = self.settings.kafka.message_bytes
-        marks, future = self._advance(messages, piece.source, piece.events["event_time"])
+        marks, future = self._advance(messages, piece)
         records, record_from, too_large = keyed(messages, piece, marks, limit)
         dead, dead_from = dead_letters(messages, piece.rejects + too_large, limit)
         return Batch(
@@ -111,11 +111,9 @@ class Ingesting:
             future,
         )
 
-    def _advance(
-        self, messages: Sequence[Message], source: NDArray[np.int64], times: pd.Series
-    ) -> tuple[NDArray[np.int64], int]:
+    def _advance(self, messages: Sequence[Message], piece: Piece) -> tuple[Longs, int]:
         """The watermark of each record's source partition up to that record, ms (n,); how many were future-dated."""
-        at = milliseconds(times)
+        at, source = piece.at, piece.source
         arrived = np.array([message.timestamp for message in messages], np.int64)[source]
         future = dated_ahead(at, arrived, self.settings.ingest.future_seconds)
         homes = [message.home for message in messages]
@@ -154,11 +152,6 @@ class Limit:
         return int(found[0]) if len(found) else None
 
 
-def milliseconds(times: pd.Series) -> Longs:
-    """Event times as ms since the epoch (n,)."""
-    return times.astype("datetime64[ms, UTC]").to_numpy(np.int64)
-
-
 def dated_ahead(at: Longs, arrived: Longs | int, seconds: int) -> NDArray[np.bool_]:
     """Which records claim a time so long after they arrived that they are not believed (n,). Arrived at 0: unknown."""
     return (np.asarray(arrived) > 0) & (at > arrived + seconds * 1000)
@@ -186,7 +179,7 @@ def _addressed(messages: Sequence[Message], piece: Piece, marks: Longs) -> list[
     codes, principals = pd.factorize(piece.events["principal"])
     keys = [str(principal).encode() for principal in principals]
     sources = {each: _place(messages[each]) for each in np.unique(piece.source).tolist()}
-    columns = (piece.events["row"].tolist(), codes.tolist(), piece.source.tolist(), marks.tolist())
+    columns = (piece.row.tolist(), codes.tolist(), piece.source.tolist(), marks.tolist())
     return [
         Outgoing(piece.lines[row], keys[code], (("source", sources[each]), ("watermark", b"%d" % mark)))
         for row, code, each, mark in zip(*columns, strict=True)

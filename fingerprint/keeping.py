@@ -21,8 +21,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import frames, hashing, packing, slices
+from fingerprint import arrays, frames, hashing, packing, slices
 from fingerprint.alerts import Verdicts
+from fingerprint.arrays import Array
+from fingerprint.backend import HOST, Backend
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
 from fingerprint.feeds import FeedCounts
@@ -55,8 +57,9 @@ class Keeper:
         sources: Sources,
         learned_upto: int = 0,
         losses: Losses | None = None,
+        backend: Backend = HOST,
     ) -> None:
-        self.settings, self.sources = settings, sources
+        self.settings, self.sources, self.backend = settings, sources, backend
         self.road = Road(bank, ledger, settings, early=True, losses=losses)
         self.learned_upto = learned_upto  # seconds; what happened before lies in the bank already
         self.feeds = FeedCounts(settings.spectral.interval_seconds, settings.feeds.most)
@@ -82,8 +85,9 @@ class Keeper:
         self.road.hold_to(settings)
 
     def walk(self, events: pd.DataFrame, low: Longs) -> list[Said]:
-        """Events in the order of the log, and the least watermark at each of them (N,), in seconds."""
-        low = np.maximum(low, self.road.ledger.watermark)
+        """Events in the order of the log, and the least watermark at each of them (N,), in seconds. Told where they lie: events
+        where the backend's tables do, watermarks on the host."""
+        low = arrays.like(np.maximum(low, self.road.ledger.watermark), _seconds(events))
         wanted = self._wanted(events, low)
         events, low = frames.rows(events, wanted), low[wanted]
         starts = self._starts(events, low)
@@ -131,24 +135,28 @@ class Keeper:
         road = self.road
         if self.spill:
             self.spill.fetch(homes)
-        ledger = Ledger.from_arrays(self.settings, slices.pick(road.ledger.as_arrays(), homes))
-        keeper = Keeper(self.bank, ledger, self.settings, self.sources, self.learned_upto, road.scorer.losses)
+        own, told = (
+            slices.pick(road.ledger.as_arrays(), homes),
+            (self.settings, self.sources, self.learned_upto),
+        )
+        ledger = Ledger.from_arrays(self.settings, own, self.backend.place)
+        keeper = Keeper(self.bank, ledger, *told, road.scorer.losses, self.backend)
         keeper.road.groups.by = replace(keeper.road.groups.by, earlier=road.groups.by.earlier)
         keeper.feeds = self.feeds  # of no home
 
         def theirs(principal: Hashes) -> NDArray[np.bool_]:
-            return homes[hashing.homes(principal)]
+            return arrays.like(homes, principal)[hashing.homes(principal)]
 
         keeper.road.scorer.names.strangers = dict(road.scorer.names.strangers)
         keeper.road.scorer.waiting = [part.take(theirs(part.principal)) for part in road.scorer.waiting]
         keeper.road.groups.open = [part.take(theirs(part.batch.principal)) for part in road.groups.open]
         if len(self.held):
-            keeper.held = self.held[theirs(hashing.homed(self.held["principal"]))].reset_index(drop=True)
+            keeper.held = frames.rows(self.held, theirs(hashing.homed(self.held["principal"])))
         return keeper
 
     # --- one step -----------------------------------------------------------------------------------------------------
 
-    def _wanted(self, events: pd.DataFrame, low: Longs) -> NDArray[np.bool_]:
+    def _wanted(self, events: pd.DataFrame, low: Array) -> Array:
         at = _seconds(events)
         known = at < self.learned_upto
         self.learned += int(known.sum())
@@ -158,38 +166,37 @@ class Keeper:
         self.late_dropped += int(late.sum())
         return ~known & ~late
 
-    def _late(self, events: pd.DataFrame, low: Longs) -> NDArray[np.bool_]:
-        interval = _seconds(events) // self.settings.spectral.interval_seconds
-        late: NDArray[np.bool_] = interval < self._closed(low)
-        return late
+    def _late(self, events: pd.DataFrame, low: Array) -> Array:
+        return _seconds(events) // self.settings.spectral.interval_seconds < self._closed(low)
 
-    def _closed(self, low: Longs) -> Longs:
+    def _closed(self, low: Array) -> Array:
         """Below which interval all had closed at watermarks (N,)."""
         spectral = self.settings.spectral
         return (low - spectral.lateness_seconds) // spectral.interval_seconds
 
-    def _starts(self, events: pd.DataFrame, low: Longs) -> list[int]:
+    def _starts(self, events: pd.DataFrame, low: Array) -> list[int]:
         """Where steps begin: at the first event, and wherever late ones do that are no repeats."""
         if not len(events):
             return []
         late = self._late(events, low)
         if late.any():
             late &= ~self._repeated(events)
-        begin = np.flatnonzero(late[1:] & ~late[:-1]) + 1
+        begin = arrays.namespace(late).flatnonzero(late[1:] & ~late[:-1]) + 1
         return [0, *begin[:STEPS].tolist()]
 
-    def _repeated(self, events: pd.DataFrame) -> NDArray[np.bool_]:
+    def _repeated(self, events: pd.DataFrame) -> Array:
         """Which events will be dropped: the ledger has them, or the same one came earlier in this batch. One that lies as the
         other's id but at another time is not counted among them: the other may be held."""
         principal, keys = hashing.homed(events["principal"]), repeat_key(events)
-        again = np.ones(len(events), bool)
         exact = hashing.mix(hashing.mix(principal, keys), _seconds(events).astype(np.uint64))
-        again[np.unique(exact, return_index=True)[1]] = False
+        xp = arrays.namespace(exact)
+        again = xp.ones(len(events), bool)
+        again[xp.unique(exact, return_index=True)[1]] = False
         return again | self.road.ledger.repeated(principal, keys)
 
     def _step(self, events: pd.DataFrame, low: int) -> Said:
         if len(self.held):
-            events = pd.concat([self.held, events], ignore_index=True)
+            events = frames.concat([self.held, events])
         ready = self._ready(events, low)
         self.held = frames.rows(events, ~ready)
         events = frames.rows(events, ready)
@@ -213,7 +220,7 @@ class Keeper:
         except FingerprintError:
             self.unspilled += 1
 
-    def _ready(self, events: pd.DataFrame, low: int) -> NDArray[np.bool_]:
+    def _ready(self, events: pd.DataFrame, low: int) -> Array:
         """Which events may be measured: all that their memory reads is closed. Of too many that may not, the oldest are
         measured all the same, and counted."""
         if not len(events):
@@ -221,11 +228,12 @@ class Keeper:
         ledger = self.road.ledger
         at = _seconds(events)
         interval = at // self.settings.spectral.interval_seconds
-        ready: NDArray[np.bool_] = interval - ledger.series.gap <= ledger.closed(low)
+        ready = interval - ledger.series.gap <= ledger.closed(low)
         over = int((~ready).sum()) - self.settings.stream.held_events
         if over > 0:
-            held = np.flatnonzero(~ready)
-            ready[held[np.argsort(at[held], kind="stable")[:over]]] = True
+            xp = arrays.namespace(ready)
+            held = xp.flatnonzero(~ready)
+            ready[held[xp.argsort(at[held], kind="stable")[:over]]] = True
             self.hurried += over
         return ready
 
@@ -255,7 +263,7 @@ class Keeper:
         if self.spill and self.spill.files:
             parts["spilled"] = packing.pack_arrays(self.spill.as_arrays())
         if len(self.held):
-            parts["held"] = packing.pack_table(self.held)
+            parts["held"] = packing.pack_table(frames.host(self.held))
         if len(counts := self.feeds.as_table()):
             parts["feeds"] = packing.pack_table(counts)
         return parts
@@ -284,12 +292,13 @@ class Keeper:
         parts: Mapping[str, bytes],
         losses: Losses | None = None,
         earlier: Callable[[str], Bank | None] = lambda version: None,
+        backend: Backend = HOST,
     ) -> Keeper:
         """The keeper that goes on where a snapshot was taken. `earlier` finds the banks that measured what waits, None where
         one is gone."""
         own = [name for name in parts if name not in _ELSE and not name.startswith(("waiting.", "verdicts."))]
-        ledger = Ledger.from_arrays(settings, _together(packing.tables(parts, own)))
-        keeper = cls(bank, ledger, settings, sources, int(facts["learned_upto"]), losses)
+        ledger = Ledger.from_arrays(settings, _together(packing.tables(parts, own)), backend.place)
+        keeper = cls(bank, ledger, settings, sources, int(facts["learned_upto"]), losses, backend)
         scorer, groups = keeper.road.scorer, keeper.road.groups
         scorer.dropped = int(facts["dropped"])
         scorer.names.strangers = {
@@ -303,7 +312,7 @@ class Keeper:
             groups.open = [Verdicts(verdicts, verdicts.frame)]
         keeper._know_again(earlier, str(facts["bank"]))
         if "held" in parts:
-            keeper.held = packing.table(parts["held"])
+            keeper.held = frames.lifted(packing.table(parts["held"]), backend.tables)
         if "feeds" in parts:
             keeper.feeds.restore(packing.table(parts["feeds"]), int(facts["feeds_closed"]))
         return keeper
@@ -318,11 +327,11 @@ class Keeper:
             ledger.channels_since = ledger.watermark // self.settings.spectral.interval_seconds
 
 
-def _seconds(events: pd.DataFrame) -> Longs:
+def _seconds(events: pd.DataFrame) -> Array:
+    """Event times since 1970 (N,), where the events lie."""
     if not len(events):
         return np.zeros(0, np.int64)
-    seconds: Longs = events["event_time"].astype("int64").to_numpy().astype(np.int64) // 1_000_000
-    return seconds
+    return frames.microseconds(events["event_time"]) // 1_000_000
 
 
 def _by_day(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

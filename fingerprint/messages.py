@@ -17,7 +17,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import cloudtrail
+from fingerprint import arrays, cloudtrail, frames
+from fingerprint.backend import HOST, Backend
 from fingerprint.cloudtrail import Origin, Records
 from fingerprint.domain import Reject
 from fingerprint.entity import add_entities
@@ -25,15 +26,15 @@ from fingerprint.flatten import Flat, flatten
 from fingerprint.ports import Message
 from fingerprint.settings import Reading, Settings
 
-HELD_BYTES = 64 << 20  # expanded records are passed on at this size, so that a poll of gzip costs no more
 _USUAL = b'{"eventVersion":'  # how AWS begins every record: these are read together
 
 
 class Piece(NamedTuple):
     """What lay in the messages `begin` to `end` - 1 of those that were given.
 
-    `events` (n rows) have their entities; `source` (n,) is the number of each event's message, and column `row` its place in
-    `lines`, the records as AWS wrote them. The position of a reject begins with the number of its message.
+    `events` (n rows) have their entities and lie where the backend's tables do. What is said of them beside lies on the host:
+    `source` (n,) is the number of each event's message, `row` (n,) its place in `lines`, the records as AWS wrote them, and `at`
+    (n,) its time in ms since 1970. The position of a reject begins with the number of its message.
     """
 
     begin: int
@@ -43,15 +44,29 @@ class Piece(NamedTuple):
     source: NDArray[np.int64]
     rejects: list[Reject]
     skipped: int
+    row: NDArray[np.int64]
+    at: NDArray[np.int64]
 
 
-def read(messages: Sequence[Message], settings: Settings) -> Iterator[Piece]:
+def read(messages: Sequence[Message], settings: Settings, backend: Backend = HOST) -> Iterator[Piece]:
     """Pieces that together hold all the messages, in their order; never raises, whatever the bytes."""
-    for begin, end, records in _pieces(messages, settings.reading):
-        records, flat = _flatten(messages, records, settings.reading)
+    for begin, end, records in _pieces(messages, settings.reading, backend.piece_bytes):
+        records, flat = _flatten(messages, records, settings.reading, backend.tables)
         events = add_entities(flat.events, settings.entities)
-        source = _message_of(records.origins)[events["row"].to_numpy(np.int64)]
-        yield Piece(begin, end, records.lines, events, source, flat.rejects, flat.skipped)
+        row, at = places(events), milliseconds(events)
+        source = _message_of(records.origins)[row]
+        yield Piece(begin, end, records.lines, events, source, flat.rejects, flat.skipped, row, at)
+
+
+def places(events: pd.DataFrame) -> NDArray[np.int64]:
+    """The column `row`, on the host (n,)."""
+    return frames.host(events[["row"]])["row"].to_numpy(np.int64)
+
+
+def milliseconds(events: pd.DataFrame) -> NDArray[np.int64]:
+    """Event times as ms since 1970, on the host (n,)."""
+    at: NDArray[np.int64] = arrays.host(frames.microseconds(events["event_time"])) // 1000
+    return at
 
 
 def number(position: str) -> int:
@@ -59,10 +74,12 @@ def number(position: str) -> int:
     return int(position.partition("/")[0])
 
 
-def _flatten(messages: Sequence[Message], records: Records, bounds: Reading) -> tuple[Records, Flat]:
+def _flatten(
+    messages: Sequence[Message], records: Records, bounds: Reading, tables: str
+) -> tuple[Records, Flat]:
     """Reads a piece; messages that begin like a record and are not one get a second, careful reading, which
     finds several documents in a row."""
-    flat = flatten(records)
+    flat = flatten(records, tables)
     again = {
         int(reject.position)
         for reject in flat.rejects
@@ -71,17 +88,18 @@ def _flatten(messages: Sequence[Message], records: Records, bounds: Reading) -> 
     if not again:
         return records, flat
     records = _read_again(messages, records, again, bounds)
-    return records, flatten(records)
+    return records, flatten(records, tables)
 
 
-def _pieces(messages: Sequence[Message], bounds: Reading) -> Iterator[tuple[int, int, Records]]:
-    """The messages' records, cut where they come to HELD_BYTES: first message, last message + 1, records."""
+def _pieces(messages: Sequence[Message], bounds: Reading, most: int) -> Iterator[tuple[int, int, Records]]:
+    """The messages' records, cut where they come to `most` bytes, so that a poll of gzip costs no more: first message, last
+    message + 1, records."""
     waiting: list[Records] = []
     held = begin = 0
     for end, records in _read(messages, bounds):
         waiting.append(records)
         held += sum(map(len, records.lines))
-        if held > HELD_BYTES or end == len(messages):
+        if held > most or end == len(messages):
             yield begin, end, cloudtrail.merge(waiting)
             waiting, held, begin = [], 0, end
 

@@ -3,7 +3,7 @@
 Example:
     >>> table = Networks.of([("198.51.100.0", "198.51.100.255", "AS64500 Example Cloud")])
     >>> table.names(pd.Series(["198.51.100.7", "192.0.2.1", "ec2.amazonaws.com"])).tolist()
-    ['AS64500 Example Cloud', None, None]
+    ['AS64500 Example Cloud', nan, nan]
 
 A home that gets a new address every few days stays with its provider, and an intruder from the same cloud as yesterday is
 the same cloud: an autonomous system says both where a prefix says neither.
@@ -16,8 +16,8 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-import pandas as pd
+from fingerprint import frames
+from fingerprint.frames import Column
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,14 @@ class Networks:
         rows = sorted((_packed(first), _packed(last), name) for first, last, name in ranges)
         return cls(*(tuple(column) for column in zip(*rows, strict=True))) if rows else cls()
 
-    def names(self, addresses: pd.Series) -> pd.Series:
-        """The network of each address (N,), None where the table has none; each distinct address is looked up once."""
-        codes, distinct = pd.factorize(addresses)
-        found = np.array([*(self._of(str(address)) for address in distinct), None], dtype=object)
-        return pd.Series(found[codes], index=addresses.index, dtype=object)
+    def names(self, addresses: Column) -> Column:
+        """The network of each address (N,), none where the table has none; each distinct address is looked up once. Numbered
+        from 0, where the addresses lie."""
+        codes, distinct = frames.factorize(addresses)
+        found = [*(self._of(str(address)) for address in distinct), None]
+        return frames.text(
+            found, codes + (codes < 0) * len(found), addresses
+        )  # what is missing has no network
 
     def _of(self, address: str) -> str | None:
         try:

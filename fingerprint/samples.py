@@ -35,8 +35,14 @@ def folder(name: str = "") -> Path:
 
 def records(name: str) -> Iterator[dict[str, Any]]:
     """The raw records of one real set, in the order of its file: `records("real/invictus_stratus")`."""
-    with gzip.open(folder(name) / f"{Path(name).name}.jsonl.gz", "rb") as lines:
-        yield from map(json.loads, lines)
+    yield from map(json.loads, lines(name))
+
+
+def lines(name: str) -> Iterator[bytes]:
+    """The same, each as it was written."""
+    with gzip.open(folder(name) / f"{Path(name).name}.jsonl.gz", "rb") as written:
+        for line in written:
+            yield line.rstrip(b"\r\n")
 
 
 def labels(name: str) -> dict[str, dict[str, str]]:

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from fingerprint import frames
+from fingerprint.frames import Frame
 from fingerprint.ledger import Ledger
 from fingerprint.road import Road, Said
 
@@ -46,17 +47,20 @@ class Steps:
         return events.assign(**{STEP: np.int32(len(self.watermarks) - 1)})
 
 
-def walk(road: Road, chunks: Iterable[pd.DataFrame], watermarks: Sequence[int], most: int) -> Iterator[Said]:
-    """What a part says of its events (marked, in the order of the whole), to the end; at most about `most` at a time."""
+def walk(
+    road: Road, chunks: Iterable[pd.DataFrame], watermarks: Sequence[int], most: int, tables: str = "pandas"
+) -> Iterator[Said]:
+    """What a part says of its events (marked, in the order of the whole), to the end; at most about `most` at a time, in tables
+    of that library."""
     held: list[pd.DataFrame] = []
     for watermark, parts in zip(watermarks, _by_step(chunks, len(watermarks)), strict=True):
         held += parts
         closes = road.ledger.closed(watermark) > road.ledger.closed()
         if closes or sum(map(len, held)) >= most:
-            yield road.walk(_together(held), watermark)
+            yield road.walk(_together(held, tables), watermark)
             held = []
     if held:
-        yield road.walk(_together(held), watermarks[-1])
+        yield road.walk(_together(held, tables), watermarks[-1])
     yield road.finish()
 
 
@@ -81,5 +85,5 @@ def _runs(chunks: Iterable[pd.DataFrame]) -> Iterator[tuple[int, pd.DataFrame]]:
             yield int(step[start]), frames.rows(chunk, np.arange(start, end))
 
 
-def _together(parts: list[pd.DataFrame]) -> pd.DataFrame:
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+def _together(parts: list[pd.DataFrame], tables: str) -> Frame:
+    return frames.lifted(pd.concat(parts, ignore_index=True), tables) if parts else pd.DataFrame()

@@ -22,17 +22,16 @@ import pyarrow as pa
 from fingerprint import bank as banks
 from fingerprint import chains, hashing, retuning
 from fingerprint.bank import Bank
-from fingerprint.edges import files, ledgers, network_table, results_said, workplace
+from fingerprint.edges import files, ledgers, results_said, workplace
 from fingerprint.edges.desk import open_desk
 from fingerprint.edges.files import File
-from fingerprint.edges.history import History
 from fingerprint.edges.results import Results
 from fingerprint.ledger import Ledger
 from fingerprint.pieces import split
 from fingerprint.ports import Desk
 from fingerprint.settings import Settings
 from fingerprint.steps import Steps
-from pipelines import doors, memory, parts
+from pipelines import backends, doors, memory, parts
 from pipelines.parts import Plan
 from pipelines.score import LEDGER, start_of
 from pipelines.show import Progress, reasons
@@ -129,7 +128,7 @@ def _cut(
     plan: Plan, found: Sequence[File], bank: Bank, ledger: Path | None, desk: Desk, progress: Progress
 ) -> dict[str, Any]:
     settings = plan.settings
-    with History(settings, network_table.load(settings.reading.networks)) as history:
+    with backends.history(settings) as history:
         for records in files.read_found(found, settings.reading):
             history.add(records)
             progress("reading records", history.records)

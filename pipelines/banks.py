@@ -20,6 +20,7 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from fingerprint import versions
+from fingerprint.backend import HOST, Backend
 from fingerprint.bank import Bank, check_settings, open_bank
 from fingerprint.domain import FingerprintError
 from fingerprint.ports import Losses
@@ -63,9 +64,15 @@ class Banks:
     has the one before, is waited for.
     """
 
-    def __init__(self, folder: Path, settings: Settings, measuring: Measuring | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: Settings,
+        measuring: Measuring | None = None,
+        backend: Backend = HOST,
+    ) -> None:
         """FingerprintError where the version that is served cannot be opened or does not fit."""
-        self.folder, self.settings = folder, settings
+        self.folder, self.settings, self.backend = folder, settings, backend
         self.measuring = measuring or partial(doors.losses, settings.triton)
         self.judges: dict[str, Judge] = {}
         self.doors: dict[str, ExitStack] = {}  # of each judge
@@ -163,7 +170,9 @@ class Banks:
             door.close()
 
     def _opened(self, version: str) -> Bank:
-        bank = self.known.get(version) or open_bank(self.folder, self.settings.bank, version).made_ready()
+        bank = self.known.get(version)
+        if bank is None:  # placed once, however many partitions are judged by it
+            bank = open_bank(self.folder, self.settings.bank, version).on(self.backend.place).made_ready()
         check_settings(bank, self.settings)
         self.known[version] = bank
         return bank

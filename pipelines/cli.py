@@ -438,6 +438,26 @@ def serve(
 
 
 @app.command()
+def backend(
+    prove: Annotated[
+        bool,
+        typer.Option("--prove", help="Read some records by it and by the CPU: exit status 3 if they differ."),
+    ] = False,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Say what reads and scores here, and why: which libraries, which device, how much memory (docs/gpu.md).
+
+    The setting `backend` (auto, cpu, cuda; FINGERPRINT_BACKEND) chooses; auto takes a GPU that works and reads as the CPU does.
+    """
+    from pipelines.backends import figures, print_figures
+
+    said = figures(settings_.load(settings).backend, prove)
+    printed(said, json, lambda: print_figures(said))
+    refused(said["proof"] and said["proof"]["difference"])
+
+
+@app.command()
 def replay(
     sources: Sources,
     topic: Annotated[

@@ -20,13 +20,14 @@ from sklearn.metrics import roc_auc_score
 
 from fingerprint import hashing, samples, training
 from fingerprint.bank import Bank
-from fingerprint.edges import files, network_table
+from fingerprint.edges import files
 from fingerprint.edges.history import History
 from fingerprint.edges.labels import read_labels
 from fingerprint.evaluation.metrics import Figures
 from fingerprint.evaluation.quorums import Panel
 from fingerprint.ledger import Ledger
 from fingerprint.settings import Settings
+from pipelines import backends
 from pipelines.evaluate import Asked, Trial, part
 from pipelines.show import Progress
 from pipelines.simulate import simulate
@@ -73,7 +74,7 @@ def _labelled(settings: Settings, progress: Progress) -> Figures:
 
 
 def _unlabelled(name: str, settings: Settings, progress: Progress) -> Figures:
-    with History(settings, network_table.load(settings.reading.networks)) as history:
+    with backends.history(settings) as history:
         _read(history, [_folder(name)], settings)
         first, last = history.first_time() or 0, history.last_time()
         cut = int(first + (last.timestamp() - first) * LEARNED) if last else first

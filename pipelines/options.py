@@ -45,7 +45,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print figures as JSON, for p
 
 
 def refused(sentence: str | None) -> None:
-    """Exit status 3 with one sentence: a bank is kept, not served."""
+    """Exit status 3 with one sentence: a bank is kept, not served; a device does not read as the CPU does."""
     if sentence:
         print(f"fingerprint: {sentence}", file=sys.stderr)
         raise typer.Exit(3)

@@ -12,6 +12,7 @@ import numpy as np
 
 from fingerprint import bank as banks
 from fingerprint import hashing, settings, slices
+from fingerprint.backend import Backend
 from fingerprint.bank import Bank
 from fingerprint.edges import ledgers
 from fingerprint.edges.results_said import SaidFiles
@@ -21,7 +22,7 @@ from fingerprint.road import Road
 from fingerprint.settings import Settings
 from fingerprint.slices import Arrays, Mask
 from fingerprint.steps import walk
-from pipelines import doors
+from pipelines import backends, doors
 from pipelines.score import BANK, LEDGER, figures
 
 
@@ -74,15 +75,16 @@ def walk_part(plan: Plan, part: int) -> dict[str, Any]:
 
 
 def _walk(plan: Plan, part: int, folder: Path) -> None:
-    bank = _bank(plan.bank, plan.settings.bank, plan.version)
-    ledger, most = _ledger(plan, bank, part), plan.settings.reading.batch_records
+    backend = backends.chosen(plan.settings)  # of this worker, which may have a device of its own
+    bank = _bank(plan.bank, plan.settings.bank, plan.version).on(backend.place)
+    ledger, most = _ledger(plan, bank, part, backend), plan.settings.reading.batch_records
     late, watermarks = ledger.late, json.loads(plan.read.read_text())["watermarks"]
     with (
         doors.losses(plan.settings.triton, bank) as losses,
         SaidFiles(folder, plan.settings, plan.every_event) as files,
     ):
         road = Road(bank, ledger, plan.settings, plan.every_event, losses=losses)
-        for said in walk(road, plan.history.chunks(part, most), watermarks, most):
+        for said in walk(road, plan.history.chunks(part, most), watermarks, most, backend.tables):
             files.write(said)
     if plan.keeps_ledger:
         ledgers.save(ledger, folder)
@@ -96,12 +98,13 @@ def _bank(folder: Path, options: settings.Bank, version: str) -> Bank:
     return banks.open_bank(folder, options, version)
 
 
-def _ledger(plan: Plan, bank: Bank, part: int) -> Ledger:
+def _ledger(plan: Plan, bank: Bank, part: int, backend: Backend) -> Ledger:
     if plan.started_from == BANK:
-        return Ledger.from_arrays(plan.settings, slices.pick(bank.ledger, plan.homes(part)))
+        own = slices.pick(bank.ledger, plan.homes(part))
+        return Ledger.from_arrays(plan.settings, own, backend.place)
     if plan.started_from == LEDGER and (kept := ledgers.restore(plan.start(part), plan.settings)):
-        return kept
-    return Ledger(plan.settings)
+        return Ledger.from_arrays(plan.settings, kept.as_arrays(), backend.place)
+    return Ledger(plan.settings, place=backend.place)
 
 
 def leave_starts(plan: Plan, whole: Arrays) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import hashing, slices
+from fingerprint import arrays, frames, hashing, slices
 from fingerprint.domain import FingerprintError
 from fingerprint.feeds import FeedCounts
 from fingerprint.keeping import NO_PARTS, Keeper
@@ -112,10 +112,10 @@ class Remembering:
     def strays(self, events: pd.DataFrame, partition: Partition) -> int:
         """How many events lie in a partition that is not their principal's: it was keyed otherwise, or partitions were added
         before everything was read."""
-        codes, distinct = pd.factorize(events["principal"])
+        codes, distinct = frames.factorize(events["principal"])
         virtual = hashing.homes(hashing.homed(pd.Series(distinct, dtype=object))) >> 8
         astray = np.asarray(virtual % self.partitions != partition.number)
-        return int(astray[codes].sum())
+        return int(arrays.like(astray, codes)[codes].sum()) if astray.any() else 0
 
     # --- where a keeper comes from ------------------------------------------------------------------------------------
 
@@ -129,9 +129,9 @@ class Remembering:
             )
         bank, losses = self.banks.served
         part = slices.pick(bank.ledger, self._homes(partition.number))
-        ledger = Ledger.from_arrays(self.settings, part)
+        ledger = Ledger.from_arrays(self.settings, part, self.banks.backend.place)
         learned = int(bank.manifest["watermark"]) - self.settings.spectral.lateness_seconds
-        return Keeper(bank, ledger, self.settings, self._sources(), learned, losses)
+        return Keeper(bank, ledger, self.settings, self._sources(), learned, losses, self.banks.backend)
 
     def _grown(self, partition: Partition) -> Keeper | None:
         """A partition that was added takes its share of the state of the one its principals were in."""
@@ -168,9 +168,8 @@ class Remembering:
     def _restored(self, snapshot: Snapshot, partition: Partition) -> Keeper:
         sources = Sources.from_facts(dict(snapshot.about), 1, self.settings.stream.idle_seconds)
         bank, losses = self.banks.of(str(snapshot.about["bank"]))
-        keeper = Keeper.restored(
-            bank, self.settings, sources, snapshot.about, snapshot.parts, losses, self.banks.found
-        )
+        state = snapshot.about, snapshot.parts, losses, self.banks.found, self.banks.backend
+        keeper = Keeper.restored(bank, self.settings, sources, *state)
         keeper = self._bounded(keeper, snapshot.partition, snapshot.parts)
         if int(snapshot.about["partitions"]) != self.partitions:
             keeper = self._bounded(keeper.only(self._homes(partition.number)), partition)

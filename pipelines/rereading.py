@@ -27,9 +27,10 @@ def read(topic: str, history: History, settings: Settings, progress: Progress) -
     after it happened.
     """
     count = 0
-    for messages in _full(again(topic, settings, history.span.since), settings.reading.batch_records):
+    polls, bounds = again(topic, settings, history.span.since), history.backend.piece_bytes
+    for messages in _full(polls, settings.reading.batch_records, bounds):
         count += len(messages)
-        for piece in messages_.read(messages, settings):
+        for piece in messages_.read(messages, settings, history.backend):
             history.add_piece(piece, [_placed(reject, messages) for reject in piece.rejects])
         progress(f"reading {topic}", count)
     return count
@@ -51,15 +52,15 @@ def again(topic: str, settings: Settings, since: datetime | None = None) -> Iter
             )
 
 
-def _full(polls: Iterator[list[Message]], most: int) -> Iterator[list[Message]]:
-    """The same messages, at least so many at a time (and HELD_BYTES of them at most, about): a history has a file for each
+def _full(polls: Iterator[list[Message]], most: int, most_bytes: int) -> Iterator[list[Message]]:
+    """The same messages, at least so many at a time (and `most_bytes` of them, about): a history has a file for each
     batch and span of hours, and a poll may bring few."""
     held: list[Message] = []
     size = 0
     for messages in polls:
         held += messages
         size += sum(len(message.value or b"") for message in messages)
-        if len(held) >= most or size >= messages_.HELD_BYTES:
+        if len(held) >= most or size >= most_bytes:
             yield held
             held, size = [], 0
     if held:

@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 
 from fingerprint import bank as banks
-from fingerprint import chains, retuning
+from fingerprint import chains, frames, retuning
 from fingerprint.bank import Bank
 from fingerprint.domain import Hop
-from fingerprint.edges import files, ledgers, network_table
+from fingerprint.edges import files, ledgers
 from fingerprint.edges.desk import open_desk
 from fingerprint.edges.history import History
 from fingerprint.edges.results import Results
@@ -22,7 +22,7 @@ from fingerprint.ports import Desk
 from fingerprint.road import Road, Said
 from fingerprint.settings import Settings
 from fingerprint.slices import Arrays
-from pipelines import doors, memory
+from pipelines import backends, doors, memory
 from pipelines.show import Progress, reasons
 
 LEDGER, BANK = "ledger", "bank"  # where a run may start
@@ -39,12 +39,13 @@ def score(
 ) -> dict[str, Any]:
     """Score `sources` against the bank in `folder`; the figures of `score --json`."""
     started = time.monotonic()
-    bank = banks.open_bank(folder, settings.bank)
+    backend = backends.chosen(settings)
+    bank = banks.open_bank(folder, settings.bank).on(backend.place)
     banks.check_settings(bank, settings)
     desk = open_desk(desk_url or settings.desk.url, redact=settings.desk.redact)
     settings = retuning.applied(settings, desk.tuned())
     with (
-        History(settings, network_table.load(settings.reading.networks)) as history,
+        backends.history(settings) as history,
         Results(out, settings) as results,
         doors.losses(settings.triton, bank) as losses,
     ):
@@ -52,10 +53,10 @@ def score(
             history.add(records)
             progress("reading records", history.records)
         arrays, start = start_of(bank, history, settings, ledger_folder)
-        ledger = Ledger.from_arrays(settings, arrays)
+        ledger = Ledger.from_arrays(settings, arrays, backend.place)
         road = Road(bank, ledger, settings, every_event=out is not None, losses=losses)
         for events in history.chunks():
-            keep(road.walk(events), desk, results, chains.issued(events))
+            keep(road.walk(frames.lifted(events, backend.tables)), desk, results, chains.issued(events))
             progress("scoring events", road.tally.events + road.tally.repeats, history.events)
         keep(road.finish(), desk, results)
         if ledger_folder:

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from prometheus_client import REGISTRY
 
-from fingerprint import arriving, chains, messages, retuning
+from fingerprint import arriving, chains, frames, messages, retuning
 from fingerprint.arriving import Rows
 from fingerprint.casework import Report, Tuned
 from fingerprint.domain import FingerprintError
@@ -29,12 +28,13 @@ from fingerprint.edges import network_table
 from fingerprint.edges.clock import SystemClock
 from fingerprint.edges.desk import open_desk
 from fingerprint.edges.snapshots import StoredSnapshots
+from fingerprint.frames import Frame
 from fingerprint.measured import READ
 from fingerprint.messages import Piece
 from fingerprint.ports import Message, NotOwner, Partition, Rebalancing
 from fingerprint.road import Said
 from fingerprint.settings import Settings
-from pipelines import doors, first_bank, memory, person
+from pipelines import backends, doors, first_bank, memory, person
 from pipelines.banks import Banks
 from pipelines.pausing import Pausing
 from pipelines.remembering import Kept, Remembering
@@ -58,8 +58,9 @@ def run(
     metrics, started = StreamMetrics(REGISTRY), time.monotonic()
     if wait and not first_bank.came(folder, settings, metrics.waiting_for_bank):
         return figures_of(metrics, started)
+    backend = backends.ready(settings.backend)
     with (
-        closing(Banks(folder, settings)) as banks,
+        closing(Banks(folder, settings, backend=backend)) as banks,
         doors.consumer(settings.kafka, "stream") as consumer,
         doors.producer(settings.kafka) as producer,
     ):
@@ -67,6 +68,7 @@ def run(
         outside = Outside(consumer, producer, desk, StoredSnapshots(settings.state), SystemClock())
         stream = Stream(banks, outside, settings, metrics)
         with running(settings, stream.not_ready, stream.not_alive, "stream") as asked_to_end:
+            backends.log_choice(backend)
             return stream.run(asked_to_end, once)
 
 
@@ -81,6 +83,8 @@ class Stream:
 
     def __init__(self, banks: Banks, outside: Outside, settings: Settings, metrics: StreamMetrics) -> None:
         self.banks, self.settings, self.metrics = banks, settings, metrics
+        self.backend = banks.backend
+        metrics.runs_on(self.backend)
         metrics.judged_by([banks.served.bank.manifest])
         self.consumer, self.clock = outside.consumer, outside.clock
         self.troubles = Troubles()
@@ -164,7 +168,7 @@ class Stream:
         """Flatten once; walk each partition; tell. What was polled for an owner that has gone since, and came back from a
         snapshot, comes again: it is passed over."""
         owners = dict(self.kept)
-        for piece in messages.read(polled, self.settings):
+        for piece in messages.read(polled, self.settings, self.backend):
             future = arriving.future(polled, piece, self.settings.stream.future_seconds)
             shares = arriving.by_partition(polled, piece)
             ours = sorted(home for home in shares if home in owners and self.kept.get(home) is owners[home])
@@ -197,13 +201,11 @@ class Stream:
         kept.offset = polled[int(rows.messages[-1])].offset + 1
         return said
 
-    def _carried(self, piece: Piece, wanted: NDArray[np.intp]) -> pd.DataFrame:
+    def _carried(self, piece: Piece, wanted: NDArray[np.intp]) -> Frame:
         """The events with what measuring reads, whose network they came from, and their records, for alerts to show."""
-        events = piece.events.iloc[wanted]
-        lines = np.array([*piece.lines, None], dtype=object)[events["row"].to_numpy()]
-        events = events[READ].assign(raw=lines)
+        events = frames.rows(piece.events[READ], wanted).assign(raw=arriving.records(piece, wanted))
         if self.networks:
-            events["network"] = self.networks.names(events["source_address"]).astype("str")
+            events["network"] = self.networks.names(events["source_address"])
         return events
 
     def _expect_sources(self, kept: Kept, names: list[str]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from fingerprint.backend import Backend
 from fingerprint.domain import Alert
 from fingerprint.keeping import Keeper
 from fingerprint.ports import Partition
@@ -85,6 +86,12 @@ class StreamMetrics:
         self.bank = Gauge(
             f"{_PREFIX}_bank_info", "1 for the bank that judges.", ("version",), registry=registry
         )
+        self.backend = Gauge(
+            "fingerprint_backend_info",
+            "1 for the libraries and the device that read and score.",
+            ("tables", "arrays", "device"),
+            registry=registry,
+        )
         self.waiting_for_bank = Gauge(
             f"{_PREFIX}_waiting_for_bank",
             "1 while there is no bank yet, and it is waited for.",
@@ -115,6 +122,10 @@ class StreamMetrics:
         """Say of each door whether it is in trouble, whenever somebody asks."""
         for door in DOORS:
             self.in_trouble.labels(door).set_function(partial(troubles.__contains__, door))
+
+    def runs_on(self, backend: Backend) -> None:
+        self.backend.clear()
+        self.backend.labels(backend.tables, backend.arrays, backend.device).set(1)
 
     def judged_by(self, manifests: Sequence[Mapping[str, Any]]) -> None:
         """Which banks judge now (while one takes over, two); how old the newest is, the last one, and how far it came."""

@@ -14,12 +14,11 @@ import pandas as pd
 from fingerprint import shifting, training
 from fingerprint.bank import open_bank
 from fingerprint.domain import LEVELS
-from fingerprint.edges import files, network_table, workplace
-from fingerprint.edges.history import History
+from fingerprint.edges import files, workplace
 from fingerprint.fitting import Start
 from fingerprint.settings import Settings
 from fingerprint.spans import EVER, Span
-from pipelines import doors, gathering, publishing
+from pipelines import backends, doors, gathering, publishing
 from pipelines.gathering import NOBODY, Wanted
 from pipelines.show import Progress, reasons
 
@@ -91,7 +90,7 @@ def _read(wanted: Wanted, settings: Settings, work: Path, progress: Progress) ->
     """Read what is wanted and lay it out in pieces, unless that was done before; its figures."""
     done = work / "read.json"
     if not done.exists():
-        with History(settings, network_table.load(settings.reading.networks), wanted.span) as history:
+        with backends.history(settings, wanted.span) as history:
             fetched = gathering.gather(wanted, history, settings, progress)
             flagged, asked = gathering.flagged(wanted, history, settings)
             gathering.judged(wanted, history, settings).to_parquet(work / JUDGED)

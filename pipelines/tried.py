@@ -21,12 +21,12 @@ import pandas as pd
 from fingerprint import bank as banks
 from fingerprint.bank import Bank
 from fingerprint.domain import Alert, FingerprintError
-from fingerprint.edges import files, network_table
+from fingerprint.edges import files
 from fingerprint.edges.desk import open_desk
 from fingerprint.edges.history import History
 from fingerprint.settings import Settings
 from fingerprint.spans import EVER, Span
-from pipelines import show
+from pipelines import backends, show
 from pipelines.show import Progress
 
 ABOUT, BANK, EVENTS, DESK = "trial.json", "bank", "events.parquet", "desk.sqlite"  # what lies in the folder
@@ -98,7 +98,7 @@ def read(
     sources: Sequence[str], settings: Settings, span: Span = EVER, progress: Progress = show.silent
 ) -> History:
     """The records of `sources` within `span` as a history, for a `with` statement."""
-    history = History(settings, network_table.load(settings.reading.networks), span)
+    history = backends.history(settings, span)
     for records in files.read(list(sources), settings.reading):
         history.add(records)
         progress("reading records", history.records)

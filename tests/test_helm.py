@@ -318,7 +318,12 @@ def test_who_asks_for_a_gpu_runs_the_image_that_can_use_it(plain: Chart) -> None
         ]
 
     assert images(plain) == ["fingerprint", "fingerprint", "fingerprint-train", "fingerprint-triton"]
-    assert images(chart) == ["fingerprint-gpu", "fingerprint", "fingerprint-train", "fingerprint-triton-gpu"]
+    assert images(chart) == [
+        "fingerprint-gpu",
+        "fingerprint",
+        "fingerprint-train-gpu",
+        "fingerprint-triton-gpu",
+    ]
 
 
 def test_a_service_may_ask_for_another_kind_of_gpu_than_the_others() -> None:

@@ -191,7 +191,7 @@ def test_a_record_dated_ahead_of_its_arrival_moves_no_watermark() -> None:
 
 
 def test_much_that_expands_is_passed_on_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fingerprint.messages.HELD_BYTES", 2000)
+    monkeypatch.setattr("fingerprint.backend.HOST_PIECE", 2000)
     messages = [message(gzip.compress(wrapped(*[record(n)] * 5)), n) for n in range(4)]
     batches = list(Ingesting(Settings()).read(messages))
     assert [(batch.begin, batch.end) for batch in batches] == [(0, 2), (2, 4)]

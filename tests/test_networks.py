@@ -17,7 +17,8 @@ TABLE = "198.51.100.0\t198.51.100.127\t64500\tNL\tExample Cloud\n2001:db8::\t200
 
 
 def names(table: Networks, *addresses: str | None) -> list[str | None]:
-    return table.names(pd.Series(addresses, dtype=object)).tolist()
+    found = table.names(pd.Series(addresses, dtype=object)).astype(object)
+    return found.where(found.notna(), None).tolist()
 
 
 def test_addresses_inside_a_range_have_its_name_and_others_none(tmp_path: Path) -> None:

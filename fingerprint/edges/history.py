@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fingerprint import frames
+from fingerprint.backend import HOST, Backend
 from fingerprint.cloudtrail import Records
 from fingerprint.domain import Reject
 from fingerprint.entity import add_entities
@@ -55,8 +56,15 @@ class History:
     Of a span that counts days back from the newest event only the end is known while it is being read: `cut` does the rest.
     """
 
-    def __init__(self, settings: Settings, networks: Networks | None = None, span: Span = EVER) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        networks: Networks | None = None,
+        span: Span = EVER,
+        backend: Backend = HOST,
+    ) -> None:
         self.settings, self.networks, self.span = settings, networks or Networks(), span
+        self.backend = backend
         self.folder = Path(tempfile.mkdtemp(prefix="fingerprint-"))
         self.parts: Counter[int] = Counter()
         self.sizes: Counter[int] = Counter()  # events in the parts of a number
@@ -77,17 +85,17 @@ class History:
         return self.events + self.outside + self.rejected + self.skipped
 
     def add(self, records: Records) -> None:
-        """Flatten records and spill their events."""
-        flat = flatten(records)
+        """Flatten records, by the backend, and spill their events: what lies on disk came through the host."""
+        flat = flatten(records, self.backend.tables)
         self._count(flat.rejects, flat.skipped)
-        events = self._inside(flat.events)
+        events = self._inside(frames.host(flat.events))
         if len(events):
             self._keep(add_entities(events, self.settings.entities), records.lines)
 
     def add_piece(self, piece: Piece, rejects: list[Reject]) -> None:
         """Spill the events of messages; `rejects` are the piece's, with the places they have in their topic."""
         self._count(rejects, piece.skipped)
-        events = self._inside(piece.events)
+        events = self._inside(frames.host(piece.events))
         if len(events):
             self._keep(events, piece.lines)
 
@@ -108,7 +116,7 @@ class History:
         return frames.rows(events, inside)
 
     def _keep(self, named: pd.DataFrame, lines: list[bytes]) -> None:
-        named = named.assign(network=self.networks.names(named["source_address"]).astype("str"))
+        named = named.assign(network=self.networks.names(named["source_address"]))
         events = pa.Table.from_pandas(named, preserve_index=False)
         raw = [lines[row] for row in named["row"]]
         self._spill(events.append_column("raw", pa.array(raw, pa.large_binary())))

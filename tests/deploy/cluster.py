@@ -39,6 +39,7 @@ IMAGES = {
     "train": "fingerprint-train",
     "triton": "fingerprint-triton",
     "serveGpu": "fingerprint",  # a share of a GPU is asked for, and not used
+    "trainGpu": "fingerprint-train",
     "tritonGpu": "fingerprint-triton",
 }
 TAG = os.environ.get("TAG", "0.1.0")  # of our images
