@@ -7,7 +7,7 @@ Example:
     ('s3', 'GetObject')
 
 A column is factorised when it is first asked for, however many features read it; columns together are told apart by their codes.
-So a batch costs a few passes over integers, and Python what is distinct in it.
+So a batch costs a few passes over integers, and Python what is distinct in it. Codes lie where the events do.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
-Codes = NDArray[np.int64]
+from fingerprint import arrays, frames
+from fingerprint.arrays import Array
+from fingerprint.frames import Frame
+
+Codes = Array  # (N,) int64
 Values = list[Any]  # distinct values; a missing one is None
 Column = tuple[Codes, Values]
 
@@ -27,9 +29,7 @@ Column = tuple[Codes, Values]
 class Coded:
     """N events. `derived` makes the columns that the frame does not have, from those that it has."""
 
-    def __init__(
-        self, events: pd.DataFrame, derived: Mapping[str, Callable[[Coded], Column]] | None = None
-    ) -> None:
+    def __init__(self, events: Frame, derived: Mapping[str, Callable[[Coded], Column]] | None = None) -> None:
         self.events, self.derived = events, derived or {}
         self._columns: dict[str, Column] = {}
 
@@ -48,28 +48,30 @@ class Coded:
         if len(columns) == 1:
             code, values = columns[0]
             return code, [(value,) for value in values]
-        mixed = np.zeros(len(self), np.int64)
+        xp = frames.namespace(self.events)
+        mixed = xp.zeros(len(self), np.int64)
         for code, values in columns:
             mixed = mixed * len(values) + code
-        _, first, code = np.unique(mixed, return_index=True, return_inverse=True)
-        parts = [[values[at] for at in codes[first]] for codes, values in columns]
+        _, first, code = xp.unique(mixed, return_index=True, return_inverse=True)
+        parts = [[values[at] for at in codes[first].tolist()] for codes, values in columns]
         return code, list(zip(*parts, strict=True))
 
     def _told_apart(self, name: str) -> Column:
         if name in self.derived:
             return self.derived[name](self)
+        xp = frames.namespace(self.events)
         if name not in self.events:
-            return np.zeros(len(self), np.int64), [None]
+            return xp.zeros(len(self), np.int64), [None]
         column = self.events[name]
         if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
-            return numbers(column.to_numpy(np.int64))
-        code, distinct = column.array.factorize()
-        return np.where(code < 0, len(distinct), code), [*distinct, None]
+            return numbers(column.values.astype(np.int64, copy=False))
+        code, distinct = frames.factorize(column)
+        return xp.where(code < 0, len(distinct), code), [*distinct, None]
 
 
-def numbers(values: NDArray[np.int64]) -> Column:
+def numbers(values: Array) -> Column:
     """Whole numbers told apart: (N,) -> codes (N,), values."""
-    distinct, code = np.unique(values, return_inverse=True)
+    distinct, code = arrays.namespace(values).unique(values, return_inverse=True)
     return code, distinct.tolist()
 
 
@@ -78,4 +80,4 @@ def renamed(column: Column, name: Callable[[Any], Any]) -> Column:
     code, values = column
     places: dict[Any, int] = {}
     place = [places.setdefault(name(value), len(places)) for value in values]
-    return np.array(place, np.int64)[code], list(places)
+    return arrays.like(np.array(place, np.int64), code)[code], list(places)

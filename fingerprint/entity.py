@@ -16,16 +16,17 @@ principal's key.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
+from fingerprint import arrays, frames
+from fingerprint.arrays import Array
 from fingerprint.domain import Lane
+from fingerprint.frames import Frame
 from fingerprint.settings import Entities
 
 Kind = Literal["person", "user", "role", "root", "federated", "account", "service", "unknown"]
@@ -87,20 +88,20 @@ def name(identity: Identity, person_roles: tuple[str, ...] = _PERSON_ROLES) -> P
     return replace(principal, lane=lane, via=via, human=principal.human or _human(who, principal))
 
 
-def add_entities(events: pd.DataFrame, settings: Entities) -> pd.DataFrame:
+def add_entities(events: Frame, settings: Entities) -> Frame:
     """The events with the columns of ADDED (`str`, NA where there is none); each distinct identity is named
-    once.
+    once, on the host, wherever the events lie.
 
     entity is `{principal}|{service}|{lane}`, with `*` for what the granularity leaves out.
     """
     codes, distinct = _distinct(events)
     people = [name(identity, settings.person_roles) for identity in distinct]
     out = events.copy(deep=False)
-    out["principal"] = _spread([person.key for person in people], codes)
+    out["principal"] = frames.text([person.key for person in people], codes, events)
     for column in ("kind", "role", "lane", "via", "human", "session"):
-        out[column] = _spread([getattr(person, column) or None for person in people], codes)
+        out[column] = frames.text([getattr(person, column) or None for person in people], codes, events)
     keys = [_entity(person, who["service"], settings) for person, who in zip(people, distinct, strict=True)]
-    out["entity"] = _spread(keys, codes)
+    out["entity"] = frames.text(keys, codes, events)
     return out[[*events.columns, *ADDED]]
 
 
@@ -111,21 +112,18 @@ def escape(text: str) -> str:
     return _RESERVED.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), text)
 
 
-def _distinct(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[Identity]]:
+def _distinct(events: Frame) -> tuple[Array, list[Identity]]:
     """The number of each event's identity (n,), and the distinct identities: column by column, numbers of
     pairs of numbers."""
-    codes = np.zeros(len(events), np.int64)
+    xp = frames.namespace(events)
+    codes = xp.zeros(len(events), np.int64)
     for column in IDENTITY:
-        of_column, values = pd.factorize(events[column])
-        codes = pd.factorize(codes * (len(values) + 1) + of_column + 1)[0]
-    first = np.unique(codes, return_index=True)[1]
-    table = events[list(IDENTITY)].iloc[first].astype(object)
+        of_column, count = frames.coded(events[column])
+        codes = arrays.told_apart(codes * (count + 1) + of_column + 1)[0]
+    first = xp.unique(codes, return_index=True)[1]
+    table = frames.host(frames.rows(events[list(IDENTITY)], first)).astype(object)
     rows = table.where(table.notna(), "").to_numpy(object)
     return codes, [dict(zip(IDENTITY, row, strict=True)) for row in rows]
-
-
-def _spread(values: Sequence[str | None], codes: NDArray[np.int64]) -> pd.Series:
-    return pd.Series(list(values), dtype="str").take(codes).reset_index(drop=True)
 
 
 def _entity(person: Principal, service: str, settings: Entities) -> str:

@@ -8,6 +8,7 @@ Example:
 Every feature is a category; numbers (ages, counts) are binned by powers, clocks by part of the day, so that one kind of
 likelihood serves all and a loss means the same for all. Ids that are new in every record (request ids, session keys) are
 no features. A feature `given` another is judged by what it adds: p(parameters | action) = p(action, parameters) / p(action).
+Codes lie where the events do; what is distinct in a column is named on the host.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import hashing
+from fingerprint import arrays, frames, hashing
+from fingerprint.arrays import Array
 from fingerprint.coded import Coded, Column, numbers, renamed
+from fingerprint.frames import Frame
 
 Kind = Literal["value", "bin"]
 Facet = Literal["what", "outcome", "tool", "place", "time"]  # features of one facet tell of one fact
@@ -45,39 +48,39 @@ class Feature:
     remembered: bool = False  # from the ledger's memory, not from the record
     weight: float = 1.0  # of its surprise beside the others' (docs/detection.md says how it was found)
 
-    def named(self, coded: Coded) -> tuple[NDArray[np.int64], NDArray[np.object_]]:
-        """The code of each event's text (N,), and the texts."""
+    def named(self, coded: Coded) -> tuple[Array, NDArray[np.object_]]:
+        """The code of each event's text (N,), where the events lie, and the texts."""
         code, distinct = coded.together(self.columns)
         return code, np.array([*(self.text(*values) for values in distinct), None], object)
 
     def texts(self, events: pd.DataFrame) -> NDArray[np.object_]:
-        """The text of each event, (N,); None where there is none."""
+        """The text of each event, (N,), of events on the host; None where there is none."""
         code, texts = self.named(Coded(events, DERIVED))
         return texts[code]
 
 
-def encode(events: pd.DataFrame) -> hashing.Hashes:
+def encode(events: Frame) -> Array:
     """Codes (N, F) uint64 of events, F in the order of FEATURES; a missing value is `hashing.MISSING`.
 
     What the ledger remembers is not there yet: `encode_memory` fills those columns.
     """
-    codes = np.zeros((len(events), len(FEATURES)), dtype=np.uint64)
+    codes = frames.namespace(events).zeros((len(events), len(FEATURES)), dtype=np.uint64)
     _fill(codes, events, remembered=False)
     return codes
 
 
-def encode_memory(codes: hashing.Hashes, events: pd.DataFrame) -> None:
+def encode_memory(codes: Array, events: Frame) -> None:
     """Fill the columns of remembered features in place, from events with the ledger's memory columns."""
     _fill(codes, events, remembered=True)
 
 
-def _fill(codes: hashing.Hashes, events: pd.DataFrame, remembered: bool) -> None:
+def _fill(codes: Array, events: Frame, remembered: bool) -> None:
     if not len(events):  # a batch of nothing but repeats
         return
     coded, start = Coded(events, DERIVED), 0
     places = [place for place, feature in enumerate(FEATURES) if feature.remembered == remembered]
     named = [FEATURES[place].named(coded) for place in places]
-    hashes = hashing.of_distinct(np.concatenate([texts for _, texts in named]))
+    hashes = arrays.like(hashing.of_distinct(np.concatenate([texts for _, texts in named])), codes)
     for place, (code, texts) in zip(places, named, strict=True):
         codes[:, place] = hashes[start + code]
         start += len(texts)
@@ -207,10 +210,10 @@ READS = (
 )
 
 
-def writes(events: pd.DataFrame) -> NDArray[np.bool_]:
+def writes(events: Frame) -> Array:
     """Which events (N,) changed something: readOnly where the record has it, else by the action's verb."""
     code, distinct = Coded(events).together(("action", "read_only"))
-    return np.array([*(_writes(*values) for values in distinct), False])[code]
+    return arrays.like(np.array([*(_writes(*values) for values in distinct), False]), code)[code]
 
 
 def _writes(action: str | None, read_only: bool | None) -> bool:
@@ -222,12 +225,13 @@ def _mode(action: str | None, read_only: bool | None) -> str:
 
 
 DAY = 86_400_000_000  # microseconds
+QUARTER = 900_000_000
 THURSDAY = 3  # 1 January 1970
 
 
 def _hour(coded: Coded) -> Column:
     """Two hours of the day, by their first; 100 more at the weekend."""
-    time = coded.events["event_time"].to_numpy("datetime64[us]").astype(np.int64)
+    time = frames.microseconds(coded.events["event_time"])
     weekend = (time // DAY + THURSDAY) % 7 >= 5
     return numbers(time % DAY // (DAY // 12) * 2 + 100 * weekend)
 
@@ -238,11 +242,11 @@ def _hour_text(code: int) -> str:
 
 def _age(coded: Coded) -> Column:
     """Log2 of the quarters of an hour since the session began; -2 where there is none."""
-    time, begun = (
-        coded.events[name].to_numpy("datetime64[us]") for name in ("event_time", "session_created")
-    )
-    quarters = np.maximum((time - begun) / np.timedelta64(900, "s"), 1)  # NaN without a session
-    return numbers(np.where(np.isnan(quarters), -2, np.floor(np.log2(quarters))).astype(np.int64))
+    time, begun = (frames.microseconds(coded.events[name]) for name in ("event_time", "session_created"))
+    xp = arrays.namespace(time)
+    quarters = xp.maximum((time - begun) // QUARTER, 1)
+    exponent = xp.frexp(quarters.astype(np.float64))[1] - 1  # floor(log2), the same by every library
+    return numbers(xp.where(begun == frames.NAT, -2, exponent).astype(np.int64))
 
 
 def _age_text(code: int) -> str:
