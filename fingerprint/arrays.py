@@ -12,6 +12,7 @@ every function that is started there costs some microseconds, however little it 
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -51,6 +52,12 @@ def like(array: Array, other: Array) -> Array:
 def stays(array: NDArray[Any]) -> Array:
     """Where arrays are put on a machine without a device: nowhere else. A `place` is a function like this one."""
     return array
+
+
+def special(array: Array) -> Any:
+    """SciPy's special functions for it: `scipy.special`, or what CuPy has of them."""
+    name = namespace(array).__name__
+    return importlib.import_module("scipy.special" if name == "numpy" else f"{name}x.scipy.special")
 
 
 def as_torch(array: Array) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint import autoencoder, hashing, quality, tails
+from fingerprint.arrays import host, like, namespace
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
 from fingerprint.features import IS_BIN, NAMES
@@ -55,7 +56,8 @@ class Autoencoder:
             lambda odd: self._surprise(whole[odd], shown.take(odd)),
         )
         self.ledger.company.add(batch.principal, batch.interval, batch.codes, surprise)
-        return np.column_stack([surprise, self._rarity(batch.fingerprint)]).astype(np.float32)
+        evidence: Floats = namespace(surprise).column_stack([surprise, *self._rarity(batch.fingerprint)])
+        return evidence.astype(np.float32)
 
     def _surprise(self, fingerprint: NDArray[np.int32], shown: Shown) -> Floats:
         """What surprises of events at these fingerprints (N,), novelties of an hour ago discounted: (N, F)."""
@@ -64,11 +66,9 @@ class Autoencoder:
         loss = familiar(loss, known, self.bank.vocabulary.escape[fingerprint], shown, self.ledger)
         return autoencoder.surprises(loss, self.bank.baseline.center, fingerprint)
 
-    def _rarity(self, fingerprint: NDArray[np.int32]) -> Floats:
+    def _rarity(self, fingerprint: NDArray[np.int32]) -> list[Floats]:
         usual = self.bank.baseline
-        return np.column_stack(
-            [each[fingerprint] for each in (usual.rate, usual.edge, usual.slope, self.bank.shift)]
-        )
+        return [each[fingerprint] for each in (usual.rate, usual.edge, usual.slope, self.bank.shift)]
 
     def z(self, batch: Measured) -> Floats:
         where = (batch.principal, batch.interval)
@@ -110,12 +110,13 @@ def familiar(loss: Floats, known: NDArray[np.bool_], escape: Floats, shown: Show
     What is left is the surprise of doing *something* new, by `escape` (N, F) of who measured, plus that of it being this of
     about ten recent novelties.
     """
-    row, column = np.nonzero(~known & ~IS_BIN)
+    xp = namespace(known)
+    row, column = xp.nonzero(~known & like(~IS_BIN, known))
     owner = hashing.within(shown.principal[row], column.astype(np.uint64))
     again = ledger.seen_before(hashing.within(owner, shown.codes[row, column]), shown.interval[row])
     row, column = row[again], column[again]
     out = loss.copy()
-    out[row, column] = np.minimum(out[row, column], SEEN_AGAIN - escape[row, column])
+    out[row, column] = xp.minimum(out[row, column], SEEN_AGAIN - escape[row, column])
     return out
 
 
@@ -134,7 +135,8 @@ class Spectral:
     def measure(self, batch: Measured) -> Hashes:
         _, slots, known = self.bank.vocabulary.look_up(batch.fingerprint, batch.codes)
         busy = self._busy(batch, slots[:, ACTION])
-        return count(batch, self.ledger, known[:, ACTION], busy, np.ones(len(batch), np.float32))
+        weight = namespace(busy).ones(len(batch), np.float32)
+        return count(batch, self.ledger, known[:, ACTION], busy, weight)
 
     def _busy(self, batch: Measured, slot: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
         """Whose action has a channel of its own (N,): those that the bank has seen most, and those that an earlier bank gave
@@ -148,7 +150,8 @@ class Spectral:
         return strongest_of(batch.evidence[self.name], batch.interval, self.ledger.series)
 
     def may_vote(self, batch: Measured) -> NDArray[np.bool_]:
-        return np.ones(len(batch), bool)
+        everybody: NDArray[np.bool_] = namespace(batch.interval).ones(len(batch), bool)
+        return everybody
 
 
 def count(
@@ -157,19 +160,20 @@ def count(
     """Count events in the channels they belong to: `known`, `busy` (N,) say of their actions whether the fingerprint knows
     them and gives them a channel of their own; `weight` (N,) events each. Returns the keys of their
     series (N, 9), 0 where not counted."""
-    keys, entity = np.zeros((len(batch), 9), np.uint64), batch.owner
-    own_action = np.where(busy, batch.codes[:, ACTION], OTHER)
-    begun = np.where(busy, np.maximum(batch.since, ledger.channels_since), batch.since).astype(np.int32)
-    fresh = np.flatnonzero(~known)
+    xp, entity = namespace(batch.codes), batch.owner
+    keys: Hashes = xp.zeros((len(batch), 9), np.uint64)
+    own_action = xp.where(busy, batch.codes[:, ACTION], OTHER)
+    begun = xp.where(busy, xp.maximum(batch.since, ledger.channels_since), batch.since).astype(np.int32)
+    fresh = xp.flatnonzero(~known)
     owner = hashing.within(entity[fresh], batch.codes[fresh, ACTION])
-    new = np.zeros(len(batch), bool)
+    new = xp.zeros(len(batch), bool)
     new[fresh] = ~ledger.seen_before(hashing.within(owner, NEW), batch.interval[fresh])
-    everything = np.ones(len(batch), bool)
+    everything = xp.ones(len(batch), bool)
     channels = ((COUNT, everything), (ERRORS, batch.failed), (WRITES, batch.wrote), (NEW, new))
     for place, (owners, channel, which, since) in enumerate(
         [(entity, own_action, everything, begun)]
         + [
-            (owners, np.full(len(batch), name), which, batch.since)
+            (owners, xp.full(len(batch), name, np.uint64), which, batch.since)
             for owners in (entity, batch.principal)
             for name, which in channels
         ]
@@ -183,10 +187,11 @@ def count(
 def strongest_of(keys: Hashes, interval: NDArray[np.int32], series: Series) -> Floats:
     """The z of the channel that is most of a surge, of those each event was counted in: keys (N, 9), 0 for none, interval (N,)
     -> (N,), NaN for no opinion."""
-    each = series.z(series.find(keys.ravel()), np.repeat(interval, keys.shape[1])).reshape(keys.shape)
-    opinion = ~np.isnan(each).all(axis=1)
-    out = np.full(len(each), np.nan, np.float32)
-    out[opinion] = np.nanmax(each[opinion], axis=1)
+    xp = namespace(keys)
+    each = series.z(series.find(keys.ravel()), xp.repeat(interval, keys.shape[1])).reshape(keys.shape)
+    opinion = ~xp.isnan(each).all(axis=1)
+    out: Floats = xp.full(len(each), np.nan, np.float32)
+    out[opinion] = xp.nanmax(each[opinion], axis=1)
     return out
 
 
@@ -215,7 +220,8 @@ class Forest:
 
     def measure(self, batch: Measured) -> Floats:
         strange = self.middle - self.forest.score_samples(self._table(batch.fingerprint, batch.codes))
-        return (strange / self.scale).astype(np.float32)[:, None]
+        evidence: Floats = like((strange / self.scale).astype(np.float32)[:, None], batch.codes)
+        return evidence
 
     def z(self, batch: Measured) -> Floats:
         return batch.evidence[self.name][:, 0]
@@ -224,7 +230,9 @@ class Forest:
         return self.z(batch) >= self.threshold
 
     def _table(self, fingerprint: NDArray[np.int32], codes: Hashes) -> Floats:
-        return self.bank.vocabulary.look_up(fingerprint, codes)[0]
+        """Log likelihoods (N, F), on the host: scikit-learn knows no other place."""
+        known = self.bank.vocabulary
+        return host(known.look_up(like(fingerprint, known.keys), like(codes, known.keys))[0])
 
 
 KINDS: dict[str, type] = {kind.name: kind for kind in (Autoencoder, Spectral, Forest)}

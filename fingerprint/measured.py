@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,18 +11,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint import features, flatten, frames, hashing
+from fingerprint.arrays import host, like, namespace
 from fingerprint.hashing import Hashes
 from fingerprint.ledger import Ledger
 
 
 @dataclass(frozen=True)
 class Measured:
-    """N events. `frame` has their columns, `codes` (N, F); `principal` (with its home) and `entity` (N,) are hashes;
-    `interval` (N,) is the number of the event's interval and `since` (N,) of that in which the principal was first seen.
+    """N events, on the host or on a device. `frame` has their columns, `codes` (N, F); `principal` (with its home) and
+    `entity` (N,) are hashes; `interval` (N,) is the number of the event's interval and `since` (N,) of that in which the
+    principal was first seen.
     `fingerprint` (N,) and `level` (N,) say which row of the stack judged it; `evidence` is what each detector keeps of an
     event, (N, C) each."""
 
-    frame: pd.DataFrame
+    frame: frames.Frame
     codes: Hashes
     principal: Hashes
     entity: Hashes
@@ -35,12 +38,13 @@ class Measured:
         return len(self.frame)
 
     def take(self, which: NDArray[Any]) -> Measured:
-        """The events of a mask or an index."""
+        """The events of a mask or an index, on the host: few are taken, to wait for a verdict or to be explained."""
+        which = like(which, self.codes)
         return replace(
             self,
-            frame=frames.rows(self.frame, which),
-            evidence={name: kept[which] for name, kept in self.evidence.items()},
-            **{name: getattr(self, name)[which] for name in ARRAYS},
+            frame=frames.host(frames.rows(self.frame, which)),
+            evidence={name: host(kept[which]) for name, kept in self.evidence.items()},
+            **{name: host(getattr(self, name)[which]) for name in ARRAYS},
         )
 
     @property
@@ -52,11 +56,14 @@ class Measured:
     @property
     def wrote(self) -> NDArray[np.bool_]:
         """Which events changed something."""
-        return features.writes(self.frame)
+        wrote: NDArray[np.bool_] = like(features.writes(self.frame), self.codes)
+        return wrote
 
     @property
     def failed(self) -> NDArray[np.bool_]:
-        return self.frame["error_code"].notna().to_numpy(dtype=bool)
+        """Which events were refused or went wrong."""
+        failed: NDArray[np.bool_] = like(self.frame["error_code"].notna().values, self.codes)
+        return failed
 
 
 # The columns that measuring and explaining read: a frame without the others costs half as much to carry along.
@@ -69,22 +76,24 @@ READ = [
 ARRAYS = tuple(field.name for field in fields(Measured) if field.name not in ("frame", "evidence"))
 
 
-def prepare(events: pd.DataFrame, ledger: Ledger) -> tuple[Measured, int]:
-    """Drop repeats, encode, remember: events with entities -> a batch that is not judged yet, and how many were repeats."""
-    seconds = events["event_time"].astype("int64").to_numpy() // 1_000_000
-    principal = hashing.homed(events["principal"])
-    fresh = ledger.fresh(principal, flatten.repeat_key(events), (seconds // 86400).astype(np.int32))
+def prepare(events: frames.Frame, ledger: Ledger) -> tuple[Measured, int]:
+    """Drop repeats, encode, remember: events with entities -> a batch that is not judged yet, and how many were repeats.
+
+    Arrays go to where the ledger lies, which is where the events lie if these are on a device.
+    """
+    place = partial(like, other=ledger.series.owner)
+    seconds = place(frames.microseconds(events["event_time"])) // 1_000_000
+    principal = place(hashing.homed(events["principal"]))
+    fresh = ledger.fresh(principal, place(flatten.repeat_key(events)), (seconds // 86400).astype(np.int32))
     events, seconds, principal = frames.rows(events, fresh), seconds[fresh], principal[fresh]
     interval = (seconds // ledger.options.spectral.interval_seconds).astype(np.int32)
-    codes = features.encode(events)
-    events = events.assign(**ledger.remember(principal, interval, codes))
-    features.encode_memory(codes, events)
-    none = np.zeros(len(events), np.int32)
+    events, codes = _encoded(events, principal, interval, ledger)
+    none = namespace(codes).zeros(len(events), np.int32)
     batch = Measured(
         events,
         codes,
         principal,
-        hashing.of(events["entity"]),
+        place(hashing.of(events["entity"])),
         interval,
         ledger.since(principal),
         none,
@@ -94,8 +103,19 @@ def prepare(events: pd.DataFrame, ledger: Ledger) -> tuple[Measured, int]:
     return batch, int((~fresh).sum())
 
 
+def _encoded(
+    events: frames.Frame, principal: Hashes, interval: NDArray[np.int32], ledger: Ledger
+) -> tuple[frames.Frame, Hashes]:
+    """Events with what the ledger remembers of their principals, and the codes of all their features (N, F)."""
+    codes = features.encode(events)
+    memory = ledger.remember(principal, interval, like(codes, principal))
+    events = events.assign(**{name: like(column, codes) for name, column in memory.items()})
+    features.encode_memory(codes, events)
+    return events, like(codes, principal)
+
+
 def concat(parts: list[Measured]) -> Measured:
-    """Batches one after the other; at least one."""
+    """Batches of the host one after the other; at least one."""
     return Measured(
         frame=pd.concat([part.frame for part in parts], ignore_index=True),
         evidence={

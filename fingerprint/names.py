@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import hashing
+from fingerprint import frames, hashing
+from fingerprint.arrays import host, like, namespace
 from fingerprint.bank import Bank
 from fingerprint.hashing import Hashes
 from fingerprint.measured import Measured
@@ -32,14 +33,15 @@ class Names:
 
     def meet(self, batch: Measured) -> None:
         """Remember the owners in a batch that the bank does not know, each until its own last interval there."""
+        xp = namespace(batch.entity)
         for owner, column in ((batch.entity, "entity"), (batch.principal, "principal")):
-            distinct, first, group = np.unique(
+            distinct, first, group = xp.unique(
                 hashing.homeless(owner), return_index=True, return_inverse=True
             )
-            last = np.zeros(len(distinct), np.int32)
-            np.maximum.at(last, group, batch.interval)
+            last = xp.zeros(len(distinct), np.int32)
+            xp.maximum.at(last, group, batch.interval)
             new = ~find(self.hashes, distinct)[1]
-            texts = batch.frame[column].iloc[first[new]]
+            texts = frames.host(frames.rows(batch.frame[[column]], first[new]))[column]
             for name, text, at in zip(distinct[new].tolist(), texts, last[new].tolist(), strict=True):
                 self.strangers[name] = (text, max(at, self.strangers.get(name, (text, 0))[1]))
 
@@ -47,7 +49,7 @@ class Names:
         """The names when another bank judges: of owners (R,) that were last met in intervals (R,), those whom it does not know
         are strangers from now on."""
         after, owner = Names(bank), hashing.homeless(owner)
-        unknown = ~find(after.hashes, owner)[1]
+        unknown = ~after._known(owner)[1]
         last = pd.Series(interval[unknown]).groupby(owner[unknown]).max()
         texts = self.of(last.index.to_numpy(np.uint64))
         met = zip(last.index.tolist(), texts, last.tolist(), strict=True)
@@ -55,14 +57,19 @@ class Names:
         return after
 
     def of(self, owner: Hashes) -> NDArray[np.object_]:
-        """The text of each owner, None where there is none: (R,) -> (R,)."""
+        """The text of each owner, None where there is none: (R,) -> (R,), on the host."""
         owner = hashing.homeless(owner)
-        place, found = find(self.hashes, owner)
+        place, found = self._known(owner)
         out = np.full(len(owner), None, object)
         out[found] = self.texts[place[found]]
         unknown = np.flatnonzero(~found)
         out[unknown] = [self.strangers.get(name, (None, 0))[0] for name in owner[unknown].tolist()]
         return out
+
+    def _known(self, owner: Hashes) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Where owners of the host (R,) are among those of the bank, and which of them are."""
+        place, found = find(self.hashes, like(owner, self.hashes))
+        return host(place), host(found)
 
     def forget(self, before: int) -> None:
         """Drop strangers that were last met before an interval."""

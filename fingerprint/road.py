@@ -21,9 +21,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from fingerprint import frames
 from fingerprint.alerts import Explainer, Groups
 from fingerprint.bank import Bank
 from fingerprint.domain import Alert
+from fingerprint.frames import Frame
 from fingerprint.hashing import Hashes
 from fingerprint.ledger import Ledger
 from fingerprint.ports import Losses
@@ -68,7 +70,7 @@ class Road:
         losses: Losses | None = None,
     ) -> None:
         self.scorer = Scorer(bank, ledger, settings, every_event, losses)
-        self.groups = Groups(Explainer(bank, ledger.series, settings))
+        self.groups = Groups(Explainer(bank.here, ledger.series, settings))
         self.ledger, self.every_event, self.early = ledger, every_event, early
         self.tally = Tally(votes={each.name: 0 for each in self.scorer.detectors})
 
@@ -78,7 +80,7 @@ class Road:
         before = self.scorer, self.groups.by, self.ledger.channels_since
         self.scorer = self.scorer.under(bank, losses)
         earlier = {**self.groups.by.earlier, self.groups.by.bank.version: self.groups.by.bank}
-        self.groups.by = replace(self.groups.by, bank=bank, earlier=earlier)
+        self.groups.by = replace(self.groups.by, bank=bank.here, earlier=earlier)
         self.ledger.channels_since = (
             self.ledger.watermark // self.groups.by.settings.spectral.interval_seconds
         )
@@ -108,7 +110,7 @@ class Road:
             earlier = {version: bank for version, bank in by.earlier.items() if version in needed}
             self.groups.by = replace(by, earlier=earlier)
 
-    def walk(self, events: pd.DataFrame, watermark: int | None = None) -> Said:
+    def walk(self, events: Frame, watermark: int | None = None) -> Said:
         """One step, with or without events. `watermark` (seconds from the epoch) says how far time has come, where the
         events do not."""
         taken = self.scorer.take(events) if len(events) else NOTHING
@@ -128,11 +130,11 @@ class Road:
         judged = self._kept(self.scorer.settle(everything=True))
         return self._said(self._over(None), [intervals, judged.votes], judged)
 
-    def _see(self, events: pd.DataFrame, watermark: int | None) -> None:
+    def _see(self, events: Frame, watermark: int | None) -> None:
         if watermark is not None:
             self.ledger.watermark = max(self.ledger.watermark, watermark)
         elif len(events):
-            self.ledger.see(events["event_time"].astype("int64").to_numpy(np.int64) // 1_000_000)
+            self.ledger.see(frames.microseconds(events["event_time"]) // 1_000_000)
 
     def _kept(self, judged: Judged | None) -> Said:
         """Verdicts go to their alerts; the votes, and the events if every one was asked for, are passed on."""

@@ -23,9 +23,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import autoencoder, detectors, hashing, measured, voting
+from fingerprint import autoencoder, detectors, frames, hashing, measured, voting
+from fingerprint.arrays import host, namespace
 from fingerprint.bank import Bank
 from fingerprint.domain import LEVELS, Vote
+from fingerprint.frames import Frame
 from fingerprint.hashing import Hashes
 from fingerprint.ledger import Ledger
 from fingerprint.losses import InProcess
@@ -37,13 +39,7 @@ from fingerprint.settings import Settings
 from fingerprint.voting import Detector
 
 VOTE = tuple(Vote.__dataclass_fields__)  # the columns of votes
-_NAMED = [
-    "event_id",
-    "event_time",
-    "principal",
-    "entity",
-    "bank_version",
-]  # those that a measured event has by itself
+_NAMED = ["event_id", "event_time", "principal", "entity"]  # those that an event has by itself
 
 
 @dataclass(frozen=True)
@@ -101,12 +97,12 @@ class Scorer:
         after = Scorer(bank, self.ledger, settings or self.settings, self.every_event, losses)
         series, end = self.ledger.series, np.iinfo(np.int32).max
         row, interval = series.counted(self.ledger.silent_upto, end)  # what there may be a vote on yet
-        after.names = self.names.under(bank, series.owner[row], interval)
+        after.names = self.names.under(bank, host(series.owner[row]), host(interval))
         after.waiting, after.dropped = list(self.waiting), self.dropped
         return after
 
-    def take(self, events: pd.DataFrame) -> Taken:
-        """Measure events (with entities)."""
+    def take(self, events: Frame) -> Taken:
+        """Measure events (with entities), where they lie. What waits is brought to the host."""
         batch, repeats = measured.prepare(events, self.ledger)
         self.ledger.late += int((batch.interval < self.ledger.closed()).sum())
         if not len(batch):
@@ -115,15 +111,19 @@ class Scorer:
         batch = replace(batch, fingerprint=fingerprint, level=level)
         evidence = {each.name: each.measure(batch) for each in self.detectors}
         degraded = any(each.degraded for each in self.detectors)
-        frame = batch.frame.assign(degraded=degraded, bank_version=self.bank.version)
-        batch = replace(batch, frame=frame, evidence=evidence)
+        batch, xp = replace(batch, evidence=evidence), namespace(batch.codes)
         self.names.meet(batch)
         waits = self._waits(batch)
         if waits.any():
-            self.waiting.append(batch.take(waits))
-        z = {each.name: np.where(waits, np.nan, each.z(batch)) for each in self._on_events()}
+            self.waiting.append(self._marked(batch.take(waits), degraded))
+        z = {each.name: xp.where(waits, np.nan, each.z(batch)) for each in self._on_events()}
         votes = self._event_votes(batch, z)
-        return Taken(len(batch), repeats, np.unique(batch.principal), votes, len(batch) * degraded)
+        return Taken(len(batch), repeats, xp.unique(batch.principal), votes, len(batch) * degraded)
+
+    def _marked(self, batch: Measured, degraded: bool) -> Measured:
+        """Events with who measured them."""
+        frame = batch.frame.assign(degraded=degraded, bank_version=self.bank.version)
+        return replace(batch, frame=frame)
 
     def settle(self, everything: bool = False) -> Judged | None:
         """Judge the events whose interval can no longer change (or all), and let them go."""
@@ -140,6 +140,7 @@ class Scorer:
 
     def so_far(self, principals: Hashes) -> Judged | None:
         """Judge what waits of these principals as things stand; it waits on."""
+        principals = host(principals)
         theirs = [(part, np.isin(part.principal, principals)) for part in self.waiting]
         parts = [part.take(which) for part, which in theirs if which.any()]
         return self.judge(measured.concat(parts)) if parts else None
@@ -178,20 +179,22 @@ class Scorer:
             return Closed(no_votes(), 0, 0)
         series = self.ledger.series
         row, interval, z = series.filled(start, np.iinfo(np.int32).max if everything else end)
-        strong = np.nan_to_num(z, nan=-np.inf) >= self.settings.desk.vote_floor
+        strong = z >= self.settings.desk.vote_floor
         surges = self._interval_votes(
             "interval", row[strong], interval[strong], z[strong], spectral.threshold
         )
         missed = series.silences(detectors.COUNT, max(start, end - series.per_day), end)
         silences = self._interval_votes("silence", *missed, spectral.threshold)
-        return Closed(pd.concat([surges, silences], ignore_index=True), len(silences), int(np.isnan(z).sum()))
+        no_opinion = int(namespace(z).isnan(z).sum())
+        return Closed(pd.concat([surges, silences], ignore_index=True), len(silences), no_opinion)
 
     # --- who waits ----------------------------------------------------------------------------------------------------
 
     def _waits(self, batch: Measured) -> NDArray[np.bool_]:
         """Which events may still get a verdict, or all."""
         if self.every_event:
-            return np.ones(len(batch), bool)
+            everybody: NDArray[np.bool_] = namespace(batch.codes).ones(len(batch), bool)
+            return everybody
         may = {detector.name: detector.may_vote(batch) for detector in self.detectors}
         return voting.verdicts(may, self.settings.voting.quorum)
 
@@ -219,13 +222,19 @@ class Scorer:
         parts = [no_votes()]
         for detector in self._on_events():
             own, at = z[detector.name], detector.threshold
-            strong = np.flatnonzero(own >= self.settings.desk.vote_floor)
-            own, level = own[strong], np.array(LEVELS, dtype=object)[batch.level[strong]]
-            rows = batch.frame[_NAMED].iloc[strong]
+            strong = namespace(own).flatnonzero(own >= self.settings.desk.vote_floor)
+            rows = self._named(batch, strong)
+            own, level = host(own[strong]), np.array(LEVELS, dtype=object)[host(batch.level[strong])]
             parts.append(
                 rows.assign(detector=detector.name, z=own, vote=own >= at, threshold=at, level=level)
             )
         return pd.concat([part[list(VOTE)] for part in parts if len(part)] or parts, ignore_index=True)
+
+    def _named(self, batch: Measured, which: NDArray[np.intp]) -> pd.DataFrame:
+        """What votes say of the events at some places, on the host. The bank that measures now did, unless they waited."""
+        waited = [name for name in ("bank_version",) if name in batch.frame]
+        rows = frames.host(frames.rows(batch.frame[_NAMED + waited], which))
+        return rows if waited else rows.assign(bank_version=self.bank.version)
 
     def _interval_votes(
         self, kind: str, row: Ints, interval: Ints, z: Floats, threshold: float
@@ -233,7 +242,7 @@ class Scorer:
         if not len(row):
             return no_votes()
         series, seconds = self.ledger.series, self.settings.spectral.interval_seconds
-        owner, channel = series.owner[row], series.channel[row]
+        owner, channel, interval, z = map(host, (series.owner[row], series.channel[row], interval, z))
         name = pd.Series(self.names.of(owner), dtype=object)
         principal = name.map(lambda text: text.split("|")[0], na_action="ignore")
         frame = pd.DataFrame(

@@ -144,6 +144,10 @@ class Series:
         place = day.place[row]
         return day.expected[place, interval % self.per_day], day.spread[place]
 
+    def of(self, row: int) -> tuple[np.uint64, np.uint64]:
+        """Whose row it is, and what is counted in it: owner and channel."""
+        return np.uint64(int(self.owner[row])), np.uint64(int(self.channel[row]))
+
     def curve(
         self, row: int, interval: int, days: int, end: int
     ) -> tuple[int, Floats, Floats, NDArray[np.intp]]:

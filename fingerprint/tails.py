@@ -21,12 +21,14 @@ deviations of a normal distribution has a z of four, once in 31,574 active inter
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtri_exp
 
+from fingerprint.arrays import Array, namespace, special
 from fingerprint.autoencoder import Baseline
 from fingerprint.hashing import Hashes
 from fingerprint.vocabulary import Floats, Ints
@@ -34,6 +36,7 @@ from fingerprint.vocabulary import Floats, Ints
 BEYOND = 0.05  # share of all intervals past the edge
 EDGE, SLOPE = 10.0, 3.0  # nats: those of a usual organisation ...
 EDGE_HOURS, SLOPE_HOURS = 200, 20  # ... and how many intervals, and peaks over the edge, they are worth
+RAREST = -700.0  # log of about the smallest probability that a float64 says exactly
 PARENT_HOURS = 300  # intervals that the rate of a parent is worth
 
 
@@ -83,14 +86,33 @@ def rates(hours: Hours, edge: float, parent: Ints) -> Floats:
 
 def log_share(excess: Floats, rate: Floats, edge: Any, slope: Any) -> NDArray[np.float64]:
     """log S of an excess (N,), at most 0: rate, edge and slope (N,) or of all."""
-    below = rate * np.clip(excess / edge, 0, 1)
-    out: NDArray[np.float64] = below - np.maximum(excess - edge, 0) / slope
+    xp = namespace(excess)
+    below = rate * xp.clip(excess / edge, 0, 1)
+    out: NDArray[np.float64] = below - xp.maximum(excess - edge, 0) / slope
     return out
 
 
 def z(log_share: NDArray[np.float64]) -> Floats:
     """The z of a normal distribution that is passed with this probability, its logarithm given (N,)."""
-    return (-ndtri_exp(np.minimum(log_share, -1e-9))).astype(np.float32)
+    xp = namespace(log_share)
+    logarithm = xp.minimum(log_share, -1e-9)
+    out: Floats = -(ndtri_exp(logarithm) if xp is np else _ndtri_exp(logarithm))
+    return out.astype(np.float32)
+
+
+def _ndtri_exp(logarithm: Array) -> Array:
+    """SciPy's function where only `ndtri` is to be had (N,), as from CuPy; both agree to 1e-6.
+
+    What is rarer than a float64 can say follows from the tail, log Phi(-z) = -z^2 / 2 - log(z sqrt(2 pi)) - 1 / z^2, solved by
+    putting the last z into the smaller terms.
+    """
+    xp, logarithm = namespace(logarithm), logarithm.astype(np.float64)  # in float32 e^-1e-9 is 1
+    near = special(logarithm).ndtri(xp.exp(xp.maximum(logarithm, RAREST)))
+    twice = -2 * xp.minimum(logarithm, RAREST)
+    z = xp.sqrt(twice)
+    for _ in range(3):
+        z = xp.sqrt(twice - math.log(2 * math.pi) - 2 * xp.log(z) - 2 / (z * z))
+    return xp.where(logarithm > RAREST, near, -z)
 
 
 def z_of(excess: Floats, usual: Baseline, fingerprint: Ints) -> Floats:

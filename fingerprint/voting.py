@@ -56,5 +56,5 @@ class Detector(Protocol):
 
 def verdicts(votes: Mapping[str, NDArray[np.bool_]], quorum: int) -> NDArray[np.bool_]:
     """Which events (N,) have at least `quorum` votes."""
-    total: NDArray[np.bool_] = np.sum(list(votes.values()), axis=0) >= quorum
-    return total
+    for_it: NDArray[np.bool_] = sum(each.astype(np.int32) for each in votes.values()) >= quorum
+    return for_it

@@ -38,12 +38,14 @@ def names(module: Any) -> dict[str, str]:
 
 if __name__ == "__main__":
     import cupy
+    import cupyx.scipy.special
 
     at = [name for name, kind in names(cupy).items() if kind == "ufunc" and name != "matmul"]
     found = {
         "version": cupy.__version__,
         "names": names(cupy),
         "fft": names(cupy.fft),
+        "special": names(cupyx.scipy.special),
         "methods": names(cupy.ndarray),
         "at": [name for name in at if getattr(cupy, name)._scatter_op],
     }
