@@ -5,7 +5,7 @@ CONSTRAINTS ?= constraints.txt
 EXTRAS ?= train,dev,kafka,confluent,s3,postgres,triton,scale,web,deliver,peers,notebooks
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types notebooks notebooks-test compose-test helm-test bench bench-long lock clean
+.PHONY: help demo test lint types notebooks notebooks-test compose-test helm-test bench bench-long bench-gpu gpu lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -51,6 +51,13 @@ bench-long: .venv/stamp   ## memory of a stream over a simulated day; 100,000 en
 
 LOCK = uv pip compile pyproject.toml --universal --python-version 3.11 --no-annotate --no-header -q
 SERVES := kafka confluent triton web deliver postgres s3 scale dev
+
+bench-gpu: .venv/stamp   ## the road on a GPU against the CPU; writes docs/gpu-figures.json and its table in docs/gpu.md
+	timeout 590 $(BIN)/python -m pipelines.bench_gpu --page
+
+gpu: .venv/stamp   ## where a GPU is at hand: its tests, then bench-gpu, ten minutes each at most (docs/gpu.md)
+	timeout 590 $(BIN)/pytest -m gpu -s
+	$(MAKE) bench-gpu
 
 lock: .venv/stamp   ## resolve constraints.txt and those with a GPU anew (needs uv)
 	$(LOCK) --upgrade $(foreach extra,train $(SERVES) notebooks lab peers,--extra $(extra)) -o constraints.txt

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import html
 import json
 import unicodedata
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,8 @@ from urllib.parse import urlsplit
 import pandas as pd
 import pytest
 import road
-from make_alert import NASTY, nasty, new_pipeline, stolen_session
+from contracts.corpus import poisoned
+from make_alert import nasty, new_pipeline, stolen_session
 
 from fingerprint.domain import Alert
 from fingerprint.hostile import storable, visible
@@ -50,44 +49,6 @@ def pages_of_the_queue(folder: Path) -> str:
     return write_queue_page([stolen_session(), new_pipeline()], folder).read_text(encoding="utf-8")
 
 
-def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The paths of all strings of a record that an event can lose: all but the time that makes it one."""
-    if isinstance(value, dict):
-        for key, part in value.items():
-            yield from leaves(part, (*path, key))
-    elif isinstance(value, str) and path != ("eventTime",):
-        yield path
-
-
-def poisoned(record: Record, paths: list[tuple[Any, ...]], text: str, number: int) -> Record:
-    """A copy with `text` at the paths, and an id of its own."""
-    out = copy.deepcopy(record)
-    for path in paths:
-        at = out
-        for key in path[:-1]:
-            at = at[key]
-        at[path[-1]] = text
-    out["eventID"] = f"{number}{text[:2000] if ('eventID',) in paths else ''}"
-    return out
-
-
-def corpus(record: Record) -> list[Record]:
-    """Every nasty text in every field, one at a time; then in all fields at once, and in the names of parameters."""
-    paths = list(leaves(record))
-    one_by_one = [([path], text) for path in paths for text in NASTY]
-    at_once = [(paths, text[:2000]) for text in NASTY]
-    records = [poisoned(record, *what, number) for number, what in enumerate(one_by_one + at_once)]
-    named = [
-        {
-            **record,
-            "eventID": f"named {number}",
-            "requestParameters": {text[:2000]: {text[:2000]: [text[:2000]]}},
-        }
-        for number, text in enumerate(NASTY)
-    ]
-    return [*records, *named]
-
-
 @pytest.fixture(scope="module")
 def hostile(
     organisation: road.Road, tmp_path_factory: pytest.TempPathFactory
@@ -100,7 +61,7 @@ def hostile(
         for line in road.lines_of(organisation.new)
         if "sessionIssuer" in (record := json.loads(line))["userIdentity"].get("sessionContext", {})
     )
-    records = corpus(first) + [{**each, "eventID": f"p{each['eventID']}"} for each in corpus(person)]
+    records = poisoned(first) + [{**each, "eventID": f"p{each['eventID']}"} for each in poisoned(person)]
     source = road.write(folder / "in.jsonl", records)
     train([str(source)], folder / "bank", EVERYTHING, silent)
     return records, road.run([source], folder / "bank", folder, EVERYTHING, name="events.jsonl")
