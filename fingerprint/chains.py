@@ -27,7 +27,7 @@ FIELDS = ("action", "principal", "human", "access_key", "source_address", "regio
 def issued(events: Frame) -> list[Hop]:
     """The calls among events (with entities) that handed out credentials to somebody, the oldest first and one a key."""
     handed = (
-        events["issued_key"].fillna("").ne("") & events["kind"].ne("service") & events["event_id"].notna()
+        (events["issued_key"].fillna("") != "") & (events["kind"] != "service") & events["event_id"].notna()
     )
     calls = events[["event_time", "event_id", "issued_key", *FIELDS]]
     found = frames.host(frames.rows(calls, frames.mask(handed))).sort_values(["event_time", "event_id"])

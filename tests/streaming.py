@@ -20,6 +20,7 @@ from kafka.admin import NewTopic
 from prometheus_client import CollectorRegistry
 from services.kafka import Broker
 
+from fingerprint.backend import HOST
 from fingerprint.cloudtrail import split_lines
 from fingerprint.domain import Alert
 from fingerprint.edges import topic_log
@@ -195,7 +196,7 @@ class Place:
             doors.get("snapshots") or StoredSnapshots(self.settings.state),
             doors.get("clock") or SystemClock(),
         )
-        banks = Banks(self.bank, self.settings, doors.get("measuring"))
+        banks = Banks(self.bank, self.settings, doors.get("measuring"), doors.get("backend", HOST))
         return Stream(banks, outside, self.settings, StreamMetrics(CollectorRegistry()))
 
     def start(self, *options: str) -> subprocess.Popen[str]:
