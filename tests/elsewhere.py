@@ -247,10 +247,13 @@ def _places(key: Any) -> Any:
 
 def _check_once(places: Any, shape: tuple[int, ...]) -> None:
     """Nothing is written twice: which value stayed would be chance."""
-    keys = [each for each in (places if isinstance(places, tuple) else (places,)) if np.ndim(each)]
-    if not keys or any(each.dtype == bool for each in keys):
+    every = places if isinstance(places, tuple) else (places,)
+    keys = [(each, size) for each, size in zip(every, shape, strict=False) if np.ndim(each)]
+    if not keys or any(each is None or each is ... for each in every):
         return
-    wrapped = [each % size for each, size in zip(np.broadcast_arrays(*keys), shape, strict=False)]
+    if any(each.dtype == bool for each, _ in keys):
+        return
+    wrapped = np.broadcast_arrays(*(each % size for each, size in keys))
     flat = np.stack([each.ravel() for each in wrapped])
     if np.unique(flat, axis=1).shape[1] != flat.shape[1]:
         raise ValueError("several values are written to one place at once: which one stays is chance")
@@ -292,7 +295,8 @@ class ufunc:
             raise NotImplementedError(f"`cupy_{self.name}.at` is not supported yet")
         if array.dtype.type not in ATOMIC:
             raise TypeError(f"scatter_{self.name} does not support {array.dtype}")
-        _called(self.plain.at, array, _places(places), values)
+        _places(places)  # refuses what lies here
+        _called(self.plain.at, array, places, values)
 
     def reduce(self, array: ndarray, *values: Any, **named: Any) -> Any:
         return self._some("reduce", array, *values, **named)
