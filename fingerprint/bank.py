@@ -133,8 +133,8 @@ class Bank:
         there, here = replace(self.here, **parts), self.here
         hashes, texts = here.owners
         found = {name: place(getattr(here, name)) for name in ("shift", "whole", "peers")}
-        found |= {"owners": (place(hashes), texts), "_places": tuple(map(place, here._places)), "here": here}
-        vars(there).update(found)  # what a cached property would make of itself
+        found |= {"owners": (place(hashes), texts), "_places": tuple(place(each) for each in here._places)}
+        vars(there).update(found, here=here)  # what a cached property would make of itself
         return there
 
     def made_ready(self) -> Bank:

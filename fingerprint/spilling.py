@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint import detectors, hashing, packing, slices
+from fingerprint.arrays import host
 from fingerprint.hashing import Hashes
 from fingerprint.ledger import Ledger
 from fingerprint.series import Ints
@@ -99,7 +100,7 @@ class Spill:
         if not self.due():
             return 0
         self._looked_at = ledger.silent_upto
-        rows = np.bincount(hashing.homes(ledger.series.owner), minlength=hashing.HOMES)
+        rows = np.bincount(hashing.homes(host(ledger.series.owner)), minlength=hashing.HOMES)
         going = self._going(rows, protected)
         if len(going):
             self._put_away(going, rows)
@@ -110,7 +111,8 @@ class Spill:
         latest = self._latest()
         may = (rows > 0) & ~protected & (latest < self.ledger.silent_upto)
         series = self.ledger.series
-        may[hashing.homes(series.owner[series.busy(detectors.COUNT, self.ledger.silent_upto)])] = False
+        busy = series.owner[series.busy(detectors.COUNT, self.ledger.silent_upto)]
+        may[hashing.homes(host(busy))] = False
         candidates = np.flatnonzero(may)
         candidates = candidates[np.argsort(latest[candidates], kind="stable")]
         excess = len(series.owner) - (self.rows - self.rows // ROOM)
@@ -122,7 +124,7 @@ class Spill:
         latest = np.full(hashing.HOMES, NEVER, np.int32)
         series = self.ledger.series
         for owner, interval in (self.ledger.latest(), (series.owner, series.latest())):
-            np.maximum.at(latest, hashing.homes(owner), interval)
+            np.maximum.at(latest, hashing.homes(host(owner)), host(interval))
         return latest
 
     def _put_away(self, going: NDArray[np.uint16], rows: NDArray[np.intp]) -> None:
@@ -130,7 +132,8 @@ class Spill:
         files: dict[str, NDArray[np.uint16]] = {}
         for homes, part in _divided(slices.pick(whole, away), _files(going, rows)):
             files[self.put(packing.pack_arrays(part))] = homes
-        self.ledger.become(Ledger.from_arrays(self.ledger.options, slices.pick(whole, ~away)))
+        kept = slices.pick(whole, ~away)
+        self.ledger.become(Ledger.from_arrays(self.ledger.options, kept, self.ledger.place))
         self.files |= files
         self.away |= away
 

@@ -22,6 +22,8 @@ named in `detectors.KINDS`; the others are not touched.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
+from operator import add
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -56,5 +58,6 @@ class Detector(Protocol):
 
 def verdicts(votes: Mapping[str, NDArray[np.bool_]], quorum: int) -> NDArray[np.bool_]:
     """Which events (N,) have at least `quorum` votes."""
-    for_it: NDArray[np.bool_] = sum(each.astype(np.int32) for each in votes.values()) >= quorum
-    return for_it
+    votes_for = reduce(add, (each.astype(np.int32) for each in votes.values()))
+    verdict: NDArray[np.bool_] = votes_for >= quorum
+    return verdict

@@ -19,6 +19,7 @@ from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
 from fingerprint import settings
+from fingerprint.arrays import host, like, namespace
 from fingerprint.breaker import Breaker
 from fingerprint.edges.triton_call import MODEL, Call
 from fingerprint.ports import Away
@@ -54,22 +55,25 @@ class TritonLosses:
     def of(
         self, fingerprint: NDArray[np.int32], codes: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """fingerprint (N,), codes (N, F) -> loss (N, F) in nats, known (N, F). Away; FingerprintError for what the server's
-        bank cannot have."""
+        """fingerprint (N,), codes (N, F) -> loss (N, F) in nats, known (N, F), where the codes lie; they go to the server from
+        the host. Away; FingerprintError for what the server's bank cannot have."""
         if not len(fingerprint):
-            return np.empty(codes.shape, np.float32), np.empty(codes.shape, bool)
+            xp = namespace(codes)
+            return xp.empty(codes.shape, np.float32), xp.empty(codes.shape, bool)
         if not self.breaker.allows(time.monotonic()):
             raise Away(
                 f"{self.options.url} failed {self.breaker.failures} times and is left alone for a while"
             )
         try:
-            answer = Call(self.client, number(self.version), self.options, fingerprint, codes).answer()
+            asked = host(fingerprint), host(codes)
+            answer = Call(self.client, number(self.version), self.options, *asked).answer()
         except Away:
             self.breaker.failed(time.monotonic())
             self._connect_anew()
             raise
         self.breaker.succeeded()
-        return answer
+        loss, known = answer
+        return like(loss, codes), like(known, codes)
 
     def close(self) -> None:
         self.client.close()
