@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fingerprint import arrays, frames, reading_cudf, reading_duckdb
 from fingerprint.arrays import Array
 from fingerprint.cloudtrail import Records
 from fingerprint.columns import COLUMNS, Flat
-from fingerprint.frames import Frame
+from fingerprint.frames import Column, Frame
 from fingerprint.kernels import launch
 
 __all__ = ["COLUMNS", "Flat", "flatten", "repeat_key"]
@@ -39,20 +40,24 @@ def flatten(records: Records, tables: str = "pandas") -> Flat:
 
 
 def repeat_key(events: Frame) -> Array:
-    """A 64-bit hash of (recipient_account, event_id) per event, shape (n,), uint64: equal for a repeat,
-    stable over runs. It lies where the events do."""
-    if not frames.at_home(events):
-        return _key_there(events)
-    account = pd.util.hash_array(events["recipient_account"].fillna("").to_numpy(object), categorize=True)
-    event = pd.util.hash_array(events["event_id"].to_numpy(object), categorize=False)
-    return event ^ (account * np.uint64(_ODD))
+    """A 64-bit hash of (recipient_account, event_id) per event, shape (n,), uint64, where the events lie: equal for a repeat,
+    stable over runs, the same from every library."""
+    codes, distinct = frames.factorize(
+        events["recipient_account"]
+    )  # there are few; a missing one is the last
+    account = arrays.like(_hashed(np.array([*distinct, ""], object)), codes)[codes]
+    return _of_each(events["event_id"]) ^ (account * np.uint64(_ODD))
 
 
-def _key_there(events: Frame) -> Array:
-    """The accounts, of which there are few, are hashed here; the ids, which are as many as the events, there."""
-    codes, distinct = frames.factorize(events["recipient_account"])
-    known = pd.util.hash_array(np.array([*distinct, ""], object), categorize=False)
-    text, borders = frames.characters(events["event_id"])
-    event = frames.namespace(events).empty(len(events), np.uint64)
-    launch("siphash", len(events), text, borders, event)
-    return event ^ (arrays.like(known, codes)[codes] * np.uint64(_ODD))
+def _of_each(texts: Column) -> Array:
+    """The hash of each text (n,): ids, of which hardly two are the same."""
+    if frames.at_home(texts):
+        return _hashed(texts.to_numpy(object))
+    characters, borders = frames.characters(texts)
+    out = frames.namespace(texts).empty(len(texts), np.uint64)
+    launch("siphash", len(texts), characters, borders, out)
+    return out
+
+
+def _hashed(texts: NDArray[np.object_]) -> NDArray[np.uint64]:
+    return pd.util.hash_array(texts, categorize=False)
