@@ -1,7 +1,7 @@
 """A hundred thousand fingerprints trained: time, memory, bytes an entity. `make bench-long` runs it; by itself, at any size:
 
     python -m pipelines.bench_training --entities 2000 --processes 2
-    python -m pipelines.bench_training --entities 1000000 --device cuda      # then scored from the device's memory, too
+    python -m pipelines.bench_training --entities 1000000 --device cuda --processes 16   # then scored on the device, too
 
 The history is that of `bench_many`. A process of its own learns it, by the stages of `fingerprint train`: it is split into
 pieces, these are learned by so many processes, the bank is written. What a process held at most (VmHWM) is asked of the kernel
@@ -31,13 +31,15 @@ from rich.table import Table
 
 from fingerprint import bank as banks
 from fingerprint import training
+from fingerprint.arrays import Place, stays
 from fingerprint.domain import LEVELS
 from fingerprint.edges.workers import InProcess
+from fingerprint.losses import InProcess as InProcessLosses
 from fingerprint.ports import Workers
-from fingerprint.serving import Served
+from fingerprint.serving import nets_only
 from fingerprint.settings import Autoencoder, Settings
 from fingerprint.settings import Workers as Options
-from pipelines import show
+from pipelines import bench_device, show
 from pipelines.bench_many import copied, few
 from pipelines.bench_rows import Skipped
 from pipelines.memory import peaks
@@ -46,7 +48,7 @@ OUT = Path("build/bench-training.json")
 ENTITIES, MILLION = 100_000, 1_000_000
 PROCESSES = 2
 BUDGET = 20 * 1000  # bytes an entity, series apart
-ASKED = 100_000  # rows scored from a device's memory
+ASKED, ASKED_OF_DEVICE = 100_000, 2_000_000  # rows scored
 POLL = 0.5  # seconds between two looks at how much memory is held
 FEW, DONE = "few.parquet", "done.json"
 
@@ -122,7 +124,8 @@ def trained(folder: Path, entities: int, processes: int, device: str) -> None:
     with show.progress() as progress:
         figures = _learned(some, copies, folder, settings, processes, progress)
     if device == "cuda":
-        figures |= scored(banks.open_bank(folder / "bank", settings.bank), device)
+        figures |= {"device_mib": bench_device.peak_mib(device)} if processes == 1 else {}
+        figures |= scored(banks.open_bank(folder / "bank", settings.bank), device, ASKED_OF_DEVICE)
     (folder / DONE).write_text(json.dumps(figures))
 
 
@@ -190,25 +193,65 @@ def _bytes_an_entity(folder: Path, learned: banks.Bank) -> dict[str, Any]:
 
 
 def scored(bank: banks.Bank, device: str, rows: int = ASKED) -> dict[str, Any]:
-    """Rows a second of a bank whose nets lie on a device, fingerprints in random order; and how much of the device's
-    bandwidth the nets that were read take up (each row's own net, once)."""
-    import torch
+    """Rows a second whose losses are measured where bank and events lie, fingerprints in random order; and how much that is of
+    what the device's memory and arithmetic could do.
 
-    served = Served(bank, lambda array: torch.from_numpy(np.array(array)).to(device))
+    Of a device with CuPy all is measured there, and nothing comes down but the end; with torch alone the nets are there.
+    """
+    there, place = _library(device)
+    losses = InProcessLosses(bank.on(place) if there == "cupy" else nets_only(bank, place))
     asked = _asked(bank, rows)
-    served.answer([(asked[0][:1024], asked[1][:1024])])  # warm
+    if there == "cupy":
+        asked = place(asked[0]), place(asked[1])
+    losses.of(asked[0][:1024], asked[1][:1024])  # warm
     started = time.monotonic()
-    served.answer([asked])
+    loss, _ = losses.of(*asked)
+    float(loss.sum())  # waits for the device
     seconds = time.monotonic() - started
     read = rows * sum(int(np.prod(part.shape[1:])) * part.dtype.itemsize for part in _nets(bank)) / seconds
-    peak = _bandwidth() if device == "cuda" else None
+    peak = bench_device.peak(device)
     return {
+        "scored_by": there,
         "scored_rows": rows,
         "scored_seconds": round(seconds, 3),
         "scored_rows_a_second": round(rows / seconds),
         "net_bytes_a_second": round(read),
-        "share_of_bandwidth": round(read / peak, 4) if peak else None,
+        "share_of_bandwidth": round(read / peak.bandwidth, 4) if peak else None,
+        "share_of_arithmetic": round(rows * operations_of(bank) / seconds / peak.arithmetic, 4)
+        if peak
+        else None,
+        "scored_device_mib": _held(there),
     }
+
+
+def _library(device: str) -> tuple[str, Place]:
+    """What measures there, and how arrays are put there."""
+    if device == "cpu":
+        return "numpy", stays
+    try:
+        import cupy  # type: ignore[import-not-found]
+    except ImportError:
+        import torch
+
+        return "torch", lambda array: torch.from_numpy(np.array(array)).to(device)
+    return "cupy", cupy.asarray
+
+
+def _held(there: str) -> int | None:
+    """MiB of the device that arrays hold, with what is kept of them for the next ones."""
+    if there == "cupy":
+        import cupy
+
+        return int(cupy.get_default_memory_pool().total_bytes()) >> 20
+    return bench_device.peak_mib("cuda" if there == "torch" else "cpu")
+
+
+def operations_of(bank: banks.Bank) -> int:
+    """Of the products of one row, 2 for a multiplication and its addition: F features seen from G, then K slots of each, by H
+    hidden units. 2 G F H + 2 G K H."""
+    free, slots, hidden = bank.weights.outputs.shape[1:]
+    features = bank.weights.inputs.shape[1]
+    return int(2 * free * hidden * (features + slots))
 
 
 def _asked(bank: banks.Bank, rows: int) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
@@ -221,15 +264,6 @@ def _asked(bank: banks.Bank, rows: int) -> tuple[NDArray[np.int32], NDArray[np.u
 
 def _nets(bank: banks.Bank) -> list[NDArray[Any]]:
     return [bank.weights.inputs, bank.weights.bias, bank.weights.outputs, bank.vocabulary.base]
-
-
-def _bandwidth() -> float | None:
-    """Bytes a second that the device's memory can give at most, as the driver describes it."""
-    import torch
-
-    about = torch.cuda.get_device_properties(0)
-    clock, width = getattr(about, "memory_clock_rate", None), getattr(about, "memory_bus_width", None)
-    return 2 * clock * 1000 * width / 8 if clock and width else None  # kHz, bits, both edges of the clock
 
 
 # --- the table --------------------------------------------------------------------------------------------------------

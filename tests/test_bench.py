@@ -16,7 +16,7 @@ import pytest
 from fingerprint import training
 from fingerprint.measured import READ
 from fingerprint.settings import Settings
-from pipelines import bench_dfencoder, bench_tables, bench_training
+from pipelines import bench_dfencoder, bench_fitting, bench_tables, bench_training
 from pipelines.bench_many import copied, thinned
 from pipelines.bench_organisation import events_of, organisation
 from pipelines.memory import peaks
@@ -102,6 +102,34 @@ def test_a_bank_is_scored_in_one_go_and_what_was_read_of_it_is_counted(some: pa.
     assert figures["scored_rows"] == 2000
     one_net = sum(part[0].nbytes for part in bench_training._nets(bank))
     assert figures["net_bytes_a_second"] == pytest.approx(figures["scored_rows_a_second"] * one_net, rel=0.01)
+
+
+def test_nets_fitted_again_under_other_keys_are_counted_with_their_epochs(some: pa.Table) -> None:
+    settings = Settings.model_validate({"entities": {"ready_events": 10, "ready_days": 1}})
+    work = bench_fitting.work(some, settings)
+    figures = bench_fitting.measured(work, 2 * len(work.ready), "cpu")
+    assert figures["nets"] == 2 * len(work.ready)
+    assert 1 <= figures["epochs_a_net"] <= settings.autoencoder.epochs
+    assert figures["share_of_bandwidth"] is None
+
+
+def test_operations_of_a_step_are_those_of_the_products_that_it_does() -> None:
+    torch = pytest.importorskip("torch")
+    from recorded import Recorder
+
+    from fingerprint.autoencoder import VISIBLE
+    from fingerprint.nets import Nets
+
+    (free, features), hidden, slots, rows = VISIBLE.shape, 8, 12, 16
+    sizes = (features, hidden, slots), (hidden,), (free, hidden, slots), (free, slots)
+    nets = Nets(*(torch.zeros(3, *size) for size in sizes))
+    seen = torch.zeros(3, features, rows, dtype=torch.int64)
+    with Recorder() as recorder:
+        nets.gradients(seen, seen, 0.0)
+    products = [done for done in recorder.done if done[0].overloadpacket.__name__ in ("bmm", "baddbmm")]
+    assert len(products) == 6
+    counted = sum(2 * out.numel() * args[-1].shape[1] for _, args, _, out in products)
+    assert counted == 3 * bench_fitting.operations(rows, slots, hidden)
 
 
 def test_without_a_gpu_the_million_is_skipped_and_says_so(tmp_path: Path) -> None:
