@@ -35,7 +35,7 @@ log = logging.getLogger("fingerprint.backend")
 
 def chosen(settings: Settings) -> Backend:
     """The backend of the settings; said on standard error the first time in this process."""
-    return _said(settings.backend)
+    return said_once(settings.backend)
 
 
 def history(settings: Settings, span: Span = EVER) -> History:
@@ -119,7 +119,7 @@ def _passed(tables: str, lines: int, **_: Any) -> str:
 
 
 @cache
-def _said(setting: Choice) -> Backend:
+def said_once(setting: Choice) -> Backend:
     found = ready(setting)
     print(f"{'warning: ' if found.trouble else ''}{found}", file=sys.stderr)
     return found

@@ -61,6 +61,7 @@ class Machine:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.paths: tuple[Path, ...] = (folder, ROOT)
 
     def put(self, module: str, text: str, release: str = "", wants: str = "") -> Machine:
         (self.folder / module).mkdir()
@@ -80,7 +81,7 @@ class Machine:
         return self.with_cupy(**state).put("cudf", "", "26.10.2", "Requires-Dist: pandas<3.1.0,>=3.0.0")
 
     def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        paths = os.pathsep.join([str(self.folder), str(ROOT)])
+        paths = os.pathsep.join(map(str, self.paths))
         return subprocess.run(  # noqa: S603 - our own programs
             [sys.executable, *command],
             env={**os.environ, "PYTHONPATH": paths, **environment},

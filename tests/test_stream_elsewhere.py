@@ -1,14 +1,20 @@
-"""`fingerprint stream` on the twins of cuDF and CuPy, which refuse what those refuse: it says what it says on the CPU."""
+"""Whole programs on the twins of cuDF and CuPy, which refuse what those refuse: they say what they say on the CPU."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import road as roads
 from streaming import Place, Records, Said
 
 from fingerprint.backend import Backend
+from pipelines import backends
+from pipelines.backfill import backfill
+from pipelines.score import score
+from pipelines.show import silent
 
 THERE = Backend("frames_elsewhere", "elsewhere", "cpu", "twins of a device's libraries")
 
@@ -38,3 +44,23 @@ def test_what_a_device_remembered_a_cpu_goes_on_with_and_back(
         place.send(some)
         place.run(**({"backend": backend} if backend else {}))
     assert place.said().differences(oracle) == []
+
+
+@pytest.mark.parametrize("program", [score, backfill])
+def test_history_on_a_device_is_scored_as_on_the_cpu(
+    program: Callable[..., dict[str, Any]],
+    organisation: roads.Road,
+    scored: roads.Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        backends, "chosen", lambda settings: THERE
+    )  # its device is a twin, which nobody would choose
+    desk = f"sqlite:///{tmp_path}/desk.sqlite"
+    settings = roads.SETTINGS.model_copy(
+        update={"workers": roads.SETTINGS.workers.model_copy(update={"parts": 2})}
+    )
+    figures = program(organisation.new, organisation.bank, settings, silent, desk_url=desk)
+    for name in ("records", "events", "votes", "verdicts", "alerts", "silences"):
+        assert figures[name] == scored.figures[name], name
