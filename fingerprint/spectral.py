@@ -43,7 +43,8 @@ def keep_strongest(series: Array, quantile: float) -> Array:
     weak = _weak(spectrum[:, 1:], quantile)
     nothing = xp.asarray(0, dtype=spectrum.dtype)
     spectrum[:, 1:] = xp.where(weak, nothing, spectrum[:, 1:])
-    return xp.clip(xp.fft.irfft(spectrum, n=series.shape[-1], axis=-1), 0, None)
+    expected = xp.fft.irfft(spectrum, n=series.shape[-1], axis=-1)
+    return xp.maximum(expected, xp.asarray(0, dtype=expected.dtype))  # `clip` would gather and scatter
 
 
 def _weak(spectrum: Array, quantile: float) -> Array:
