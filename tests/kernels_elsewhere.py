@@ -19,20 +19,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from services.needed import needed
+from services.packages import Unavailable
 
 KEPT = Path(tempfile.gettempdir()) / f"fingerprint-kernels-{os.getuid()}"
 FLAGS = ("-O2", "-shared", "-fPIC", "-Wall", "-Werror", "-Wno-unused-function")
-
-
-def compiler() -> str | None:
-    return shutil.which("g++")
 
 
 class RawModule:
     """The functions in a text of C, compiled when the first is asked for."""
 
     def __init__(self, *, code: str, options: tuple[str, ...] = ()) -> None:
-        self.library = ctypes.CDLL(
+        with needed():
+            made = _compiled(code, tuple(option.replace("--", "-") for option in options))
+        self.library = ctypes.CDLL(str(made))
             str(_compiled(code, tuple(option.replace("--", "-") for option in options)))
         )
 
@@ -57,6 +57,8 @@ def _passed(value: Any) -> Any:
 
 def _compiled(code: str, options: tuple[str, ...]) -> Path:
     """The shared object for a text: made once, by whichever process comes first."""
+    if shutil.which("g++") is None:
+        raise Unavailable("g++ is not installed: kernels are compiled by it, where there is no device")
     KEPT.mkdir(mode=0o700, exist_ok=True)
     flags = (*FLAGS, *options)
     made = KEPT / f"{hashlib.sha256(repr((code, flags)).encode()).hexdigest()[:32]}.so"
@@ -64,6 +66,6 @@ def _compiled(code: str, options: tuple[str, ...]) -> Path:
         with tempfile.TemporaryDirectory(dir=KEPT) as folder:
             text, fresh = Path(folder) / "kernel.cc", Path(folder) / "kernel.so"
             text.write_text(code)
-            subprocess.run([compiler() or "g++", *flags, "-o", fresh, text], check=True)  # noqa: S603
+            subprocess.run(["g++", *flags, "-o", fresh, text], check=True)  # noqa: S603, S607
             fresh.rename(made)
     return made

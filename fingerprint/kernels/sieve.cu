@@ -309,7 +309,14 @@ INSIDE bool arn(Without t, u8 *account) {
   return c == ':' || c == '"';
 }
 
+INSIDE bool names_any(Span text) {
+  for (const u8 *at = text.at; text.end - at >= 7; at++)
+    if (*at == 'a' && same(at, at + 7, "arn:aws")) return true;
+  return false;
+}
+
 INSIDE bool other_account(Span text, Span own, u8 *account) {
+  if (!names_any(text)) return false;  // as it was written
   Without t = {text.at, text.end, own};
   for (; glance(&t) >= 0; t.at++)
     if (*t.at == 'a' && arn(t, account)) return true;
