@@ -33,8 +33,6 @@ class RawModule:
         with needed():
             made = _compiled(code, tuple(option.replace("--", "-") for option in options))
         self.library = ctypes.CDLL(str(made))
-            str(_compiled(code, tuple(option.replace("--", "-") for option in options)))
-        )
 
     def get_function(self, name: str) -> Callable[..., None]:
         function = getattr(self.library, name)
