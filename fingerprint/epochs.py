@@ -1,12 +1,15 @@
 """The nets of a bucket on their way: epoch after epoch, until each has stopped improving; what they found comes home.
 
 Example:
-    >>> run = Run(nets, history, check, options)
-    >>> run.train(rows=16, home=lambda places, best: ...)     # called with those that are done, as often as it takes
+    >>> run = Run(nets, history, check, rows=16, options=options)
+    >>> run.train(home=lambda places, best: ...)        # called with those that are done, as often as it takes
 
-An epoch is STEPS steps, then a look at the rows held out. It asks the host for nothing and changes tensors in place, so that
-a CUDA device replays it (`replaying`). Who has brought nothing better for `patience` epochs is done: its weights are those of
-its best epoch, and nothing that is computed after changes them.
+An epoch is STEPS steps, then a look at the rows held out. Who has brought nothing better for `patience` epochs is done: its
+weights are those of its best epoch, nothing that is computed after changes them, and it leaves the stack.
+
+An epoch asks the host for nothing and changes tensors in place, so that a CUDA device can replay it (`replaying`). That pays for
+small buckets, which compute for less time than their launching takes; there those that are done stay until all are, or it would
+have to be captured anew.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from collections.abc import Callable
 import torch
 
 from fingerprint import replaying, settings
+from fingerprint.buckets import bytes_of
 from fingerprint.drawing import History
 from fingerprint.nets import Adam, Nets, Parameters
 
@@ -24,39 +28,42 @@ Home = Callable[[Tensor, Parameters], None]  # places in the bucket (M,), their 
 
 STEPS = 8  # in an epoch
 DECAY = 1e-3
-# Who is done leaves the stack at once on a CPU, where each net costs time. A device waits until half of the stack is done:
-# an epoch of fewer nets has to be captured anew.
-DONE_SHARE = {"cpu": 0.0, "cuda": 0.5}
+REPLAYED = (
+    128 << 20
+)  # bytes of a bucket: a larger one computes for longer than its 650 kernels an epoch take to launch
 
 
 class Run:
     """P nets, those that are still in the stack: `place` (P,) in the bucket, `best` weights so far, the loss `least` (P,) that
     these had, `waited` (P,) epochs since."""
 
-    def __init__(self, nets: Nets, history: History, check: Tensor, options: settings.Autoencoder) -> None:
+    def __init__(
+        self, nets: Nets, history: History, check: Tensor, rows: int, options: settings.Autoencoder
+    ) -> None:
         self.nets, self.history, self.check, self.options = nets, history, check, options
-        self.optimiser = Adam(nets.parameters, options.learning_rate, replaying.replayed(check.device))
-        self.step = torch.zeros((), dtype=torch.int64, device=check.device)
-        self.place = torch.arange(len(check), device=check.device)
+        self.rows, device = rows, check.device
+        self.replayed = replaying.replayed(device) and _bytes(nets, rows) <= REPLAYED
+        self.optimiser = Adam(nets.parameters, options.learning_rate, self.replayed)
+        self.step = torch.zeros((), dtype=torch.int64, device=device)
+        self.place = torch.arange(len(check), device=device)
         self.waited = torch.zeros_like(self.place)
         self.best: Parameters = (nets.inputs.clone(), nets.bias.clone(), torch.zeros_like(nets.outputs))
         self.least = Nets(*self.best, nets.base).losses(check, check)
 
-    def train(self, rows: int, home: Home) -> None:
-        """Epochs of steps of so many rows each, as many as somebody gains by."""
-        again = replaying.repeated(lambda: self.epoch(rows), self.check.device)
+    def train(self, home: Home) -> None:
+        """Epochs, as many as somebody gains by."""
+        again = replaying.Captured(self.epoch) if self.replayed else self.epoch
         for _ in range(self.options.epochs):
             again()
-            if self.leave(home):
-                again = replaying.repeated(lambda: self.epoch(rows), self.check.device)
+            self.leave(home)
             if not len(self.place):
                 return
         home(self.place, self.best)
 
-    def epoch(self, rows: int) -> None:
+    def epoch(self) -> None:
         """One epoch, in place."""
         for _ in range(STEPS):
-            seen, wanted = self.history.draw(self.step, rows, self.options.swap)
+            seen, wanted = self.history.draw(self.step, self.rows, self.options.swap)
             self.optimiser.step(self.nets.parameters, self.nets.gradients(seen, wanted, DECAY))
             self.step += 1
         now = self.nets.losses(self.check, self.check)
@@ -65,16 +72,14 @@ class Run:
         for kept, new in zip((self.least, *self.best), (now, *self.nets.parameters), strict=True):
             torch.where(better.view(-1, *[1] * (kept.ndim - 1)), new, kept, out=kept)
 
-    def leave(self, home: Home) -> bool:
-        """Those that are done go home, if they are enough; whether they did."""
+    def leave(self, home: Home) -> None:
+        """Those that are done go home; where epochs are replayed, all at once."""
         going = self.waited < self.options.patience
         done = len(going) - int(going.sum())
-        if not done or done < len(going) * DONE_SHARE[self.check.device.type]:
-            return False
-        left, stay = ((~going).nonzero()[:, 0], going.nonzero()[:, 0])
-        home(self.place[left], self._some(left))
-        self._take(stay)
-        return True
+        if done and (done == len(going) or not self.replayed):
+            left, stay = ((~going).nonzero()[:, 0], going.nonzero()[:, 0])
+            home(self.place[left], self._some(left))
+            self._take(stay)
 
     def _take(self, stay: Tensor) -> None:
         self.nets, self.history = self.nets.take(stay), self.history.take(stay)
@@ -88,3 +93,9 @@ class Run:
         """The best weights of some."""
         inputs, bias, outputs = self.best
         return inputs[which], bias[which], outputs[which]
+
+
+def _bytes(nets: Nets, rows: int) -> int:
+    """About what they take while they are fitted."""
+    count, _, hidden, slots = nets.inputs.shape
+    return count * bytes_of(rows, slots, hidden)

@@ -184,7 +184,7 @@ class _Fitting:
     def _fill(self, bucket: Bucket, start: Start, stack: Weights) -> int:
         """Fit a bucket; its nets come home one after the other as they are done."""
         places = stack.row[bucket.members]
-        self._run(bucket, start).train(bucket.rows, lambda done, best: _put(stack, places, done, best))
+        self._run(bucket, start).train(lambda done, best: _put(stack, places, done, best))
         return len(places)
 
     def _run(self, bucket: Bucket, start: Start) -> Run:
@@ -192,7 +192,8 @@ class _Fitting:
             self._history(slots, each, bucket.members)
             for slots, each in zip(self.slots, (self.rows, self.held_out), strict=True)
         )
-        return Run(self._started(bucket, start), history, held_out.spread(CHECKED), self.options)
+        nets = self._started(bucket, start)
+        return Run(nets, history, held_out.spread(CHECKED), bucket.rows, self.options)
 
     def _history(self, slots: torch.Tensor, rows: Rows, members: Places) -> History:
         columns = (rows.bounds[members], rows.counts[members], self.keys[members])

@@ -1,7 +1,7 @@
-"""The same work again and again: on a CUDA device captured once as a graph and replayed, elsewhere called.
+"""The same work again and again: on a CUDA device captured once as a graph, and replayed.
 
 Example:
-    >>> again = repeated(run.epoch, device)
+    >>> again = Captured(run.epoch) if replayed(device) else run.epoch
     >>> for _ in range(20):
     ...     again()
 
@@ -20,13 +20,8 @@ Work = Callable[[], None]
 
 
 def replayed(device: torch.device) -> bool:
-    """Whether work is captured there. Not where torch borrows another's memory (RMM's): what a graph uses would be given away."""
+    """Whether work can be captured there. Not where torch borrows its memory (RMM's): what a graph uses would be given away."""
     return device.type == "cuda" and torch.cuda.get_allocator_backend() != "pluggable"
-
-
-def repeated(work: Work, device: torch.device) -> Work:
-    """`work`, to be called as often as one likes."""
-    return Captured(work) if replayed(device) else work
 
 
 class Captured:

@@ -2,6 +2,7 @@
 
     python -m pipelines.bench_fitting --nets 2000
     python -m pipelines.bench_fitting --nets 1000000 --device cuda
+    python -m pipelines.bench_fitting --nets 100000 --device cuda --replayed 0     # what graphs gain
 
 The rows of some hundred fingerprints of a simulated organisation are learned again and again under other keys, ROUND at a time,
 as a training learns one piece after the other: each net draws other numbers, and all have the sizes that such histories have.
@@ -65,7 +66,9 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--nets", type=int, default=2_000)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--replayed", type=int, help="bytes of the largest bucket that is replayed; 0: none")
     asked = parser.parse_args(argv)
+    epochs.REPLAYED = epochs.REPLAYED if asked.replayed is None else asked.replayed
     result = measured(work(few(), Settings()), asked.nets, asked.device)
     before = json.loads(OUT.read_text()) if OUT.exists() else {}
     OUT.parent.mkdir(parents=True, exist_ok=True)
@@ -141,9 +144,9 @@ def _counted() -> Iterator[list[int]]:
     gone: list[int] = []
     leave = epochs.Run.leave
 
-    def counting(run: epochs.Run, home: epochs.Home) -> bool:
+    def counting(run: epochs.Run, home: epochs.Home) -> None:
         gone.append(len(run.place))
-        return leave(run, home)
+        leave(run, home)
 
     epochs.Run.leave = counting  # type: ignore[assignment, method-assign]
     try:

@@ -165,9 +165,9 @@ def test_a_net_that_does_not_improve_leaves_the_others_to_go_on(
     nets_by_epoch: list[int] = []
     epoch = epochs.Run.epoch
 
-    def counted(run: epochs.Run, rows: int) -> None:
+    def counted(run: epochs.Run) -> None:
         nets_by_epoch.append(len(run.place))
-        epoch(run, rows)
+        epoch(run)
 
     monkeypatch.setattr(epochs.Run, "epoch", counted)
     start = Start.of(history.fit([0]), history.known.codes)

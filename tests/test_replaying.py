@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from test_fitting import OPTIONS, SIZES, History8, same
 
-from fingerprint import epochs, replaying
+from fingerprint import epochs, fitting, replaying
 from fingerprint.settings import Autoencoder
 
 torch = pytest.importorskip("torch")
@@ -26,7 +26,7 @@ def history() -> History8:
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Recorded]:
-    """Epochs are replayed here as on a device, and who is done leaves as there; what was recorded."""
+    """Epochs are replayed here as on a device; what was recorded."""
     made: list[Recorded] = []
 
     def record(work: object) -> Recorded:
@@ -35,7 +35,6 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Recorded]:
 
     monkeypatch.setattr(replaying, "replayed", lambda device: True)
     monkeypatch.setattr(replaying, "Captured", record)
-    monkeypatch.setattr(epochs, "DONE_SHARE", {"cpu": epochs.DONE_SHARE["cuda"]})
     return made
 
 
@@ -51,23 +50,31 @@ def test_epochs_that_are_replayed_give_the_nets_of_epochs_that_are_called(
         same(replayed, place, called, place)
 
 
-def test_who_is_done_stays_in_the_stack_of_a_device_until_half_are_and_changes_no_more(
+def test_who_is_done_stays_in_a_stack_that_is_replayed_and_changes_no_more(
     history: History8, recorded: list[Recorded], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of one bucket stop at different epochs; each comes home as it was at its best."""
-    sizes: list[int] = []
-    epoch = epochs.Run.epoch
+    """Those of one bucket stop at different epochs; each comes home as it was at its best, all together."""
+    homes: list[int] = []
+    put = fitting._put
 
-    def counted(run: epochs.Run, rows: int) -> None:
-        sizes.append(len(run.place))
-        epoch(run, rows)
+    def counted(stack: object, places: object, done: torch.Tensor, best: object) -> None:
+        homes.append(len(done))
+        put(stack, places, done, best)
 
-    monkeypatch.setattr(epochs.Run, "epoch", counted)
+    monkeypatch.setattr(fitting, "_put", counted)
     some = LONG.model_copy(update={"patience": 1})
     together = history.fit(ALL, some)
-    assert max(sizes) >= 3
-    alone = history.fit([0, 3], some)
-    same(alone, 1, together, 3)
+    assert len(homes) == len(recorded)
+    assert max(homes) >= 3
+    same(history.fit([0, 3], some), 1, together, 3)
+
+
+def test_a_large_bucket_is_not_replayed(
+    history: History8, recorded: list[Recorded], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(epochs, "REPLAYED", 0)
+    history.fit([0, 3], OPTIONS.model_copy(update={"epochs": 1}))
+    assert recorded == []
 
 
 def test_a_count_that_python_keeps_is_frozen_and_one_in_a_tensor_counts() -> None:
@@ -121,11 +128,7 @@ def test_what_cannot_be_captured_is_refused(work: object) -> None:
 
 
 def test_nothing_is_captured_on_a_cpu() -> None:
-    calls: list[int] = []
-    again = replaying.repeated(lambda: calls.append(1), torch.device("cpu"))
-    for _ in range(4):
-        again()
-    assert len(calls) == 4
+    assert not replaying.replayed(torch.device("cpu"))
 
 
 # --- on a device --------------------------------------------------------------------------------------------------------
@@ -143,7 +146,7 @@ def test_a_graph_gives_the_nets_of_epochs_that_are_called(
     history: History8, cuda: Autoencoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = history.fit(ALL, cuda)
-    monkeypatch.setattr(replaying, "repeated", lambda work, device: work)
+    monkeypatch.setattr(replaying, "Captured", lambda work: work)
     called = history.fit(ALL, cuda)
     for place in ALL:
         same(graph, place, called, place)
