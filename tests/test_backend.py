@@ -221,3 +221,23 @@ def test_a_setting_without_a_section_is_read_from_the_environment(tmp_path: Path
     assert load(environment={"FINGERPRINT_BACKEND": "cpu"}).backend == "cpu"
     with pytest.raises(FingerprintError, match=r"setting backend: Input should be 'auto', 'cpu' or 'cuda'"):
         load(environment={"FINGERPRINT_BACKEND": "gpu"})
+
+
+@pytest.mark.parametrize("name", ["gpu", "gpu-cu12"])
+def test_an_installation_with_a_gpu_has_the_versions_of_the_others_but_for_what_cudf_wants(name: str) -> None:
+    usual, own = (pins(f"constraints{each}.txt") for each in ("", f"-{name}"))
+    assert {"cudf", "pylibcudf", "rmm"} <= {each.rpartition("-cu1")[0] for each in own}
+    assert own["pandas"] == usual["pandas"]
+    others = {each for each in usual.keys() & own.keys() if usual[each] != own[each]}
+    libraries = {each for each in others if each.startswith(("nvidia-", "cuda-"))}
+    assert others - libraries == {"numpy", "numba", "llvmlite"} & others
+
+
+def pins(file: str) -> dict[str, set[str]]:
+    """The versions of each package that a file allows; some depend on the platform."""
+    found: dict[str, set[str]] = {}
+    for line in (ROOT / file).read_text().splitlines():
+        package, _, rest = line.partition("==")
+        if not line.startswith("#"):
+            found.setdefault(package, set()).add(rest.partition(" ")[0])
+    return found
