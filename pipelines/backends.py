@@ -27,6 +27,7 @@ from fingerprint.edges.history import History
 from fingerprint.settings import Settings
 from fingerprint.spans import EVER, Span
 
+PLANS = 2  # of cuFFT that are kept: there and back; each holds memory as large as what it transforms
 KEPT_SHARE = 8  # of the device's memory the pool keeps so much when it is idle; what it holds beyond goes back to the driver
 LIBRARIES = ("cudf", "pylibcudf", "rmm", "cupy", "torch", "pandas", "numpy", "pyarrow", "duckdb")
 
@@ -142,3 +143,4 @@ def _share_memory(device: Device) -> None:
     pool = rmm.mr.CudaAsyncMemoryResource(release_threshold=device.memory // KEPT_SHARE)
     rmm.mr.set_current_device_resource(pool)
     cupy.cuda.set_allocator(importlib.import_module("rmm.allocators.cupy").rmm_cupy_allocator)
+    cupy.fft.config.set_plan_cache_size(PLANS)

@@ -30,6 +30,10 @@ class runtime:
     memGetInfo = staticmethod(lambda: (20 << 30, 24 << 30))
     getDeviceProperties = staticmethod(lambda number: dict(name=b"Twin", major=8, minor=9))
 
+class fft:
+    config = SimpleNamespace(set_plan_cache_size=lambda plans: None)
+    rfft, irfft = staticmethod(elsewhere.fft.rfft), staticmethod(elsewhere.fft.irfft)
+
 cuda = SimpleNamespace(runtime=runtime, set_allocator=lambda allocator: None)
 get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None)
 
