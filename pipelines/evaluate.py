@@ -28,7 +28,7 @@ from fingerprint.evaluation.quorums import Shown
 from fingerprint.evaluation.rows import HOUR, Rows, gather
 from fingerprint.evaluation.truth import DAY, labelled, truth, where_to_split
 from fingerprint.settings import Settings
-from pipelines import memory
+from pipelines import backends, memory
 from pipelines.delivered import Delivered
 from pipelines.evaluation_delay import alerted, victims_of
 from pipelines.evaluation_ours import ours
@@ -125,7 +125,8 @@ class Trial:
 
     def run(self) -> Run:
         """Read, look, learn the days before the cut, judge the others, count."""
-        with Delivered(self.settings, network_table.load(self.settings.reading.networks)) as history:
+        networks = network_table.load(self.settings.reading.networks)
+        with Delivered(self.settings, networks, backend=backends.chosen(self.settings)) as history:
             self._read(history)
             cut = self._look(history)
             bank = training.train(part(history, None, cut), self.settings, self.progress)

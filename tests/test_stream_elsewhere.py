@@ -10,7 +10,7 @@ import pytest
 import road as roads
 from streaming import Place, Records, Said
 
-from fingerprint.backend import Backend
+from fingerprint.backend import HOST, Backend
 from pipelines import backends
 from pipelines.backfill import backfill
 from pipelines.score import score
@@ -24,11 +24,12 @@ def place(organisation: roads.Road, tmp_path: Path) -> Place:
     return Place(tmp_path, organisation.bank).create()
 
 
+@pytest.mark.parametrize("there", ["twins", pytest.param("device", marks=pytest.mark.gpu)])
 def test_a_stream_on_a_device_says_what_one_on_the_cpu_says(
-    place: Place, records: Records, oracle: Said
+    place: Place, records: Records, oracle: Said, there: str
 ) -> None:
     place.send(records)
-    figures = place.run(backend=THERE)
+    figures = place.run(backend=THERE if there == "twins" else backends.ready("cuda"))
     assert figures["events"] > 1000
     assert place.said().differences(oracle) == []
     shown = {event.event_id: event.raw for alert in oracle.alerts.values() for event in alert.events}
@@ -36,13 +37,15 @@ def test_a_stream_on_a_device_says_what_one_on_the_cpu_says(
     assert told == shown, "the records, as AWS wrote them"
 
 
-def test_what_a_device_remembered_a_cpu_goes_on_with_and_back(
-    place: Place, records: Records, oracle: Said
+def test_what_a_device_remembered_goes_on_in_more_partitions_and_on_a_cpu_and_back(
+    organisation: roads.Road, records: Records, oracle: Said, tmp_path: Path
 ) -> None:
-    thirds = [records[: len(records) // 3], records[len(records) // 3 : -500], records[-500:]]
-    for some, backend in zip(thirds, (THERE, None, THERE), strict=True):
-        place.send(some)
-        place.run(**({"backend": backend} if backend else {}))
+    place, cuts = Place(tmp_path, organisation.bank), [0, len(records) // 4, len(records) // 2, -500, None]
+    turns = ((2, THERE), (4, THERE), (4, HOST), (4, THERE))
+    for (partitions, backend), begin, end in zip(turns, cuts[:-1], cuts[1:], strict=True):
+        place.create(partitions)
+        place.send(records[begin:end])
+        place.run(backend=backend)
     assert place.said().differences(oracle) == []
 
 
