@@ -27,6 +27,7 @@ torch = pytest.importorskip("torch")
 from fingerprint import epochs  # noqa: E402 - they need torch
 from fingerprint.drawing import BLANK, History, splitmix  # noqa: E402
 from fingerprint.nets import Adam, Nets  # noqa: E402
+from fingerprint.starting import started  # noqa: E402
 
 F, G = len(FEATURES), len(FREE)
 ACTION, PROGRAM = NAMES.index("action"), NAMES.index("program")
@@ -205,6 +206,19 @@ def test_a_training_starts_from_the_bank_that_its_setting_names(organisation: Ro
         return float(np.abs(moved.inputs[0].astype(float) - bank.weights.inputs[0]).mean())
 
     assert distance(str(organisation.bank)) < distance(None) / 2
+
+
+def test_nets_start_where_they_are_fitted_as_they_are_moved_elsewhere(
+    history: History8, all_of_them: Weights
+) -> None:
+    start = Start.of(all_of_them, history.known.codes)
+    codes, base = history.known.codes[1:, :, :6], history.known.base[1:, FREE, :6]
+    nets = started(start.net, start.codes[0], codes, base, torch.device("cpu"))
+    moved = move(start.net, start.codes, codes, np.zeros(len(codes), int))
+    np.testing.assert_array_equal(nets.inputs.mT, moved.inputs)
+    np.testing.assert_array_equal(nets.bias, moved.bias)
+    np.testing.assert_array_equal(nets.outputs.mT, moved.outputs)
+    np.testing.assert_array_equal(nets.base, base)
 
 
 def with_nets(options: Autoencoder) -> Settings:
