@@ -208,7 +208,7 @@ def scored(bank: banks.Bank, device: str, rows: int = ASKED) -> dict[str, Any]:
     loss, _ = losses.of(*asked)
     float(loss.sum())  # waits for the device
     seconds = time.monotonic() - started
-    read = rows * sum(int(np.prod(part.shape[1:])) * part.dtype.itemsize for part in _nets(bank)) / seconds
+    read = rows * read_of(bank) / seconds
     peak = bench_device.peak(device)
     return {
         "scored_by": there,
@@ -262,8 +262,11 @@ def _asked(bank: banks.Bank, rows: int) -> tuple[NDArray[np.int32], NDArray[np.u
     return random.choice(ready, rows).astype(np.int32), codes[random.integers(0, len(codes), rows)]
 
 
-def _nets(bank: banks.Bank) -> list[NDArray[Any]]:
-    return [bank.weights.inputs, bank.weights.bias, bank.weights.outputs, bank.vocabulary.base]
+def read_of(bank: banks.Bank) -> int:
+    """Bytes of bank that one row reads at least: bias, outputs and likelihoods of its net, and one slot of each feature's inputs."""
+    nets, slots = bank.weights, bank.weights.inputs.shape[2]
+    whole = (nets.bias, nets.outputs, bank.vocabulary.base)
+    return sum(int(part[0].nbytes) for part in whole) + int(nets.inputs[0].nbytes) // slots
 
 
 # --- the table --------------------------------------------------------------------------------------------------------

@@ -100,8 +100,9 @@ def test_a_bank_is_scored_in_one_go_and_what_was_read_of_it_is_counted(some: pa.
     bank = training.train(copied(some, 2), settings)
     figures = bench_training.scored(bank, "cpu", rows=2000)
     assert figures["scored_rows"] == 2000
-    one_net = sum(part[0].nbytes for part in bench_training._nets(bank))
-    assert figures["net_bytes_a_second"] == pytest.approx(figures["scored_rows_a_second"] * one_net, rel=0.01)
+    inputs, outputs, base = bank.weights.inputs[0, :, 0], bank.weights.outputs[0], bank.vocabulary.base[0]
+    read = inputs.nbytes + bank.weights.bias[0].nbytes + outputs.nbytes + base.nbytes
+    assert figures["net_bytes_a_second"] == pytest.approx(figures["scored_rows_a_second"] * read, rel=0.01)
 
 
 def test_nets_fitted_again_under_other_keys_are_counted_with_their_epochs(some: pa.Table) -> None:
