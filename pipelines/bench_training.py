@@ -263,10 +263,11 @@ def _asked(bank: banks.Bank, rows: int) -> tuple[NDArray[np.int32], NDArray[np.u
 
 
 def read_of(bank: banks.Bank) -> int:
-    """Bytes of bank that one row reads at least: bias, outputs and likelihoods of its net, and one slot of each feature's inputs."""
+    """Bytes of bank that a row reads at least: bias, outputs and likelihoods of its net, one slot of each feature's inputs."""
     nets, slots = bank.weights, bank.weights.inputs.shape[2]
-    whole = (nets.bias, nets.outputs, bank.vocabulary.base)
-    return sum(int(part[0].nbytes) for part in whole) + int(nets.inputs[0].nbytes) // slots
+    parts = (nets.bias[0], nets.outputs[0], bank.vocabulary.base[0], nets.inputs[0])
+    bias, outputs, base, inputs = (int(part.nbytes) for part in parts)
+    return bias + outputs + base + inputs // int(slots)
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
