@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from services.triton import Triton
 from streaming import Place, Records, Said, keyed
 from walking import Outcome, Step, road_of, steps_of, walked
 
+from fingerprint.backend import choose
 from fingerprint.bank import Bank, open_bank
 
 
@@ -20,6 +22,19 @@ from fingerprint.bank import Bank, open_bank
 def pytest_report_to_serializable() -> Generator[None, Any, Any]:
     """What a test captured may hold half a surrogate pair, which the process that ran it could not send on."""
     return _sendable((yield))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What needs a CUDA device is left out where there is none; where there is one, its libraries have to be there, too."""
+    if item.get_closest_marker("gpu") and not has_device():
+        pytest.skip("needs a CUDA device")
+
+
+@cache
+def has_device() -> bool:
+    import torch  # takes seconds, and few tests ask
+
+    return torch.cuda.is_available() or choose().device == "cuda"
 
 
 def _sendable(value: Any) -> Any:
