@@ -177,7 +177,7 @@ def known(events: pd.DataFrame, ledger: Ledger) -> Known:
 
 
 def encoded(events: Known) -> Hashes:
-    codes = features.encode(events.frame)
+    codes: Hashes = features.encode(events.frame)
     features.encode_memory(codes, events.frame)
     return codes
 
