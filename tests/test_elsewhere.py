@@ -133,8 +133,9 @@ def test_names_are_made_the_same_there() -> None:
 
 
 def test_rare_is_as_rare_there_however_rare_it_is() -> None:
-    log_share = -np.concatenate([[0.0], np.logspace(-9, 4, 500)])
-    np.testing.assert_allclose(tails.z(there(log_share)).get(), tails.z(log_share), atol=1e-5)
+    exact = -np.concatenate([[0.0], np.logspace(-9, 4, 500)])
+    for log_share in (exact, exact.astype(np.float32)):
+        np.testing.assert_allclose(tails.z(there(log_share)).get(), tails.z(log_share), atol=1e-5)
 
 
 # --- the road -----------------------------------------------------------------------------------------------------------
