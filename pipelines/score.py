@@ -39,9 +39,10 @@ def score(
 ) -> dict[str, Any]:
     """Score `sources` against the bank in `folder`; the figures of `score --json`."""
     started = time.monotonic()
-    backend = backends.chosen(settings)
-    bank = banks.open_bank(folder, settings.bank).on(backend.place)
+    bank = banks.open_bank(folder, settings.bank)
     banks.check_settings(bank, settings)
+    backend = backends.chosen(settings)
+    bank = bank.on(backend.place)
     desk = open_desk(desk_url or settings.desk.url, redact=settings.desk.redact)
     settings = retuning.applied(settings, desk.tuned())
     with (

@@ -90,15 +90,17 @@ def test_a_device_that_reads_as_the_cpu_does_is_proved(tmp_path: Path) -> None:
     assert said["versions"]["cudf"] == "26.10.2"
 
 
-def test_a_device_that_reads_one_field_otherwise_is_found_out_and_refused(tmp_path: Path) -> None:
+def test_a_device_that_reads_one_field_otherwise_is_found_out_and_refused(
+    organisation: roads.Road, tmp_path: Path
+) -> None:
     twin = Twin(tmp_path, BENT)
     done = twin.run("-m", "pipelines.cli", "backend", "--prove")
     wrong = "cuDF 26.10.2 reads otherwise than the CPU: record "
     assert done.stdout.startswith(f"trouble: pandas and NumPy on the CPU: {wrong}")
     assert ": user_agent is '" in done.stdout
     assert done.returncode == 3
-    nowhere = ("-m", "pipelines.cli", "score", "none.jsonl", "--bank", str(tmp_path / "none"))
-    insisted = twin.run(*nowhere, FINGERPRINT_BACKEND="cuda")
+    command = ("-m", "pipelines.cli", "score", "none.jsonl", "--bank", str(organisation.bank))
+    insisted = twin.run(*command, "--desk", "sqlite://", FINGERPRINT_BACKEND="cuda")
     assert insisted.returncode == 2
     assert insisted.stderr.startswith(f"fingerprint: backend cuda was asked for, but {wrong}")
 
