@@ -40,9 +40,9 @@ def chosen(settings: Settings) -> Backend:
 
 
 def history(settings: Settings, span: Span = EVER) -> History:
-    """An empty history that is read by the backend of the settings. What lies in it lies on disk, and comes back as tables of the
-    host."""
-    return History(settings, network_table.load(settings.reading.networks), span, chosen(settings))
+    """An empty history that is read by the backend of the settings; whoever has people before him says which (`chosen`). What
+    lies in it lies on disk, and comes back as tables of the host."""
+    return History(settings, network_table.load(settings.reading.networks), span, ready(settings.backend))
 
 
 @cache

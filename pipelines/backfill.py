@@ -55,6 +55,7 @@ def backfill(
     started = time.monotonic()
     bank = banks.open_bank(folder, settings.bank)
     banks.check_settings(bank, settings)
+    backends.chosen(settings)
     desk, found = open_desk(desk_url or settings.desk.url, redact=settings.desk.redact), files.find(sources)
     settings = retuning.applied(settings, desk.tuned())
     about = _about(found, bank, settings, ledger_folder, every_event=out is not None)

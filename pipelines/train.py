@@ -40,6 +40,7 @@ def train(
     bank to the gate of `folder`, and say what became ready: the figures of `train --json`."""
     wanted, start = Wanted(sources, topic, span, desk), _start(settings)
     folder.mkdir(parents=True, exist_ok=True)  # before the long part, not after it
+    backends.chosen(settings)
     place = workplace.of(settings.workers, folder)
     with (
         workplace.entered(place, "train", _about(wanted, settings)) as work,
