@@ -10,10 +10,12 @@ typedef long long i64;
 
 #ifdef __CUDACC__
 #define INSIDE __device__ static
+#define ONCE __device__ static __noinline__  // one copy of its code, however often it is called: there is little room for code
 #define KERNEL extern "C" __global__ void
 #define EACH(row, n) for (i64 row = blockIdx.x * (i64)blockDim.x + threadIdx.x; row < (n); row += gridDim.x * (i64)blockDim.x)
 #else
 #define INSIDE static
+#define ONCE static
 #define KERNEL extern "C" void
 #define EACH(row, n) for (i64 row = 0; row < (n); row++)
 #endif

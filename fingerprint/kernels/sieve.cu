@@ -125,7 +125,7 @@ INSIDE bool escape(Reader *r) {
 }
 
 // A string; `out` is what lies between its quotes, as it was written.
-INSIDE bool string(Reader *r, Span *out) {
+ONCE bool string(Reader *r, Span *out) {
   if (!took(r, '"')) return false;
   out->at = r->at;
   while (r->at < r->end) {
@@ -147,7 +147,7 @@ INSIDE bool digits(Reader *r, int most) {
   return count > 0 && count <= most;
 }
 
-INSIDE bool number(Reader *r) {
+ONCE bool number(Reader *r) {
   const u8 *begin = r->at;
   took(r, '-');
   if (!took(r, '0') && !digits(r, LONGEST_NUMBER)) return false;
@@ -187,7 +187,7 @@ INSIDE bool key(Reader *r, Span *out) {
 }
 
 // Any value, passed over. Which of the brackets around it are arrays is one bit each.
-INSIDE bool value(Reader *r) {
+ONCE bool value(Reader *r) {
   u64 arrays = 0;
   int depth = 0;
   Span ignored;
@@ -295,7 +295,7 @@ INSIDE bool twelve_digits(Without *t, u8 *account) {
 }
 
 // The account of an ARN that begins here: arn:aws[a-z-]*:[^:"]*:[^:"]*:([0-9]{12})[:"]
-INSIDE bool arn(Without t, u8 *account) {
+ONCE bool arn(Without t, u8 *account) {
   for (const char *c = "arn:aws"; *c; c++)
     if (!passed(&t, *c)) return false;
   for (int c = glance(&t); (c >= 'a' && c <= 'z') || c == '-'; c = glance(&t)) t.at++;
