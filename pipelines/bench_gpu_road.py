@@ -50,7 +50,9 @@ def walked(copies: int, by: Backend) -> Figure:
     lines, bank = _material(copies)
     _walk(lines[: len(lines) // 20], bank, by)
     with held(by) as notes:
+        core = time.process_time()
         seconds, tally = _walk(lines, bank, by)
+        notes["core_s"] = round(time.process_time() - core, 2)
     notes |= {f"{name}_s": round(value, 2) for name, value in seconds.items()}
     notes |= {"votes": sum(tally.votes.values()), "alerts": tally.alerts}
     return Figure(tally.events / sum(seconds.values()), notes=notes)

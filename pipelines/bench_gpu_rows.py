@@ -91,17 +91,18 @@ class Side:
 def _pace(number: int, run: Callable[[], Any], by: Backend, times: int) -> Figure:
     with held(by) as notes:
         run()
-        best = min(seconds(run, by) for _ in range(times))
-    return Figure(number / best, notes=notes | {"seconds": round(best, 4)})
+        best, core = min(seconds(run, by) for _ in range(times))
+    return Figure(number / best, notes=notes | {"s": round(best, 4), "core_s": round(core, 4)})
 
 
-def seconds(run: Callable[[], Any], by: Backend) -> float:
-    """How long it takes until its work is done; a device is asked to finish before and after."""
+def seconds(run: Callable[[], Any], by: Backend) -> tuple[float, float]:
+    """How long it takes until its work is done, and how much of it the CPU works: other work on the machine changes the first
+    far more than the second. A device is asked to finish before and after."""
     wait(by)
-    start = time.perf_counter()
+    start, core = time.perf_counter(), time.process_time()
     run()
     wait(by)
-    return time.perf_counter() - start
+    return time.perf_counter() - start, time.process_time() - core
 
 
 def wait(by: Backend) -> None:
