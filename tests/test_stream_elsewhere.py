@@ -57,9 +57,10 @@ def test_history_on_a_device_is_scored_as_on_the_cpu(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(
-        backends, "chosen", lambda settings: THERE
-    )  # its device is a twin, which nobody would choose
+    for choice in ("chosen", "ready"):
+        monkeypatch.setattr(
+            backends, choice, lambda _: THERE
+        )  # its device is a twin, which nobody would choose
     desk = f"sqlite:///{tmp_path}/desk.sqlite"
     settings = roads.SETTINGS.model_copy(
         update={"workers": roads.SETTINGS.workers.model_copy(update={"parts": 2})}
