@@ -46,9 +46,10 @@ def training(cpu: Side, device: Side, asked: argparse.Namespace) -> Iterator[Row
     """Nets fitted and nothing else; history to bank; and events scored by the bank's nets, drawn at random."""
     for number in (int(each) for each in (asked.entities or ENTITIES).split(",")):
         many = max(1, int(number * asked.share))
-        fitted, trained = (_both(program, cpu, device, many) for program in (FITTING, TRAINING))
         aims = (MILLION / MINUTES / 60, MINUTES * 60) if number == MILLION else (None, None)
-        yield Row(f"{many:,} nets fitted, nothing else", "models/s", Both(*map(_models, fitted)), aims[0])
+        fitted = Both(*map(_models, _both(FITTING, cpu, device, many)))
+        yield Row(f"{many:,} nets fitted, nothing else", "models/s", fitted, aims[0])
+        trained = _both(TRAINING, cpu, device, many)
         yield Row(f"{many:,} entities, history to bank", "s", Both(*map(_seconds, trained)), aims[1], True)
         yield Row(f"{many:,} entities, events scored", "events/s", Both(*map(_scored, trained)))
 
