@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint import hashing, settings
+from fingerprint.arrays import as_torch
 from fingerprint.autoencoder import FREE, VISIBLE, Weights
 from fingerprint.bank import Bank
 from fingerprint.buckets import Bucket, Places, buckets
@@ -164,7 +165,7 @@ class _Fitting:
         self.vocabulary, self.rows, self.held_out, self.options = vocabulary, rows, held_out, options
         self.keys = hashing.mix(keys, np.uint64(options.seed)).view(np.int64)
         self.device = chosen(options.device)
-        self.slots = [torch.from_numpy(each.slots).to(self.device) for each in (rows, held_out)]
+        self.slots = [as_torch(each.slots).to(self.device) for each in (rows, held_out)]
 
     def fit_all(self, members: Places, start: Start, stack: Weights, advance: Callable[[int], None]) -> None:
         """Fill the nets of some fingerprints in; on a CPU each core has a bucket of its own."""

@@ -31,7 +31,7 @@ from rich.table import Table
 
 from fingerprint import bank as banks
 from fingerprint import training
-from fingerprint.arrays import Place, stays
+from fingerprint.arrays import Place, as_torch, stays
 from fingerprint.domain import LEVELS
 from fingerprint.edges.workers import InProcess
 from fingerprint.losses import InProcess as InProcessLosses
@@ -231,9 +231,7 @@ def _library(device: str) -> tuple[str, Place]:
     try:
         import cupy  # type: ignore[import-not-found]
     except ImportError:
-        import torch
-
-        return "torch", lambda array: torch.from_numpy(np.array(array)).to(device)
+        return "torch", lambda array: as_torch(array).to(device)
     return "cupy", cupy.asarray
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as triton
 
-from fingerprint import serving
+from fingerprint import arrays, serving
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
 
@@ -81,9 +81,9 @@ def _placed(bank: Bank, args: dict[str, str]) -> Bank:
         return bank
     if cupy := _library("cupy"):
         return bank.on(cupy.asarray)
-    if torch := _library("torch"):
+    if _library("torch"):
         there = f"cuda:{args['model_instance_device_id']}"
-        return serving.nets_only(bank, lambda array: torch.from_numpy(np.array(array)).to(there))
+        return serving.nets_only(bank, lambda array: arrays.as_torch(array).to(there))
     triton.Logger.log_warn(
         "neither CuPy nor torch is in this environment: the GPU is not used (pip install 'fingerprint[gpu]')"
     )
