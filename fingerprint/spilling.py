@@ -156,10 +156,10 @@ class Spill:
 
 
 def homes_of(principals: Iterable[Hashes]) -> Mask:
-    """Where principals belong, (n,) each, as a mask (65536,)."""
+    """Where principals belong, (n,) each, wherever they lie, as a mask (65536,) on the host."""
     out = np.zeros(hashing.HOMES, bool)
     for each in principals:
-        out[hashing.homes(each)] = True
+        out[host(hashing.homes(each))] = True
     return out
 
 
