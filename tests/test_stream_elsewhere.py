@@ -49,6 +49,15 @@ def test_what_a_device_remembered_goes_on_in_more_partitions_and_on_a_cpu_and_ba
     assert place.said().differences(oracle) == []
 
 
+def test_a_device_with_too_little_room_puts_away_and_says_the_same(
+    place: Place, records: Records, oracle: Said
+) -> None:
+    place.configure(kafka={"poll_messages": 400}, state={"rows": 5})
+    place.send(records)
+    assert place.run(backend=THERE)["fetched"] > 0
+    assert place.said().differences(oracle) == []
+
+
 @pytest.mark.parametrize("program", [score, backfill])
 def test_history_on_a_device_is_scored_as_on_the_cpu(
     program: Callable[..., dict[str, Any]],
