@@ -73,7 +73,10 @@ def told_apart(values: Array) -> tuple[Array, Array]:
     """Which of the distinct ones each value is, and those: (N,) -> (N,), (D,). By hashing on a host, by sorting on a device."""
     if at_home(values):
         return pd.factorize(values)
-    distinct, codes = namespace(values).unique(values, return_inverse=True)
+    xp = namespace(values)
+    if not len(values):  # a channel in which nothing came: not worth a scan of nothing
+        return xp.zeros(0, xp.int64), values
+    distinct, codes = xp.unique(values, return_inverse=True)
     return codes, distinct
 
 
