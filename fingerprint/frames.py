@@ -64,7 +64,7 @@ def _rows_there(frame: Frame, which: Array) -> Frame:
     if which.dtype == bool:
         which = xp.flatnonzero(which)
         if len(which) == len(frame):
-            return frame
+            return frame.reset_index(drop=True)
     return frame.take(which).reset_index(drop=True)
 
 

@@ -12,7 +12,7 @@ entities, codes and the keys by which repeats are known must be the same, each o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, zip_longest
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ SET, REAL = (
     "real/schema_variety",
     60,
 )  # one record of each kind of CloudTrail's, and how many of them are read
+PLAIN = (1, 60)  # from which of them to which all are plain: no host helps to read these
 
 _AT = b'"eventVersion":"1.08","eventTime":"2023-07-10T11:42:18Z"'
 _WHO = b'"userIdentity":{"type":"IAMUser","accountId":"111122223333","userName":"alice"}'
@@ -90,11 +91,22 @@ def corpus() -> list[bytes]:
     return [line for pair in zip_longest(real, CROOKED) for line in pair if line is not None]
 
 
+def corpora() -> Iterator[list[bytes]]:
+    """What is read: the corpus; a batch that is all the device's; nothing that is an event."""
+    yield corpus()
+    yield list(islice(samples.lines(SET), *PLAIN))
+    yield [b"[]"]
+
+
 def difference(tables: str, by: str = "pandas", lines: Sequence[bytes] | None = None) -> str | None:
     """The first thing that is read otherwise by two roads, in one sentence; None where nothing is."""
-    chosen = corpus() if lines is None else lines
-    ours, theirs = (read(chosen, name) for name in (by, tables))
-    return next(_differences(ours, theirs, by, tables), None)
+    return next(_told(tables, by, corpora() if lines is None else [lines]), None)
+
+
+def _told(tables: str, by: str, many: Iterable[Sequence[bytes]]) -> Iterator[str]:
+    for lines in many:
+        ours, theirs = (read(lines, name) for name in (by, tables))
+        yield from _differences(ours, theirs, by, tables)
 
 
 def read(lines: Sequence[bytes], tables: str) -> Read:

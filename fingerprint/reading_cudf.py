@@ -114,8 +114,9 @@ def _read_here(records: Records, careful: NDArray[np.int64]) -> Flat:
 
 def _together(parts: list[Frame], rest: Flat, tables: str) -> Flat:
     """What was read there and here, in the order of the records."""
-    parts = [*parts, frames.lifted(rest.events, tables)]
-    filled = [part for part in parts if len(part)] or parts[-1:]
+    filled = [part for part in parts if len(part)]
+    if len(rest.events) or not filled:
+        filled.append(frames.lifted(rest.events, tables))
     if len(filled) == 1:
         return rest._replace(events=filled[0])
     events = frames.named(tables).concat(filled, ignore_index=True)

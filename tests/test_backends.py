@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import elsewhere
 import road as roads
 from prometheus_client import CollectorRegistry
 from streaming import Place
 from test_backend import NO_DRIVER, ROOT, WORKS, Machine
 
-from fingerprint import proof
+from fingerprint import proof, reading_cudf
 from fingerprint.backend import HOST
+from fingerprint.cloudtrail import split_lines
 from pipelines.stream_metrics import StreamMetrics
 
 CUPY = f"""
@@ -74,6 +76,13 @@ def test_real_and_crooked_records_are_what_a_device_is_tried_by() -> None:
     assert len(read.events) > proof.REAL
     assert len(read.rejects) > 5
     assert proof.difference("frames_elsewhere") is None
+
+
+def test_a_device_is_tried_by_a_batch_that_no_host_helps_it_with_and_by_one_without_an_event() -> None:
+    mixed, plain, none = proof.corpora()
+    assert reading_cudf.sieve(split_lines(plain).lines, elsewhere).plain.all()
+    assert not reading_cudf.sieve(split_lines(mixed).lines, elsewhere).plain.all()
+    assert not len(proof.read(none, "pandas").events)
 
 
 def test_a_device_that_reads_as_the_cpu_does_is_proved(tmp_path: Path) -> None:
