@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from contracts.corpus import SHARED, sets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from fingerprint.flatten import COLUMNS, Flat, flatten, repeat_key
 from fingerprint.mend import instant
 
 REAL = Path(__file__).parent.parent / "data" / "real"
-SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
 BASE = {"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:18Z", "eventID": "id-1"}
 
 
@@ -216,9 +216,7 @@ def test_real_records_are_read(name: str, records: int, rejected: int) -> None:
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the larger real sets are not beside this checkout")
 def test_all_real_records_are_read() -> None:
-    results = [
-        flatten(split_lines(real(folder.name, SHARED))) for folder in SHARED.iterdir() if folder.is_dir()
-    ]
+    results = [flatten(split_lines(real(folder.name, SHARED))) for folder in sets(SHARED)]
     assert sum(len(result.events) for result in results) == 5928
     assert sum(len(result.rejects) for result in results) == 15
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import road
+from contracts import corpus
+from contracts.corpus import SHARED
 
 from fingerprint import samples
 from fingerprint.edges import files
@@ -19,13 +21,11 @@ from pipelines.show import silent
 from pipelines.train import train
 
 COMMITTED = sorted(folder.name for folder in samples.folder("real").iterdir() if folder.is_dir())
-SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
 IN_ALL = 5943  # records of the five sets
 
 
 def sets() -> list[Path]:
-    shared = [folder for folder in sorted(SHARED.iterdir()) if folder.is_dir()] if SHARED.is_dir() else []
-    return shared or [samples.folder(f"real/{name}") for name in COMMITTED]
+    return corpus.sets(SHARED) or [samples.folder(f"real/{name}") for name in COMMITTED]
 
 
 def number_of(folder: Path) -> int:
@@ -55,7 +55,7 @@ def test_the_committed_sets_are_found_by_name() -> None:
 @pytest.mark.skipif(not SHARED.is_dir(), reason="all five sets are only there where they were collected")
 def test_all_real_records_are_read() -> None:
     with History(road.SETTINGS) as history:
-        for records in files.read([str(SHARED)], Reading()):
+        for records in files.read([str(folder) for folder in sets()], Reading()):
             history.add(records)
     assert history.records == IN_ALL
     assert [reject.reason for reject in history.rejects if not reject.reason] == []

@@ -26,13 +26,15 @@ Record = dict[str, Any]
 
 def real() -> dict[str, list[bytes]]:
     """The lines of every real set that is here, by its name."""
-    folders = {folder.name: folder for folder in _folders(samples.folder("real"))}
-    folders |= {folder.name: folder for folder in _folders(SHARED)}
+    folders = {folder.name: folder for folder in [*sets(samples.folder("real")), *sets(SHARED)]}
     return {name: _lines(folder / f"{name}.jsonl.gz") for name, folder in sorted(folders.items())}
 
 
-def _folders(where: Path) -> list[Path]:
-    return [each for each in where.iterdir() if each.is_dir()] if where.is_dir() else []
+def sets(where: Path) -> list[Path]:
+    """Return the folders that hold a set of CloudTrail records, which is named like its folder; logs of other vendors are not."""
+    return sorted(
+        each.parent for each in where.glob("*/*.jsonl.gz") if each.name == f"{each.parent.name}.jsonl.gz"
+    )
 
 
 def _lines(file: Path) -> list[bytes]:
