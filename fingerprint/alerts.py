@@ -364,7 +364,7 @@ class Groups:
         if before is None:
             return np.ones(len(frame), bool)
         window = self.by.settings.alerts.window_seconds
-        end = (frame["event_time"].astype("int64").to_numpy() // 1_000_000 // window + 1) * window
+        end = (frames.seconds(frame["event_time"]) // window + 1) * window
         over: NDArray[np.bool_] = end <= before * self.by.settings.spectral.interval_seconds
         return over
 

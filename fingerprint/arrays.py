@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -54,6 +55,15 @@ def stays(array: NDArray[Any]) -> Array:
     return array
 
 
+Stacked = TypeVar("Stacked")
+
+
+def placed(stacked: Stacked, place: Place, but: Collection[str] = ()) -> Stacked:
+    """A dataclass of arrays, with all of them where `place` puts them, `but` some."""
+    names = [field.name for field in fields(stacked) if field.name not in but]  # type: ignore[arg-type]
+    return replace(stacked, **{name: place(getattr(stacked, name)) for name in names})  # type: ignore[type-var]
+
+
 def special(array: Array) -> Any:
     """SciPy's special functions for it: `scipy.special`, or what CuPy has of them."""
     name = namespace(array).__name__
@@ -78,6 +88,14 @@ def told_apart(values: Array) -> tuple[Array, Array]:
         return xp.zeros(0, xp.int64), values
     distinct, codes = xp.unique(values, return_inverse=True)
     return codes, distinct
+
+
+def firsts(values: Array) -> Array:
+    """Which values are there for the first time: (N,) -> (N,)."""
+    xp = namespace(values)
+    first = xp.zeros(len(values), bool)
+    first[xp.unique(values, return_index=True)[1]] = True
+    return first
 
 
 def lexsort(minor: Array, major: Array) -> Array:

@@ -20,6 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint import frames
+from fingerprint.cloudtrail import joined
 from fingerprint.messages import Piece
 from fingerprint.ports import Message, Partition
 
@@ -91,11 +92,10 @@ def records(piece: Piece, which: Longs) -> Any:
     row = piece.row[which]
     if frames.at_home(piece.events):
         return np.array([*piece.lines, None], dtype=object)[row]
-    lines = [piece.lines[each] for each in row.tolist()]
-    borders = np.cumsum([0, *map(len, lines)], dtype=np.int32)
+    text, borders = joined([piece.lines[each] for each in row.tolist()])
     up = frames.namespace(piece.events).asarray
-    written = np.frombuffer(b"".join(lines), np.uint8)
-    return frames.strings(up(written), up(borders), frames.library(piece.events).__name__)
+    written = up(np.frombuffer(text, np.uint8))
+    return frames.strings(written, up(borders.astype(np.int32)), frames.library(piece.events).__name__)
 
 
 def _source(head: Sequence[tuple[str, bytes | None]]) -> str:

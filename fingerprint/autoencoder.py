@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from array_api_compat import array_namespace, device, is_numpy_namespace, to_dev
 from numpy.typing import NDArray
 
 from fingerprint import hashing, settings
-from fingerprint.arrays import like, namespace
+from fingerprint.arrays import Place, like, namespace, placed
 from fingerprint.features import FACETED, FACETS, GIVEN, IS_BIN, WEIGHT
 from fingerprint.vocabulary import Floats, Ints, Vocabulary
 
@@ -72,9 +72,9 @@ class Weights:
     outputs: Array
     row: Ints
 
-    def on(self, place: Callable[[NDArray[Any]], Any]) -> Weights:
+    def on(self, place: Place) -> Weights:
         """Themselves with their arrays where `place` puts them."""
-        return replace(self, **{field.name: place(getattr(self, field.name)) for field in fields(self)})
+        return placed(self, place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,9 @@ class Baseline:
     edge: Floats
     slope: Floats
 
-    def on(self, place: Callable[[NDArray[Any]], Any]) -> Baseline:
+    def on(self, place: Place) -> Baseline:
         """Itself with its arrays where `place` puts them."""
-        return replace(self, **{field.name: place(getattr(self, field.name)) for field in fields(self)})
+        return placed(self, place)
 
 
 def losses(

@@ -204,6 +204,13 @@ def _balanced(text: bytes) -> Iterator[tuple[bytes, bool]]:
         yield text[start:], False
 
 
+def joined(lines: Sequence[bytes]) -> tuple[bytes, NDArray[np.int64]]:
+    """Lines as one text, and where in it each begins and the last ends: (N + 1,)."""
+    borders = np.zeros(len(lines) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)), out=borders[1:])
+    return b"".join(lines), borders
+
+
 def _gather(lines: list[bytes], origins: list[Origin], pile: _Pile, wrappings: int) -> None:
     """Bare lines go straight in; only those that a cheap test points at are looked at one by one."""
     suspects = _suspects(lines, pile.bounds)

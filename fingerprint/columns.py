@@ -93,6 +93,11 @@ def structure() -> dict[str, Any]:
     return root
 
 
+def in_order(names: str | None) -> str:
+    """Names of parameters in the order of the alphabet."""
+    return ",".join(sorted((names or "").split(",")))
+
+
 class Flat(NamedTuple):
     """What became of records: `len(events) + len(rejects) + skipped` is every record that came in, split's
     rest included."""

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint import hashing
-from fingerprint.arrays import Place, lexsort, like, namespace, stays
+from fingerprint.arrays import Place, firsts, lexsort, like, namespace, stays
 from fingerprint.autoencoder import ODD, place_of
 from fingerprint.features import GIVEN, IS_BIN, NAMES
 from fingerprint.hashing import Hashes
@@ -70,11 +70,8 @@ class Company:
         self._grow(owner[more], (nats.astype(np.float64) - before)[more], interval[row][more])
 
     def _grow(self, owner: Hashes, nats: NDArray[np.float64], interval: Ints) -> None:
-        xp = namespace(owner)
-        fresh = xp.zeros(len(owner), bool)
-        fresh[xp.unique(owner, return_index=True)[1]] = True
-        fresh &= ~self.sums.has(owner)
-        self.sums.add(owner, nats=nats, first=xp.where(fresh, interval, 0))
+        fresh = firsts(owner) & ~self.sums.has(owner)
+        self.sums.add(owner, nats=nats, first=namespace(owner).where(fresh, interval, 0))
 
     def of(self, principal: Hashes, interval: Ints) -> Floats:
         """What was surprising of each event's principal in its interval so far, in nats: (N,)."""

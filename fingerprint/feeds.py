@@ -54,7 +54,7 @@ class FeedCounts:
     ) -> None:
         """N events; `codes` (N,) say which of `sources` each came through, `closed` (N,) below which interval all had closed
         when it came."""
-        interval = frames.microseconds(events["event_time"]) // 1_000_000 // self.seconds
+        interval = frames.seconds(events["event_time"]) // self.seconds
         codes, closed = arrays.like(codes, interval), arrays.like(closed, interval)
         counts = arrays.namespace(interval).flatnonzero(interval >= closed - self.day)
         if len(counts):

@@ -117,6 +117,11 @@ def microseconds(column: Column) -> Array:
     return column.astype("int64").to_cupy(na_value=NAT)
 
 
+def seconds(column: Column) -> Array:
+    """Times (N,), of which none is missing, as whole seconds since 1970, where the column lies."""
+    return microseconds(column) // 1_000_000
+
+
 def factorize(column: Column) -> tuple[Array, list[Any]]:
     """The code of each value (N,), where the column lies, -1 for a missing one; the distinct values, here."""
     if at_home(column):

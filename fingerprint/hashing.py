@@ -65,7 +65,7 @@ def of_text(text: str) -> np.uint64:
 
 def _told_apart(values: frames.Column) -> tuple[Array, NDArray[np.object_]]:
     """Which of the distinct texts each row has (N,), where the column lies, -1 for none; and those."""
-    codes, distinct = (pd if frames.at_home(values) else frames).factorize(values)
+    codes, distinct = frames.factorize(values)
     return codes, np.asarray(distinct, dtype=object)
 
 

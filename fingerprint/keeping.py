@@ -189,10 +189,7 @@ class Keeper:
         other's id but at another time is not counted among them: the other may be held."""
         principal, keys = hashing.homed(events["principal"]), repeat_key(events)
         exact = hashing.mix(hashing.mix(principal, keys), _seconds(events).astype(np.uint64))
-        xp = arrays.namespace(exact)
-        again = xp.ones(len(events), bool)
-        again[xp.unique(exact, return_index=True)[1]] = False
-        return again | self.road.ledger.repeated(principal, keys)
+        return ~arrays.firsts(exact) | self.road.ledger.repeated(principal, keys)
 
     def _step(self, events: pd.DataFrame, low: int) -> Said:
         if len(self.held):
@@ -331,7 +328,7 @@ def _seconds(events: pd.DataFrame) -> Array:
     """Event times since 1970 (N,), where the events lie."""
     if not len(events):
         return np.zeros(0, np.int64)
-    return frames.microseconds(events["event_time"]) // 1_000_000
+    return frames.seconds(events["event_time"])
 
 
 def _by_day(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

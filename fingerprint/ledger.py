@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint import hashing, settings
-from fingerprint.arrays import Place, host, lexsort, namespace, stays
+from fingerprint.arrays import Place, firsts, host, lexsort, namespace, stays
 from fingerprint.company import Company
 from fingerprint.features import NAMES
 from fingerprint.hashing import Hashes
@@ -73,10 +73,7 @@ class Ledger:
         The bits of a key that its home leaves no room for are kept beside it: a principal has so many ids that 48 bits
         would take some of them for repeats.
         """
-        xp = namespace(keys)
-        first = xp.zeros(len(keys), bool)
-        first[xp.unique(hashing.mix(principal, keys), return_index=True)[1]] = True
-        fresh = first & ~self.repeated(principal, keys)
+        fresh = firsts(hashing.mix(principal, keys)) & ~self.repeated(principal, keys)
         homed, rest = hashing.at_home(principal[fresh], keys[fresh]), hashing.beyond_home(keys[fresh])
         self.repeats.add(homed, day=day[fresh], rest=rest)
         return fresh

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fingerprint import autoencoder, hashing, tails
+from fingerprint import autoencoder, frames, hashing, tails
 from fingerprint.bank import Bank
 from fingerprint.detectors import CHANNELS, COUNT, surprise_of
 from fingerprint.domain import LEVELS, Curve, FingerprintError
@@ -162,7 +162,7 @@ def _walked(scorer: Scorer, events: pd.DataFrame) -> Judged | None:
     if not len(events):
         return None
     scorer.take(events.reset_index(drop=True))
-    scorer.ledger.see(events["event_time"].astype("int64").to_numpy(np.int64) // 1_000_000)
+    scorer.ledger.see(frames.seconds(events["event_time"]))
     judged = scorer.settle()
     scorer.ledger.advance()
     return judged

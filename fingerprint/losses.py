@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint import autoencoder
-from fingerprint.arrays import host, like
+from fingerprint.arrays import like
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
 from fingerprint.hashing import Hashes
@@ -26,10 +26,7 @@ log = logging.getLogger("fingerprint.losses")
 
 
 class InProcess:
-    """Losses (see `ports`) by this process's own array library, where the bank's arrays lie: the twin of every server.
-
-    Whoever asks has the answer where the question lay.
-    """
+    """Losses (see `ports`) by this process's own array library, where the bank's arrays lie: the twin of every server."""
 
     degraded = False
 
@@ -66,10 +63,7 @@ class InProcess:
 
 
 class StandIn:
-    """Losses by `far`; when it is away, or refuses, by `near` on the same bank, and what was measured so is degraded.
-
-    What goes far is sent from the host, so from a device it comes down, and the answer goes up again.
-    """
+    """Losses by `far`; when it is away, or refuses, by `near` on the same bank, and what was measured so is degraded."""
 
     def __init__(self, far: Losses, near: Losses) -> None:
         if far.version != near.version:
@@ -85,7 +79,7 @@ class StandIn:
     def of(self, fingerprint: Ints, codes: Hashes) -> tuple[Floats, NDArray[np.bool_]]:
         """All of a call is measured by one of the two."""
         try:
-            loss, known = self.far.of(host(fingerprint), host(codes))
+            answer = self.far.of(fingerprint, codes)
         except Away as reason:
             if not self.degraded:
                 log.warning("losses are measured in process", extra={"fields": {"reason": str(reason)}})
@@ -94,4 +88,4 @@ class StandIn:
         if self.degraded:
             log.info("losses are measured by the server again")
         self.degraded = False
-        return like(loss, codes), like(known, codes)
+        return answer

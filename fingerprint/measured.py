@@ -82,7 +82,7 @@ def prepare(events: frames.Frame, ledger: Ledger) -> tuple[Measured, int]:
     Arrays go to where the ledger lies, which is where the events lie if these are on a device.
     """
     place = partial(like, other=ledger.series.owner)
-    seconds = place(frames.microseconds(events["event_time"])) // 1_000_000
+    seconds = place(frames.seconds(events["event_time"]))
     principal = place(hashing.homed(events["principal"]))
     fresh = ledger.fresh(principal, place(flatten.repeat_key(events)), (seconds // 86400).astype(np.int32))
     events, seconds, principal = frames.rows(events, fresh), seconds[fresh], principal[fresh]

@@ -13,7 +13,7 @@ from fingerprint.autoencoder import FREE, Weights
 from fingerprint.hashing import Hashes
 from fingerprint.tables import find
 
-_FEATURE_BITS = np.uint64(58)  # a feature's number goes to the top of its values' hashes
+FEATURE_BITS = 58  # a feature's number goes to the top of its values' hashes
 
 
 def move(weights: Weights, old: Hashes, new: Hashes, source: NDArray[np.intp]) -> Weights:
@@ -37,7 +37,7 @@ def move(weights: Weights, old: Hashes, new: Hashes, source: NDArray[np.intp]) -
 
 def _slots_before(old: Hashes, new: Hashes) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Which slot each value had, and whether it had one: old (F, K), new (Q, F, L) -> 2 x (Q, F, L). Slot 0 stays slot 0."""
-    owner = np.arange(len(old), dtype=np.uint64)[:, None] << _FEATURE_BITS
+    owner = np.arange(len(old), dtype=np.uint64)[:, None] << np.uint64(FEATURE_BITS)
     keys = (old ^ owner).ravel()
     order = np.argsort(keys)
     place, found = find(keys[order], (new ^ owner).ravel())

@@ -485,7 +485,8 @@ class Losses(Protocol):
         >>> loss, known = losses.of(fingerprint, codes)
 
     *Of one bank*: every answer rests on the bank `version`, whole, or there is none. The same is answered whoever measures, to
-    1e-4 nats, however the rows are cut and whatever else is asked at the time.
+    1e-4 nats, however the rows are cut and whatever else is asked at the time. The answer lies where the question lay, on the
+    host or on a device.
     """
 
     @property

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from fingerprint import arrays, frames, reading_duckdb
 from fingerprint.arrays import Array
-from fingerprint.cloudtrail import Records
-from fingerprint.columns import COLUMNS, PARAMETERS, RESOURCES, SHOWN, Column, Flat, structure
+from fingerprint.cloudtrail import Records, joined
+from fingerprint.columns import COLUMNS, PARAMETERS, RESOURCES, SHOWN, Column, Flat, in_order, structure
 from fingerprint.frames import Frame
 from fingerprint.kernels import launch
 
@@ -133,7 +133,7 @@ def _nothing(tables: str) -> Frame:
 def sieve(lines: list[bytes], xp: Any) -> Sieved:
     """Records, brought up once and read strictly; `xp` is the module of the arrays there."""
     count, first = len(lines), _every_member()
-    text, borders = _joined(lines, xp)
+    text, borders = _up(lines, xp)
     plain, failed = xp.zeros(count, np.uint8), xp.zeros(count, np.uint8)
     sizes, time, begun = (xp.zeros(count, np.int64) for _ in range(3))
     given = (text, borders, LONGEST, *map(xp.asarray, nodes()), plain, sizes, time, begun, failed)
@@ -146,11 +146,10 @@ def sieve(lines: list[bytes], xp: Any) -> Sieved:
     return Sieved(arrays.host(kept), out, time[kept], begun[kept], failed[kept])
 
 
-def _joined(lines: list[bytes], xp: Any) -> tuple[Array, Array]:
+def _up(lines: list[bytes], xp: Any) -> tuple[Array, Array]:
     """The one copy up: all bytes, and where each record begins and the last ends (N + 1,)."""
-    borders = np.zeros(len(lines) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)), out=borders[1:])
-    return xp.asarray(np.frombuffer(b"".join(lines), np.uint8)), xp.asarray(borders)
+    text, borders = joined(lines)
+    return xp.asarray(np.frombuffer(text, np.uint8)), xp.asarray(borders)
 
 
 @cache
@@ -287,8 +286,3 @@ def _errors(values: Any, failed: Array) -> Any:
 def service(source: str | None) -> str:
     """`EC2.amazonaws.com` -> `ec2`."""
     return (source or "").lower().replace(".amazonaws.com", "") or "unknown"
-
-
-def in_order(names: str | None) -> str:
-    """Names of parameters in the order of the alphabet."""
-    return ",".join(sorted((names or "").split(",")))

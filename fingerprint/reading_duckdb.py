@@ -24,7 +24,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fingerprint.cloudtrail import Records
+from fingerprint.cloudtrail import Records, joined
 from fingerprint.columns import (
     COLUMNS,
     KEY_LENGTH,
@@ -34,6 +34,7 @@ from fingerprint.columns import (
     SHOWN,
     Flat,
     Type,
+    in_order,
     structure,
 )
 from fingerprint.domain import Reject
@@ -143,10 +144,9 @@ _reader = cache(_Reader)
 
 def _run(query: str, lines: Sequence[bytes], rows: np.ndarray) -> pa.Table:
     """The query over a table `lines(line, row)`. Raises duckdb.Error if one line is no strict JSON."""
-    ends = np.zeros(len(lines) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)), out=ends[1:])
-    text = pa.LargeStringArray.from_buffers(len(lines), pa.py_buffer(ends), pa.py_buffer(b"".join(lines)))
-    return _reader(query).read(pa.table({"line": text, "row": rows}))
+    text, borders = joined(lines)
+    column = pa.LargeStringArray.from_buffers(len(lines), pa.py_buffer(borders), pa.py_buffer(text))
+    return _reader(query).read(pa.table({"line": column, "row": rows}))
 
 
 def _extract(records: Records) -> tuple[pa.Table, list[Reject]]:
@@ -220,7 +220,7 @@ def _times(parsed: pa.ChunkedArray, odd: pa.ChunkedArray) -> pa.ChunkedArray:
 def _sorted(names: pa.ChunkedArray) -> pa.Array:
     """Parameter names in the order of the alphabet; done once per distinct set, of which there are few."""
     encoded = names.combine_chunks().dictionary_encode()
-    ordered = [",".join(sorted(each.split(","))) for each in encoded.dictionary.to_pylist()]
+    ordered = [in_order(each) for each in encoded.dictionary.to_pylist()]
     return pa.array(ordered, names.type).take(encoded.indices)
 
 

@@ -134,7 +134,7 @@ class Road:
         if watermark is not None:
             self.ledger.watermark = max(self.ledger.watermark, watermark)
         elif len(events):
-            self.ledger.see(frames.microseconds(events["event_time"]) // 1_000_000)
+            self.ledger.see(frames.seconds(events["event_time"]))
 
     def _kept(self, judged: Judged | None) -> Said:
         """Verdicts go to their alerts; the votes, and the events if every one was asked for, are passed on."""

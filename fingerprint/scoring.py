@@ -273,7 +273,7 @@ def no_votes() -> pd.DataFrame:
 
 def alert_ids(frame: pd.DataFrame, verdict: NDArray[np.bool_], window_seconds: int) -> pd.Series:
     """The alert of each verdict: a hash of its principal and its fixed window of event time; missing for the others."""
-    window = frame["event_time"].astype("int64").to_numpy()[verdict] // 1_000_000 // window_seconds
+    window = frames.seconds(frame["event_time"])[verdict] // window_seconds
     principal = hashing.of(frame["principal"][verdict])
     names = [f"{name:016x}" for name in hashing.mix(principal, window.astype(np.uint64))]
     return pd.Series(names, index=frame.index[verdict], dtype=object).reindex(frame.index)

@@ -14,12 +14,11 @@ import torch
 
 from fingerprint.autoencoder import FREE, Weights
 from fingerprint.hashing import Hashes
+from fingerprint.moving import FEATURE_BITS
 from fingerprint.nets import Nets
 from fingerprint.vocabulary import Floats
 
 Tensor = torch.Tensor
-
-_FEATURE_BITS = 58  # a feature's number goes to the top of its values' hashes
 
 
 def started(net: Weights, old: Hashes, new: Hashes, base: Floats, device: torch.device) -> Nets:
@@ -43,7 +42,7 @@ def _up(array: np.ndarray, device: torch.device) -> Tensor:
 
 def _slots_before(old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
     """Which slot each value had, and whether it had one: old (F, K), new (P, F, L) -> 2 x (P, F, L). Slot 0 stays slot 0."""
-    feature = torch.arange(len(old), device=old.device)[:, None] << _FEATURE_BITS
+    feature = torch.arange(len(old), device=old.device)[:, None] << FEATURE_BITS
     keys, order = (old ^ feature).flatten().sort()
     wanted = new ^ feature
     place = torch.searchsorted(keys, wanted).clamp_(max=len(keys) - 1)

@@ -42,7 +42,7 @@ class Steps:
 
     def mark(self, events: pd.DataFrame) -> pd.DataFrame:
         """The events of the next step (some), with its number."""
-        self.clock.see(events["event_time"].astype("int64").to_numpy(np.int64) // 1_000_000)
+        self.clock.see(frames.seconds(events["event_time"]))
         self.watermarks.append(self.clock.watermark)
         return events.assign(**{STEP: np.int32(len(self.watermarks) - 1)})
 

@@ -22,10 +22,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
-from fingerprint import assembling, collecting, commons, learning, pieces, stacking
+from fingerprint import assembling, collecting, commons, frames, learning, pieces, stacking
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
 from fingerprint.fitting import Start
@@ -71,7 +70,7 @@ def split(
 
     def saw(chunk: pd.DataFrame) -> None:
         nonlocal total
-        clock.see(chunk["event_time"].astype("int64").to_numpy(np.int64) // 1_000_000)
+        clock.see(frames.seconds(chunk["event_time"]))
         total += len(chunk)
         progress("splitting history", total, events)
 

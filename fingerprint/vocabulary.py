@@ -20,15 +20,15 @@ spectral detector's question; here a loop of a million calls must not drown what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint import hashing
-from fingerprint.arrays import host, like, namespace
+from fingerprint.arrays import Place, host, like, namespace, placed
 from fingerprint.features import IS_BIN
 from fingerprint.tables import find
 
@@ -73,10 +73,9 @@ class Vocabulary:
     total: Floats
     parent: Ints
 
-    def on(self, place: Callable[[NDArray[Any]], Any]) -> Vocabulary:
+    def on(self, place: Place) -> Vocabulary:
         """Itself with its arrays where `place` puts them; but for `codes`, which explain and never score."""
-        placed = (field.name for field in fields(self) if field.name != "codes")
-        return replace(self, **{name: place(getattr(self, name)) for name in placed})
+        return placed(self, place, but=("codes",))
 
     def look_up(
         self, fingerprint: Ints, codes: hashing.Hashes

@@ -33,6 +33,7 @@ from fingerprint.settings import Autoencoder, Settings
 from fingerprint.vocabulary import Vocabulary
 from pipelines import bench_device
 from pipelines.bench_many import few
+from pipelines.bench_rows import kept
 from pipelines.show import silent
 
 OUT = Path("build/bench-fitting.json")
@@ -70,9 +71,7 @@ def main(argv: list[str] | None = None) -> None:
     asked = parser.parse_args(argv)
     epochs.REPLAYED = epochs.REPLAYED if asked.replayed is None else asked.replayed
     result = measured(work(few(), Settings()), asked.nets, asked.device)
-    before = json.loads(OUT.read_text()) if OUT.exists() else {}
-    OUT.parent.mkdir(parents=True, exist_ok=True)
-    OUT.write_text(json.dumps({**before, f"{asked.nets} on {asked.device}": result}, indent=1) + "\n")
+    kept(OUT, f"{asked.nets} on {asked.device}", result)
     print(json.dumps(result, indent=1))
 
 

@@ -11,7 +11,6 @@ date, the device and the command that measured them, so that sections may be mea
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import sys
 import time
@@ -23,6 +22,7 @@ from threading import Event, Thread
 from typing import Any, NamedTuple
 
 from fingerprint.backend import Backend
+from pipelines.bench_rows import kept
 
 BEGIN, END = "<!-- figures: make bench-gpu writes what follows -->", "<!-- end of figures -->"
 NEVER = "not yet measured"
@@ -168,12 +168,7 @@ def _processor() -> str:
 
 def write(out: Path, section: str, about: dict[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
     """Puts a section in the place of what it was before; the others stay. Returns all."""
-    before: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {}
-    told = [_plain(each) for each in rows]
-    every = {**before, section: {**about, "rows": told}}
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(every, indent=1) + "\n")
-    return every
+    return kept(out, section, {**about, "rows": [_plain(each) for each in rows]})
 
 
 def _plain(row: Row) -> dict[str, Any]:

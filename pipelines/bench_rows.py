@@ -76,6 +76,15 @@ def measure(out: Path) -> None:
     console.print(_table(results, out))
 
 
+def kept(out: Path, name: str, result: Any) -> dict[str, Any]:
+    """Write a result beside those of other names in `out`, in the place of the one before; returns all."""
+    before = json.loads(out.read_text()) if out.exists() else {}
+    every = {**before, name: result}
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(every, indent=1) + "\n")
+    return every
+
+
 def _measured(each: Row) -> dict[str, Any]:
     result = {key: item for key, item in asdict(each).items() if key != "measure"}
     try:

@@ -41,7 +41,7 @@ from fingerprint.settings import Autoencoder, Settings
 from fingerprint.settings import Workers as Options
 from pipelines import bench_device, show
 from pipelines.bench_many import copied, few
-from pipelines.bench_rows import Skipped
+from pipelines.bench_rows import Skipped, kept
 from pipelines.memory import peaks
 
 OUT = Path("build/bench-training.json")
@@ -76,9 +76,7 @@ def report(entities: int, processes: int, device: str, out: Path = OUT) -> dict[
         result = measured(entities, processes, device)
     except Skipped as reason:
         result = {"skipped": str(reason)}
-    before = json.loads(out.read_text()) if out.exists() else {}
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps({**before, f"{entities} on {device}": result}, indent=1) + "\n")
+    kept(out, f"{entities} on {device}", result)
     Console().print(_table(f"{entities:,} entities, {device}, {processes} processes", result, out))
     return result
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import hashing, training
+from fingerprint import frames, hashing, training
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
 from fingerprint.edges import files, network_table
@@ -244,7 +244,7 @@ def _places(now: Rows, judged: pd.DataFrame) -> NDArray[np.int64]:
 def part(history: History, start: int | None, end: int | None) -> Iterator[pd.DataFrame]:
     """The events of a history from `start` to `end`, seconds from the epoch."""
     for events in history.chunks():
-        seconds = events["event_time"].astype("int64") // 1_000_000
+        seconds = frames.seconds(events["event_time"])
         inside = (seconds >= (start or 0)) & (seconds < (end or np.inf))
         if inside.any():
             yield events[inside].reset_index(drop=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fingerprint import hashing
+from fingerprint.arrays import firsts
 from fingerprint.evaluation.counting import ACTION, count
 from fingerprint.evaluation.ranking import Scores
 from fingerprint.evaluation.rows import HOUR, Rows
@@ -18,9 +19,7 @@ def first_seen_action(past: Rows, now: Rows) -> Scores:
     """The rule: an action new to the principal, once. Alerts rank by how many of them they hold."""
     keys = hashing.mix(now.principal, now.codes[:, ACTION])
     known = count(hashing.mix(past.principal, past.codes[:, ACTION]), keys) > 0
-    first = np.zeros(len(now), bool)
-    first[np.unique(keys, return_index=True)[1]] = True
-    new = first & ~known
+    new = firsts(keys) & ~known
     return np.where(new, count(now.group[new], now.group), -np.inf)
 
 
