@@ -5,12 +5,13 @@
 #   train    the same with torch                                     docker build --target train  -t fingerprint-train .
 #   triton-gpu   NVIDIA's own server with what the model needs       (docker-compose.gpu.yml)
 #
-# Versions are those of constraints.txt, with a GPU of constraints-gpu.txt or constraints-gpu-cu12.txt. What installs is left behind in
-# `build`: the images have neither pip in their environment nor a compiler. They run as 10001:10001, on a root file system that may be read-only; what they write lies in /srv/fingerprint and /tmp.
+# Every package is one that a lock names with its hash (locks/, `make lock`), ready built: a package index that serves anything else ends
+# the build. What installs is left behind: the images have neither pip in their environment nor a compiler. They run as 10001:10001, on a root
+# file system that may be read-only; what they write lies in /srv/fingerprint and /tmp.
 #
-# Build arguments: PYTHON_IMAGE; EXTRAS, what is installed with the project; CUDA, empty, 12 or 13: with cuDF and CuPy for it (3.4 GB
-# more); TORCH_INDEX, the package index torch comes from (the default index has the build for CUDA 13, PyTorch's own has one for CUDA 12,
-# and one for CPUs, a tenth as large); TRITON_IMAGE for triton-gpu.
+# Build arguments: PYTHON_IMAGE and TRITON_IMAGE, by tag or digest (python@sha256:...: docs/operate.md has the command that finds it); CUDA,
+# empty, 12 or 13: with cuDF and CuPy for it (3.4 GB more); TORCH_INDEX with TRAIN_LOCK: another index for torch, and the lock with its
+# hashes (PyTorch's own has a build for CUDA 12, and one for CPUs, a tenth as large: docs/operate.md).
 
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 ARG TRITON_IMAGE=nvcr.io/nvidia/tritonserver:25.10-py3
@@ -18,29 +19,37 @@ ARG TRITON_IMAGE=nvcr.io/nvidia/tritonserver:25.10-py3
 
 # --- what is installed: the dependencies, which seldom change, and the project, which does ------------------------------
 
+FROM ${PYTHON_IMAGE} AS locks
+WORKDIR /locks
+COPY locks ./
+ARG CUDA=
+ARG TRAIN_LOCK=
+# What has a GPU is held to versions of its own. PyPI's torch is for CUDA 13: for CUDA 12 there is no lock of ours with it.
+RUN case "$CUDA" in "") gpu= ;; 13) gpu=-gpu ;; 12) gpu=-gpu-cu12 ;; *) echo "CUDA is empty, 12 or 13, not $CUDA" >&2; exit 1 ;; esac \
+ && mkdir chosen && cp "serve$gpu.txt" chosen/serve.txt && train=${TRAIN_LOCK:-train$gpu} \
+ && { [ ! -e "$train.txt" ] || cp "$train.txt" chosen/train.txt; }
+
 FROM ${PYTHON_IMAGE} AS dependencies
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /build
-COPY pyproject.toml constraints*.txt deploy/requirements.py ./
-ARG EXTRAS=kafka,confluent,s3,postgres,triton,web,deliver
-ARG CUDA=
-# What has a GPU is held to versions of its own: `pins` is what everything here is installed by.
-RUN case "$CUDA" in "") gpu= ;; 13) gpu=gpu ;; 12) gpu=gpu-cu12 ;; *) echo "CUDA is empty, 12 or 13, not $CUDA" >&2; exit 1 ;; esac \
- && cp constraints${gpu:+-$gpu}.txt pins.txt && echo "$EXTRAS${gpu:+,$gpu}" > extras
+COPY --from=locks /locks/chosen/serve.txt ./
 # Other people's tests are a fifth of it, and are never run here.
 RUN python3 -m venv --without-pip /opt/fingerprint \
  && echo /opt/project > /opt/fingerprint/lib/python3.11/site-packages/project.pth \
- && python3 requirements.py "$(cat extras)" < pyproject.toml > requirements.txt \
- && python3 -m pip --python /opt/fingerprint/bin/python install -q -c pins.txt -r requirements.txt \
+ && python3 -m pip --python /opt/fingerprint/bin/python install -q --require-hashes -r serve.txt \
  && find /opt/fingerprint -type d -name tests -prune -exec rm -rf {} +
 
 FROM dependencies AS project
+COPY locks/build.txt ./
+RUN python3 -m venv --without-pip tools && python3 -m pip --python tools/bin/python install -q --require-hashes -r build.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY fingerprint fingerprint
 COPY pipelines pipelines
 COPY models models
 COPY data data
-RUN python3 -m pip --python /opt/fingerprint/bin/python install -q --no-deps --target /opt/project . \
+# Built by locked tools, which fetch none of their own; installed by the environment that runs it.
+RUN python3 -m pip --python tools/bin/python wheel -q --no-deps --no-build-isolation --wheel-dir wheel . \
+ && python3 -m pip --python /opt/fingerprint/bin/python install -q --no-deps --target /opt/project wheel/*.whl \
  && /opt/fingerprint/bin/python -m compileall -q /opt/project
 
 
@@ -51,8 +60,9 @@ FROM ${PYTHON_IMAGE} AS ground
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends tini && rm -rf /var/lib/apt/lists/* \
  && useradd --uid 10001 --home-dir /tmp --no-create-home --shell /usr/sbin/nologin fingerprint \
  && mkdir -p /srv/fingerprint/models/bank /srv/fingerprint/models/triton /srv/fingerprint/snapshots /srv/fingerprint/demo \
-    /run/secrets/fingerprint \
- && chown -R fingerprint:fingerprint /srv/fingerprint /run/secrets/fingerprint
+    /run/secrets/desk /run/secrets/triton /run/secrets/grafana \
+ && chown -R fingerprint:fingerprint /srv/fingerprint /run/secrets \
+ && chmod 0750 /run/secrets/*
 COPY --from=dependencies /opt/fingerprint /opt/fingerprint
 COPY deploy/healthy.sh /usr/local/bin/healthy
 ENV PATH=/opt/project/bin:/opt/fingerprint/bin:$PATH HOME=/tmp PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
@@ -69,9 +79,9 @@ USER 10001:10001
 # --- triton: the server in the wheel, and the backend's stub for this Python --------------------------------------------
 
 FROM ${PYTHON_IMAGE} AS server
-ARG TRITON_WHEEL=nvidia-pytriton==0.7.0
+COPY locks/triton-server.txt /build/
 # Its libraries are found by where they lie beside it.
-RUN python3 -m pip install -q --no-cache-dir --disable-pip-version-check --no-deps --target /wheel ${TRITON_WHEEL} \
+RUN python3 -m pip install -q --no-cache-dir --disable-pip-version-check --no-deps --target /wheel --require-hashes -r /build/triton-server.txt \
  && mkdir -p /opt/triton/pytriton \
  && mv /wheel/pytriton/tritonserver /opt/triton/pytriton/ && mv /wheel/nvidia_pytriton.libs /opt/triton/ && rm -rf /wheel \
  && cd /opt/triton/pytriton/tritonserver \
@@ -95,13 +105,13 @@ CMD []
 # --- train -------------------------------------------------------------------------------------------------------------
 
 FROM ground AS train
-COPY pyproject.toml deploy/requirements.py /build/
-COPY --from=dependencies /build/pins.txt /build/
+COPY --from=locks /locks/chosen /locks
 ARG TORCH_INDEX=
-# One layer, the large one: copied from a stage of its own it would lie on the disk twice.
-RUN cd /build && python3 requirements.py train < pyproject.toml > train.txt \
+# One layer, the large one: copied from a stage of its own it would lie on the disk twice. A second index can bring nothing that the
+# lock does not name by its hash.
+RUN [ -e /locks/train.txt ] || { echo "PyPI's torch is for CUDA 13: for CUDA 12 name TORCH_INDEX and TRAIN_LOCK" >&2; exit 1; } \
  && /usr/local/bin/python3 -m pip --python /opt/fingerprint/bin/python install -q --no-cache-dir --disable-pip-version-check \
-    -c pins.txt ${TORCH_INDEX:+--index-url $TORCH_INDEX} -r train.txt
+    --require-hashes ${TORCH_INDEX:+--extra-index-url $TORCH_INDEX} -r /locks/train.txt
 COPY --from=project /opt/project /opt/project
 USER 10001:10001
 
@@ -112,18 +122,21 @@ FROM ${TRITON_IMAGE} AS triton-gpu
 USER root
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv tini && rm -rf /var/lib/apt/lists/* \
  && useradd --uid 10001 --home-dir /tmp --no-create-home --shell /usr/sbin/nologin fingerprint \
- && mkdir -p /srv/fingerprint/models/bank /srv/fingerprint/models/triton /run/secrets/fingerprint \
- && chown -R fingerprint:fingerprint /srv/fingerprint /run/secrets/fingerprint \
+ && mkdir -p /srv/fingerprint/models/bank /srv/fingerprint/models/triton /run/secrets/triton \
+ && chown -R fingerprint:fingerprint /srv/fingerprint /run/secrets \
  && python3 -m venv /opt/fingerprint
 WORKDIR /build
-COPY pyproject.toml constraints-gpu.txt README.md LICENSE ./
+COPY locks/build.txt locks/triton-gpu.txt ./
+# With CuPy everything stays on the device; it shares its libraries with torch.
+RUN /opt/fingerprint/bin/pip install -q --no-cache-dir --disable-pip-version-check --require-hashes -r triton-gpu.txt \
+ && python3 -m venv tools && tools/bin/pip install -q --disable-pip-version-check --require-hashes -r build.txt
+COPY pyproject.toml README.md LICENSE ./
 COPY fingerprint fingerprint
 COPY pipelines pipelines
 COPY models models
 COPY data data
-# With CuPy everything stays on the device; it shares its libraries with torch.
-RUN /opt/fingerprint/bin/pip install -q --no-cache-dir --disable-pip-version-check -c constraints-gpu.txt \
-    '.[train]' 'cupy-cuda13x[ctk]' && rm -rf /build
+RUN tools/bin/pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir wheel . \
+ && /opt/fingerprint/bin/pip install -q --disable-pip-version-check --no-deps wheel/*.whl && rm -rf /build
 COPY deploy/healthy.sh /usr/local/bin/healthy
 COPY deploy/triton.sh /usr/local/bin/serve-triton
 ENV PATH=/opt/fingerprint/bin:$PATH HOME=/tmp FINGERPRINT_TRITON__REPOSITORY=models/triton

@@ -1,20 +1,22 @@
 # Two commands are all there is: `make demo` and `make test`. `make help` lists the rest.
 PYTHON ?= python3
 BIN    := .venv/bin
-CONSTRAINTS ?= constraints.txt
-EXTRAS ?= train,dev,kafka,confluent,s3,postgres,triton,scale,web,deliver,peers,notebooks
+LOCK   ?= dev
+# Nothing is installed that the lock does not name by its hash, and nothing is built from source.
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types notebooks notebooks-test compose-test helm-test bench bench-long bench-gpu gpu lock clean
+.PHONY: help demo test lint types notebooks notebooks-test compose-test helm-test bench bench-long bench-gpu gpu lock sbom audit clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
 
 # The stamp is newer than what it was made from, or the install runs again.
-.venv/stamp: pyproject.toml $(CONSTRAINTS)
+.venv/stamp: pyproject.toml locks/$(LOCK).txt
 	@sh tests/services/python.sh "$(PYTHON)"
 	@echo "installing into .venv (torch is the large part) ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e '.[$(EXTRAS)]'
+	@$(INSTALL) -r locks/$(LOCK).txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 demo: .venv/stamp   ## from records to alerts on one machine, about a minute
@@ -31,7 +33,7 @@ types: .venv/stamp   ## mypy, strict for fingerprint/
 	$(BIN)/mypy
 
 notebooks: .venv/stamp   ## the notebooks in JupyterLab
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e '.[lab]'
+	@$(INSTALL) -r locks/lab.txt
 	$(BIN)/jupyter lab notebooks
 
 notebooks-test: .venv/stamp   ## every notebook from top to bottom, as in the tests
@@ -49,9 +51,6 @@ bench: .venv/stamp   ## speed and memory as ratios in one run; writes build/benc
 bench-long: .venv/stamp   ## memory of a stream over a simulated day; 100,000 entities trained; writes build/bench-*.json
 	$(BIN)/python -m pipelines.bench_long
 
-LOCK = uv pip compile pyproject.toml --universal --python-version 3.11 --no-annotate --no-header -q
-SERVES := kafka confluent triton web deliver postgres s3 scale dev
-
 bench-gpu: .venv/stamp   ## the road on a GPU against the CPU; writes docs/gpu-figures.json and its table in docs/gpu.md
 	timeout 590 $(BIN)/python -m pipelines.bench_gpu --page
 
@@ -59,11 +58,30 @@ gpu: .venv/stamp   ## where a GPU is at hand: its tests, then bench-gpu, ten min
 	timeout 590 $(BIN)/pytest -m gpu -s
 	$(MAKE) bench-gpu
 
-lock: .venv/stamp   ## resolve constraints.txt and those with a GPU anew (needs uv)
-	$(LOCK) --upgrade $(foreach extra,train $(SERVES) notebooks lab peers,--extra $(extra)) -o constraints.txt
-	cp constraints.txt constraints-gpu.txt && cp constraints.txt constraints-gpu-cu12.txt      # keep what can be kept
-	$(LOCK) $(foreach extra,gpu train $(SERVES),--extra $(extra)) -o constraints-gpu.txt
-	$(LOCK) $(foreach extra,gpu-cu12 $(SERVES),--extra $(extra)) -o constraints-gpu-cu12.txt
+# What the images run; what an image installs beside it; make's own. Pins are kept: `make lock UPGRADE=--upgrade` takes the newest.
+IMAGE  := kafka confluent triton web deliver postgres s3
+locked = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --only-binary :all: --emit-build-options \
+  --no-annotate --custom-compile-command "make lock" $(UPGRADE) $(2) -o locks/$(1).txt
+with   = pyproject.toml $(foreach extra,$(1),--extra $(extra))
+
+lock: .venv/stamp   ## resolve locks/ anew, hashes and all (docs/operate.md); UPGRADE=--upgrade takes the newest versions
+	$(call locked,dev,$(call with,$(IMAGE) train scale peers notebooks dev))
+	$(call locked,lab,$(call with,lab) -c locks/dev.txt)
+	$(call locked,serve,$(call with,$(IMAGE)) -c locks/dev.txt)
+	$(call locked,train,$(call with,train) -c locks/dev.txt)
+	echo hatchling | $(call locked,build,- -c locks/dev.txt)
+	$(call locked,dev-gpu,$(call with,gpu $(IMAGE) train scale dev))
+	$(call locked,serve-gpu,$(call with,gpu $(IMAGE)) -c locks/dev-gpu.txt)
+	$(call locked,train-gpu,$(call with,gpu train) -c locks/dev-gpu.txt)
+	echo 'cupy-cuda13x[ctk]' | $(call locked,triton-gpu,- $(call with,train) -c locks/dev-gpu.txt)
+	$(call locked,serve-gpu-cu12,$(call with,gpu-cu12 $(IMAGE)))
+	echo 'nvidia-pytriton==0.7.0' | $(call locked,triton-server,- --no-deps)
+
+sbom: .venv/stamp   ## whether what is installed is what is locked, and a CycloneDX SBOM of each lock in build/sbom; needs no network
+	$(BIN)/python deploy/locks.py $(LOCK)
+
+audit: sbom   ## and its known vulnerabilities, where PyPI's advisories are reached
+	$(BIN)/python deploy/audit.py
 
 clean:           ## remove what was built and installed
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache

@@ -19,8 +19,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
+from fingerprint.extras import how_to_install
+
 NEEDED = {"cudf": "cuDF", "cupy": "CuPy"}
-INSTALL = "`pip install fingerprint[gpu]`, for a driver of CUDA 12 `fingerprint[gpu-cu12]`"
+INSTALL = f"{how_to_install('gpu')}, for a driver of CUDA 12 `.[gpu-cu12]`"
 OLDEST = {
     12: ((7, 0), 535),
     13: ((7, 5), 580),
@@ -154,7 +156,7 @@ def _newer_driver(cupy: Any) -> str:
     _, needs = OLDEST.get(major, OLDEST[13])
     if not has:
         return f"there is no NVIDIA driver here: CUDA {major} needs {needs} or newer, a container the NVIDIA Container Toolkit"
-    other = ", or `fingerprint[gpu-cu12]`" if major != 12 and has >= 12000 else ""
+    other = ", or the extra `gpu-cu12`" if major != 12 and has >= 12000 else ""
     return f"the driver is for CUDA {has // 1000}.{has % 1000 // 10}: CUDA {major} needs driver {needs} or newer{other}"
 
 

@@ -29,6 +29,7 @@ from fingerprint.autoencoder import FREE, VISIBLE, Weights
 from fingerprint.bank import Bank
 from fingerprint.buckets import Bucket, Places, buckets
 from fingerprint.domain import FingerprintError
+from fingerprint.extras import how_to_install
 from fingerprint.hashing import Hashes
 from fingerprint.moving import move
 from fingerprint.vocabulary import Ints, Vocabulary
@@ -44,9 +45,7 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
-    raise FingerprintError(
-        "learning needs torch, scoring does not: `pip install 'fingerprint[train]'`"
-    ) from None
+    raise FingerprintError(f"learning needs torch, scoring does not: {how_to_install('train')}") from None
 
 __all__ = ["Rows", "Start", "fit", "move"]
 

@@ -12,6 +12,7 @@ import typer
 
 from fingerprint import settings as settings_
 from fingerprint.domain import FingerprintError
+from fingerprint.extras import how_to_install
 from pipelines import cli_bank, cli_desk, cli_secrets, cli_stream
 from pipelines.options import BankFolder, DeskUrl, Json, SettingsFile, Sources, WorkersWhere, printed, refused
 
@@ -531,7 +532,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if (extra := EXTRAS.get((error.name or "").partition(".")[0])) is None:
             raise
-        _fail(f"{error.name} is not installed: `pip install fingerprint[{extra}]` has it")
+        _fail(f"{error.name} is not installed: {how_to_install(extra)} has it")
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)

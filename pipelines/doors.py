@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.workers import InProcess as InThisProcess
+from fingerprint.extras import how_to_install
 from fingerprint.losses import InProcess, StandIn
 from fingerprint.ports import Away, Consumer, Losses, Objects, Producer, Queue, Undelivered
 from fingerprint.ports import Workers as Pool
@@ -62,7 +63,7 @@ def queue(url: str, settings: Sqs) -> Iterator[tuple[Queue, Objects]]:
         from fingerprint.edges.sqs_objects import S3Objects
     except ImportError as error:
         raise FingerprintError(
-            f"a queue needs a package that is not there ({error.name}): pip install 'fingerprint[s3]'"
+            f"a queue needs a package that is not there ({error.name}): {how_to_install('s3')}"
         ) from None
     try:
         with closing(SqsQueue(url, settings)) as opened:
@@ -82,7 +83,7 @@ def losses(settings: Triton, bank: Bank) -> Iterator[Losses]:
         from fingerprint.edges.triton import TritonLosses
     except ImportError as error:
         raise FingerprintError(
-            f"triton.url needs a package that is not there ({error.name}): pip install 'fingerprint[triton]'"
+            f"triton.url needs a package that is not there ({error.name}): {how_to_install('triton')}"
         ) from None
     with closing(TritonLosses(bank.version, settings)) as far:
         yield StandIn(far, near)
@@ -100,7 +101,7 @@ def workers(settings: Workers) -> Iterator[Pool]:
     except ImportError as error:
         raise FingerprintError(
             f"workers.where {settings.where} needs a package that is not there ({error.name}): "
-            "pip install 'fingerprint[scale]'"
+            f"{how_to_install('scale')}"
         ) from None
     with open_workers(settings) as opened:
         yield opened
@@ -124,7 +125,7 @@ def _client(settings: Kafka) -> Opener:
         extra = "confluent" if settings.client == "confluent" else "kafka"
         raise FingerprintError(
             f"kafka.client {settings.client} needs a package that is not there ({error.name}): "
-            f"pip install 'fingerprint[{extra}]'"
+            f"{how_to_install(extra)}"
         ) from None
 
 

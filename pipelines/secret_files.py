@@ -1,8 +1,10 @@
 """Secrets that a deployment needs, each a file: made once, changed when that is asked for, never shown.
 
 Example:
-    >>> make(Path("/run/secrets/fingerprint"), ["desk-password"])
-    [{'name': 'desk-password', 'did': 'made'}]
+    >>> make(Path("/run/secrets"), ["desk/desk-password"])
+    [{'name': 'desk/desk-password', 'did': 'made'}]
+
+A folder for each, as in docker-compose.yml, is what lets a container have one secret and not the others.
 """
 
 from __future__ import annotations
@@ -17,25 +19,25 @@ from pathlib import Path
 from fingerprint.domain import FingerprintError
 
 BYTES = 32  # of randomness
-READABLE = 0o444  # by others too: PostgreSQL and Triton run under ids of their own
+READABLE = 0o440  # by the group too: PostgreSQL and Grafana run under ids of their own, and are given it
 MINE = 0o400
-FOLDER = 0o755
+FOLDER = 0o750
 NAMES = ("desk-password", "triton-control")
 PREFIX = {"triton-control": "fingerprint-control="}  # the header that Triton wants, and its value
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_NAME = re.compile(r"([a-z0-9][a-z0-9-]{0,62}/)?[a-z0-9][a-z0-9-]{0,62}")  # a file; or one in a folder
 
 
 def make(folder: Path, names: Sequence[str]) -> list[dict[str, str]]:
     """Write those that are missing, and say of each whether it was `made` or `kept`; no value is ever overwritten."""
     _check(names)
-    _open(folder)
+    _open(folder, names)
     return [{"name": name, "did": "made" if _made(folder / name) else "kept"} for name in names]
 
 
 def make_anew(folder: Path, names: Sequence[str]) -> list[dict[str, str]]:
     """Give each a new value; what it had lies beside it, in NAME.old, for its owner alone."""
     _check(names)
-    _open(folder)
+    _open(folder, names)
     for name in names:
         _replace(folder / name)
     return [{"name": name, "did": "made anew"} for name in names]
@@ -45,14 +47,15 @@ def _check(names: Sequence[str]) -> None:
     for name in names:
         if not _NAME.fullmatch(name):
             raise FingerprintError(
-                f"{name!r} is no name for a secret: small letters, digits and '-', as in {NAMES[0]}"
+                f"{name!r} is no name for a secret: small letters, digits and '-', as in {NAMES[0]}, perhaps in a folder"
             )
 
 
-def _open(folder: Path) -> None:
-    if not folder.is_dir():
-        folder.mkdir(parents=True)
-        folder.chmod(FOLDER)  # whatever the umask
+def _open(folder: Path, names: Sequence[str]) -> None:
+    for each in dict.fromkeys([folder, *((folder / name).parent for name in names)]):
+        if not each.is_dir():
+            each.mkdir(parents=True)
+            each.chmod(FOLDER)  # whatever the umask
 
 
 def _value(name: str) -> str:

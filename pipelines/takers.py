@@ -6,6 +6,7 @@ from contextlib import suppress
 from datetime import datetime
 
 from fingerprint.domain import FingerprintError
+from fingerprint.extras import how_to_install
 from fingerprint.ports import Away, Full, Producer, Undelivered
 from fingerprint.ports_outbox import Taker
 from fingerprint.settings import Deliver, Settings
@@ -26,7 +27,7 @@ def _webhook(wants: Deliver) -> Taker:
         from fingerprint.edges.webhook import Webhook
     except ImportError as error:
         raise FingerprintError(
-            f"kind {wants.kind} needs a package that is not there ({error.name}): pip install 'fingerprint[deliver]'"
+            f"kind {wants.kind} needs a package that is not there ({error.name}): {how_to_install('deliver')}"
         ) from None
     return Webhook(wants)
 

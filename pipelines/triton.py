@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fingerprint import serving
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.triton_repository import Repository
+from fingerprint.extras import how_to_install
 from fingerprint.settings import Triton
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _control(options: Triton) -> Iterator[Control]:
         from fingerprint.edges.triton_control import Control
     except ImportError as error:
         raise FingerprintError(
-            f"triton.url needs a package that is not there ({error.name}): pip install 'fingerprint[triton]'"
+            f"triton.url needs a package that is not there ({error.name}): {how_to_install('triton')}"
         ) from None
     with closing(Control(options)) as control:
         yield control

@@ -617,7 +617,7 @@ def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch, capsys
     assert ended.value.code == 2
     assert (
         capsys.readouterr().err
-        == "fingerprint: argon2 is not installed: `pip install fingerprint[web]` has it\n"
+        == "fingerprint: argon2 is not installed: `pip install '.[web]'` in a checkout of cloudtrail-fingerprint has it\n"
     )
 
 

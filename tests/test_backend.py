@@ -133,7 +133,7 @@ def test_a_device_is_not_touched_where_the_cpu_is_asked_for(machine: Machine) ->
         ),
         pytest.param(
             {**NO_DRIVER, "driver": 12060},
-            "the driver is for CUDA 12.6: CUDA 13 needs driver 580 or newer, or `fingerprint[gpu-cu12]`",
+            "the driver is for CUDA 12.6: CUDA 13 needs driver 580 or newer, or the extra `gpu-cu12`",
             id="a driver for CUDA 12",
         ),
         pytest.param(
@@ -177,7 +177,7 @@ def test_half_an_installation_is_trouble(machine: Machine, there: str, lacking: 
     words = machine.put(there, "").says()
     assert words.startswith("cpu True")
     assert f"without {lacking}, and both are needed" in words
-    assert "fingerprint[gpu]" in words
+    assert ".[gpu]" in words
 
 
 def test_a_pandas_that_cudf_does_not_admit_is_said_before_cudf_breaks(machine: Machine) -> None:
@@ -200,7 +200,7 @@ def test_who_insists_on_a_device_is_told_what_is_missing(machine: Machine, libra
         machine.with_both(**NO_DRIVER)
     words = machine.says("cuda")
     assert words.startswith("refused backend cuda was asked for, but ")
-    assert ("580 or newer" if libraries == "no device" else "fingerprint[gpu]") in words
+    assert ("580 or newer" if libraries == "no device" else ".[gpu]") in words
     assert words.endswith("; or set backend to auto or cpu")
 
 

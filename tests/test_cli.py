@@ -338,5 +338,5 @@ def test_scoring_needs_no_torch(organisation: road.Road, tmp_path: Path) -> None
     assert '"alerts"' in scored.stdout
     trained = shell("train", organisation.new[0], "--bank", tmp_path / "b", "--json", env=environment)
     assert (trained.returncode, trained.stderr.count("\n")) == (2, 1)
-    assert "fingerprint[train]" in trained.stderr
+    assert ".[train]" in trained.stderr
     shutil.rmtree(hidden)

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent
 ROOMS = [
     {
         "domain",
+        "extras",
         "bands",
         "casework",
         "people",

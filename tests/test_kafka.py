@@ -228,7 +228,7 @@ def test_kafka_python_without_its_checksum_in_c_is_refused(monkeypatch: pytest.M
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "crc32c" else found(name))
     for door in (KafkaConsumer, KafkaProducer):
-        with pytest.raises(FingerprintError, match=r"crc32c: pip install"):
+        with pytest.raises(FingerprintError, match=r"crc32c: `pip install"):
             door(Kafka())
 
 

@@ -20,7 +20,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_what_is_missing_is_made_for_others_to_read(tmp_path: Path) -> None:
+def test_what_is_missing_is_made_for_its_owner_and_his_group(tmp_path: Path) -> None:
     folder = tmp_path / "run" / "secrets"
     before = os.umask(0o077)
     try:
@@ -28,9 +28,19 @@ def test_what_is_missing_is_made_for_others_to_read(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert made == [{"name": name, "did": "made"} for name in ("desk-password", "triton-control")]
-    assert mode(folder) == 0o755
-    assert {mode(folder / name) for name in NAMES} == {0o444}
+    assert mode(folder) == 0o750
+    assert {mode(folder / name) for name in NAMES} == {0o440}
     assert sorted(os.listdir(folder)) == sorted(NAMES)  # nothing half done is left
+
+
+def test_each_may_lie_in_a_folder_of_its_own_so_that_one_can_be_mounted_without_the_others(tmp_path: Path) -> None:
+    names = ["desk/desk-password", "triton/triton-control"]
+    assert [row["did"] for row in make(tmp_path, names) + make(tmp_path, names)] == ["made"] * 2 + ["kept"] * 2
+    assert (tmp_path / "triton" / "triton-control").read_text().startswith("fingerprint-control=")
+    assert {mode(tmp_path / name) for name in names} == {0o440}
+    assert {mode(tmp_path / name) for name in ("desk", "triton")} == {0o750}
+    make_anew(tmp_path, names[:1])
+    assert os.listdir(tmp_path / "triton") == ["triton-control"]
 
 
 def test_a_secret_is_long_random_and_of_the_form_its_reader_wants(tmp_path: Path) -> None:
@@ -65,7 +75,7 @@ def test_an_empty_file_is_no_secret_and_is_named(tmp_path: Path) -> None:
         make(tmp_path, NAMES)
 
 
-@pytest.mark.parametrize("wrong", ["../desk-password", "", "a b", ".hidden", "desk-password.old"])
+@pytest.mark.parametrize("wrong", ["../desk-password", "", "a b", ".hidden", "desk-password.old", "a/../b", "a/b/c"])
 def test_a_name_that_is_no_plain_file_is_refused(tmp_path: Path, wrong: str) -> None:
     for work in (make, make_anew):
         with pytest.raises(FingerprintError, match="is no name for a secret"):
@@ -81,7 +91,7 @@ def test_a_new_value_leaves_the_old_one_beside_it_for_its_owner(tmp_path: Path) 
         assert make_anew(tmp_path, ["desk-password"]) == [{"name": "desk-password", "did": "made anew"}]
         assert (tmp_path / "desk-password").read_text() != old
         assert (tmp_path / "desk-password.old").read_text() == old
-    assert (mode(tmp_path / "desk-password"), mode(tmp_path / "desk-password.old")) == (0o444, 0o400)
+    assert (mode(tmp_path / "desk-password"), mode(tmp_path / "desk-password.old")) == (0o440, 0o400)
     assert (tmp_path / "triton-control").read_text() == first["triton-control"]
 
 

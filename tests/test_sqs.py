@@ -476,7 +476,7 @@ def test_without_boto3_the_sentence_says_what_to_install(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "boto3", None)
     with (
-        pytest.raises(FingerprintError, match=r"boto3.*pip install 'fingerprint\[s3\]'"),
+        pytest.raises(FingerprintError, match=r"boto3.*pip install '\.\[s3\]'"),
         doors.queue(trail.url, trail.settings.sqs),
     ):
         pass

@@ -25,12 +25,12 @@ from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from fingerprint.domain import FingerprintError
+from fingerprint.extras import DISTRIBUTION
 from fingerprint.settings import Workers as Options
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-PACKAGE = "fingerprint"
 LOOPBACK = "127.0.0.1"
 
 
@@ -167,11 +167,11 @@ def _check(client: Any, where: str) -> None:
         raise FingerprintError(
             f"the cluster at {where} has other versions than this program: {_first_line(error)}"
         ) from None
-    mine = importlib.metadata.version(PACKAGE)
-    for worker, theirs in client.run(importlib.metadata.version, PACKAGE, on_error="return").items():
+    mine = importlib.metadata.version(DISTRIBUTION)
+    for worker, theirs in client.run(importlib.metadata.version, DISTRIBUTION, on_error="return").items():
         if theirs != mine:
             raise FingerprintError(
-                f"worker {worker} has {PACKAGE} {theirs if isinstance(theirs, str) else 'not at all'}, here it is {mine}: "
+                f"worker {worker} has {DISTRIBUTION} {theirs if isinstance(theirs, str) else 'not at all'}, here it is {mine}: "
                 "install the same"
             )
 

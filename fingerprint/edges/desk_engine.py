@@ -21,6 +21,7 @@ from fingerprint.domain import Away, FingerprintError
 from fingerprint.edges import desk_every_table as _every  # noqa: F401 - a table that nobody named is forgotten
 from fingerprint.edges import desk_migrations, desk_password
 from fingerprint.edges import desk_tables as tables
+from fingerprint.extras import how_to_install
 
 BUSY_SECONDS = 30  # how long a desk waits for another writer
 WRITERS = 0x6465736B  # the advisory lock of a PostgreSQL desk's writers: "desk" in ASCII
@@ -201,9 +202,7 @@ def plainly(place: sql.URL) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError:
-        raise FingerprintError(
-            f"desk {place}: `pip install fingerprint[postgres]` is needed for it"
-        ) from None
+        raise FingerprintError(f"desk {place}: {how_to_install('postgres')} is needed for it") from None
     except exc.SQLAlchemyError as error:
         reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         away = isinstance(error, exc.OperationalError | exc.TimeoutError)

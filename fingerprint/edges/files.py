@@ -25,6 +25,7 @@ from fingerprint.chunks import CutShort
 from fingerprint.cloudtrail import Records
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.files_trail import is_trail, months_of
+from fingerprint.extras import how_to_install
 from fingerprint.settings import Reading
 from fingerprint.spans import EVER, Span
 
@@ -109,7 +110,7 @@ def _expand(source: str, span: Span) -> tuple[list[File], list[date]]:
             for name, info in sorted(found.items())
         ]
     except ImportError as error:
-        raise FingerprintError(f"{source}: {error}; `pip install fingerprint[s3]` reads S3") from None
+        raise FingerprintError(f"{source}: {error}; {how_to_install('s3')} reads S3") from None
     except Exception as error:  # each object store raises its own kinds
         raise FingerprintError(f"{source}: cannot be read ({error})") from None
     if not files and not months:

@@ -13,9 +13,8 @@ from typing import Any
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from fingerprint.domain import FingerprintError
+from fingerprint.extras import how_to_install
 from fingerprint.settings import Kafka, secret
-
-HOW_TO_GET_IT = "pip install 'fingerprint[kafka]'"
 
 
 class TokenFile(AbstractTokenProvider):  # type: ignore[misc]
@@ -31,7 +30,7 @@ class TokenFile(AbstractTokenProvider):  # type: ignore[misc]
 def require_checksum() -> None:
     """FingerprintError unless CRC32C is computed in C: in pure Python, consuming is eleven times as slow or worse."""
     if not importlib.util.find_spec("crc32c"):
-        raise FingerprintError(f"kafka-python needs the C module crc32c: {HOW_TO_GET_IT}")
+        raise FingerprintError(f"kafka-python needs the C module crc32c: {how_to_install('kafka')}")
 
 
 def connection(settings: Kafka) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.snapshots_names import STAGED
+from fingerprint.extras import how_to_install
 
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 MOMENTS = ("mtime", "LastModified", "last_modified", "updated", "created")  # what stores call it
@@ -69,9 +70,7 @@ def open_store(url: str) -> Store:
     try:
         system, path = url_to_fs(url, use_listings_cache=False)
     except ImportError as error:
-        raise FingerprintError(
-            f"state.snapshots {url}: {error}; `pip install 'fingerprint[s3]'` is for S3"
-        ) from None
+        raise FingerprintError(f"state.snapshots {url}: {error}; {how_to_install('s3')} is for S3") from None
     except ValueError as error:
         raise FingerprintError(f"state.snapshots {url}: {error}") from None
     return Folder(Path(path)) if isinstance(system, LocalFileSystem) else Objects(system, path)

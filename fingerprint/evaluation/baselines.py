@@ -34,6 +34,7 @@ from fingerprint.evaluation.ranking import (
     strongest,
 )
 from fingerprint.evaluation.rows import Rows
+from fingerprint.extras import how_to_install
 from fingerprint.training import Progress
 
 ALERTS_PER_DAY = 20.0  # the budget that sets thresholds
@@ -82,7 +83,7 @@ SLOW_METHODS: dict[str, Callable[[Progress], Method]] = {  # seconds a principal
 NEEDED = {"ECOD": "pyod", "dfencoder": "dfencoder"}
 
 LEFT_OUT = {
-    name: f"{name} is left out: it needs {package}, `pip install 'fingerprint[peers]'`"
+    name: f"{name} is left out: it needs {package}, {how_to_install('peers')}"
     for name, package in NEEDED.items()
     if find_spec(package) is None
 }

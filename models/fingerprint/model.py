@@ -17,6 +17,7 @@ import triton_python_backend_utils as triton
 from fingerprint import arrays, serving
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
+from fingerprint.extras import how_to_install
 
 USED = ctypes.c_char_p(b"used_dltensor")
 
@@ -85,7 +86,7 @@ def _placed(bank: Bank, args: dict[str, str]) -> Bank:
         there = f"cuda:{args['model_instance_device_id']}"
         return serving.nets_only(bank, lambda array: arrays.as_torch(array).to(there))
     triton.Logger.log_warn(
-        "neither CuPy nor torch is in this environment: the GPU is not used (pip install 'fingerprint[gpu]')"
+        f"neither CuPy nor torch is in this environment: the GPU is not used ({how_to_install('gpu')})"
     )
     return bank
 
