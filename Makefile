@@ -70,6 +70,7 @@ lock: .venv/stamp   ## resolve locks/ anew, hashes and all (docs/operate.md); UP
 	$(call locked,serve,$(call with,$(IMAGE)) -c locks/dev.txt)
 	$(call locked,train,$(call with,train) -c locks/dev.txt)
 	echo hatchling | $(call locked,build,- -c locks/dev.txt)
+	cp locks/dev.txt locks/dev-gpu.txt && cp locks/dev.txt locks/serve-gpu-cu12.txt      # keep what can be kept
 	$(call locked,dev-gpu,$(call with,gpu $(IMAGE) train scale dev))
 	$(call locked,serve-gpu,$(call with,gpu $(IMAGE)) -c locks/dev-gpu.txt)
 	$(call locked,train-gpu,$(call with,gpu train) -c locks/dev-gpu.txt)

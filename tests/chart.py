@@ -35,19 +35,28 @@ EVERYTHING: dict[str, Any] = {
         "deliver": {"topic": {"kind": "kafka", "topic": "alerts"}},
         "kafka": {"message_bytes": 5_000_000},
     },
-    "secretMounts": [{"secret": "openid", "path": "/run/secrets/openid"}],
-    "ingest": {"replicas": 2},
+    "ingest": {
+        "replicas": 2,
+        "secretMounts": [{"secret": "kafka-login", "path": "/run/secrets/kafka"}],
+        "serviceAccount": {
+            "annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::111122223333:role/trail"}
+        },
+    },
     "stream": {"replicas": 4, "gpu": {"count": 1}, "autoscaling": {"enabled": True}},
     "train": {"gpu": {"count": 1}},
     "triton": {"gpu": {"count": 1}, "extraArgs": ["--log-verbose=1"]},
     "gpu": {"resource": "nvidia.com/gpu.shared", "runtimeClassName": "nvidia"},
     "web": {
         "replicas": 2,
+        "secretMounts": [{"secret": "openid", "path": "/run/secrets/openid"}],
         "ingress": {"enabled": True, "host": "desk.example.com", "tlsSecret": "desk", "className": "nginx"},
     },
     "demo": {"enabled": True},
     "monitoring": {"serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}},
-    "networkPolicy": {"metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]},
+    "networkPolicy": {
+        "metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
+        "webFrom": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}],
+    },
 }
 ELSEWHERE: dict[str, Any] = {  # brokers, desk, snapshots and secrets of one's own
     "kafka": {"enabled": False, "brokers": ["broker-1.example.com:9093", "broker-2.example.com:9093"]},

@@ -223,9 +223,9 @@ def test_a_setting_without_a_section_is_read_from_the_environment(tmp_path: Path
         load(environment={"FINGERPRINT_BACKEND": "gpu"})
 
 
-@pytest.mark.parametrize("name", ["gpu", "gpu-cu12"])
+@pytest.mark.parametrize("name", ["dev-gpu", "serve-gpu-cu12"])
 def test_an_installation_with_a_gpu_has_the_versions_of_the_others_but_for_what_cudf_wants(name: str) -> None:
-    usual, own = (pins(f"constraints{each}.txt") for each in ("", f"-{name}"))
+    usual, own = (pins(f"locks/{each}.txt") for each in ("dev", name))
     assert {"cudf", "pylibcudf", "rmm"} <= {each.rpartition("-cu1")[0] for each in own}
     assert own["pandas"] == usual["pandas"]
     others = {each for each in usual.keys() & own.keys() if usual[each] != own[each]}
@@ -237,7 +237,7 @@ def pins(file: str) -> dict[str, set[str]]:
     """The versions of each package that a file allows; some depend on the platform."""
     found: dict[str, set[str]] = {}
     for line in (ROOT / file).read_text().splitlines():
-        package, _, rest = line.partition("==")
-        if not line.startswith("#"):
+        package, there, rest = line.partition("==")
+        if there and not line.startswith("#"):
             found.setdefault(package, set()).add(rest.partition(" ")[0])
     return found

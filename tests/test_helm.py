@@ -119,6 +119,47 @@ def test_each_program_can_read_the_secrets_it_needs_and_no_other(plain: Chart) -
     }
 
 
+def test_a_secret_and_a_cloud_role_of_one_program_are_no_other_s() -> None:
+    chart = rendered((KEDA, OPERATOR), **EVERYTHING)
+    mounted = {
+        name: [
+            each["secret"]["secretName"]
+            for each in pod["volumes"]
+            if "items" not in each.get("secret", {"items": 0})
+        ]
+        for name, pod in pods(chart).items()
+    }
+    assert {name: found for name, found in mounted.items() if found} == {
+        INGEST: ["kafka-login"],
+        WEB: ["openid"],
+    }
+    [topics] = pods(chart)[INGEST]["initContainers"]  # asks the same broker, with the same login
+    assert [each["name"] for each in topics["volumeMounts"]] == ["tmp", "settings", "kafka-login"]
+    roles = [
+        name
+        for name, each in chart.items()
+        if each["kind"] == "ServiceAccount" and "annotations" in each["metadata"]
+    ]
+    assert roles == [f"ServiceAccount/{NAME}-ingest"]
+
+
+def test_each_workload_has_a_service_account_of_its_own(chart: Chart) -> None:
+    accounts = {
+        name: pod["serviceAccountName"] for name, pod in pods(chart).items() if not name.startswith("Pod/")
+    }
+    assert len(set(accounts.values())) == len(accounts)
+    assert {f"ServiceAccount/{each}" for each in accounts.values()} <= chart.keys()
+
+
+def test_nobody_reaches_the_desk_whom_the_values_do_not_name(plain: Chart) -> None:
+    def callers(chart: Chart) -> list[Any]:
+        policy = chart[f"NetworkPolicy/{NAME}-web"]["spec"]["ingress"]
+        return [peer for rule in policy for peer in rule["from"]]
+
+    assert [component(peer) for peer in callers(plain)] == ["test"]
+    assert {"namespaceSelector": {"matchLabels": {"name": "ingress"}}} in callers(rendered(**EVERYTHING))
+
+
 def test_only_training_writes_the_bank_and_only_scorers_write_snapshots(plain: Chart) -> None:
     written = {
         (name, mount["name"])
@@ -429,6 +470,7 @@ def test_images_of_another_registry_and_by_digest() -> None:
         ({"postgres": {"enabled": False}}, "name your own server"),
         ({"stream": {"replicas": 8}}, "8 scorers cannot share 4 partitions"),
         ({"web": {"ingress": {"enabled": True}}}, "needs a host"),
+        ({"web": {"service": {"type": "LoadBalancer"}}}, "networkPolicy.webFrom"),
         ({"snapshots": {"url": "s3://bucket/path"}}, "networkPolicy.egress.snapshots"),
         (ELSEWHERE | {"networkPolicy": {}}, "networkPolicy.egress.kafka"),
     ],

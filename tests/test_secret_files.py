@@ -33,9 +33,13 @@ def test_what_is_missing_is_made_for_its_owner_and_his_group(tmp_path: Path) -> 
     assert sorted(os.listdir(folder)) == sorted(NAMES)  # nothing half done is left
 
 
-def test_each_may_lie_in_a_folder_of_its_own_so_that_one_can_be_mounted_without_the_others(tmp_path: Path) -> None:
+def test_each_may_lie_in_a_folder_of_its_own_so_that_one_can_be_mounted_without_the_others(
+    tmp_path: Path,
+) -> None:
     names = ["desk/desk-password", "triton/triton-control"]
-    assert [row["did"] for row in make(tmp_path, names) + make(tmp_path, names)] == ["made"] * 2 + ["kept"] * 2
+    assert [row["did"] for row in make(tmp_path, names) + make(tmp_path, names)] == ["made"] * 2 + [
+        "kept"
+    ] * 2
     assert (tmp_path / "triton" / "triton-control").read_text().startswith("fingerprint-control=")
     assert {mode(tmp_path / name) for name in names} == {0o440}
     assert {mode(tmp_path / name) for name in ("desk", "triton")} == {0o750}
@@ -75,7 +79,9 @@ def test_an_empty_file_is_no_secret_and_is_named(tmp_path: Path) -> None:
         make(tmp_path, NAMES)
 
 
-@pytest.mark.parametrize("wrong", ["../desk-password", "", "a b", ".hidden", "desk-password.old", "a/../b", "a/b/c"])
+@pytest.mark.parametrize(
+    "wrong", ["../desk-password", "", "a b", ".hidden", "desk-password.old", "a/../b", "a/b/c"]
+)
 def test_a_name_that_is_no_plain_file_is_refused(tmp_path: Path, wrong: str) -> None:
     for work in (make, make_anew):
         with pytest.raises(FingerprintError, match="is no name for a secret"):

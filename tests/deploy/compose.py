@@ -111,11 +111,19 @@ def test_no_secret_is_printed(stack: Stack) -> None:
 
 def test_a_container_has_the_secrets_it_uses_and_no_other(stack: Stack) -> None:
     here = {
-        service: stack.execute(service, "sh", "-c", "cd /run/secrets && ls -d */* 2>/dev/null || true").split()
+        service: stack.execute(
+            service, "sh", "-c", "cd /run/secrets && ls -d */* 2>/dev/null || true"
+        ).split()
         for service in ("ingest", "stream", "web", "train", "triton")
     }
     desk, triton = "desk/desk-password", "triton/triton-control"
-    assert here == {"ingest": [], "stream": [desk], "web": [desk], "train": [desk, triton], "triton": [triton]}
+    assert here == {
+        "ingest": [],
+        "stream": [desk],
+        "web": [desk],
+        "train": [desk, triton],
+        "triton": [triton],
+    }
 
 
 def test_nothing_but_the_desk_is_published_and_that_on_loopback(stack: Stack) -> None:

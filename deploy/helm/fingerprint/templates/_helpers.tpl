@@ -5,8 +5,10 @@
 {{- default (contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name)) .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
+{{/* Each component's own: a role that a cloud gives to one is not the others'. */}}
 {{- define "fingerprint.serviceAccount" -}}
-{{- default (.Values.serviceAccount.create | ternary (include "fingerprint.fullname" .) "default") .Values.serviceAccount.name -}}
+{{- $own := default (dict) (default (dict) (get .root.Values .component)).serviceAccount -}}
+{{- default (.root.Values.serviceAccount.create | ternary (include "fingerprint.name" .) "default") $own.name -}}
 {{- end -}}
 
 {{- define "fingerprint.secret" -}}
@@ -87,7 +89,7 @@ annotations:
 {{- define "fingerprint.pod" -}}
 {{- $own := default (dict) (get .root.Values .component) -}}
 {{- $gpu := eq "yes" (include "fingerprint.gpu" .) -}}
-serviceAccountName: {{ include "fingerprint.serviceAccount" .root }}
+serviceAccountName: {{ include "fingerprint.serviceAccount" . }}
 automountServiceAccountToken: false
 # the address of a Service named fingerprint-... or kafka-... would be taken for a setting
 enableServiceLinks: false
@@ -185,7 +187,7 @@ volumeMounts:
   {{- if and .snapshots (not .root.Values.snapshots.url) }}
   - { name: snapshots, mountPath: /srv/fingerprint/snapshots }
   {{- end }}
-  {{- range .root.Values.secretMounts }}
+  {{- range (default (dict) (get .root.Values .component)).secretMounts }}
   - { name: {{ .secret }}, mountPath: {{ .path }}, readOnly: true }
   {{- end }}
 {{- end -}}
@@ -214,7 +216,7 @@ volumes:
   - name: snapshots
     persistentVolumeClaim: { claimName: {{ default (printf "%s-snapshots" (include "fingerprint.fullname" .root)) .root.Values.snapshots.existingClaim }} }
   {{- end }}
-  {{- range .root.Values.secretMounts }}
+  {{- range (default (dict) (get .root.Values .component)).secretMounts }}
   - name: {{ .secret }}
     secret: { secretName: {{ .secret }}, defaultMode: 0440 }
   {{- end }}
@@ -243,6 +245,7 @@ also runs when a broker was set up anew, when somebody else than Helm applies th
 pods that wait for a hook. */}}
 {{- define "fingerprint.topics" -}}
 {{- $with := dict "root" .root "component" "topics" "secrets" list -}}
+{{- $logins := dict "root" .root "component" .component "secrets" list -}}
 initContainers:
   - name: topics
     {{- include "fingerprint.container" $with | nindent 4 }}
@@ -255,7 +258,7 @@ initContainers:
       - --wait=300
       - --settings=/etc/fingerprint/settings.toml
     {{- include "fingerprint.env" $with | nindent 4 }}
-    {{- include "fingerprint.mounts" $with | nindent 4 }}
+    {{- include "fingerprint.mounts" $logins | nindent 4 }}
     resources:
       requests: { cpu: 50m, memory: 128Mi }
       limits: { memory: 512Mi }
@@ -292,6 +295,7 @@ initContainers:
 {{- end -}}
 {{- if gt (int $v.stream.autoscaling.minReplicas) (int $v.stream.autoscaling.maxReplicas) }}{{ fail "stream.autoscaling: minReplicas is more than maxReplicas" }}{{ end -}}
 {{- if $v.networkPolicy.enabled -}}
+{{- if and (or $v.web.ingress.enabled (ne $v.web.service.type "ClusterIP")) (not $v.networkPolicy.webFrom) }}{{ fail "networkPolicy.webFrom: name who may reach the desk, such as the ingress controller's namespace, or nobody can" }}{{ end -}}
 {{- $e := $v.networkPolicy.egress -}}
 {{- if not (or $v.kafka.enabled $e.kafka) }}{{ fail "networkPolicy.egress.kafka: say how your brokers are reached, or nobody can" }}{{ end -}}
 {{- if not (or $v.postgres.enabled $e.desk) }}{{ fail "networkPolicy.egress.desk: say how your PostgreSQL is reached, or nobody can" }}{{ end -}}
