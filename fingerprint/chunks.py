@@ -6,7 +6,8 @@ Example:
     [[b'{"eventName": "GetUser"}']]
 
 Whether the bytes are compressed, and whether they hold lines or one document, is told from them, not from the name; but
-what is named LINES always holds lines. Memory is bounded by one document (`max_document_bytes`) where it is one, else by a line.
+what is named LINES always holds lines. Memory is bounded by one document (`max_document_bytes`) where it is one, else by a line;
+what it expands to, with all that is wrapped inside, by `max_expanded_bytes`.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, pairwise
 
 from fingerprint import cloudtrail
 from fingerprint.cloudtrail import Records
 from fingerprint.domain import Reject
+from fingerprint.inflating import MAGIC, Budget, Inflate
 from fingerprint.settings import Reading
 
 LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 CHUNK = 1 << 20  # bytes read, or expanded, at a time
 BATCH_BYTES = 64 << 20  # of records: a batch ends here too, so few large ones cost what many small ones cost
-_GZIP = b"\x1f\x8b"
 
 
 class CutShort(Exception):
@@ -37,14 +38,15 @@ def read(name: str, stored: Iterator[bytes], bounds: Reading) -> Iterator[Record
     What `stored` raises comes out of here, but for CutShort.
     """
     trouble: list[Reject] = []
-    chunks = _chunks(name, stored, bounds, trouble)
+    budget = Budget(bounds.max_expanded_bytes)
+    chunks = _chunks(name, stored, budget, trouble)
     head = next(chunks, b"")
     following = next(chunks, None)
     rest = chain([head] if following is None else [head, following], chunks)
     if not name.lower().endswith(LINES) and _is_document(head, whole=following is None):
-        yield from _document(name, rest, bounds, trouble)
+        yield from _document(name, rest, bounds, budget, trouble)
     else:
-        yield from _Lines(name, bounds, trouble).read(rest)
+        yield from _Lines(name, bounds, budget, trouble).read(rest)
     if trouble:
         yield Records([], [], trouble)
 
@@ -67,66 +69,39 @@ def batches(parts: Iterator[Records], bounds: Reading) -> Iterator[Records]:
 
 
 def _pieces(part: Records, most: int) -> Iterator[Records]:
+    if len(part.lines) <= most:
+        yield part
+        return
     yield Records(part.lines[:most], part.origins[:most], part.rejects, part.skipped)
     for start in range(most, len(part.lines), most):
         yield Records(part.lines[start : start + most], part.origins[start : start + most], [])
 
 
-def _chunks(name: str, stored: Iterator[bytes], bounds: Reading, trouble: list[Reject]) -> Iterator[bytes]:
+def _chunks(name: str, stored: Iterator[bytes], budget: Budget, trouble: list[Reject]) -> Iterator[bytes]:
     """The bytes, expanded if they are gzip, at most CHUNK at a time; ends early with an entry in `trouble`."""
     try:
         first = next(stored, b"")
         stored = chain([first], stored)
-        yield from _expanded(name, stored, bounds, trouble) if first.startswith(_GZIP) else stored
+        yield from _expanded(name, stored, budget, trouble) if first.startswith(MAGIC) else stored
     except CutShort as error:
         trouble.append(Reject(name, "", str(error)))
 
 
-def _expanded(name: str, stored: Iterator[bytes], bounds: Reading, trouble: list[Reject]) -> Iterator[bytes]:
-    """Gzip, several members in a row too. Bounded: a bomb costs one chunk of memory and ends at
-    `max_expanded_bytes`."""
-    inflate = _Inflate()
+def _expanded(name: str, stored: Iterator[bytes], budget: Budget, trouble: list[Reject]) -> Iterator[bytes]:
+    """Gzip, several members in a row too. Bounded: a bomb costs one chunk of memory and ends with its `budget`."""
+    inflate = Inflate()
     total = 0
     try:
         for text in inflate.read(stored):
             total += len(text)
-            if total > bounds.max_expanded_bytes:
-                trouble.append(Reject(name, "", f"expands to more than {bounds.max_expanded_bytes:,} bytes"))
+            if not budget.spend(len(text)):
+                trouble.append(Reject(name, "", f"expands to more than {budget.limit:,} bytes"))
                 return
             yield text
         if not inflate.complete:
             trouble.append(Reject(name, "", f"gzip is cut short after {total:,} expanded bytes"))
     except zlib.error as error:
         trouble.append(Reject(name, "", f"gzip is damaged after {total:,} expanded bytes: {error}"))
-
-
-class _Inflate:
-    """Gzip members, one after the other, to text of at most CHUNK bytes at a time; `complete` after a whole
-    last member."""
-
-    def __init__(self) -> None:
-        self.member = zlib.decompressobj(31)
-
-    @property
-    def complete(self) -> bool:
-        return self.member.eof
-
-    def read(self, stored: Iterator[bytes]) -> Iterator[bytes]:
-        for chunk in stored:
-            yield from self._feed(chunk)
-        while text := self.member.decompress(b"", CHUNK):  # what the last chunk left inside
-            yield text
-
-    def _feed(self, chunk: bytes) -> Iterator[bytes]:
-        while chunk:
-            if self.member.eof:
-                chunk = chunk.lstrip(b"\x00")  # padding between members
-                if not chunk:
-                    return
-                self.member = zlib.decompressobj(31)
-            if text := self.member.decompress(chunk, CHUNK):
-                yield text
-            chunk = self.member.unused_data if self.member.eof else self.member.unconsumed_tail
 
 
 def _is_document(head: bytes, whole: bool) -> bool:
@@ -140,7 +115,7 @@ def _is_document(head: bytes, whole: bool) -> bool:
 
 
 def _document(
-    path: str, chunks: Iterator[bytes], bounds: Reading, trouble: list[Reject]
+    path: str, chunks: Iterator[bytes], bounds: Reading, budget: Budget, trouble: list[Reject]
 ) -> Iterator[Records]:
     held, size = [], 0
     for chunk in chunks:
@@ -151,20 +126,19 @@ def _document(
                 [], [], [Reject(path, "", f"a document larger than {bounds.max_document_bytes:,} bytes")]
             )
             return
-    records = cloudtrail.split(b"".join(held), path, "", bounds)
-    yield _without_torn_end(records) if trouble else records
+    text = b"".join(held)
+    held.clear()  # it is there twice, else
+    parts = cloudtrail.parts(text, path, "", bounds, budget)
+    yield from _without_torn_end(parts) if trouble else parts
 
 
-def _without_torn_end(records: Records) -> Records:
+def _without_torn_end(parts: Iterator[Records]) -> Iterator[Records]:
     """What was cut off is told once, by the file's own reject."""
-    torn = (
-        records.rejects[-1:]
-        if records.rejects and records.rejects[-1].reason.startswith("malformed JSON: no")
-        else []
-    )
-    return Records(
-        records.lines, records.origins, records.rejects[: len(records.rejects) - len(torn)], records.skipped
-    )
+    for part, following in pairwise(chain(parts, [None])):
+        assert part is not None  # noqa: S101 - only the last is
+        if following is None and part.rejects and part.rejects[-1].reason.startswith("malformed JSON: no"):
+            part = Records(part.lines, part.origins, part.rejects[:-1], part.skipped)
+        yield part
 
 
 @dataclass(slots=True)
@@ -173,6 +147,7 @@ class _Lines:
 
     path: str
     bounds: Reading
+    budget: Budget
     trouble: list[Reject]
     number: int = 1  # of the line that is being held
     held: list[bytes] = field(default_factory=list)
@@ -198,7 +173,7 @@ class _Lines:
         lines = text.split(b"\n")
         last = lines.pop()
         if lines:
-            yield cloudtrail.split_lines(lines, self.path, self.number, self.bounds)
+            yield from self._parts(lines)
             self.number += len(lines)
         yield from self._hold(last)
 
@@ -223,11 +198,14 @@ class _Lines:
         """The held line is complete."""
         line = b"".join(self.held)
         if line and not self.dropping:
-            yield cloudtrail.split_lines([line], self.path, self.number, self.bounds)
+            yield from self._parts([line])
         self.number, self.held, self.size, self.dropping = self.number + 1, [], 0, False
 
     def _torn(self) -> Iterator[Records]:
         """The end of the file is missing: of the line that it tore, keep what is complete."""
-        yield _without_torn_end(
-            cloudtrail.split(b"".join(self.held), self.path, str(self.number), self.bounds)
+        yield from _without_torn_end(
+            cloudtrail.parts(b"".join(self.held), self.path, str(self.number), self.bounds, self.budget)
         )
+
+    def _parts(self, lines: list[bytes]) -> Iterator[Records]:
+        return cloudtrail.parts_of_lines(lines, self.path, self.number, self.bounds, self.budget)

@@ -11,6 +11,10 @@ a JSON array or several documents one after the other; gzip around any of them.
 
 The bare majority is recognised by its first key and by whole-batch tests, and is not parsed here: `flatten`
 does that.
+
+What a message may cost is bounded, however it is wrapped: one budget of expanded bytes for all that is inside it
+(`max_document_bytes`), MOST_RECORDS records, REJECTS_KEPT rejects of its own (the rest is one that says how many). Records
+are handed on in parts of about PART_BYTES. Everything here, the regular expressions too, is linear in the bytes.
 """
 
 from __future__ import annotations
@@ -19,24 +23,31 @@ import base64
 import binascii
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import chain, islice, repeat
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.domain import Reject
+from fingerprint.inflating import MAGIC, Budget, Inflate
 from fingerprint.settings import Reading
 
 Origin = tuple[str, str]  # source, position
 
 CHUNK = 1 << 20  # bytes looked at together: what a processor's cache holds
+PART_BYTES = 8 << 20  # of records that are handed on at a time, about ...
+PART_RECORDS = 16_384  # ... or so many records and rejects
+MOST_RECORDS = 1_000_000  # in one message or document: AWS writes some ten thousand
+REJECTS_KEPT = 100  # of one message or document, each with its place; the rest is counted in one
+MANY_COMMAS = 1 << 19  # an array with fewer is decoded at once; with more a window at a time, for its items need memory
 MAX_WRAPPINGS = 8  # an envelope in an envelope in ...: AWS makes three, nobody makes nine
 _BLANK = b" \t\r\n\x00"
 _BOM = b"\xef\xbb\xbf"
-_GZIP = b"\x1f\x8b"
+_NO_BLANK = re.compile(rb"[^ \t\r\n\x00]")
 _GZIP_AS_BASE64 = b"H4sI"
 
 _BARE = re.compile(
@@ -48,8 +59,10 @@ _USUAL = b'{"eventVersion":'  # how AWS begins every record: nine in ten need no
 _HINTS = (b'"Records"', b'"detail-type"', b'"logEvents"', b'"awslogs"', b'"messageType"')
 _RECORDS = re.compile(rb'"Records"\s*:\s*\[')
 _FIRST_KEY = re.compile(rb'\{\s*("[^"\\]{1,64}")\s*:')
-_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[{}]', re.DOTALL)
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\Z)', re.DOTALL)
+# A string that is not closed goes to the end, also where that is a lone backslash: were it no match, every quote in it would be
+# tried as a new beginning. Of what lies between two runs of braces nothing is a match by itself, and the end is one.
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_BRACES = re.compile(rb'(?:[^"{}]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z))*+(\{++|\}++|\Z)', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +81,72 @@ class Records:
 
 
 @dataclass(slots=True)
+class _Message:
+    """What one message has cost so far, and may still cost."""
+
+    budget: Budget
+    records: int = 0  # and rejects
+    rejects: int = 0
+    closed: bool = False  # it had more than MOST_RECORDS
+
+    def begin(self, budget: Budget) -> None:
+        self.budget, self.records, self.rejects, self.closed = budget, 0, 0, False
+
+
+@dataclass(slots=True)
 class _Pile:
-    """Records while they are being gathered."""
+    """Records while they are being gathered, and the message that they are in."""
 
     bounds: Reading
+    message: _Message
     lines: list[bytes] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     skipped: int = 0
+    size: int = 0
+
+    def add(self, lines: list[bytes], origins: list[Origin]) -> None:
+        self.lines += lines
+        self.origins += origins
+        self.size += sum(map(len, lines))
+        self.message.records += len(lines)
 
     def reject(self, origin: Origin, reason: str) -> None:
-        self.rejects.append(Reject(*origin, reason))
+        self.message.records += 1
+        self.message.rejects += 1
+        if self.message.rejects <= REJECTS_KEPT:
+            self.rejects.append(Reject(*origin, reason))
 
-    def records(self) -> Records:
-        return Records(self.lines, self.origins, self.rejects, self.skipped)
+    def room(self, origin: Origin) -> int:
+        """How many more records the message may have; where it is none, that is a reject, once."""
+        room = MOST_RECORDS - self.message.records
+        if room <= 0 and not self.message.closed:
+            self.message.closed = True
+            self.reject(origin, f"more than {MOST_RECORDS:,} records in one message: the rest is not read")
+        return max(room, 0)
+
+    def due(self) -> Iterator[Records]:
+        """What was gathered, where it has come to a part."""
+        if self.size >= PART_BYTES or len(self.lines) + len(self.rejects) >= PART_RECORDS:
+            yield self.take()
+
+    def take(self) -> Records:
+        taken = Records(self.lines, self.origins, self.rejects, self.skipped)
+        self.lines, self.origins, self.rejects, self.skipped, self.size = [], [], [], 0, 0
+        return taken
+
+    @contextmanager
+    def one(self, origin: Origin, budget: Budget) -> Iterator[None]:
+        """One message, from its first byte to the reject that stands for all that had no room. What does not fit into memory
+        is its reject and nobody's end."""
+        self.message.begin(budget)
+        try:
+            yield
+        except MemoryError:
+            self.reject(origin, "does not fit into memory")
+        if (more := self.message.rejects - REJECTS_KEPT) > 0:
+            reason = f"and {more:,} more in here that could not be read"
+            self.rejects.append(Reject(*origin, reason, more))
 
 
 class _Envelope(msgspec.Struct):
@@ -117,9 +182,24 @@ def split(message: bytes, source: str = "", position: str = "", bounds: Reading 
 
     `source` and `position` name the message; records inside it are `position/index`.
     """
-    pile = _Pile(bounds or Reading())
-    _unwrap(message, (source, position), pile, MAX_WRAPPINGS, whole=True)
-    return pile.records()
+    return merge(list(parts(message, source, position, bounds)))
+
+
+def parts(
+    message: bytes,
+    source: str = "",
+    position: str = "",
+    bounds: Reading | None = None,
+    budget: Budget | None = None,
+) -> Iterator[Records]:
+    """The same a part at a time, in bounded memory; one part at least. `budget` is what the document that the message lies in
+    may still expand to."""
+    bounds = bounds or Reading()
+    own = Budget(bounds.max_document_bytes, budget)
+    pile = _Pile(bounds, _Message(own))
+    with pile.one((source, position), own):
+        yield from _unwrap(message, (source, position), pile, MAX_WRAPPINGS, whole=True)
+    yield pile.take()
 
 
 def split_lines(
@@ -127,21 +207,40 @@ def split_lines(
 ) -> Records:
     """The records of many lines, each one JSON value; `first` is the number of the first line. Blank lines
     are nothing."""
-    pile = _Pile(bounds or Reading())
-    bare = [line if line[:2] == _GZIP else line.strip(_BLANK) for line in lines]
+    return merge(list(parts_of_lines(lines, source, first, bounds)))
+
+
+def parts_of_lines(
+    lines: Sequence[bytes],
+    source: str = "",
+    first: int = 1,
+    bounds: Reading | None = None,
+    budget: Budget | None = None,
+) -> Iterator[Records]:
+    """The same a part at a time; each line is a message of its own, with a budget of its own, and all spend of `budget`."""
+    bounds = bounds or Reading()
+    pile = _Pile(bounds, _Message(Budget(bounds.max_document_bytes, budget)))
+    bare = [line if line[:2] == MAGIC else line.strip(_BLANK) for line in lines]
     numbers: Sequence[int] = range(first, first + len(bare))
     if not all(bare):
         numbers = [number for number, line in zip(numbers, bare, strict=True) if line]
         bare = [line for line in bare if line]
     origins = list(zip(repeat(source), map(str, numbers)))
-    _gather(bare, origins, pile, MAX_WRAPPINGS)
-    return pile.records()
+    done = 0
+    for index in _suspects(bare, bounds):
+        pile.add(bare[done:index], origins[done:index])
+        own = Budget(bounds.max_document_bytes, budget)
+        with pile.one(origins[index], own):
+            yield from _unwrap(bare[index], origins[index], pile, MAX_WRAPPINGS)
+        done = index + 1
+    pile.add(bare[done:], origins[done:])
+    yield pile.take()
 
 
 def may_be_envelope(head: bytes) -> bool:
     """Whether a line that begins so may hold many records, and so may be longer than one record may be."""
     head = head.removeprefix(_BOM).lstrip(_BLANK)
-    if head.startswith((_GZIP, _GZIP_AS_BASE64, b"[")) or b'}{"' in head:
+    if head.startswith((MAGIC, _GZIP_AS_BASE64, b"[")) or b'}{"' in head:
         return True
     return not _BARE.match(head) and any(hint in head for hint in _HINTS)
 
@@ -181,25 +280,30 @@ def cut(text: bytes) -> Iterator[tuple[bytes, bool]]:
     if first is None:
         yield from ([(text, False)] if text.strip(_BLANK + b",[]{}") else [])
         return
-    border = re.compile(rb"(?<=\})\s*,?\s*(?=\{\s*" + re.escape(first[1]) + rb"\s*:)")
     start = 0
-    for match in border.finditer(text, first.start()):
+    for match in _border(first[1]).finditer(text, first.start()):
         yield from _balanced(text[start : match.start()])
         start = match.end()
     yield from _balanced(text[start:])
 
 
+def _border(key: bytes) -> re.Pattern[bytes]:
+    """Between two records that begin with the same key (with its quotes)."""
+    return re.compile(rb"(?<=\})\s*+(?:,\s*+)?+(?=\{\s*+" + re.escape(key) + rb"\s*+:)")
+
+
 def _balanced(text: bytes) -> Iterator[tuple[bytes, bool]]:
     level = start = 0
-    for token in _TOKEN.finditer(text):
-        mark = text[token.start()]
-        if mark == 0x7B:  # {
-            start = start if level else token.start()
-            level += 1
-        elif mark == 0x7D and level:  # }
-            level -= 1
-            if not level:
-                yield text[start : token.end()], True
+    for braces in _BRACES.finditer(text):
+        at, end = braces.span(1)
+        if text[at:at + 1] == b"{":
+            start = start if level else at
+            level += end - at
+        elif level:
+            level -= end - at
+            if level <= 0:
+                level, end = 0, end + level
+                yield text[start:end], True
     if level:
         yield text[start:], False
 
@@ -211,17 +315,21 @@ def joined(lines: Sequence[bytes]) -> tuple[bytes, NDArray[np.int64]]:
     return b"".join(lines), borders
 
 
-def _gather(lines: list[bytes], origins: list[Origin], pile: _Pile, wrappings: int) -> None:
+def _gather(
+    lines: list[bytes], origins: list[Origin], pile: _Pile, wrappings: int
+) -> Iterator[Records]:
     """Bare lines go straight in; only those that a cheap test points at are looked at one by one."""
-    suspects = _suspects(lines, pile.bounds)
+    room = pile.room(origins[0]) if lines else 0
+    lines, over = lines[:room], origins[room : room + 1]
     done = 0
-    for index in suspects:
-        pile.lines += lines[done:index]
-        pile.origins += origins[done:index]
-        _unwrap(lines[index], origins[index], pile, wrappings)
+    for index in _suspects(lines, pile.bounds):
+        pile.add(lines[done:index], origins[done:index])
+        yield from _unwrap(lines[index], origins[index], pile, wrappings)
         done = index + 1
-    pile.lines += lines[done:]
-    pile.origins += origins[done:]
+    pile.add(lines[done:], origins[done : len(lines)])
+    if over:
+        pile.room(over[0])
+    yield from pile.due()
 
 
 def _suspects(lines: list[bytes], bounds: Reading) -> list[int]:
@@ -251,7 +359,7 @@ def _brackets(joined: bytes, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _stripped(data: bytes) -> bytes:
     """Without blanks and zeros around it; gzip is left alone, for it may well end in zeros."""
-    return data if data.startswith(_GZIP) else data.strip(_BLANK)
+    return data if data.startswith(MAGIC) else data.strip(_BLANK)
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -264,24 +372,26 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _unwrap(data: bytes, origin: Origin, pile: _Pile, wrappings: int, whole: bool = False) -> None:
+def _unwrap(
+    data: bytes, origin: Origin, pile: _Pile, wrappings: int, whole: bool = False
+) -> Iterator[Records]:
     """One value that may be an envelope. `whole`: a message or document, so it may also be several values
     in a row."""
     data = _stripped(_stripped(data).removeprefix(_BOM))
-    if not data:
+    if not data or not pile.room(origin):
         return
     if not wrappings:
         pile.reject(origin, f"more than {MAX_WRAPPINGS} envelopes around one another")
-    elif data.startswith(_GZIP):
-        _gunzip(data, origin, pile, wrappings)
+    elif data.startswith(MAGIC):
+        yield from _gunzip(data, origin, pile, wrappings)
     elif data.startswith(_GZIP_AS_BASE64):
-        _from_base64(data, origin, pile, wrappings)
+        yield from _from_base64(data, origin, pile, wrappings)
     elif data.startswith(b"["):
-        _many(data, origin, pile, wrappings)
+        yield from _many(data, origin, pile, wrappings)
     elif any(hint in data for hint in _HINTS) and not _BARE.match(data):
-        _open_envelope(data, origin, pile, wrappings)
+        yield from _open_envelope(data, origin, pile, wrappings)
     elif whole and not is_json(data):
-        _recover(data, origin, pile, wrappings)
+        yield from _recover(data, origin, pile, wrappings)
     else:
         _bare(data, origin, pile)
 
@@ -292,136 +402,248 @@ def _bare(line: bytes, origin: Origin, pile: _Pile) -> None:
     elif line.count(b"{") + line.count(b"[") > pile.bounds.max_depth and depth(line) > pile.bounds.max_depth:
         pile.reject(origin, f"nested deeper than {pile.bounds.max_depth}")
     else:
-        pile.lines.append(line if _is_utf8(line) else line.decode(errors="replace").encode())
-        pile.origins.append(origin)
+        pile.add([line if _is_utf8(line) else line.decode(errors="replace").encode()], [origin])
 
 
-def _open_envelope(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> None:
+def _open_envelope(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> Iterator[Records]:
     try:
         envelope = _envelope.decode(data)
     except _UNREADABLE:
-        _recover(data, origin, pile, wrappings)
+        yield from _recover(data, origin, pile, wrappings)
         return
     if envelope.records is not msgspec.UNSET:
-        _many(bytes(envelope.records), origin, pile, wrappings)
+        yield from _many(bytes(envelope.records), origin, pile, wrappings)
     elif envelope.log_events is not msgspec.UNSET or envelope.message_type is not msgspec.UNSET:
-        _cloudwatch(envelope, origin, pile, wrappings)
+        yield from _cloudwatch(envelope, origin, pile, wrappings)
     elif envelope.awslogs is not msgspec.UNSET:
-        _awslogs(bytes(envelope.awslogs), origin, pile, wrappings)
+        yield from _awslogs(bytes(envelope.awslogs), origin, pile, wrappings)
     elif envelope.kind is not msgspec.UNSET:
-        _eventbridge(envelope, origin, pile, wrappings)
+        yield from _eventbridge(envelope, origin, pile, wrappings)
     else:
         _bare(data, origin, pile)  # the hint was a value, or deeper inside
 
 
-def _many(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> None:
+def _many(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> Iterator[Records]:
     """A JSON array of records or envelopes."""
-    try:
-        items = [bytes(item) for item in _items.decode(data)]
-    except _UNREADABLE:
-        _recover(data, origin, pile, wrappings)
+    first = 0
+    for window in _windows(data):
+        try:
+            items = [bytes(item) for item in _items.decode(window)]
+        except _UNREADABLE:
+            first += yield from _recover(window, origin, pile, wrappings, first)
+            continue
+        inside = _inside(origin, len(items), first)
+        first += len(items)
+        if any(item.startswith(b"[") for item in items):
+            items, inside = _without_arrays(items, inside, pile)
+        yield from _gather(items, inside, pile, wrappings - 1)
+        if pile.message.closed:
+            return
+
+
+def _without_arrays(
+    items: list[bytes], inside: list[Origin], pile: _Pile
+) -> tuple[list[bytes], list[Origin]]:
+    arrays = [number for number, item in enumerate(items) if item.startswith(b"[")]
+    for number in arrays:
+        pile.reject(inside[number], "a record must be a JSON object, not an array")
+    kept = [number for number in range(len(items)) if number not in set(arrays)]
+    return [items[number] for number in kept], [inside[number] for number in kept]
+
+
+def _windows(data: bytes) -> Iterator[bytes]:
+    """The text of a JSON array as texts of shorter ones that together have its items, or as it is where it has few: a list of
+    a million items takes a hundred times the memory of their text."""
+    if data.count(b",") < MANY_COMMAS:
+        yield data
         return
-    inside = _inside(origin, len(items))
-    for item, where in zip(items, inside, strict=True):
-        if item.startswith(b"["):
-            pile.reject(where, "a record must be a JSON object, not an array")
-    kept = [pair for pair in zip(items, inside, strict=True) if not pair[0].startswith(b"[")]
-    _gather([item for item, _ in kept], [where for _, where in kept], pile, wrappings - 1)
+    start = 1
+    for comma in _commas(data):
+        yield b"[" + data[start:comma] + b"]"
+        start = comma + 1
+    yield b"[" + data[start:]
 
 
-def _recover(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> None:
-    """What can be cut out of a document that is no JSON, or that is several documents in a row."""
-    pieces = list(cut(data))
-    if len(pieces) <= 1 and (inner := _RECORDS.search(data)):
-        pieces = list(cut(data[inner.end() :]))
-    origins = _inside(origin, len(pieces)) if len(pieces) > 1 else [origin] * len(pieces)
-    whole = [(piece, where) for (piece, closed), where in zip(pieces, origins, strict=True) if closed]
-    for (_, closed), where in zip(pieces, origins, strict=True):
-        if not closed:
-            pile.reject(where, "malformed JSON: no complete object")
-    if (whole and whole[0][0] == data) or (not pieces and is_json(data)):
+def _commas(data: bytes) -> Iterator[int]:
+    """Where commas between the items of a JSON array stand: the last one in each chunk that has any."""
+    slashes = level = 0  # backslashes that end what was looked at; how deep it is nested there
+    quoted = False
+    for start in range(0, len(data), CHUNK):
+        text = np.frombuffer(data, np.uint8, min(CHUNK, len(data) - start), start)
+        escaped, slashes = _escaped(text, slashes)
+        outside = np.logical_xor.accumulate((text == 0x22) & ~escaped) == quoted
+        quoted = not outside[-1]
+        structure = np.where(outside, text | 0x20, 0)  # [ and { become {, ] and } become }; a comma is itself + 0x20
+        levels = np.cumsum((structure == 0x7B).astype(np.int64) - (structure == 0x7D)) + level
+        level = int(levels[-1])
+        if len(found := np.flatnonzero((text == 0x2C) & outside & (levels == 1))):
+            yield start + int(found[-1])
+
+
+def _escaped(text: NDArray[np.uint8], before: int) -> tuple[NDArray[np.bool_], int]:
+    """Which bytes follow an odd number of backslashes, of which `before` stand before the text; how many end it."""
+    place = np.arange(len(text))
+    other = np.maximum.accumulate(np.where(text == 0x5C, -1 - before, place))  # the last byte that is none
+    run = place - np.concatenate([[-1 - before], other[:-1]]) - 1
+    return run % 2 == 1, len(text) - 1 - int(other[-1])
+
+
+def _recover(
+    data: bytes, origin: Origin, pile: _Pile, wrappings: int, first: int = 0
+) -> Generator[Records, None, int]:
+    """What can be cut out of a document that is no JSON, or that is several documents in a row; how many pieces. `first`: the
+    number of the first one where the text is a window of an array."""
+    pieces = cut(data)
+    head = list(islice(pieces, 2))
+    if len(head) <= 1 and (inner := _RECORDS.search(data)):
+        pieces = cut(data[inner.end() :])
+        head = list(islice(pieces, 2))
+    if (head and head[0] == (data, True)) or (not head and is_json(data)):
         _bare(data, origin, pile)  # nothing to cut: `flatten` says what is wrong with it
-        return
-    if not pieces:
+        return 1
+    if not head:
         pile.reject(origin, "malformed JSON: no object in it")
-    _gather([piece for piece, _ in whole], [where for _, where in whole], pile, wrappings - 1)
+        return 1
+    several, pieces = first > 0 or len(head) > 1, chain(head, pieces)
+    while found := _up_to(CHUNK, pieces):
+        origins = _inside(origin, len(found), first) if several else [origin]
+        first += len(found)
+        for where in (where for (_, closed), where in zip(found, origins, strict=True) if not closed):
+            pile.reject(where, "malformed JSON: no complete object")
+        whole = [(piece, where) for (piece, closed), where in zip(found, origins, strict=True) if closed]
+        yield from _gather([piece for piece, _ in whole], [where for _, where in whole], pile, wrappings - 1)
+        if pile.message.closed:
+            break
+    return first
 
 
-def _eventbridge(envelope: _Envelope, origin: Origin, pile: _Pile, wrappings: int) -> None:
+def _up_to(size: int, pieces: Iterable[tuple[bytes, bool]]) -> list[tuple[bytes, bool]]:
+    """The next pieces, until they have come to a size or are PART_RECORDS."""
+    found: list[tuple[bytes, bool]] = []
+    for each in islice(pieces, PART_RECORDS):
+        found.append(each)
+        size -= len(each[0])
+        if size <= 0:
+            break
+    return found
+
+
+def _eventbridge(envelope: _Envelope, origin: Origin, pile: _Pile, wrappings: int) -> Iterator[Records]:
     kind = _as_text(envelope.kind)
     if envelope.detail is msgspec.UNSET or not kind.endswith("via CloudTrail"):
         pile.reject(origin, "an EventBridge event, but not one of CloudTrail")
     elif "Insight" in kind:
         pile.skipped += 1
     else:
-        _unwrap(bytes(envelope.detail), origin, pile, wrappings - 1)
+        yield from _unwrap(bytes(envelope.detail), origin, pile, wrappings - 1)
 
 
-def _cloudwatch(envelope: _Envelope, origin: Origin, pile: _Pile, wrappings: int) -> None:
+def _cloudwatch(envelope: _Envelope, origin: Origin, pile: _Pile, wrappings: int) -> Iterator[Records]:
     if _as_text(envelope.message_type) == "CONTROL_MESSAGE":
         pile.skipped += 1
         return
-    try:
-        entries = _items.decode(envelope.log_events)  # type: ignore[arg-type]
-    except (*_UNREADABLE, TypeError):
-        pile.reject(origin, "a CloudWatch Logs message without a list of logEvents")
-        return
-    for entry, where in zip(entries, _inside(origin, len(entries)), strict=True):
+    first = 0
+    for window in _windows(b"" if envelope.log_events is msgspec.UNSET else bytes(envelope.log_events)):
         try:
-            message = _log_event.decode(entry).message
+            entries = _items.decode(window)
         except _UNREADABLE:
-            pile.reject(where, "a CloudWatch Logs event without a message")
-            continue
-        _unwrap(message.encode(errors="replace"), where, pile, wrappings - 1, whole=True)
+            pile.reject(origin, "a CloudWatch Logs message without a list of logEvents")
+            return
+        for entry, where in zip(entries, _inside(origin, len(entries), first), strict=True):
+            yield from _log_entry(entry, where, pile, wrappings)
+            if pile.message.closed:
+                return
+        first += len(entries)
+        yield from pile.due()
 
 
-def _awslogs(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> None:
+def _log_entry(entry: msgspec.Raw, where: Origin, pile: _Pile, wrappings: int) -> Iterator[Records]:
+    try:
+        message = _log_event.decode(entry).message
+    except _UNREADABLE:
+        pile.room(where)
+        pile.reject(where, "a CloudWatch Logs event without a message")
+        return
+    yield from _unwrap(message.encode(errors="replace"), where, pile, wrappings - 1, whole=True)
+
+
+def _awslogs(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> Iterator[Records]:
     try:
         text = _logs_data.decode(data).data.encode()
     except _UNREADABLE:
         pile.reject(origin, "awslogs without data")
         return
-    _from_base64(text, origin, pile, wrappings)
+    yield from _from_base64(text, origin, pile, wrappings)
 
 
-def _from_base64(text: bytes, origin: Origin, pile: _Pile, wrappings: int) -> None:
+def _from_base64(text: bytes, origin: Origin, pile: _Pile, wrappings: int) -> Iterator[Records]:
     try:
         data = base64.b64decode(text, validate=False)
     except (binascii.Error, ValueError):
         pile.reject(origin, "looks like base64, but is not")
         return
-    if not data.startswith(_GZIP):
+    if not data.startswith(MAGIC):
         pile.reject(origin, "base64 of something other than gzip")
         return
-    _gunzip(data, origin, pile, wrappings)
+    yield from _gunzip(data, origin, pile, wrappings)
 
 
-def _gunzip(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> None:
-    """Expands to at most `max_document_bytes`; several gzip members in a row are one document."""
-    limit = pile.bounds.max_document_bytes
-    expanded = bytearray()
+def _gunzip(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> Iterator[Records]:
+    """Expands to what is left of the message's budget; several gzip members in a row are one document."""
+    budget, inflate = pile.message.budget, Inflate(strict=False)
+    expanded: list[bytes] = []
     try:
-        while data.startswith(_GZIP) and len(expanded) <= limit:
-            member = zlib.decompressobj(31)
-            expanded += member.decompress(data, limit + 1 - len(expanded))
-            data = member.unused_data.lstrip(b"\x00")
-            if not member.eof and len(expanded) <= limit:
-                raise zlib.error("cut short")
+        for text in inflate.read(iter([data])):
+            if not budget.spend(len(text)):
+                pile.reject(origin, _too_large(len(data), pile.message))
+                return
+            expanded.append(text)
+        if not inflate.complete:
+            raise zlib.error("cut short")
     except zlib.error as error:
         pile.reject(origin, f"gzip is damaged: {error}")
-    if len(expanded) > limit:
-        pile.reject(origin, f"expands to more than {limit:,} bytes")
-        return
-    _documents(bytes(expanded), origin, pile, wrappings - 1)
+    yield from _documents(b"".join(expanded), origin, pile, wrappings - 1)
 
 
-def _documents(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> None:
+def _too_large(size: int, message: _Message) -> str:
+    return (
+        f"expands to more than {message.budget.limit:,} bytes with all that is inside it "
+        f"({size:,} bytes of gzip; {message.records:,} records came before)"
+    )
+
+
+def _documents(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> Iterator[Records]:
     """Expanded text: JSON lines when its first line is a value by itself, else one document."""
-    lines = [line for line in data.split(b"\n") if line.strip(_BLANK)]
-    if len(lines) > 1 and is_object(lines[0]):
-        _gather([line.strip(_BLANK) for line in lines], _inside(origin, len(lines)), pile, wrappings)
-    else:
-        _unwrap(data, origin, pile, wrappings, whole=True)
+    start, end, more = _first_line(data)
+    if not more or not is_object(data[start:end]):
+        yield from _unwrap(data, origin, pile, wrappings, whole=True)
+        return
+    first = 0
+    for window in _windows_of_lines(data):
+        lines = [bare for line in window.split(b"\n") if (bare := line.strip(_BLANK))]
+        yield from _gather(lines, _inside(origin, len(lines), first), pile, wrappings)
+        first += len(lines)
+        if pile.message.closed:
+            return
+
+
+def _first_line(text: bytes) -> tuple[int, int, bool]:
+    """Where the first line that is not blank begins and ends, and whether another one follows."""
+    mark = _NO_BLANK.search(text)
+    start = mark.start() if mark else len(text)
+    end = text.find(b"\n", start)
+    end = len(text) if end < 0 else end
+    return start, end, _NO_BLANK.search(text, end) is not None
+
+
+def _windows_of_lines(text: bytes) -> Iterator[bytes]:
+    """Whole lines, some CHUNK of them at a time."""
+    start = 0
+    while start < len(text):
+        end = text.find(b"\n", start + CHUNK)
+        end = len(text) if end < 0 else end
+        yield text[start:end]
+        start = end + 1
 
 
 def _as_text(raw: msgspec.Raw | msgspec.UnsetType) -> str:
@@ -431,14 +653,16 @@ def _as_text(raw: msgspec.Raw | msgspec.UnsetType) -> str:
         return ""
 
 
-def _inside(origin: Origin, count: int) -> list[Origin]:
+def _inside(origin: Origin, count: int, first: int = 0) -> list[Origin]:
     source, position = origin
     prefix = f"{position}/" if position else ""
-    return [(source, f"{prefix}{index}") for index in range(count)]
+    return [(source, f"{prefix}{index}") for index in range(first, first + count)]
 
 
 def merge(parts: Sequence[Records]) -> Records:
     """Several Records as one, in order."""
+    if len(parts) == 1:
+        return parts[0]
     return Records(
         [line for part in parts for line in part.lines],
         [origin for part in parts for origin in part.origins],

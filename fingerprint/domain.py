@@ -37,11 +37,13 @@ class Away(FingerprintError):
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A message or record that could not be read. `position` is a line, an index in `Records`, or a byte offset."""
+    """A message or record that could not be read. `position` is a line, an index in `Records`, or a byte offset. `count` is how
+    many it stands for: of one message or document only the first have a reject each."""
 
     source: str
     position: str
     reason: str
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)

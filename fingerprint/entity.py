@@ -58,7 +58,7 @@ _SERVICE_ROLE_PATH = ":role/aws-service-role/"
 _SSO_ROLE_PATH = ":role/aws-reserved/sso.amazonaws.com/"  # only Identity Center can make roles there
 _RESERVED = re.compile(r"[%/|:?*\x00-\x1f\x7f-\xa0\u2000-\u200f\u2028-\u202f\u205f-\u206f\ufeff]")
 _INSTANCE = re.compile(r"^i-[0-9a-f]{8,17}$")
-_PERSONAL = re.compile(r"^[^@\s]+@[^@\s]+\.[^@\s]+$|^[A-Za-z]{2,}[._][A-Za-z]{2,}$")
+_PERSONAL = re.compile(r"^[^@\s]++@[^@\s][^@\s.]*+\.[^@\s]++$|^[A-Za-z]{2,}+[._][A-Za-z]{2,}+$")
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,8 @@ def _of(name: Callable[[str], str]) -> Callable[[str | None], str | None]:
 
 
 KEPT = 1 << 14  # user agents and addresses whose names are remembered: most come again in the next batch
-_PRODUCT = re.compile(r"([A-Za-z][\w.+-]*)/v?(\d+(?:\.\d+)?)?")
+# A word without a slash is taken whole, too: it would be tried again from each of its letters.
+_PRODUCT = re.compile(r"([A-Za-z][\w.+-]*+)(?:(/)v?(\d++(?:\.\d++)?)?)?+")
 _BEFORE_THE_TOOL = {
     "apn",
     "hashicorp",
@@ -150,7 +151,7 @@ _SYSTEM = re.compile(r"(windows|darwin|macos|mac os|linux|android|iphone)", re.I
 def program_and_version(agent: str) -> tuple[str, str]:
     """Family and version of a user agent: `aws-cli/2.15.1 Python/3.11 Linux/6` -> ("aws-cli", "aws-cli 2.15 linux")."""
     agent = agent[:512].strip("[]")
-    products = [(name, version) for name, version in _PRODUCT.findall(agent)]
+    products = [(name, version) for name, slash, version in _PRODUCT.findall(agent) if slash]
     if not products:
         return (agent[:64] or "none",) * 2
     names = {name.lower(): (name, version) for name, version in reversed(products)}

@@ -49,6 +49,7 @@ class Outgoing(NamedTuple):
 class Batch(NamedTuple):
     """What became of the messages `begin` to `end` of those that were given.
 
+    `done` is the first that is not wholly dealt with: of a message that holds much, a batch has a part.
     `record_from` and `dead_from`, ascending, are the messages (their numbers in what was given) behind `records` and
     `dead`. `skipped` counts what is no event by design, `empty` messages with nothing in them, `future` records dated
     past their message's arrival, which move no watermark.
@@ -56,6 +57,7 @@ class Batch(NamedTuple):
 
     begin: int
     end: int
+    done: int
     records: list[Outgoing]
     record_from: NDArray[np.int64]
     dead: list[Outgoing]
@@ -70,6 +72,7 @@ class Batch(NamedTuple):
         dead = int(np.searchsorted(self.dead_from, end))
         return self._replace(
             end=end,
+            done=min(self.done, end),
             records=self.records[:records],
             record_from=self.record_from[:records],
             dead=self.dead[:dead],
@@ -82,6 +85,7 @@ class Ingesting:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.letters = Letters(settings.kafka.message_bytes)
         self.watermarks: dict[Partition, int] = {}  # ms since the epoch
 
     def read(self, messages: Sequence[Message]) -> Iterator[Batch]:
@@ -98,10 +102,11 @@ class Ingesting:
         limit = self.settings.kafka.message_bytes
         marks, future = self._advance(messages, piece)
         records, record_from, too_large = keyed(messages, piece, marks, limit)
-        dead, dead_from = dead_letters(messages, piece.rejects + too_large, limit)
+        dead, dead_from = self.letters.of(messages, piece, piece.rejects + too_large)
         return Batch(
             piece.begin,
             piece.end,
+            piece.done,
             records,
             record_from,
             dead,
@@ -190,18 +195,27 @@ def _place(message: Message) -> bytes:
     return f"{message.topic}/{message.partition}/{message.offset}".encode()
 
 
-def dead_letters(
-    messages: Sequence[Message], rejects: Sequence[Reject], limit: int
-) -> tuple[list[Outgoing], NDArray[np.int64]]:
-    """One letter a message, whatever number of its records could not be read; the number of the message of each.
+class Letters:
+    """Dead letters, one a message, whatever number of its records could not be read; also of one that comes in several pieces."""
 
-    The position of a reject begins with its message's number; a message larger than `limit` bytes leaves a letter without it."""
-    reasons: dict[int, list[str]] = {}
-    for reject in rejects:
-        reasons.setdefault(number(reject.position), []).append(reject.reason)
-    numbers = sorted(reasons)
-    letters = [letter(messages[each], reasons[each][0], len(reasons[each]), limit) for each in numbers]
-    return letters, np.array(numbers, np.int64)
+    def __init__(self, limit: int) -> None:
+        self.limit = limit  # bytes; a message larger than that leaves a letter without it
+        self.torn: tuple[str, int] | None = None  # first reason, and how many, of the message that goes on in the next piece
+
+    def of(
+        self, messages: Sequence[Message], piece: Piece, rejects: Sequence[Reject]
+    ) -> tuple[list[Outgoing], NDArray[np.int64]]:
+        """The letters of messages that are over with this piece, and the number of the message of each. The position of a reject
+        begins with its message's number."""
+        reasons = {piece.begin: self.torn} if self.torn else {}
+        for reject in rejects:
+            place = number(reject.position)
+            first, count = reasons.get(place, (reject.reason, 0))
+            reasons[place] = first, count + reject.count
+        self.torn = reasons.pop(piece.end - 1, None) if piece.torn else None
+        numbers = sorted(reasons)
+        letters = [letter(messages[each], *reasons[each], self.limit) for each in numbers]
+        return letters, np.array(numbers, np.int64)
 
 
 def letter(message: Message, reason: str, count: int, limit: int) -> Outgoing:

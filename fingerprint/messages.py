@@ -9,8 +9,8 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from fingerprint.ports import Message
 from fingerprint.settings import Reading, Settings
 
 _USUAL = b'{"eventVersion":'  # how AWS begins every record: these are read together
+_ROW_BYTES = 256  # what a record counts at least where pieces are cut: AWS's have four times as many
 
 
 class Piece(NamedTuple):
@@ -35,6 +36,9 @@ class Piece(NamedTuple):
     `events` (n rows) have their entities and lie where the backend's tables do. What is said of them beside lies on the host:
     `source` (n,) is the number of each event's message, `row` (n,) its place in `lines`, the records as AWS wrote them, and `at`
     (n,) its time in ms since 1970. The position of a reject begins with the number of its message.
+
+    A message that holds much comes in several pieces, each with nothing else in it: all but the last are `torn`, and nothing may be
+    committed past them.
     """
 
     begin: int
@@ -46,16 +50,71 @@ class Piece(NamedTuple):
     skipped: int
     row: NDArray[np.int64]
     at: NDArray[np.int64]
+    torn: bool = False
+
+    @property
+    def done(self) -> int:
+        """The first message that is not wholly in this piece and those before."""
+        return self.end - self.torn
+
+
+class _Cut(NamedTuple):
+    """The records of a piece."""
+
+    begin: int
+    end: int
+    records: Records
+    torn: bool = False
 
 
 def read(messages: Sequence[Message], settings: Settings, backend: Backend = HOST) -> Iterator[Piece]:
-    """Pieces that together hold all the messages, in their order; never raises, whatever the bytes."""
-    for begin, end, records in _pieces(messages, settings.reading, backend.piece_bytes):
-        records, flat = _flatten(messages, records, settings.reading, backend.tables)
-        events = add_entities(flat.events, settings.entities)
-        row, at = places(events), milliseconds(events)
-        source = _message_of(records.origins)[row]
-        yield Piece(begin, end, records.lines, events, source, flat.rejects, flat.skipped, row, at)
+    """Pieces that together hold all the messages, in their order; never raises, whatever the bytes. A message that does not fit
+    into memory is a reject."""
+    bounds, most = settings.reading, backend.piece_bytes
+    for cut in _cuts(_read(messages, bounds, 0, len(messages)), most):
+        try:
+            flat = flatten(cut.records, backend.tables)
+        except MemoryError:
+            cuts = _refused(cut) if cut.end - cut.begin == 1 else _cuts_alone(messages, cut, bounds, most)
+        else:
+            again = _doubtful(messages, flat.rejects)
+            if not again:
+                yield _piece(cut, flat, settings)
+                continue
+            cuts = _cuts(_read(messages, bounds, cut.begin, cut.end, again), most)
+        for each in cuts:
+            yield _piece(each, _flattened(each, backend.tables), settings)
+
+
+def _piece(cut: _Cut, flat: Flat, settings: Settings) -> Piece:
+    events = add_entities(flat.events, settings.entities)
+    row, at = places(events), milliseconds(events)
+    source = _message_of(cut.records.origins)[row]
+    return Piece(
+        cut.begin, cut.end, cut.records.lines, events, source, flat.rejects, flat.skipped, row, at, cut.torn
+    )
+
+
+def _flattened(cut: _Cut, tables: str) -> Flat:
+    try:
+        return flatten(cut.records, tables)
+    except MemoryError:
+        (refused,) = _refused(cut)
+        return flatten(refused.records, tables)
+
+
+def _refused(cut: _Cut) -> list[_Cut]:
+    """The same without its records, each message a reject: they do not fit into memory."""
+    places = sorted(set(_message_of(cut.records.origins).tolist()))
+    rejects = [Reject("", str(place), "does not fit into memory") for place in places]
+    rest = Records([], [], cut.records.rejects + rejects, cut.records.skipped)
+    return [cut._replace(records=rest)]
+
+
+def _cuts_alone(messages: Sequence[Message], cut: _Cut, bounds: Reading, most: int) -> Iterator[_Cut]:
+    """The messages of a piece, each in pieces of its own."""
+    for place in range(cut.begin, cut.end):
+        yield from _cuts(_read(messages, bounds, place, place + 1), most)
 
 
 def places(events: pd.DataFrame) -> NDArray[np.int64]:
@@ -74,71 +133,68 @@ def number(position: str) -> int:
     return int(position.partition("/")[0])
 
 
-def _flatten(
-    messages: Sequence[Message], records: Records, bounds: Reading, tables: str
-) -> tuple[Records, Flat]:
-    """Reads a piece; messages that begin like a record and are not one get a second, careful reading, which
-    finds several documents in a row."""
-    flat = flatten(records, tables)
-    again = {
+def _doubtful(messages: Sequence[Message], rejects: list[Reject]) -> set[int]:
+    """Messages that begin like a record and are not one: a second, careful reading finds several documents in a row."""
+    return {
         int(reject.position)
-        for reject in flat.rejects
+        for reject in rejects
         if reject.position.isdigit() and (messages[int(reject.position)].value or b"").startswith(_USUAL)
     }
-    if not again:
-        return records, flat
-    records = _read_again(messages, records, again, bounds)
-    return records, flatten(records, tables)
 
 
-def _pieces(messages: Sequence[Message], bounds: Reading, most: int) -> Iterator[tuple[int, int, Records]]:
-    """The messages' records, cut where they come to `most` bytes, so that a poll of gzip costs no more: first message, last
-    message + 1, records."""
+def _cuts(read: Iterator[tuple[int, int, Iterator[Records]]], most: int) -> Iterator[_Cut]:
+    """The messages' records, cut where they come to `most` bytes, so that a poll of gzip costs no more. A message that comes in
+    parts has pieces of its own."""
     waiting: list[Records] = []
-    held = begin = 0
-    for end, records in _read(messages, bounds):
-        waiting.append(records)
-        held += sum(map(len, records.lines))
-        if held > most or end == len(messages):
-            yield begin, end, cloudtrail.merge(waiting)
-            waiting, held, begin = [], 0, end
+    begin = end = held = 0
+    for first, end, parts in read:
+        part, following = next(parts), next(parts, None)
+        begin = begin if waiting else first
+        if following is None:
+            waiting.append(part)
+            held += _weight(part)
+        if waiting and (held > most or following is not None):
+            yield _Cut(begin, end if following is None else first, cloudtrail.merge(waiting))
+            waiting, held = [], 0
+        if following is not None:
+            yield from _torn(end - 1, chain([part, following], parts), most)
+    if waiting:
+        yield _Cut(begin, end, cloudtrail.merge(waiting))
 
 
-def _read(messages: Sequence[Message], bounds: Reading) -> Iterator[tuple[int, Records]]:
-    """Records, and the number of the message after the last they came from. Positions begin with the number of the
-    message."""
+def _torn(place: int, parts: Iterator[Records], most: int) -> Iterator[_Cut]:
+    """One message's pieces."""
+    waiting: list[Records] = []
+    for part, following in pairwise(chain(parts, [None])):
+        waiting += [] if part is None else [part]
+        if following is None or sum(map(_weight, waiting)) > most:
+            yield _Cut(place, place + 1, cloudtrail.merge(waiting), torn=following is not None)
+            waiting = []
 
-    values = [message.value or b"" for message in messages]
+
+def _weight(part: Records) -> int:
+    """Bytes of records, short ones counted as long ones: each is a row, however little is in it."""
+    return max(sum(map(len, part.lines)), (len(part.lines) + len(part.rejects)) * _ROW_BYTES)
+
+
+def _read(
+    messages: Sequence[Message], bounds: Reading, begin: int, end: int, careful: Collection[int] = ()
+) -> Iterator[tuple[int, int, Iterator[Records]]]:
+    """Messages from which, to which (exclusive), and their records in parts. Positions begin with the number of the message.
+
+    Those that begin like a record are read together, but for those that are to be read with care."""
+    values = [message.value or b"" for message in messages[begin:end]]
     usual = np.array([value.startswith(_USUAL) for value in values], bool)
+    usual[[place - begin for place in careful]] = False
     borders = [0, *(np.flatnonzero(usual[1:] != usual[:-1]) + 1).tolist(), len(values)]
-    for begin, end in pairwise(borders):
-        if begin < end and usual[begin]:
-            yield end, cloudtrail.split_lines(values[begin:end], "", begin, bounds)
+    for first, last in pairwise(borders):
+        if first < last and usual[first]:
+            records = cloudtrail.split_lines(values[first:last], "", begin + first, bounds)
+            yield begin + first, begin + last, iter([records])
         else:
-            for place in range(begin, end):
-                yield place + 1, cloudtrail.split(values[place], "", str(place), bounds)
-
-
-def _read_again(messages: Sequence[Message], records: Records, again: set[int], bounds: Reading) -> Records:
-    """The same records, with those of the messages `again` taken from a careful reading, in order."""
-    kept = [n for n, origin in enumerate(records.origins) if number(origin[1]) not in again]
-    careful = [
-        cloudtrail.split(messages[place].value or b"", "", str(place), bounds) for place in sorted(again)
-    ]
-    rest = Records(
-        [records.lines[n] for n in kept],
-        [records.origins[n] for n in kept],
-        [reject for reject in records.rejects if number(reject.position) not in again],
-        records.skipped,
-    )
-    merged = cloudtrail.merge([rest, *careful])
-    order = np.argsort(_message_of(merged.origins), kind="stable").tolist()
-    return Records(
-        [merged.lines[n] for n in order],
-        [merged.origins[n] for n in order],
-        merged.rejects,
-        merged.skipped,
-    )
+            for place in range(first, last):
+                parts = cloudtrail.parts(values[place], "", str(begin + place), bounds)
+                yield begin + place, begin + place + 1, parts
 
 
 def _message_of(origins: Sequence[Origin]) -> NDArray[np.int64]:

@@ -135,6 +135,8 @@ class _Reader:
             self.lines.table = table
             try:
                 return self.engine.sql("EXECUTE reading").to_arrow_table()
+            except duckdb.OutOfMemoryException as error:
+                raise MemoryError(str(error)) from None
             finally:
                 del self.lines.table
 

@@ -109,7 +109,7 @@ class Ingest:
 
     def _write(self, batch: Batch, messages: list[Message]) -> None:
         """Written and acknowledged, then committed; after a commit nothing can be lost, before it all comes again."""
-        dead = np.zeros(batch.end - batch.begin, bool)
+        dead = np.zeros(batch.done - batch.begin, bool)
         dead[batch.dead_from - batch.begin] = True
         last = self.limit.reached(dead)
         if last is not None:
@@ -118,7 +118,7 @@ class Ingest:
         self._send(self.dead_topic, batch.dead)
         with self.watch.asking():
             self.producer.flush()
-            self._commit(messages[batch.begin : batch.end])
+            self._commit(messages[batch.begin : batch.done])
         self.metrics.count(batch)
         if batch.dead:
             log.warning("dead letters", extra={"fields": _of_dead(batch)})

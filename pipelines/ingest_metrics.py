@@ -39,7 +39,7 @@ class IngestMetrics:
         )
 
     def count(self, batch: Batch) -> None:
-        self.messages.inc(batch.end - batch.begin)
+        self.messages.inc(batch.done - batch.begin)
         self.records.inc(len(batch.records))
         self.dead.inc(len(batch.dead))
         self.skipped.inc(batch.skipped)

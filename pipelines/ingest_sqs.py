@@ -140,7 +140,7 @@ class IngestNotices:
                     self.sender.send(self.settings.kafka.events, each)
                 for reject in piece.rejects[:1]:
                     where = f"{written.url} {reject.position}".rstrip()
-                    reasons.add(f"{reject.reason} ({where})", len(piece.rejects))
+                    reasons.add(f"{reject.reason} ({where})", sum(each.count for each in piece.rejects))
                 self.metrics.fetched(piece)
                 self.last_turn = time.monotonic()
             self.metrics.objects.inc()

@@ -106,7 +106,7 @@ class _Replay:
             self.clock.wait(due - (self.clock.now() - self.started).total_seconds())
 
     def _count(self, rejects: list[Reject], skipped: int) -> None:
-        self.rejected += len(rejects)
+        self.rejected += sum(each.count for each in rejects)
         self.skipped += skipped
         self.rejects += rejects[: max(0, REASONS_KEPT - len(self.rejects))]
 

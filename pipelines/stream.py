@@ -180,7 +180,7 @@ class Stream:
             self._count_feeds(ours)
             self.voice.bury(polled, piece, future)
             self.untold.difference_update(ours)
-            self.metrics.messages.inc(piece.end - piece.begin)
+            self.metrics.messages.inc(piece.done - piece.begin)
             self.metrics.future.inc(int(future.sum()))
 
     def _walk_one(
@@ -198,7 +198,8 @@ class Stream:
         kept.keeper.hear(events, low[message], arriving.ways(word, home), word.codes[message])
         with self.metrics.counted(kept.keeper):
             said = kept.keeper.walk(events, low[message])
-        kept.offset = polled[int(rows.messages[-1])].offset + 1
+        last = int(rows.messages[-1])
+        kept.offset = polled[last].offset + (last < piece.done)
         return said
 
     def _carried(self, piece: Piece, wanted: NDArray[np.intp]) -> Frame:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fingerprint import telling
 from fingerprint.casework import Report, Tuned
 from fingerprint.domain import FingerprintError, Hop, Reject
-from fingerprint.ingesting import Outgoing, dead_letters
+from fingerprint.ingesting import Letters, Outgoing
 from fingerprint.keeping import Keeper
 from fingerprint.messages import Piece
 from fingerprint.ports import Clock, Consumer, Desk, Message, Partition, Producer, Snapshots
@@ -62,6 +62,7 @@ class Voice:
         self.pausing, self.watch, self.troubles = pausing, watch, troubles
         self.settings, self.metrics, self.topics = settings, metrics, settings.kafka
         self.sender = Sender(outside.producer, settings.kafka.delivery_seconds, self._full)
+        self.letters = Letters(settings.kafka.message_bytes)
         self.listening = Listening(outside.desk, settings)
         self.asked_to_end: Callable[[], bool] = lambda: False
 
@@ -91,7 +92,7 @@ class Voice:
         if self.settings.stream.future == "dead":
             reason = f"dated more than {self.settings.stream.future_seconds} s past its arrival"
             rejects += [Reject("", str(number), reason) for number in piece.source[future].tolist()]
-        letters, _ = dead_letters(polled, rejects, self.topics.message_bytes)
+        letters, _ = self.letters.of(polled, piece, rejects)
         self._send_all(self.topics.events + self.topics.dlq_suffix, letters)
         self.metrics.dead.inc(len(letters))
         if letters:

@@ -100,7 +100,7 @@ class History:
             self._keep(events, piece.lines)
 
     def _count(self, rejects: list[Reject], skipped: int) -> None:
-        self.rejected += len(rejects)
+        self.rejected += sum(each.count for each in rejects)
         self.rejects += rejects[: REJECTS_KEPT - len(self.rejects)]
         self.skipped += skipped
 
