@@ -204,6 +204,21 @@ class Bank(Section):
     look_seconds: float = Field(
         30.0, gt=0, description="after which a stream looks whether another version is served"
     )
+    verify_key_files: tuple[str, ...] = Field(
+        (), description="public keys, PEM: a bank that none of them signed is refused (two while keys change)"
+    )
+    signing_key_file: str | None = Field(
+        None, description="the private key, PEM, of who trains and publishes (`fingerprint bank keys`) ..."
+    )
+    signer: str | None = Field(
+        None, description="... or package.module:factory of what signs, such as a key management service"
+    )
+
+    @model_validator(mode="after")
+    def signs_in_one_way(self) -> Bank:
+        if self.signing_key_file and self.signer:
+            raise ValueError("signing_key_file and signer are two ways to sign: set one")
+        return self
 
 
 class Gate(Section):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
+from fingerprint import signatures
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.workers import InProcess as InThisProcess
@@ -12,7 +14,9 @@ from fingerprint.losses import InProcess, StandIn
 from fingerprint.ports import Away, Consumer, Losses, Objects, Producer, Queue, Undelivered
 from fingerprint.ports import Workers as Pool
 from fingerprint.ports_topics import Topics
+from fingerprint.settings import Bank as BankOptions
 from fingerprint.settings import Kafka, Sqs, Triton, Workers
+from fingerprint.signatures import Signer
 
 Opener = tuple[Callable[[Kafka], Consumer], Callable[[Kafka], Producer], Callable[[Kafka], Topics]]
 
@@ -69,6 +73,13 @@ def queue(url: str, settings: Sqs) -> Iterator[tuple[Queue, Objects]]:
             yield opened, S3Objects(url)
     except Away as error:
         raise FingerprintError(f"{url} does not answer: {error}; start again when it does") from None
+
+
+def signer(options: BankOptions) -> Signer | None:
+    """Who signs banks here: a key in a file, or what a hook makes; None where neither is set. FingerprintError."""
+    if options.signing_key_file:
+        return signatures.KeyFile(Path(options.signing_key_file))
+    return signatures.hook(options.signer) if options.signer else None
 
 
 @contextmanager

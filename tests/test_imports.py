@@ -34,6 +34,8 @@ ROOMS = [
         "cloudtrail",
         "chunks",
         "partitions",
+        "sealing",
+        "signatures",
         "waiting",
         "watchdog",
         "breaker",
