@@ -23,8 +23,8 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from fingerprint.domain import FingerprintError
 
@@ -57,7 +57,7 @@ class Sealed:
                     raise FingerprintError(f"{file} is no plain file: remove it")
         return self._opened[name]
 
-    def stream(self, name: str) -> BinaryIO:
+    def stream(self, name: str) -> BufferedReader:
         """The file from its beginning; to be closed, which leaves the descriptor open."""
         os.lseek(self.descriptor(name), 0, os.SEEK_SET)
         return os.fdopen(self.descriptor(name), "rb", closefd=False)

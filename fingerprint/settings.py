@@ -444,6 +444,24 @@ class Triton(Section):
         None,
         description="holds NAME=VALUE, to which the server opens what loads and unloads (docs/triton.md)",
     )
+    tls: bool = False
+    ca_file: str | None = Field(None, description="whom to trust, PEM; default: what the system trusts")
+    certificate_file: str | None = Field(None, description="the client's own certificate, PEM, and its key:")
+    certificate_key_file: str | None = None
+
+    @model_validator(mode="after")
+    def is_guarded_whole(self) -> Triton:
+        files = (self.ca_file, self.certificate_file, self.certificate_key_file)
+        if not self.tls and any(files):
+            raise ValueError("ca_file, certificate_file and certificate_key_file want tls = true")
+        if (self.certificate_file is None) != (self.certificate_key_file is None):
+            raise ValueError("certificate_file and certificate_key_file come together")
+        return self
+
+    def check_files(self) -> None:
+        """FingerprintError that names the first file that cannot be read."""
+        for file in (self.ca_file, self.certificate_file, self.certificate_key_file):
+            secret(file)
 
     @field_validator("url")
     @classmethod

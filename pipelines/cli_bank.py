@@ -155,7 +155,8 @@ def triton_load(bank: BankFolder = Path("bank"), settings: SettingsFile = None, 
     """
     from pipelines.triton import print_status, run_load
 
-    figures = run_load(bank, settings_.load(settings).triton)
+    wanted = settings_.load(settings)
+    figures = run_load(bank, wanted.triton, wanted.bank)
     printed(figures, json, lambda: print_status(figures))
 
 

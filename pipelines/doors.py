@@ -10,7 +10,7 @@ from fingerprint import signatures
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.workers import InProcess as InThisProcess
-from fingerprint.losses import InProcess, StandIn
+from fingerprint.losses import InProcess, StandIn, Trust
 from fingerprint.ports import Away, Consumer, Losses, Objects, Producer, Queue, Undelivered
 from fingerprint.ports import Workers as Pool
 from fingerprint.ports_topics import Topics
@@ -83,8 +83,9 @@ def signer(options: BankOptions) -> Signer | None:
 
 
 @contextmanager
-def losses(settings: Triton, bank: Bank) -> Iterator[Losses]:
-    """Who measures: the server that the settings name, with this process standing in; without one this process."""
+def losses(settings: Triton, bank: Bank, trust: Trust | None = None) -> Iterator[Losses]:
+    """Who measures: the server that the settings name, with this process standing in; without one this process. `trust` is for
+    who asks it about several banks."""
     near = InProcess(bank)
     if settings.url is None:
         yield near
@@ -96,7 +97,7 @@ def losses(settings: Triton, bank: Bank) -> Iterator[Losses]:
             f"triton.url needs a package that is not there ({error.name}): pip install 'fingerprint[triton]'"
         ) from None
     with closing(TritonLosses(bank.version, settings)) as far:
-        yield StandIn(far, near)
+        yield StandIn(far, near, trust)
 
 
 @contextmanager
