@@ -96,7 +96,7 @@ class Sealed:
         try:
             yield
         except OSError as error:
-            link = " (a link is not followed)" if file.is_symlink() else ""
+            link = " (a link is not followed)" if os.path.islink(file) else ""
             raise FingerprintError(f"{file} cannot be read: {error.strerror or error}{link}") from None
 
 

@@ -20,7 +20,7 @@ import binascii
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Literal, Protocol
@@ -51,7 +51,9 @@ class KeyFile:
     def __init__(self, file: Path) -> None:
         key = _loaded(file, lambda content: serialization.load_pem_private_key(content, None))
         if not isinstance(key, Ed25519PrivateKey):
-            raise FingerprintError(f"{file} holds no private Ed25519 key: `fingerprint bank keys` makes one")
+            raise FingerprintError(
+                f"{file} holds no private Ed25519 key that is not encrypted: `fingerprint bank keys` makes one"
+            )
         self.key = key
 
     def sign(self, content: bytes, /) -> bytes:
@@ -133,14 +135,8 @@ def problem(
     told = [(purpose, signatures[purpose]) for purpose in purposes if purpose in signatures]
     if any(_true(manifest, purpose, signature, key) for purpose, signature in told for key in keys.values()):
         return None
-    wanted = " or ".join(purposes)
-    return (
-        f"has no true signature as {wanted}"
-        if told
-        else f"is not signed as {wanted}"
-        if signatures
-        else "is not signed"
-    )
+    how = "has no true signature" if told else "is not signed"
+    return f"{how} as {' or '.join(purposes)}"
 
 
 def _true(manifest: bytes, purpose: Purpose, signature: bytes, key: Ed25519PublicKey) -> bool:
@@ -164,10 +160,11 @@ def _read(content: bytes) -> dict[str, bytes]:
         return {}
 
 
-def _loaded(file: Path, load: object) -> object:
+def _loaded(file: Path, load: Callable[[bytes], object]) -> object:
+    """A key of any kind; None where the file holds none."""
     try:
-        return load(file.read_bytes())  # type: ignore[operator]
+        return load(file.read_bytes())
     except OSError as error:
         raise FingerprintError(f"key {file} cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise FingerprintError(f"key {file} is no PEM file that is not encrypted") from None
+        return None

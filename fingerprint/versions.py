@@ -32,7 +32,7 @@ from typing import Any, Literal
 from fingerprint.domain import FingerprintError
 
 SERVED = ("train", "publish", "rollback")
-NAME = re.compile(r"\w[\w.-]*", re.ASCII)  # of a version: never a path, nor what begins with a dot
+NAME = re.compile(r"\w[\w.-]{0,199}", re.ASCII)  # of a version: never a path, nor what begins with a dot
 LONGEST_NAME = 1_000  # bytes
 
 
