@@ -6,8 +6,9 @@ Example:
     '127.0.0.1:40123'
 
 The binary is the one in the wheel `nvidia-pytriton`, whose pins do not fit the rest: it is installed apart, and only the server
-in it is used; what starts it in the containers starts it here (deploy/triton.sh). It rests in `build/services/triton`, or in the folder that TRITON_TEST_PACKAGES names. Its Python backend takes the
-`python3` that comes first in PATH: this environment's, so that a model finds `fingerprint`.
+in it is used; what starts it in the containers starts it here (deploy/triton.sh). It rests in `build/services/triton`, or in the
+folder that TRITON_TEST_PACKAGES names. Its Python backend takes the `python3` that comes first in PATH: this environment's, so
+that a model finds `fingerprint`.
 """
 
 from __future__ import annotations
