@@ -152,6 +152,26 @@ def test_verify_names_everything_that_is_wrong_and_says_so_by_its_status(two: Pa
     assert call("bank", "verify", banks.open_bank(two).version).status == 0
 
 
+def test_keys_are_made_a_bank_is_signed_and_verify_says_by_whom(two: Path, call: Any) -> None:
+    made = call("bank", "keys", "key", "--json").json
+    keys = two.parent / "settings.toml"
+    keys.write_text(
+        f'[bank]\nverify_key_files = ["{made["public"]}"]\nsigning_key_file = "{made["private"]}"\n'
+    )
+    assert "no signature was asked for" in call("bank", "verify").out
+    unsigned = call("bank", "verify", "--settings", keys)
+    assert (unsigned.status, unsigned.out.count("is not signed")) == (1, 2)
+    assert {row["problem"] is None for row in call("bank", "list", "--settings", keys, "--json").json} == {
+        False
+    }
+    for version in versions.kept(two):
+        assert version in call("bank", "sign", version, "--settings", keys).out
+    signed = call("bank", "verify", "--settings", keys)
+    assert signed.status == 0
+    assert f"signed by a key of {made['key']}" in signed.out
+    assert "nobody signs here" in call("bank", "sign").err
+
+
 # --- deciding -------------------------------------------------------------------------------------------------------
 
 
