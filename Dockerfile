@@ -97,7 +97,7 @@ COPY --from=project /opt/project /opt/project
 ENV PATH=$PATH:/opt/triton/pytriton/tritonserver/bin OMP_NUM_THREADS=1 \
     TRITON_BACKENDS=/opt/triton/pytriton/tritonserver/backends
 USER 10001:10001
-EXPOSE 8000 8001 8002
+EXPOSE 8001 8002
 ENTRYPOINT ["tini", "--", "serve-triton"]
 CMD []
 
@@ -142,6 +142,6 @@ COPY deploy/triton.sh /usr/local/bin/serve-triton
 ENV PATH=/opt/fingerprint/bin:$PATH HOME=/tmp FINGERPRINT_TRITON__REPOSITORY=models/triton
 WORKDIR /srv/fingerprint
 USER 10001:10001
-EXPOSE 8000 8001 8002
+EXPOSE 8001 8002
 ENTRYPOINT ["tini", "--", "serve-triton"]
 CMD []

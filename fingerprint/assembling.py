@@ -9,7 +9,6 @@ larger than memory can be put together; what is sorted by key (values, series) i
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 
 from fingerprint import baseline, features, fitting, quality, shards, stacking, tails, vocabulary
 from fingerprint.autoencoder import Baseline, Weights
-from fingerprint.bank import Bank
+from fingerprint.bank import Bank, version_of
 from fingerprint.collecting import lowest
 from fingerprint.commons import Commons, centers
 from fingerprint.domain import LEVELS
@@ -171,10 +170,7 @@ def _manifest(history: Pieces, stack: Stack, figures: dict[str, Any], settings: 
         "features": list(features.NAMES),
         "quality": figures,
     }
-    digest = hashlib.sha256(
-        json.dumps(manifest, sort_keys=True).encode() + table["hash"].to_numpy().tobytes()
-    )
-    return {**manifest, "version": f"{span[1][:10]}-{digest.hexdigest()[:8]}"}
+    return {**manifest, "version": version_of(manifest, table)}
 
 
 def _ready(table: pd.DataFrame) -> dict[str, int]:

@@ -7,15 +7,17 @@ Example:
 
     versions/<version>/             (what else lies in the folder: `versions`)
       manifest.json                 span, counts, settings, seed, quality, gate; size and SHA-256 of every other file
+      signatures.json               of the manifest, where a key is set (`signatures`)
       fingerprints.parquet          one row a fingerprint: key, level, parent, events, days, ready
       people.parquet                principals: key, kind, peer group
       words.parquet                 the text of every value a fingerprint knows
       stack[.*].safetensors         vocabulary, weights, baselines (shapes: vocabulary.py, autoencoder.py; `shards`)
       ledger[.*].safetensors        series and counts as they stood at the end of training; no ids
 
-Opening checks sizes against the manifest and the settings before anything is read, then hashes, then maps the arrays: what
-is never looked up is never in memory. A version that is open may be retired or published again: its files live as long as
-they are mapped.
+Opening asks first who signed the manifest, then checks sizes against it and the settings before anything is read, then hashes,
+then maps the arrays: what is never looked up is never in memory. What the manifest does not list may not lie there. The name of
+a version is a digest of what it learned (`version_of`). Every file is opened once (`sealing`). A version that is open may be
+retired or published again: its files live as long as they are mapped.
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +39,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fingerprint import features, frames, hashing, peers, settings, shards, versions
+from fingerprint import features, frames, hashing, peers, settings, shards, signatures, versions
 from fingerprint.arrays import Place, host, like, namespace
 from fingerprint.autoencoder import Baseline, Weights
 from fingerprint.domain import LEVELS, FingerprintError
 from fingerprint.hashing import Hashes
+from fingerprint.sealing import Sealed
+from fingerprint.signatures import Purpose, Signer
 from fingerprint.tables import find
 from fingerprint.vocabulary import Vocabulary
 
-FORMAT = 5
+FORMAT = 6
+MANIFEST = "manifest.json"
 LONGEST_MANIFEST = 64 << 20  # bytes
+DECIDED_LATER = ("version", "format", "files", "gate")  # parts of a manifest that its name does not vouch for
+ANY: tuple[Purpose, ...] = ("learned", "served")
 PUBLISHED = versions.Note("publish")
 DEFAULT = settings.Bank()
 TABLES = ("fingerprints", "people", "words")
@@ -65,7 +73,7 @@ class Bank:
     """`fingerprints` (E rows): key, hash, level, parent, events, days, first, last, ready, and MOVED where a threshold moved;
     row 0 is the generic one; a principal's hash says where its home is, as in `people` (`hashing`).
     `people`: hash, principal, kind, role, peer; `words`: code, text, sorted by code. `sample` (R, F) codes of training
-    rows. `ledger`: arrays by name."""
+    rows. `ledger`: arrays by name. `files`: what it was opened from, None for one that was just learned."""
 
     manifest: dict[str, Any]
     fingerprints: pd.DataFrame
@@ -75,6 +83,7 @@ class Bank:
     weights: Weights
     baseline: Baseline
     ledger: dict[str, NDArray[Any]]
+    files: Sealed | None = field(default=None, repr=False, compare=False)
 
     @property
     def version(self) -> str:
@@ -180,20 +189,43 @@ class Bank:
         return self.words["text"].to_numpy(dtype=object)
 
 
-def publish(bank: Bank, folder: Path, note: versions.Note = PUBLISHED) -> str:
+def version_of(manifest: dict[str, Any], fingerprints: pd.DataFrame) -> str:
+    """The name of a bank: its last day, and a digest of all that its manifest says of what it learned, of whom, and of how far
+    thresholds moved."""
+    told = {name: value for name, value in manifest.items() if name not in DECIDED_LATER}
+    plain = json.loads(json.dumps(told, default=str))  # as it comes back from a file
+    digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
+    for column in ("hash", MOVED[0]):
+        if column in fingerprints:
+            digest.update(fingerprints[column].to_numpy().tobytes())
+    return f"{manifest['span'][1][:10]}-{digest.hexdigest()[:8]}"
+
+
+def renamed(bank: Bank, **told: Any) -> Bank:
+    """The same bank with more in its manifest, under the name that follows from it."""
+    manifest = {**bank.manifest, **told}
+    return replace(bank, manifest={**manifest, "version": version_of(manifest, bank.fingerprints)})
+
+
+def publish(bank: Bank, folder: Path, note: versions.Note = PUBLISHED, signer: Signer | None = None) -> str:
     """Write a version into `folder` and serve it. Returns its name. Publishing again changes nothing."""
-    write(bank, folder)
+    write(bank, folder, signer=signer)
+    if signer:
+        sign(folder, bank.version, "served", signer)
     versions.serve(folder, bank.version, note)
     return bank.version
 
 
-def write(bank: Bank, folder: Path, options: settings.Bank = DEFAULT) -> None:
-    """Put a version beside the others, not served yet; what was there under its name is replaced as a whole."""
+def write(bank: Bank, folder: Path, options: settings.Bank = DEFAULT, signer: Signer | None = None) -> None:
+    """Put a version beside the others, not served yet, and signed as learned; what was there under its name is replaced as a
+    whole."""
     staged = folder / "versions" / f".{bank.version}.{os.getpid()}"
     shutil.rmtree(staged, ignore_errors=True)
     try:
         staged.mkdir(parents=True)
         _write(bank, staged, options.shard_bytes)
+        if signer:
+            _sign(staged, staged, "learned", signer)
         target, replaced = folder / "versions" / bank.version, staged.with_name(f"{staged.name}.replaced")
         if target.exists():
             target.rename(replaced)
@@ -220,68 +252,144 @@ def _write(bank: Bank, folder: Path, shard_bytes: int) -> None:
         for file in sorted(folder.iterdir())
     }
     manifest = {**bank.manifest, "format": FORMAT, "files": files}
-    (folder / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True, default=str) + "\n")
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True, default=str) + "\n")
 
 
-def open_bank(folder: Path, options: settings.Bank = DEFAULT, version: str | None = None) -> Bank:
-    """A version of a bank, without one the version that is served.
+def sign(folder: Path, version: str, purpose: Purpose, signer: Signer) -> None:
+    """Vouch for a version as it lies there; a signature for the same purpose is replaced. Check it first."""
+    root = versions.place(folder, version)
+    try:
+        _sign(root, root.parent, purpose, signer)
+    except OSError as error:
+        raise FingerprintError(f"cannot write the bank {folder}: {error.strerror or error}") from None
 
-    A missing, damaged, newer or too large one is a FingerprintError that names the file.
+
+def _sign(root: Path, beside: Path, purpose: Purpose, signer: Signer) -> None:
+    """A folder that is open elsewhere never holds half a file: it is written beside, and moved."""
+    signed, staged = root / signatures.FILE, beside / f".{signatures.FILE}.{os.getpid()}"
+    manifest = (root / MANIFEST).read_bytes()
+    known = signed.read_bytes() if signed.exists() else b"{}"
+    staged.write_bytes(signatures.added(known, purpose, signatures.sign(manifest, purpose, signer)))
+    staged.replace(signed)
+
+
+# --- opening --------------------------------------------------------------------------------------------------------
+
+
+def open_bank(
+    folder: Path, options: settings.Bank = DEFAULT, version: str | None = None, served: bool = True
+) -> Bank:
+    """A version of a bank, without one the version that is served. With `served` False it need not be signed as one that may
+    judge: to look at it, or to ask the gate.
+
+    A missing, damaged, newer, too large or unsigned one is a FingerprintError that names the file.
     """
     root = versions.place(folder, version) if version else folder / "versions" / versions.current(folder)
-    manifest = manifest_of(root)
-    problem = next(problems(root, manifest, options), None)
+    files = Sealed(root)
+    manifest = _manifest(files, options, ("served",) if served else ANY)
+    problem = next(_problems(files, manifest, options), None)
     if problem:
         raise FingerprintError(problem)
+    return _read(files, manifest)
+
+
+def _read(files: Sealed, manifest: dict[str, Any]) -> Bank:
     try:
-        tables = {name: pd.read_parquet(root / f"{name}.parquet") for name in TABLES}
-        stack = shards.opened(root, "stack")
-        parts: dict[str, Any] = {**tables, "manifest": manifest, "ledger": shards.opened(root, "ledger")}
+        parts: dict[str, Any] = {name: _table(files, manifest, f"{name}.parquet") for name in TABLES}
+        listed = {name: files.descriptor(name) for name in manifest["files"]}
+        stack, ledger = shards.mapped(listed, "stack"), shards.mapped(listed, "ledger")
         for part, kind in STACKED.items():
-            parts[part] = kind(**{field.name: stack[f"{part}.{field.name}"] for field in fields(kind)})
-    except (OSError, KeyError, ValueError) as error:
-        raise FingerprintError(f"bank {root} cannot be read: {error}") from None
-    return Bank(**parts)
+            parts[part] = kind(**{each.name: stack[f"{part}.{each.name}"] for each in fields(kind)})
+        true = version_of(manifest, parts["fingerprints"])
+    except (OSError, KeyError, ValueError, TypeError, pa.ArrowException) as error:
+        raise FingerprintError(f"bank {files.root} cannot be read: {error}") from None
+    if manifest["version"] != true:
+        raise FingerprintError(
+            f"the manifest of bank {files.root} was changed: by what it says this is version {true}. "
+            "Roll back to another version, or train anew"
+        )
+    return Bank(**parts, manifest=manifest, ledger=ledger, files=files)
 
 
-def named(folder: Path, version: str, keys: Sequence[str]) -> pd.DataFrame:
+def _table(files: Sealed, manifest: dict[str, Any], name: str, **options: Any) -> pd.DataFrame:
+    """A table, read and hashed at once: what was checked is what is read."""
+    with files.stream(name) as stream:
+        content = stream.read()
+    if hashlib.sha256(content).hexdigest() != manifest["files"][name]["sha256"]:
+        raise FingerprintError(_damaged(files, name))
+    return pd.read_parquet(BytesIO(content), **options)
+
+
+def named(folder: Path, version: str, keys: Sequence[str], options: settings.Bank = DEFAULT) -> pd.DataFrame:
     """The fingerprints that bear one of some keys, without opening the rest of a version. FingerprintError where it is not
     kept, or its table is damaged."""
-    root = versions.place(folder, version)
-    file, wanted = root / "fingerprints.parquet", manifest_of(root)["files"]["fingerprints.parquet"]
+    files = Sealed(versions.place(folder, version))
+    manifest = _manifest(files, options, ANY)
     try:
-        if _sha256(file) != wanted["sha256"]:
-            raise FingerprintError(f"bank file {file} is damaged (its SHA-256 is not the manifest's)")
-        return pd.read_parquet(file, filters=[("key", "in", list(keys))])
-    except (OSError, pa.ArrowException) as error:
-        raise FingerprintError(f"bank file {file} cannot be read: {error}") from None
+        return _table(files, manifest, "fingerprints.parquet", filters=[("key", "in", list(keys))])
+    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
+        raise FingerprintError(
+            f"bank file {files.root / 'fingerprints.parquet'} cannot be read: {error}"
+        ) from None
 
 
-def problems(root: Path, manifest: dict[str, Any], options: settings.Bank = DEFAULT) -> Iterator[str]:
-    """What is wrong with the files of a version, a sentence each, the cheap questions first."""
-    files, bytes_ = manifest["files"], sum(each["bytes"] for each in manifest["files"].values())
+def problems(root: Path, options: settings.Bank = DEFAULT, served: bool = False) -> list[str]:
+    """What is wrong with a version, a sentence each."""
+    try:
+        files = Sealed(root)
+        manifest = _manifest(files, options, ("served",) if served else ANY)
+        found = list(_problems(files, manifest, options))
+        if not found:
+            _read(files, manifest)
+    except FingerprintError as error:
+        return [str(error)]
+    return found
+
+
+def _problems(files: Sealed, manifest: dict[str, Any], options: settings.Bank) -> Iterator[str]:
+    """What is wrong with the files, the cheap questions first."""
+    listed, root = manifest["files"], files.root
+    bytes_ = sum(each["bytes"] for each in listed.values())
     if bytes_ > options.max_bytes:
         yield f"bank {root} has {bytes_:,} bytes, more than the {options.max_bytes:,} of the setting bank.max_bytes"
         return
-    sound = []
-    for name, wanted in files.items():
-        if Path(name).name != name or not (root / name).is_file():
-            yield f"bank {root} lacks {name}: publish it again or roll back to another version"
-        elif (size := (root / name).stat().st_size) != wanted["bytes"]:
-            yield f"bank file {root / name} is damaged: it has {size:,} bytes, the manifest says {wanted['bytes']:,}"
-        else:
-            sound.append(name)
-    for name in sound:
-        if _sha256(root / name) != files[name]["sha256"]:
-            yield f"bank file {root / name} is damaged (its SHA-256 is not the manifest's)"
-        elif name.endswith(".parquet"):
-            yield from _expansion(root / name, options.max_bytes)
+    for name in files.names:
+        if name not in (*listed, MANIFEST, signatures.FILE):
+            yield f"bank {root} holds {name!r}, which its manifest does not list: remove it, and ask who put it there"
+    for name in listed:
+        yield from _problems_of(files, name, listed[name], options)
 
 
-def _expansion(file: Path, most: int) -> Iterator[str]:
-    """A table that would expand to more than a bank may have: compressed or repeated, its values may look small."""
+def _problems_of(files: Sealed, name: str, wanted: dict[str, Any], options: settings.Bank) -> Iterator[str]:
+    if name not in files.names:
+        yield f"bank {files.root} lacks {name}: publish it again or roll back to another version"
+        return
     try:
-        table = pq.ParquetFile(file).metadata
+        if (size := files.size(name)) != wanted["bytes"]:
+            yield (
+                f"bank file {files.root / name} is damaged: it has {size:,} bytes, the manifest says {wanted['bytes']:,}"
+            )
+        elif files.sha256(name) != wanted["sha256"]:
+            yield _damaged(files, name)
+        elif name.endswith(".parquet"):
+            yield from _expansion(files, name, options.max_bytes)
+    except FingerprintError as error:
+        yield str(error)
+
+
+def _damaged(files: Sealed, name: str) -> str:
+    return (
+        f"bank file {files.root / name} is damaged (its SHA-256 is not the manifest's): "
+        "publish it again or roll back to another version"
+    )
+
+
+def _expansion(files: Sealed, name: str, most: int) -> Iterator[str]:
+    """A table that would expand to more than a bank may have: compressed or repeated, its values may look small."""
+    file = files.root / name
+    try:
+        with files.stream(name) as stream:
+            table = pq.ParquetFile(stream).metadata
         plain = sum(table.row_group(number).total_byte_size for number in range(table.num_row_groups))
     except (OSError, pa.ArrowException) as error:
         yield f"bank file {file} is no table: {error}"
@@ -303,25 +411,56 @@ def check_settings(bank: Bank, wanted: settings.Settings) -> None:
             )
 
 
-def manifest_of(root: Path) -> dict[str, Any]:
-    """The manifest in a version's folder. FingerprintError where it is none, or of another format."""
+def manifest_of(root: Path, options: settings.Bank = DEFAULT) -> dict[str, Any]:
+    """The manifest in a version's folder. FingerprintError where it is none, of another format, or wants a signature."""
+    return _manifest(Sealed(root), options, ANY)
+
+
+def _manifest(files: Sealed, options: settings.Bank, purposes: Sequence[Purpose]) -> dict[str, Any]:
+    root = files.root
     try:
-        if (root / "manifest.json").stat().st_size > LONGEST_MANIFEST:
-            raise ValueError(f"it is longer than {LONGEST_MANIFEST:,} bytes")
-        manifest = json.loads((root / "manifest.json").read_text())
+        content = _content(files, MANIFEST, LONGEST_MANIFEST)
+        _check_signed(files, content, options, purposes)
+        manifest = json.loads(content)
         if manifest["format"] != FORMAT:
             raise FingerprintError(
                 f"bank {root} has format {manifest['format']}, this program reads {FORMAT}: train it anew"
             )
         if manifest["features"] != list(features.NAMES):
             raise FingerprintError(f"bank {root} knows other features than this program: train it anew")
-        files = {
+        if manifest["version"] != root.name:
+            raise FingerprintError(
+                f"bank {root} holds another version by its manifest: put it back, or train anew"
+            )
+        listed = {
             str(name): {"bytes": int(each["bytes"]), "sha256": str(each["sha256"])}
             for name, each in manifest["files"].items()
         }
-        return {**manifest, "files": files, "version": str(manifest["version"])}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return {**manifest, "files": listed}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise FingerprintError(f"the manifest of bank {root} cannot be read: {error}") from None
+
+
+def _content(files: Sealed, name: str, most: int) -> bytes:
+    if files.size(name) > most:
+        raise ValueError(f"{name} is longer than {most:,} bytes")
+    with files.stream(name) as stream:
+        return stream.read(most)
+
+
+def _check_signed(
+    files: Sealed, manifest: bytes, options: settings.Bank, purposes: Sequence[Purpose]
+) -> None:
+    """FingerprintError where keys are set, and none of them vouches for a manifest."""
+    keys = signatures.trusted(options.verify_key_files)
+    if not keys:
+        return
+    signed = _content(files, signatures.FILE, signatures.LONGEST) if signatures.FILE in files.names else b""
+    if problem := signatures.problem(manifest, signed, purposes, keys):
+        raise FingerprintError(
+            f"bank {files.root} {problem} by any of the keys {', '.join(keys)} (bank.verify_key_files): "
+            "roll back to another version, or if you know who made it, `fingerprint bank sign` it"
+        )
 
 
 def _sha256(file: Path) -> str:

@@ -5,22 +5,29 @@ Example:
     >>> loss, known = losses.of(fingerprint, codes)       # the same to 1e-4, whoever measured
     >>> losses.degraded                                   # whether this process had to
     False
+    >>> losses.trust.broken                               # why the server is not believed any more
+    ''
 """
 
 from __future__ import annotations
 
 import logging
+import secrets
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint import autoencoder
-from fingerprint.arrays import like
+from fingerprint.arrays import host, like
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
 from fingerprint.hashing import Hashes
 from fingerprint.ports import Away, Losses
 from fingerprint.vocabulary import Floats, Ints
+
+CLOSE = 1e-4  # nats: who measures the same with another library differs by less
+CHECKED_SHARE = 0.01  # of the rows of an answer ...
+CHECKED_LEAST = 8  # ... and so many of a small one: they take hardly longer than one does
 
 log = logging.getLogger("fingerprint.losses")
 
@@ -62,15 +69,27 @@ class InProcess:
         return None
 
 
-class StandIn:
-    """Losses by `far`; when it is away, or refuses, by `near` on the same bank, and what was measured so is degraded."""
+class Trust:
+    """Whether a server's answers were true, as far as it was checked: one for all banks that it measures against."""
 
-    def __init__(self, far: Losses, near: Losses) -> None:
+    def __init__(self) -> None:
+        self.broken = ""  # the first answer that was wrong, in a sentence; it is asked no more
+
+
+class StandIn:
+    """Losses by `far`; when it is away, or refuses, by `near` on the same bank, and what was measured so is degraded.
+
+    Some rows of every answer, which nobody can foresee, are measured by `near`, too. An answer that differs by more than CLOSE
+    is none, and `far` is asked no more: a server that invents losses hides an attack.
+    """
+
+    def __init__(self, far: Losses, near: Losses, trust: Trust | None = None) -> None:
         if far.version != near.version:
             raise FingerprintError(
                 f"bank {near.version} cannot stand in for bank {far.version}: name the same"
             )
         self.far, self.near, self.degraded = far, near, False
+        self.trust, self.random = trust or Trust(), np.random.default_rng(secrets.randbits(128))
 
     @property
     def version(self) -> str:
@@ -79,7 +98,7 @@ class StandIn:
     def of(self, fingerprint: Ints, codes: Hashes) -> tuple[Floats, NDArray[np.bool_]]:
         """All of a call is measured by one of the two."""
         try:
-            answer = self.far.of(fingerprint, codes)
+            answer = self._asked(fingerprint, codes)
         except Away as reason:
             if not self.degraded:
                 log.warning("losses are measured in process", extra={"fields": {"reason": str(reason)}})
@@ -89,3 +108,26 @@ class StandIn:
             log.info("losses are measured by the server again")
         self.degraded = False
         return answer
+
+    def _asked(self, fingerprint: Ints, codes: Hashes) -> tuple[Floats, NDArray[np.bool_]]:
+        """What `far` answers. Away, also where its answer is not believed, or was not once."""
+        if self.trust.broken:
+            raise Away(self.trust.broken)
+        answer = self.far.of(fingerprint, codes)
+        if len(codes) and (wrong := self._difference(fingerprint, codes, answer)):
+            self.trust.broken = wrong
+            log.critical(
+                "the server's losses are wrong; it is asked no more", extra={"fields": {"reason": wrong}}
+            )
+            raise Away(wrong)
+        return answer
+
+    def _difference(self, fingerprint: Ints, codes: Hashes, answer: tuple[Floats, NDArray[np.bool_]]) -> str:
+        """How far some rows of an answer are from what they are here; nothing where they are the same."""
+        few = min(len(codes), max(CHECKED_LEAST, int(len(codes) * CHECKED_SHARE)))
+        rows = like(self.random.choice(len(codes), few, replace=False, shuffle=False), codes)
+        wanted = self.near.of(fingerprint[rows], codes[rows])
+        gap = float(abs(host(answer[0][rows]) - host(wanted[0])).max())
+        if gap <= CLOSE and bool((host(answer[1][rows]) == host(wanted[1])).all()):
+            return ""
+        return f"of {few} rows that were measured again, one differs by {gap:.3g} nats or in what is known"

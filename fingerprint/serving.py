@@ -19,9 +19,9 @@ import numpy as np
 from array_api_compat import device
 from numpy.typing import NDArray
 
-from fingerprint import autoencoder, tails
+from fingerprint import autoencoder, settings, tails
 from fingerprint.arrays import Place, host, like
-from fingerprint.bank import Bank, open_bank
+from fingerprint.bank import DEFAULT, Bank, open_bank
 from fingerprint.domain import FingerprintError
 from fingerprint.hashing import Hashes
 from fingerprint.losses import InProcess
@@ -44,9 +44,9 @@ def number(version: str) -> int:
     return int.from_bytes(digest, "big") % (2**53 - 1) + 1
 
 
-def opened(folder: Path, expected: int) -> Bank:
-    """The bank in a folder. FingerprintError where it is damaged, or not the one of that number."""
-    bank = open_bank(folder)
+def opened(folder: Path, expected: int, options: settings.Bank = DEFAULT) -> Bank:
+    """The bank in a folder. FingerprintError where it is damaged, not signed, or not the one of that number."""
+    bank = open_bank(folder, options)
     if number(bank.version) != expected:
         raise FingerprintError(
             f"{folder} holds bank {bank.version}, whose number is {number(bank.version)} and not {expected}: "

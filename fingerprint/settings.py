@@ -204,6 +204,21 @@ class Bank(Section):
     look_seconds: float = Field(
         30.0, gt=0, description="after which a stream looks whether another version is served"
     )
+    verify_key_files: tuple[str, ...] = Field(
+        (), description="public keys, PEM: a bank that none of them signed is refused (two while keys change)"
+    )
+    signing_key_file: str | None = Field(
+        None, description="the private key, PEM, of who trains and publishes (`fingerprint bank keys`) ..."
+    )
+    signer: str | None = Field(
+        None, description="... or package.module:factory of what signs, such as a key management service"
+    )
+
+    @model_validator(mode="after")
+    def signs_in_one_way(self) -> Bank:
+        if self.signing_key_file and self.signer:
+            raise ValueError("signing_key_file and signer are two ways to sign: set one")
+        return self
 
 
 class Gate(Section):
@@ -429,6 +444,24 @@ class Triton(Section):
         None,
         description="holds NAME=VALUE, to which the server opens what loads and unloads (docs/triton.md)",
     )
+    tls: bool = False
+    ca_file: str | None = Field(None, description="whom to trust, PEM; default: what the system trusts")
+    certificate_file: str | None = Field(None, description="the client's own certificate, PEM, and its key:")
+    certificate_key_file: str | None = None
+
+    @model_validator(mode="after")
+    def is_guarded_whole(self) -> Triton:
+        files = (self.ca_file, self.certificate_file, self.certificate_key_file)
+        if not self.tls and any(files):
+            raise ValueError("ca_file, certificate_file and certificate_key_file want tls = true")
+        if (self.certificate_file is None) != (self.certificate_key_file is None):
+            raise ValueError("certificate_file and certificate_key_file come together")
+        return self
+
+    def check_files(self) -> None:
+        """FingerprintError that names the first file that cannot be read."""
+        for file in (self.ca_file, self.certificate_file, self.certificate_key_file):
+            secret(file)
 
     @field_validator("url")
     @classmethod

@@ -19,7 +19,9 @@ import ctypes
 import json
 import mmap
 import os
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from math import gcd, prod
 from operator import index
 from pathlib import Path
@@ -45,9 +47,9 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 class Span(NamedTuple):
-    """Where an array, or some rows of it, lie: `offset` bytes into `file`."""
+    """Where an array, or some rows of it, lie: `offset` bytes into `file`, a descriptor."""
 
-    file: Path
+    file: int
     offset: int
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -99,29 +101,39 @@ def _save(arrays: Mapping[str, NDArray[Any]], file: Path, align: int = 8) -> Non
 
 def opened(folder: Path, stem: str) -> Arrays:
     """All arrays of a stem by name, mapped. ValueError that names the file which is no safetensors; OSError."""
+    files = [folder / f"{stem}.safetensors", *sorted(folder.glob(f"{stem}.*.[0-9]*.safetensors"))]
+    with ExitStack() as streams:
+        found = [streams.enter_context(file.open("rb")) for file in files]
+        return mapped({Path(each.name).name: each.fileno() for each in found}, stem)
+
+
+def mapped(files: Mapping[str, int], stem: str) -> Arrays:
+    """The arrays of a stem by name, from files that are open (descriptors, by file name), which may be closed then. Others than
+    the stem's are passed over. ValueError that names the file which is no safetensors; OSError."""
+    wanted = re.compile(rf"{re.escape(stem)}(\..+\.\d+)?\.safetensors")
     spans: dict[str, list[Span]] = {}
-    for file in [folder / f"{stem}.safetensors", *sorted(folder.glob(f"{stem}.*.[0-9]*.safetensors"))]:
-        for name, span in _spans(file):
-            spans.setdefault(name, []).append(span)
-    pages = {file: _pages(file) for file in {parts[0].file for parts in spans.values() if len(parts) == 1}}
+    for name in sorted(filter(wanted.fullmatch, files)):
+        for array, span in _spans(name, files[name]):
+            spans.setdefault(array, []).append(span)
+    whole = {parts[0].file for parts in spans.values() if len(parts) == 1}
+    pages = {file: _pages(file) for file in whole}
     return {name: _mapped(name, parts, pages) for name, parts in spans.items()}
 
 
-def _spans(file: Path) -> Iterator[tuple[str, Span]]:
-    with file.open("rb") as stream:
-        size, length = os.fstat(stream.fileno()).st_size, int.from_bytes(stream.read(8), "little")
-        if length > min(LONGEST_HEADER, size - 8):
-            raise ValueError(f"{file.name} is cut off")
-        try:
-            header = json.loads(stream.read(length))
-            header.pop("__metadata__", None)
-            for name, each in header.items():
-                yield name, _span(file, each, 8 + length, size)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{file.name} is no safetensors: {error}") from None
+def _spans(name: str, file: int) -> Iterator[tuple[str, Span]]:
+    size, length = os.fstat(file).st_size, int.from_bytes(os.pread(file, 8, 0), "little")
+    if length > min(LONGEST_HEADER, size - 8):
+        raise ValueError(f"{name} is cut off")
+    try:
+        header = json.loads(os.pread(file, length, 8))
+        header.pop("__metadata__", None)
+        for array, each in header.items():
+            yield array, _span(file, each, 8 + length, size)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{name} is no safetensors: {error}") from None
 
 
-def _span(file: Path, each: dict[str, Any], data: int, size: int) -> Span:
+def _span(file: int, each: dict[str, Any], data: int, size: int) -> Span:
     begin, end = map(index, each["data_offsets"])
     span = Span(file, data + begin, DTYPES[each["dtype"]], tuple(map(index, each["shape"])))
     if min(begin, *span.shape, 0) < 0 or end - begin != span.bytes or data + end > size:
@@ -129,7 +141,7 @@ def _span(file: Path, each: dict[str, Any], data: int, size: int) -> Span:
     return span
 
 
-def _mapped(name: str, parts: list[Span], pages: Mapping[Path, mmap.mmap]) -> NDArray[Any]:
+def _mapped(name: str, parts: list[Span], pages: Mapping[int, mmap.mmap]) -> NDArray[Any]:
     first = parts[0]
     if len(parts) == 1:
         return _within(pages[first.file], first)
@@ -140,9 +152,8 @@ def _mapped(name: str, parts: list[Span], pages: Mapping[Path, mmap.mmap]) -> ND
     return _side_by_side(parts)
 
 
-def _pages(file: Path) -> mmap.mmap:
-    with file.open("rb") as stream:
-        return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
+def _pages(file: int) -> mmap.mmap:
+    return mmap.mmap(file, 0, access=mmap.ACCESS_COPY)
 
 
 def _within(pages: mmap.mmap, span: Span) -> NDArray[Any]:
@@ -175,8 +186,7 @@ _FIXED = 0x10  # MAP_FIXED, which Python does not name: the same on Linux, macOS
 
 def _lay(part: Span, address: int) -> None:
     """Map a shard at an address of the range that is ours."""
-    with part.file.open("rb") as stream:
-        access, how = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | _FIXED
-        if _LIBC.mmap(address, part.bytes, access, how, stream.fileno(), part.offset) != address:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code), part.file)
+    access, how = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | _FIXED
+    if _LIBC.mmap(address, part.bytes, access, how, part.file, part.offset) != address:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))

@@ -22,7 +22,6 @@ the decision on its original over to its own entities; with however many duplica
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -31,7 +30,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.bank import MOVED, Bank
+from fingerprint.bank import MOVED, Bank, renamed
 from fingerprint.domain import LEVELS
 from fingerprint.settings import Training
 
@@ -49,14 +48,9 @@ def applied(bank: Bank, judged: pd.DataFrame, options: Training) -> Bank:
     `judged` has COLUMNS: `alert` names what was decided on (a duplicate's original), `event_time` is UTC.
     """
     table = shifted(bank.fingerprints, judged, int(bank.manifest["watermark"]), options)
-    shift = table["shift"].to_numpy()
-    if not shift.any():
+    if not table["shift"].any():
         return bank
-    name = hashlib.sha256(bank.version.encode() + shift.tobytes()).hexdigest()[:8]
-    version = f"{bank.version.rpartition('-')[0]}-{name}"
-    return replace(
-        bank, manifest={**bank.manifest, "version": version, "shifted": figures(table)}, fingerprints=table
-    )
+    return renamed(replace(bank, fingerprints=table), shifted=figures(table))
 
 
 def shifted(table: pd.DataFrame, judged: pd.DataFrame, end: int, options: Training) -> pd.DataFrame:

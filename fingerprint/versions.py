@@ -21,6 +21,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +32,8 @@ from typing import Any, Literal
 from fingerprint.domain import FingerprintError
 
 SERVED = ("train", "publish", "rollback")
+NAME = re.compile(r"\w[\w.-]{0,199}", re.ASCII)  # of a version: never a path, nor what begins with a dot
+LONGEST_NAME = 1_000  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +50,18 @@ class Note:
 def current(folder: Path) -> str:
     """The version that is served. FingerprintError where there is none, or the pointer names none."""
     try:
-        version = (folder / "CURRENT").read_text(errors="replace").strip()
+        with open(folder / "CURRENT", "rb", opener=_at_once) as stream:
+            version = (stream.read(LONGEST_NAME) or b"").decode(errors="replace").strip()
     except OSError:
         raise FingerprintError(_none(folder)) from None
-    if not version or Path(version).name != version:
+    if not NAME.fullmatch(version):
         raise FingerprintError(f"{folder / 'CURRENT'} does not name a version of the bank")
     return version
+
+
+def _at_once(file: str, flags: int) -> int:
+    """Opens what may be a pipe without waiting for who writes into it."""
+    return os.open(file, flags | os.O_NONBLOCK)
 
 
 def _none(folder: Path) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 
 from fingerprint import bank as banks
-from fingerprint import drift, quality, shifting, versions
+from fingerprint import drift, quality, shifting, signatures, versions
+from fingerprint import settings as settings_
 from fingerprint.bank import Bank
 from fingerprint.domain import LEVELS, FingerprintError
 from fingerprint.settings import Settings
@@ -19,16 +20,18 @@ SHOWN = 5  # fingerprints, largest and quietest
 MOVED = 10  # fingerprints that moved furthest
 
 
-def run_list(folder: Path) -> list[dict[str, Any]]:
+def run_list(folder: Path, options: settings_.Bank = banks.DEFAULT) -> list[dict[str, Any]]:
     """Every version that is kept, newest first. FingerprintError where there is no bank."""
     kept = versions.kept(folder)
     if not kept:
         versions.current(folder)
     served, lines = versions.served(folder), versions.history(folder)
-    return [_row(folder, version, served, lines) for version in kept]
+    return [_row(folder, version, served, lines, options) for version in kept]
 
 
-def _row(folder: Path, version: str, served: str | None, lines: list[dict[str, Any]]) -> dict[str, Any]:
+def _row(
+    folder: Path, version: str, served: str | None, lines: list[dict[str, Any]], options: settings_.Bank
+) -> dict[str, Any]:
     root = folder / "versions" / version
     own = [line for line in lines if line["version"] == version]
     row = {
@@ -38,7 +41,7 @@ def _row(folder: Path, version: str, served: str | None, lines: list[dict[str, A
         "last_decision": own[-1] if own else None,
     }
     try:
-        manifest = banks.manifest_of(root)
+        manifest = banks.manifest_of(root, options)
     except FingerprintError as error:
         return {**row, "problem": str(error)}
     counts = {name: manifest[name] for name in ("span", "events", "fingerprints", "ready")}
@@ -47,7 +50,7 @@ def _row(folder: Path, version: str, served: str | None, lines: list[dict[str, A
 
 def run_show(folder: Path, settings: Settings, version: str | None = None) -> dict[str, Any]:
     """One version in figures: what it learned, who is ready, who is large and who is quiet, what it weighs."""
-    bank = banks.open_bank(folder, settings.bank, version)
+    bank = banks.open_bank(folder, settings.bank, version, served=False)
     manifest, entities = bank.manifest, _entities(bank)
     names = ("version", "span", "events", "repeats", "fingerprints", "ready", "quality", "settings")
     ready, parts = entities[entities["ready"]], _by_part(manifest)
@@ -79,7 +82,7 @@ def run_show(folder: Path, settings: Settings, version: str | None = None) -> di
 
 def run_diff(folder: Path, settings: Settings, older: str, newer: str, most: int = MOVED) -> dict[str, Any]:
     """Champion and challenger side by side."""
-    old, new = (banks.open_bank(folder, settings.bank, version) for version in (older, newer))
+    old, new = (banks.open_bank(folder, settings.bank, version, served=False) for version in (older, newer))
     moved = drift.between(old, new)
     return {
         "older": older,
@@ -125,23 +128,53 @@ def run_rollback(folder: Path, settings: Settings, why: str = "") -> dict[str, A
     return {"version": publishing.roll_back(folder, settings, why), "before": was}
 
 
+def run_keys(file: Path) -> dict[str, Any]:
+    """Make a pair of keys."""
+    return {"key": signatures.make_keys(file), "private": str(file), "public": f"{file}.pub"}
+
+
+def run_sign(folder: Path, settings: Settings, version: str | None = None) -> dict[str, Any]:
+    """Sign a version, by default the one that is served, if it is sound. Its signature is not asked for: a person vouches."""
+    wanted = version or versions.current(folder)
+    anyhow = settings.bank.model_copy(update={"verify_key_files": ()})
+    if found := banks.problems(versions.place(folder, wanted), anyhow):
+        raise FingerprintError(found[0])
+    if not publishing.approve(folder, wanted, settings):
+        raise FingerprintError("nobody signs here: set bank.signing_key_file or bank.signer")
+    return {"version": wanted}
+
+
 def run_verify(folder: Path, settings: Settings, version: str | None = None) -> dict[str, Any]:
-    """Hash the files of one version, or of all that are kept; what is wrong, a sentence each."""
-    wanted = [version] if version else versions.kept(folder)
+    """Check one version, or all that are kept and what is served; what is wrong, a sentence each. `keys`: whose signature was
+    asked for, none where no key is set."""
+    wanted, served = [version] if version else versions.kept(folder), _served(folder)
     if not wanted:
         versions.current(folder)
-    return {
-        "versions": wanted,
-        "problems": [each for one in wanted for each in _problems(folder, one, settings)],
-    }
+    found = [
+        each
+        for one in wanted
+        for each in banks.problems(versions.place(folder, one), settings.bank, served=one == served)
+    ]
+    if not version and served not in wanted:
+        found += _of_pointer(folder)
+    keys = list(signatures.trusted(settings.bank.verify_key_files))
+    return {"versions": wanted, "keys": keys, "problems": found}
 
 
-def _problems(folder: Path, version: str, settings: Settings) -> list[str]:
-    root = versions.place(folder, version)
+def _served(folder: Path) -> str | None:
     try:
-        return list(banks.problems(root, banks.manifest_of(root), settings.bank))
+        return versions.served(folder)
+    except FingerprintError:
+        return None
+
+
+def _of_pointer(folder: Path) -> list[str]:
+    """Why no version is served."""
+    try:
+        versions.place(folder, versions.current(folder))
     except FingerprintError as error:
         return [str(error)]
+    return []
 
 
 def _entities(bank: Bank) -> pd.DataFrame:

@@ -32,7 +32,11 @@ class SeenBanks:
 
     def versions(self) -> list[BankVersion]:
         """Those that are kept, the one written last first."""
-        return [_version(row) for row in bank.run_list(self.folder)] if versions.kept(self.folder) else []
+        return (
+            [_version(row) for row in bank.run_list(self.folder, self.settings.bank)]
+            if versions.kept(self.folder)
+            else []
+        )
 
     def current(self) -> str:
         """The version that is served; NotThere where there is none."""

@@ -132,7 +132,11 @@ def print_verified(figures: dict[str, Any]) -> None:
     for problem in figures["problems"]:
         print(visible(problem))
     if not figures["problems"]:
-        print(f"sound: {', '.join(figures['versions'])}")
+        keys = ", ".join(figures["keys"])
+        vouched = (
+            f"signed by a key of {keys}" if keys else "no signature was asked for: set bank.verify_key_files"
+        )
+        print(f"sound: {', '.join(figures['versions'])} ({vouched})")
 
 
 def _quantiles(values: dict[str, float]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,9 @@ from fingerprint import versions
 from fingerprint.backend import HOST, Backend
 from fingerprint.bank import Bank, check_settings, open_bank
 from fingerprint.domain import FingerprintError
+from fingerprint.losses import Trust
 from fingerprint.ports import Losses
+from fingerprint.sealing import Sealed
 from fingerprint.settings import Settings
 from pipelines import doors
 
@@ -56,12 +58,25 @@ class Opening(Thread):
             self.trouble = error
 
 
+class Watching(Thread):
+    """The files of open banks that were touched, hashed again, aside."""
+
+    def __init__(self, files: Sequence[Sealed]) -> None:
+        super().__init__(name="bank-watch", daemon=True)
+        self.files = files
+        self.changed: list[str] = []
+
+    def run(self) -> None:
+        self.changed = [str(each.root / name) for each in self.files for name in each.changed()]
+
+
 class Banks:
     """The versions in one folder that a program judges by. Used by one thread.
 
     `served` follows the folder's CURRENT. A version that is damaged, or does not fit the settings, is refused: the one before
     judges on, and the next decision about what is served is waited for. One that the Triton server does not have yet, while it
-    has the one before, is waited for.
+    has the one before, is waited for. Whoever writes into the files of a bank that is open changes what it says: then nothing
+    may be judged by it any more.
     """
 
     def __init__(
@@ -73,11 +88,13 @@ class Banks:
     ) -> None:
         """FingerprintError where the version that is served cannot be opened or does not fit."""
         self.folder, self.settings, self.backend = folder, settings, backend
-        self.measuring = measuring or partial(doors.losses, settings.triton)
+        self.trust = Trust()
+        self.measuring = measuring or partial(doors.losses, settings.triton, trust=self.trust)
         self.judges: dict[str, Judge] = {}
         self.doors: dict[str, ExitStack] = {}  # of each judge
         self.known: WeakValueDictionary[str, Bank] = WeakValueDictionary()  # whatever is open anywhere
         self.opening: Opening | None = None
+        self.watching: Watching | None = None
         self.refused = ""  # why what is served is not taken
         self.waits = ""  # the version that the server does not have yet
         self.decided = _pointer(folder)  # of the decision that was followed, or refused
@@ -87,7 +104,10 @@ class Banks:
     # --- what is served -----------------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Now and then, whether another version is served; returns at once."""
+        """Now and then, whether another version is served, and the open ones are what they were; returns at once.
+
+        FingerprintError where the file of a bank that judges was written into.
+        """
         if self.opening:
             if not self.opening.is_alive():
                 self._came(self.opening)
@@ -95,6 +115,21 @@ class Banks:
         elif time.monotonic() >= self.next_look:
             self.next_look = time.monotonic() + self.settings.bank.look_seconds
             self._look()
+            self._watch()
+
+    def _watch(self) -> None:
+        if self.watching and self.watching.is_alive():
+            return
+        if self.watching and self.watching.changed:
+            raise FingerprintError(
+                f"bank file {self.watching.changed[0]} was written into while the bank judged by it: "
+                "publish the bank again or roll back to another version, and look who writes there"
+            )
+        open_ = [judge.bank.files for judge in self.judges.values() if judge.bank.files]
+        touched = [files for files in open_ if files.touched()]
+        self.watching = Watching(touched) if touched else None
+        if self.watching:
+            self.watching.start()
 
     def _look(self) -> None:
         pointer = _pointer(self.folder)

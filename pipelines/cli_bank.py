@@ -24,12 +24,12 @@ Why = Annotated[str, typer.Option("--why", help="The reason, for the history.", 
 
 
 @banks.command("list")
-def bank_list(bank: BankFolder = Path("bank"), json: Json = False) -> None:
+def bank_list(bank: BankFolder = Path("bank"), settings: SettingsFile = None, json: Json = False) -> None:
     """Every version that is kept: what it learned, whether it is served, what the gate said."""
     from pipelines import bank_table
     from pipelines.bank import run_list
 
-    found = run_list(bank)
+    found = run_list(bank, settings_.load(settings).bank)
     printed(found, json, lambda: bank_table.print_list(found))
 
 
@@ -102,6 +102,34 @@ def bank_rollback(
     printed(figures, json, lambda: bank_table.print_rolled_back(figures))
 
 
+@banks.command("keys")
+def bank_keys(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Of the private key; FILE.pub is the public one.")
+    ],
+    json: Json = False,
+) -> None:
+    """Make a pair of keys: one for who trains and publishes (bank.signing_key_file), one for all (bank.verify_key_files)."""
+    from pipelines.bank import run_keys
+
+    figures = run_keys(file)
+    printed(figures, json, lambda: print("private: {private}, public: {public}, key {key}".format(**figures)))
+
+
+@banks.command("sign")
+def bank_sign(
+    version: AnyVersion = None,
+    bank: BankFolder = Path("bank"),
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Sign a version, by default the one that is served, so that it may judge. You vouch for it: look where it comes from."""
+    from pipelines.bank import run_sign
+
+    figures = run_sign(bank, settings_.load(settings), version)
+    printed(figures, json, lambda: print(f"signed {figures['version']}"))
+
+
 @banks.command("verify")
 def bank_verify(
     version: AnyVersion = None,
@@ -109,7 +137,7 @@ def bank_verify(
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
-    """Hash every file of one version, or of all, and name what is wrong. Exit status 1: something is."""
+    """Check every file and signature of one version, or of all, and name what is wrong. Exit status 1: something is."""
     from pipelines import bank_table
     from pipelines.bank import run_verify
 
@@ -127,7 +155,8 @@ def triton_load(bank: BankFolder = Path("bank"), settings: SettingsFile = None, 
     """
     from pipelines.triton import print_status, run_load
 
-    figures = run_load(bank, settings_.load(settings).triton)
+    wanted = settings_.load(settings)
+    figures = run_load(bank, wanted.triton, wanted.bank)
     printed(figures, json, lambda: print_status(figures))
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
+from fingerprint import signatures
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.workers import InProcess as InThisProcess
 from fingerprint.extras import how_to_install
-from fingerprint.losses import InProcess, StandIn
+from fingerprint.losses import InProcess, StandIn, Trust
 from fingerprint.ports import Away, Consumer, Losses, Objects, Producer, Queue, Undelivered
 from fingerprint.ports import Workers as Pool
 from fingerprint.ports_topics import Topics
+from fingerprint.settings import Bank as BankOptions
 from fingerprint.settings import Kafka, Sqs, Triton, Workers
+from fingerprint.signatures import Signer
 
 Opener = tuple[Callable[[Kafka], Consumer], Callable[[Kafka], Producer], Callable[[Kafka], Topics]]
 
@@ -72,9 +76,17 @@ def queue(url: str, settings: Sqs) -> Iterator[tuple[Queue, Objects]]:
         raise FingerprintError(f"{url} does not answer: {error}; start again when it does") from None
 
 
+def signer(options: BankOptions) -> Signer | None:
+    """Who signs banks here: a key in a file, or what a hook makes; None where neither is set. FingerprintError."""
+    if options.signing_key_file:
+        return signatures.KeyFile(Path(options.signing_key_file))
+    return signatures.hook(options.signer) if options.signer else None
+
+
 @contextmanager
-def losses(settings: Triton, bank: Bank) -> Iterator[Losses]:
-    """Who measures: the server that the settings name, with this process standing in; without one this process."""
+def losses(settings: Triton, bank: Bank, trust: Trust | None = None) -> Iterator[Losses]:
+    """Who measures: the server that the settings name, with this process standing in; without one this process. `trust` is for
+    who asks it about several banks."""
     near = InProcess(bank)
     if settings.url is None:
         yield near
@@ -86,7 +98,7 @@ def losses(settings: Triton, bank: Bank) -> Iterator[Losses]:
             f"triton.url needs a package that is not there ({error.name}): {how_to_install('triton')}"
         ) from None
     with closing(TritonLosses(bank.version, settings)) as far:
-        yield StandIn(far, near)
+        yield StandIn(far, near, trust)
 
 
 @contextmanager

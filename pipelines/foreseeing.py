@@ -106,7 +106,7 @@ class Foreseeing:
         if held.autoencoder.alerts_per_day is None or not (self.folder and versions.served(self.folder)):
             return held.autoencoder.threshold
         place = versions.place(self.folder, versions.current(self.folder))
-        return quality.threshold_of(banks.manifest_of(place)["quality"], held.autoencoder)
+        return quality.threshold_of(banks.manifest_of(place, self.settings.bank)["quality"], held.autoencoder)
 
     def _tuning(self, quorum: int) -> Tuning:
         if quorum not in QUORUMS:

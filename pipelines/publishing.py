@@ -13,9 +13,11 @@ from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.clock import SystemClock
 from fingerprint.gate import NO_CASES, Word
+from fingerprint.settings import Bank as BankOptions
 from fingerprint.settings import Settings
+from fingerprint.signatures import Signer
 from fingerprint.versions import Note
-from pipelines import person
+from pipelines import doors, person
 
 Action = Literal["train", "publish", "rollback", "refused"]
 
@@ -29,7 +31,8 @@ def offer(
         return Word((), {**champion.manifest.get("gate", {}), "passed": True, "reasons": []})
     frozen = _frozen(folder, learned.version, champion, settings)
     word = gate.judge(learned, champion, settings, frozen, confirmed)
-    banks.write(replace(learned, manifest={**learned.manifest, "gate": word.figures}), folder, settings.bank)
+    judged = replace(learned, manifest={**learned.manifest, "gate": word.figures})
+    banks.write(judged, folder, settings.bank, signer(settings.bank))
     _decide(folder, learned.version, word, "train", settings)
     return word
 
@@ -43,16 +46,38 @@ def publish(
     confirmed: Mapping[str, Sequence[bytes]] = NO_CASES,
 ) -> Word:
     """Serve a version that is kept, if the gate lets it pass or a reason is given to force it."""
-    challenger = banks.open_bank(folder, settings.bank, version)
+    challenger = banks.open_bank(folder, settings.bank, version, served=False)
     champion = _champion(folder, settings)
     frozen = _frozen(folder, version, champion, settings)
     word = gate.judge(challenger, champion, settings, frozen, confirmed)
     if force is None:
         _decide(folder, version, word, "publish", settings, why)
     else:
+        approve(folder, version, settings)
         versions.serve(folder, version, note("publish", force, forced=True))
         versions.retire(folder, settings.bank.kept)
     return word
+
+
+def signer(options: BankOptions) -> Signer | None:
+    """Who signs what is published here. FingerprintError where signatures are wanted and nobody can make them."""
+    found = doors.signer(options)
+    if options.verify_key_files and found is None:
+        raise FingerprintError(
+            "bank.verify_key_files wants signed banks, and nobody signs here: "
+            "set bank.signing_key_file or bank.signer where banks are trained and published"
+        )
+    return found
+
+
+def approve(folder: Path, version: str, settings: Settings) -> bool:
+    """Sign a version as one that may be served, where there is who signs; whether it was signed. FingerprintError where its
+    signature would be none to those who verify it."""
+    if (who := signer(settings.bank)) is None:
+        return False
+    banks.sign(folder, version, "served", who)
+    banks.manifest_of(versions.place(folder, version), settings.bank)
+    return True
 
 
 def roll_back(folder: Path, settings: Settings, why: str = "") -> str:
@@ -80,6 +105,7 @@ def _decide(
     folder: Path, version: str, word: Word, action: Action, settings: Settings, why: str = ""
 ) -> None:
     if word.passed:
+        approve(folder, version, settings)
         versions.serve(folder, version, note(action, why or "the gate let it pass"))
     else:
         versions.remark(folder, version, note("refused", "; ".join(word.reasons)))
@@ -101,6 +127,6 @@ def _frozen(folder: Path, version: str, champion: Bank | None, settings: Setting
     if not champion or not back or back == [champion.version]:
         return None
     try:
-        return banks.open_bank(folder, settings.bank, back[0])
+        return banks.open_bank(folder, settings.bank, back[0], served=False)
     except FingerprintError:
         return None

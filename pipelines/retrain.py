@@ -183,7 +183,7 @@ class Retrain:
         with self._noting("triton"):
             if not triton.has(version, options):
                 self.metrics.triton_loaded.set(0)
-                triton.run_load(self.folder, options)
+                triton.run_load(self.folder, options, self.settings.bank)
                 log.info("loaded", extra=_fields(version=version, server=options.url))
             self.metrics.triton_loaded.set(1)
 

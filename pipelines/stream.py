@@ -325,6 +325,7 @@ class Stream:
         self.last_turn = time.monotonic()
         self.banks.look()
         self.metrics.bank_refused.set(bool(self.banks.refused))
+        self.metrics.losses_wrong.set(bool(self.banks.trust.broken))
         if self.joined and (lag := self.watch.look()) is not None:
             self.metrics.look(self.kept, lag)
             self.lag = sum(lag.values())

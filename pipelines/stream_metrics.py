@@ -102,6 +102,11 @@ class StreamMetrics:
             "1 while the bank that is served cannot judge, and the one before does.",
             registry=registry,
         )
+        self.losses_wrong = Gauge(
+            f"{_PREFIX}_losses_wrong",
+            "1 since the server answered with losses that are not the bank's; it is asked no more.",
+            registry=registry,
+        )
         self.bank_learned_until = Gauge(
             f"{_PREFIX}_bank_learned_until_seconds", "End of what it learned, event time.", registry=registry
         )

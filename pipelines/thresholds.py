@@ -24,8 +24,8 @@ def moved(folder: Path, alert: Alert, settings: Settings) -> list[dict[str, Any]
     `shift`, a share of it; and for how many alerts. Nothing where the bank that measured them is not kept in the folder."""
     keys = sorted({alert.principal, *(event.entity for event in alert.events)})
     try:
-        found = banks.named(folder, alert.bank_version, keys)
-        figures = banks.manifest_of(versions.place(folder, alert.bank_version))["quality"]
+        found = banks.named(folder, alert.bank_version, keys, settings.bank)
+        figures = banks.manifest_of(versions.place(folder, alert.bank_version), settings.bank)["quality"]
     except FingerprintError:
         return []
     held = _held_to(found, alert)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fingerprint import shifting, training
-from fingerprint.bank import open_bank
+from fingerprint.bank import open_bank, renamed
 from fingerprint.domain import LEVELS
 from fingerprint.edges import files, workplace
 from fingerprint.fitting import Start
@@ -40,6 +39,7 @@ def train(
     bank to the gate of `folder`, and say what became ready: the figures of `train --json`."""
     wanted, start = Wanted(sources, topic, span, desk), _start(settings)
     folder.mkdir(parents=True, exist_ok=True)  # before the long part, not after it
+    publishing.signer(settings.bank)
     backends.chosen(settings)
     place = workplace.of(settings.workers, folder)
     with (
@@ -50,7 +50,7 @@ def train(
         learned = training.learn(work / HISTORY, settings, progress, workers, start=start)
         learned = shifting.applied(learned, pd.read_parquet(work / JUDGED), settings.training)
         left = {name: read[name] for name in ("outside", "left_out", "came_back")}
-        learned = replace(learned, manifest={**learned.manifest, **left})
+        learned = renamed(learned, **left)
         word = publishing.offer(learned, folder, settings, gathering.confirmed(wanted.desk, settings))
     return {
         "bank": str(folder),

@@ -8,22 +8,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fingerprint import serving
+from fingerprint.bank import DEFAULT
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.triton_repository import Repository
 from fingerprint.extras import how_to_install
-from fingerprint.settings import Triton
+from fingerprint.settings import Bank, Triton
 
 if TYPE_CHECKING:
     from fingerprint.edges.triton_control import Control
 
 
-def run_load(bank: Path, options: Triton) -> dict[str, Any]:
+def run_load(bank: Path, options: Triton, wanted: Bank = DEFAULT) -> dict[str, Any]:
     """`fingerprint triton load`: the figures of `--json`. Without a server only the repository is filled.
 
-    What was served stays served where the new version cannot be, and FingerprintError says why.
+    `wanted` says who has to have signed the bank. What was served stays served where the new version cannot be, and
+    FingerprintError says why.
     """
     repository = Repository(Path(options.repository), options.instances)
-    number, before = repository.add(bank), repository.served()
+    number, before = repository.add(bank, wanted), repository.served()
     repository.serve([*(each for each in before if each != number), number][-options.kept :])
     if options.url is not None:
         try:

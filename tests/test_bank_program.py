@@ -21,8 +21,6 @@ from pipelines import cli, person
 from pipelines.show import silent
 from pipelines.train import train
 
-OTHER = "2026-01-13-other000"
-
 
 @pytest.fixture
 def bank(organisation: road.Road, tmp_path: Path) -> Path:
@@ -35,10 +33,14 @@ def two(bank: Path) -> Path:
     good = banks.open_bank(bank)
     stack = good.fingerprints.assign(ready=good.fingerprints["level"] == 3)
     nobody = {name: int(name == "generic") for name in good.manifest["ready"]}
-    banks.write(
-        replace(good, manifest={**good.manifest, "version": OTHER, "ready": nobody}, fingerprints=stack), bank
-    )
+    banks.write(banks.renamed(replace(good, fingerprints=stack), ready=nobody), bank)
     return bank
+
+
+def other(two: Path) -> str:
+    """The version in which nobody is ready."""
+    manifests = {name: banks.manifest_of(two / "versions" / name) for name in versions.kept(two)}
+    return next(name for name, manifest in manifests.items() if not manifest["ready"]["entity"])
 
 
 class Said:
@@ -73,7 +75,7 @@ def test_the_list_says_which_version_is_served_and_why(organisation: road.Road, 
     rows = {row["version"]: row for row in call("bank", "list", "--json").json}
     assert {name: row["served"] for name, row in rows.items()} == {
         organisation.trained["version"]: True,
-        OTHER: False,
+        other(two): False,
     }
     served = rows[organisation.trained["version"]]
     assert served["ready"]["entity"] == organisation.trained["ready"]["entity"]
@@ -82,13 +84,14 @@ def test_the_list_says_which_version_is_served_and_why(organisation: road.Road, 
     assert served["gate"]["passed"] is True
     shown = call("bank", "list").out
     assert "the gate let it pass" in shown
-    assert OTHER in shown
+    assert other(two) in shown
 
 
 def test_a_version_that_cannot_be_read_is_listed_with_the_reason(two: Path, call: Any) -> None:
-    (two / "versions" / OTHER / "manifest.json").write_text('{"format": 2}')
+    broken = other(two)
+    (two / "versions" / broken / "manifest.json").write_text('{"format": 2}')
     rows = {row["version"]: row for row in call("bank", "list", "--json").json}
-    assert "train it anew" in rows[OTHER]["problem"]
+    assert "train it anew" in rows[broken]["problem"]
     assert "train it anew" in call("bank", "list").out
 
 
@@ -108,29 +111,27 @@ def test_show_says_who_is_large_who_is_quiet_and_what_a_fingerprint_weighs(two: 
     shown = call("bank", "show").out
     assert figures["largest"][0]["key"] in shown
     assert "bytes an entity" in shown
-    assert call("bank", "show", OTHER, "--json").json["ready"]["entity"] == 0
+    assert call("bank", "show", other(two), "--json").json["ready"]["entity"] == 0
 
 
 def test_diff_puts_two_versions_side_by_side(organisation: road.Road, two: Path, call: Any) -> None:
     served = organisation.trained["version"]
-    figures = call("bank", "diff", served, OTHER, "--json").json
+    figures = call("bank", "diff", served, other(two), "--json").json
     assert figures["entities"]["no_longer_ready"] == organisation.trained["ready"]["entity"]
     assert figures["ready"]["principal"] == [organisation.trained["ready"]["principal"], 0]
     assert figures["loss_on_sample"]["older"]["0.5"] < figures["loss_on_sample"]["newer"]["0.5"]
-    back = call("bank", "diff", OTHER, served, "--json").json
+    back = call("bank", "diff", other(two), served, "--json").json
     assert back["entities"]["became_ready"] == organisation.trained["ready"]["entity"]
-    shown = call("bank", "diff", served, OTHER).out
+    shown = call("bank", "diff", served, other(two)).out
     assert f"{organisation.trained['ready']['entity']} are ready no longer" in shown
 
 
 def test_what_an_attacker_wrote_steers_no_terminal(bank: Path, call: Any) -> None:
     good = banks.open_bank(bank)
     keys = good.fingerprints["key"].astype(object) + "\x1b[2J\u202e"
-    evil = replace(
-        good, manifest={**good.manifest, "version": OTHER}, fingerprints=good.fingerprints.assign(key=keys)
-    )
+    evil = banks.renamed(replace(good, fingerprints=good.fingerprints.assign(key=keys)), note="evil")
     banks.write(evil, bank)
-    for shown in (call("bank", "show", OTHER), call("bank", "diff", good.version, OTHER)):
+    for shown in (call("bank", "show", evil.version), call("bank", "diff", good.version, evil.version)):
         assert shown.status == 0
         assert "\\x1b[2J" in shown.out
         assert "\x1b" not in shown.out + shown.err
@@ -139,15 +140,36 @@ def test_what_an_attacker_wrote_steers_no_terminal(bank: Path, call: Any) -> Non
 
 def test_verify_names_everything_that_is_wrong_and_says_so_by_its_status(two: Path, call: Any) -> None:
     assert call("bank", "verify").status == 0
-    (two / "versions" / OTHER / "words.parquet").unlink()
-    file = two / "versions" / OTHER / "stack.safetensors"
+    name = other(two)
+    (two / "versions" / name / "words.parquet").unlink()
+    file = two / "versions" / name / "stack.safetensors"
     file.write_bytes(file.read_bytes()[:-8] + b"8 bytes!")
     said = call("bank", "verify")
     assert said.status == 1
     assert "lacks words.parquet" in said.out
     assert "stack.safetensors is damaged" in said.out
-    assert len(call("bank", "verify", OTHER, "--json").json["problems"]) == 2
+    assert len(call("bank", "verify", name, "--json").json["problems"]) == 2
     assert call("bank", "verify", banks.open_bank(two).version).status == 0
+
+
+def test_keys_are_made_a_bank_is_signed_and_verify_says_by_whom(two: Path, call: Any) -> None:
+    made = call("bank", "keys", "key", "--json").json
+    keys = two.parent / "settings.toml"
+    keys.write_text(
+        f'[bank]\nverify_key_files = ["{made["public"]}"]\nsigning_key_file = "{made["private"]}"\n'
+    )
+    assert "no signature was asked for" in call("bank", "verify").out
+    unsigned = call("bank", "verify", "--settings", keys)
+    assert (unsigned.status, unsigned.out.count("is not signed")) == (1, 2)
+    assert {row["problem"] is None for row in call("bank", "list", "--settings", keys, "--json").json} == {
+        False
+    }
+    for version in versions.kept(two):
+        assert version in call("bank", "sign", version, "--settings", keys).out
+    signed = call("bank", "verify", "--settings", keys)
+    assert signed.status == 0
+    assert f"signed by a key of {made['key']}" in signed.out
+    assert "nobody signs here" in call("bank", "sign").err
 
 
 # --- deciding -------------------------------------------------------------------------------------------------------
@@ -155,21 +177,21 @@ def test_verify_names_everything_that_is_wrong_and_says_so_by_its_status(two: Pa
 
 def test_publish_asks_the_gate_and_says_in_one_sentence_why_not(two: Path, call: Any) -> None:
     served = versions.current(two)
-    said = call("bank", "publish", OTHER)
+    said = call("bank", "publish", other(two))
     assert (said.status, said.out, said.err.count("\n")) == (3, "", 1)
     assert "is kept, not served" in said.err
     assert "gate.lost" in said.err
     assert versions.current(two) == served
     assert versions.history(two)[-1]["action"] == "refused"
-    assert call("bank", "publish", OTHER, "--json").json["served"] is False
+    assert call("bank", "publish", other(two), "--json").json["served"] is False
 
 
 def test_publish_by_force_wants_a_reason_and_records_it(two: Path, call: Any) -> None:
     served = versions.current(two)
-    assert call("bank", "publish", OTHER, "--force", " ").status == 2
+    assert call("bank", "publish", other(two), "--force", " ").status == 2
     assert versions.current(two) == served
-    assert call("bank", "publish", OTHER, "--force", "half the accounts were sold").status == 0
-    assert versions.current(two) == OTHER
+    assert call("bank", "publish", other(two), "--force", "half the accounts were sold").status == 0
+    assert versions.current(two) == other(two)
     line = versions.history(two)[-1]
     assert (line["forced"], line["why"], line["before"]) == (True, "half the accounts were sold", served)
     assert "served by force: half the accounts were sold" in call("bank", "list").out
@@ -177,10 +199,10 @@ def test_publish_by_force_wants_a_reason_and_records_it(two: Path, call: Any) ->
 
 def test_rollback_serves_what_was_served_before(two: Path, call: Any) -> None:
     served = versions.current(two)
-    call("bank", "publish", OTHER, "--force", "a try")
+    call("bank", "publish", other(two), "--force", "a try")
     assert call("bank", "rollback", "--why", "too loud", "--json").json == {
         "version": served,
-        "before": OTHER,
+        "before": other(two),
     }
     assert versions.current(two) == served
     assert versions.history(two)[-1]["why"] == "too loud"
@@ -189,12 +211,12 @@ def test_rollback_serves_what_was_served_before(two: Path, call: Any) -> None:
 
 def test_rollback_to_a_damaged_version_is_refused_and_moves_nothing(two: Path, call: Any) -> None:
     served = versions.current(two)
-    call("bank", "publish", OTHER, "--force", "a try")
+    call("bank", "publish", other(two), "--force", "a try")
     (two / "versions" / served / "people.parquet").write_bytes(b"damaged")
     said = call("bank", "rollback")
     assert said.status == 2
     assert "people.parquet" in said.err
-    assert versions.current(two) == OTHER
+    assert versions.current(two) == other(two)
 
 
 @pytest.mark.parametrize("program", ["list", "show", "verify", "rollback"])
@@ -205,10 +227,10 @@ def test_a_bank_that_is_not_there_is_one_sentence(program: str, call: Any) -> No
 
 
 def test_a_version_that_is_not_there_is_one_sentence_that_names_those_that_are(two: Path, call: Any) -> None:
-    for arguments in (("show", "x"), ("publish", "x"), ("verify", "x"), ("diff", OTHER, "x")):
+    for arguments in (("show", "x"), ("publish", "x"), ("verify", "x"), ("diff", other(two), "x")):
         said = call("bank", *arguments)
         assert said.status == 2
-        assert OTHER in said.err
+        assert other(two) in said.err
 
 
 # --- train ----------------------------------------------------------------------------------------------------------
@@ -273,13 +295,12 @@ def test_a_stream_says_by_metrics_which_bank_judges_how_old_it_is_and_how_far_it
 ) -> None:
     good = banks.open_bank(two)
     drift = {"drift": {"quantiles": {"0.5": 0.02}}, "frozen": {"quantiles": {"0.99": 0.4}}}
-    banks.publish(
-        replace(good, manifest={**good.manifest, "version": "2026-01-13-moved000", "gate": drift}), two
-    )
+    moved = banks.renamed(good, note="moved", gate=drift)
+    banks.publish(moved, two)
     place = Place(tmp_path / "place", two).create()
     with place.consumer() as consumer, place.producer() as producer:
         metrics = place.program(consumer, producer).metrics
-    assert samples(metrics.bank) == {("2026-01-13-moved000",): 1}
+    assert samples(metrics.bank) == {(moved.version,): 1}
     assert samples(metrics.bank_learned_until) == {(): pd.Timestamp(good.manifest["span"][1]).timestamp()}
     assert samples(metrics.bank_drift) == {("before", "0.5"): 0.02, ("long ago", "0.99"): 0.4}
 

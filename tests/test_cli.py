@@ -39,6 +39,8 @@ PROGRAMS = {
     "bank publish": ("VERSION", "--force", "--why", "--json"),
     "bank rollback": ("--why", "--json"),
     "bank verify": ("VERSION", "--json"),
+    "bank keys": ("FILE", "--json"),
+    "bank sign": ("VERSION", "--bank", "--settings", "--json"),
     "triton load": ("--bank", "--settings", "--json"),
     "triton status": ("--settings", "--json"),
     "topics create": (

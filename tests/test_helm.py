@@ -322,6 +322,18 @@ def test_one_training_at_a_time(plain: Chart) -> None:
     assert main_container(plain, TRAIN)["image"] == "fingerprint-train:0.1.0"
 
 
+def test_triton_has_the_keys_of_banks_and_its_http_hears_its_own_container_alone() -> None:
+    chart = rendered(
+        settings={"bank": {"verify_key_files": ["/run/secrets/bank/a.pub", "/run/secrets/bank/b.pub"]}}
+    )
+    wiring = chart[f"ConfigMap/{NAME}-wiring"]["data"]
+    assert wiring["FINGERPRINT_BANK__VERIFY_KEY_FILES"] == "/run/secrets/bank/a.pub,/run/secrets/bank/b.pub"
+    container = main_container(chart, TRITON)
+    assert {port["containerPort"] for port in container["ports"]} == {8001, 8002}
+    for probe, asked in {"livenessProbe": "live", "readinessProbe": "ready", "startupProbe": "live"}.items():
+        assert container[probe]["exec"]["command"] == ["healthy", f"8000/v2/health/{asked}"]
+
+
 def test_probes_ask_whether_a_program_lives_and_whether_it_is_ready(plain: Chart) -> None:
     for name in (INGEST, STREAM, WEB):
         container = main_container(plain, name)

@@ -35,6 +35,8 @@ ROOMS = [
         "cloudtrail",
         "chunks",
         "partitions",
+        "sealing",
+        "signatures",
         "waiting",
         "watchdog",
         "breaker",

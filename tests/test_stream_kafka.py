@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -112,7 +111,7 @@ def test_a_bank_that_is_published_takes_over_between_two_events(
     place: Place, records: Records, bank: Bank, oracle: Said
 ) -> None:
     """The same bank under another name: nothing but the name is other than without it."""
-    half, another = len(records) // 2, replace(bank, manifest=bank.manifest | {"version": "another-name"})
+    half, another = len(records) // 2, banks.renamed(bank, note="another name")
     place.bank = Path(shutil.copytree(place.bank, place.folder / "bank"))
     banks.write(another, place.bank)
     place.configure(kafka=BRISK, state={"snapshot_seconds": 0.2}, bank={"look_seconds": 0.1})

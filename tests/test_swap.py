@@ -22,7 +22,7 @@ from streaming import Place, Records, Said
 from test_stream import DYING, SMALL
 
 from fingerprint import versions
-from fingerprint.bank import open_bank, write
+from fingerprint.bank import open_bank, renamed, write
 from fingerprint.edges.snapshots import StoredSnapshots
 from fingerprint.versions import Note
 from pipelines.banks import Banks
@@ -215,9 +215,14 @@ def harm(place: Place, version: str) -> Callable[[], None]:
     """Damages a version; returns what mends it."""
     stack = next((place.bank / "versions" / version).glob("stack*.safetensors"))
     whole = stack.read_bytes()
-    stack.unlink()
-    stack.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    return lambda: stack.replace(stack.with_suffix(".old")) and stack.write_bytes(whole)
+    put(stack, whole[:-1] + bytes([whole[-1] ^ 1]))
+    return lambda: put(stack, whole)
+
+
+def put(file: Path, content: bytes) -> None:
+    """In the place of a file that may be open."""
+    file.unlink()
+    file.write_bytes(content)
 
 
 def test_a_damaged_bank_is_refused_once_and_the_one_before_judges_on_until_somebody_decides_anew(
@@ -253,13 +258,13 @@ def test_a_damaged_bank_is_refused_once_and_the_one_before_judges_on_until_someb
 def test_a_bank_that_counts_otherwise_than_the_settings_is_refused(
     place: Place, records: Records, here: int, first: str, second: str
 ) -> None:
-    manifest = place.bank / "versions" / second / "manifest.json"
-    table = json.loads(manifest.read_text())
-    table["settings"]["spectral"]["interval_seconds"] = 600
-    manifest.write_text(json.dumps(table))
+    learned = json.loads(json.dumps(open_bank(place.bank, version=second).manifest["settings"]))
+    learned["spectral"]["interval_seconds"] = 600
+    other = renamed(open_bank(place.bank, version=second), settings=learned)
+    write(other, place.bank)
     with live(place) as stream:
         stream.read(records[:200])
-        serve(place, second)
+        serve(place, other.version)
         stream.until(lambda: bool(stream.program.banks.refused))
         assert "setting spectral.interval_seconds is 3600" in stream.program.banks.refused
         assert stream.judged_by() == {first}

@@ -19,7 +19,7 @@ from walking import SETTINGS, Step, road_of, walked
 
 from fingerprint import bank as banks
 from fingerprint import probe, shifting
-from fingerprint.bank import MOVED, Bank
+from fingerprint.bank import MOVED, Bank, renamed
 from fingerprint.domain import Alert, Decision, Disposition
 from fingerprint.edges.desk import SqlDesk, open_desk
 from fingerprint.settings import Autoencoder, Settings, Training
@@ -66,8 +66,7 @@ def shift_of(bank: Bank, key: str) -> float:
 def everybody_raised(bank: Bank, share: float = SETTINGS.training.threshold_raised) -> Bank:
     """As if an analyst had called everything benign, of everyone, for ever."""
     columns = dict(zip(MOVED, (np.float32(share), FROGS, 0), strict=True))
-    manifest = bank.manifest | {"version": f"{bank.version[:10]}-frogged0"}
-    return replace(bank, manifest=manifest, fingerprints=bank.fingerprints.assign(**columns))
+    return renamed(replace(bank, fingerprints=bank.fingerprints.assign(**columns)), note="all raised")
 
 
 # --- from a bank to its votes ---------------------------------------------------------------------------------------------

@@ -99,8 +99,7 @@ def test_triton_tells_every_metric_that_rules_and_dashboards_ask_of_it(
 def variant(bank: Bank, number: int) -> Bank:
     """A bank of its own name, whose losses differ from every other's."""
     logp = bank.vocabulary.logp * np.float32(1 + number / 50)
-    manifest = {**bank.manifest, "version": f"{bank.version}-{number}"}
-    return replace(bank, manifest=manifest, vocabulary=replace(bank.vocabulary, logp=logp))
+    return banks.renamed(replace(bank, vocabulary=replace(bank.vocabulary, logp=logp)), variant=number)
 
 
 @dataclass(eq=False)

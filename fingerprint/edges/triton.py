@@ -15,27 +15,22 @@ from contextlib import closing
 
 import numpy as np
 from numpy.typing import NDArray
-from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
 from fingerprint import settings
 from fingerprint.arrays import host, like, namespace
 from fingerprint.breaker import Breaker
 from fingerprint.edges.triton_call import MODEL, Call
+from fingerprint.edges.triton_client import connected
 from fingerprint.ports import Away
 from fingerprint.serving import number
 
 ANSWER_SECONDS = 2.0  # for the question what it serves
-CHANNEL = [
-    ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.use_local_subchannel_pool", 1),  # a new client connects at once, whatever became of the one before
-]
 
 
 def serves(version: str, options: settings.Triton) -> bool:
     """Whether the server measures against a version of the bank; False where it does not answer."""
-    with closing(InferenceServerClient(str(options.url), channel_args=CHANNEL)) as client:
+    with closing(connected(options)) as client:
         try:
             return bool(client.is_model_ready(MODEL, str(number(version)), client_timeout=ANSWER_SECONDS))
         except InferenceServerException:
@@ -50,7 +45,7 @@ class TritonLosses:
     def __init__(self, version: str, options: settings.Triton) -> None:
         self.version, self.options = version, options
         self.breaker = Breaker(options.failures, options.rest_seconds)
-        self.client = self._connected()
+        self.client = connected(options)
 
     def of(
         self, fingerprint: NDArray[np.int32], codes: NDArray[np.uint64]
@@ -78,10 +73,7 @@ class TritonLosses:
     def close(self) -> None:
         self.client.close()
 
-    def _connected(self) -> InferenceServerClient:
-        return InferenceServerClient(str(self.options.url), channel_args=CHANNEL)
-
     def _connect_anew(self) -> None:
         """A connection that failed would wait ever longer before it looks whether the server is back."""
         self.client.close()
-        self.client = self._connected()
+        self.client = connected(self.options)

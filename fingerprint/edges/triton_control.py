@@ -15,11 +15,11 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
 from fingerprint import settings
 from fingerprint.domain import FingerprintError
+from fingerprint.edges.triton_client import connected
 
 MODEL = "fingerprint"
 ANSWER_SECONDS = 10.0  # for a question
@@ -31,7 +31,7 @@ class Control:
     def __init__(self, options: settings.Triton) -> None:
         self.url, self.seconds = options.url, options.load_seconds
         self.headers = _headers(options.key_file)
-        self.client = InferenceServerClient(str(self.url))
+        self.client = connected(options)
 
     def load(self) -> None:
         """Serve what the repository says; back when all of it is ready. FingerprintError if some of it cannot be served: then

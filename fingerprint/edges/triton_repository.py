@@ -22,7 +22,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from fingerprint.bank import open_bank
+from fingerprint import settings, signatures
+from fingerprint.bank import DEFAULT, open_bank
 from fingerprint.domain import FingerprintError
 from fingerprint.serving import number
 
@@ -55,15 +56,17 @@ class Repository:
         here = [each for each in self.folder.glob("*/bank/CURRENT") if each.parts[-3].isdecimal()]
         return {int(each.parts[-3]): each.read_text().strip() for each in here}
 
-    def add(self, bank: Path) -> int:
-        """Put the bank's current version here, verified, not served yet; its number. FingerprintError where it is damaged."""
-        version = open_bank(bank).version
+    def add(self, bank: Path, options: settings.Bank = DEFAULT) -> int:
+        """Put the bank's current version here, verified, not served yet; its number. FingerprintError where it is damaged, or
+        not signed as `options` want it."""
+        version = open_bank(bank, options).version
         target = self.folder / str(number(version))
         staged = self.folder / f".{target.name}.{os.getpid()}"
         try:
             if not target.exists():
                 self._fill(staged, bank, version)
                 staged.rename(target)
+            self._sign(target, bank, version)
         except OSError as error:
             raise FingerprintError(
                 f"cannot write the model repository {self.folder}: {error.strerror or error}"
@@ -78,6 +81,14 @@ class Repository:
         shutil.copytree(bank / "versions" / version, inside / version, copy_function=_link)
         (staged / "bank" / "CURRENT").write_text(version + "\n")
         shutil.copyfile(_template("model.py"), staged / "model.py")
+
+    def _sign(self, target: Path, bank: Path, version: str) -> None:
+        """Bring the signatures up to date: of a version, nothing else is ever written again."""
+        signed = Path("versions", version, signatures.FILE)
+        staged = target / f".{signed.name}.{os.getpid()}"
+        if (bank / signed).exists():
+            shutil.copyfile(bank / signed, staged)
+            staged.replace(target / "bank" / signed)
 
     def serve(self, numbers: Sequence[int]) -> None:
         """Say which versions are served, the newest last; none: there is no model here."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as triton
 
-from fingerprint import arrays, serving
+from fingerprint import arrays, serving, settings
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
 from fingerprint.extras import how_to_install
@@ -26,9 +26,10 @@ class TritonPythonModel:
     """One instance: one process, one bank. Several may share a device, each with a copy of the bank there."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Raises, and this version is not served, where the bank is damaged or another's than the version says."""
+        """Raises, and this version is not served, where the bank is damaged, not signed by whom the environment says
+        (FINGERPRINT_BANK__VERIFY_KEY_FILES), or another's than the version says."""
         folder = Path(args["model_repository"]) / args["model_version"] / "bank"
-        bank = serving.opened(folder, int(args["model_version"]))
+        bank = serving.opened(folder, int(args["model_version"]), settings.load().bank)
         self.there = _device(args)
         with self.there:
             self.served = serving.Served(_placed(bank, args))

@@ -6,8 +6,9 @@ Example:
     '127.0.0.1:40123'
 
 The binary is the one in the wheel `nvidia-pytriton`, whose pins do not fit the rest: it is installed apart, and only the server
-in it is used. It rests in `build/services/triton`, or in the folder that TRITON_TEST_PACKAGES names. Its Python backend takes the
-`python3` that comes first in PATH: this environment's, so that a model finds `fingerprint`.
+in it is used; what starts it in the containers starts it here (deploy/triton.sh). It rests in `build/services/triton`, or in the
+folder that TRITON_TEST_PACKAGES names. Its Python backend takes the `python3` that comes first in PATH: this environment's, so
+that a model finds `fingerprint`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from services.ports import free_ports
 HERE = Path(__file__).parent
 WHEEL = "nvidia-pytriton==0.7.0"
 PATIENCE = 60.0  # seconds a start may take before it is an error
-KEY = "fingerprint-control=open sesame"  # to what loads and unloads
+KEY = "fingerprint-control=open sesame"  # to all but measuring
+SCRIPT = HERE.parent.parent / "deploy/triton.sh"
 PORTS = ("http", "grpc", "metrics")
 
 
@@ -73,11 +75,12 @@ def _libpython() -> Path:
     return Path(sysconfig.get_config_var("LIBDIR"))
 
 
-def _environment() -> dict[str, str]:
+def _environment(server: Path) -> dict[str, str]:
     """With this environment's Python first, for the processes of the models."""
     own = {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": f"{Path(sys.executable).parent}:{server / 'bin'}:{os.environ['PATH']}",
         "LD_LIBRARY_PATH": str(_libpython()),
+        "TRITON_BACKENDS": str(server / "backends"),
     }
     return os.environ | own | {"OMP_NUM_THREADS": "1"}
 
@@ -89,13 +92,14 @@ class Triton:
     folder: Path
     server: Path
     ports: dict[str, int]
+    environment: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = field(default=None)
 
     @classmethod
     @contextmanager
-    def started(cls, folder: Path) -> Iterator[Triton]:
+    def started(cls, folder: Path, **environment: str) -> Iterator[Triton]:
         """A server that answers, with an empty repository, until the block ends. Unavailable where it cannot be had."""
-        triton = cls(folder, packages() / "pytriton/tritonserver", free_ports(PORTS))
+        triton = cls(folder, packages() / "pytriton/tritonserver", free_ports(PORTS), environment)
         triton.repository.mkdir(parents=True)
         triton.key_file.write_text(KEY + "\n")
         try:
@@ -129,7 +133,7 @@ class Triton:
         """Start, on the same ports and repository as before, with the model loaded if there is one, and wait until it answers."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                self._command(), stdout=log, stderr=log, start_new_session=True, env=_environment()
+                self._command(), stdout=log, stderr=log, start_new_session=True, env=self._environment()
             )
         deadline = time.monotonic() + PATIENCE
         while not self.answers():
@@ -137,18 +141,17 @@ class Triton:
                 raise Unavailable(f"Triton did not start: {self.log.read_text()[-2000:]}")
             time.sleep(0.05)
 
+    def _environment(self) -> dict[str, str]:
+        own = {
+            "FINGERPRINT_TRITON__REPOSITORY": str(self.repository),
+            "FINGERPRINT_TRITON__KEY_FILE": str(self.key_file),
+        }
+        return _environment(self.server) | own | self.environment
+
     def _command(self) -> list[str]:
-        command = [str(self.server / "bin/tritonserver"), f"--model-repository={self.repository}"]
-        command += [f"--backend-directory={self.server / 'backends'}", "--model-control-mode=explicit"]
+        command = ["sh", str(SCRIPT), f"--backend-config=python,shm-region-prefix-name={self._shared}"]
         command += [f"--{name}-port={port}" for name, port in self.ports.items()]
-        command += [f"--{name}-address=127.0.0.1" for name in PORTS]
-        command += [f"--backend-config=python,shm-region-prefix-name={self._shared}"]
-        command += ["--exit-on-error=false", "--allow-gpu-metrics=false"]
-        command += ["--disable-auto-complete-config"]
-        command += [f"--grpc-restricted-protocol=model-repository:{KEY}"]
-        command += [f"--http-restricted-api=model-repository:{KEY}"]
-        here = (self.repository / "fingerprint/config.pbtxt").exists()
-        return command + ["--load-model=fingerprint"] * here
+        return command + [f"--{name}-address=127.0.0.1" for name in ("grpc", "metrics")]
 
     def answers(self) -> bool:
         """Whether it is up, and what it was started with is loaded."""
