@@ -158,9 +158,7 @@ def check_origin(request: Request, settings: Settings) -> None:
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     own = {request.headers.get("host", ""), urlsplit(settings.web.public_url or "").netloc} - {""}
     if site not in (None, "same-origin", "none") or (origin and urlsplit(origin).netloc not in own):
-        raise CrossSite(
-            403, "this came from another site, so nothing was changed: use the desk's own pages"
-        )
+        raise CrossSite(403, "this came from another site, so nothing was changed: use the desk's own pages")
 
 
 async def _check_csrf(request: Request, csrf: str) -> None:

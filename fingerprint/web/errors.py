@@ -31,6 +31,7 @@ from fingerprint.web.access import SAFE, CrossSite, LoginNeeded, is_api
 from fingerprint.web.limited import Busy
 from fingerprint.web.security_events import note
 from fingerprint.web.site import go, show
+from fingerprint.web.watch import route_of
 
 STATUS: Mapping[type[FingerprintError], int] = {Refused: 403, NotThere: 404, Overtaken: 409, Away: 503}
 
@@ -113,12 +114,14 @@ def _invalid(request: Request, error: Any) -> Response:
 def _mendable(request: Request, error: Exception) -> Response:
     if isinstance(error, TooMany):
         return problem(request, 429, str(error), {"Retry-After": str(error.seconds)})
+    if notes := getattr(error, "__notes__", ()):  # what is for the log alone
+        note(request.scope, reason="; ".join(notes))
     status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 400)
     return problem(request, status, str(error))
 
 
 def _tell(request: Request, error: Exception) -> None:
-    route = getattr(request.scope.get("route"), "path", "")  # without what was filled in: a link's secret is
+    route = route_of(request.scope)  # without what was filled in: a link's secret is
     fields = {"route": route, "request_id": getattr(request.state, "request_id", "")}
     log.error("a request failed", exc_info=error, extra={"fields": fields})
 

@@ -111,9 +111,7 @@ class Following:
         """Until there is more, or it is time for a sign of life, or this stream is to end."""
         try:
             async with asyncio.timeout(self.heartbeat), self._news:
-                await self._news.wait_for(
-                    lambda: self._over or self._upto > number or mine not in self._open
-                )
+                await self._news.wait_for(lambda: self._over or self._upto > number or mine not in self._open)
         except TimeoutError:
             return
 

@@ -5,9 +5,9 @@ Example:
     ... @limited("passwords")
     ... def enter(...) -> Response: ...
 
-A synchronous route usually runs in one of 40 threads that all routes share. Where 40 passwords are being checked, or 40 requests wait
-for an OpenID provider that hangs, no page would be answered. A route that is `limited` runs in one of AT_A_TIME threads of its kind;
-WAITING more may wait for one, and the next is told to come again.
+A synchronous route usually runs in one of 40 threads that all routes share. Where 40 passwords are being checked, or 40 requests
+wait for an OpenID provider that hangs, no page would be answered. A route that is `limited` runs in one of AT_A_TIME threads of
+its kind; WAITING more may wait for one, and the next is told to come again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class Busy(HTTPException):
     """503: too many of a kind wait already."""
 
     def __init__(self) -> None:
-        super().__init__(503, "too many ask for this at the moment: try again in some seconds", {"Retry-After": "5"})
+        super().__init__(
+            503, "too many ask for this at the moment: try again in some seconds", {"Retry-After": "5"}
+        )
 
 
 def limited(kind: str) -> Callable[[Callable[P, T]], Callable[P, Awaitable[T]]]:

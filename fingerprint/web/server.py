@@ -3,10 +3,10 @@
 Example:
     >>> Server(configured(create_app(doors))).run(sockets=[listening])
 
-uvicorn itself waits for ever for the rest of a request, so a few hundred half requests hold as many sockets. Here a connection is
-closed that sends no whole head within HEAD_SECONDS, or no whole body within BODY_SECONDS after it, however it trickles; and one that
-takes nothing of an answer for TAKE_SECONDS. Where CONNECTIONS are open, the one whose request has been incomplete for longest gives
-way to a new one, so half requests push out each other, and not those who are served.
+uvicorn itself waits for ever for the rest of a request, so a few hundred half requests hold as many sockets. Here a connection
+is closed that sends no whole head within HEAD_SECONDS, or no whole body within BODY_SECONDS after it, however it trickles; and
+one that takes nothing of an answer for TAKE_SECONDS. Where CONNECTIONS are open, the one whose request has been incomplete for
+longest gives way to a new one, so half requests push out each other, and not those who are served.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class Server(uvicorn.Server):
 class DeadlineProtocol(H11Protocol):
     """One connection, with a deadline for what is awaited of its client."""
 
-    awaited: Any = None  # h11's state of the client: IDLE while its head is awaited, SEND_BODY while its body is
+    awaited: Any = (
+        None  # h11's state of the client: IDLE while its head is awaited, SEND_BODY while its body is
+    )
     since = 0.0  # when that began, by the loop's clock
     heard = False  # whether a part of the request has come
     _reading: asyncio.TimerHandle | None = None
@@ -94,7 +96,8 @@ class DeadlineProtocol(H11Protocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._writing = _cancel(self._writing)
+        _cancel(self._writing)
+        self._writing = None
 
     def send_400_response(self, msg: str) -> None:
         self._refused("malformed")
@@ -117,7 +120,8 @@ class DeadlineProtocol(H11Protocol):
         state = self.conn.their_state
         if state is self.awaited and self._reading:
             return
-        self._reading, self.awaited, self.since = _cancel(self._reading), state, self.loop.time()
+        _cancel(self._reading)
+        self._reading, self.awaited, self.since = None, state, self.loop.time()
         seconds = {h11.IDLE: HEAD_SECONDS, h11.SEND_BODY: BODY_SECONDS}.get(state)
         if seconds is not None and not self.transport.is_closing():
             self._reading = self.loop.call_later(seconds, self.give_way)
@@ -150,6 +154,6 @@ class DeadlineProtocol(H11Protocol):
 
 
 def _cancel(timer: asyncio.TimerHandle | None) -> None:
-    """Stop a timer, if there is one; None, for its place."""
+    """Stop a timer, if there is one."""
     if timer is not None:
         timer.cancel()

@@ -26,7 +26,14 @@ from fingerprint.web.security_events import SecurityEvent, SecurityEvents
 
 WHY = {401: "unauthenticated", 403: "forbidden", 408: "slow", 413: "too_large", 429: "throttled"}
 API = "/api/v1"
-ACCOUNTS = ("/account", "/people", "/setup", "/logout", f"{API}/people", f"{API}/tokens")  # routes of accounts
+ACCOUNTS = (
+    "/account",
+    "/people",
+    "/setup",
+    "/logout",
+    f"{API}/people",
+    f"{API}/tokens",
+)  # routes of accounts
 
 T = TypeVar("T")
 
@@ -55,9 +62,13 @@ class Watch:
     def _see(self, scope: Scope, status: int) -> None:
         """Write what this answer is, if it is a security event."""
         facts: Mapping[str, str] = scope["state"].get("security", {})
-        event, name = event_of(scope, self.settings, facts.get("event", "request"), status), facts.get("name", "")
+        event, name = (
+            event_of(scope, self.settings, facts.get("event", "request"), status),
+            facts.get("name", ""),
+        )
         if why := _why(status, facts):
             known = {"name_digest": self.events.digest(name)} if name else {}
+            known |= {"reason": facts["reason"]} if "reason" in facts else {}
             self.events.refused(why, replace(event, detail=known))
         elif status < 400 and "event" in facts:
             self.events.write(replace(event, outcome="allowed", who=event.who or name.strip().lower()))
