@@ -43,6 +43,7 @@ EVERYTHING: dict[str, Any] = {
     "gpu": {"resource": "nvidia.com/gpu.shared", "runtimeClassName": "nvidia"},
     "web": {
         "replicas": 2,
+        "proxies": 1,
         "ingress": {"enabled": True, "host": "desk.example.com", "tlsSecret": "desk", "className": "nginx"},
     },
     "demo": {"enabled": True},
