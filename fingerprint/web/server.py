@@ -113,6 +113,7 @@ class DeadlineProtocol(H11Protocol):
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
+        self._leave()
         self.transport.close()
 
     def _await_more(self) -> None:
@@ -145,7 +146,14 @@ class DeadlineProtocol(H11Protocol):
 
     def _give_up(self) -> None:
         self._refused("slow")
+        self._leave()
         self.transport.abort()
+
+    def _leave(self) -> None:
+        """Its place is free now, not only when the loop has seen it closed."""
+        self.connections.discard(self)
+        _cancel(self._reading)
+        self._reading = None
 
     def _refused(self, why: str) -> None:
         app: Any = self.config.app
