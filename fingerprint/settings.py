@@ -574,7 +574,7 @@ class Oidc(Section):
     )
     default_role: Role | None = Field(None, description="of whoever has no such value; without it, nobody")
     allowed_domain: str | None = Field(None, description="verified e-mail addresses of this domain alone")
-    answer_seconds: float = Field(10.0, gt=0, description="how long the provider may take to answer")
+    answer_seconds: float = Field(5.0, gt=0, le=60, description="how long the provider may take to answer")
 
     @model_validator(mode="after")
     def complete(self) -> Oidc:

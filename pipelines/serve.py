@@ -30,30 +30,19 @@ from pipelines.deliver_metrics import DeliverMetrics
 from pipelines.foreseeing import Foreseeing
 from pipelines.running import asked
 
-GRACE = 5  # seconds that a request may go on after SIGTERM
-
 
 def run(settings: Settings, desk_url: str | None, bank: Path) -> None:
     """Until SIGTERM. FingerprintError for a desk or an address that cannot be had."""
-    import uvicorn
-
     from fingerprint.web.app import create_app
-    from fingerprint.web.server import Server
+    from fingerprint.web.security_events import SecurityEvents
+    from fingerprint.web.server import Server, configured
 
     logs.start()
     desk = open_desk(desk_url or settings.desk.url, redact=settings.desk.redact)
     with _listening(settings.web) as listening:
         doors = doors_of(desk, settings, bank)
         _greet(doors.people, base_of(settings.web, listening.getsockname()[1]), settings.web)
-        # who asked comes from X-Forwarded-For only as web.proxies says, so uvicorn looks at none
-        config = uvicorn.Config(
-            create_app(doors),
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=GRACE,
-        )
+        server = Server(configured(create_app(doors, SecurityEvents(REGISTRY))))
         # uvicorn ends in good order and then raises the signal again, which would be our end before it is ours to end
         with (
             asked(),
@@ -61,7 +50,7 @@ def run(settings: Settings, desk_url: str | None, bank: Path) -> None:
             _delivering(settings, desk_url or settings.desk.url) as troubles,
             _watched(settings, {"desk": lambda: _desk_trouble(desk), "deliver": troubles}),
         ):
-            Server(config).run(sockets=[listening])
+            server.run(sockets=[listening])
     desk.close()
 
 

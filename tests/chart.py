@@ -49,6 +49,7 @@ EVERYTHING: dict[str, Any] = {
     "web": {
         "replicas": 2,
         "secretMounts": [{"secret": "openid", "path": "/run/secrets/openid"}],
+        "proxies": 1,
         "ingress": {"enabled": True, "host": "desk.example.com", "tlsSecret": "desk", "className": "nginx"},
     },
     "demo": {"enabled": True},

@@ -16,14 +16,13 @@ from datetime import timedelta
 from threading import Thread
 from typing import Any
 
-import uvicorn
 from fastapi import FastAPI
 from make_alert import NASTY, nasty, new_pipeline, stolen_session
 
 from fingerprint.domain import Alert
 from fingerprint.people import Role, Scope
 from fingerprint.ports_people import People
-from fingerprint.web.server import Server
+from fingerprint.web.server import Server, configured
 
 PASSWORD = "four plain english words"  # noqa: S105
 SCOPE: dict[Role, Scope] = {"viewer": "read", "analyst": "triage", "engineer": "engineer", "admin": "admin"}
@@ -33,8 +32,7 @@ SCOPE: dict[Role, Scope] = {"viewer": "read", "analyst": "triage", "engineer": "
 def served(app: FastAPI) -> Iterator[str]:
     """Its URL, for as long as the block runs. Requests wait in the socket until the server takes them."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        config = uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=5, proxy_headers=False)
-        server = Server(config)
+        server = Server(configured(app))
         thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         try:

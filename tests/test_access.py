@@ -541,7 +541,7 @@ def test_what_breaks_here_says_nothing_and_the_log_no_secret(site, monkeypatch, 
     assert "stands in the log" in answer.text
     assert "inside" not in answer.text
     said = [record.fields for record in caplog.records if record.getMessage() == "a request failed"]
-    assert said == [{"route": "/setup/{secret}"}]
+    assert said == [{"route": "/setup/{secret}", "request_id": answer.headers["x-request-id"]}]
 
 
 # the programs

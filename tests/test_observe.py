@@ -18,6 +18,7 @@ from services.prometheus import Prometheus, promtool
 from fingerprint.edges.health import Readiness
 from fingerprint.edges.health_memory import ContainerMemory
 from fingerprint.settings import Triton
+from fingerprint.web.security_events import SecurityEvents
 from pipelines.deliver_metrics import DeliverMetrics
 from pipelines.ingest_sqs_metrics import NoticeMetrics
 from pipelines.retrain_metrics import RetrainMetrics
@@ -35,6 +36,7 @@ def families(tmp_path: Path) -> list[Metric]:
     NoticeMetrics(registry)
     DeliverMetrics(registry)
     RetrainMetrics(registry, Triton(url="triton:8001"))
+    SecurityEvents(registry)
     ProcessCollector(registry=registry)
     for name, said in {"max": "9", "current": "1", "stat": ""}.items():
         (tmp_path / f"memory.{name}").write_text(said)

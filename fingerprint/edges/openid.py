@@ -10,15 +10,21 @@ Example:
 One secret of the browser's makes all three: the state that must come back, the nonce that the ID token must hold, and the
 verifier that the code is bound to. So nothing about a login under way is kept here, and any server may finish what another began.
 An ID token is believed with a signature by a key of the provider, for this client, of this login, and not older than it says.
+
+A provider that hangs is asked by one thread at a time, and after a failure by no thread for REST seconds: others are told so at
+once.
 """
 
 from __future__ import annotations
 
 import hmac
+import json
 import logging
+import time
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
+from threading import Lock
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
@@ -29,6 +35,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
+from fingerprint.breaker import Breaker
 from fingerprint.domain import Away, FingerprintError
 from fingerprint.people import ROLES, Identity, Refused, Role
 from fingerprint.ports import Clock
@@ -44,6 +51,8 @@ ALGORITHMS = (
     "EdDSA",
 )  # none, and HMAC, are not among them
 KEPT = 3600  # seconds that the provider's configuration and keys are believed without asking again
+REST = 10.0  # seconds for which a provider that gave no answer is not asked
+LARGEST = 1 << 20  # bytes of its configuration or keys
 LEEWAY = 60  # seconds that its clock may be off
 LONGEST = 255  # characters of a subject (OpenID Connect Core, 2)
 AGAIN = "the login could not be finished: begin again"
@@ -54,11 +63,12 @@ log = logging.getLogger("fingerprint.web")
 class OpenId:
     """One provider, asked over HTTPS (`ports_people.Provider`)."""
 
-    def __init__(self, oidc: Oidc, clock: Clock) -> None:
-        self.oidc, self.clock = oidc, clock
+    def __init__(self, oidc: Oidc, clock: Clock, now: Callable[[], float] = time.monotonic) -> None:
+        self.oidc, self.clock, self._now = oidc, clock, now
         self.password = secret(oidc.client_secret_file)
         self._tls = httpx2.create_ssl_context()  # whom this machine trusts
         self._kept: dict[str, tuple[float, dict[str, Any]]] = {}
+        self._turn, self._breaker = Lock(), Breaker(1, REST)
 
     def start(self, secret: str, back: str) -> str:
         with self._client(back) as client:
@@ -76,6 +86,7 @@ class OpenId:
         return self._identity(self._claims(self._id_token(secret, code, back), derived(secret, "nonce")))
 
     def _id_token(self, secret: str, code: str, back: str) -> str:
+        self._check_rest()
         try:
             with self._client(back) as client:
                 said = client.fetch_token(
@@ -86,7 +97,12 @@ class OpenId:
                 )
         except OAuthError as error:
             _refuse(f"the provider says {error.error}")
-        except (httpx2.HTTPError, ValueError) as error:
+        except httpx2.TransportError as error:
+            raise self._failed(error) from None
+        except (
+            httpx2.HTTPError,
+            ValueError,
+        ) as error:  # a code that somebody made up may do this: no rest for it
             raise self._away(error) from None
         if not isinstance(said.get("id_token"), str):
             _refuse("there is no ID token")
@@ -195,22 +211,51 @@ class OpenId:
         return KeySet.import_key_set(said)
 
     def _asked(self, url: str) -> dict[str, Any]:
-        now = self.clock.now().timestamp()
-        until, said = self._kept.get(url, (0.0, {}))
-        if now < until:
+        """What lies there, kept for an hour. One thread asks, and the others take what it brought."""
+        if (kept := self._fresh(url)) is not None:
+            return kept
+        with self._turn:
+            if (kept := self._fresh(url)) is not None:
+                return kept
+            self._check_rest()
+            try:
+                said = self._fetched(url)
+            except (httpx2.HTTPError, ValueError) as error:
+                raise self._failed(error) from None
+            if not isinstance(said, dict):
+                raise self._failed("no object")
+            self._breaker.succeeded()
+            self._kept[url] = (self.clock.now().timestamp() + KEPT, said)
             return said
-        try:
-            answer = httpx2.get(url, timeout=self.oidc.answer_seconds, verify=self._tls)
-            said = answer.raise_for_status().json()
-        except (httpx2.HTTPError, ValueError) as error:
-            raise self._away(error) from None
-        if not isinstance(said, dict):
-            raise self._away("no object")
-        self._kept[url] = (now + KEPT, said)
-        return said
+
+    def _fresh(self, url: str) -> dict[str, Any] | None:
+        until, said = self._kept.get(url, (0.0, {}))
+        return said if self.clock.now().timestamp() < until else None
+
+    def _fetched(self, url: str) -> Any:
+        """One answer, with a bound on its length and on the time that all of it takes."""
+        end, body = self._now() + self.oidc.answer_seconds, bytearray()
+        with httpx2.stream("GET", url, timeout=self.oidc.answer_seconds, verify=self._tls) as answer:
+            for piece in answer.raise_for_status().iter_bytes():
+                body += piece
+                if len(body) > LARGEST or self._now() > end:
+                    raise ValueError("the answer is too long, or comes too slowly")
+        return json.loads(body)
+
+    def _check_rest(self) -> None:
+        """Away while the provider, which gave no answer a moment ago, is left alone."""
+        if not self._breaker.allows(self._now()):
+            raise self._gone()
+
+    def _failed(self, reason: object) -> Away:
+        self._breaker.failed(self._now())
+        return self._away(reason)
 
     def _away(self, reason: object) -> Away:
         log.warning("the OpenID provider gives no answer", extra={"fields": {"reason": str(reason)}})
+        return self._gone()
+
+    def _gone(self) -> Away:
         return Away(f"the provider {self.oidc.issuer} gives no answer: try again, or log in with a password")
 
 
@@ -239,5 +284,6 @@ def _is_of(claims: Mapping[str, Any], domain: str) -> bool:
 
 def _refuse(reason: str) -> NoReturn:
     """The reason is for the log: whoever forged it need not know."""
-    log.warning("a login through the provider was refused", extra={"fields": {"reason": reason}})
-    raise Refused(AGAIN)
+    refused = Refused(AGAIN)
+    refused.add_note(reason)
+    raise refused

@@ -37,6 +37,10 @@ class LoginNeeded(Exception):
     """A page was asked for by nobody we know: the login page is the answer."""
 
 
+class CrossSite(HTTPException):
+    """403: a change that another site's page may have sent."""
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Who asks. `csrf` goes into every form of a page; a token's caller has none and needs none."""
@@ -154,9 +158,7 @@ def check_origin(request: Request, settings: Settings) -> None:
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     own = {request.headers.get("host", ""), urlsplit(settings.web.public_url or "").netloc} - {""}
     if site not in (None, "same-origin", "none") or (origin and urlsplit(origin).netloc not in own):
-        raise HTTPException(
-            403, "this came from another site, so nothing was changed: use the desk's own pages"
-        )
+        raise CrossSite(403, "this came from another site, so nothing was changed: use the desk's own pages")
 
 
 async def _check_csrf(request: Request, csrf: str) -> None:
@@ -166,7 +168,7 @@ async def _check_csrf(request: Request, csrf: str) -> None:
         field = (await request.form()).get(FIELD)
         given = field if isinstance(field, str) else None
     if given is None or not hmac.compare_digest(given.encode(errors="replace"), csrf.encode()):
-        raise HTTPException(
+        raise CrossSite(
             403, "the page was too old or not ours, so nothing was changed: load it again, then repeat it"
         )
 

@@ -18,15 +18,18 @@ from fingerprint.web.doors import Doors
 from fingerprint.web.following import Following
 from fingerprint.web.guard import Guard, hosts_of
 from fingerprint.web.page import TEMPLATES
+from fingerprint.web.security_events import SecurityEvents
+from fingerprint.web.watch import Watch
 
 STATIC = Path(__file__).parent / "static"
 
 
-def create_app(doors: Doors) -> FastAPI:
-    """The whole application over its doors; it opens nothing itself."""
+def create_app(doors: Doors, security: SecurityEvents | None = None) -> FastAPI:
+    """The whole application over its doors; it opens nothing itself. `security` counts in the program's own registry."""
     web = doors.settings.web
     app = FastAPI(title="Fingerprint", version="1", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.doors, app.state.following = doors, Following(doors.desk)
+    app.state.security = security or SecurityEvents()
     errors.install(app)
     for router in (probes.router, *pages.ROUTERS):
         app.include_router(router, include_in_schema=False)
@@ -35,6 +38,7 @@ def create_app(doors: Doors) -> FastAPI:
     app.add_api_route("/static/style.css", _style, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC))
     app.add_middleware(Guard, hosts=hosts_of(web), most=web.max_body_bytes, https=web.https)
+    app.add_middleware(Watch, events=app.state.security, settings=doors.settings)  # the last is the outermost
     return app
 
 

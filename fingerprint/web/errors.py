@@ -5,7 +5,7 @@ Example:
     {"type": "about:blank", "status": 409, "title": "Conflict", "detail": "changed by maria a minute ago: look again"}
 
 FingerprintErrors are what somebody can mend, and become 400, or what STATUS says, with their sentence; whatever else is raised is
-500, without a word of what it was: that stands in the log.
+500, without a word of what it was: that stands in the log, once (`Unforeseen`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,19 @@ from urllib.parse import quote
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fingerprint.domain import Away, FingerprintError, NotThere, Overtaken
 from fingerprint.hostile import visible
 from fingerprint.people import Refused, TooMany
-from fingerprint.web.access import SAFE, LoginNeeded, is_api
+from fingerprint.web.access import SAFE, CrossSite, LoginNeeded, is_api
+from fingerprint.web.limited import Busy
+from fingerprint.web.security_events import note
 from fingerprint.web.site import go, show
+from fingerprint.web.watch import route_of
 
 STATUS: Mapping[type[FingerprintError], int] = {Refused: 403, NotThere: 404, Overtaken: 409, Away: 503}
 
@@ -53,10 +59,42 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(LoginNeeded, _login)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(FingerprintError, _mendable)
-    app.add_exception_handler(Exception, _unforeseen)
+    app.add_middleware(Unforeseen)
+
+
+class Unforeseen:
+    """ASGI middleware: what nothing else answers is logged and answered here, and goes no farther.
+
+    A handler of `Exception` would not do: Starlette raises the error again after it, the server logs the trace a second time, and
+    the answer passes no other middleware, so it lacks the headers of `guard`."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def sent(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self.app(scope, receive, sent)
+        except ClientDisconnect:
+            return  # nobody is there to be told
+        except Exception as error:
+            request = Request(scope)
+            _tell(request, error)
+            if not begun:  # otherwise the server breaks the answer off
+                await (await run_in_threadpool(_broken, request))(scope, receive, send)
 
 
 def _http(request: Request, error: Any) -> Response:
+    if isinstance(error, CrossSite):
+        note(request.scope, why="cross_site")
+    if isinstance(error, Busy):
+        note(request.scope, why="busy")
     return problem(request, error.status_code, str(error.detail), error.headers)
 
 
@@ -76,13 +114,19 @@ def _invalid(request: Request, error: Any) -> Response:
 def _mendable(request: Request, error: Exception) -> Response:
     if isinstance(error, TooMany):
         return problem(request, 429, str(error), {"Retry-After": str(error.seconds)})
+    if notes := getattr(error, "__notes__", ()):  # what is for the log alone
+        note(request.scope, reason="; ".join(notes))
     status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 400)
     return problem(request, status, str(error))
 
 
-def _unforeseen(request: Request, error: Exception) -> Response:
-    route = getattr(request.scope.get("route"), "path", "")  # without what was filled in: a link's secret is
-    log.error("a request failed", exc_info=error, extra={"fields": {"route": route}})
+def _tell(request: Request, error: Exception) -> None:
+    route = route_of(request.scope)  # without what was filled in: a link's secret is
+    fields = {"route": route, "request_id": getattr(request.state, "request_id", "")}
+    log.error("a request failed", exc_info=error, extra={"fields": fields})
+
+
+def _broken(request: Request) -> Response:
     return problem(
         request, 500, "something broke here, and stands in the log of this server; nothing was changed"
     )

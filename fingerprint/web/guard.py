@@ -21,6 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fingerprint.settings import Web
+from fingerprint.web.security_events import note
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -71,17 +72,19 @@ class Guard:
             return
         headers = Headers(scope=scope)
         if refused := self._refused(scope["path"], headers):
-            await _refuse(*refused, self._guarded(send))
+            why, status, sentence = refused
+            note(scope, why=why)
+            await _refuse(status, sentence, self._guarded(send))
             return
         await self.app(scope, self._bounded(receive), self._guarded(send))
 
-    def _refused(self, path: str, headers: Headers) -> tuple[int, str] | None:
+    def _refused(self, path: str, headers: Headers) -> tuple[str, int, str] | None:
         host = _host(headers.get("host", "")).lower()
         if path not in PROBES and (host not in self.hosts or len(headers.getlist("host")) != 1):
-            return 400, "this name is not the desk's: set web.public_url or web.allowed_hosts"
+            return "host", 400, "this name is not the desk's: set web.public_url or web.allowed_hosts"
         length = headers.get("content-length", "0")
         if length.isdecimal() and (len(length) > LONGEST_NUMBER or int(length) > self.most):
-            return 413, f"a request has at most {self.most:,} bytes"
+            return "too_large", 413, f"a request has at most {self.most:,} bytes"
         return None
 
     def _bounded(self, receive: Receive) -> Receive:

@@ -1,15 +1,51 @@
-"""uvicorn, which waits for requests that are under way when it is asked to end, but not for pages that only listen.
+"""uvicorn with deadlines: a request has to arrive in time, an answer has to be taken in time, and connections have a bound.
 
 Example:
-    >>> Server(uvicorn.Config(create_app(doors))).run(sockets=[listening])
+    >>> Server(configured(create_app(doors))).run(sockets=[listening])
+
+uvicorn itself waits for ever for the rest of a request, so a few hundred half requests hold as many sockets. Here a connection
+is closed that sends no whole head within HEAD_SECONDS, or no whole body within BODY_SECONDS after it, however it trickles; and
+one that takes nothing of an answer for TAKE_SECONDS. Where CONNECTIONS are open, the one whose request has been incomplete for
+longest gives way to a new one, so half requests push out each other, and not those who are served.
 """
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from typing import Any
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from fingerprint.web.security_events import SecurityEvent
+
+HEAD_SECONDS = 10.0  # from the connection, or the answer before, to the end of a request's head
+BODY_SECONDS = 30.0  # from there to the end of its body: 1 MiB at 35 kB/s
+TAKE_SECONDS = 60.0  # in which a client takes nothing of what was written
+CONNECTIONS = 800  # of one server; below the 1,024 descriptors that a process often may have
+LONGEST_HEAD = 32 << 10  # bytes
+GRACE = 5  # seconds that a request may go on after SIGTERM
+LATE = b"the request did not arrive in time\n"
+
+
+def configured(app: Any) -> uvicorn.Config:
+    """How the application is served. Who asked comes from X-Forwarded-For only as `web.proxies` says, so uvicorn looks at none.
+    uvicorn's warnings would be a line for each bad request: they are security events here, and bounded."""
+    return uvicorn.Config(
+        app,
+        http=DeadlineProtocol,
+        ws="none",
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=CONNECTIONS + 1,  # where all are being answered: 503
+        h11_max_incomplete_event_size=LONGEST_HEAD,
+        timeout_graceful_shutdown=GRACE,
+    )
 
 
 class Server(uvicorn.Server):
@@ -19,3 +55,113 @@ class Server(uvicorn.Server):
         app: Any = self.config.app
         await app.state.following.close()
         await super().shutdown(sockets)
+        app.state.security.turn(last=True)
+
+
+class DeadlineProtocol(H11Protocol):
+    """One connection, with a deadline for what is awaited of its client."""
+
+    awaited: Any = (
+        None  # h11's state of the client: IDLE while its head is awaited, SEND_BODY while its body is
+    )
+    since = 0.0  # when that began, by the loop's clock
+    heard = False  # whether a part of the request has come
+    _reading: asyncio.TimerHandle | None = None
+    _writing: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        if len(self.connections) >= CONNECTIONS:
+            self._make_room()
+        super().connection_made(transport)
+        self._await_more()
+
+    def data_received(self, data: bytes) -> None:
+        self.heard = True
+        super().data_received(data)
+        self._await_more()
+
+    def on_response_complete(self) -> None:
+        self.heard = False
+        super().on_response_complete()
+        self._await_more()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        _cancel(self._reading)
+        _cancel(self._writing)
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._writing = self._writing or self.loop.call_later(TAKE_SECONDS, self._give_up)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        _cancel(self._writing)
+        self._writing = None
+
+    def send_400_response(self, msg: str) -> None:
+        self._refused("malformed")
+        super().send_400_response(msg)
+
+    def give_way(self) -> None:
+        """Close a connection whose request is not whole: its time is over, or another needs the place."""
+        if self.transport.is_closing():
+            return
+        if self.heard:  # a browser's connection in reserve has said nothing, and is no trouble
+            self._refused("slow")
+            self._answer_late()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self._leave()
+        self.transport.close()
+
+    def _await_more(self) -> None:
+        """A deadline for what is awaited now. It stands while pieces come: it is for the whole."""
+        state = self.conn.their_state
+        if state is self.awaited and self._reading:
+            return
+        _cancel(self._reading)
+        self._reading, self.awaited, self.since = None, state, self.loop.time()
+        seconds = {h11.IDLE: HEAD_SECONDS, h11.SEND_BODY: BODY_SECONDS}.get(state)
+        if seconds is not None and not self.transport.is_closing():
+            self._reading = self.loop.call_later(seconds, self.give_way)
+
+    def _make_room(self) -> None:
+        """Close the connection whose request has been incomplete for longest."""
+        waiting = [each for each in self.connections if isinstance(each, DeadlineProtocol) and each._reading]
+        if waiting:
+            min(waiting, key=lambda each: each.since).give_way()
+        else:
+            self._refused("busy")  # uvicorn answers 503
+
+    def _answer_late(self) -> None:
+        """408, where nothing has been answered yet."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            return
+        headers = [("content-type", "text/plain; charset=utf-8"), ("connection", "close")]
+        said = (h11.Response(status_code=408, headers=headers), h11.Data(data=LATE), h11.EndOfMessage())
+        for event in said:
+            self.transport.write(self.conn.send(event) or b"")
+
+    def _give_up(self) -> None:
+        self._refused("slow")
+        self._leave()
+        self.transport.abort()
+
+    def _leave(self) -> None:
+        """Its place is free now, not only when the loop has seen it closed."""
+        self.connections.discard(self)
+        _cancel(self._reading)
+        self._reading = None
+
+    def _refused(self, why: str) -> None:
+        app: Any = self.config.app
+        address = self.client[0] if self.client else ""
+        app.state.security.refused(why, SecurityEvent("connection", address=address))
+
+
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    """Stop a timer, if there is one."""
+    if timer is not None:
+        timer.cancel()

@@ -9,15 +9,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field, field_validator
 
 from fingerprint.casework import MOST_GROUPED, By, Entry, Evidence, Group, Note, Page, Row
 from fingerprint.domain import AlertEvent, Disposition, Rarity
 from fingerprint.web.access import Viewer
 from fingerprint.web.api.answers import Figure, Said, etag
-from fingerprint.web.api.asking import Following, Listing, Size, Wanted, Which
+from fingerprint.web.api.asking import Before, Following, Listing, Size, Wanted, Which
 from fingerprint.web.doors import TheDoors
+from fingerprint.web.watch import record_read
 
 router = APIRouter(tags=["alerts"])
 MOST_SIMILAR = 10
@@ -170,16 +171,27 @@ def alert(alert_id: Wanted, caller: Viewer, doors: TheDoors, response: Response)
 
 @router.get("/alerts/{alert_id}/events", response_model=Events)
 def events(
-    alert_id: Wanted, caller: Viewer, doors: TheDoors, size: Size = 200, following: Following = None
+    alert_id: Wanted,
+    request: Request,
+    caller: Viewer,
+    doors: TheDoors,
+    size: Size = 200,
+    following: Following = None,
 ) -> Evidence:
     """Its events with their records, by page, the oldest first."""
-    return doors.desk.evidence(alert_id, size, following)
+    found = doors.desk.evidence(alert_id, size, following)
+    record_read(request, alert_id, sum(bool(each.raw) for each in found.events))
+    return found
 
 
 @router.get("/alerts/{alert_id}/events/{event_id:path}", response_model=Event)
-def event(alert_id: Wanted, event_id: Wanted, caller: Viewer, doors: TheDoors) -> AlertEvent:
+def event(
+    alert_id: Wanted, event_id: Wanted, request: Request, caller: Viewer, doors: TheDoors
+) -> AlertEvent:
     """One event with its record."""
-    return doors.desk.event(alert_id, event_id)
+    found = doors.desk.event(alert_id, event_id)
+    record_read(request, alert_id, bool(found.raw), event_id)
+    return found
 
 
 @router.get("/alerts/{alert_id}/history")
@@ -188,7 +200,7 @@ def history(
     caller: Viewer,
     doors: TheDoors,
     size: Size = 200,
-    before: Annotated[int | None, Field(ge=1)] = None,
+    before: Before = None,
 ) -> list[Entry]:
     """What people did to it, the newest first; `before` is the number of the last line seen."""
     return doors.desk.history(doors.desk.row(alert_id).alert_id, size, before)

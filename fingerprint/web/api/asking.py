@@ -18,6 +18,7 @@ from fingerprint.domain import Decision, Level
 from fingerprint.hostile import storable
 
 LONGEST = 2_000  # characters of a text that is asked for
+LARGEST = 2**63 - 1  # that a database's number can be
 WRITTEN = r"[^\s\x85\ufeff]"  # more than blanks, whichever these are: Python's, Rust's and JavaScript's differ in two
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
 
@@ -37,6 +38,7 @@ Reason = Annotated[
 Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 Urgency = Annotated[int, Field(ge=0, le=100)]
 Size = Annotated[int, Field(ge=1, le=LARGEST_PAGE)]
+Before = Annotated[int | None, Field(ge=1, le=LARGEST, description="the number of the last line seen")]
 Following = Annotated[str | None, Field(max_length=LONGEST, description="what the page before gave")]
 
 

@@ -6,18 +6,14 @@ Example:
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from fastapi import APIRouter
-from pydantic import Field
 
 from fingerprint.casework import Entry
 from fingerprint.web.access import Engineer
-from fingerprint.web.api.asking import Size, Wanted
+from fingerprint.web.api.asking import Before, Size, Wanted
 from fingerprint.web.doors import TheDoors
 
 router = APIRouter(tags=["audit"])
-Before = Annotated[int | None, Field(ge=1, le=2**63 - 1, description="the number of the last line seen")]
 
 
 @router.get("/audit")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
 from fingerprint.casework import Order, Page
@@ -19,6 +19,7 @@ from fingerprint.web import links
 from fingerprint.web.access import Viewer
 from fingerprint.web.api.asking import Which
 from fingerprint.web.doors import Doors, TheDoors
+from fingerprint.web.watch import counted_export
 
 router = APIRouter(tags=["alerts"])
 TOGETHER = 100  # alerts in memory at once, with their events
@@ -37,12 +38,16 @@ class Exporting(Which):
     response_class=StreamingResponse,
     responses={200: {"content": {CSV: {}, LINES: {}}, "description": "a line each; CSV has a header"}},
 )
-def export(asked: Annotated[Exporting, Query()], caller: Viewer, doors: TheDoors) -> StreamingResponse:
+def export(
+    asked: Annotated[Exporting, Query()], request: Request, caller: Viewer, doors: TheDoors
+) -> StreamingResponse:
     """All alerts of a filter, read page by page while they are sent: one that changes meanwhile is as it is when it is read."""
     first = doors.desk.page(asked.filter(), asked.order, TOGETHER)  # while an error can still be said
     name = "alerts.csv" if asked.format == "csv" else f"alerts-{asked.format}.jsonl"
+    which = asked.model_dump_json(exclude_defaults=True, exclude={"format"})
+    alerts = counted_export(request, asked.format, which, _told(doors, asked, first))
     return StreamingResponse(
-        exported(asked.format, _told(doors, asked, first)),
+        exported(asked.format, alerts),
         media_type=CSV if asked.format == "csv" else LINES,
         headers={"Content-Disposition": f'attachment; filename="{name}"'},
     )

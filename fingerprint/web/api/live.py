@@ -14,7 +14,8 @@ Example:
 
 The first event says where the stream begins; whoever comes back with the last id they saw (`Last-Event-ID`, as browsers do by
 themselves, or `since`) misses nothing. A stream ends after a minute and is asked for again, so that nobody listens on who may no
-longer. Source of the format: https://html.spec.whatwg.org/multipage/server-sent-events.html
+longer. Who opens a sixth stream loses the oldest, which is told to come back later.
+Source of the format: https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ from fastapi.responses import StreamingResponse
 
 from fingerprint.domain import FingerprintError
 from fingerprint.web.access import Viewer
-from fingerprint.web.following import Batch, Following
+from fingerprint.web.api.asking import LARGEST
+from fingerprint.web.following import Batch, Displaced, Following
+from fingerprint.web.security_events import note
 
 router = APIRouter(tags=["live"])
 LONGEST = 60.0  # seconds of one stream
 RETRY = 2_000  # milliseconds after which a browser comes back
-LARGEST = 2**63 - 1
+LATER = 60_000  # ... where its person listens too often: pages that push out each other do so once a minute
 Number = Annotated[int | None, Query(ge=0, le=LARGEST, description="the id of the last event seen")]
 LastEventId = Annotated[int | None, Header(ge=0, le=LARGEST)]
 Seconds = Annotated[float, Query(ge=0, le=LONGEST, description="after which it ends")]
@@ -52,6 +55,7 @@ def _following(request: Request) -> Following:
 
 @router.get("/live", response_class=EventStream)
 async def live(
+    request: Request,
     caller: Viewer,
     following: Annotated[Following, Depends(_following)],
     since: Number = None,
@@ -59,9 +63,10 @@ async def live(
     seconds: Seconds = LONGEST,
 ) -> EventStream:
     """Ids of alerts that are new or have changed, one event for what changed together."""
-    batches = following.since(last_event_id if last_event_id is not None else since)
+    batches = following.since(last_event_id if last_event_id is not None else since, caller.name)
     first = None if following.full else await anext(batches, None)  # while an error can still be said
     if first is None:
+        note(request.scope, why="streams")
         raise HTTPException(503, "too many are listening: ask again in a minute", {"Retry-After": "60"})
     return EventStream(_stream(first, batches, seconds), headers={"X-Accel-Buffering": "no"})
 
@@ -72,8 +77,11 @@ async def _stream(
     end = asyncio.get_running_loop().time() + seconds
     async with aclosing(batches):
         yield f"retry: {RETRY}\n\n{_event(first)}"
-        while (batch := await _next(batches, end)) is not None:
-            yield _event(batch) if batch.alert_ids else ": still here\n\n"
+        try:
+            while (batch := await _next(batches, end)) is not None:
+                yield _event(batch) if batch.alert_ids else ": still here\n\n"
+        except Displaced:
+            yield f"retry: {LATER}\n\n"
 
 
 async def _next(batches: AsyncGenerator[Batch, None], end: float) -> Batch | None:

@@ -11,6 +11,8 @@ from fingerprint.domain import FingerprintError
 from fingerprint.people import SCOPES, Refused, Scope, TooMany, may
 from fingerprint.web.access import Caller, InPerson, address_of, keep_session, session_of
 from fingerprint.web.doors import Doors, TheDoors
+from fingerprint.web.limited import limited
+from fingerprint.web.security_events import note
 from fingerprint.web.site import go, show
 
 router = APIRouter()
@@ -29,6 +31,7 @@ def account(request: Request, caller: InPerson, doors: TheDoors) -> Response:
 
 
 @router.post("/account/password")
+@limited("passwords")
 def change_password(
     request: Request,
     caller: InPerson,
@@ -38,6 +41,7 @@ def change_password(
     again: Annotated[str, Form(max_length=10_000)] = "",
 ) -> Response:
     """Every session ends but the one that is begun here."""
+    note(request.scope, event="password")
     if new != again:
         return _page(request, caller, doors, 400, wrong="the two new passwords differ")
     try:

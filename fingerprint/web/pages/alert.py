@@ -22,6 +22,7 @@ from fingerprint.web.access import Viewer
 from fingerprint.web.doors import Doors, TheDoors, WholeDesk
 from fingerprint.web.page import explained
 from fingerprint.web.site import show
+from fingerprint.web.watch import record_read
 
 AROUND = 100  # alerts of the queue among which the next one is looked for
 SIMILAR = 6  # alerts
@@ -61,6 +62,7 @@ def alert(alert_id: str, request: Request, caller: Viewer, doors: TheDoors) -> R
 def record(alert_id: str, event: str, request: Request, caller: Viewer, doors: TheDoors) -> Response:
     """The raw record of one event, as AWS wrote it."""
     found, removed = doors.desk.event(alert_id, event), doors.desk.records_removed(alert_id)
+    record_read(request, alert_id, bool(found.raw), event)
     back = links.alert(alert_id)
     return show(request, "desk/record.html", title="A record", back=back, event=found, removed=removed)
 

@@ -16,6 +16,8 @@ from fingerprint.web.access import (
     session_of,
 )
 from fingerprint.web.doors import Doors, TheDoors
+from fingerprint.web.limited import limited
+from fingerprint.web.security_events import note
 from fingerprint.web.site import go, local, show
 
 router = APIRouter()
@@ -28,6 +30,7 @@ def form(request: Request, caller: TheCaller, doors: TheDoors, next: str = "/") 
 
 
 @router.post("/login")
+@limited("passwords")
 def enter(
     request: Request,
     doors: TheDoors,
@@ -36,6 +39,7 @@ def enter(
     next: Annotated[str, Form(max_length=4000)] = "/",
 ) -> Response:
     """A session, or the form again with a sentence."""
+    note(request.scope, event="login", name=name)
     check_origin(request, doors.settings)
     try:
         secret = doors.people.enter(name, password, address_of(request, doors.settings))

@@ -12,6 +12,8 @@ from fingerprint.ports_people import Provider
 from fingerprint.settings import Settings
 from fingerprint.web.access import keep_session
 from fingerprint.web.doors import Doors, TheDoors
+from fingerprint.web.limited import limited
+from fingerprint.web.security_events import note
 from fingerprint.web.site import go, link, local
 
 router = APIRouter()
@@ -20,6 +22,7 @@ MINUTES = 10  # that a login at the provider may take
 
 
 @router.get("/login/provider")
+@limited("provider")
 def start(request: Request, doors: TheDoors, next: str = "/") -> Response:
     """The browser keeps one secret and where it wanted to go."""
     secret = secrets.token_urlsafe(32)
@@ -31,12 +34,15 @@ def start(request: Request, doors: TheDoors, next: str = "/") -> Response:
 
 
 @router.get(BACK)
+@limited("provider")
 def finish(request: Request, doors: TheDoors, state: str = "", code: str = "") -> Response:
     """A session for whom the provider vouches, if this browser began."""
+    note(request.scope, event="login")
     secret, _, wanted = request.cookies.get(_cookie(doors.settings), "").partition(".")
     if not (secret and state and code):
         raise Refused("the login was not finished at the provider, or took too long: begin again")
     identity = _provider(doors).finish(secret, state, code, link(request, BACK))
+    note(request.scope, name=identity.name)
     session = doors.people.enter_as(identity, doors.settings.web.oidc.default_role)
     answer = keep_session(go(local(unquote(wanted))), session, doors.settings)
     answer.delete_cookie(_cookie(doors.settings), path="/", secure=doors.settings.web.https, httponly=True)

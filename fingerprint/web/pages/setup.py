@@ -10,6 +10,7 @@ from fingerprint.domain import FingerprintError
 from fingerprint.people import Invitation, Refused
 from fingerprint.web.access import check_origin, keep_session
 from fingerprint.web.doors import Doors, TheDoors
+from fingerprint.web.limited import limited
 from fingerprint.web.site import go, show
 
 router = APIRouter()
@@ -22,6 +23,7 @@ def form(request: Request, secret: str, doors: TheDoors) -> Response:
 
 
 @router.post("/setup/{secret}")
+@limited("passwords")
 def accept(
     request: Request,
     secret: str,

@@ -289,6 +289,7 @@ initContainers:
 {{- if not (or $v.postgres.enabled $v.desk.url) }}{{ fail "postgres.enabled is false: name your own server in desk.url" }}{{ end -}}
 {{- if and $v.postgres.enabled $v.desk.url }}{{ fail "desk.url is not used while postgres.enabled is true: set it to false" }}{{ end -}}
 {{- if and $v.web.ingress.enabled (not $v.web.ingress.host) }}{{ fail "web.ingress needs a host" }}{{ end -}}
+{{- if and $v.web.ingress.enabled (not (int $v.web.proxies)) }}{{ fail "web.proxies is 0 behind an ingress: all people would have its address, and a few bad logins of one slow down all. Set it to the proxies in front; an ingress is 1" }}{{ end -}}
 {{- if $v.topics.create -}}
 {{- $most := $v.stream.autoscaling.enabled | ternary $v.stream.autoscaling.maxReplicas $v.stream.replicas | int -}}
 {{- if gt $most (int $v.topics.partitions) }}{{ fail (printf "%d scorers cannot share %d partitions: raise topics.partitions, or have fewer" $most (int $v.topics.partitions)) }}{{ end -}}
