@@ -17,6 +17,7 @@ ROOMS = [
         "bands",
         "casework",
         "people",
+        "passwords",
         "settings",
         "device",
         "backend",

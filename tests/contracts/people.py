@@ -19,13 +19,27 @@ from fingerprint.edges.desk import SqlDesk
 from fingerprint.edges.desk_audit import history
 from fingerprint.edges.desk_engine import TURN
 from fingerprint.edges.desk_people import SqlPeople, people_of
-from fingerprint.edges.desk_people_tables import attempts, invitations, persons, sessions, tokens
-from fingerprint.people import Identity, Refused, TooMany
+from fingerprint.edges.desk_people_tables import (
+    attempts,
+    devices,
+    factors,
+    invitations,
+    logins,
+    persons,
+    sessions,
+    tokens,
+)
+from fingerprint.people import (
+    Identity,
+    Refused,
+    TooMany,
+    Where,
+)
 from fingerprint.settings import Web
 
 GOOD = "four plain english words"
 OTHER = "other words that nobody knows"
-HERE, THERE = "192.0.2.7", "198.51.100.9"
+HERE, THERE = Where("192.0.2.7"), Where("198.51.100.9")
 CARLA = Identity("https://id.example.com", "248289761001", "carla", "analyst")
 
 
@@ -63,7 +77,7 @@ class PeopleContract:
     def desk(self, opened):
         """Without anybody; lines of the audit stay, as they do."""
         with opened.engine.connect().execution_options(writing=TURN) as connection, connection.begin():
-            for table in (persons, sessions, tokens, invitations, attempts):
+            for table in (persons, sessions, tokens, invitations, attempts, logins, factors, devices):
                 connection.execute(sql.delete(table))
         return opened
 
@@ -202,44 +216,97 @@ class PeopleContract:
         add("bob", password="schöne grüne Wörter")  # noqa: S106
         assert people.who(people.enter("bob", "scho\u0308ne gru\u0308ne Wo\u0308rter", HERE)).name == "bob"
 
-    def test_after_ten_failures_even_the_right_password_waits(self, people, clock):
-        fail(people, "maria", 10)
-        with pytest.raises(TooMany, match=r"in 15 minutes$"):
-            people.enter("maria", GOOD, THERE)
-        clock.pass_by(minutes=15)
+    # guessing: who guesses is slowed down, and nobody else
+
+    def test_after_four_failures_each_next_try_waits_twice_as_long(self, people, clock):
+        fail(people, "maria", 4)
+        waited = []
+        for _ in range(12):
+            with pytest.raises(TooMany) as refused:
+                people.enter("maria", GOOD, HERE)
+            waited.append(refused.value.seconds)
+            clock.wait(refused.value.seconds)
+            fail(people, "maria", 1)
+        assert waited == [2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900, 900]
+
+    def test_the_sentence_says_how_long_to_wait(self, people, clock):
+        fail(people, "maria", 4)
+        with pytest.raises(TooMany, match=r"try again in 2 seconds$"):
+            people.enter("maria", GOOD, HERE)
+
+    def test_the_right_password_from_elsewhere_gets_in_at_once(self, people):
+        fail(people, "maria", 4)
         assert people.who(people.enter("maria", GOOD, THERE)).name == "maria"
 
+    def test_whoever_sits_behind_the_same_address_is_not_slowed_down(self, people, add):
+        add("bob")
+        for number in range(60):
+            fail(people, f"name{number}", 4)
+        fail(people, "maria", 4)
+        assert people.who(people.enter("bob", GOOD, HERE)).name == "bob"
+
     def test_who_is_refused_for_now_makes_the_wait_no_longer(self, people, clock):
-        fail(people, "maria", 10)
-        clock.pass_by(minutes=14)
-        with pytest.raises(TooMany, match=r"in 1 minute$"):
+        fail(people, "maria", 4)
+        clock.wait(1)
+        with pytest.raises(TooMany, match=r"in 1 second$"):
             people.enter("maria", OTHER, HERE)
-        clock.pass_by(minutes=1)
+        clock.wait(1)
         people.enter("maria", GOOD, HERE)
 
     def test_the_right_password_forgives_what_was_typed_before(self, people):
         for _ in range(3):
-            fail(people, "maria", 9)
+            fail(people, "maria", 4)
+            with pytest.raises(TooMany):
+                people.enter("maria", GOOD, HERE)
+            people._clock.wait(2)
             people.enter("maria", GOOD, HERE)
 
-    def test_an_address_that_tries_many_names_is_not_heard_any_more(self, people):
-        for number in range(30):
-            fail(people, f"name{number}", 1)
+    def test_many_places_together_guess_a_name_once_in_two_minutes(self, people, clock):
+        for number in range(50):
+            fail(people, "maria", 1, Where(f"203.0.113.{number}"))
+        for number in range(3):
+            with pytest.raises(TooMany, match="2 minutes"):
+                people.enter("maria", OTHER, Where(f"198.51.100.{number}"))
+            clock.wait(120)
+            fail(people, "maria", 1, Where(f"198.51.100.{number}"))
+
+    def test_a_browser_that_logged_in_before_is_not_slowed_down_by_strangers(self, people):
+        device = people.remember(people.enter("maria", GOOD, HERE), "")
+        for number in range(50):
+            fail(people, "maria", 1, Where(f"203.0.113.{number}"))
         with pytest.raises(TooMany):
             people.enter("maria", GOOD, HERE)
-        assert people.who(people.enter("maria", GOOD, THERE))
+        mine = Where(HERE.address, device=device)
+        fail(people, "maria", 4, mine)  # but by its own failures
+        with pytest.raises(TooMany):
+            people.enter("maria", GOOD, mine)
+        people._clock.wait(2)
+        assert people.who(people.enter("maria", GOOD, mine)).name == "maria"
+
+    def test_a_browser_is_known_for_whom_logged_in_and_for_90_days(self, people, add, clock):
+        add("bob")
+        device = people.remember(people.enter("maria", GOOD, HERE), "")
+        for number in range(50):
+            fail(people, "bob", 1, Where(f"203.0.113.{number}"))
+        with pytest.raises(TooMany):
+            people.enter("bob", GOOD, Where(HERE.address, device=device))
+        clock.pass_by(days=90)
+        for number in range(50):
+            fail(people, "maria", 1, Where(f"203.0.113.{number}"))
+        with pytest.raises(TooMany):
+            people.enter("maria", GOOD, Where(HERE.address, device=device))
 
     def test_all_addresses_of_a_network_that_one_may_own_are_one(self, people):
-        for number in range(30):
-            fail(people, f"name{number}", 1, f"2001:db8:1:2::{number:x}")
+        for number in range(4):
+            fail(people, "maria", 1, Where(f"2001:db8:1:2::{number:x}"))
         with pytest.raises(TooMany):
-            people.enter("maria", GOOD, "2001:db8:1:2:ffff::1")
-        assert people.who(people.enter("maria", GOOD, "2001:db8:1:3::1"))
+            people.enter("maria", GOOD, Where("2001:db8:1:2:ffff::1"))
+        assert people.who(people.enter("maria", GOOD, Where("2001:db8:1:3::1")))
 
     def test_several_servers_count_together(self, desk, clock, people):
         beside = people_of(desk, clock, Web())
-        fail(people, "maria", 5)
-        fail(beside, "maria", 5)
+        fail(people, "maria", 2)
+        fail(beside, "maria", 2)
         with pytest.raises(TooMany):
             people.enter("maria", GOOD, HERE)
 
@@ -257,14 +324,17 @@ class PeopleContract:
 
         with ThreadPoolExecutor(8) as pool:
             said = Counter(outcome for outcomes in pool.map(guess, range(8)) for outcome in outcomes)
-        assert said == {"Refused": 10, "TooMany": 14}
+        assert said == {"Refused": 4, "TooMany": 20}
 
-    def test_a_wrong_old_password_counts_like_a_login(self, people):
-        for _ in range(10):
-            with pytest.raises(Refused):
-                people.change_password("maria", OTHER, "a new one of mine", HERE)
+    def test_a_change_of_password_is_slowed_down_by_its_own_sessions_failures_alone(self, people):
+        mine, thief = people.enter("maria", GOOD, HERE), people.enter("maria", GOOD, THERE)
+        fail(people, "maria", 4)
+        for _ in range(4):
+            with pytest.raises(Refused, match="wrong"):
+                people.change_password(thief, OTHER, "a new one of mine", THERE)
         with pytest.raises(TooMany):
-            people.enter("maria", GOOD, THERE)
+            people.change_password(thief, GOOD, OTHER, THERE)
+        assert people.change_password(mine, GOOD, OTHER, HERE)
 
     # sessions
 
@@ -305,7 +375,7 @@ class PeopleContract:
 
     def test_a_new_password_ends_every_session_but_the_new_one(self, people):
         before = people.enter("maria", GOOD, HERE)
-        now = people.change_password("maria", GOOD, OTHER, HERE)
+        now = people.change_password(before, GOOD, OTHER, HERE)
         assert people.who(before) is None
         assert people.who(now).name == "maria"
         with pytest.raises(Refused):
@@ -316,7 +386,7 @@ class PeopleContract:
         self, people, add, monkeypatch, meanwhile
     ):
         """Whoever stole the old one is as fast as they like."""
-        add("bob")
+        stolen = add("bob")
         link, hashed = people.invite("bob", None, by="maria"), desk_people_secrets.hashed
 
         def slowly(password):
@@ -326,7 +396,7 @@ class PeopleContract:
 
         monkeypatch.setattr(desk_people_secrets, "hashed", slowly)
         with pytest.raises(Refused):
-            people.change_password("bob", GOOD, "what the thief would like", HERE)
+            people.change_password(stolen, GOOD, "what the thief would like", HERE)
         people.enable("bob", by="maria")
         assert people.enter("bob", OTHER if meanwhile == "reset" else GOOD, HERE)
 
@@ -510,7 +580,7 @@ class PeopleContract:
         people.set_role("bob", "engineer", by="maria")
         session = people.enter("bob", GOOD, HERE)
         people.leave_others("bob", session)
-        people.change_password("bob", GOOD, OTHER, HERE)
+        people.change_password(session, GOOD, OTHER, HERE)
         fail(people, "bob", 1)
         people.disable("bob", by="maria")
         people.enable("bob", by="maria")
@@ -523,10 +593,12 @@ class PeopleContract:
         assert [line for line in said if line[2] == "bob"] == [
             ("person.invite", "maria", "bob"),
             ("person.accept", "bob", "bob"),
+            ("person.login", "bob", "bob"),
             ("person.role", "maria", "bob"),
             ("person.login", "bob", "bob"),
             ("person.leave_others", "bob", "bob"),
             ("person.password", "bob", "bob"),
+            ("person.login", "bob", "bob"),
             ("person.refused", "somebody", "bob"),
             ("person.disable", "maria", "bob"),
             ("person.enable", "maria", "bob"),
@@ -547,10 +619,10 @@ class PeopleContract:
         assert [len(kept[name].splitlines()) for name in ("sessions", "invitations", "attempts")] == [1, 0, 0]
 
 
-def fail(people: SqlPeople, name: str, times: int, address: str = HERE) -> None:
+def fail(people: SqlPeople, name: str, times: int, where: Where = HERE) -> None:
     for _ in range(times):
         with pytest.raises(Refused, match="wrong"):
-            people.enter(name, "not the password", address)
+            people.enter(name, "not the password", where)
 
 
 def lines(desk: SqlDesk) -> list[Entry]:
