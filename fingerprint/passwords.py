@@ -18,8 +18,8 @@ import unicodedata
 from zxcvbn import zxcvbn
 
 SHORTEST, LONGEST = 12, 1024  # characters
-LEAST_GUESSES = 10**8  # online, a name can be tried about 800 times a day (docs/desk.md)
-LOOKED_AT = 40  # characters that are estimated: the time it takes grows faster than the length
+LEAST_GUESSES = 10**8  # online, a name can be tried 769 times a day (docs/desk.md)
+LOOKED_AT = 32  # characters that are estimated: half a second of processor time at the very worst
 PRODUCT = (
     "fingerprint",
     "cloudtrail",

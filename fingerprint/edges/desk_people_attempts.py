@@ -7,9 +7,9 @@ Example:
 
 Each counter has a pace: some failures are free, then each next try has to wait, longer and longer. A counter lives a day.
 
-- A name from one network (IPv4 address, IPv6 /64): 4 free, then 2, 4, 8 ... seconds, 15 minutes at most: 109 tries a day.
-- A name from all networks together: 50 free, then one try in 2 minutes: 770 tries a day. Codes of a second factor, which are
-  short: 10 free, then one in 15 minutes: 106 tries a day.
+- A name from one network (IPv4 address, IPv6 /64): 4 free, then 2, 4, 8 ... seconds, 15 minutes at most: 107 tries a day.
+- A name from all networks together: 50 free, then one try in 2 minutes: 769 tries a day. Codes of a second factor, which are
+  short: 10 free, then one in 15 minutes: 105 tries a day.
 - A browser in which the person logged in before has a counter of its own instead of both: no stranger's failures delay it.
 - A session that proves again who it is has a counter of its own, too.
 
