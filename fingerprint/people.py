@@ -1,10 +1,10 @@
-"""Who works at the desk, and what each may do: persons, roles, sessions, tokens, invitations, and the rules for passwords.
+"""Who works at the desk, and what each may do: persons, roles, sessions, second factors, tokens, invitations.
 
 Example:
     >>> may("analyst", "viewer"), may("analyst", "engineer")
     (True, False)
-    >>> weak_password("maria", "maria"), weak_password("four plain english words", "maria")
-    ('a password has at least 12 characters', None)
+    >>> role_of("admin", ("read",))
+    'viewer'
 
 Roles rise: a *viewer* reads; an *analyst* decides, assigns, notes and saves views; an *engineer* suppresses, sets thresholds and
 reads the audit; an *admin* sees to people, everybody's tokens and retention. A *secret* is 256 random bits that one side shows
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal, get_args
 
 from fingerprint.domain import FingerprintError
@@ -28,11 +28,11 @@ SCOPES: dict[Scope, Role] = dict(
 )  # what a token of this scope may at most
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
-SHORTEST_PASSWORD, LONGEST_PASSWORD = (
-    12,
-    1024,
-)  # characters (NIST SP 800-63B: length, and no rules of composition)
 LONGEST_TOKEN_DAYS = 366
+RECENT = timedelta(minutes=10)  # that a proof of identity counts for what needs a fresh one
+
+Proof = Literal["password", "code", "recovery code", "passkey", "provider"]  # what opened a session
+FactorKind = Literal["code", "passkey"]
 
 
 class Refused(FingerprintError):
@@ -43,11 +43,17 @@ class TooMany(Refused):
     """Too many attempts failed: come back after so many seconds, whatever the password."""
 
     def __init__(self, seconds: int) -> None:
-        minutes = -(-seconds // 60)
-        super().__init__(
-            f"too many attempts failed; try again in {minutes} minute{'s' if minutes != 1 else ''}"
-        )
+        unit, count = ("minute", -(-seconds // 60)) if seconds > 90 else ("second", seconds)
+        super().__init__(f"too many attempts failed; try again in {count} {unit}{'s' if count != 1 else ''}")
         self.seconds = seconds
+
+
+class SecondFactorNeeded(Refused):
+    """The password is right, and a second factor is still to be shown; `login` is the secret of the login begun."""
+
+    def __init__(self, login: str) -> None:
+        super().__init__("a second factor is needed")
+        self.login = login
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +81,82 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who an OpenID provider says it is; `role` as its claim is mapped, None where roles are given out here."""
+    """Who an OpenID provider says it is; `role` as its claim is mapped, None where roles are given out here.
+
+    `authenticated_at` is when the provider last asked for a proof (`auth_time`), None where it does not say.
+    """
 
     issuer: str
     subject: str
     name: str
     role: Role | None = None
+    authenticated_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """From where somebody asks: an address, the browser's own words, and the secret of a device that logged in before."""
+
+    address: str = ""
+    agent: str = ""
+    device: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session as its owner sees it. `proven_at` is when its owner last showed a password, a second factor or a fresh login
+    at the provider; None where that is not known."""
+
+    session_id: str
+    owner: str
+    created_at: datetime
+    seen_at: datetime
+    expires_at: datetime
+    address: str
+    agent: str
+    proof: Proof
+    proven_at: datetime | None
+
+    def is_proven(self, now: datetime) -> bool:
+        """Whether its owner proved within the last ten minutes who they are."""
+        return self.proven_at is not None and now - self.proven_at < RECENT
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A second factor: an authenticator app's codes (`code`), or a passkey."""
+
+    factor_id: str
+    kind: FactorKind
+    label: str
+    created_at: datetime
+    last_used: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A login whose password was right and whose second factor is awaited; without `kinds` one must be set up now."""
+
+    name: str
+    kinds: tuple[FactorKind, ...]
+    recovery: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RelyingParty:
+    """Where browsers find the desk, as WebAuthn binds a passkey to it: `https://desk.example.com`, `desk.example.com`."""
+
+    origin: str
+    rp_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A second factor as it is shown: a code (of an app, or for recovery), or a passkey's answer as JSON to whom it says it."""
+
+    code: str = ""
+    passkey: str = ""
+    party: RelyingParty | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,16 +207,3 @@ def checked_name(name: str) -> str:
 def fitting_name(said: str) -> str:
     """A name for whom a provider calls something else: what a name cannot have becomes a dash."""
     return re.sub(r"[^a-z0-9._@+-]+", "-", said.lower()).strip("._@+-")[:50] or "person"
-
-
-def weak_password(password: str, name: str) -> str | None:
-    """Why a password is refused; None for a good one."""
-    if len(password) < SHORTEST_PASSWORD:
-        return f"a password has at least {SHORTEST_PASSWORD} characters"
-    if len(password) > LONGEST_PASSWORD:
-        return f"a password has at most {LONGEST_PASSWORD:,} characters"
-    if name and password.strip().casefold() == name.casefold():
-        return "a password is not the name"
-    if len(set(password)) < 4:
-        return "a password has more than three different characters"
-    return None

@@ -1,7 +1,7 @@
 """Who may work at the desk, as protocols: the accounts it keeps, and a provider that vouches for others.
 
 Example:
-    >>> secret = people.enter("maria", "four plain english words", address="192.0.2.7")
+    >>> secret = people.enter("maria", "four plain english words", Where("192.0.2.7"))
     >>> people.who(secret).role
     'analyst'
 """
@@ -12,24 +12,124 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from fingerprint.people import Identity, Invitation, Person, Role, Scope, Token
+from fingerprint.people import (
+    Factor,
+    FactorKind,
+    Identity,
+    Invitation,
+    Login,
+    Person,
+    RelyingParty,
+    Role,
+    Scope,
+    Session,
+    Shown,
+    Token,
+    Where,
+)
 
 
-class People(Protocol):
+class SecondFactors(Protocol):
+    """Second factors of accounts with a password here, and proving again who one is."""
+
+    def login(self, secret: str) -> Login | None:
+        """What a login under way still takes; None for one that is over."""
+        ...
+
+    def finish_login(self, secret: str, shown: Shown, where: Where) -> str:
+        """A new session's secret. Refused for what is wrong, was used before, or comes too late; TooMany inside a delay."""
+        ...
+
+    def set_up_login(self, secret: str, app_secret: str, code: str, where: Where) -> tuple[str, list[str]]:
+        """Set up the first authenticator app in a login under way; a session's secret, and recovery codes."""
+        ...
+
+    def confirm(self, session: str, password: str = "", shown: Shown | None = None) -> None:
+        """Prove again whose session it is: with a second factor, or with the password where there is none. Refused, TooMany."""
+        ...
+
+    def ask_passkey(self, secret: str, party: RelyingParty) -> str:
+        """What a browser is asked with for a passkey, as JSON, in a session or in a login under way."""
+        ...
+
+    def ask_new_passkey(self, session: str, party: RelyingParty) -> str:
+        """What a browser is asked with to make a passkey, as JSON."""
+        ...
+
+    def add_passkey(self, session: str, label: str, answer: str, party: RelyingParty) -> list[str]:
+        """Recovery codes, if it is the first factor. FingerprintError for an answer that is none."""
+        ...
+
+    def new_app(self, name: str, secret: str = "") -> tuple[str, str]:
+        """The secret of an authenticator app, a new one if none is given, and the address that its QR code says."""
+        ...
+
+    def add_app(self, session: str, label: str, secret: str, code: str) -> list[str]:
+        """Recovery codes, if it is the first factor. FingerprintError for a code that is not the app's."""
+        ...
+
+    def factors(self, name: str) -> list[Factor]:
+        """Of a person, the oldest first."""
+        ...
+
+    def factor_kinds(self, name: str) -> tuple[FactorKind, ...]:
+        """Which kinds a person has."""
+        ...
+
+    def recovery_codes_left(self, name: str) -> int: ...
+
+    def new_recovery_codes(self, session: str) -> list[str]:
+        """Those before are no longer good."""
+        ...
+
+    def remove_factor(self, session: str, factor_id: str) -> None:
+        """NotThere where it is not theirs; FingerprintError for the last one where one is required."""
+        ...
+
+    def reset_factors(self, name: str, by: str) -> None:
+        """Remove all factors of a person, whose sessions end."""
+        ...
+
+    def with_second_factor(self) -> frozenset[str]:
+        """The names of those who have one."""
+        ...
+
+
+class People(SecondFactors, Protocol):
     """Accounts, sessions, tokens and invitations. Every change has its line in the audit, in the same transaction.
 
     Secrets are given once and kept as digests. Whoever is disabled has neither session nor token from that moment on. There is
     always an admin: the last one can be neither disabled nor given another role.
     """
 
-    def enter(self, name: str, password: str, address: str) -> str:
-        """A new session's secret. Refused, with the same sentence whatever was wrong, after the same time; TooMany after too
-        many failures under this name or from this address, wherever they were counted."""
+    def enter(self, name: str, password: str, where: Where) -> str:
+        """A new session's secret. Refused, with the same sentence whatever was wrong, after the same time; TooMany inside a
+        delay, wherever the failures were counted; SecondFactorNeeded where the password is right and not enough."""
         ...
 
-    def enter_as(self, identity: Identity, default: Role | None = None) -> str:
+    def enter_as(self, identity: Identity, default: Role | None = None, where: Where = ...) -> str:
         """A session for whom a provider vouches; an account of the role `default` is made where there is none. Refused
         without a role, and for whoever is disabled."""
+        ...
+
+    def remember(self, session: str, device: str) -> str:
+        """A new secret for the browser in which somebody just logged in, in place of the one it had (or none)."""
+        ...
+
+    def session(self, secret: str) -> Session | None:
+        """A session that is alive."""
+        ...
+
+    def sessions(self, name: str) -> list[Session]:
+        """Of a person, those that are alive, the one seen last first."""
+        ...
+
+    def end_session(self, session_id: str, by: str, owner: str | None = None) -> None:
+        """NotThere where there is none, or, with `owner`, none of that person."""
+        ...
+
+    def end_all(self, name: str, by: str) -> None:
+        """End sessions and tokens of a person, and know no browser of theirs any more."""
         ...
 
     def leave(self, secret: str) -> None:
@@ -57,9 +157,10 @@ class People(Protocol):
         """What a link is good for; None for one that is unknown, used, too old, or no longer needed."""
         ...
 
-    def accept(self, secret: str, name: str, password: str) -> str:
-        """Use an invitation: sets the password and gives a session's secret. `name` counts only where the invitation has
-        none. Refused for a link that is no longer good; FingerprintError for a weak password, which does not use it up."""
+    def accept(self, secret: str, name: str, password: str, where: Where = ...) -> str:
+        """Use an invitation: sets the password, ends sessions and tokens, and gives a session's secret. `name` counts only
+        where the invitation has none. Refused for a link that is no longer good; FingerprintError for a weak password, which
+        does not use it up; SecondFactorNeeded where the password is set and not enough."""
         ...
 
     def persons(self) -> list[Person]:
@@ -85,8 +186,9 @@ class People(Protocol):
 
     def enable(self, name: str, by: str) -> None: ...
 
-    def change_password(self, name: str, old: str, new: str, address: str) -> str:
-        """Ends all sessions of the person and gives a new one's secret. Refused and TooMany as in `enter`."""
+    def change_password(self, session: str, old: str, new: str, where: Where, end_tokens: bool = True) -> str:
+        """Ends all sessions of the person, and their tokens unless told not to; gives a new session's secret. Refused, and
+        TooMany after failures of this session."""
         ...
 
     def make_token(
@@ -104,16 +206,17 @@ class People(Protocol):
         ...
 
     def forget(self) -> None:
-        """Drop sessions, attempts and invitations that are over."""
+        """Drop sessions, logins, attempts, devices and invitations that are over."""
         ...
 
 
 class Provider(Protocol):
     """An OpenID provider: authorization code flow with PKCE. One secret of the browser's carries one login through."""
 
-    def start(self, secret: str, back: str) -> str:
-        """Where the browser is sent. `back` is our own address that the provider sends it back to. FingerprintError where
-        the provider does not answer, or is not who it should be."""
+    def start(self, secret: str, back: str, again: bool = False) -> str:
+        """Where the browser is sent; with `again` the provider is to ask for a proof of whom it knows, too. `back` is our
+        own address that the provider sends it back to. FingerprintError where the provider does not answer, or is not who it
+        should be."""
         ...
 
     def finish(self, secret: str, state: str, code: str, back: str) -> Identity:

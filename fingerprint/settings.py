@@ -575,6 +575,9 @@ class Oidc(Section):
     default_role: Role | None = Field(None, description="of whoever has no such value; without it, nobody")
     allowed_domain: str | None = Field(None, description="verified e-mail addresses of this domain alone")
     answer_seconds: float = Field(5.0, gt=0, le=60, description="how long the provider may take to answer")
+    token_days: float = Field(
+        30.0, gt=0, le=366, description="tokens work while their owner logged in within so many days"
+    )
 
     @model_validator(mode="after")
     def complete(self) -> Oidc:
@@ -607,10 +610,13 @@ class Web(Section):
     title: str = Field("Fingerprint", min_length=1, max_length=60, description="what stands above every page")
     session_idle_hours: float = Field(8.0, gt=0, le=720, description="without a request a session ends ...")
     session_hours: float = Field(24.0, gt=0, le=2160, description="... and after so long anyway")
-    attempts: int = Field(
-        10, gt=0, description="failed logins of one name, three times as many of one address, within ..."
+    second_factor: Literal["optional", "required"] = Field(
+        "optional", description="of accounts with a password here: an authenticator app or a passkey"
     )
-    attempts_minutes: float = Field(15.0, gt=0, description="... so long: then nobody of it is heard")
+    single_sign_on_only: bool = Field(
+        False, description="refuse passwords and tokens of local accounts, but for those of ..."
+    )
+    emergency_account: str = Field("", description="... this one, for the day that the provider is away")
     max_body_bytes: int = Field(1 << 20, gt=0, description="of a request")
     deliver: bool = Field(
         False, description="also tell the receivers [deliver.NAME], as `fingerprint deliver` does"
@@ -627,6 +633,18 @@ class Web(Section):
         if url is not None and not re.fullmatch(r"https?://[A-Za-z0-9.\[\]:-]+/?", url):
             raise ValueError(f"public_url {url!r} is not like https://desk.example.com, without a path")
         return url and url.rstrip("/")
+
+    @model_validator(mode="after")
+    def somebody_can_log_in(self) -> Web:
+        if not self.single_sign_on_only:
+            return self
+        if self.oidc.issuer is None:
+            raise ValueError("single_sign_on_only needs a provider: set web.oidc.issuer")
+        if not self.emergency_account and "admin" not in (*self.oidc.roles.values(), self.oidc.default_role):
+            raise ValueError(
+                "single_sign_on_only leaves no admin: give a value of role_claim the role admin, or set emergency_account"
+            )
+        return self
 
     @property
     def https(self) -> bool:

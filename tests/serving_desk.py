@@ -66,7 +66,9 @@ class Site:
         opened = replace(Doors(cast(WholeDesk, desk), people, clock, loaded), **doors)
         site = cls(create_app(opened), opened)
         for scope, role in SCOPES.items():
-            site.sessions[role] = people.enter_as(Identity("https://tests.example", role, role, role))
+            site.sessions[role] = people.enter_as(
+                Identity("https://tests.example", role, role, role, authenticated_at=clock.now())
+            )
             ends = clock.now() + timedelta(days=1)
             site.tokens[role] = people.make_token(role, "tests", [scope], ends, by=role)[1]
         return site

@@ -18,6 +18,7 @@ ROOMS = [
         "bands",
         "casework",
         "people",
+        "passwords",
         "settings",
         "device",
         "backend",

@@ -12,6 +12,8 @@ from fingerprint.domain import FingerprintError
 from fingerprint.edges import desk_people_secrets as secrets_
 from fingerprint.edges.desk import open_desk
 from fingerprint.edges.desk_people import people_of
+from fingerprint.edges.desk_people_attempts import ALL_PLACES, ONE_PLACE
+from fingerprint.passwords import weak_password
 from fingerprint.people import ROLES, Refused, fitting_name, may, role_of
 from fingerprint.settings import Web
 
@@ -66,6 +68,59 @@ def test_a_token_is_never_more_than_its_owner_and_never_more_than_its_scopes():
 )
 def test_what_a_provider_calls_somebody_becomes_a_name(said, name):
     assert fitting_name(said) == name
+
+
+@pytest.mark.parametrize(
+    ("password", "sentence"),
+    [
+        ("password1234", "easy to guess"),
+        ("123456789012", "easy to guess"),
+        ("qwertyuiop12", "easy to guess"),
+        ("fingerprint1", "easy to guess"),
+        ("P@ssw0rd1234", "easy to guess"),
+        ("maria.sanz12", "easy to guess"),
+        ("exampledesk1", "easy to guess"),
+        ("aaaaaaaaaaaa", "easy to guess"),
+        ("abcdefghijkl", "easy to guess"),
+        ("password" * 9, "easy to guess"),
+        ("Maria.Sanz.Lopez", "not the name"),
+        ("short", "at least 12"),
+        ("x" * 1025, "at most 1,024"),
+    ],
+)
+def test_a_password_that_anybody_would_try_is_refused_with_a_sentence(password, sentence):
+    name = "maria.sanz.lopez" if "Lopez" in password else "maria.sanz"
+    assert sentence in weak_password(password, name, "Fingerprint https://desk.example.com")
+
+
+@pytest.mark.parametrize(
+    "password", [GOOD, "schöne grüne Wörter", "vK8#qpXw2zLm", "a" * 3 + "x9 unusual " * 9]
+)
+def test_a_password_that_nobody_would_try_is_taken(password):
+    assert weak_password(password, "maria", "Fingerprint") is None
+
+
+def test_looking_at_a_password_is_quick_whatever_it_is():
+    for worst in ("4@8({[<3609!|1i$5+7%2z" * 46, "aA4@" * 256, "password" * 128):
+        begun = time.process_time()
+        weak_password(worst, "maria", "Fingerprint https://desk.example.com")
+        assert time.process_time() - begun < 2
+
+
+def test_a_day_of_guessing_is_bounded():
+    """What docs/desk.md says: tries a day of one name from one place and from all, and of codes from all."""
+
+    def tries(pace):
+        seconds, count = 0.0, 0
+        while (seconds := seconds + pace.delay(count).total_seconds()) < 86_400:
+            count += 1
+        return count
+
+    assert [tries(pace) for pace in (ONE_PLACE, ALL_PLACES["password"], ALL_PLACES["code"])] == [
+        109,
+        769,
+        105,
+    ]
 
 
 def test_passwords_cost_what_rfc_9106_recommends():

@@ -2,34 +2,32 @@
 
 Example:
     >>> people = people_of(desk, SystemClock(), settings.web)
-    >>> people.accept(people.begin(), "maria", "four plain english words")     # the first admin
+    >>> people.accept(people.begin(), "maria", "four plain english words", where)     # the first admin
     'Q0b...'
-
-Changes come one after the other, so that the last admin cannot be lost between two of them; on PostgreSQL they take a turn of
-their own, so nobody who logs in waits for the scorer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import NoReturn, TypeVar
 
 import sqlalchemy as sql
 
 from fingerprint.domain import FingerprintError
-from fingerprint.edges import desk_engine
 from fingerprint.edges import desk_people_accounts as accounts
 from fingerprint.edges import desk_people_attempts as attempts
+from fingerprint.edges import desk_people_devices as devices
 from fingerprint.edges import desk_people_secrets as secrets_
 from fingerprint.edges import desk_people_sessions as sessions
 from fingerprint.edges import desk_people_tokens as tokens
 from fingerprint.edges.desk import SqlDesk
 from fingerprint.edges.desk_audit import say
 from fingerprint.edges.desk_people_accounts import Row
+from fingerprint.edges.desk_people_base import refuse
+from fingerprint.edges.desk_people_second import SecondFactors
 from fingerprint.edges.desk_people_tables import persons
+from fingerprint.passwords import weak_password
 from fingerprint.people import (
     Identity,
     Invitation,
@@ -37,19 +35,19 @@ from fingerprint.people import (
     Refused,
     Role,
     Scope,
+    SecondFactorNeeded,
+    Session,
     Token,
+    Where,
     checked_name,
-    weak_password,
 )
 from fingerprint.ports import Clock
 from fingerprint.settings import Web
 
 WRONG = "the name or the password is wrong"
 USED = "this link was used, or is older than a day: ask for another"
-
-TURN = 0x70656F70  # the advisory lock of PostgreSQL for changes of people: "peop" in ASCII
-
-T = TypeVar("T")
+ELSEWHERE = "passwords are switched off here: log in through the provider"
+NOWHERE = Where()
 
 
 def people_of(desk: SqlDesk, clock: Clock, web: Web) -> SqlPeople:
@@ -57,32 +55,34 @@ def people_of(desk: SqlDesk, clock: Clock, web: Web) -> SqlPeople:
     return SqlPeople(desk.engine, clock, web)
 
 
-class SqlPeople:
+class SqlPeople(SecondFactors):
     """People over SQLAlchemy."""
 
-    def __init__(self, engine: sql.Engine, clock: Clock, web: Web) -> None:
-        self._engine, self._clock, self._web = engine, clock, web
+    def enter(self, name: str, password: str, where: Where) -> str:
+        row, counted = self._proven(name, password, where)
 
-    def enter(self, name: str, password: str, address: str) -> str:
-        row = self._proven(name, password, address)
-
-        def log_in(connection: sql.Connection) -> str | None:
+        def log_in(connection: sql.Connection) -> str | SecondFactorNeeded | None:
             now = self._clock.now()
             if not accounts.still(connection, row):
                 return None
-            attempts.clear(connection, row["name"], address)
+            attempts.forgive(connection, counted)
             if secrets_.outdated(row["password"]):
                 accounts.change(connection, row, password=renewed)
-            say(connection, now, row["name"], "person.login", row["name"], {"address": address})
-            return sessions.begin(connection, now, row, self._web)
+            return sessions.admit(connection, now, row, where, self._web)
 
         renewed = secrets_.hashed(password) if secrets_.outdated(row["password"]) else ""
-        return self._write(log_in) or _refuse(WRONG)
+        return _let_in(self._write(log_in) or refuse(WRONG))
 
-    def enter_as(self, identity: Identity, default: Role | None = None) -> str:
+    def enter_as(self, identity: Identity, default: Role | None = None, where: Where = NOWHERE) -> str:
         return self._write(
-            lambda connection: sessions.vouched(connection, self._clock.now(), identity, default, self._web)
+            lambda connection: sessions.vouched(
+                connection, self._clock.now(), identity, default, where, self._web
+            )
         )
+
+    def remember(self, session: str, device: str) -> str:
+        row = self._in(session)
+        return self._change(partial(devices.remember, person_id=row["person_id"], before=device))
 
     def leave(self, secret: str) -> None:
         self._write(lambda connection: sessions.end(connection, self._clock.now(), secret))
@@ -96,6 +96,23 @@ class SqlPeople:
 
         return self._write(leave)
 
+    def session(self, secret: str) -> Session | None:
+        row = self._read(lambda connection: self._session(connection, secret))
+        return sessions.session_of(row) if row else None
+
+    def sessions(self, name: str) -> list[Session]:
+        return self._read(lambda connection: sessions.listed(connection, self._clock.now(), name, self._web))
+
+    def end_session(self, session_id: str, by: str, owner: str | None = None) -> None:
+        self._change(partial(sessions.end_one, session_id=session_id, by=by, owner=owner))
+
+    def end_all(self, name: str, by: str) -> None:
+        def end(connection: sql.Connection, now: datetime) -> None:
+            accounts.end_all(connection, now, name, by)
+            devices.forget(connection, accounts.there(connection, name)["person_id"])
+
+        self._change(end)
+
     def who(self, secret: str, awake: bool = True) -> Person | None:
         now = self._clock.now()
         found = self._read(lambda connection: sessions.alive(connection, now, secret, self._web))
@@ -108,14 +125,15 @@ class SqlPeople:
 
     def bearer(self, secret: str) -> tuple[Person, Token] | None:
         now = self._clock.now()
-        found = self._read(lambda connection: tokens.bearer(connection, now, secret))
+        found = self._read(lambda connection: tokens.bearer(connection, now, secret, self._web))
         if found and (found[1].last_used is None or now - found[1].last_used > tokens.USED_EVERY):
             self._note(lambda connection: tokens.used(connection, now, found[1]))
         return found
 
     def begin(self) -> str | None:
         def first(connection: sql.Connection) -> str | None:
-            if accounts.has_admin(connection):
+            by_provider = self._web.single_sign_on_only and not self._web.emergency_account
+            if by_provider or accounts.has_admin(connection):
                 return None
             return accounts.invitation(connection, self._clock.now(), name="")
 
@@ -124,22 +142,26 @@ class SqlPeople:
     def invitation(self, secret: str) -> Invitation | None:
         return self._read(lambda connection: accounts.invited(connection, self._clock.now(), secret))
 
-    def accept(self, secret: str, name: str, password: str) -> str:
-        invited = self.invitation(secret) or _refuse(USED)
+    def accept(self, secret: str, name: str, password: str, where: Where = NOWHERE) -> str:
+        invited = self.invitation(secret) or refuse(USED)
         mine = invited.name or checked_name(name)
-        kept = _new_password(password, mine)
+        self._check_local(mine)
+        kept = self._hashed(password, mine)
 
-        def accept(connection: sql.Connection) -> str | None:
+        def accept(connection: sql.Connection) -> str | SecondFactorNeeded | None:
             now = self._clock.now()
             if not accounts.invited(connection, now, secret):
                 return None
             row = accounts.found(connection, mine) if invited.name else None
             row = row or accounts.add(connection, now, mine, "admin")
             accounts.no_invitation(connection, invited.name)
-            say(connection, now, mine, "person.accept", mine)
-            return self._new_password(connection, now, row, kept)
+            ended = accounts.end_tokens(connection, now, row["person_id"])
+            devices.forget(connection, row["person_id"])
+            say(connection, now, mine, "person.accept", mine, {"tokens": ended})
+            self._set_password(connection, row, kept)
+            return sessions.admit(connection, now, row, where, self._web)
 
-        return self._write(accept) or _refuse(USED)
+        return _let_in(self._write(accept) or refuse(USED))
 
     def persons(self) -> list[Person]:
         query = sql.select(persons).order_by(persons.c.name)
@@ -151,6 +173,7 @@ class SqlPeople:
         return self._read(lambda connection: accounts.person_of(accounts.there(connection, name)))
 
     def invite(self, name: str, role: Role | None, by: str) -> str:
+        self._check_local(name.strip().lower())
         return self._change(partial(accounts.invite, name=checked_name(name), role=role, by=by))
 
     def set_role(self, name: str, role: Role, by: str) -> None:
@@ -162,19 +185,31 @@ class SqlPeople:
     def enable(self, name: str, by: str) -> None:
         self._change(partial(accounts.enable, name=name, by=by))
 
-    def change_password(self, name: str, old: str, new: str, address: str) -> str:
-        row = self._proven(name, old, address)
-        kept = _new_password(new, name)
+    def change_password(self, session: str, old: str, new: str, where: Where, end_tokens: bool = True) -> str:
+        row = self._in(session)
+        counted = attempts.of_session(row["digest"])
+        self._write(lambda connection: attempts.reserve(connection, self._clock.now(), counted))
+        if not secrets_.verified(row["password"], old):
+            detail = {"address": where.address, "session": row["session_id"]}
+            self._change(
+                lambda connection, now: say(
+                    connection, now, "somebody", "person.refused", row["name"], detail
+                )
+            )
+            raise Refused(WRONG)
+        kept = self._hashed(new, row["name"])
 
         def change(connection: sql.Connection) -> str | None:
             now = self._clock.now()
             if not accounts.still(connection, row):
                 return None
-            attempts.clear(connection, name, address)
-            say(connection, now, name, "person.password", name)
-            return self._new_password(connection, now, row, kept)
+            attempts.forgive(connection, counted)
+            ended = accounts.end_tokens(connection, now, row["person_id"]) if end_tokens else 0
+            say(connection, now, row["name"], "person.password", row["name"], {"tokens": ended})
+            self._set_password(connection, row, kept)
+            return sessions.begin(connection, now, row, where, row["proof"], self._web)
 
-        return self._write(change) or _refuse(WRONG)
+        return self._write(change) or refuse(WRONG)
 
     def make_token(
         self, owner: str, label: str, scopes: Sequence[Scope], expires_at: datetime, by: str
@@ -190,18 +225,18 @@ class SqlPeople:
 
     def forget(self) -> None:
         self._change(partial(sessions.forget, web=self._web))
-        self._change(partial(attempts.forget, web=self._web))
+        self._change(attempts.forget)
+        self._change(devices.forget_old)
 
-    def _proven(self, name: str, password: str, address: str) -> Row:
-        """The row of whom the password is. The attempt is counted before it is looked at, and takes as long for a name that
-        nobody has."""
-        self._change(partial(attempts.reserve, name=name, address=address, web=self._web))
+    def _proven(self, name: str, password: str, where: Where) -> tuple[Row, list[attempts.Counter]]:
+        """The row of whom the password is, and what the try counted for. It takes as long for a name that nobody has."""
+        counted = self._reserved("password", name, where)
         row = self._read(lambda connection: accounts.found(connection, name.strip().lower()))
         right = secrets_.verified(row["password"] if row else None, password)
-        if row and right and not row["disabled_at"]:
-            return row
+        if row and right and not row["disabled_at"] and not accounts.shut_out(row, self._web):
+            return row, counted
         if row:
-            detail = {"address": address}
+            detail = {"address": where.address}
             self._change(
                 lambda connection, now: say(
                     connection, now, "somebody", "person.refused", row["name"], detail
@@ -209,46 +244,26 @@ class SqlPeople:
             )
         raise Refused(WRONG)
 
-    def _new_password(self, connection: sql.Connection, now: datetime, row: Row, kept: str) -> str:
-        """Other sessions end, and so does a link; the new session's secret."""
+    def _hashed(self, password: str, name: str) -> str:
+        """FingerprintError for a password that is too easy to guess."""
+        if weak := weak_password(password, name, f"{self._web.title} {self._web.public_url or ''}"):
+            raise FingerprintError(weak)
+        return secrets_.hashed(password)
+
+    def _set_password(self, connection: sql.Connection, row: Row, kept: str) -> None:
+        """Sessions end, and so does a link, which would set it again."""
         accounts.change(connection, row, password=kept)
         accounts.end_sessions(connection, row["person_id"])
-        accounts.no_invitation(connection, row["name"])  # an older link would set it again
-        return sessions.begin(connection, now, row, self._web)
+        accounts.no_invitation(connection, row["name"])
 
-    def _change(self, work: Callable[[sql.Connection, datetime], T]) -> T:
-        return self._write(lambda connection: work(connection, self._clock.now()))
-
-    def _write(self, work: Callable[[sql.Connection], T]) -> T:
-        with desk_engine.plainly(self._engine.url):
-            return desk_engine.written(self._engine, partial(_in_turn, work=work), desk_engine.ROWS)
-
-    def _note(self, work: Callable[[sql.Connection], None]) -> None:
-        """What may be written down, or else the next time."""
-        with suppress(FingerprintError):
-            self._write(work)
-
-    def _read(self, work: Callable[[sql.Connection], T]) -> T:
-        with (
-            desk_engine.plainly(self._engine.url),
-            self._engine.connect() as connection,
-            connection.begin(),
-        ):
-            return work(connection)
+    def _check_local(self, name: str) -> None:
+        """Refused where local accounts are good for nothing."""
+        if accounts.shut_out({"subject": "", "name": name}, self._web):
+            raise Refused(ELSEWHERE)
 
 
-def _in_turn(connection: sql.Connection, work: Callable[[sql.Connection], T]) -> T:
-    if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({TURN})")
-    return work(connection)
-
-
-def _new_password(password: str, name: str) -> str:
-    """Hashed, if it will do."""
-    if weak := weak_password(password, name):
-        raise FingerprintError(weak)
-    return secrets_.hashed(password)
-
-
-def _refuse(sentence: str) -> NoReturn:
-    raise Refused(sentence)
+def _let_in(admitted: str | SecondFactorNeeded) -> str:
+    """A session's secret; what else it takes is raised, once it is kept."""
+    if isinstance(admitted, SecondFactorNeeded):
+        raise admitted
+    return admitted

@@ -11,8 +11,9 @@ import sqlalchemy as sql
 from fingerprint.domain import FingerprintError, NotThere
 from fingerprint.edges import desk_people_secrets as secrets_
 from fingerprint.edges.desk_audit import say
-from fingerprint.edges.desk_people_tables import invitations, persons, sessions, tokens
+from fingerprint.edges.desk_people_tables import invitations, logins, persons, sessions, tokens
 from fingerprint.people import NAME, Invitation, Person, Role
+from fingerprint.settings import Web
 
 INVITED = timedelta(hours=24)  # that an invitation is good for
 
@@ -46,6 +47,11 @@ def still(connection: sql.Connection, row: Row) -> bool:
     account disabled."""
     now = there(connection, row["name"])
     return not now["disabled_at"] and now["password"] == row["password"]
+
+
+def shut_out(row: Row, web: Web) -> bool:
+    """Whether a local account is good for nothing, because everybody comes through the provider."""
+    return web.single_sign_on_only and not row["subject"] and row["name"] != web.emergency_account
 
 
 def has_admin(connection: sql.Connection, but: str = "") -> bool:
@@ -85,8 +91,7 @@ def disable(connection: sql.Connection, now: datetime, name: str, by: str) -> No
     _leave_an_admin(connection, row)
     change(connection, row, disabled_at=now)
     end_sessions(connection, row["person_id"])
-    live = (tokens.c.person_id == row["person_id"]) & tokens.c.revoked_at.is_(None)
-    connection.execute(sql.update(tokens).where(live).values(revoked_at=now))
+    end_tokens(connection, now, row["person_id"])
     no_invitation(connection, name)
     say(connection, now, by, "person.disable", name)
 
@@ -100,9 +105,24 @@ def enable(connection: sql.Connection, now: datetime, name: str, by: str) -> Non
 
 
 def end_sessions(connection: sql.Connection, person_id: str, but: str = "") -> int:
-    """Of a person, but the one of this digest; how many there were."""
+    """Of a person, but the one of this digest, and logins under way; how many sessions there were."""
+    connection.execute(sql.delete(logins).where(logins.c.person_id == person_id))
     those = (sessions.c.person_id == person_id) & (sessions.c.digest != but)
     return connection.execute(sql.delete(sessions).where(those)).rowcount
+
+
+def end_tokens(connection: sql.Connection, now: datetime, person_id: str) -> int:
+    """Revoke all tokens of a person; how many there were."""
+    live = (tokens.c.person_id == person_id) & tokens.c.revoked_at.is_(None) & (tokens.c.expires_at > now)
+    return connection.execute(sql.update(tokens).where(live).values(revoked_at=now)).rowcount
+
+
+def end_all(connection: sql.Connection, now: datetime, name: str, by: str) -> None:
+    """End sessions and tokens of a person, who may log in again."""
+    row = there(connection, name)
+    ended = {"sessions": end_sessions(connection, row["person_id"])}
+    ended["tokens"] = end_tokens(connection, now, row["person_id"])
+    say(connection, now, by, "person.end_all", name, ended)
 
 
 def invite(connection: sql.Connection, now: datetime, name: str, role: Role | None, by: str) -> str:

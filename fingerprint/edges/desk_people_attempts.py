@@ -1,83 +1,131 @@
-"""Logins that failed, counted on the desk, so that several servers count together.
+"""Slow down who guesses passwords and codes, and never lock out anybody else. Failures are counted on the desk, for all servers.
 
 Example:
-    >>> with engine.begin() as connection:
-    ...     reserve(connection, now, "maria", "192.0.2.7", web)      # counted before the password is looked at
-    ...     clear(connection, "maria", "192.0.2.7")                  # it was right
+    >>> counted = counters("password", "maria", where, known=False)
+    >>> reserve(connection, now, counted)      # before the password is looked at; TooMany inside a delay
+    >>> forgive(connection, counted)           # it was right
 
-An attempt counts before its password is looked at: many at the same time are not more than one after the other. Names and
-addresses are digests here: who mistypes may have typed a password for a name.
+Each counter has a pace: some failures are free, then each next try has to wait, longer and longer. A counter lives a day.
+
+- A name from one network (IPv4 address, IPv6 /64): 4 free, then 2, 4, 8 ... seconds, 15 minutes at most: 107 tries a day.
+- A name from all networks together: 50 free, then one try in 2 minutes: 769 tries a day. Codes of a second factor, which are
+  short: 10 free, then one in 15 minutes: 105 tries a day.
+- A browser in which the person logged in before has a counter of its own instead of both: no stranger's failures delay it.
+- A session that proves again who it is has a counter of its own, too.
+
+A try that is refused inside a delay is not counted. One counts before it is looked at, so many at the same time are not more
+than one after the other. Names and addresses are digests here: who mistypes may have typed a password for a name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from ipaddress import IPv6Address, ip_address, ip_network
 from math import ceil
-from uuid import uuid4
+from typing import Literal
 
 import sqlalchemy as sql
 
 from fingerprint.edges.desk_people_tables import attempts
-from fingerprint.people import TooMany
-from fingerprint.settings import Web
+from fingerprint.people import TooMany, Where
 
-ADDRESSES = 3  # times as many failures of an address as of a name: several people may sit behind one
-
-
-def reserve(connection: sql.Connection, now: datetime, name: str, address: str, web: Web) -> None:
-    """Count an attempt. TooMany, and nothing is counted, after too many of this name or address."""
-    span = timedelta(minutes=web.attempts_minutes)
-    for of, most in ((_of_name(name), web.attempts), (_of_address(address), ADDRESSES * web.attempts)):
-        oldest, count = _recent(connection, of, now - span, most)
-        if count >= most:
-            raise TooMany(ceil((oldest + span - now).total_seconds()))
-    rows = [{"attempt_id": uuid4().hex, "of": of, "at": now} for of in _both(name, address)]
-    connection.execute(sql.insert(attempts), rows)
+DAY = timedelta(days=1)  # that a counter lives, from its first failure on
+What = Literal["password", "code"]
 
 
-def clear(connection: sql.Connection, name: str, address: str) -> None:
-    """It was the right password: nothing is held against the name, and one attempt less against the address."""
-    connection.execute(sql.delete(attempts).where(attempts.c.of == _of_name(name)))
-    newest = sql.select(attempts.c.attempt_id).where(attempts.c.of == _of_address(address))
-    newest = newest.order_by(attempts.c.at.desc()).limit(1)
-    connection.execute(sql.delete(attempts).where(attempts.c.attempt_id.in_(newest)))
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How many failures are free, and the delays after them: `first` seconds, then twice as long each time up to `longest`."""
+
+    free: int
+    first: int
+    longest: int
+
+    def delay(self, failures: int) -> timedelta:
+        """Return how long to wait after the last of so many failures."""
+        beyond = failures - self.free
+        return timedelta(seconds=min(self.longest, self.first << min(beyond, 20)) if beyond >= 0 else 0)
 
 
-def forget(connection: sql.Connection, now: datetime, web: Web) -> None:
-    """Drop what counts no longer."""
-    before = now - timedelta(minutes=web.attempts_minutes)
-    connection.execute(sql.delete(attempts).where(attempts.c.at < before))
+ONE_PLACE = Pace(free=4, first=2, longest=900)
+ALL_PLACES: dict[What, Pace] = {"password": Pace(50, 120, 120), "code": Pace(10, 900, 900)}
 
 
-def _recent(connection: sql.Connection, of: str, since: datetime, most: int) -> tuple[datetime, int]:
-    """When the oldest of the last `most` attempts was, and how many there are of these."""
-    query = sql.select(attempts.c.at).where(attempts.c.of == of, attempts.c.at > since)
-    times = connection.scalars(query.order_by(attempts.c.at.desc()).limit(most)).all()
-    return (times[-1] if times else since), len(times)
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """What failures are counted of (a digest), and the pace they are held to."""
+
+    of: str
+    pace: Pace
 
 
-def _both(name: str, address: str) -> Iterator[str]:
-    yield _of_name(name)
-    yield _of_address(address)
+def counters(what: What, name: str, where: Where, known: bool) -> list[Counter]:
+    """Return what a try counts for, the narrowest first; `known` is whether the person logged in with this device before."""
+    who = name.strip().lower()
+    if known:
+        return [Counter(_digest(what, who, "device", where.device), ONE_PLACE)]
+    nearby = Counter(_digest(what, who, "network", _network(where.address)), ONE_PLACE)
+    return [nearby, Counter(_digest(what, who), ALL_PLACES[what])]
 
 
-def _of_name(name: str) -> str:
-    return _digest("name", name.strip().lower())
+def of_session(digest: str) -> list[Counter]:
+    """Return what a session counts for that proves again who it is."""
+    return [Counter(_digest("session", digest), ONE_PLACE)]
 
 
-def _of_address(address: str) -> str:
-    """Of IPv6 the network of 64 bits: whoever has one address there has all."""
+def reserve(connection: sql.Connection, now: datetime, counted: Sequence[Counter]) -> None:
+    """Count a try for each counter. TooMany, and nothing is counted, inside the delay of any of them."""
+    there = _alive(connection, now, counted)
+    waits = [
+        each.pace.delay(row.failures) - (now - row.at) for each in counted if (row := there.get(each.of))
+    ]
+    if (wait := max(waits, default=timedelta())) > timedelta():
+        raise TooMany(ceil(wait.total_seconds()))
+    for each in counted:
+        row = there.get(each.of)
+        failures, begun = (row.failures, row.begun_at) if row else (0, now)
+        connection.execute(sql.delete(attempts).where(attempts.c.of == each.of))
+        new = {"of": each.of, "failures": failures + 1, "begun_at": begun, "at": now}
+        connection.execute(sql.insert(attempts).values(**new))
+
+
+def forgive(connection: sql.Connection, counted: Sequence[Counter]) -> None:
+    """It was right: what failed in this place is forgotten, and everywhere no more than that."""
+    here, *wider = counted
+    failed = connection.scalar(sql.select(attempts.c.failures).where(attempts.c.of == here.of)) or 0
+    connection.execute(sql.delete(attempts).where(attempts.c.of == here.of))
+    for each in wider:
+        mine = attempts.c.of == each.of
+        connection.execute(sql.delete(attempts).where(mine, attempts.c.failures <= failed))
+        connection.execute(sql.update(attempts).where(mine).values(failures=attempts.c.failures - failed))
+
+
+def forget(connection: sql.Connection, now: datetime) -> None:
+    """Drop counters that are over."""
+    connection.execute(sql.delete(attempts).where(attempts.c.begun_at <= now - DAY))
+
+
+def _alive(
+    connection: sql.Connection, now: datetime, counted: Sequence[Counter]
+) -> dict[str, sql.Row[tuple[str, int, datetime, datetime]]]:
+    """The counters' rows by their digests."""
+    those = attempts.c.of.in_([each.of for each in counted]) & (attempts.c.begun_at > now - DAY)
+    return {row.of: row for row in connection.execute(sql.select(attempts).where(those))}
+
+
+def _network(address: str) -> str:
+    """The address, or of IPv6 its network of 64 bits: whoever has one address there has all."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
-        return _digest("address", address)
+        return address
     if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is None:
-        return _digest("address", str(ip_network((parsed, 64), strict=False)))
-    return _digest("address", str(getattr(parsed, "ipv4_mapped", None) or parsed))
+        return str(ip_network((parsed, 64), strict=False))
+    return str(getattr(parsed, "ipv4_mapped", None) or parsed)
 
 
-def _digest(kind: str, text: str) -> str:
-    return blake2b(f"{kind} {text}".encode(errors="surrogatepass"), digest_size=16).hexdigest()
+def _digest(*parts: str) -> str:
+    return blake2b("\0".join(parts).encode(errors="surrogatepass"), digest_size=16).hexdigest()

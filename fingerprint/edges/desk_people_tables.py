@@ -37,12 +37,53 @@ sessions = sql.Table(
     "sessions",
     metadata,
     text("digest", primary_key=True),
+    text("session_id"),  # what a page may name it by
     text("person_id"),
     when("created_at"),
     when("seen_at"),  # about: not every request is written down
     when("expires_at"),
+    text("address"),
+    text("agent"),
+    text("proof"),
+    sql.Column("proven_at", Utc),
+    text("challenge", server_default=""),  # that a passkey is to sign, once
 )
 sql.Index("sessions_of_person", sessions.c.person_id)
+sql.Index("sessions_of_id", sessions.c.session_id, unique=True)
+
+logins = sql.Table(  # whose password was right, and whose second factor is awaited
+    "logins",
+    metadata,
+    text("digest", primary_key=True),
+    text("person_id"),
+    when("expires_at"),
+    text("challenge", server_default=""),
+)
+sql.Index("logins_of_person", logins.c.person_id)
+
+factors = sql.Table(  # second factors; `secret` is an app's key, a passkey's public key, or a recovery code's digest
+    "factors",
+    metadata,
+    text("factor_id", primary_key=True),
+    text("person_id"),
+    text("kind"),
+    text("label"),
+    text("secret"),
+    text("credential", server_default=""),  # a passkey's own id
+    sql.Column("counter", sql.BigInteger, nullable=False),  # the last code's time step, or a passkey's count
+    when("created_at"),
+    sql.Column("last_used", Utc),
+)
+sql.Index("factors_of_person", factors.c.person_id)
+
+devices = sql.Table(  # browsers in which a person logged in before
+    "devices",
+    metadata,
+    text("digest", primary_key=True),
+    text("person_id"),
+    when("seen_at"),
+)
+sql.Index("devices_of_person", devices.c.person_id)
 
 tokens = sql.Table(
     "tokens",
@@ -70,11 +111,12 @@ invitations = sql.Table(  # a used one is gone; without a name it is the first a
 )
 sql.Index("invitations_of_name", invitations.c.name)
 
-attempts = sql.Table(  # to log in, that did not succeed; `of` is a digest of a name or an address
+attempts = sql.Table(  # to prove who one is, that did not succeed; `of` is a digest of whom and from where
     "attempts",
     metadata,
-    text("attempt_id", primary_key=True),
-    text("of"),
+    text("of", primary_key=True),
+    sql.Column("failures", sql.Integer, nullable=False),
+    when("begun_at"),
     when("at"),
 )
-sql.Index("attempts_of", attempts.c.of, attempts.c.at)
+sql.Index("attempts_begun", attempts.c.begun_at)

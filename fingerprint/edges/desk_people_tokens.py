@@ -22,6 +22,7 @@ from fingerprint.edges.desk_audit import say
 from fingerprint.edges.desk_people_tables import persons, tokens
 from fingerprint.hostile import storable
 from fingerprint.people import LONGEST_TOKEN_DAYS, SCOPES, Person, Scope, Token, may
+from fingerprint.settings import Web
 
 PREFIX = "fpt_"
 MOST = 50  # that are alive, of one person
@@ -78,8 +79,8 @@ def listed(connection: sql.Connection, owner: str | None) -> list[Token]:
     return [token_of(row) for row in connection.execute(query).mappings()]
 
 
-def bearer(connection: sql.Connection, now: datetime, secret: str) -> tuple[Person, Token] | None:
-    """Whose token it is, if it is alive and its owner is not disabled."""
+def bearer(connection: sql.Connection, now: datetime, secret: str, web: Web) -> tuple[Person, Token] | None:
+    """Whose token it is, if it is alive, its owner is not disabled, and their provider vouched for them of late."""
     columns = [column.label(f"person_{column.name}") for column in persons.columns]
     alive = (tokens.c.revoked_at.is_(None)) & (tokens.c.expires_at > now) & (persons.c.disabled_at.is_(None))
     query = _row.add_columns(*columns).where(tokens.c.digest == secrets_.digest(secret), alive)
@@ -87,6 +88,8 @@ def bearer(connection: sql.Connection, now: datetime, secret: str) -> tuple[Pers
     if row is None:
         return None
     owner = {column.name: row[f"person_{column.name}"] for column in persons.columns}
+    if accounts.shut_out(owner, web) or (owner["subject"] and _long_away(owner, now, web)):
+        return None
     return accounts.person_of(owner), token_of(row)
 
 
@@ -100,6 +103,11 @@ def revoke(connection: sql.Connection, now: datetime, token_id: str, by: str, ow
     if token.revoked_at is None:
         connection.execute(sql.update(tokens).where(tokens.c.token_id == token_id).values(revoked_at=now))
         say(connection, now, by, "token.revoke", token_id, {"owner": token.owner})
+
+
+def _long_away(owner: accounts.Row, now: datetime, web: Web) -> bool:
+    """Whether it is so long since the provider vouched for somebody that their account there may be closed."""
+    return owner["last_login"] is None or now - owner["last_login"] >= timedelta(days=web.oidc.token_days)
 
 
 def _alive(connection: sql.Connection, person_id: str, now: datetime) -> int:

@@ -23,6 +23,7 @@ import logging
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from hashlib import blake2b
 from threading import Lock
 from typing import Any, NoReturn
@@ -54,6 +55,7 @@ KEPT = 3600  # seconds that the provider's configuration and keys are believed w
 REST = 10.0  # seconds for which a provider that gave no answer is not asked
 LARGEST = 1 << 20  # bytes of its configuration or keys
 LEEWAY = 60  # seconds that its clock may be off
+OLDEST = 366 * 86400  # seconds since a proof that are looked at
 LONGEST = 255  # characters of a subject (OpenID Connect Core, 2)
 AGAIN = "the login could not be finished: begin again"
 
@@ -70,13 +72,15 @@ class OpenId:
         self._kept: dict[str, tuple[float, dict[str, Any]]] = {}
         self._turn, self._breaker = Lock(), Breaker(1, REST)
 
-    def start(self, secret: str, back: str) -> str:
+    def start(self, secret: str, back: str, again: bool = False) -> str:
+        more = {"prompt": "login", "max_age": "0"} if again else {}
         with self._client(back) as client:
             url, _ = client.create_authorization_url(
                 self._endpoint("authorization_endpoint"),
                 state=derived(secret, "state"),
                 nonce=derived(secret, "nonce"),
                 code_verifier=derived(secret, "verifier"),
+                **more,
             )
         return str(url)
 
@@ -143,14 +147,23 @@ class OpenId:
 
     def _identity(self, claims: Mapping[str, Any]) -> Identity:
         subject = claims["sub"]
-        if not 0 < len(subject) <= LONGEST or not subject.isprintable():
+        if not isinstance(subject, str) or not 0 < len(subject) <= LONGEST or not subject.isprintable():
             _refuse("the subject cannot be one")
         if self.oidc.allowed_domain and not _is_of(claims, self.oidc.allowed_domain):
             raise Refused(f"only people of {self.oidc.allowed_domain} may log in here")
         name = next(
             (said for key in (self.oidc.name_claim, "email") if isinstance(said := claims.get(key), str)), ""
         )
-        return Identity(str(self.oidc.issuer), subject, name or subject, self._role(claims))
+        role, proven = self._role(claims), self._authenticated_at(claims)
+        return Identity(str(self.oidc.issuer), subject, name or subject, role, proven)
+
+    def _authenticated_at(self, claims: Mapping[str, Any]) -> datetime | None:
+        """When the provider last asked for a proof; None where it does not say, or says what cannot be."""
+        said, now = claims.get("auth_time"), self.clock.now()
+        if isinstance(said, bool) or not isinstance(said, int | float):
+            return None
+        since = now.timestamp() - said
+        return now - timedelta(seconds=max(0.0, since)) if -LEEWAY <= since <= OLDEST else None
 
     def _role(self, claims: Mapping[str, Any]) -> Role | None:
         """The highest that the claim gives; None where roles are given out at the desk."""

@@ -7,22 +7,25 @@ Example:
 
 Programs show a token (`Authorization: Bearer fpt_...`), people a session's cookie. A change that rests on a cookie must come from
 our own pages: it carries the session's CSRF token (form field `csrf`, or header `X-CSRF-Token`), and the browser says where it
-comes from (`Sec-Fetch-Site`, `Origin`). Routes for the roles: `Viewer`, `Analyst`, `Engineer`, `Admin`.
+comes from (`Sec-Fetch-Site`, `Origin`). Routes for the roles: `Viewer`, `Analyst`, `Engineer`, `Admin`. What only a person may
+do asks for `InPerson` (or `AdminInPerson`), which no token is; what would make a stolen session a permanent one asks for `Proven`
+(or `ProvenAdmin`): a password, a second factor or a fresh login at the provider within the last ten minutes.
 """
 
 from __future__ import annotations
 
 import hmac
+import logging
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from hashlib import blake2b
 from typing import Annotated, Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from fastapi import Depends, HTTPException, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from fingerprint.people import Role, Scope, may, role_of
+from fingerprint.people import Role, Scope, Where, may, role_of
 from fingerprint.settings import Settings
 from fingerprint.web.doors import Doors, TheDoors
 
@@ -31,6 +34,8 @@ BY_ITSELF = frozenset(
     {"/api/v1/live"}
 )  # what a page asks with nobody before it: no sign that a session is used
 FIELD, HEADER = "csrf", "x-csrf-token"
+
+log = logging.getLogger("fingerprint.web")
 
 
 class LoginNeeded(Exception):
@@ -80,10 +85,32 @@ def forget_session(response: Response, settings: Settings) -> Response:
 def address_of(request: Request, settings: Settings) -> str:
     """Whose request it is: as many proxies are believed as `web.proxies` says, from the nearest on."""
     proxies = settings.web.proxies
+    if not proxies and request.headers.getlist("x-forwarded-for"):
+        _warn_of_a_proxy()
     hops = [hop.strip() for hop in ",".join(request.headers.getlist("x-forwarded-for")).split(",")]
     if proxies and len(hops) >= proxies and hops[-proxies]:
         return hops[-proxies]
     return request.client.host if request.client else ""
+
+
+@cache
+def _warn_of_a_proxy() -> None:
+    """Once a process: failed logins of everybody behind that proxy are counted as those of one address."""
+    log.warning(
+        "X-Forwarded-For arrives and web.proxies is 0: every client has the proxy's address; set web.proxies "
+        "to how many proxies stand in front, or drop the header there"
+    )
+
+
+def where_of(request: Request, settings: Settings) -> Where:
+    """From where a request comes: address, the browser's own words, and the device that it says it is."""
+    device = request.cookies.get(device_cookie(settings), "")
+    return Where(address_of(request, settings), request.headers.get("user-agent", ""), device)
+
+
+def device_cookie(settings: Settings) -> str:
+    """The cookie of a browser in which somebody logged in before."""
+    return "__Host-device" if settings.web.https else "device"
 
 
 def csrf_of(secret: str) -> str:
@@ -146,6 +173,38 @@ def in_person(caller: Viewer) -> Caller:
 
 
 InPerson = Annotated[Caller, Depends(in_person)]
+
+
+def proven(request: Request, caller: InPerson, doors: TheDoors) -> Caller:
+    """403, or on to the page that asks for it, unless the session's owner proved within ten minutes who they are."""
+    session = doors.people.session(session_of(request, doors.settings))
+    if session and session.is_proven(doors.clock.now()):
+        return caller
+    if is_api(request):
+        raise HTTPException(403, "prove first who you are: open /confirm in this browser, then repeat it")
+    back = request.url.path if request.method in SAFE else urlsplit(request.headers.get("referer", "")).path
+    raise HTTPException(
+        303, "prove first who you are", {"Location": f"/confirm?next={quote(back or '/', safe='')}"}
+    )
+
+
+Proven = Annotated[Caller, Depends(proven)]
+
+
+def admin_in_person(caller: Admin, _: InPerson) -> Caller:
+    """An admin who is logged in, not a token of theirs."""
+    return caller
+
+
+AdminInPerson = Annotated[Caller, Depends(admin_in_person)]
+
+
+def proven_admin(caller: AdminInPerson, _: Proven) -> Caller:
+    """An admin who proved within ten minutes who they are."""
+    return caller
+
+
+ProvenAdmin = Annotated[Caller, Depends(proven_admin)]
 
 
 def is_api(request: Request) -> bool:

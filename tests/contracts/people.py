@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
 
 import pytest
 import sqlalchemy as sql
 from argon2 import PasswordHasher
+from pyotp import TOTP
 
 from fingerprint.casework import Entry
 from fingerprint.domain import FingerprintError
@@ -19,13 +21,36 @@ from fingerprint.edges.desk import SqlDesk
 from fingerprint.edges.desk_audit import history
 from fingerprint.edges.desk_engine import TURN
 from fingerprint.edges.desk_people import SqlPeople, people_of
-from fingerprint.edges.desk_people_tables import attempts, invitations, persons, sessions, tokens
-from fingerprint.people import Identity, Refused, TooMany
+from fingerprint.edges.desk_people_tables import (
+    attempts,
+    devices,
+    factors,
+    invitations,
+    logins,
+    persons,
+    sessions,
+    tokens,
+)
+from fingerprint.people import (
+    Identity,
+    Refused,
+    RelyingParty,
+    SecondFactorNeeded,
+    Shown,
+    TooMany,
+    Where,
+)
 from fingerprint.settings import Web
 
 GOOD = "four plain english words"
 OTHER = "other words that nobody knows"
-HERE, THERE = "192.0.2.7", "198.51.100.9"
+HERE, THERE = Where("192.0.2.7"), Where("198.51.100.9")
+PARTY = RelyingParty("https://desk.example.com", "desk.example.com")
+SSO_ONLY = Web(
+    single_sign_on_only=True,
+    emergency_account="maria",
+    oidc={"issuer": "https://id.example.com", "client_id": "desk", "default_role": "viewer"},
+)
 CARLA = Identity("https://id.example.com", "248289761001", "carla", "analyst")
 
 
@@ -63,7 +88,7 @@ class PeopleContract:
     def desk(self, opened):
         """Without anybody; lines of the audit stay, as they do."""
         with opened.engine.connect().execution_options(writing=TURN) as connection, connection.begin():
-            for table in (persons, sessions, tokens, invitations, attempts):
+            for table in (persons, sessions, tokens, invitations, attempts, logins, factors, devices):
                 connection.execute(sql.delete(table))
         return opened
 
@@ -202,44 +227,97 @@ class PeopleContract:
         add("bob", password="schöne grüne Wörter")  # noqa: S106
         assert people.who(people.enter("bob", "scho\u0308ne gru\u0308ne Wo\u0308rter", HERE)).name == "bob"
 
-    def test_after_ten_failures_even_the_right_password_waits(self, people, clock):
-        fail(people, "maria", 10)
-        with pytest.raises(TooMany, match=r"in 15 minutes$"):
-            people.enter("maria", GOOD, THERE)
-        clock.pass_by(minutes=15)
+    # guessing: who guesses is slowed down, and nobody else
+
+    def test_after_four_failures_each_next_try_waits_twice_as_long(self, people, clock):
+        fail(people, "maria", 4)
+        waited = []
+        for _ in range(12):
+            with pytest.raises(TooMany) as refused:
+                people.enter("maria", GOOD, HERE)
+            waited.append(refused.value.seconds)
+            clock.wait(refused.value.seconds)
+            fail(people, "maria", 1)
+        assert waited == [2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900, 900]
+
+    def test_the_sentence_says_how_long_to_wait(self, people, clock):
+        fail(people, "maria", 4)
+        with pytest.raises(TooMany, match=r"try again in 2 seconds$"):
+            people.enter("maria", GOOD, HERE)
+
+    def test_the_right_password_from_elsewhere_gets_in_at_once(self, people):
+        fail(people, "maria", 4)
         assert people.who(people.enter("maria", GOOD, THERE)).name == "maria"
 
+    def test_whoever_sits_behind_the_same_address_is_not_slowed_down(self, people, add):
+        add("bob")
+        for number in range(60):
+            fail(people, f"name{number}", 4)
+        fail(people, "maria", 4)
+        assert people.who(people.enter("bob", GOOD, HERE)).name == "bob"
+
     def test_who_is_refused_for_now_makes_the_wait_no_longer(self, people, clock):
-        fail(people, "maria", 10)
-        clock.pass_by(minutes=14)
-        with pytest.raises(TooMany, match=r"in 1 minute$"):
+        fail(people, "maria", 4)
+        clock.wait(1)
+        with pytest.raises(TooMany, match=r"in 1 second$"):
             people.enter("maria", OTHER, HERE)
-        clock.pass_by(minutes=1)
+        clock.wait(1)
         people.enter("maria", GOOD, HERE)
 
     def test_the_right_password_forgives_what_was_typed_before(self, people):
         for _ in range(3):
-            fail(people, "maria", 9)
+            fail(people, "maria", 4)
+            with pytest.raises(TooMany):
+                people.enter("maria", GOOD, HERE)
+            people._clock.wait(2)
             people.enter("maria", GOOD, HERE)
 
-    def test_an_address_that_tries_many_names_is_not_heard_any_more(self, people):
-        for number in range(30):
-            fail(people, f"name{number}", 1)
+    def test_many_places_together_guess_a_name_once_in_two_minutes(self, people, clock):
+        for number in range(50):
+            fail(people, "maria", 1, Where(f"203.0.113.{number}"))
+        for number in range(3):
+            with pytest.raises(TooMany, match="2 minutes"):
+                people.enter("maria", OTHER, Where(f"198.51.100.{number}"))
+            clock.wait(120)
+            fail(people, "maria", 1, Where(f"198.51.100.{number}"))
+
+    def test_a_browser_that_logged_in_before_is_not_slowed_down_by_strangers(self, people):
+        device = people.remember(people.enter("maria", GOOD, HERE), "")
+        for number in range(50):
+            fail(people, "maria", 1, Where(f"203.0.113.{number}"))
         with pytest.raises(TooMany):
             people.enter("maria", GOOD, HERE)
-        assert people.who(people.enter("maria", GOOD, THERE))
+        mine = Where(HERE.address, device=device)
+        fail(people, "maria", 4, mine)  # but by its own failures
+        with pytest.raises(TooMany):
+            people.enter("maria", GOOD, mine)
+        people._clock.wait(2)
+        assert people.who(people.enter("maria", GOOD, mine)).name == "maria"
+
+    def test_a_browser_is_known_for_whom_logged_in_and_for_90_days(self, people, add, clock):
+        add("bob")
+        device = people.remember(people.enter("maria", GOOD, HERE), "")
+        for number in range(50):
+            fail(people, "bob", 1, Where(f"203.0.113.{number}"))
+        with pytest.raises(TooMany):
+            people.enter("bob", GOOD, Where(HERE.address, device=device))
+        clock.pass_by(days=90)
+        for number in range(50):
+            fail(people, "maria", 1, Where(f"203.0.113.{number}"))
+        with pytest.raises(TooMany):
+            people.enter("maria", GOOD, Where(HERE.address, device=device))
 
     def test_all_addresses_of_a_network_that_one_may_own_are_one(self, people):
-        for number in range(30):
-            fail(people, f"name{number}", 1, f"2001:db8:1:2::{number:x}")
+        for number in range(4):
+            fail(people, "maria", 1, Where(f"2001:db8:1:2::{number:x}"))
         with pytest.raises(TooMany):
-            people.enter("maria", GOOD, "2001:db8:1:2:ffff::1")
-        assert people.who(people.enter("maria", GOOD, "2001:db8:1:3::1"))
+            people.enter("maria", GOOD, Where("2001:db8:1:2:ffff::1"))
+        assert people.who(people.enter("maria", GOOD, Where("2001:db8:1:3::1")))
 
     def test_several_servers_count_together(self, desk, clock, people):
         beside = people_of(desk, clock, Web())
-        fail(people, "maria", 5)
-        fail(beside, "maria", 5)
+        fail(people, "maria", 2)
+        fail(beside, "maria", 2)
         with pytest.raises(TooMany):
             people.enter("maria", GOOD, HERE)
 
@@ -257,14 +335,17 @@ class PeopleContract:
 
         with ThreadPoolExecutor(8) as pool:
             said = Counter(outcome for outcomes in pool.map(guess, range(8)) for outcome in outcomes)
-        assert said == {"Refused": 10, "TooMany": 14}
+        assert said == {"Refused": 4, "TooMany": 20}
 
-    def test_a_wrong_old_password_counts_like_a_login(self, people):
-        for _ in range(10):
-            with pytest.raises(Refused):
-                people.change_password("maria", OTHER, "a new one of mine", HERE)
+    def test_a_change_of_password_is_slowed_down_by_its_own_sessions_failures_alone(self, people):
+        mine, thief = people.enter("maria", GOOD, HERE), people.enter("maria", GOOD, THERE)
+        fail(people, "maria", 4)
+        for _ in range(4):
+            with pytest.raises(Refused, match="wrong"):
+                people.change_password(thief, OTHER, "a new one of mine", THERE)
         with pytest.raises(TooMany):
-            people.enter("maria", GOOD, THERE)
+            people.change_password(thief, GOOD, OTHER, THERE)
+        assert people.change_password(mine, GOOD, OTHER, HERE)
 
     # sessions
 
@@ -305,7 +386,7 @@ class PeopleContract:
 
     def test_a_new_password_ends_every_session_but_the_new_one(self, people):
         before = people.enter("maria", GOOD, HERE)
-        now = people.change_password("maria", GOOD, OTHER, HERE)
+        now = people.change_password(before, GOOD, OTHER, HERE)
         assert people.who(before) is None
         assert people.who(now).name == "maria"
         with pytest.raises(Refused):
@@ -316,7 +397,7 @@ class PeopleContract:
         self, people, add, monkeypatch, meanwhile
     ):
         """Whoever stole the old one is as fast as they like."""
-        add("bob")
+        stolen = add("bob")
         link, hashed = people.invite("bob", None, by="maria"), desk_people_secrets.hashed
 
         def slowly(password):
@@ -326,7 +407,7 @@ class PeopleContract:
 
         monkeypatch.setattr(desk_people_secrets, "hashed", slowly)
         with pytest.raises(Refused):
-            people.change_password("bob", GOOD, "what the thief would like", HERE)
+            people.change_password(stolen, GOOD, "what the thief would like", HERE)
         people.enable("bob", by="maria")
         assert people.enter("bob", OTHER if meanwhile == "reset" else GOOD, HERE)
 
@@ -355,6 +436,247 @@ class PeopleContract:
         assert people.bearer(secret) is None
         assert people.invitation(secret) is None
         people.leave(secret)
+
+    def test_sessions_are_listed_with_where_they_came_from_and_ended_one_by_one(self, people, add, clock):
+        here = Where(HERE.address, "Mozilla/5.0 \0 of maria")
+        clock.wait(1)
+        first, second = people.enter("maria", GOOD, here), people.enter("maria", GOOD, THERE)
+        add("bob")
+        clock.pass_by(minutes=30)
+        people.who(first)
+        found = people.sessions("maria")
+        assert [(each.address, each.agent, each.proof) for each in found[:2]] == [
+            (HERE.address, "Mozilla/5.0 \ufffd of maria", "password"),
+            (THERE.address, "", "password"),
+        ]
+        assert people.session(first) == found[0]
+        with pytest.raises(FingerprintError, match="no such session"):
+            people.end_session(found[0].session_id, by="bob", owner="bob")
+        people.end_session(found[0].session_id, by="maria", owner="maria")
+        assert (people.who(first), people.who(second).name) == (None, "maria")
+        people.end_session(people.sessions("bob")[0].session_id, by="maria")
+        assert people.sessions("bob") == []
+        clock.pass_by(hours=8)
+        assert people.sessions("maria") == []
+
+    def test_an_admin_ends_sessions_and_tokens_of_somebody_who_may_log_in_again(self, people, add, clock):
+        session, secret = add("bob"), token(people, "bob")
+        people.end_all("bob", by="maria")
+        assert (people.who(session), people.bearer(secret)) == (None, None)
+        assert people.enter("bob", GOOD, HERE)
+
+    def test_a_proof_counts_for_ten_minutes_and_may_be_given_again(self, people, clock):
+        session = people.enter("maria", GOOD, HERE)
+        clock.pass_by(minutes=9, seconds=59)
+        assert people.session(session).is_proven(clock.at)
+        clock.pass_by(seconds=1)
+        assert not people.session(session).is_proven(clock.at)
+        with pytest.raises(Refused, match="wrong"):
+            people.confirm(session, OTHER)
+        assert not people.session(session).is_proven(clock.at)
+        people.confirm(session, GOOD)
+        assert people.session(session).is_proven(clock.at)
+
+    def test_a_stolen_session_guesses_no_password_by_confirming(self, people, clock):
+        session = people.enter("maria", GOOD, HERE)
+        for _ in range(4):
+            with pytest.raises(Refused, match="wrong"):
+                people.confirm(session, OTHER)
+        with pytest.raises(TooMany):
+            people.confirm(session, GOOD)
+        assert people.enter("maria", GOOD, HERE)
+
+    # second factors
+
+    def test_with_an_authenticator_app_the_password_alone_opens_nothing(self, people, clock):
+        app, _ = with_app(people, "maria", clock)
+        login = begun(people, "maria")
+        assert people.who(login) is None
+        assert people.login(login).kinds == ("code",)
+        with pytest.raises(Refused, match="wrong"):
+            people.finish_login(login, Shown(code="000000"), HERE)
+        session = people.finish_login(login, Shown(code=app.at(clock.at)), HERE)
+        assert (people.who(session).name, people.session(session).proof) == ("maria", "code")
+        with pytest.raises(Refused, match="too long"):
+            people.finish_login(login, Shown(code=app.at(clock.at)), HERE)
+
+    def test_a_code_is_good_once_and_for_a_minute_and_a_half(self, people, clock):
+        app, _ = with_app(people, "maria", clock)
+        used = app.at(clock.at)
+        people.finish_login(begun(people, "maria"), Shown(code=f"{used[:3]} {used[3:]}"), HERE)
+        for code in (
+            used,
+            app.at(clock.at - timedelta(seconds=30)),
+            app.at(clock.at + timedelta(seconds=60)),
+        ):
+            with pytest.raises(Refused, match="used before"):
+                people.finish_login(begun(people, "maria"), Shown(code=code), HERE)
+        code = app.at(clock.at + timedelta(seconds=30))
+        assert people.finish_login(begun(people, "maria"), Shown(code=code), HERE)
+
+    def test_of_two_who_show_one_code_at_once_one_is_in(self, people, clock):
+        app, _ = with_app(people, "maria", clock)
+        logins, together, code = [begun(people, "maria") for _ in range(4)], Barrier(4), app.at(clock.at)
+
+        def show(login: str) -> bool:
+            together.wait()
+            try:
+                return bool(people.finish_login(login, Shown(code=code), HERE))
+            except Refused:
+                return False
+
+        with ThreadPoolExecutor(4) as pool:
+            assert sorted(pool.map(show, logins)) == [False, False, False, True]
+
+    def test_codes_are_guessed_four_times_and_then_ever_more_slowly(self, people, clock):
+        app, _ = with_app(people, "maria", clock)
+        device = people.remember(
+            people.finish_login(begun(people, "maria"), Shown(app.at(clock.at)), HERE), ""
+        )
+        clock.pass_by(minutes=5)
+        login = begun(people, "maria", THERE)
+        for _ in range(4):
+            with pytest.raises(Refused, match="wrong"):
+                people.finish_login(login, Shown("000000"), THERE)
+        with pytest.raises(TooMany):
+            people.finish_login(login, Shown(app.at(clock.at)), THERE)
+        for number in range(6):
+            with pytest.raises(Refused, match="wrong"):
+                people.finish_login(login, Shown("000000"), Where(f"203.0.113.{number}"))
+        with pytest.raises(TooMany, match="15 minutes"):
+            people.finish_login(login, Shown("000000"), Where("203.0.113.99"))
+        known = Where(HERE.address, device=device)
+        assert people.finish_login(begun(people, "maria", known), Shown(app.at(clock.at)), known)
+
+    def test_a_login_whose_second_factor_does_not_come_is_over_after_ten_minutes(self, people, clock):
+        app, _ = with_app(people, "maria", clock)
+        login = begun(people, "maria")
+        clock.pass_by(minutes=10)
+        assert people.login(login) is None
+        with pytest.raises(Refused, match="too long"):
+            people.finish_login(login, Shown(app.at(clock.at)), HERE)
+
+    @pytest.mark.parametrize("meanwhile", ["reset", "disable", "end"])
+    def test_a_login_under_way_ends_with_the_sessions(self, people, add, clock, meanwhile):
+        add("bob")
+        app, _ = with_app(people, "bob", clock)
+        login = begun(people, "bob")
+        if meanwhile == "reset":
+            with pytest.raises(SecondFactorNeeded):
+                people.accept(people.invite("bob", None, by="maria"), "", OTHER)
+        else:
+            (people.disable if meanwhile == "disable" else people.end_all)("bob", by="maria")
+        with pytest.raises(Refused, match="too long"):
+            people.finish_login(login, Shown(app.at(clock.at)), HERE)
+
+    def test_a_recovery_code_stands_in_once(self, people, clock):
+        _, codes = with_app(people, "maria", clock)
+        assert len(set(codes)) == people.recovery_codes_left("maria") == 10
+        assert people.finish_login(begun(people, "maria"), Shown(codes[3].lower()), HERE)
+        with pytest.raises(Refused):
+            people.finish_login(begun(people, "maria"), Shown(codes[3]), HERE)
+        assert people.recovery_codes_left("maria") == 9
+        session = people.finish_login(begun(people, "maria"), Shown(codes[4]), HERE)
+        assert len(people.new_recovery_codes(session)) == 10
+        with pytest.raises(Refused):
+            people.finish_login(begun(people, "maria"), Shown(codes[5]), HERE)
+
+    def test_who_has_a_second_factor_confirms_with_it_and_not_with_the_password(self, people, clock):
+        app, _ = with_app(people, "maria", clock)
+        session = people.finish_login(begun(people, "maria"), Shown(app.at(clock.at)), HERE)
+        clock.pass_by(minutes=11)
+        with pytest.raises(Refused, match="code or passkey"):
+            people.confirm(session, GOOD)
+        people.confirm(session, shown=Shown(app.at(clock.at)))
+        assert people.session(session).is_proven(clock.at)
+
+    def test_a_code_that_is_not_the_apps_adds_none(self, people, clock):
+        session = people.enter("maria", GOOD, HERE)
+        secret, address = people.new_app("maria")
+        assert address.startswith("otpauth://totp/Fingerprint:maria?secret=" + secret)
+        for wrong, code in (
+            (secret, "000000"),
+            (secret, ""),
+            ("A" * 8, "000000"),
+            ("\ud800", "1"),
+        ):
+            with pytest.raises(FingerprintError):
+                people.add_app(session, "x", wrong, code)
+        assert people.factors("maria") == []
+
+    @pytest.mark.parametrize(
+        "answer",
+        ["", "{}", "[]", "null", '{"id": 1}', '{"id": "x"}', "[" * 20_000, "x" * 30_000, "\ud800", "\0"],
+    )
+    def test_what_is_no_passkeys_answer_proves_nothing(self, people, clock, answer):
+        session = people.enter("maria", GOOD, HERE)
+        people.ask_new_passkey(session, PARTY)
+        with pytest.raises(FingerprintError, match="could not be added"):
+            people.add_passkey(session, "x", answer, PARTY)
+        with_app(people, "maria", clock)
+        login = begun(people, "maria")
+        people.ask_passkey(login, PARTY)
+        with pytest.raises(Refused):
+            people.finish_login(login, Shown(passkey=answer, party=PARTY), HERE)
+
+    def test_an_admin_resets_a_second_factor_that_was_lost(self, people, add, clock):
+        add("bob")
+        with_app(people, "bob", clock)
+        assert people.with_second_factor() == {"bob"}
+        login = begun(people, "bob")
+        people.reset_factors("bob", by="maria")
+        assert (people.with_second_factor(), people.login(login)) == (frozenset(), None)
+        assert people.who(people.enter("bob", GOOD, HERE)).name == "bob"
+
+    def test_nobody_removes_somebody_elses_second_factor(self, people, add, clock):
+        bob = add("bob")
+        with_app(people, "maria", clock)
+        with pytest.raises(FingerprintError, match="no such second factor"):
+            people.remove_factor(bob, people.factors("maria")[0].factor_id)
+
+    def test_with_the_last_second_factor_its_recovery_codes_go(self, people, clock):
+        app, _ = with_app(people, "maria", clock)
+        session = people.finish_login(begun(people, "maria"), Shown(app.at(clock.at)), HERE)
+        people.remove_factor(session, people.factors("maria")[0].factor_id)
+        assert people.recovery_codes_left("maria") == 0
+        assert people.who(people.enter("maria", GOOD, HERE))
+
+    def test_where_a_second_factor_is_required_it_is_set_up_before_anything_else(self, desk, people, clock):
+        strict, before = (
+            people_of(desk, clock, Web(second_factor="required")),
+            people.enter("maria", GOOD, HERE),
+        )
+        assert strict.who(before) is None  # a session that a password alone opened
+        login = begun(strict, "maria")
+        assert strict.login(login).kinds == ()
+        secret, _ = strict.new_app("maria")
+        with pytest.raises(FingerprintError, match="not the app's code"):
+            strict.set_up_login(login, secret, "000000", HERE)
+        session, codes = strict.set_up_login(login, secret, TOTP(secret).at(clock.at), HERE)
+        assert (strict.who(session).name, len(codes)) == ("maria", 10)
+        with pytest.raises(FingerprintError, match="required here"):
+            strict.remove_factor(session, strict.factors("maria")[0].factor_id)
+        again = begun(strict, "maria")
+        with pytest.raises(Refused, match="has a second factor"):
+            strict.set_up_login(again, secret, TOTP(secret).at(clock.at + timedelta(seconds=30)), HERE)
+
+    # single sign-on only
+
+    def test_with_single_sign_on_only_a_local_account_is_good_for_nothing_but_for_one(
+        self, desk, people, add, clock
+    ):
+        session, secret = add("bob"), token(people, "bob")
+        only = people_of(desk, clock, SSO_ONLY)
+        assert (only.who(session), only.bearer(secret)) == (None, None)
+        for attempt in (
+            lambda: only.enter("bob", GOOD, HERE),
+            lambda: only.invite("bob", None, by="maria"),
+            lambda: only.invite("carl", "viewer", by="maria"),
+        ):
+            with pytest.raises(Refused):
+                attempt()
+        assert only.who(only.enter("maria", GOOD, HERE)).name == "maria"  # the emergency account
+        assert only.who(only.enter_as(CARLA)).name == "carla"
 
     # an admin there is always
 
@@ -450,6 +772,16 @@ class PeopleContract:
         people.revoke(made[0].token_id, by="maria")
         people.make_token("maria", "one more", ["read"], ends, by="maria")
 
+    def test_a_reset_by_link_ends_tokens_and_a_change_of_password_on_request(self, people, add):
+        session, first = add("bob"), token(people, "bob")
+        session = people.change_password(session, GOOD, OTHER, HERE, end_tokens=False)
+        assert people.bearer(first)
+        people.change_password(session, OTHER, GOOD, HERE)
+        assert people.bearer(first) is None
+        second = token(people, "bob")
+        people.accept(people.invite("bob", None, by="maria"), "", OTHER)
+        assert people.bearer(second) is None
+
     # from a provider
 
     def test_a_providers_subject_is_the_person(self, people):
@@ -483,6 +815,27 @@ class PeopleContract:
             == "engineer"
         )
 
+    def test_tokens_of_whom_a_provider_vouches_for_work_while_they_log_in_there(self, people, clock):
+        people.enter_as(CARLA)
+        secret = token(people, "carla", days=365)
+        clock.pass_by(days=29)
+        assert people.bearer(secret)
+        clock.pass_by(days=1)
+        assert people.bearer(secret) is None
+        people.enter_as(CARLA)
+        assert people.bearer(secret)
+
+    def test_a_providers_session_is_as_proven_as_the_provider_says(self, people, clock):
+        old, fresh = (replace(CARLA, authenticated_at=clock.at - timedelta(minutes=ago)) for ago in (11, 9))
+        assert not people.session(people.enter_as(CARLA)).is_proven(clock.at)
+        assert not people.session(people.enter_as(old)).is_proven(clock.at)
+        session = people.enter_as(fresh)
+        assert people.session(session).is_proven(clock.at)
+        with pytest.raises(Refused):
+            people.confirm(session, "")
+        with pytest.raises(FingerprintError, match="set up there"):
+            people.add_app(session, "x", *people.new_app("carla"))
+
     # what is kept
 
     def test_no_secret_and_no_password_is_kept_anywhere(self, desk, people, add, clock):
@@ -493,11 +846,16 @@ class PeopleContract:
             token,
             token.removeprefix("fpt_"),
             people.enter("maria", GOOD, HERE),
-            add("carl", password=OTHER),
+            add("carl"),
             GOOD,
             OTHER,
         ]
         fail(people, "a password typed for a name", 1)
+        secrets += [people.remember(people.enter("maria", GOOD, HERE), "")]
+        secrets += [
+            code for each in with_app(people, "carl", clock)[1] for code in (each, each.replace("-", ""))
+        ]
+        secrets += [begun(people, "carl")]
         kept = "\n".join(desk.dump().values())
         assert "maria" in kept
         assert [each for each in [*secrets, "a password typed for a name"] if each in kept] == []
@@ -510,7 +868,7 @@ class PeopleContract:
         people.set_role("bob", "engineer", by="maria")
         session = people.enter("bob", GOOD, HERE)
         people.leave_others("bob", session)
-        people.change_password("bob", GOOD, OTHER, HERE)
+        people.change_password(session, GOOD, OTHER, HERE)
         fail(people, "bob", 1)
         people.disable("bob", by="maria")
         people.enable("bob", by="maria")
@@ -523,10 +881,12 @@ class PeopleContract:
         assert [line for line in said if line[2] == "bob"] == [
             ("person.invite", "maria", "bob"),
             ("person.accept", "bob", "bob"),
+            ("person.login", "bob", "bob"),
             ("person.role", "maria", "bob"),
             ("person.login", "bob", "bob"),
             ("person.leave_others", "bob", "bob"),
             ("person.password", "bob", "bob"),
+            ("person.login", "bob", "bob"),
             ("person.refused", "somebody", "bob"),
             ("person.disable", "maria", "bob"),
             ("person.enable", "maria", "bob"),
@@ -547,10 +907,30 @@ class PeopleContract:
         assert [len(kept[name].splitlines()) for name in ("sessions", "invitations", "attempts")] == [1, 0, 0]
 
 
-def fail(people: SqlPeople, name: str, times: int, address: str = HERE) -> None:
+def fail(people: SqlPeople, name: str, times: int, where: Where = HERE) -> None:
     for _ in range(times):
         with pytest.raises(Refused, match="wrong"):
-            people.enter(name, "not the password", address)
+            people.enter(name, "not the password", where)
+
+
+def token(people: SqlPeople, name: str, days: int = 1) -> str:
+    ends = people._clock.now() + timedelta(days=days)
+    return people.make_token(name, "a script", ["read"], ends, by=name)[1]
+
+
+def with_app(people: SqlPeople, name: str, clock: Moment) -> tuple[TOTP, list[str]]:
+    """Set up an authenticator app; what it shows a minute later, and recovery codes."""
+    secret, _ = people.new_app(name)
+    codes = people.add_app(people.enter(name, GOOD, HERE), "telephone", secret, TOTP(secret).at(clock.at))
+    clock.pass_by(minutes=1)
+    return TOTP(secret), codes
+
+
+def begun(people: SqlPeople, name: str, where: Where = HERE) -> str:
+    """A login whose second factor is awaited."""
+    with pytest.raises(SecondFactorNeeded) as needed:
+        people.enter(name, GOOD, where)
+    return needed.value.login
 
 
 def lines(desk: SqlDesk) -> list[Entry]:

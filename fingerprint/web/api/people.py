@@ -1,9 +1,10 @@
 """People: who has an account, in which role; links for new accounts and new passwords. For admins.
 
 Example:
-    $ curl -X POST -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \\
-        -d '{"name": "maria", "role": "analyst"}' "$DESK/api/v1/people"
-    {"name": "maria", "link": "https://desk.example.com/setup/Q0b..."}
+    $ curl -H "Authorization: Bearer $TOKEN" "$DESK/api/v1/people"
+    [{"name": "maria", "role": "analyst", ...}]
+
+A token reads. Changes are made by an admin in person, with a session: who finds a token must not make accounts of it.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Annotated
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from fingerprint.people import Role
-from fingerprint.web.access import Admin
+from fingerprint.people import Role, Session
+from fingerprint.web.access import Admin, AdminInPerson, ProvenAdmin
 from fingerprint.web.api.answers import Said
 from fingerprint.web.api.asking import Asked, Wanted
 from fingerprint.web.doors import TheDoors
@@ -61,35 +62,55 @@ def people(caller: Admin, doors: TheDoors) -> list[Person]:
 
 
 @router.post("/people", status_code=201)
-def invite(asked: Inviting, request: Request, caller: Admin, doors: TheDoors) -> Link:
+def invite(asked: Inviting, request: Request, caller: ProvenAdmin, doors: TheDoors) -> Link:
     """A new account, and the link for whoever is to have it."""
     secret = doors.people.invite(asked.name, asked.role, by=caller.name)
     return Link(name=asked.name.strip().lower(), link=link(request, f"/setup/{secret}"))
 
 
 @router.post("/people/{name}/link", status_code=201)
-def new_link(name: Wanted, request: Request, caller: Admin, doors: TheDoors) -> Link:
+def new_link(name: Wanted, request: Request, caller: ProvenAdmin, doors: TheDoors) -> Link:
     """For a new password; the link before is no longer good."""
     secret = doors.people.invite(name, None, by=caller.name)
     return Link(name=name.strip().lower(), link=link(request, f"/setup/{secret}"))
 
 
 @router.post("/people/{name}/role")
-def set_role(name: Wanted, asked: Setting, caller: Admin, doors: TheDoors) -> Person:
+def set_role(name: Wanted, asked: Setting, caller: ProvenAdmin, doors: TheDoors) -> Person:
     """Their sessions end. The last admin keeps the role."""
     doors.people.set_role(name, asked.role, by=caller.name)
     return Person.model_validate(doors.people.person(name))
 
 
 @router.post("/people/{name}/disable")
-def disable(name: Wanted, caller: Admin, doors: TheDoors) -> Person:
+def disable(name: Wanted, caller: AdminInPerson, doors: TheDoors) -> Person:
     """Sessions, tokens and links end at once. The last admin stays."""
     doors.people.disable(name, by=caller.name)
     return Person.model_validate(doors.people.person(name))
 
 
 @router.post("/people/{name}/enable")
-def enable(name: Wanted, caller: Admin, doors: TheDoors) -> Person:
+def enable(name: Wanted, caller: ProvenAdmin, doors: TheDoors) -> Person:
     """They may log in again; their tokens stay revoked."""
     doors.people.enable(name, by=caller.name)
+    return Person.model_validate(doors.people.person(name))
+
+
+@router.get("/people/{name}/sessions")
+def sessions(name: Wanted, caller: AdminInPerson, doors: TheDoors) -> list[Session]:
+    """Where somebody is logged in, the session seen last first."""
+    return doors.people.sessions(name)
+
+
+@router.post("/people/{name}/end")
+def end(name: Wanted, caller: AdminInPerson, doors: TheDoors) -> Person:
+    """Sessions and tokens end at once; the account stays."""
+    doors.people.end_all(name, by=caller.name)
+    return Person.model_validate(doors.people.person(name))
+
+
+@router.post("/people/{name}/reset-second-factor")
+def reset_second_factor(name: Wanted, caller: ProvenAdmin, doors: TheDoors) -> Person:
+    """For somebody who lost it. Their sessions end."""
+    doors.people.reset_factors(name, by=caller.name)
     return Person.model_validate(doors.people.person(name))

@@ -1,7 +1,8 @@
-"""Tokens: one's own, everybody's for an admin; made by a person who is logged in, never by a token.
+"""Tokens: one's own, everybody's for an admin; made and revoked by a person who is logged in, never by a token.
 
 Example:
-    $ curl -X DELETE -H "Authorization: Bearer $TOKEN" "$DESK/api/v1/tokens/fca06079fd02406b83ad4c206cebf8be"
+    $ curl -H "Authorization: Bearer $TOKEN" "$DESK/api/v1/tokens"
+    [{"token_id": "fca06079fd02406b83ad4c206cebf8be", "label": "our SIEM", ...}]
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from fastapi import APIRouter, HTTPException
 from pydantic import Field
 
 from fingerprint.people import Scope, Token
-from fingerprint.web.access import InPerson, Viewer
+from fingerprint.web.access import InPerson, Proven, Viewer
 from fingerprint.web.api.answers import Said
 from fingerprint.web.api.asking import Asked, Moment, Wanted
 from fingerprint.web.doors import TheDoors
@@ -46,8 +47,8 @@ def tokens(caller: Viewer, doors: TheDoors, everybody: bool = False) -> list[Tok
 
 
 @router.post("/tokens", status_code=201)
-def make(asked: Making, caller: InPerson, doors: TheDoors) -> Made:
-    """A new one. A session is needed: a token cannot make another."""
+def make(asked: Making, caller: Proven, doors: TheDoors) -> Made:
+    """A new one. A session is needed, and a proof of the last ten minutes: a token cannot make another."""
     token, secret = doors.people.make_token(
         caller.name, asked.label, asked.scopes, asked.expires_at, by=caller.name
     )
@@ -55,7 +56,7 @@ def make(asked: Making, caller: InPerson, doors: TheDoors) -> Made:
 
 
 @router.delete("/tokens/{token_id}", status_code=204)
-def revoke(token_id: Wanted, caller: Viewer, doors: TheDoors) -> None:
-    """It is good for nothing from now on; a second time changes nothing. An admin revokes anybody's."""
+def revoke(token_id: Wanted, caller: InPerson, doors: TheDoors) -> None:
+    """It is good for nothing from now on; a second time changes nothing. An admin revokes anybody's. A session is needed."""
     owner = None if caller.may("admin") else caller.name
     doors.people.revoke(token_id, by=caller.name, owner=owner)

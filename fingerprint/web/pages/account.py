@@ -1,4 +1,4 @@
-"""/account: one's own password, sessions and tokens."""
+"""/account: one's own password, sessions and tokens; second factors are in `factors.py`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from fastapi import APIRouter, Form, HTTPException, Request, Response
 
 from fingerprint.domain import FingerprintError
 from fingerprint.people import SCOPES, Refused, Scope, TooMany, may
-from fingerprint.web.access import Caller, InPerson, address_of, keep_session, session_of
+from fingerprint.web.access import Caller, InPerson, Proven, session_of, where_of
 from fingerprint.web.doors import Doors, TheDoors
+from fingerprint.web.entering import let_in
 from fingerprint.web.limited import limited
 from fingerprint.web.security_events import note
 from fingerprint.web.site import go, show
@@ -39,20 +40,28 @@ def change_password(
     old: Annotated[str, Form(max_length=10_000)] = "",
     new: Annotated[str, Form(max_length=10_000)] = "",
     again: Annotated[str, Form(max_length=10_000)] = "",
+    end_tokens: Annotated[bool, Form()] = False,
 ) -> Response:
-    """Every session ends but the one that is begun here."""
+    """Every session ends but the one that is begun here, and every token, if the box is ticked."""
     note(request.scope, event="password")
     if new != again:
         return _page(request, caller, doors, 400, wrong="the two new passwords differ")
+    session, where = session_of(request, doors.settings), where_of(request, doors.settings)
     try:
-        secret = doors.people.change_password(caller.name, old, new, address_of(request, doors.settings))
+        secret = doors.people.change_password(session, old, new, where, end_tokens)
     except TooMany as error:
         return _page(request, caller, doors, 429, wrong=str(error))
     except Refused:
         return _page(request, caller, doors, 403, wrong="the old password is wrong")
     except FingerprintError as error:
         return _page(request, caller, doors, 400, wrong=str(error))
-    return keep_session(go("/account"), secret, doors.settings)
+    return let_in(request, doors, secret, "/account")
+
+
+@router.post("/account/sessions/{session_id}/end")
+def end_session(session_id: str, caller: InPerson, doors: TheDoors) -> Response:
+    doors.people.end_session(session_id, by=caller.name, owner=caller.name)
+    return go("/account")
 
 
 @router.post("/account/leave-others")
@@ -64,7 +73,7 @@ def leave_others(request: Request, caller: InPerson, doors: TheDoors) -> Respons
 @router.post("/account/tokens")
 def make_token(
     request: Request,
-    caller: InPerson,
+    caller: Proven,
     doors: TheDoors,
     label: Annotated[str, Form(max_length=1000)] = "",
     scope: Annotated[list[Scope] | None, Form()] = None,
@@ -95,4 +104,6 @@ def _page(request: Request, caller: Caller, doors: Doors, status: int = 200, **v
     ]
     scopes = {scope: MAY[scope] for scope, role in SCOPES.items() if may(caller.role, role)}
     values |= {"tokens": tokens, "scopes": scopes, "days": DAYS, "person": doors.people.person(caller.name)}
+    values |= {"sessions": doors.people.sessions(caller.name), "factors": doors.people.factors(caller.name)}
+    values["current"] = doors.people.session(session_of(request, doors.settings))
     return show(request, "access/account.html", status, title="Account", **values)

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request, Response
 
-from fingerprint.people import Refused, TooMany
-from fingerprint.web.access import (
-    TheCaller,
-    address_of,
-    check_origin,
-    forget_session,
-    keep_session,
-    session_of,
-)
+from fingerprint.people import Refused, SecondFactorNeeded, TooMany
+from fingerprint.web.access import TheCaller, check_origin, forget_session, session_of, where_of
 from fingerprint.web.doors import Doors, TheDoors
+from fingerprint.web.entering import ask_second, let_in
 from fingerprint.web.limited import limited
 from fingerprint.web.security_events import note
 from fingerprint.web.site import go, local, show
@@ -38,17 +32,19 @@ def enter(
     password: Annotated[str, Form(max_length=10_000)] = "",
     next: Annotated[str, Form(max_length=4000)] = "/",
 ) -> Response:
-    """A session, or the form again with a sentence."""
+    """A session, the question for a second factor, or the form again with a sentence."""
     note(request.scope, event="login", name=name)
     check_origin(request, doors.settings)
     try:
-        secret = doors.people.enter(name, password, address_of(request, doors.settings))
+        secret = doors.people.enter(name, password, where_of(request, doors.settings))
+    except SecondFactorNeeded as needed:
+        return ask_second(needed, doors.settings, local(next))
     except Refused as error:
         page = _form(request, doors, next, 429 if isinstance(error, TooMany) else 401, str(error))
         if isinstance(error, TooMany):
             page.headers["Retry-After"] = str(error.seconds)
         return page
-    return keep_session(go(local(next)), secret, doors.settings)
+    return let_in(request, doors, secret, local(next))
 
 
 @router.post("/logout")
@@ -60,6 +56,8 @@ def leave(request: Request, caller: TheCaller, doors: TheDoors) -> Response:
 
 
 def _form(request: Request, doors: Doors, next: str, status: int = 200, wrong: str = "") -> Response:
-    provider = doors.settings.web.oidc.title if doors.provider else ""
-    values = {"next": local(next), "wrong": wrong, "provider": provider}
+    web = doors.settings.web
+    provider = web.oidc.title if doors.provider else ""
+    values: dict[str, Any] = {"next": local(next), "wrong": wrong, "provider": provider}
+    values |= {"passwords": not web.single_sign_on_only, "emergency": bool(web.emergency_account)}
     return show(request, "access/login.html", status, title="Log in", **values)

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Form, Request, Response
+from fastapi import APIRouter, Form, Request, Response
 
 from fingerprint.domain import FingerprintError
 from fingerprint.people import ROLES, Role
-from fingerprint.web.access import Admin, Caller, in_person
+from fingerprint.web.access import AdminInPerson, Caller, ProvenAdmin
 from fingerprint.web.doors import Doors, TheDoors
 from fingerprint.web.site import go, link, show
 
-router = APIRouter(dependencies=[Depends(in_person)])
+router = APIRouter()
 Name = Annotated[str, Form(max_length=1000)]
 
 
 @router.get("/people")
-def people(request: Request, caller: Admin, doors: TheDoors) -> Response:
+def people(request: Request, caller: AdminInPerson, doors: TheDoors) -> Response:
     return _page(request, doors)
 
 
 @router.post("/people")
 def invite(
     request: Request,
-    caller: Admin,
+    caller: ProvenAdmin,
     doors: TheDoors,
     name: Name = "",
     role: Annotated[Role, Form()] = "analyst",
@@ -34,14 +34,14 @@ def invite(
 
 
 @router.post("/people/{name}/link")
-def new_link(request: Request, name: str, caller: Admin, doors: TheDoors) -> Response:
+def new_link(request: Request, name: str, caller: ProvenAdmin, doors: TheDoors) -> Response:
     """For somebody who forgot their password, or whose link is too old."""
     return _invited(request, caller, doors, name, None)
 
 
 @router.post("/people/{name}/role")
 def set_role(
-    request: Request, name: str, caller: Admin, doors: TheDoors, role: Annotated[Role, Form()]
+    request: Request, name: str, caller: ProvenAdmin, doors: TheDoors, role: Annotated[Role, Form()]
 ) -> Response:
     try:
         doors.people.set_role(name, role, by=caller.name)
@@ -51,7 +51,7 @@ def set_role(
 
 
 @router.post("/people/{name}/disable")
-def disable(request: Request, name: str, caller: Admin, doors: TheDoors) -> Response:
+def disable(request: Request, name: str, caller: AdminInPerson, doors: TheDoors) -> Response:
     try:
         doors.people.disable(name, by=caller.name)
     except FingerprintError as error:
@@ -60,13 +60,27 @@ def disable(request: Request, name: str, caller: Admin, doors: TheDoors) -> Resp
 
 
 @router.post("/people/{name}/enable")
-def enable(name: str, caller: Admin, doors: TheDoors) -> Response:
+def enable(name: str, caller: ProvenAdmin, doors: TheDoors) -> Response:
     doors.people.enable(name, by=caller.name)
     return go("/people")
 
 
+@router.post("/people/{name}/end")
+def end(name: str, caller: AdminInPerson, doors: TheDoors) -> Response:
+    """Their sessions and tokens."""
+    doors.people.end_all(name, by=caller.name)
+    return go("/people")
+
+
+@router.post("/people/{name}/reset-second-factor")
+def reset_second_factor(name: str, caller: ProvenAdmin, doors: TheDoors) -> Response:
+    """For somebody who lost it."""
+    doors.people.reset_factors(name, by=caller.name)
+    return go("/people")
+
+
 @router.post("/people/tokens/{token_id}/revoke")
-def revoke(token_id: str, caller: Admin, doors: TheDoors) -> Response:
+def revoke(token_id: str, caller: AdminInPerson, doors: TheDoors) -> Response:
     doors.people.revoke(token_id, by=caller.name)
     return go("/people")
 
@@ -84,4 +98,5 @@ def _page(request: Request, doors: Doors, status: int = 200, **values: Any) -> R
     now = doors.clock.now()
     tokens = [token for token in doors.people.tokens() if not token.revoked_at and token.expires_at > now]
     values |= {"persons": doors.people.persons(), "tokens": tokens, "roles": ROLES}
+    values["secured"] = doors.people.with_second_factor()
     return show(request, "access/people.html", status, title="People", **values)

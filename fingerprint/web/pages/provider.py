@@ -7,10 +7,10 @@ from urllib.parse import quote, unquote
 
 from fastapi import APIRouter, HTTPException, Request, Response
 
-from fingerprint.people import Refused
+from fingerprint.people import RECENT, Identity, Refused
 from fingerprint.ports_people import Provider
 from fingerprint.settings import Settings
-from fingerprint.web.access import keep_session
+from fingerprint.web.access import keep_session, session_of, where_of
 from fingerprint.web.doors import Doors, TheDoors
 from fingerprint.web.limited import limited
 from fingerprint.web.security_events import note
@@ -23,12 +23,12 @@ MINUTES = 10  # that a login at the provider may take
 
 @router.get("/login/provider")
 @limited("provider")
-def start(request: Request, doors: TheDoors, next: str = "/") -> Response:
-    """The browser keeps one secret and where it wanted to go."""
+def start(request: Request, doors: TheDoors, next: str = "/", again: bool = False) -> Response:
+    """The browser keeps one secret and where it wanted to go. `again`: the provider is to ask who it is, whoever it knows."""
     secret = secrets.token_urlsafe(32)
-    answer = go(_provider(doors).start(secret, link(request, BACK)))
+    answer = go(_provider(doors).start(secret, link(request, BACK), again))
     name, secure = _cookie(doors.settings), doors.settings.web.https
-    kept = f"{secret}.{quote(local(next), safe='')}"
+    kept = f"{secret}.{'again' if again else ''}.{quote(local(next), safe='')}"
     answer.set_cookie(name, kept, 60 * MINUTES, path="/", httponly=True, samesite="lax", secure=secure)
     return answer
 
@@ -38,15 +38,29 @@ def start(request: Request, doors: TheDoors, next: str = "/") -> Response:
 def finish(request: Request, doors: TheDoors, state: str = "", code: str = "") -> Response:
     """A session for whom the provider vouches, if this browser began."""
     note(request.scope, event="login")
-    secret, _, wanted = request.cookies.get(_cookie(doors.settings), "").partition(".")
+    kept = request.cookies.get(_cookie(doors.settings), "").split(".", 2)
+    secret, again, wanted = kept if len(kept) == 3 else ("", "", "")
     if not (secret and state and code):
         raise Refused("the login was not finished at the provider, or took too long: begin again")
     identity = _provider(doors).finish(secret, state, code, link(request, BACK))
     note(request.scope, name=identity.name)
-    session = doors.people.enter_as(identity, doors.settings.web.oidc.default_role)
+    where = where_of(request, doors.settings)
+    if again:
+        _check_asked(identity, doors)
+        doors.people.leave(session_of(request, doors.settings))
+    session = doors.people.enter_as(identity, doors.settings.web.oidc.default_role, where)
     answer = keep_session(go(local(unquote(wanted))), session, doors.settings)
     answer.delete_cookie(_cookie(doors.settings), path="/", secure=doors.settings.web.https, httponly=True)
     return answer
+
+
+def _check_asked(identity: Identity, doors: Doors) -> None:
+    """Refused where the provider does not say that it asked just now."""
+    at = identity.authenticated_at
+    if at is None or doors.clock.now() - at >= RECENT:
+        raise Refused(
+            "the provider did not ask again who you are (auth_time in its ID token): log out there, then repeat it"
+        )
 
 
 def _provider(doors: Doors) -> Provider:

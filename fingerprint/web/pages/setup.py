@@ -7,11 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Form, HTTPException, Request, Response
 
 from fingerprint.domain import FingerprintError
-from fingerprint.people import Invitation, Refused
-from fingerprint.web.access import check_origin, keep_session
+from fingerprint.people import Invitation, Refused, SecondFactorNeeded
+from fingerprint.web.access import check_origin, where_of
 from fingerprint.web.doors import Doors, TheDoors
+from fingerprint.web.entering import ask_second, let_in
 from fingerprint.web.limited import limited
-from fingerprint.web.site import go, show
+from fingerprint.web.site import show
 
 router = APIRouter()
 OVER = "this link was used, or is older than a day: ask for another"
@@ -32,13 +33,16 @@ def accept(
     password: Annotated[str, Form(max_length=10_000)] = "",
     again: Annotated[str, Form(max_length=10_000)] = "",
 ) -> Response:
-    """A session, or the form again with a sentence."""
+    """A session, the question for a second factor, or the form again with a sentence."""
     check_origin(request, doors.settings)
     invited = _good(doors, secret)
     if password != again:
         return _form(request, invited, "the two passwords differ", name)
     try:
-        return keep_session(go("/"), doors.people.accept(secret, name, password), doors.settings)
+        session = doors.people.accept(secret, name, password, where_of(request, doors.settings))
+        return let_in(request, doors, session)
+    except SecondFactorNeeded as needed:
+        return ask_second(needed, doors.settings)
     except Refused:
         raise
     except FingerprintError as error:

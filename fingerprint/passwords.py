@@ -1,0 +1,50 @@
+"""Passwords that are too easy to guess: short ones, common ones, and what anybody would try who knows the product or the name.
+
+Example:
+    >>> weak_password("password1234", "maria")
+    'this password is easy to guess (this is a very common password): choose a longer one, or several words'
+    >>> weak_password("four plain english words", "maria") is None
+    True
+
+Length counts and composition does not (NIST SP 800-63B-4, ASVS 5 6.2). How many guesses a password would take is estimated by
+zxcvbn, with its lists of 30,000 common passwords, of words and of names, and with keyboard rows, sequences, repeats and dates.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from zxcvbn import zxcvbn
+
+SHORTEST, LONGEST = 12, 1024  # characters
+LEAST_GUESSES = 10**8  # online, a name can be tried 769 times a day (docs/desk.md)
+LOOKED_AT = 32  # characters that are estimated: half a second of processor time at the very worst
+PRODUCT = (
+    "fingerprint",
+    "cloudtrail",
+    "aws",
+    "analyst",
+    "admin",
+    "security",
+    "desk",
+)  # anybody would try these
+WORD = re.compile(r"\w{3,}")
+
+
+def weak_password(password: str, name: str, organisation: str = "") -> str | None:
+    """Return why a password is refused, a sentence; None for a good one. `name` and `organisation` are words to avoid."""
+    typed = unicodedata.normalize("NFC", password)
+    if len(typed) < SHORTEST:
+        return f"a password has at least {SHORTEST} characters"
+    if len(typed) > LONGEST:
+        return f"a password has at most {LONGEST:,} characters"
+    if name and typed.strip().casefold() == name.casefold():
+        return "a password is not the name"
+    known = [*PRODUCT, name, *WORD.findall(f"{name} {organisation}".casefold())]
+    estimate = zxcvbn(typed[:LOOKED_AT], user_inputs=known)
+    if estimate["guesses"] >= LEAST_GUESSES:
+        return None
+    reason = str(estimate["feedback"]["warning"]).rstrip(".")
+    reason = f" ({reason[0].lower()}{reason[1:]})" if reason else ""
+    return f"this password is easy to guess{reason}: choose a longer one, or several words"
