@@ -6,7 +6,7 @@ Example:
     True
 
     versions/<version>/             (what else lies in the folder: `versions`)
-      manifest.json                 span, counts, settings, seed, quality, gate; size and SHA-256 of every other file
+      manifest.json                 span, counts, settings it learned by, quality, gate; size and SHA-256 of every other file
       fingerprints.parquet          one row a fingerprint: key, level, parent, events, days, ready
       people.parquet                principals: key, kind, peer group
       words.parquet                 the text of every value a fingerprint knows
@@ -15,7 +15,7 @@ Example:
 
 Opening checks sizes against the manifest and the settings before anything is read, then hashes, then maps the arrays: what
 is never looked up is never in memory. A version that is open may be retired or published again: its files live as long as
-they are mapped.
+they are mapped. Files are readable by their owner alone; no setting that could hold a secret is in the manifest.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fingerprint import features, frames, hashing, peers, settings, shards, versions
+from fingerprint import features, frames, hashing, peers, private, settings, shards, versions
 from fingerprint.arrays import Place, host, like, namespace
 from fingerprint.autoencoder import Baseline, Weights
 from fingerprint.domain import LEVELS, FingerprintError
@@ -44,7 +44,7 @@ from fingerprint.hashing import Hashes
 from fingerprint.tables import find
 from fingerprint.vocabulary import Vocabulary
 
-FORMAT = 5
+FORMAT = 6
 LONGEST_MANIFEST = 64 << 20  # bytes
 PUBLISHED = versions.Note("publish")
 DEFAULT = settings.Bank()
@@ -55,6 +55,12 @@ SHAPING = (  # settings that say what is counted under which name
     ("entities", "granularity"),
     ("entities", "person_roles"),
 )
+LEARNED_BY = (
+    "entities",
+    "autoencoder",
+    "spectral",
+    "training",
+)  # sections of the settings that a manifest keeps
 STACKED = {"vocabulary": Vocabulary, "weights": Weights, "baseline": Baseline}
 PEER = LEVELS.index("peer")
 MOVED = ("shift", "benign", "malicious")  # columns of `fingerprints` where thresholds moved (`shifting`)
@@ -192,8 +198,9 @@ def write(bank: Bank, folder: Path, options: settings.Bank = DEFAULT) -> None:
     staged = folder / "versions" / f".{bank.version}.{os.getpid()}"
     shutil.rmtree(staged, ignore_errors=True)
     try:
-        staged.mkdir(parents=True)
+        private.make_folder(staged)
         _write(bank, staged, options.shard_bytes)
+        private.restrict(staged)
         target, replaced = folder / "versions" / bank.version, staged.with_name(f"{staged.name}.replaced")
         if target.exists():
             target.rename(replaced)
@@ -230,6 +237,7 @@ def open_bank(folder: Path, options: settings.Bank = DEFAULT, version: str | Non
     """
     root = versions.place(folder, version) if version else folder / "versions" / versions.current(folder)
     manifest = manifest_of(root)
+    private.warn_if_exposed(root / "manifest.json", folder)
     problem = next(problems(root, manifest, options), None)
     if problem:
         raise FingerprintError(problem)

@@ -39,8 +39,9 @@ def secrets_make(
 ) -> None:
     """Write the secrets that are missing: 32 random bytes each, never shown, never overwritten.
 
-    May be run at every start. Each file is there whole or not at all, and can be read by everybody who sees the folder (mode
-    0444): PostgreSQL and Triton run under users of their own. How a secret is changed: docs/operate.md.
+    May be run at every start. Each file is there whole or not at all, and readable by its owner alone (mode 0400); but for
+    desk-password and grafana-admin (0444), which PostgreSQL and Grafana read under users of their own, in a folder that only
+    services see. How a secret is changed: docs/operate.md.
     """
     from pipelines.secret_files import NAMES, make, make_anew, print_made
 

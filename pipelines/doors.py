@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 
 from fingerprint.bank import Bank
+from fingerprint.credentials import holds_credentials
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.workers import InProcess as InThisProcess
 from fingerprint.losses import InProcess, StandIn
@@ -57,6 +58,10 @@ def topics(settings: Kafka) -> Topics:
 @contextmanager
 def queue(url: str, settings: Sqs) -> Iterator[tuple[Queue, Objects]]:
     """A queue of notices, and the objects that they name."""
+    if holds_credentials(url):
+        raise FingerprintError(
+            f"{url}: a queue's URL holds no password or token, boto3 takes them from the environment"
+        )
     try:
         from fingerprint.edges.sqs import SqsQueue
         from fingerprint.edges.sqs_objects import S3Objects
