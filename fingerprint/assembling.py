@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fingerprint import baseline, features, fitting, quality, shards, stacking, tails, vocabulary
 from fingerprint.autoencoder import Baseline, Weights
-from fingerprint.bank import Bank, version_of
+from fingerprint.bank import LEARNED_BY, Bank, version_of
 from fingerprint.collecting import lowest
 from fingerprint.commons import Commons, centers
 from fingerprint.domain import LEVELS
@@ -166,7 +166,7 @@ def _manifest(history: Pieces, stack: Stack, figures: dict[str, Any], settings: 
         "fingerprints": len(table),
         "ready": _ready(table),
         "watermark": history.watermark,
-        "settings": settings.model_dump(mode="json"),
+        "settings": settings.model_dump(mode="json", include=set(LEARNED_BY)),
         "features": list(features.NAMES),
         "quality": figures,
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 # From 50 on is what harmless surprises hardly ever reach (docs/detection.md).
 BANDS = ((75, "critical"), (50, "high"), (35, "medium"), (0, "low"))
+LEAST = {word: least for least, word in BANDS}  # the urgency from which a word holds
 
 
 def band(urgency: int) -> str:

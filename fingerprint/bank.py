@@ -6,7 +6,7 @@ Example:
     True
 
     versions/<version>/             (what else lies in the folder: `versions`)
-      manifest.json                 span, counts, settings, seed, quality, gate; size and SHA-256 of every other file
+      manifest.json                 span, counts, settings it learned by, quality, gate; size and SHA-256 of every other file
       signatures.json               of the manifest, where a key is set (`signatures`)
       fingerprints.parquet          one row a fingerprint: key, level, parent, events, days, ready
       people.parquet                principals: key, kind, peer group
@@ -18,6 +18,7 @@ Opening asks first who signed the manifest, then checks sizes against it and the
 then maps the arrays: what is never looked up is never in memory. What the manifest does not list may not lie there. The name of
 a version is a digest of what it learned (`version_of`). Every file is opened once (`sealing`). A version that is open may be
 retired or published again: its files live as long as they are mapped.
+Files are readable by their owner alone; no setting that could hold a secret is in the manifest.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fingerprint import features, frames, hashing, peers, settings, shards, signatures, versions
+from fingerprint import features, frames, hashing, peers, private, settings, shards, signatures, versions
 from fingerprint.arrays import Place, host, like, namespace
 from fingerprint.autoencoder import Baseline, Weights
 from fingerprint.domain import LEVELS, FingerprintError
@@ -63,6 +64,12 @@ SHAPING = (  # settings that say what is counted under which name
     ("entities", "granularity"),
     ("entities", "person_roles"),
 )
+LEARNED_BY = (
+    "entities",
+    "autoencoder",
+    "spectral",
+    "training",
+)  # sections of the settings that a manifest keeps
 STACKED = {"vocabulary": Vocabulary, "weights": Weights, "baseline": Baseline}
 PEER = LEVELS.index("peer")
 MOVED = ("shift", "benign", "malicious")  # columns of `fingerprints` where thresholds moved (`shifting`)
@@ -222,10 +229,11 @@ def write(bank: Bank, folder: Path, options: settings.Bank = DEFAULT, signer: Si
     staged = folder / "versions" / f".{bank.version}.{os.getpid()}"
     shutil.rmtree(staged, ignore_errors=True)
     try:
-        staged.mkdir(parents=True)
+        private.make_folder(staged)
         _write(bank, staged, options.shard_bytes)
         if signer:
             _sign(staged, staged, "learned", signer)
+        private.restrict(staged)
         target, replaced = folder / "versions" / bank.version, staged.with_name(f"{staged.name}.replaced")
         if target.exists():
             target.rename(replaced)
@@ -286,6 +294,7 @@ def open_bank(
     """
     root = versions.place(folder, version) if version else folder / "versions" / versions.current(folder)
     files = Sealed(root)
+    private.warn_if_exposed(root / MANIFEST, folder)
     manifest = _manifest(files, options, ("served",) if served else ANY)
     problem = next(_problems(files, manifest, options), None)
     if problem:

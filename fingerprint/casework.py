@@ -201,7 +201,8 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Suppression:
-    """Alerts that are hidden for a reason, until a day, at somebody's word. The votes behind them are never hidden."""
+    """Alerts that are hidden for a reason, until a day, at somebody's word. The votes behind them are never hidden; nor are
+    confirmed attacks and critical alerts, but by one that was `forced`, and says why."""
 
     suppression_id: str
     version: int
@@ -211,7 +212,8 @@ class Suppression:
     created_at: datetime
     expires_at: datetime
     ended_at: datetime | None = None
-    hits: int = 0  # alerts that it hides or has hidden
+    forced: str = ""  # why it may hide confirmed attacks and critical alerts; empty: it may not
+    hits: int = 0  # alerts that it fits or has fitted
     last_hit: datetime | None = None
 
 
@@ -222,7 +224,8 @@ class Preview:
     alerts: int
     open: int
     urgent: int  # with an urgency of 50 or more
-    confirmed: int  # judged true positive: a suppression that hides these hides attacks
+    critical: int  # with an urgency of 75 or more: these are hidden by force alone ...
+    confirmed: int  # ... and so are those that were judged true positive
     rows: tuple[Row, ...]
 
 

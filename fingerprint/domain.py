@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from fingerprint.credentials import masked
+
 Detector = str
 Level = Literal["entity", "principal", "peer", "generic"]
 Rarity = Literal["unseen", "rare", "infrequent", "frequent"]
@@ -20,7 +22,11 @@ LEVELS: tuple[Level, ...] = ("entity", "principal", "peer", "generic")  # finest
 
 
 class FingerprintError(Exception):
-    """Something the person at the keyboard can mend: shown as one sentence, exit status 2, never as a traceback."""
+    """Something the person at the keyboard can mend: shown as one sentence, exit status 2, never as a traceback. A password or
+    token in a URL is not part of the sentence, whoever wrote it."""
+
+    def __str__(self) -> str:
+        return masked(super().__str__())
 
 
 class NotThere(FingerprintError):

@@ -118,9 +118,12 @@ class Suppressions(Protocol):
         """FingerprintError for a match that asks nothing or cannot be read."""
         ...
 
-    def suppress(self, match: Match, reason: str, expires_at: datetime, by: str) -> Suppression:
+    def suppress(
+        self, match: Match, reason: str, expires_at: datetime, by: str, force: str | None = None
+    ) -> Suppression:
         """From now on, and of what lies there already. FingerprintError without a reason, or for an end that has passed or
-        lies more than a year ahead."""
+        lies more than a year ahead; and for one that would hide confirmed attacks or critical alerts without a reason to
+        `force` it. One that was not forced never hides such, whenever they come."""
         ...
 
     def suppressions(self, ended: bool = False) -> list[Suppression]:

@@ -26,10 +26,12 @@ from ipaddress import (
     ip_network,
 )
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
+from fingerprint.credentials import MASK
 from fingerprint.domain import FingerprintError
 
+HIDDEN = 6  # letters of a part of a path that may be a secret
 PLAIN_URL = re.compile(r"[!-~]+")  # ASCII that is seen
 
 Address = IPv4Address | IPv6Address
@@ -60,6 +62,17 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.host}"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def without_path(self, text: str) -> str:
+        """Return what a receiver answered without the parts of the URL that it repeats: many name the path that they lack."""
+        parts = urlsplit(self.url)
+        secret = {each for each in re.split(r"[/?&=#]", f"{parts.path}?{parts.query}") if len(each) >= HIDDEN}
+        for each in sorted({*secret, *map(unquote, secret)}, key=len, reverse=True):
+            text = text.replace(each, MASK)
+        return text
 
 
 def place_of(url: str, plain_http: bool = False) -> Place:

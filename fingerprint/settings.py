@@ -16,8 +16,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
+from fingerprint import private
+from fingerprint.credentials import holds_credentials
 from fingerprint.domain import FingerprintError
 from fingerprint.people import Role
 from fingerprint.redaction import Redaction
@@ -27,7 +37,27 @@ NO_OPTIONS: Mapping[str, dict[str, Any]] = {}
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    """A part of the settings. No text in it holds a password or token: what is secret lies in a file, or is a SecretStr."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
+
+    @field_validator("*")
+    @classmethod
+    def holds_no_credentials(cls, value: Any) -> Any:
+        """Settings are shown, copied and handed round: into containers' descriptions, to workers, into banks."""
+        if any(holds_credentials(text) for text in _texts(value)):
+            raise ValueError(
+                "it holds a password or token, which others would see: name the file that holds it "
+                "(desk.url: ?password_file=/run/secrets/desk-password; a receiver: url_file), or leave it to the "
+                "client's own environment"
+            )
+        return value
+
+
+def _texts(value: Any) -> list[str]:
+    """The texts of a setting that has one or several."""
+    several = value if isinstance(value, tuple) else value.values() if isinstance(value, dict) else [value]
+    return [each for each in several if isinstance(each, str)]
 
 
 class Reading(Section):
@@ -414,8 +444,9 @@ class Workers(Section):
 
     def check_files(self) -> None:
         """FingerprintError that names the first file that cannot be read."""
-        for file in (self.ca_file, self.certificate_file, self.key_file):
-            secret(file)
+        for file in (self.ca_file, self.certificate_file):
+            _content(file)
+        secret(self.key_file)
 
 
 class Triton(Section):
@@ -509,8 +540,9 @@ class Security(Section):
 
     def check_files(self) -> None:
         """FingerprintError that names the first file that cannot be read."""
-        for file in (self.ca_file, self.certificate_file, self.key_file):
-            secret(file)
+        for file in (self.ca_file, self.certificate_file):
+            _content(file)
+        secret(self.key_file)
 
 
 class Kafka(Security):
@@ -656,7 +688,7 @@ class Deliver(Section):
     """One receiver of alerts, `[deliver.NAME]`: who is told what, and where (docs/deliver.md)."""
 
     kind: Literal["webhook", "slack", "kafka"] = "webhook"
-    url: str | None = Field(None, description="of a webhook: https://host/path")
+    url: SecretStr | None = Field(None, description="of a webhook: https://host/path")
     url_file: str | None = Field(
         None, description="... or the file that holds it: a Slack webhook's URL is a secret"
     )
@@ -700,7 +732,8 @@ class Deliver(Section):
 
     def place(self) -> str:
         """The URL. FingerprintError if the file that holds it cannot be read."""
-        return (self.url or secret(self.url_file) or "").strip()
+        said = self.url.get_secret_value() if self.url else secret(self.url_file)
+        return (said or "").strip()
 
 
 class Settings(Section):
@@ -780,7 +813,13 @@ def load(
 
 def secret(file: str | None) -> str | None:
     """What is in a file that settings name, without the newline that editors add; None for none. FingerprintError if it
-    cannot be read."""
+    cannot be read. Warns of one that others can read."""
+    if file is not None:
+        private.warn_if_exposed(Path(file))
+    return _content(file)
+
+
+def _content(file: str | None) -> str | None:
     if file is None:
         return None
     try:

@@ -6,7 +6,9 @@ Example:
     True
 
 A match is literal: an attacker writes half of what it is compared with, and no character of it means more than itself. One
-event that is different shows the alert, so whoever steals what is suppressed is seen as soon as they do anything else.
+event that is different shows the alert, so whoever steals what is suppressed is seen as soon as they do anything else. What an
+attacker can write at will (WRITTEN) narrows a match and is never all of it: beside it stands a principal, or a network and an
+account.
 """
 
 from __future__ import annotations
@@ -30,6 +32,12 @@ LONGEST_REASON = 2_000  # characters
 LONGEST_TERM = timedelta(days=366)  # what nobody looked at for a year is nobody's decision any more
 WIDEST = {4: 8, 6: 16}  # bits of a network that may stand alone: a wider one hides a share of the internet
 FIELDS = tuple(each.name for each in fields(Match))
+WRITTEN = (
+    "human",
+    "user_agent",
+    "error_code",
+)  # an attacker chooses them: a session's name, a program's, a call that fails
+SHORTEST = 8  # characters of these: "B" begins the user agent of Boto3, Browsers and Burp
 
 
 class Seen(NamedTuple):
@@ -99,19 +107,25 @@ def checked(match: Match) -> Match:
     asked = [name for name in FIELDS if getattr(kept, name)]
     if not asked:
         raise FingerprintError("a suppression that asks nothing would hide every alert: say whose or what")
-    if network is not None and asked == ["network"] and network.prefixlen < WIDEST[network.version]:
+    written = [name for name in WRITTEN if getattr(kept, name)]
+    wide = network is not None and network.prefixlen < WIDEST[network.version]
+    if network is not None and wide and (asked == ["network"] or (written and not kept.principal)):
         raise FingerprintError(
             f"network {network} alone is too much of the internet to hide (at least /{WIDEST[network.version]}): "
             "say also whose or what"
         )
+    for name in written:
+        _check_written(kept, name)
     return kept
 
 
-def check_reason(reason: str) -> str:
+def check_reason(
+    reason: str, what: str = "a suppression needs a reason: whoever reads it later asks why"
+) -> str:
     """The reason as it is kept. FingerprintError without one."""
     kept: str = storable(reason).strip()
     if not kept:
-        raise FingerprintError("a suppression needs a reason: whoever reads it later asks why")
+        raise FingerprintError(what)
     if len(kept) > LONGEST_REASON:
         raise FingerprintError(f"a reason has at most {LONGEST_REASON:,} characters, this one {len(kept):,}")
     return kept
@@ -134,6 +148,20 @@ def said(match: Match) -> str:
     """A match in words, one line: `service glue, network 10.0.0.0/8`."""
     parts = ((name.replace("_", " "), getattr(match, name)) for name in FIELDS)
     return ", ".join(f"{name} {visible(value)}" for name, value in parts if value)
+
+
+def _check_written(match: Match, name: str) -> None:
+    """FingerprintError for a condition on what an attacker writes that is short, or stands by itself."""
+    said = name.replace("_", " ")
+    if len(getattr(match, name).strip()) < SHORTEST:
+        raise FingerprintError(
+            f"the {said} of a suppression has {SHORTEST} characters or more: attackers choose theirs, "
+            "and a shorter one fits too much"
+        )
+    if not match.principal and not (match.network and match.account):
+        raise FingerprintError(
+            f"an attacker chooses the {said}: say also whose alerts (principal), or from where (network and account)"
+        )
 
 
 def _check_value(name: str, value: str) -> None:

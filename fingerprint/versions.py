@@ -29,6 +29,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from fingerprint import private
 from fingerprint.domain import FingerprintError
 
 SERVED = ("train", "publish", "rollback")
@@ -188,7 +189,7 @@ def _line(text: str) -> dict[str, Any] | None:
 def _locked(folder: Path) -> Iterator[None]:
     """One decision at a time; the lock goes with its holder, however that ends."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private.make_folder(folder)
         with (folder / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from pathlib import Path
+from types import TracebackType
 from typing import Annotated, Any
 
 import typer
 
+from fingerprint import private
 from fingerprint import settings as settings_
+from fingerprint.credentials import masked
 from fingerprint.domain import FingerprintError
 from fingerprint.extras import how_to_install
 from pipelines import cli_bank, cli_desk, cli_secrets, cli_stream
@@ -521,7 +525,10 @@ def _workers(where: str | None) -> dict[str, dict[str, Any]]:
 
 
 def main() -> None:
-    """Run a program; what the user can mend is one sentence and exit status 2, never a traceback."""
+    """Run a program; what the user can mend is one sentence and exit status 2, never a traceback. What it writes is for its
+    owner alone."""
+    private.keep()
+    sys.excepthook = _unforeseen
     try:
         status = app(standalone_mode=False)
     except FingerprintError as error:
@@ -544,8 +551,13 @@ def main() -> None:
 
 
 def _fail(sentence: str) -> None:
-    print(f"fingerprint: {' '.join(sentence.split())}", file=sys.stderr)
+    print(f"fingerprint: {masked(' '.join(sentence.split()))}", file=sys.stderr)
     sys.exit(2)
+
+
+def _unforeseen(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print the traceback of what nobody foresaw, without the passwords that libraries repeat from URLs."""
+    print(masked("".join(traceback.format_exception(kind, error, trace))), end="", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -348,20 +348,29 @@ def suppressions_add(
     days: Annotated[
         float | None, typer.Option(help="Instead: in so many days, 366 at most.", show_default="30")
     ] = None,
+    force: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REASON",
+            help="Hide confirmed attacks and critical alerts, too; the reason is recorded.",
+            show_default=False,
+        ),
+    ] = None,
     desk: DeskUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
     """Hide alerts that need not be read: `... add --principal 111122223333:role/etl --service glue --why "the move" --days 14`.
 
-    An alert is hidden while every event of it is as said; one event that is different shows it. Single votes are never hidden.
-    `preview` with the same options says first what it would hide.
+    An alert is hidden while every event of it is as said; one event that is different shows it. Single votes are never hidden,
+    nor are confirmed attacks and critical alerts without --force. What an attacker writes (human, user agent, error code) needs
+    a principal beside it, or a network and an account. `preview` with the same options says first what it would hide.
     """
     from fingerprint.casework import Match
     from pipelines.suppressions import print_added, run_add
 
     match = Match(principal, human, account, service, action, network, user_agent, error_code)
-    figures = run_add(desk or settings_.load(settings).desk.url, match, why, until, days)
+    figures = run_add(desk or settings_.load(settings).desk.url, match, why, until, days, force)
     printed(figures, json, lambda: print_added(figures))
 
 

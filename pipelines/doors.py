@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fingerprint import signatures
 from fingerprint.bank import Bank
+from fingerprint.credentials import holds_credentials
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.workers import InProcess as InThisProcess
 from fingerprint.extras import how_to_install
@@ -62,6 +63,10 @@ def topics(settings: Kafka) -> Topics:
 @contextmanager
 def queue(url: str, settings: Sqs) -> Iterator[tuple[Queue, Objects]]:
     """A queue of notices, and the objects that they name."""
+    if holds_credentials(url):
+        raise FingerprintError(
+            f"{url}: a queue's URL holds no password or token, boto3 takes them from the environment"
+        )
     try:
         from fingerprint.edges.sqs import SqsQueue
         from fingerprint.edges.sqs_objects import S3Objects

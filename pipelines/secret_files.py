@@ -19,8 +19,9 @@ from pathlib import Path
 from fingerprint.domain import FingerprintError
 
 BYTES = 32  # of randomness
-READABLE = 0o440  # by the group too: PostgreSQL and Grafana run under ids of their own, and are given it
+READABLE = 0o440  # by the group too
 MINE = 0o400
+OTHERS = ("desk-password", "grafana-admin")  # PostgreSQL and Grafana run under ids of their own, and are given the group
 FOLDER = 0o750
 NAMES = ("desk-password", "triton-control")
 PREFIX = {"triton-control": "fingerprint-control="}  # the header that Triton wants, and its value
@@ -62,12 +63,16 @@ def _value(name: str) -> str:
     return PREFIX.get(name, "") + secrets.token_urlsafe(BYTES)
 
 
+def _mode(file: Path) -> int:
+    return READABLE if file.name in OTHERS else MINE
+
+
 def _made(file: Path) -> bool:
     """Whether it was missing; of several that come at once, one makes it."""
     if file.exists():
         return _kept(file)
     try:
-        _put(file, _value(file.name), READABLE, os.link)  # a link never replaces
+        _put(file, _value(file.name), _mode(file), os.link)  # a link never replaces
     except FileExistsError:
         return _kept(file)
     return True
@@ -82,7 +87,7 @@ def _kept(file: Path) -> bool:
 def _replace(file: Path) -> None:
     if file.is_file() and (old := file.read_text()):
         _put(file.with_name(f"{file.name}.old"), old, MINE, os.replace)
-    _put(file, _value(file.name), READABLE, os.replace)
+    _put(file, _value(file.name), _mode(file), os.replace)
 
 
 def _put(file: Path, text: str, mode: int, place: Callable[[Path, Path], None]) -> None:

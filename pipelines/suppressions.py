@@ -2,7 +2,7 @@
 
 Example:
     $ fingerprint suppressions preview --service glue --network 10.3.0.0/16
-    would hide 14 alerts: 9 open, none urgent, none confirmed as an attack
+    would hide 14 alerts: 9 open, none urgent, none critical, none confirmed as an attack
 """
 
 from __future__ import annotations
@@ -38,13 +38,16 @@ def run_preview(desk_url: str, match: Match) -> dict[str, Any]:
     return _counts(open_desk(desk_url, create=False).preview(match))
 
 
-def run_add(desk_url: str, match: Match, why: str, until: str | None, days: float | None) -> dict[str, Any]:
-    """A suppression until a day, or for so many from now on."""
+def run_add(
+    desk_url: str, match: Match, why: str, until: str | None, days: float | None, force: str | None = None
+) -> dict[str, Any]:
+    """A suppression until a day, or for so many from now on; `force` says why it may hide attacks."""
     if until and days is not None:
         raise FingerprintError("--until and --days both say when it ends: leave one out")
     end = spans.of(None, until, None).until if until else None
     end = end or SystemClock().now() + timedelta(days=DAYS if days is None else days)
-    return _figures(open_desk(desk_url, create=False).suppress(match, why, end, person.at_console()))
+    desk = open_desk(desk_url, create=False)
+    return _figures(desk.suppress(match, why, end, person.at_console(), force))
 
 
 def run_end(desk_url: str, suppression_id: str) -> dict[str, Any]:
@@ -92,15 +95,16 @@ def print_ended(figures: dict[str, Any]) -> None:
 
 def sentence(figures: dict[str, Any]) -> str:
     """What a suppression would hide, as one line."""
-    urgent, confirmed = (figures[name] or "none" for name in ("urgent", "confirmed"))
+    urgent, critical, confirmed = (figures[name] or "none" for name in ("urgent", "critical", "confirmed"))
+    needs = "; that needs --force" if figures["critical"] or figures["confirmed"] else ""
     return (
         f"would hide {words.many(figures['alerts'], 'alert')}: {figures['open']:,} open, {urgent} urgent, "
-        f"{confirmed} confirmed as an attack"
+        f"{critical} critical, {confirmed} confirmed as an attack{needs}"
     )
 
 
 def _counts(would: Preview) -> dict[str, Any]:
-    counts = {name: getattr(would, name) for name in ("alerts", "open", "urgent", "confirmed")}
+    counts = {name: getattr(would, name) for name in ("alerts", "open", "urgent", "critical", "confirmed")}
     return counts | {"first": [_first(row) for row in would.rows]}
 
 

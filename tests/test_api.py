@@ -422,7 +422,13 @@ def test_a_suppression_is_looked_at_first_then_made_and_ended(api: Api, place: P
     before = said(api("POST", "/suppressions/preview", json={"match": match}))
     assert [row["alert_id"] for row in before["rows"]] == [alert_id]
     ends = (datetime.now(UTC) + timedelta(days=7)).isoformat()
-    asked = {"match": match, "reason": "a migration until Friday", "expires_at": ends}
+    assert before["critical"] == 1
+    asked = {
+        "match": match,
+        "reason": "a migration until Friday",
+        "expires_at": ends,
+        "force": "the red team",
+    }
     made = said(api("POST", "/suppressions", json=asked), 201)
     assert (made["owner"], made["hits"], made["ended_at"]) == ("engineer", 1, None)
     hidden = said(api("GET", "/alerts", params=match | {"suppressed": True}))["rows"]
@@ -450,6 +456,13 @@ def test_a_suppression_that_hides_everything_or_for_ever_is_refused(api: Api) ->
     for moment in (datetime(2020, 1, 1, tzinfo=UTC), ends + timedelta(days=400)):
         asked = {"match": {"service": "s3"}, "reason": "x", "expires_at": moment.isoformat()}
         refused(api("POST", "/suppressions", json=asked), 400)
+    critical = {
+        "match": {"principal": stolen_session().principal},
+        "reason": "x",
+        "expires_at": ends.isoformat(),
+    }
+    assert "--force" in refused(api("POST", "/suppressions", json=critical), 400)
+    refused(api("POST", "/suppressions", json=critical | {"force": " "}), 422)
     refused(api("POST", "/suppressions/preview", json={"match": {"colour": "red"}}), 422)
     refused(api("POST", "/suppressions/nothing/end", json={"version": 0}), 404)
 

@@ -431,9 +431,7 @@ def write_everywhere(url: str) -> None:
         desk.change([Chosen(alert_id, desk.row(alert_id).version)], Reopen(kept), "maria")
         desk.save_view(View("maria", kept[:60], "status=all"))
         until = datetime.now(UTC) + timedelta(days=9)
-        desk.suppress(
-            Match(principal=kept, user_agent=kept, service="no such service"), kept, until, kept[:60]
-        )
+        desk.suppress(Match(principal=kept, service="no such service"), kept, until, kept[:60], force=kept)
     desk.close()
 
 

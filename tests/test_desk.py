@@ -71,8 +71,8 @@ def test_whoever_only_reads_makes_no_desk(tmp_path):
         ("sqlite:///{folder}", "unable to open"),
         ("mysql://user:secret@host/db", "not supported"),
         ("nonsense://x", "not supported"),
-        ("postgresql://user:secret@127.0.0.1:1/db", "desk postgresql"),
-        ("postgres://user:secret@127.0.0.1:1/db", "desk postgresql"),
+        ("postgresql://user@127.0.0.1:1/db", "desk postgresql"),
+        ("postgres://user@127.0.0.1:1/db", "desk postgresql"),
     ],
 )
 def test_a_url_that_cannot_be_a_desk_is_one_sentence_without_its_password(tmp_path, url, why):

@@ -109,11 +109,16 @@ def test_a_file_without_a_password_is_named_and_asked_again(
     ("url", "why"),
     [
         ("sqlite:///desk.sqlite?password_file=x", "has no password"),
-        ("postgresql://user:open-sesame@127.0.0.1:1/db?password_file=x", "give one password"),
+        ("postgresql://user:open-sesame@127.0.0.1:1/db", "holds a password"),
+        ("postgresql://user:open/sesame@127.0.0.1:1/db", "holds a password"),
+        ("postgresql://user@127.0.0.1:1/db?password=open-sesame", "holds a password"),
+        ("postgresql://user:open-sesame@127.0.0.1:1/db?password_file=x", "password_file"),
         ("postgresql://user@127.0.0.1:1/db?password_file=x&password_file=y", "give one password"),
     ],
 )
-def test_two_passwords_are_refused_and_one_where_none_is_wanted(url: str, why: str) -> None:
+def test_a_password_in_the_url_two_of_them_and_one_where_none_is_wanted_are_refused(
+    url: str, why: str
+) -> None:
     with pytest.raises(FingerprintError, match=why) as caught:
         open_desk(url)
     assert "open-sesame" not in str(caught.value)

@@ -13,6 +13,8 @@ ROOT = Path(__file__).parent.parent
 # Each room may import from itself and from the rooms before it.
 ROOMS = [
     {
+        "credentials",
+        "private",
         "domain",
         "extras",
         "bands",

@@ -236,7 +236,7 @@ def test_the_desk_of_the_settings_is_asked_where_there_is_one(
         with pytest.raises(FingerprintError, match="no desk"):
             asks(SETTINGS, nothing, history)
         with pytest.raises(FingerprintError, match="desk postgresql"):  # it may know attacks: not passed over
-            asks(with_desk("postgresql://user:secret@127.0.0.1:1/db"), None, history)
+            asks(with_desk("postgresql://user@127.0.0.1:1/db"), None, history)
 
 
 # --- at the keyboard ------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -156,6 +157,27 @@ def test_a_desk_of_the_first_versions_is_brought_up_to_date_by_whoever_opens_it(
     desk.save([degraded], [replace(vote, bank_version="2026-02-01-aa") for vote in votes(degraded)])
     assert open_desk(f"sqlite:///{file}").alerts() == [degraded]
     assert set(desk.votes()["bank_version"]) == {"2026-02-01-aa"}
+
+
+def test_suppressions_that_rest_on_what_attackers_write_end_with_the_step_that_refuses_them(url):
+    engine, now = desk_engine.engine_of(desk_engine.place_of(url)), datetime.now(UTC)
+    careful = {"principal": "p", "user_agent": "Boto3/1.34"}
+    matches = {"short": {"user_agent": "B"}, "alone": {"human": "pentest.team@example.com"}, "good": careful}
+    rows = [{"suppression_id": name, "match": match} for name, match in matches.items()]
+    same = {
+        "version": 1,
+        "reason": "why",
+        "owner": "maria",
+        "created_at": now,
+        "expires_at": now + timedelta(days=9),
+    }
+    with engine.connect().execution_options(writing=desk_engine.TURN) as connection, connection.begin():
+        desk_migrations.upgrade(connection, "0007")
+        _put(connection, "suppressions", [row | same for row in rows])
+    engine.dispose()
+    desk = open_desk(url)
+    assert [(each.suppression_id, each.forced) for each in desk.suppressions()] == [("good", "")]
+    desk.save([stolen_session()])
 
 
 def test_programs_that_start_together_on_an_old_desk_upgrade_it_once(url):

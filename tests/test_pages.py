@@ -131,6 +131,29 @@ def test_nobody_is_given_an_alert_who_has_no_account_here(analyst, desk):
     assert desk.row(PIPELINE.alert_id).assignee == ""
 
 
+def test_what_would_hide_a_critical_alert_wants_a_box_checked_and_a_reason(clients, desk):
+    engineer, box = clients["engineer"], 'type="checkbox" name="force"'
+    assert box not in engineer.get("/suppressions/new").text
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    form = {"principal": STOLEN.principal, "reason": "the drill", "until": f"{tomorrow:%Y-%m-%d}"}
+    shown = engineer.post("/suppressions/preview", data=form).text
+    assert "It fits critical alerts" in shown
+    assert box in shown
+    for more, why in (
+        ({}, "make it narrower"),
+        ({"forced": "x"}, "make it narrower"),
+        ({"force": "true"}, "says why"),
+    ):
+        answer = engineer.post("/suppressions", data=form | more)
+        assert (answer.status_code, why in answer.text) == (400, True)
+    assert desk.suppressions() == []
+    engineer.post("/suppressions", data=form | {"force": "true", "forced": "the red team, 4711"})
+    (made,) = desk.suppressions()
+    assert made.forced == "the red team, 4711"
+    assert "the red team, 4711" in engineer.get("/suppressions").text
+    desk.end_suppression(made.suppression_id, made.version, "engineer")
+
+
 def test_a_viewer_is_shown_no_form_that_changes_anything(clients):
     for path in ("/", f"/alerts/{STOLEN.alert_id}", "/suppressions"):
         page = clients["viewer"].get(path).text

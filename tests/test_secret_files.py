@@ -20,7 +20,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_what_is_missing_is_made_for_its_owner_and_his_group(tmp_path: Path) -> None:
+def test_what_is_missing_is_made_for_its_owner_and_for_the_group_where_others_read_it(tmp_path: Path) -> None:
     folder = tmp_path / "run" / "secrets"
     before = os.umask(0o077)
     try:
@@ -29,7 +29,7 @@ def test_what_is_missing_is_made_for_its_owner_and_his_group(tmp_path: Path) -> 
         os.umask(before)
     assert made == [{"name": name, "did": "made"} for name in ("desk-password", "triton-control")]
     assert mode(folder) == 0o750
-    assert {mode(folder / name) for name in NAMES} == {0o440}
+    assert {name: mode(folder / name) for name in NAMES} == {"desk-password": 0o440, "triton-control": 0o400}
     assert sorted(os.listdir(folder)) == sorted(NAMES)  # nothing half done is left
 
 

@@ -11,11 +11,11 @@ from make_alert import NASTY
 from fingerprint.casework import Match
 from fingerprint.domain import FingerprintError
 from fingerprint.hostile import storable
-from fingerprint.suppressing import Facts, Matcher, Seen, check_end, check_reason, checked, said
+from fingerprint.suppressing import SHORTEST, Facts, Matcher, Seen, check_end, check_reason, checked, said
 
 JOB = Seen("glue", "StartJobRun", "10.3.1.8", "Boto3/1.34.60 md/x", "")
 THEFT = Seen("secretsmanager", "GetSecretValue", "185.220.101.34", "aws-cli/2.15", "AccessDenied")
-ETL = Facts("123456789012:role/etl", "i-0ab", ["123456789012"], [JOB])
+ETL = Facts("123456789012:role/etl", "i-0ab4711c", ["123456789012"], [JOB])
 NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
 
 
@@ -23,7 +23,7 @@ NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
     "match",
     [
         Match(principal="123456789012:role/etl"),
-        Match(human="i-0ab"),
+        Match(principal="123456789012:role/etl", human="i-0ab4711c"),
         Match(account="123456789012"),
         Match(service="glue"),
         Match(action="StartJobRun"),
@@ -31,7 +31,8 @@ NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
         Match(service="glue", action="glue:StartJobRun"),
         Match(network="10.3.0.0/16"),
         Match(network="10.3.1.8"),
-        Match(user_agent="Boto3/1.34"),
+        Match(principal="123456789012:role/etl", user_agent="Boto3/1.34"),
+        Match(account="123456789012", network="10.3.0.0/16", user_agent="Boto3/1.34"),
     ],
 )
 def test_an_alert_whose_every_event_is_as_the_match_says_is_hidden(match):
@@ -40,8 +41,8 @@ def test_an_alert_whose_every_event_is_as_the_match_says_is_hidden(match):
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Match)])
 def test_an_alert_of_somebody_or_something_else_is_seen(name):
-    other = {"network": "192.0.2.0/24", "action": "StopJobRun"}.get(name, "other")
-    assert not Matcher(replace(Match(), **{name: other}))(ETL)
+    other = {"network": "192.0.2.0/24", "action": "StopJobRun"}.get(name, "another one")
+    assert not Matcher(replace(Match(principal=ETL.principal), **{name: other}))(ETL)
 
 
 def test_one_event_that_is_different_shows_the_whole_alert():
@@ -72,7 +73,8 @@ def test_no_character_of_a_match_means_more_than_itself(text):
 def test_whatever_an_attacker_wrote_can_be_matched_as_it_is_kept(text):
     kept = storable(text)
     event = Seen(kept, kept, "10.0.0.1", kept, kept)
-    match = Match(text, text, text, text, text, "10.0.0.1", text, text)
+    written = text if len(kept.strip()) >= SHORTEST else ""
+    match = Match(text, written, text, text, text, "10.0.0.1", written, written)
     assert Matcher(match)(Facts(kept, kept, [kept], [event]))
     assert "\x1b" not in said(checked(match))
 
@@ -119,6 +121,13 @@ def test_a_network_of_ipv6_holds_its_own():
         (Match(action="iam:"), "is no action"),
         (Match(service="s3", action="iam:ListUsers"), "no event is of service s3"),
         (Match(user_agent="A" * 100_000), "at most 4,000 characters"),
+        (Match(user_agent="B"), "8 characters or more"),
+        (Match(principal="123456789012:role/etl", user_agent="Boto3/ "), "8 characters or more"),
+        (Match(user_agent="Boto3/1.34"), "an attacker chooses the user agent: say also whose"),
+        (Match(human="pentest.team@example.com"), "an attacker chooses the human"),
+        (Match(error_code="AccessDenied", service="s3", account="123456789012"), "chooses the error code"),
+        (Match(network="10.0.0.0/8", user_agent="Boto3/1.34"), "from where"),
+        (Match(account="1", network="0.0.0.0/0", user_agent="Boto3/1.34"), "too much of the internet"),
     ],
 )
 def test_a_match_that_asks_nothing_too_much_or_nonsense_is_refused_in_one_sentence(match, why):

@@ -43,7 +43,7 @@ def hidden(desk_url: str) -> int:
 def test_a_suppression_is_previewed_made_listed_and_ended(desk_url):
     match = ("--service", "ecs", "--network", "10.3.0.0/16")
     preview = said(desk_url, "suppressions", "preview", *match)
-    assert "would hide 1 alert: 1 open, none urgent, none confirmed as an attack" in preview
+    assert "would hide 1 alert: 1 open, none urgent, none critical, none confirmed as an attack" in preview
     assert new_pipeline().title in preview
     assert hidden(desk_url) == 0
     added = said(desk_url, "suppressions", "add", *match, "--why", "the move to ECS", "--days", "14")
@@ -78,6 +78,9 @@ def test_an_end_may_be_a_day(desk_url):
         (("add", "--service", "ecs", "--why", "x", "--until", "2020-01-01"), "lies ahead"),
         (("add", "--service", "ecs", "--why", "x", "--until", "2099-01-01", "--days", "3"), "leave one out"),
         (("end", "nothing"), "there is no suppression"),
+        (("add", "--user-agent", "B", "--why", "x"), "8 characters or more"),
+        (("add", "--service", "ecs", "--why", "x", "--force", " "), "says why"),
+        (("add", "--principal", stolen_session().principal, "--why", "x"), "1 are critical and 0 confirmed"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(desk_url, words, why):
@@ -92,7 +95,7 @@ def test_whatever_is_suppressed_steers_no_terminal(desk_url):
     shown = ""
     for text in texts:
         shown += said(desk_url, "suppressions", "preview", "--principal", text)
-        said(desk_url, "suppressions", "add", "--principal", text, "--why", text)
+        said(desk_url, "suppressions", "add", "--principal", text, "--why", text, "--force", text)
     shown += said(desk_url, "suppressions", "list")
     assert hidden(desk_url) == len(texts)
     assert not {each for each in shown if not each.isprintable()} - {"\n"}

@@ -8,6 +8,7 @@ Example:
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sql
 from sqlalchemy import exc
 
+from fingerprint import private
 from fingerprint.domain import Away, FingerprintError
 from fingerprint.edges import desk_every_table as _every  # noqa: F401 - a table that nobody named is forgotten
 from fingerprint.edges import desk_migrations, desk_password
@@ -70,8 +72,8 @@ def engine_of(place: sql.URL) -> sql.Engine:
     """Connections to a desk; those of SQLite take their locks as the option `writing` says."""
     if place.get_backend_name() != "sqlite":
         return _server(place)
-    if is_file(place) and not (folder := Path(str(place.database)).absolute().parent).is_dir():
-        raise FingerprintError(f"desk {place}: the folder {folder} does not exist")
+    if is_file(place):
+        _make_file(place)
     pool: dict[str, Any] = POOL if is_file(place) else {"poolclass": sql.pool.StaticPool}
     engine = sql.create_engine(
         place, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False}, **pool
@@ -79,6 +81,18 @@ def engine_of(place: sql.URL) -> sql.Engine:
     sql.event.listen(engine, "connect", _set_up_sqlite)
     sql.event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _make_file(place: sql.URL) -> None:
+    """Make the file of a desk for its owner alone, if it is not there: SQLite gives those beside it (-wal, -shm) its mode.
+    Warn of one that others can read: it holds records and hashes of passwords."""
+    file = Path(str(place.database))
+    if not (folder := file.absolute().parent).is_dir():
+        raise FingerprintError(f"desk {place}: the folder {folder} does not exist")
+    if not place.query:  # SQLite's own URIs say more than a path
+        with suppress(OSError):  # SQLite says it better
+            os.close(private.opener(str(file), os.O_RDWR | os.O_CREAT))
+        private.warn_if_exposed(file)
 
 
 def _server(place: sql.URL) -> sql.Engine:
@@ -198,7 +212,7 @@ def _version(connection: sql.Connection) -> int:
 
 @contextmanager
 def plainly(place: sql.URL) -> Iterator[None]:
-    """What the database refuses, as one sentence; Away where it does not answer. A password in the URL is not part of it."""
+    """What the database refuses, as one sentence; Away where it does not answer. A driver that repeats a password is masked."""
     try:
         yield
     except ModuleNotFoundError:

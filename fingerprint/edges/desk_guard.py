@@ -20,8 +20,10 @@ from fingerprint.casework import Match, Preview, Suppression
 from fingerprint.edges import desk_changes, desk_preview, desk_retention, desk_sharing, desk_suppressions
 from fingerprint.edges.desk_base import Transactions
 from fingerprint.settings import Retention
+from fingerprint.suppressing import check_reason
 
 T = TypeVar("T")
+FORCE = "whoever forces a suppression says why it may hide attacks: it is recorded"
 
 
 def nothing(kind: str, done: int) -> None:
@@ -35,12 +37,19 @@ class Guarded(Transactions):
         """What a match would hide of the alerts that are on the desk. FingerprintError as `suppressing` says."""
         return self._read(lambda connection: desk_preview.preview(connection, match, limit, self._now()))
 
-    def suppress(self, match: Match, reason: str, expires_at: datetime, by: str) -> Suppression:
-        """From now on, and of what lies there already. FingerprintError as `suppressing` says."""
-        now = self._now()
-        return self._seen_anew(
-            lambda connection: desk_suppressions.suppress(connection, match, reason, expires_at, by, now)
-        )
+    def suppress(
+        self, match: Match, reason: str, expires_at: datetime, by: str, force: str | None = None
+    ) -> Suppression:
+        """From now on, and of what lies there already. `force` says why it may hide confirmed attacks and critical alerts.
+        FingerprintError as `suppressing` says, and for one that would hide such alerts without it."""
+        now, forced = self._now(), "" if force is None else check_reason(force, FORCE)
+
+        def work(connection: sql.Connection) -> tuple[Suppression, list[str]]:
+            if not forced:
+                desk_preview.check(connection, match, now)
+            return desk_suppressions.suppress(connection, match, reason, expires_at, by, now, forced)
+
+        return self._seen_anew(work)
 
     def end_suppression(self, suppression_id: str, version: int, by: str) -> Suppression:
         """What it hid is seen again. Overtaken where it is over, or somebody changed it since."""

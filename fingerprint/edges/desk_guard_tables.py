@@ -23,6 +23,7 @@ suppressions = sql.Table(
     when("created_at"),
     when("expires_at"),
     sql.Column("ended_at", Utc),
+    text("forced", server_default=""),  # why it hides attacks, too; empty: it does not
 )
 
 suppression_hits = sql.Table(

@@ -1,4 +1,5 @@
-"""A desk's password out of a file, read anew at each connection: so it can be changed while programs run.
+"""A desk's password out of a file, read anew at each connection: so it can be changed while programs run. Nowhere else: a URL is
+seen in settings, process lists and descriptions of containers.
 
 Example:
     >>> place, file = without_file(sql.make_url("postgresql://fingerprint@host/desk?password_file=/run/secrets/desk"))
@@ -13,6 +14,8 @@ from typing import Any
 
 import sqlalchemy as sql
 
+from fingerprint import private
+from fingerprint.credentials import holds_credentials
 from fingerprint.domain import Away, FingerprintError
 
 WORD = "password_file"  # of the URL's query
@@ -25,13 +28,18 @@ def without_file(place: sql.URL) -> tuple[sql.URL, str | None]:
 
 
 def check(place: sql.URL) -> None:
-    """FingerprintError for a URL whose password_file could not be meant."""
+    """FingerprintError, without the URL, for one that holds a password; and for a password_file that could not be meant."""
+    if place.password is not None or holds_credentials(place.render_as_string(hide_password=False)):
+        raise FingerprintError(
+            f"the URL of the desk holds a password, which others would see: write it into a file and name that, "
+            f"postgresql://user@host/database?{WORD}=/run/secrets/desk-password, or leave it to PGPASSWORD or ~/.pgpass"
+        )
     if (file := place.query.get(WORD)) is None:
         return
     if place.get_backend_name() == "sqlite":
         raise FingerprintError(f"desk {place}: a SQLite file has no password; leave {WORD} out")
-    if place.password is not None or not isinstance(file, str) or not file:
-        raise FingerprintError(f"desk {place}: give one password, in the URL or in one {WORD}")
+    if not isinstance(file, str) or not file:
+        raise FingerprintError(f"desk {place}: give one password, in one {WORD}")
 
 
 def from_file(engine: sql.Engine, place: sql.URL, file: str) -> None:
@@ -45,6 +53,7 @@ def from_file(engine: sql.Engine, place: sql.URL, file: str) -> None:
 
 def _read(place: sql.URL, file: str) -> str:
     """Away where it cannot be read: it may be on its way, at a first start or in a rotation."""
+    private.warn_if_exposed(Path(file))
     try:
         password = Path(file).read_text().rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:

@@ -3,11 +3,12 @@
 Example:
     >>> with engine.connect() as connection:
     ...     would = preview(connection, Match(service="glue"), limit=20, now=now)
-    >>> would.alerts, would.open, would.urgent, would.confirmed
-    (14, 9, 0, 0)
+    >>> would.alerts, would.open, would.urgent, would.critical, would.confirmed
+    (14, 9, 0, 0, 0)
 
-Urgent is what was so by itself: that many others share it is no reason to hide it, too. Confirmed is what anybody judged a true
-positive, or a duplicate of one, also where it has grown since.
+Urgent and critical is what was so by itself: that many others share it is no reason to hide it, too. Confirmed is what anybody
+judged a true positive, or a duplicate of one, also where it has grown since. What would hide critical or confirmed ones is
+refused unless it is forced.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from typing import NamedTuple
 
 import sqlalchemy as sql
 
-from fingerprint.bands import BANDS
+from fingerprint.bands import LEAST
 from fingerprint.casework import Match, Preview
-from fingerprint.domain import Decision
+from fingerprint.domain import Decision, FingerprintError
 from fingerprint.edges import desk_rows, desk_suppressions, desk_triage
 from fingerprint.edges.desk_filter import OPEN, WORKED
 from fingerprint.edges.desk_queue_tables import cases
@@ -28,8 +29,6 @@ from fingerprint.edges.desk_tables import alerts
 from fingerprint.suppressing import Matcher
 
 IDS = 500  # alerts of one IN (...)
-URGENT = next(least for least, word in BANDS if word == "high")
-ATTACK: Decision = "true_positive"
 
 
 class Found(NamedTuple):
@@ -46,15 +45,28 @@ def preview(connection: sql.Connection, match: Match, limit: int, now: datetime)
     """All of them counted, the most urgent shown. FingerprintError for a match that asks nothing or cannot be read."""
     found = sorted(_found(connection, desk_suppressions.matching(connection, Matcher(match))), key=_order)
     standing = desk_triage.standing(connection)
-    attacks = [each for each in found if ATTACK in (each.decision, standing.get(each.alert_id))]
+    attacks = [
+        each for each in found if desk_suppressions.ATTACK in (each.decision, standing.get(each.alert_id))
+    ]
     shown = desk_rows.among(connection, [each.alert_id for each in found[: max(0, limit)]], now)
     return Preview(
         alerts=len(found),
         open=sum(each.open for each in found),
-        urgent=sum(each.urgency >= URGENT for each in found),
+        urgent=sum(each.urgency >= LEAST["high"] for each in found),
+        critical=sum(each.urgency >= LEAST["critical"] for each in found),
         confirmed=len(attacks),
         rows=tuple(shown),
     )
+
+
+def check(connection: sql.Connection, match: Match, now: datetime) -> None:
+    """FingerprintError for a match that would hide confirmed attacks or critical alerts."""
+    would = preview(connection, match, 0, now)
+    if would.critical or would.confirmed:
+        raise FingerprintError(
+            f"of the {would.alerts:,} alerts that it would hide {would.critical:,} are critical and {would.confirmed:,} "
+            "confirmed attacks: make it narrower, or force it and say why (--force REASON)"
+        )
 
 
 def _found(connection: sql.Connection, alert_ids: Sequence[str]) -> Iterator[Found]:

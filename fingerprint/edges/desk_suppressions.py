@@ -7,7 +7,8 @@ Example:
     ['77b0e6d1920c4f3e']
 
 A *hit* says that a suppression fits all of an alert's events. An alert is hidden by its hits of suppressions that have neither
-ended nor expired; one that outgrew its match is seen again. Votes are never touched.
+ended nor expired; one that outgrew its match is seen again. What is critical by itself, or was judged a true positive, is hidden
+by a suppression that was forced and by no other, whichever came first. Votes are never touched.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from typing import Any
 
 import sqlalchemy as sql
 
+from fingerprint.bands import LEAST
 from fingerprint.casework import Match, Suppression
-from fingerprint.domain import NotThere, Overtaken
+from fingerprint.domain import Decision, NotThere, Overtaken
 from fingerprint.edges import desk_audit
 from fingerprint.edges.desk_guard_tables import suppression_hits as hits
 from fingerprint.edges.desk_guard_tables import suppressions
-from fingerprint.edges.desk_queue_tables import alert_values
+from fingerprint.edges.desk_queue_tables import alert_values, cases
 from fingerprint.edges.desk_tables import Row, alert_events, alerts, insert_of, key_of
 from fingerprint.hostile import storable, visible
 from fingerprint.suppressing import Facts, Matcher, Seen, check_end, check_reason
@@ -37,6 +39,8 @@ PRIVATE = (
     "principal",
     "human",
 )  # of a match: the audit, from which nothing is ever removed, has their digests
+ATTACK: Decision = "true_positive"
+_FORCED = suppressions.c.forced != ""
 _EVENT = tuple(alert_events.c[name] for name in Seen._fields)
 
 
@@ -45,9 +49,8 @@ _EVENT = tuple(alert_events.c[name] for name in Seen._fields)
 
 def hidden(now: datetime) -> sql.ColumnElement[bool]:
     """Of a row of `alerts`: whether a suppression hides it now."""
-    return alerts.c.alert_id.in_(
-        _in_force(now).with_only_columns(hits.c.alert_id)
-    )  # asked once, not for each row
+    hit = _in_force(now).with_only_columns(hits.c.alert_id)  # asked once, not for each row
+    return alerts.c.alert_id.in_(hit) & (~_is_attack() | alerts.c.alert_id.in_(hit.where(_FORCED)))
 
 
 def hider(now: datetime) -> sql.ScalarSelect[str | None]:
@@ -55,11 +58,22 @@ def hider(now: datetime) -> sql.ScalarSelect[str | None]:
     latest = (suppressions.c.expires_at.desc(), suppressions.c.suppression_id)
     return (
         _in_force(now)
-        .where(hits.c.alert_id == alerts.c.alert_id)
+        .where(hits.c.alert_id == alerts.c.alert_id, _FORCED | ~_is_attack())
         .order_by(*latest)
         .limit(1)
         .scalar_subquery()
     )
+
+
+def _is_attack() -> sql.ColumnElement[bool]:
+    """Of a row of `alerts`: whether it is critical, however many share it, or it or what it is a duplicate of is confirmed."""
+    judged = cases.alias()
+    confirmed = sql.select(judged.c.alert_id).where(judged.c.decision == ATTACK)
+    again = sql.select(judged.c.alert_id).where(
+        judged.c.duplicate_of.in_(confirmed), judged.c.decision == "duplicate"
+    )
+    of_one = alerts.c.alert_id.in_(confirmed) | alerts.c.alert_id.in_(again)
+    return (alerts.c.urgency >= LEAST["critical"]) | of_one
 
 
 def _in_force(now: datetime) -> sql.Select[Any]:
@@ -75,16 +89,29 @@ def _in_force(now: datetime) -> sql.Select[Any]:
 
 
 def suppress(
-    connection: sql.Connection, match: Match, reason: str, expires_at: datetime, by: str, now: datetime
+    connection: sql.Connection,
+    match: Match,
+    reason: str,
+    expires_at: datetime,
+    by: str,
+    now: datetime,
+    forced: str = "",
 ) -> tuple[Suppression, list[str]]:
-    """A new suppression, and the alerts on the desk that it hides. FingerprintError as `suppressing` says."""
+    """A new suppression, and the alerts on the desk that it fits. FingerprintError as `suppressing` says."""
     matcher, why, end = Matcher(match), check_reason(reason), check_end(expires_at, now)
-    row: Row = {"version": 1, "match": asdict(matcher.match), "reason": why, "owner": storable(by)}
+    row: Row = {
+        "version": 1,
+        "match": asdict(matcher.match),
+        "reason": why,
+        "owner": storable(by),
+        "forced": forced,
+    }
     row |= {"suppression_id": _name(row, now), "created_at": now, "expires_at": end, "ended_at": None}
     connection.execute(sql.insert(suppressions).values(**row))
     found = matching(connection, matcher)
     _hit(connection, [(row["suppression_id"], alert_id) for alert_id in found], now)
     detail = {"match": _told(matcher.match), "reason": why, "until": end.isoformat(), "alerts": len(found)}
+    detail |= {"forced": forced} if forced else {}
     desk_audit.say(connection, now, by, "suppression.create", row["suppression_id"], detail)
     return one(connection, row["suppression_id"]), found
 

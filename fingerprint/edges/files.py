@@ -23,6 +23,7 @@ from fsspec.core import url_to_fs
 from fingerprint import chunks, spans
 from fingerprint.chunks import CutShort
 from fingerprint.cloudtrail import Records
+from fingerprint.credentials import holds_credentials
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.files_trail import is_trail, months_of
 from fingerprint.extras import how_to_install
@@ -97,6 +98,11 @@ def size(files: Sequence[File]) -> int:
 
 def _expand(source: str, span: Span) -> tuple[list[File], list[date]]:
     """The files behind a source, and the months of trails that were passed over."""
+    if holds_credentials(source):
+        raise FingerprintError(
+            f"{source}: a source holds no password or token, it stands in every reject; "
+            "its client takes them from the environment"
+        )
     months: list[date] = []
     try:
         system, path = url_to_fs(source)

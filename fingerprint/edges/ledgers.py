@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from fingerprint import private
 from fingerprint.domain import FingerprintError
 from fingerprint.ledger import Ledger
 from fingerprint.settings import Settings
@@ -27,8 +28,9 @@ def save(ledger: Ledger, folder: Path) -> None:
     """Write the ledger; a crash while writing leaves the one before. FingerprintError if the folder cannot be written."""
     staged = folder / f".{FILE}.{os.getpid()}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private.make_folder(folder)
         save_file({name: np.ascontiguousarray(array) for name, array in ledger.as_arrays().items()}, staged)
+        staged.chmod(private.FILE)
         staged.replace(folder / FILE)
     except OSError as error:
         raise FingerprintError(f"cannot write the ledger {folder}: {error.strerror or error}") from None

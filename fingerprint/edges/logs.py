@@ -5,7 +5,7 @@ Example:
     {"time": "2026-03-02T10:00:00.123Z", "level": "warning", "logger": "fingerprint.ingest", "message": "paused", "partitions": 3}
 
 What a record's author could have written into a field cannot end the line or steer a terminal: control and
-bidirectional characters are escapes.
+bidirectional characters are escapes. Passwords and tokens in URLs are masked, also in tracebacks of libraries.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
+from fingerprint.credentials import masked
 from fingerprint.hostile import visible
 
 
@@ -49,7 +50,7 @@ def start(stream: TextIO | None = None, level: int = logging.INFO) -> None:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, str):
-        return visible(value)
+        return masked(visible(value))
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
-    return value if isinstance(value, int | float | bool | None) else visible(str(value))
+    return value if isinstance(value, int | float | bool | None) else masked(visible(str(value)))

@@ -24,6 +24,7 @@ import fsspec
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
+from fingerprint import private
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.snapshots_names import STAGED
 from fingerprint.extras import how_to_install
@@ -114,7 +115,7 @@ class Folder:
         _make(final.parent)
         staged = final.with_name(STAGED + secrets.token_hex(8))
         try:
-            with staged.open("xb") as file:
+            with open(staged, "xb", opener=private.opener) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -130,9 +131,7 @@ def _file(status: os.stat_result) -> File:
 
 def _make(folder: Path) -> None:
     """A folder that survives a loss of power, and those it lies in."""
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    for each in missing:
+    for each in private.make_folder(folder):
         _sync(each.parent)
 
 

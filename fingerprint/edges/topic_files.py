@@ -18,6 +18,7 @@ from collections.abc import Collection, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from fingerprint import private
 from fingerprint.domain import FingerprintError
 from fingerprint.edges.topic_group import Group, Life, State, release, share
 from fingerprint.edges.topic_log import Log, Reader
@@ -47,7 +48,7 @@ def create_topic(root: str | Path, topic: str, partitions: int = 1) -> None:
     if not _NAME.fullmatch(topic):
         raise FingerprintError(f"{topic!r} is no name for a topic: letters, digits, '.', '_' and '-'")
     for number in range(partitions):
-        (Path(root) / topic / str(number)).mkdir(parents=True, exist_ok=True)
+        private.make_folder(Path(root) / topic / str(number))
 
 
 def partitions_of(root: Path, topic: str) -> int:

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fingerprint import private
 from fingerprint.edges.topic_log import locked
 
 State = dict[
@@ -35,7 +36,7 @@ class Group:
 
     def __init__(self, root: Path, name: str):
         self._folder = root / ".groups" / name
-        self._folder.mkdir(parents=True, exist_ok=True)
+        private.make_folder(self._folder)
         self._file = self._folder / "group.json"
 
     @contextmanager

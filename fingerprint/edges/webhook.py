@@ -49,6 +49,7 @@ class Webhook:
             if status in NEVER:
                 raise Gone(f"{self.place} answered {status}: it wants no more")
             if not 200 <= status < 300:
+                told = self.place.without_path(told)
                 why = f"{self.place} answered {status}{f': {told}' if told else ''}"
                 raise Busy(_redirected(why, status), _asked(given, now))
 

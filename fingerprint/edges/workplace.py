@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from fingerprint import private
 from fingerprint.domain import FingerprintError
 from fingerprint.settings import Workers
 
@@ -37,7 +38,7 @@ def entered(place: Path, name: str, about: Mapping[str, Any]) -> Iterator[Path]:
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
     folder = place.absolute() / f"{name}-{digest}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private.make_folder(folder)
         lock = (folder / LOCK).open("w")
     except OSError as error:
         raise FingerprintError(f"cannot work in {folder}: {error.strerror or error}") from None

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 
 from fingerprint.casework import Match
 from fingerprint.domain import Alert, AlertEvent
-from fingerprint.suppressing import LONGEST
+from fingerprint.suppressing import LONGEST, SHORTEST
 
 
 def like(alert: Alert, events: Collection[AlertEvent]) -> Match:
@@ -22,16 +22,16 @@ def like(alert: Alert, events: Collection[AlertEvent]) -> Match:
         service=_same(event.service for event in events),
         action=_same(event.action for event in events),
         network=_address(_same(event.source_address for event in events)),
-        user_agent=_same(event.user_agent for event in events),
-        error_code=_same(event.error_code for event in events),
+        user_agent=_same((event.user_agent for event in events), SHORTEST),
+        error_code=_same((event.error_code for event in events), SHORTEST),
     )
 
 
-def _same(values: Iterable[str]) -> str:
+def _same(values: Iterable[str], least: int = 1) -> str:
     """The one value that all have, if a suppression can ask for it; else nothing."""
     found = set(values)
     only = next(iter(found), "")
-    return only if len(found) == 1 and only.strip() and len(only) <= LONGEST else ""
+    return only if len(found) == 1 and least <= len(only.strip()) and len(only) <= LONGEST else ""
 
 
 def _address(text: str) -> str:

@@ -12,11 +12,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from make_alert import ACCOUNT, NASTY, event, nasty, new_pipeline, stolen_session, votes
 
+from fingerprint.bands import LEAST
 from fingerprint.casework import Chosen, Decide, Filter, Match
 from fingerprint.domain import Alert, Driver, FingerprintError, Hop, NotThere, Overtaken
 from fingerprint.hostile import storable
 from fingerprint.settings import Retention
 from fingerprint.sharing import MANY
+from fingerprint.suppressing import SHORTEST
 
 NOW = datetime(2026, 3, 6, 9, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -25,15 +27,15 @@ FOR_EVER = Retention(raw_days=0, votes_days=0, alerts_days=0)
 
 MATCHES = (  # and whether each hides the pipeline
     (Match(principal=new_pipeline().principal), True),
-    (Match(human="i-0ab", service="ecs"), True),
     (Match(account=ACCOUNT, action="UpdateService"), True),
     (Match(action="ecs:UpdateService", network="10.3.1.8"), True),
-    (Match(user_agent="Boto3/1.34"), True),
-    (Match(service="ecs", user_agent="Boto3/1.35"), False),
+    (Match(principal=new_pipeline().principal, user_agent="Boto3/1.34"), True),
+    (Match(account=ACCOUNT, network="10.3.0.0/16", user_agent="Boto3/1.34"), True),
+    (Match(principal=new_pipeline().principal, user_agent="Boto3/1.35"), False),
     (Match(service="ecs", network="10.4.0.0/16"), False),
-    (Match(service="ecs", error_code="AccessDenied"), False),
+    (Match(principal=new_pipeline().principal, error_code="AccessDenied"), False),
     (Match(service="ec_"), False),
-    (Match(user_agent="%"), False),
+    (Match(principal=new_pipeline().principal, user_agent="%%%%%%%%"), False),
 )
 NEVER = (
     (Match(), "why", NOW + DAY),
@@ -42,6 +44,8 @@ NEVER = (
     (ECS, " ", NOW + DAY),
     (ECS, "why", NOW),
     (ECS, "why", NOW + 400 * DAY),
+    (Match(user_agent="B"), "why", NOW + DAY),
+    (Match(user_agent="Boto3/1.34"), "why", NOW + DAY),
 )
 
 
@@ -193,6 +197,37 @@ class GuardContract:
         )
         assert "lopez" not in json.dumps(created.detail)
 
+    @pytest.mark.parametrize("urgency", [38, 80])
+    def test_what_would_hide_an_attack_is_refused_without_a_reason_to_force_it(self, make_guarded, urgency):
+        """A critical one, however many share it; and one that was confirmed."""
+        desk, alert = make_guarded(), new_pipeline(urgency=urgency)
+        desk.save([alert])
+        if urgency < LEAST["critical"]:
+            close(desk, [alert], Decide("true_positive", "it was one"))
+        before = desk.dump()
+        for force in (None, "", "  "):
+            with pytest.raises(FingerprintError, match=r"--force REASON|says why"):
+                desk.suppress(ECS, "the move to ECS", NOW + DAY, by="maria", force=force)
+        assert desk.dump() == before
+        made = desk.suppress(ECS, "the move to ECS", NOW + DAY, by="maria", force="the red team, 4711")
+        assert made.forced == "the red team, 4711"
+        assert seen(desk, suppressed=True) == [alert.alert_id]
+        assert desk.row(alert.alert_id).suppressed_by == made.suppression_id
+        assert desk.history(made.suppression_id)[0].detail["forced"] == "the red team, 4711"
+
+    def test_an_attack_that_comes_later_is_seen_whatever_was_suppressed_before(self, make_guarded):
+        desk, alert = make_guarded(), new_pipeline()
+        desk.save([alert])
+        desk.suppress(ECS, "the move to ECS", NOW + DAY, by="maria")
+        worse = new_pipeline(alert_id="worse", urgency=LEAST["critical"])
+        desk.save([worse, new_pipeline(alert_id="same", urgency=LEAST["critical"] - 1)])
+        assert (seen(desk), set(seen(desk, suppressed=True))) == (["worse"], {alert.alert_id, "same"})
+        assert (desk.row("worse").suppressed_by, desk.counts(Filter())["suppressed"]) == ("", 2)
+        close(desk, [alert], Decide("true_positive", "it was one"))
+        assert set(seen(desk)) == {alert.alert_id, "worse"}
+        desk.save([replace(new_pipeline(alert_id="same"), urgency=90)])  # it grew worse, by the same calls
+        assert set(seen(desk)) == {alert.alert_id, "worse", "same"}
+
     def test_what_lay_there_and_what_comes_is_matched_alike(self, make_guarded):
         """By the database's first look and the exact one after it, or by the exact one alone."""
         before, after = make_guarded(), make_guarded()
@@ -216,10 +251,11 @@ class GuardContract:
         close(desk, alerts[2:3], Decide("benign"))
         before = desk.dump()
         would = desk.preview(ECS, limit=2)
-        assert (would.alerts, would.open, would.urgent, would.confirmed) == (4, 1, 2, 2)
+        counts = (would.alerts, would.open, would.urgent, would.critical, would.confirmed)
+        assert counts == (4, 1, 2, 0, 2)
         assert [row.alert_id for row in would.rows] == [alerts[3].alert_id, alerts[2].alert_id]
         assert desk.dump() == before
-        made = desk.suppress(ECS, "why not", NOW + DAY, by="maria")
+        made = desk.suppress(ECS, "why not", NOW + DAY, by="maria", force="a drill")
         assert made.hits == would.alerts
         assert desk.preview(Match(service="glue")).alerts == 0
 
@@ -237,8 +273,9 @@ class GuardContract:
         alerts = [replace(nasty(text), alert_id=f"{number:016x}") for number, text in enumerate(texts)]
         desk.save([*alerts, new_pipeline()])
         for alert, text in zip(alerts, texts, strict=True):
-            match = Match(principal=text, service=text, error_code=text, user_agent=text)
-            made = desk.suppress(match, text, NOW + DAY, by=text)
+            written = text if len(storable(text).strip()) >= SHORTEST else ""
+            match = Match(principal=text, service=text, error_code=written, user_agent=written)
+            made = desk.suppress(match, text, NOW + DAY, by=text, force=text)
             assert seen(desk, suppressed=True) == [alert.alert_id]
             assert (made.match.principal, made.owner) == (storable(text), storable(text))
             desk.end_suppression(made.suppression_id, made.version, by="maria")
@@ -499,7 +536,7 @@ class GuardContract:
         desk.save(hops=[began])
         desk.note(hers.alert_id, "called her", by="omar")
         close(desk, [hers], Decide("true_positive", "stolen"))
-        desk.suppress(Match(principal=hers.principal), "on leave", NOW + DAY, by="omar")
+        desk.suppress(Match(principal=hers.principal), "on leave", NOW + DAY, by="omar", force="a drill")
         removed = desk.purge(hers.principal, by="omar")
         assert (removed["alerts"], removed["votes"], removed["alert_events"]) == (2, 18, 18)
         assert (removed["notes"], removed["dispositions"], removed["suppressions"], removed["hops"]) == (

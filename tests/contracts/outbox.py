@@ -131,7 +131,11 @@ class OutboxContract:
     def test_what_is_suppressed_is_not_told(self, desk, outbox):
         alert = stolen_session()
         desk.suppress(
-            Match(principal=alert.principal), "a drill", datetime.now(UTC) + timedelta(days=1), "maria"
+            Match(principal=alert.principal),
+            "a drill",
+            datetime.now(UTC) + timedelta(days=1),
+            "maria",
+            force="a drill",
         )
         desk.save([alert, new_pipeline()])
         planned(outbox, now=datetime.now(UTC))
@@ -140,7 +144,9 @@ class OutboxContract:
     def test_what_was_suppressed_is_new_when_its_suppression_has_expired(self, desk, outbox):
         """Nobody does anything then, and nothing on the desk changes."""
         now, alert = datetime.now(UTC), stolen_session()
-        desk.suppress(Match(principal=alert.principal), "a drill", now + timedelta(hours=1), "maria")
+        desk.suppress(
+            Match(principal=alert.principal), "a drill", now + timedelta(hours=1), "maria", force="a drill"
+        )
         desk.save([alert])
         planned(outbox, now=now)
         planned(outbox, now=now + timedelta(minutes=59))
@@ -151,7 +157,9 @@ class OutboxContract:
 
     def test_what_was_held_back_and_is_not_urgent_enough_any_more_is_not_told(self, desk, outbox):
         now, alert = datetime.now(UTC), stolen_session()
-        desk.suppress(Match(principal=alert.principal), "a drill", now + timedelta(hours=1), "maria")
+        desk.suppress(
+            Match(principal=alert.principal), "a drill", now + timedelta(hours=1), "maria", force="a drill"
+        )
         desk.save([alert])
         planned(outbox, now=now)
         planned(outbox, ALL.model_copy(update={"least_urgency": 100}), now=now + timedelta(minutes=61))

@@ -2,7 +2,7 @@
 
 Example:
     $ curl -X POST -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \\
-        -d '{"match": {"service": "ecs", "user_agent": "Boto3/"}}' "$DESK/api/v1/suppressions/preview"
+        -d '{"match": {"service": "ecs", "network": "10.3.0.0/16"}}' "$DESK/api/v1/suppressions/preview"
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ router = APIRouter(tags=["suppressions"])
 
 
 class Match(Asked):
-    """What is hidden: alerts all of whose events are like this. What is empty asks nothing; not all may be."""
+    """What is hidden: alerts all of whose events are like this. What is empty asks nothing; not all may be. `human`,
+    `user_agent` and `error_code` have 8 characters or more, and a principal, or a network and an account, beside them."""
 
     principal: Wanted = ""
     human: Wanted = ""
@@ -48,6 +49,12 @@ class Suppressing(Asked):
     match: Match
     reason: Reason
     expires_at: Moment
+    force: Annotated[
+        Reason | None,
+        Field(
+            description="why it may hide confirmed attacks and critical alerts; without it, it is refused where it would"
+        ),
+    ] = None
 
 
 class Ending(Asked):
@@ -68,8 +75,9 @@ def preview(asked: Previewing, caller: Viewer, doors: TheDoors) -> Preview:
 
 @router.post("/suppressions", status_code=201)
 def suppress(asked: Suppressing, caller: Engineer, doors: TheDoors) -> Suppression:
-    """Hide such alerts from now on, and those that are there. Votes are never hidden."""
-    return doors.desk.suppress(asked.match.match(), asked.reason, asked.expires_at, caller.name)
+    """Hide such alerts from now on, and those that are there. Votes are never hidden; nor, without `force`, are confirmed
+    attacks and critical alerts, also those that come later."""
+    return doors.desk.suppress(asked.match.match(), asked.reason, asked.expires_at, caller.name, asked.force)
 
 
 @router.post("/suppressions/{suppression_id}/end", responses=CONFLICT)

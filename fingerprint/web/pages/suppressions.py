@@ -25,13 +25,13 @@ from fingerprint.web.site import go, show
 DAYS = 30  # a suppression lasts, unless somebody chooses otherwise
 HINTS = {
     "principal": "as the queue shows it, whole",
-    "human": "the person behind the session",
+    "human": "the person behind the session, beside a principal",
     "account": "the only one its events are in",
     "service": "iam",
     "action": "ListUsers, or iam:ListUsers",
     "network": "198.51.100.0/24, or one address",
-    "user_agent": "its beginning",
-    "error_code": "AccessDenied",
+    "user_agent": "its beginning, beside a principal",
+    "error_code": "AccessDenied, beside a principal",
 }
 Value = Annotated[str, Field(max_length=LONGEST)]
 router = APIRouter()
@@ -50,6 +50,8 @@ class Wish(BaseModel):
     error_code: Value = ""
     reason: Annotated[str, Field(max_length=LONGEST_REASON)] = ""
     until: Annotated[str, Field(max_length=40)] = ""
+    force: bool = False
+    forced: Annotated[str, Field(max_length=LONGEST_REASON)] = ""
 
     @property
     def match(self) -> Match:
@@ -104,7 +106,8 @@ def create(wish: Annotated[Wish, Form()], request: Request, caller: Engineer, do
     """Hide them from now on."""
 
     def suppress() -> Response:
-        made = doors.desk.suppress(wish.match, wish.reason, wish.expires_at, by=caller.name)
+        force = wish.forced if wish.force else None
+        made = doors.desk.suppress(wish.match, wish.reason, wish.expires_at, caller.name, force)
         return go(f"/suppressions#s-{made.suppression_id}")
 
     return _tried(request, doors, wish, suppress)

@@ -1,0 +1,41 @@
+"""Find passwords and tokens inside text, so that settings refuse them and no sentence, log line or traceback repeats them.
+
+Example:
+    >>> masked("cannot reach postgresql://desk:hunter2@db/desk?sslpassword=hunter2")
+    'cannot reach postgresql://desk:***@db/desk?sslpassword=***'
+    >>> holds_credentials("postgresql://desk@db/desk?password_file=/run/secrets/desk")
+    False
+
+A credential is a password before the `@` of a URL, anything there of http:// and https:// (a token may stand for the name), and
+the value of a query parameter that is called like one, as in presigned URLs. Both expressions take time linear in the text:
+attackers write what is logged.
+"""
+
+from __future__ import annotations
+
+import re
+
+MASK = "***"
+
+_USERINFO = re.compile(r"(https?://|://[^\s/?#@:]*+:)[^\s/?#]+@", re.IGNORECASE)
+_PARAMETER = re.compile(r"([?&;])([\w.-]++)=([^\s&;'\"<>]++)")
+_SECRET = re.compile(
+    r"passw(or)?d|passphrase|pwd|secret|token|signature|credential|(api|access|account)[_-]?key|^sig$|^key$",
+    re.IGNORECASE,
+)
+
+
+def holds_credentials(text: str) -> bool:
+    """Return whether `masked` would change the text."""
+    return masked(text) != text
+
+
+def masked(text: str) -> str:
+    """Return the text with every credential replaced by MASK; what is masked already stays as it is."""
+    return _PARAMETER.sub(_parameter, _USERINFO.sub(rf"\1{MASK}@", text))
+
+
+def _parameter(found: re.Match[str]) -> str:
+    before, name, _ = found.groups()
+    secret = _SECRET.search(name) and not name.lower().endswith("file")
+    return f"{before}{name}={MASK}" if secret else found[0]
