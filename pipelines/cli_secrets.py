@@ -40,8 +40,8 @@ def secrets_make(
     """Write the secrets that are missing: 32 random bytes each, never shown, never overwritten.
 
     May be run at every start. Each file is there whole or not at all, and can be read by its owner and its group (mode
-    0440): PostgreSQL and Grafana run under users of their own, and are given the group. FOLDER/NAME as a name puts it into a folder
-    that can be mounted by itself. How a secret is changed: docs/operate.md.
+    0440): PostgreSQL and Grafana run under users of their own, and are given the group. FOLDER/NAME as a name puts it
+    into a folder that can be mounted by itself. How a secret is changed: docs/operate.md.
     """
     from pipelines.secret_files import NAMES, make, make_anew, print_made
 
