@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -25,6 +26,7 @@ SBOM = ROOT / "build" / "sbom"
 UNLOCKED = {"cloudtrail-fingerprint", "pip", "setuptools"}  # the project; what a new environment brings
 
 
+@cache
 def requirements(lock: Path) -> list[InstallRequirement]:
     """Return what a lock names, for every platform. SystemExit with its lines that cannot be read."""
     read = RequirementsFile.from_file(str(lock))

@@ -379,11 +379,24 @@ class Sqs(Section):
     )
     wait_seconds: int = Field(10, ge=1, le=20, description="how long one poll waits for a notice")
     buckets: tuple[str, ...] = Field(
-        (), description="read objects of these alone; none: of any that a notice names and the role may read"
+        (),
+        description='objects of these are read, and of no other; "*": of any that a notice names and the role may read',
     )
     idle_seconds: float = Field(
         900.0, gt=0, description="the watermark does not wait for a trail that was silent so long"
     )
+
+    def admits(self, bucket: str) -> bool:
+        """Return whether objects of this bucket may be read."""
+        return bucket in self.buckets or "*" in self.buckets
+
+    def check_buckets(self) -> None:
+        """Raise FingerprintError where no bucket is named: who may write to the queue would choose what is read."""
+        if not self.buckets:
+            raise FingerprintError(
+                "sqs.buckets is empty: name the buckets whose objects may be read (FINGERPRINT_SQS__BUCKETS=my-trail-bucket), "
+                "because a notice may name any; * stands for every bucket that the role may read"
+            )
 
 
 class State(Section):
@@ -519,6 +532,10 @@ class Security(Section):
     key_password_file: str | None = None
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"] | None = None
     user: str | None = None
+    clear_login: bool = Field(
+        False,
+        description="with mechanism PLAIN or OAUTHBEARER and without tls: password or token travel for all to read",
+    )
     password_file: str | None = None
     token_file: str | None = Field(
         None, description="an OAuth token that somebody else renews, read anew at each connection"
@@ -536,6 +553,10 @@ class Security(Section):
             raise ValueError("mechanism OAUTHBEARER needs token_file")
         if self.mechanism == "AWS_MSK_IAM" and not self.tls:
             raise ValueError("mechanism AWS_MSK_IAM needs tls = true")
+        if self.mechanism in ("PLAIN", "OAUTHBEARER") and not (self.tls or self.clear_login):
+            raise ValueError(
+                f"mechanism {self.mechanism} without tls sends the secret for all to read: set tls = true, or clear_login = true"
+            )
         return self
 
     def check_files(self) -> None:

@@ -32,6 +32,7 @@ log = logging.getLogger("fingerprint.ingest")
 
 def run(settings: Settings, url: str, once: bool = False) -> dict[str, Any]:
     """`fingerprint ingest --sqs URL`, with the doors that the settings name."""
+    settings.sqs.check_buckets()
     with doors.queue(url, settings.sqs) as (queue, objects), doors.producer(settings.kafka) as producer:
         ingest = IngestNotices(queue, objects, producer, settings, NoticeMetrics(REGISTRY))
         with running(settings, ingest.not_ready, ingest.not_alive, "ingest") as asked_to_end:
@@ -130,8 +131,7 @@ class IngestNotices:
         return True
 
     def _fetch(self, notice: Message, written: Object, reasons: Reasons) -> None:
-        buckets = self.settings.sqs.buckets
-        if buckets and written.bucket not in buckets:
+        if not self.settings.sqs.admits(written.bucket):
             reasons.add(f"{written.url}: sqs.buckets does not name its bucket")
             return
         try:

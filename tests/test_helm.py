@@ -456,7 +456,7 @@ def test_images_of_another_registry_and_by_digest() -> None:
     )
     assert main_container(chart, WEB)["image"] == f"registry.example.com/desk@{digest}"
     assert main_container(chart, TRITON)["image"] == "registry.example.com/fingerprint-triton:0.1.0"
-    assert main_container(chart, f"StatefulSet/{NAME}-kafka")["image"] == "apache/kafka:4.1.0"
+    assert main_container(chart, f"StatefulSet/{NAME}-kafka")["image"] == "apache/kafka:4.1.2"
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------

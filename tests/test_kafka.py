@@ -73,7 +73,12 @@ def passes(broker: Broker, client: Any, topic: str, **settings: Any) -> bool:
 def test_who_knows_the_secret_is_let_in(
     broker: Broker, passwords: dict[str, str], client: Any, mechanism: str, listener: str
 ) -> None:
-    login = {"user": "reader", "password_file": passwords["right"], "token_file": passwords["token"]}
+    login = {
+        "user": "reader",
+        "password_file": passwords["right"],
+        "token_file": passwords["token"],
+        "clear_login": True,
+    }
     if listener == "SASL_TLS":
         login |= {"tls": True, "ca_file": str(broker.authority.file)}
     topic = f"{client[0].__name__}-{listener}-{mechanism}"
@@ -97,7 +102,7 @@ def test_a_client_proves_who_it_is_by_its_certificate(broker: Broker, client: An
 
 def wrong_password(broker: Broker, folder: Path) -> dict[str, Any]:
     (folder / "wrong").write_text("abracadabra")
-    login = {"mechanism": "PLAIN", "user": "reader", "password_file": str(folder / "wrong")}
+    login = {"mechanism": "SCRAM-SHA-512", "user": "reader", "password_file": str(folder / "wrong")}
     return {"brokers": (broker.at("SASL"),), **login}
 
 
@@ -138,7 +143,7 @@ def test_a_broker_that_does_not_answer_is_named(client: Any) -> None:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_secret_that_cannot_be_read_is_named(client: Any) -> None:
-    login = {"mechanism": "PLAIN", "user": "reader", "password_file": "/nowhere/secret"}
+    login = {"mechanism": "SCRAM-SHA-512", "user": "reader", "password_file": "/nowhere/secret"}
     with pytest.raises(FingerprintError, match="/nowhere/secret"):
         client[0](Kafka(**login))
     with pytest.raises(FingerprintError, match=r"/nowhere/ca\.pem"):
@@ -238,6 +243,8 @@ def test_kafka_python_without_its_checksum_in_c_is_refused(monkeypatch: pytest.M
         ({"mechanism": "PLAIN"}, "password_file"),
         ({"mechanism": "OAUTHBEARER"}, "token_file"),
         ({"mechanism": "AWS_MSK_IAM"}, "tls"),
+        ({"mechanism": "PLAIN", "user": "reader", "password_file": "secret"}, "clear_login"),
+        ({"mechanism": "OAUTHBEARER", "token_file": "token"}, "clear_login"),
         ({"certificate_file": "client.pem"}, "key_file"),
         ({"brokers": ()}, "brokers"),
     ],

@@ -30,7 +30,7 @@ from fingerprint.edges.sqs_session import client
 from fingerprint.ports import Away, Undelivered
 from pipelines import doors
 from pipelines.dlq import replay_letters
-from pipelines.ingest_sqs import IngestNotices
+from pipelines.ingest_sqs import IngestNotices, run
 from pipelines.ingest_sqs_metrics import NoticeMetrics
 
 FOLDER = "AWSLogs/111122223333/CloudTrail/eu-west-1/2026/01/01"
@@ -47,13 +47,17 @@ class Trail(OnFiles):
     """A bucket, its queue of notices, and topics in a folder."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        super().__init__(folder)
         self.bucket = name
+        super().__init__(folder)
         self.s3, self.sqs = boto3.client("s3"), boto3.client("sqs")
         self.s3.create_bucket(
             Bucket=name, CreateBucketConfiguration={"LocationConstraint": os.environ["AWS_DEFAULT_REGION"]}
         )
         self.url = self.sqs.create_queue(QueueName=name)["QueueUrl"]
+
+    def configure(self, **settings: Any) -> None:
+        """Its own bucket may be read, unless another is named."""
+        super().configure(**settings | {"sqs": {"buckets": (self.bucket,)} | settings.get("sqs", {})})
 
     def put(self, key: str, *lines: bytes, body: bytes | None = None) -> str:
         self.s3.put_object(Bucket=self.bucket, Key=key, Body=body or gzip.compress(wrapped(*lines)))
@@ -197,10 +201,18 @@ def test_a_missing_object_is_a_dead_letter_that_names_it(trail: Trail) -> None:
 
 @pytest.mark.parametrize("bucket", ["no-such-bucket-anywhere", "../etc", ""])
 def test_a_bucket_that_is_none_is_a_dead_letter(trail: Trail, bucket: str) -> None:
+    trail.configure(sqs={"wait_seconds": 1, "buckets": ("*",)})  # whichever the role may read
     trail.notify(s3("a.json.gz", bucket))
     trail.turn()
     assert trail.letter()["reason"].startswith(f"s3://{bucket}/a.json.gz ")
     assert trail.left() == NOTHING
+
+
+def test_ingest_that_no_bucket_was_named_to_does_not_start(trail: Trail) -> None:
+    trail.configure(sqs={"buckets": ()})
+    with pytest.raises(FingerprintError, match=r"sqs\.buckets is empty: name the buckets"):
+        run(trail.settings, trail.url)
+    assert not trail.settings.sqs.admits(trail.bucket)
 
 
 def test_a_bucket_that_the_settings_do_not_name_is_not_read(trail: Trail) -> None:

@@ -60,6 +60,10 @@ def small() -> Json:
     values["postgres"]["uid"] = int(said("docker", "run", "--rm", POSTGRES, "id", "-u", "postgres"))
     values["image"] = {name: {"repository": each, "tag": TAG} for name, each in IMAGES.items()}
     values["stream"]["replicas"] = 2
+    values["kafka"]["image"] = {
+        "repository": "apache/kafka",
+        "tag": os.environ.get("KAFKA_TAG", "4.1.0"),
+    }  # the lab's
     values["train"]["schedule"] = "0 3 1 1 *"  # the test asks for a training itself
     return values
 

@@ -17,6 +17,7 @@ Triton here is the one in the wheel. The tests are one story: each goes on where
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from services.browser import chromium
-from stack import PROJECT, PROMETHEUS_PORT, WEB_PORT, Stack, until
+from stack import PROJECT, PROMETHEUS_PORT, STAND_INS, WEB_PORT, Stack, until
 from undisturbed import alone
 
 BASE = f"http://localhost:{WEB_PORT}"
@@ -148,7 +149,7 @@ def test_programs_run_as_nobody_in_particular_on_a_file_system_they_cannot_chang
 
 
 def test_the_image_that_scores_is_lean(stack: Stack) -> None:
-    above = size("fingerprint:0.1.0") - size("python:3.11-slim-bookworm")
+    above = size("fingerprint:0.1.0") - size(os.environ.get("PYTHON_IMAGE", STAND_INS["PYTHON_IMAGE"]))
     said(f"fingerprint is {above / 1e9:.2f} GB above its base")
     assert above < 1e9
     for program in ("gcc", "cc", "g++", "make"):

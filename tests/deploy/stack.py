@@ -26,6 +26,12 @@ ROOT = Path(__file__).parent.parent.parent
 LAB = ROOT.parent / "shared/containerlab/prepare.sh"
 PROJECT = "fingerprint-test"
 WEB_PORT, PROMETHEUS_PORT = 18080, 19090
+STAND_INS = {  # what the container lab has; an environment that names others (a newer tag, a digest) is heard
+    "PYTHON_IMAGE": "python:3.11-slim-bookworm",
+    "POSTGRES_IMAGE": "postgres:15-bookworm",
+    "KAFKA_IMAGE": "apache/kafka:4.1.0",
+    "PROMETHEUS_IMAGE": "prom/prometheus:v2.42.0",
+}
 PAUSE = 0.5  # seconds between two looks at what is waited for
 
 T = TypeVar("T")
@@ -91,7 +97,9 @@ class Stack:
         """What `docker compose` printed. AssertionError with what it said where it failed."""
         profiles = [part for name in self.profiles for part in ("--profile", name)]
         command = ["docker", "compose", "--project-name", PROJECT, *profiles, *arguments]
-        environment = os.environ | {"WEB_PORT": str(WEB_PORT), "PROMETHEUS_PORT": str(PROMETHEUS_PORT)}
+        environment = (
+            STAND_INS | os.environ | {"WEB_PORT": str(WEB_PORT), "PROMETHEUS_PORT": str(PROMETHEUS_PORT)}
+        )
         done = subprocess.run(
             command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds
         )
