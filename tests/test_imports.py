@@ -32,6 +32,7 @@ ROOMS = [
         "ports_people",
         "mend",
         "cloudtrail",
+        "inflating",
         "chunks",
         "partitions",
         "waiting",
