@@ -42,7 +42,9 @@ PART_BYTES = 8 << 20  # of records that are handed on at a time, about ...
 PART_RECORDS = 16_384  # ... or so many records and rejects
 MOST_RECORDS = 1_000_000  # in one message or document: AWS writes some ten thousand
 REJECTS_KEPT = 100  # of one message or document, each with its place; the rest is counted in one
-MANY_COMMAS = 1 << 17  # an array with fewer is decoded at once; with more a window at a time, for its items need memory
+MANY_COMMAS = (
+    1 << 17
+)  # an array with fewer is decoded at once; with more a window at a time, for its items need memory
 MAX_WRAPPINGS = 8  # an envelope in an envelope in ...: AWS makes three, nobody makes nine
 _BLANK = b" \t\r\n\x00"
 _BOM = b"\xef\xbb\xbf"
@@ -283,7 +285,7 @@ def _balanced(text: bytes) -> Iterator[tuple[bytes, bool]]:
     level = start = 0
     for braces in _BRACES.finditer(text):
         at, end = braces.span(1)
-        if text[at:at + 1] == b"{":
+        if text[at : at + 1] == b"{":
             start = start if level else at
             level += end - at
         elif level:
@@ -318,9 +320,7 @@ def _message(
         pile.rejects.append(Reject(*origin, reason, more))
 
 
-def _gather(
-    lines: list[bytes], origins: list[Origin], pile: _Pile, wrappings: int
-) -> Iterator[Records]:
+def _gather(lines: list[bytes], origins: list[Origin], pile: _Pile, wrappings: int) -> Iterator[Records]:
     """Bare lines go straight in; only those that a cheap test points at are looked at one by one."""
     room = pile.room(origins[0]) if lines else 0
     lines, over = lines[:room], origins[room : room + 1]

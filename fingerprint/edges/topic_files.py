@@ -292,7 +292,9 @@ class FilesConsumer(Consumer):
     def metadata(self, partitions: Collection[Partition]) -> dict[Partition, tuple[int, str]]:
         with self._group.held() as state:
             offsets, texts = state["offsets"], state["metadata"]
-        return {each: (offsets[each.place], texts[each.place]) for each in partitions if each.place in offsets}
+        return {
+            each: (offsets[each.place], texts[each.place]) for each in partitions if each.place in offsets
+        }
 
     def beginning(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         return {each: self._log(each).beginning() for each in partitions}
