@@ -1,7 +1,7 @@
 """Messages that kill their reader, found across restarts: a segfault, the kernel out of memory, a loop that liveness ends.
 
-Kafka keeps a text beside each committed offset. What is written there before messages are read, and gone with the next commit, is there
-after a restart only if the reader died of something. A reader that ends with an error takes it back first (`spared`).
+Kafka keeps a text beside each committed offset. What is written there before messages are read is gone with the next commit, so
+after a restart it is there only if the reader died. A reader that ends with an error takes it back first (`spared`).
 """
 
 from __future__ import annotations

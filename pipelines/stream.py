@@ -37,8 +37,8 @@ from fingerprint.settings import Settings
 from pipelines import backends, doors, first_bank, memory, person
 from pipelines.banks import Banks
 from pipelines.pausing import Pausing
-from pipelines.remembering import Kept, Remembering
 from pipelines.poison import REASON, PoisonGuard
+from pipelines.remembering import Kept, Remembering
 from pipelines.running import running
 from pipelines.stream_metrics import StreamMetrics
 from pipelines.troubles import Troubles
