@@ -24,7 +24,6 @@ import binascii
 import re
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice, repeat
 
@@ -43,7 +42,9 @@ PART_BYTES = 8 << 20  # of records that are handed on at a time, about ...
 PART_RECORDS = 16_384  # ... or so many records and rejects
 MOST_RECORDS = 1_000_000  # in one message or document: AWS writes some ten thousand
 REJECTS_KEPT = 100  # of one message or document, each with its place; the rest is counted in one
-MANY_COMMAS = 1 << 19  # an array with fewer is decoded at once; with more a window at a time, for its items need memory
+MANY_COMMAS = (
+    1 << 17
+)  # an array with fewer is decoded at once; with more a window at a time, for its items need memory
 MAX_WRAPPINGS = 8  # an envelope in an envelope in ...: AWS makes three, nobody makes nine
 _BLANK = b" \t\r\n\x00"
 _BOM = b"\xef\xbb\xbf"
@@ -103,12 +104,12 @@ class _Pile:
     origins: list[Origin] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     skipped: int = 0
-    size: int = 0
+    size: int = 0  # of the lines that were weighed
+    weighed: int = 0
 
     def add(self, lines: list[bytes], origins: list[Origin]) -> None:
         self.lines += lines
         self.origins += origins
-        self.size += sum(map(len, lines))
         self.message.records += len(lines)
 
     def reject(self, origin: Origin, reason: str) -> None:
@@ -127,26 +128,16 @@ class _Pile:
 
     def due(self) -> Iterator[Records]:
         """What was gathered, where it has come to a part."""
+        new, self.weighed = self.lines[self.weighed :], len(self.lines)
+        self.size += sum(map(len, new))
         if self.size >= PART_BYTES or len(self.lines) + len(self.rejects) >= PART_RECORDS:
             yield self.take()
 
     def take(self) -> Records:
         taken = Records(self.lines, self.origins, self.rejects, self.skipped)
-        self.lines, self.origins, self.rejects, self.skipped, self.size = [], [], [], 0, 0
+        self.lines, self.origins, self.rejects = [], [], []
+        self.skipped = self.size = self.weighed = 0
         return taken
-
-    @contextmanager
-    def one(self, origin: Origin, budget: Budget) -> Iterator[None]:
-        """One message, from its first byte to the reject that stands for all that had no room. What does not fit into memory
-        is its reject and nobody's end."""
-        self.message.begin(budget)
-        try:
-            yield
-        except MemoryError:
-            self.reject(origin, "does not fit into memory")
-        if (more := self.message.rejects - REJECTS_KEPT) > 0:
-            reason = f"and {more:,} more in here that could not be read"
-            self.rejects.append(Reject(*origin, reason, more))
 
 
 class _Envelope(msgspec.Struct):
@@ -197,8 +188,7 @@ def parts(
     bounds = bounds or Reading()
     own = Budget(bounds.max_document_bytes, budget)
     pile = _Pile(bounds, _Message(own))
-    with pile.one((source, position), own):
-        yield from _unwrap(message, (source, position), pile, MAX_WRAPPINGS, whole=True)
+    yield from _message(message, (source, position), pile, own, whole=True)
     yield pile.take()
 
 
@@ -230,8 +220,7 @@ def parts_of_lines(
     for index in _suspects(bare, bounds):
         pile.add(bare[done:index], origins[done:index])
         own = Budget(bounds.max_document_bytes, budget)
-        with pile.one(origins[index], own):
-            yield from _unwrap(bare[index], origins[index], pile, MAX_WRAPPINGS)
+        yield from _message(bare[index], origins[index], pile, own)
         done = index + 1
     pile.add(bare[done:], origins[done:])
     yield pile.take()
@@ -296,7 +285,7 @@ def _balanced(text: bytes) -> Iterator[tuple[bytes, bool]]:
     level = start = 0
     for braces in _BRACES.finditer(text):
         at, end = braces.span(1)
-        if text[at:at + 1] == b"{":
+        if text[at : at + 1] == b"{":
             start = start if level else at
             level += end - at
         elif level:
@@ -315,9 +304,23 @@ def joined(lines: Sequence[bytes]) -> tuple[bytes, NDArray[np.int64]]:
     return b"".join(lines), borders
 
 
-def _gather(
-    lines: list[bytes], origins: list[Origin], pile: _Pile, wrappings: int
+def _message(
+    data: bytes, origin: Origin, pile: _Pile, budget: Budget, whole: bool = False
 ) -> Iterator[Records]:
+    """One message, from its first byte to the reject that stands for all that had no room. What does not fit into memory is its
+    reject, and nobody's end."""
+    message = pile.message
+    message.begin(budget)
+    try:
+        yield from _unwrap(data, origin, pile, MAX_WRAPPINGS, whole)
+    except MemoryError:
+        pile.reject(origin, "does not fit into memory")
+    if (more := message.rejects - REJECTS_KEPT) > 0:
+        reason = f"and {more:,} more in here that could not be read"
+        pile.rejects.append(Reject(*origin, reason, more))
+
+
+def _gather(lines: list[bytes], origins: list[Origin], pile: _Pile, wrappings: int) -> Iterator[Records]:
     """Bare lines go straight in; only those that a cheap test points at are looked at one by one."""
     room = pile.room(origins[0]) if lines else 0
     lines, over = lines[:room], origins[room : room + 1]
@@ -426,11 +429,9 @@ def _open_envelope(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> 
 def _many(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> Iterator[Records]:
     """A JSON array of records or envelopes."""
     first = 0
-    for window in _windows(data):
-        try:
-            items = [bytes(item) for item in _items.decode(window)]
-        except _UNREADABLE:
-            first += yield from _recover(window, origin, pile, wrappings, first)
+    for items in _items_of(data):
+        if isinstance(items, bytes):
+            first = yield from _recover(items, origin, pile, wrappings, first)
             continue
         inside = _inside(origin, len(items), first)
         first += len(items)
@@ -451,29 +452,44 @@ def _without_arrays(
     return [items[number] for number in kept], [inside[number] for number in kept]
 
 
-def _windows(data: bytes) -> Iterator[bytes]:
-    """The text of a JSON array as texts of shorter ones that together have its items, or as it is where it has few: a list of
-    a million items takes a hundred times the memory of their text."""
+def _items_of(data: bytes) -> Iterator[list[bytes] | bytes]:
+    """The items of a JSON array, some at a time; or, where that is no JSON, the text they should be in.
+
+    A list of all would take a hundred times the memory of their text. Where `},{"key":` stands, an item probably ends: it does
+    if what comes before it can be decoded. If not, brackets are counted.
+    """
     if data.count(b",") < MANY_COMMAS:
-        yield data
+        yield _decoded(data)
         return
-    start = 1
-    for comma in _commas(data):
-        yield b"[" + data[start:comma] + b"]"
+    start, key = 1, _FIRST_KEY.search(data)
+    while key and (border := _border(key[1]).search(data, start + CHUNK)):
+        if isinstance(items := _decoded(b"[" + data[start : border.start()] + b"]"), bytes):
+            break
+        yield items
+        start = border.end()
+    for comma in _commas(data, start):
+        yield _decoded(b"[" + data[start:comma] + b"]")
         start = comma + 1
-    yield b"[" + data[start:]
+    yield _decoded(b"[" + data[start:])
 
 
-def _commas(data: bytes) -> Iterator[int]:
-    """Where commas between the items of a JSON array stand: the last one in each chunk that has any."""
-    slashes = level = 0  # backslashes that end what was looked at; how deep it is nested there
+def _decoded(array: bytes) -> list[bytes] | bytes:
+    try:
+        return [bytes(item) for item in _items.decode(array)]
+    except _UNREADABLE:
+        return array
+
+
+def _commas(data: bytes, begin: int) -> Iterator[int]:
+    """Where commas between the items of a JSON array stand, from an item on: the last one in each chunk that has any."""
+    slashes, level = 0, 1  # backslashes that end what was looked at; how deep it is nested there
     quoted = False
-    for start in range(0, len(data), CHUNK):
+    for start in range(begin, len(data), CHUNK):
         text = np.frombuffer(data, np.uint8, min(CHUNK, len(data) - start), start)
         escaped, slashes = _escaped(text, slashes)
         outside = np.logical_xor.accumulate((text == 0x22) & ~escaped) == quoted
         quoted = not outside[-1]
-        structure = np.where(outside, text | 0x20, 0)  # [ and { become {, ] and } become }; a comma is itself + 0x20
+        structure = np.where(outside, text | 0x20, 0)  # [ and { become {, ] and } become }
         levels = np.cumsum((structure == 0x7B).astype(np.int64) - (structure == 0x7D)) + level
         level = int(levels[-1])
         if len(found := np.flatnonzero((text == 0x2C) & outside & (levels == 1))):
@@ -543,10 +559,8 @@ def _cloudwatch(envelope: _Envelope, origin: Origin, pile: _Pile, wrappings: int
         pile.skipped += 1
         return
     first = 0
-    for window in _windows(b"" if envelope.log_events is msgspec.UNSET else bytes(envelope.log_events)):
-        try:
-            entries = _items.decode(window)
-        except _UNREADABLE:
+    for entries in _items_of(b"" if envelope.log_events is msgspec.UNSET else bytes(envelope.log_events)):
+        if isinstance(entries, bytes):
             pile.reject(origin, "a CloudWatch Logs message without a list of logEvents")
             return
         for entry, where in zip(entries, _inside(origin, len(entries), first), strict=True):
@@ -557,7 +571,7 @@ def _cloudwatch(envelope: _Envelope, origin: Origin, pile: _Pile, wrappings: int
         yield from pile.due()
 
 
-def _log_entry(entry: msgspec.Raw, where: Origin, pile: _Pile, wrappings: int) -> Iterator[Records]:
+def _log_entry(entry: bytes, where: Origin, pile: _Pile, wrappings: int) -> Iterator[Records]:
     try:
         message = _log_event.decode(entry).message
     except _UNREADABLE:

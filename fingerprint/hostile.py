@@ -24,8 +24,10 @@ _SCRIPTS = r"\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
 _TAGS = r"\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 _SHAPELESS = r"\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0"
 _STEERING = re.compile(f"[{_CONTROL}{_BIDI}{_FORMAT}{_SCRIPTS}{_TAGS}{_SHAPELESS}\ud800-\udfff]")
-_PIECE = re.compile(  # a string that is not closed goes to the end: no quote in it is tried as another beginning
-    r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[{}\[\],:]|\s+|[^"{}\[\],:\s]+', re.DOTALL
+_PIECE = (
+    re.compile(  # a string that is not closed goes to the end: no quote in it is tried as another beginning
+        r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[{}\[\],:]|\s+|[^"{}\[\],:\s]+', re.DOTALL
+    )
 )
 _DEEPEST = 32  # levels of indentation shown; what is deeper stays at that depth
 

@@ -5,8 +5,8 @@ Example:
     >>> text
     b'one, two'
 
-A decompressor hands back what it did not use as a copy, so whoever feeds it a whole message copies the rest of it for every member,
-and an attacker's message has a member for every twenty bytes. Therefore it is fed small slices.
+A decompressor hands back what it did not use as a copy. Fed a whole message, it would copy the rest for every member, and an
+attacker's message has a member for every twenty bytes. So it is fed small slices.
 """
 
 from __future__ import annotations

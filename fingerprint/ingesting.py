@@ -93,6 +93,11 @@ class Ingesting:
         for piece in read(messages, self.settings):
             yield self._batch(messages, piece)
 
+    def unread(self, message: Message, reason: str) -> Batch:
+        """A message that is not to be read, as a dead letter."""
+        dead = letter(message, reason, 1, self.settings.kafka.message_bytes)
+        return Batch(0, 1, 1, [], np.zeros(0, np.int64), [dead], np.zeros(1, np.int64), 0, 0, 0)
+
     def forget(self, partitions: Iterable[Partition]) -> None:
         """Others read these partitions now."""
         for partition in partitions:
@@ -200,7 +205,9 @@ class Letters:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit  # bytes; a message larger than that leaves a letter without it
-        self.torn: tuple[str, int] | None = None  # first reason, and how many, of the message that goes on in the next piece
+        self.torn: tuple[str, int] | None = (
+            None  # first reason, and how many, of the message that goes on in the next piece
+        )
 
     def of(
         self, messages: Sequence[Message], piece: Piece, rejects: Sequence[Reject]

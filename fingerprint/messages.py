@@ -37,8 +37,8 @@ class Piece(NamedTuple):
     `source` (n,) is the number of each event's message, `row` (n,) its place in `lines`, the records as AWS wrote them, and `at`
     (n,) its time in ms since 1970. The position of a reject begins with the number of its message.
 
-    A message that holds much comes in several pieces, each with nothing else in it: all but the last are `torn`, and nothing may be
-    committed past them.
+    A message that holds much comes in several pieces, each with nothing else in it: all but the last are `torn`, and nothing may
+    be committed past them.
     """
 
     begin: int

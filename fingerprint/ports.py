@@ -176,6 +176,7 @@ class Message(NamedTuple):
 
 
 Offsets = Mapping[Partition, int]
+NO_METADATA: Mapping[Partition, str] = {}
 Assigned = Callable[[Collection[Partition]], Offsets | None]
 Revoked = Callable[[Collection[Partition]], None]
 
@@ -253,13 +254,17 @@ class Consumer(Protocol):
 
     def resume(self, partitions: Collection[Partition]) -> None: ...
 
-    def commit(self, offsets: Offsets) -> None:
+    def commit(self, offsets: Offsets, metadata: Mapping[Partition, str] = NO_METADATA) -> None:
         """Safe when it returns. NotOwner if the group has given a partition to another member;
-        Rebalancing if it is about to."""
+        Rebalancing if it is about to. `metadata` is a short text beside an offset; a commit without one takes it away."""
         ...
 
     def committed(self, partitions: Collection[Partition]) -> dict[Partition, int | None]:
         """None where the group has committed nothing yet."""
+        ...
+
+    def metadata(self, partitions: Collection[Partition]) -> dict[Partition, tuple[int, str]]:
+        """The committed offset of each and the text beside it, empty where there is none; nothing of what has no commit."""
         ...
 
     def beginning(self, partitions: Collection[Partition]) -> dict[Partition, int]: ...

@@ -24,6 +24,7 @@ from fingerprint.settings import Settings
 from pipelines import doors
 from pipelines.ingest_metrics import IngestMetrics
 from pipelines.pausing import Pausing
+from pipelines.poison import REASON, PoisonGuard
 from pipelines.running import running
 from pipelines.sending import Sender
 from pipelines.until_end import NOTHING_OURS, UntilEnd
@@ -54,6 +55,7 @@ class Ingest:
         self.topic = settings.kafka.events
         self.dead_topic = settings.kafka.raw + settings.kafka.dlq_suffix
         self.pausing = Pausing(consumer, metrics.pauses.inc)
+        self.guard = PoisonGuard(consumer)
         self.sender = Sender(producer, settings.kafka.delivery_seconds, self._full)
         self.joined = False
         self.watch = Watch(consumer, settings.kafka, metrics.watch)
@@ -70,10 +72,11 @@ class Ingest:
         self.consumer.subscribe([self.settings.kafka.raw], assigned=self.assigned, revoked=self.revoked)
         kafka = self.settings.kafka
         end = UntilEnd(self.consumer, patience=kafka.session_seconds + kafka.answer_seconds)
-        while not asked_to_end():
-            end.saw(self.turn(POLL_SECONDS))
-            if once and end.reached():
-                break
+        with self.guard.spared():
+            while not asked_to_end():
+                end.saw(self.turn(POLL_SECONDS))
+                if once and end.reached():
+                    break
         if end.left_out:
             log.warning(NOTHING_OURS)
         figures = self.metrics.figures() | {"seconds": round(time.monotonic() - started, 3)}
@@ -84,18 +87,22 @@ class Ingest:
         """One poll and all that follows from it; the messages that were dealt with."""
         messages = self.pausing.poll(seconds)
         self.watch.saw(messages)
-        for batch in self.reading.read(messages):
-            with self.metrics.batch_seconds.time():
-                self._write(batch, messages)
+        for polled, deadly in self.guard.batches(messages):
+            read = [self.reading.unread(*polled, REASON)] if deadly else self.reading.read(polled)
+            for batch in read:
+                with self.metrics.batch_seconds.time():
+                    self._write(batch, polled)
         self._look_around()
         return messages
 
     def assigned(self, partitions: Collection[Partition]) -> None:
         self.joined = True
+        self.guard.forget(partitions)
         log.info("assigned", extra={"fields": {"partitions": sorted(each.place for each in partitions)}})
 
     def revoked(self, partitions: Collection[Partition]) -> None:
         self.pausing.forget(partitions)
+        self.guard.forget(partitions)
         self.reading.forget(partitions)
         self.metrics.forget(partitions)
         log.info("revoked", extra={"fields": {"partitions": sorted(each.place for each in partitions)}})
@@ -150,6 +157,7 @@ class Ingest:
         try:
             if ours:
                 self.consumer.commit(ours)
+                self.guard.passed(ours)
         except Rebalancing:
             return False
         except NotOwner:

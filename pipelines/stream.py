@@ -37,6 +37,7 @@ from fingerprint.settings import Settings
 from pipelines import backends, doors, first_bank, memory, person
 from pipelines.banks import Banks
 from pipelines.pausing import Pausing
+from pipelines.poison import REASON, PoisonGuard
 from pipelines.remembering import Kept, Remembering
 from pipelines.running import running
 from pipelines.stream_metrics import StreamMetrics
@@ -91,6 +92,7 @@ class Stream:
         metrics.follow(self.troubles)
         self.watch = Watch(outside.consumer, settings.kafka, metrics.watch)
         self.pausing = Pausing(outside.consumer, metrics.pauses.inc)
+        self.guard = PoisonGuard(outside.consumer)
         self.voice = Voice(outside, self.pausing, self.watch, self.troubles, settings, metrics)
         self.networks = network_table.load(settings.reading.networks) if settings.reading.networks else None
         self.remembering = Remembering(banks, outside.snapshots, outside.consumer, settings)
@@ -114,10 +116,11 @@ class Stream:
         self.consumer.subscribe([self.settings.kafka.events], assigned=self.assigned, revoked=self.revoked)
         kafka = self.settings.kafka
         end = UntilEnd(self.consumer, patience=kafka.session_seconds + kafka.answer_seconds)
-        while not asked_to_end():
-            end.saw(self.turn(POLL_SECONDS))
-            if once and end.reached():
-                break
+        with self.guard.spared():
+            while not asked_to_end():
+                end.saw(self.turn(POLL_SECONDS))
+                if once and end.reached():
+                    break
         while once and self._look_for_silence():
             pass
         self.commit()
@@ -134,8 +137,9 @@ class Stream:
         if polled:
             self._look_at_thresholds(first=True)
             with self.metrics.batch_seconds.time():
-                self._walk(polled)
-        if time.monotonic() - self.last_commit > self.settings.state.snapshot_seconds:
+                for batch, deadly in self.guard.batches(polled):
+                    self._pass_over(*batch) if deadly else self._walk(batch)
+        if self.guard.careful or time.monotonic() - self.last_commit > self.settings.state.snapshot_seconds:
             self.commit()
         self._look_around()
         return polled
@@ -145,6 +149,7 @@ class Stream:
     def assigned(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """Restore each; the positions to begin at."""
         self.joined = True
+        self.guard.forget(partitions)
         self.kept |= {each: self.remembering.assigned(each) for each in partitions}
         positions = {each: self.kept[each].offset for each in partitions}
         places = {each.place: offset for each, offset in sorted(positions.items())}
@@ -160,6 +165,7 @@ class Stream:
             del self.kept[each]
             self.metrics.forget(each)
         self.pausing.forget(partitions)
+        self.guard.forget(partitions)
         log.info("revoked", extra={"fields": {"partitions": sorted(each.place for each in partitions)}})
 
     # --- one batch ----------------------------------------------------------------------------------------------------
@@ -182,6 +188,13 @@ class Stream:
             self.untold.difference_update(ours)
             self.metrics.messages.inc(piece.done - piece.begin)
             self.metrics.future.inc(int(future.sum()))
+
+    def _pass_over(self, message: Message) -> None:
+        """A message that kills its reader: a dead letter, unread."""
+        if kept := self.kept.get(message.home):
+            self.voice.bury_unread(message, REASON)
+            kept.offset = message.offset + 1
+            self.metrics.messages.inc()
 
     def _walk_one(
         self, polled: Sequence[Message], piece: Piece, home: Partition, rows: Rows, future: NDArray[np.bool_]
@@ -280,6 +293,7 @@ class Stream:
             return
         try:
             self.consumer.commit(positions)
+            self.guard.passed(positions)
             for each, position in positions.items():
                 self.kept[each].committed = position
         except Rebalancing:

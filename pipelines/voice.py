@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fingerprint import telling
 from fingerprint.casework import Report, Tuned
 from fingerprint.domain import FingerprintError, Hop, Reject
-from fingerprint.ingesting import Letters, Outgoing
+from fingerprint.ingesting import Letters, Outgoing, letter
 from fingerprint.keeping import Keeper
 from fingerprint.messages import Piece
 from fingerprint.ports import Clock, Consumer, Desk, Message, Partition, Producer, Snapshots
@@ -99,6 +99,14 @@ class Voice:
             log.warning(
                 "dead letters", extra={"fields": {"letters": len(letters), "reason": rejects[0].reason}}
             )
+
+    def bury_unread(self, message: Message, reason: str) -> None:
+        """A message that is not to be read, to the dead letters."""
+        self._send_all(
+            self.topics.events + self.topics.dlq_suffix,
+            [letter(message, reason, 1, self.topics.message_bytes)],
+        )
+        self.metrics.dead.inc()
 
     def count_feeds(self, partition: Partition, keeper: Keeper) -> None:
         """What came of each feed in the intervals that have closed, to the desk."""

@@ -36,6 +36,7 @@ ROOMS = [
         "ports_people",
         "mend",
         "cloudtrail",
+        "inflating",
         "chunks",
         "partitions",
         "sealing",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -25,6 +25,7 @@ from fingerprint.edges.confluent_names import headers_of
 from fingerprint.edges.confluent_reason import Reason, greet
 from fingerprint.edges.confluent_settings import connection
 from fingerprint.ports import (
+    NO_METADATA,
     Assigned,
     Consumer,
     Message,
@@ -174,24 +175,33 @@ class ConfluentConsumer(Consumer):
         self._client.resume(_theirs(dict.fromkeys(partitions, 0)))
         self._paused -= set(partitions)
 
-    def commit(self, offsets: Offsets) -> None:
+    def commit(self, offsets: Offsets, metadata: Mapping[Partition, str] = NO_METADATA) -> None:
         if not offsets:
             return
-        self._patiently(lambda: self._commit_now(offsets))
+        self._patiently(lambda: self._commit_now(offsets, metadata))
 
-    def _commit_now(self, offsets: Offsets) -> None:
-        for each in self._client.commit(offsets=_theirs(offsets), asynchronous=False):
+    def _commit_now(self, offsets: Offsets, metadata: Mapping[Partition, str]) -> None:
+        wanted = [
+            TopicPartition(each.topic, each.number, offset, metadata.get(each, ""))
+            for each, offset in offsets.items()
+        ]
+        for each in self._client.commit(offsets=wanted, asynchronous=False):
             if each.error:
                 raise KafkaException(each.error)
 
     def committed(self, partitions: Collection[Partition]) -> dict[Partition, int | None]:
+        found = self.metadata(partitions)
+        return {each: found[each][0] if each in found else None for each in partitions}
+
+    def metadata(self, partitions: Collection[Partition]) -> dict[Partition, tuple[int, str]]:
         if not partitions:
             return {}
         wanted = _theirs(dict.fromkeys(partitions, 0))
         found = self._patiently(lambda: self._client.committed(wanted, self._settings.answer_seconds))
         return {
-            Partition(each.topic, each.partition): None if each.offset == _NOTHING_COMMITTED else each.offset
+            Partition(each.topic, each.partition): (each.offset, each.metadata or "")
             for each in found
+            if each.offset != _NOTHING_COMMITTED
         }
 
     def beginning(self, partitions: Collection[Partition]) -> dict[Partition, int]:

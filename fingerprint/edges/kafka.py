@@ -11,7 +11,7 @@ Example:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -26,7 +26,17 @@ from fingerprint.edges.kafka_names import tolerate
 from fingerprint.edges.kafka_reason import overheard
 from fingerprint.edges.kafka_settings import connection
 from fingerprint.edges.kafka_thread import Caller
-from fingerprint.ports import Assigned, Consumer, Message, NotOwner, Offsets, Partition, Rebalancing, Revoked
+from fingerprint.ports import (
+    NO_METADATA,
+    Assigned,
+    Consumer,
+    Message,
+    NotOwner,
+    Offsets,
+    Partition,
+    Rebalancing,
+    Revoked,
+)
 from fingerprint.settings import Kafka
 from fingerprint.waiting import Waiting
 
@@ -144,8 +154,11 @@ class KafkaConsumer(Consumer):
         self._client.resume(*map(_theirs, partitions))
         self._paused -= set(partitions)
 
-    def commit(self, offsets: Offsets) -> None:
-        wanted = {_theirs(each): OffsetAndMetadata(offset, "", -1) for each, offset in offsets.items()}
+    def commit(self, offsets: Offsets, metadata: Mapping[Partition, str] = NO_METADATA) -> None:
+        wanted = {
+            _theirs(each): OffsetAndMetadata(offset, metadata.get(each, ""), -1)
+            for each, offset in offsets.items()
+        }
         self._patiently(lambda: self._client.commit(wanted, timeout_ms=self._patience))
 
     def committed(self, partitions: Collection[Partition]) -> dict[Partition, int | None]:
@@ -155,6 +168,16 @@ class KafkaConsumer(Consumer):
             }
 
         return self._patiently(ask)
+
+    def metadata(self, partitions: Collection[Partition]) -> dict[Partition, tuple[int, str]]:
+        def ask() -> dict[Partition, Any]:
+            patience = self._patience
+            return {
+                each: self._client.committed(_theirs(each), metadata=True, timeout_ms=patience)
+                for each in partitions
+            }
+
+        return {each: (at.offset, at.metadata or "") for each, at in self._patiently(ask).items() if at}
 
     def beginning(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         return self._bounds(self._client.beginning_offsets, partitions)

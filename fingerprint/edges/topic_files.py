@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from fingerprint.edges.topic_group import Group, Life, State, release, share
 from fingerprint.edges.topic_log import Log, Reader
 from fingerprint.partitions import partition_of
 from fingerprint.ports import (
+    NO_METADATA,
     Assigned,
     Consumer,
     Full,
@@ -277,16 +278,24 @@ class FilesConsumer(Consumer):
     def resume(self, partitions: Collection[Partition]) -> None:
         self._paused -= set(partitions)
 
-    def commit(self, offsets: Offsets) -> None:
+    def commit(self, offsets: Offsets, metadata: Mapping[Partition, str] = NO_METADATA) -> None:
         with self._group.held() as state:
             for each in offsets:
                 if state["owners"].get(each.place) != self._life.token:
                     raise NotOwner(f"{each.place} has another owner now")
             state["offsets"] |= {each.place: offset for each, offset in offsets.items()}
+            state["metadata"] |= {each.place: metadata.get(each, "") for each in offsets}
 
     def committed(self, partitions: Collection[Partition]) -> dict[Partition, int | None]:
         with self._group.held() as state:
             return {each: state["offsets"].get(each.place) for each in partitions}
+
+    def metadata(self, partitions: Collection[Partition]) -> dict[Partition, tuple[int, str]]:
+        with self._group.held() as state:
+            offsets, texts = state["offsets"], state["metadata"]
+        return {
+            each: (offsets[each.place], texts[each.place]) for each in partitions if each.place in offsets
+        }
 
     def beginning(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         return {each: self._log(each).beginning() for each in partitions}

@@ -24,11 +24,11 @@ from fingerprint.edges.topic_log import locked
 
 State = dict[
     str, Any
-]  # generation: int; members: name -> token, topics; owners, offsets: "topic/number" -> ...
+]  # generation: int; members: name -> token, topics; owners, offsets, metadata: "topic/number" -> ...
 
 
 def _new() -> State:
-    return {"generation": 0, "members": {}, "owners": {}, "offsets": {}}
+    return {"generation": 0, "members": {}, "owners": {}, "offsets": {}, "metadata": {}}
 
 
 class Group:

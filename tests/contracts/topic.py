@@ -215,6 +215,23 @@ class TopicContract:
             assert numbers(take(consumer, 4)) == [6, 7, 8, 9]
             assert consumer.committed([Partition(topic, 0)]) == {Partition(topic, 0): 6}
 
+    def test_a_text_lies_beside_a_committed_offset_until_the_next_commit(self, stream):
+        topic = stream.topic(2)
+        home, other = Partition(topic, 0), Partition(topic, 1)
+        fill(stream, topic, counted(3), keys_of_each(2)[0])
+        with stream.consumer("text") as consumer:
+            consumer.subscribe([topic])
+            take(consumer, 3)
+            assert consumer.metadata([home, other]) == {}
+            consumer.commit({home: 1}, {home: "2 tries"})
+            assert consumer.metadata([home, other]) == {home: (1, "2 tries")}
+        with stream.consumer("text") as consumer:
+            consumer.subscribe([topic])
+            take(consumer, 2)
+            assert consumer.metadata([home]) == {home: (1, "2 tries")}
+            consumer.commit({home: 3})
+            assert consumer.metadata([home]) == {home: (3, "")}
+
     def test_what_was_not_committed_comes_again(self, stream):
         topic = stream.topic()
         fill(stream, topic, counted(10))

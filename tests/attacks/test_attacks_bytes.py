@@ -1,0 +1,380 @@
+"""An attacker who sends any bytes to a raw topic or bucket: ingestion goes on, and what he does all the same raises its alerts."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import gzip
+import importlib
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deadly import POISON
+from test_ingest_program import OnFiles, expected, records
+from test_ingesting import record, wrapped
+
+from fingerprint import cloudtrail, hostile, messages
+from fingerprint.domain import Reject
+from fingerprint.edges import files
+from fingerprint.ingesting import Ingesting
+from fingerprint.ports import Message
+from fingerprint.settings import Reading, Settings
+from pipelines.poison import REASON
+
+ROOT = Path(__file__).parents[2]
+DEADLY = Path(__file__).parents[1] / "deadly.py"
+MIB = 1 << 20
+CPU_SECONDS = 1.0  # for a MiB of anything
+
+
+def bomb(mebibytes: int, copies: int, text: bytes = record(0) + b"\n") -> bytes:
+    """Gzip of gzip of an array of `awslogs`, each base64 of gzip of so many MiB of lines."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    chunk = text * (MIB // len(text))
+    inner = b"".join(packer.compress(chunk) for _ in range(mebibytes)) + packer.flush()
+    logs = b'{"awslogs":{"data":"%s"}}' % base64.b64encode(inner)
+    return gzip.compress(gzip.compress(wrapped(*[logs] * copies)))
+
+
+# --- one budget -------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_wrapped_in_a_message_shares_one_budget_however_it_is_nested() -> None:
+    bounds = Reading(max_document_bytes=8 * MIB)
+    found = cloudtrail.split(bomb(3, 40), bounds=bounds)
+    assert sum(map(len, found.lines)) < 8 * MIB
+    assert {each.reason.partition(" with")[0] for each in found.rejects} == {
+        "expands to more than 8,388,608 bytes"
+    }
+    assert sum(each.count for each in found.rejects) == 38
+
+
+def test_a_bomb_ends_in_bounded_memory_as_one_dead_letter_and_its_neighbours_are_read(tmp_path: Path) -> None:
+    """2.5 GB in a few kilobytes, in a process of its own; before, it needed 6 GB."""
+    code = (
+        "import sys, resource; from pathlib import Path\n"
+        "from fingerprint.ingesting import Ingesting; from fingerprint.ports import Message\n"
+        "from fingerprint.settings import Settings\n"
+        "list(Ingesting(Settings()).read([Message('raw', 0, 0, value=Path(sys.argv[1]).read_bytes())] * 1)) if 0 else None\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "values = [Path(each).read_bytes() for each in sys.argv[2:]]\n"
+        "polled = [Message('raw', 0, n, value=value) for n, value in enumerate(values)]\n"
+        "records = dead = 0\n"
+        "for batch in Ingesting(Settings()).read(polled):\n"
+        "    records += int((batch.record_from != 1).sum()); dead += len(batch.dead)\n"
+        "print(records, dead, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)\n"
+    )
+    values = [record(1), bomb(200, 12, b"{}\n"), record(2)]
+    paths = [tmp_path / str(number) for number in range(3)]
+    for path, value in zip(paths, values, strict=True):
+        path.write_bytes(value)
+    assert len(values[1]) < 25_000
+    command = [sys.executable, "-c", code, "-", *map(str, paths)]
+    said = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)  # noqa: S603
+    good, dead, mebibytes = map(int, said.stdout.split())
+    assert (good, dead) == (2, 1)
+    assert mebibytes < 1_000, "one message's budget is 256 MiB"
+
+
+@pytest.mark.parametrize("name", ["a.json.gz", "a.jsonl"])
+def test_a_file_or_object_has_one_budget_too(tmp_path: Path, name: str) -> None:
+    logs = json.dumps({"awslogs": {"data": base64.b64encode(gzip.compress(b" " * MIB)).decode()}}).encode()
+    lines = b"\n".join([record(0), *[logs] * 30, record(1)]) + b"\n"
+    (tmp_path / name).write_bytes(gzip.compress(lines) if name.endswith("gz") else lines)
+    found = cloudtrail.merge(list(files.read([str(tmp_path)], Reading(max_expanded_bytes=10 * MIB))))
+    assert len(found.lines) == 2
+    assert 19 <= sum(each.count for each in found.rejects) <= 21
+
+
+def test_a_million_lines_of_garbage_are_few_rejects_and_one_letter() -> None:
+    value = gzip.compress(b"[1]\n" * 600_000)
+    found = list(cloudtrail.parts(value))
+    rejects = [each for part in found for each in part.rejects]
+    assert len(rejects) == cloudtrail.REJECTS_KEPT + 1
+    assert sum(each.count for each in rejects) == 600_000
+    letters = [
+        letter
+        for batch in Ingesting(Settings()).read([Message("raw", 0, 0, value=value)])
+        for letter in batch.dead
+    ]
+    assert len(letters) == 1
+    assert b"and 599,999 more in this message" in (dict(letters[0].headers)["reason"] or b"")
+
+
+def test_a_message_has_so_many_records_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cloudtrail, "MOST_RECORDS", 1000)
+    found = cloudtrail.split(gzip.compress(wrapped(*[b'{"a":1}'] * 5000)))
+    assert len(found.lines) == 1000
+    assert [each.reason for each in found.rejects] == [
+        "more than 1,000 records in one message: the rest is not read"
+    ]
+
+
+def test_a_message_that_holds_much_comes_in_pieces_and_is_done_with_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cloudtrail, "PART_RECORDS", 50)
+    monkeypatch.setattr("fingerprint.backend.HOST_PIECE", 60_000)
+    monkeypatch.setattr(cloudtrail, "CHUNK", 4_000)
+    lines = [record(number) for number in range(1000)]
+    polled = [
+        Message("raw", 0, number, value=value)
+        for number, value in enumerate(
+            [record(2000), gzip.compress(b"\n".join([*lines, b"{}"])), record(2001)]
+        )
+    ]
+    pieces = list(messages.read(polled, Settings()))
+    assert [piece.done for piece in pieces] == [1, *[1] * (len(pieces) - 3), 2, 3]
+    assert len(pieces) > 4
+    ids = [each for piece in pieces for each in piece.events["event_id"]]
+    assert ids == ["event-2000", *[f"event-{number}" for number in range(1000)], "event-2001"]
+    batches = list(Ingesting(Settings()).read(polled))
+    assert [int(n) for batch in batches for n in batch.dead_from] == [1]
+
+
+def test_an_array_in_windows_gives_what_it_gives_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tricky = [
+        rb'{"eventVersion":"\\\"},{\"eventVersion\":"}',
+        b'{"eventVersion":[{"eventVersion":1},{"eventVersion":2}]}',
+        b'{"a":{}}',
+        b"3",
+        b"[1,2]",
+    ]
+    text = b"[" + b" , ".join((tricky + [record(n) for n in range(9)]) * 30) + b"]"
+    whole = cloudtrail.split(text)
+    for chunk in (7, 64, 1000):
+        monkeypatch.setattr(cloudtrail, "MANY_COMMAS", 1)
+        monkeypatch.setattr(cloudtrail, "CHUNK", chunk)
+        cut = cloudtrail.split(text)
+        assert (cut.lines, cut.origins, cut.rejects) == (whole.lines, whole.origins, whole.rejects)
+
+
+def test_what_does_not_fit_into_memory_is_that_messages_reject(monkeypatch: pytest.MonkeyPatch) -> None:
+    flatten, large = messages.flatten, b'{"eventVersion": "1.08", "large": 1}'
+
+    def full(found: cloudtrail.Records, tables: str) -> Any:
+        if large in found.lines:
+            raise MemoryError
+        return flatten(found, tables)
+
+    monkeypatch.setattr(messages, "flatten", full)
+    polled = [
+        Message("raw", 0, number, value=value) for number, value in enumerate([record(0), large, record(1)])
+    ]
+    pieces = list(messages.read(polled, Settings()))
+    assert [each for piece in pieces for each in piece.events["event_id"]] == ["event-0", "event-1"]
+    assert [each for piece in pieces for each in piece.rejects] == [
+        Reject("", "1", "does not fit into memory")
+    ]
+
+
+# --- linear -----------------------------------------------------------------------------------------------------------
+
+ESCAPED = '{"eventVersion":"' + '\\"' * (MIB // 2) + "\\"
+WHOLE: dict[str, bytes] = {
+    "an open string that ends in a backslash": ESCAPED.encode(),
+    "the same under an envelope": b'{"Records":[' + ESCAPED.encode(),
+    "blanks after a record": record(0) + b" " * MIB + b"x",
+    "blanks after many braces": (b"}" + b" " * 1000) * 1000 + b'{"a":1}',
+    "opened for ever": b'{"a":' * (MIB // 5),
+    "arrays opened for ever": b"[" * MIB,
+    "braces and nothing else": b"{" * MIB,
+    "empty objects": b"{}" * (MIB // 2),
+    "empty strings": b'{"":' * (MIB // 4),
+    "gzip members without anything in them": gzip.compress(b"") * (MIB // 20),
+    "Records for ever": b'{"Records":[' * (MIB // 12),
+    "base64": b"H4sI" * (MIB // 4),
+    "NULs": b"{" + b"\x00" * MIB + b"}",
+}
+
+
+def cpu(work: Callable[[], Any]) -> float:
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_mebibyte_of_anything_is_read_in_less_than_a_second(name: str) -> None:
+    assert cpu(lambda: cloudtrail.split(WHOLE[name])) < CPU_SECONDS
+    assert cpu(lambda: cloudtrail.depth(WHOLE[name])) < CPU_SECONDS
+
+
+Use = Callable[[re.Pattern[Any], Any], Any]
+
+
+def search(pattern: re.Pattern[Any], text: Any) -> Any:
+    return pattern.search(text)
+
+
+def all_of(pattern: re.Pattern[Any], text: Any) -> Any:
+    return sum(1 for _ in pattern.finditer(text))
+
+
+def match(pattern: re.Pattern[Any], text: Any) -> Any:
+    return pattern.match(text)
+
+
+# Every pattern that meets input, how it is used, and what would cost it most. Those that are inline are named by their text.
+WORST: dict[str, tuple[Use, Any]] = {
+    "cloudtrail._NO_BLANK": (search, b" " * MIB),
+    "cloudtrail._BARE": (match, b"{" + b" " * MIB),
+    "cloudtrail._RECORDS": (search, b'"Records"' * (MIB // 18) + b'"Records"' + b" " * (MIB // 2)),
+    "cloudtrail._FIRST_KEY": (
+        search,
+        (b"{" + b" " * 100 + b'"' + b"a" * 64 + b'"' + b" " * 50) * (MIB // 217),
+    ),
+    "cloudtrail._STRING": (all_of, ESCAPED.encode()),
+    "cloudtrail._BRACES": (all_of, ESCAPED.encode()),
+    "cloudtrail._border": (all_of, b"}" + b" " * MIB + b"x"),
+    "hostile._STEERING": (all_of, "\x1b" * MIB),
+    "hostile._PIECE": (all_of, '"' + '\\"' * (MIB // 2) + "\\"),
+    "features._PRODUCT": (all_of, "a" * MIB),
+    "features._SYSTEM": (all_of, "mac o" * (MIB // 5)),
+    "entity._RESERVED": (all_of, "/" * MIB),
+    "entity._INSTANCE": (match, "i-" + "0" * MIB),
+    "entity._PERSONAL": (match, "a@" + "." * MIB + " "),
+    "peers._NUMBERS": (all_of, "abcdefag" * (MIB // 8)),
+    "tactics._API_VERSION": (all_of, "20150331v" + "20150331v1" * (MIB // 10)),
+    "notices._TRAIL": (match, "/AWSLogs/o-a" * (MIB // 12)),
+    "spans._DAY": (search, "/AWSLogs/a/CloudTrail/a/2026/01/01/" * (MIB // 35)),
+    "edges.files_trail._TRAIL": (search, "/AWSLogs/a/CloudTrail" * (MIB // 21) + "x"),
+    "edges.files_trail._MONTH": (search, "/AWSLogs/a/CloudTrail/a/2026/" * (MIB // 29)),
+    "edges.desk_values._ACCOUNT": (match, "1" * MIB),
+    "outward.csv_rows._WORKED_OUT": (all_of, ";" * MIB),
+    "outward.news._EMAIL": (search, "a" * 4096),
+    "outward.slack._MENTION": (all_of, "]@" * (MIB // 2)),
+    "web.after._SEEN": (match, "1" * MIB),
+    "web.guard.NETLOC": (match, "a." * (MIB // 2)),
+    "web.links._PLAIN": (match, "a/" * (MIB // 2)),
+    "reaching.PLAIN_URL": (match, "a" * MIB),
+    "people.NAME": (match, "a" * MIB),
+}
+WORST["outward.news._EMAIL"] = (match, "a@" + "a" * MIB)
+
+# Those that only meet what our own side wrote: settings, our own files, a broker's or a server's words, results of our tests.
+OURS = {
+    "evaluation.form._ID": "records that we simulate",
+    "evaluation.form._LIKE": "records that we simulate",
+    "web.page": "the id of an alert, made of content by us",
+    "web.api.work": "an ETag: ten digits at most are read, and a header is at most 64 KiB",
+    "edges.confluent_reason._NOISE": "words of the broker's client",
+    "edges.kafka_reason._NOISE": "words of the broker's client",
+    "edges.sqs_session._REGION": "the queue's URL, a setting",
+    "edges.topic_files._NAME": "names of topics, settings",
+    "edges.triton_repository._SERVED": "a file that we write",
+    "edges.triton_repository._COUNT": "a file that we write",
+    "edges.triton_control": "what the server says of our own model",
+    "edges.snapshots_names._TOPIC": "names of our own files",
+    "edges.snapshots_names._MANIFEST": "names of our own files",
+    "edges.snapshots_names._PART": "names of our own files",
+    "edges.snapshots_names._STORED": "names of our own files",
+    "edges.sqs._URL": "the queue's URL, a setting",
+    "settings": "settings",
+    "outward.news": "twelve digits of an account, in a text of a bounded length",
+    "entity": "patterns of roles that the settings name",
+    "people": "a name of a person whom a provider vouches for: one class of characters",
+    "device": "names of packages",
+    "simulation.programs": "records that we simulate",
+    "simulation.forms": "records that we simulate",
+}
+
+
+def patterns() -> Iterator[str]:
+    """Where regular expressions are made or used: a name of a module with its constant, or else its function or itself."""
+    for file in sorted((ROOT / "fingerprint").rglob("*.py")):
+        module = ".".join(file.relative_to(ROOT / "fingerprint").with_suffix("").parts)
+        tree = ast.parse(file.read_text())
+        named = {
+            id(node.value): node.targets[0].id
+            for node in tree.body
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        }
+        functions = {
+            id(call): each.name
+            for each in tree.body
+            if isinstance(each, ast.FunctionDef)
+            for call in ast.walk(each)
+        }
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and isinstance(node.func.value, ast.Name)
+                and node.func.value.id == "re"
+                and node.func.attr != "escape"
+            ):
+                place = named.get(id(node)) or functions.get(id(node), "")
+                yield next(
+                    (name for name in (f"{module}.{place}", module) if name in WORST or name in OURS),
+                    f"{module}.{place}",
+                )
+
+
+def test_every_regular_expression_has_a_worst_case_or_a_reason_why_no_stranger_writes_what_it_reads() -> None:
+    found = set(patterns())
+    assert found - WORST.keys() - OURS.keys() == set()
+    assert (WORST.keys() | OURS.keys()) - found == set(), "no longer there"
+
+
+@pytest.mark.parametrize("name", WORST)
+def test_a_regular_expression_takes_less_than_a_second_for_a_mebibyte_of_the_worst(name: str) -> None:
+    use, text = WORST[name]
+    module, _, constant = name.rpartition(".")
+    pattern = getattr(importlib.import_module(f"fingerprint.{module}"), constant)
+    pattern = pattern(b'"a"') if callable(pattern) else pattern
+    assert cpu(lambda: use(pattern, text)) < CPU_SECONDS
+
+
+def test_json_of_a_mebibyte_is_indented_in_less_than_a_few_seconds() -> None:
+    assert cpu(lambda: hostile.indented(ESCAPED)) < CPU_SECONDS
+    assert hostile.indented('{"a":"x\\') == '{\n  "a": "x\\'
+
+
+# --- poison -----------------------------------------------------------------------------------------------------------
+
+
+def run_deadly(program: str, environment: dict[str, str], *options: str) -> int:
+    """One life of a program; how it ended."""
+    command = [sys.executable, str(DEADLY), program, "--once", "--json", *options]
+    done = subprocess.run(
+        command, env=environment | {"PYTHONPATH": str(ROOT)}, capture_output=True, timeout=120
+    )
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()[-3000:]
+    return done.returncode
+
+
+def lives(program: str, environment: dict[str, str], *options: str, most: int = 6) -> int:
+    """How often the program has to be started until it comes to the end."""
+    for life in range(1, most + 1):
+        if run_deadly(program, environment, *options) == 0:
+            return life
+    raise AssertionError(f"killed {most} times")
+
+
+def test_a_message_that_kills_ingest_becomes_a_dead_letter_and_everything_else_arrives(
+    tmp_path: Path,
+) -> None:
+    stream = OnFiles(tmp_path)
+    stream.configure()
+    stream.create()
+    all_ = records(20)
+    stream.send(*all_[:10], POISON, *all_[10:])
+    assert lives("ingest", stream.environment()) == 4
+    assert sorted(set(stream.ids())) == expected(20)
+    (letter,) = stream.read(stream.dlq)
+    assert letter.value == POISON
+    assert (dict(letter.headers)["reason"] or b"").decode() == REASON
+    assert stream.committed() == 21
+    stream.send(*records(22)[20:])
+    assert lives("ingest", stream.environment()) == 1
+    stream.end()
