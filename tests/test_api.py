@@ -627,8 +627,11 @@ def test_every_number_that_may_be_asked_for_has_a_least_and_a_most(api: Api) -> 
             for each in part:
                 yield from unbounded(each, path)
         elif isinstance(part, dict):
-            kind, fixed = part.get("type"), "enum" in part or "const" in part
-            if kind in ("integer", "number") and not fixed and not ({"minimum", "maximum"} <= set(part)):
+            fixed = "enum" in part or "const" in part
+            bounded = {"minimum", "exclusiveMinimum"} & set(part) and {"maximum", "exclusiveMaximum"} & set(
+                part
+            )
+            if part.get("type") in ("integer", "number") and not (fixed or bounded):
                 yield path
             for name, each in part.items():
                 yield from unbounded(each, f"{path}.{name}")

@@ -41,7 +41,10 @@ class Provider:
         self.signer: Any = self.key
         self.algorithm = "RS256"
         self.named = self.issuer  # what its configuration calls it
-        self.broken, self.asked = False, 0  # whether it answers nothing but 500; how often its configuration was asked for
+        self.broken, self.asked = (
+            False,
+            0,
+        )  # whether it answers nothing but 500; how often its configuration was asked for
         self.codes: dict[str, dict[str, str]] = {}
 
     @classmethod
