@@ -528,6 +528,19 @@ def test_what_breaks_here_says_nothing_and_the_log_no_secret(site, monkeypatch, 
     assert said == [{"route": "/setup/{secret}", "request_id": answer.headers["x-request-id"]}]
 
 
+def test_what_breaks_here_is_in_the_log_once_and_the_answer_has_the_headers_of_a_page(
+    site, address, monkeypatch, caplog
+):
+    def breaks(self, secret):
+        raise RuntimeError("of the inside")
+
+    monkeypatch.setattr(type(site.people), "invitation", breaks)
+    answer = httpx2.get(f"{address}/setup/a-link")
+    assert answer.status_code == 500
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert [record.name for record in caplog.records if record.exc_info] == ["fingerprint.web"]
+
+
 # the programs
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
@@ -629,6 +630,41 @@ def test_every_operation_has_a_name_and_a_sentence_of_its_own(api: Api) -> None:
     assert all(operation["description"] for operation in operations)
     names = [operation["operationId"] for operation in operations]
     assert sorted(set(names)) == sorted(names)
+
+
+def test_every_number_that_may_be_asked_for_has_a_least_and_a_most(api: Api) -> None:
+    """Parameters and bodies; a database has no number past 64 bits."""
+
+    def unbounded(part: Any, path: str) -> Iterator[str]:
+        if isinstance(part, list):
+            for each in part:
+                yield from unbounded(each, path)
+        elif isinstance(part, dict):
+            fixed = "enum" in part or "const" in part
+            bounded = {"minimum", "exclusiveMinimum"} & set(part) and {"maximum", "exclusiveMaximum"} & set(
+                part
+            )
+            if part.get("type") in ("integer", "number") and not (fixed or bounded):
+                yield path
+            for name, each in part.items():
+                yield from unbounded(each, f"{path}.{name}")
+
+    described = said(api("GET", "/openapi.json"))
+    asked = {
+        f"{method} {path}": [operation.get("parameters", []), operation.get("requestBody", {})]
+        for path, operations in described["paths"].items()
+        for method, operation in operations.items()
+    }
+    named = set(re.findall(r"#/components/schemas/(\w+)", json.dumps(asked)))
+    bodies = {name: described["components"]["schemas"][name] for name in named}
+    assert [*unbounded(asked, ""), *unbounded(bodies, "")] == []
+
+
+def test_a_line_past_every_number_is_refused(api: Api) -> None:
+    sentence = refused(api("GET", f"/alerts/{STOLEN}/history?before={2**63}"), 422)
+    assert "before" in sentence
+    all_of_it = said(api("GET", f"/alerts/{STOLEN}/history"))
+    assert said(api("GET", f"/alerts/{STOLEN}/history?before={2**63 - 1}")) == all_of_it
 
 
 def test_a_fuzzer_finds_nothing(description: Any, place: Place, subtests: pytest.Subtests) -> None:

@@ -11,12 +11,14 @@ import httpx2
 import oidc_provider_mock
 import pytest
 from joserfc.jwk import RSAKey
+from security_lines import lines_of
 from services.openid import CLIENT, SECRET, Provider
 from serving_desk import BASE, Site, desk_in
 
 from fingerprint.domain import Away, FingerprintError
+from fingerprint.edges import openid
 from fingerprint.edges.clock import SystemClock
-from fingerprint.edges.openid import OpenId
+from fingerprint.edges.openid import REST, OpenId
 from fingerprint.people import Refused
 from fingerprint.settings import Settings, load
 from pipelines.serve import doors_of
@@ -34,6 +36,7 @@ def running():
 
 @pytest.fixture
 def provider(running):
+    running.broken, running.asked = False, 0
     running.claims, running.signer, running.algorithm, running.named = (
         dict(MARIA),
         running.key,
@@ -329,3 +332,36 @@ def test_a_provider_may_be_named_by_the_environment_beside_the_file(tmp_path):
     assert (oidc.client_id, oidc.roles, oidc.scopes) == ("desk", {"soc": "analyst"}, ("openid", "groups"))
     with pytest.raises(FingerprintError, match=r"web\.oidc\.nothing.*client_id"):
         load(environment={"FINGERPRINT_WEB__OIDC__NOTHING": "x"})
+
+
+def test_a_provider_that_gave_no_answer_is_left_alone_for_some_seconds(provider, tmp_path):
+    """Its own door is closed, and then opened again: nobody knocks before the rest is over."""
+    now = [0.0]
+    settings = settings_for(provider.issuer, tmp_path)
+    asking = OpenId(settings.web.oidc, SystemClock(), now=lambda: now[0])
+    provider.broken = True
+    with pytest.raises(Away):
+        asking.start("a" * 43, BACK)
+    provider.broken, before = False, provider.asked
+    for _ in range(40):
+        with pytest.raises(Away, match="gives no answer"):
+            asking.start("a" * 43, BACK)
+    assert provider.asked == before
+    now[0] += REST
+    assert asking.start("a" * 43, BACK).startswith(provider.issuer)
+
+
+def test_a_provider_whose_answer_never_ends_is_given_up(provider, tmp_path, monkeypatch):
+    monkeypatch.setattr(openid, "LARGEST", 10)
+    with pytest.raises(Away):
+        OpenId(settings_for(provider.issuer, tmp_path).web.oidc, SystemClock()).start("a" * 43, BACK)
+
+
+def test_why_a_login_was_refused_is_in_its_line_and_not_in_the_answer(site_of, provider, caplog):
+    site = site_of()
+    provider.claims |= {"aud": "shop"}
+    answer = through(site.nobody())
+    assert "aud" not in answer.text
+    [line] = [each for each in lines_of(caplog) if each["outcome"] == "refused"]
+    assert (line["event"], line["why"], line["route"]) == ("login", "login", "/login/provider/back")
+    assert "aud" in line["reason"]

@@ -11,6 +11,7 @@ A refusal is known by its status, so no page can forget to tell it. Each request
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -35,6 +36,8 @@ ACCOUNTS = (
     f"{API}/tokens",
 )  # routes of accounts
 
+log = logging.getLogger("fingerprint.web")
+
 T = TypeVar("T")
 
 
@@ -43,6 +46,7 @@ class Watch:
 
     def __init__(self, app: ASGIApp, events: SecurityEvents, settings: Settings) -> None:
         self.app, self.events, self.settings = app, events, settings
+        self._trusts_nobody = not settings.web.proxies  # until it was said that somebody forwards
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -50,6 +54,7 @@ class Watch:
             return
         scope.setdefault("state", {})["request_id"] = secrets.token_hex(8)
         self.events.turn()
+        self._warn_of_proxy(scope)
 
         async def watched(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -58,6 +63,15 @@ class Watch:
             await send(message)
 
         await self.app(scope, receive, watched)
+
+    def _warn_of_proxy(self, scope: Scope) -> None:
+        """Once: a proxy that is not counted makes all people one address."""
+        if self._trusts_nobody and any(name == b"x-forwarded-for" for name, _ in scope["headers"]):
+            self._trusts_nobody = False
+            log.warning(
+                "a request was forwarded, but web.proxies is 0: everybody behind that proxy has its address, "
+                "and bad logins of one slow down all; set web.proxies"
+            )
 
     def _see(self, scope: Scope, status: int) -> None:
         """Write what this answer is, if it is a security event."""

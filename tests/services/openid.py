@@ -41,6 +41,10 @@ class Provider:
         self.signer: Any = self.key
         self.algorithm = "RS256"
         self.named = self.issuer  # what its configuration calls it
+        self.broken, self.asked = (
+            False,
+            0,
+        )  # whether it answers nothing but 500; how often its configuration was asked for
         self.codes: dict[str, dict[str, str]] = {}
 
     @classmethod
@@ -57,6 +61,10 @@ class Provider:
             server.shutdown()
             server.server_close()
             thread.join()
+
+    def configure(self) -> tuple[int, dict[str, Any]]:
+        self.asked += 1
+        return (500, {}) if self.broken else (200, self.configuration())
 
     def configuration(self) -> dict[str, Any]:
         return {
@@ -117,7 +125,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
         if parts.path == "/.well-known/openid-configuration":
-            self._json(200, self.provider.configuration())
+            self._json(*self.provider.configure())
         elif parts.path == "/keys":
             self._json(200, self.provider.keys())
         else:
