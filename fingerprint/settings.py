@@ -56,7 +56,13 @@ class Section(BaseModel):
 
 def _texts(value: Any) -> list[str]:
     """The texts of a setting that has one or several."""
-    several = value if isinstance(value, tuple) else value.values() if isinstance(value, dict) else [value]
+    several = (
+        [*value, *value.values()]
+        if isinstance(value, dict)
+        else value
+        if isinstance(value, tuple)
+        else [value]
+    )
     return [each for each in several if isinstance(each, str)]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fingerprint import shifting, training
+from fingerprint import private, shifting, training
 from fingerprint.bank import open_bank
 from fingerprint.domain import LEVELS
 from fingerprint.edges import files, workplace
@@ -39,7 +39,7 @@ def train(
     """Train on `sources` and `topic` within `span`, without what `desk` says to leave out (see `gathering.Wanted`); offer the
     bank to the gate of `folder`, and say what became ready: the figures of `train --json`."""
     wanted, start = Wanted(sources, topic, span, desk), _start(settings)
-    folder.mkdir(parents=True, exist_ok=True)  # before the long part, not after it
+    private.make_folder(folder)  # before the long part, not after it
     backends.chosen(settings)
     place = workplace.of(settings.workers, folder)
     with (
