@@ -47,7 +47,7 @@ def train(
         doors.workers(settings.workers) as workers,
     ):
         read = _read(wanted, settings, work, progress)
-        learned = training.learn(work / HISTORY, settings, progress, workers, start=start)
+        learned = training.learn(work / HISTORY, settings.for_workers(), progress, workers, start=start)
         learned = shifting.applied(learned, pd.read_parquet(work / JUDGED), settings.training)
         left = {name: read[name] for name in ("outside", "left_out", "came_back")}
         learned = replace(learned, manifest={**learned.manifest, **left})

@@ -202,6 +202,12 @@ def test_neither_help_nor_backend_nor_a_desk_that_does_not_answer_says_it(
     assert not [each.args for each in answers if CANARY in each.stdout + each.stderr]
 
 
+def test_what_travels_to_workers_has_no_receiver(canaries: dict[str, str]) -> None:
+    loaded = load(environment=canaries)
+    assert loaded.deliver
+    assert loaded.for_workers().deliver == {}
+
+
 def test_pages_and_the_api_say_it_nowhere(canaries: dict[str, str]) -> None:
     site = Site.of(open_desk(canaries["FINGERPRINT_DESK__URL"]), load(environment=canaries))
     for path in (
