@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from functools import cache
 from pathlib import Path
 
 FOLDER, FILE = 0o700, 0o600
@@ -23,6 +22,7 @@ MOUNTED = (
 )
 
 log = logging.getLogger("fingerprint.private")
+_warned: set[Path] = set()
 
 
 def keep() -> None:
@@ -58,10 +58,11 @@ def is_exposed(path: Path) -> bool:
     return bool(own & stat.S_IROTH) and all(mode & stat.S_IXOTH for mode in above)
 
 
-@cache
 def warn_if_exposed(path: Path, mend: Path | None = None) -> None:
     """Log a warning, once in a process, about a file that every user can read; `mend` names what to close, if not it."""
-    if is_exposed(path) and not str(path.absolute()).startswith(MOUNTED):
-        closed = mend or path
-        how = f"chmod {'-R ' if closed.is_dir() else ''}o= {closed}"
-        log.warning("every user of this machine can read %s: `%s` ends that", path, how)
+    if path in _warned or str(path.absolute()).startswith(MOUNTED) or not is_exposed(path):
+        return
+    _warned.add(path)
+    closed = mend or path
+    how = f"chmod {'-R ' if closed.is_dir() else ''}o= {closed}"
+    log.warning("every user of this machine can read %s: `%s` ends that", path, how)

@@ -56,7 +56,13 @@ class Section(BaseModel):
 
 def _texts(value: Any) -> list[str]:
     """The texts of a setting that has one or several."""
-    several = value if isinstance(value, tuple) else value.values() if isinstance(value, dict) else [value]
+    several = (
+        [*value, *value.values()]
+        if isinstance(value, dict)
+        else value
+        if isinstance(value, tuple)
+        else [value]
+    )
     return [each for each in several if isinstance(each, str)]
 
 
@@ -795,6 +801,10 @@ class Settings(Section):
                 raise ValueError(f"{name!r} is no receiver's name: a-z, 0-9, _ and -, 40 at most")
         return receivers
 
+    def for_workers(self) -> Settings:
+        """Return the settings without the receivers of alerts: their URLs are secrets, and a scheduler may be reached in clear."""
+        return self.model_copy(update={"deliver": {}})
+
     @model_validator(mode="after")
     def keeps_what_is_compared(self) -> Settings:
         if self.gate.frozen >= self.bank.kept:
@@ -823,13 +833,16 @@ def load(
     for over in (_from_environment(dict(os.environ) if environment is None else environment), given):
         _merge(table, over)
     try:
-        return Settings.model_validate(table)
+        loaded = Settings.model_validate(table)
     except ValidationError as error:
         first = error.errors()[0]
         names = ".".join(str(part) for part in first["loc"])
         where = f"setting {names}" if names else "settings"
         known = "" if first["type"] != "extra_forbidden" else f" (known: {', '.join(_known(first['loc']))})"
         raise FingerprintError(f"{where}: {first['msg'].removeprefix('Value error, ')}{known}") from None
+    if file and any(receiver.url for receiver in loaded.deliver.values()):
+        private.warn_if_exposed(Path(file))
+    return loaded
 
 
 def secret(file: str | None) -> str | None:

@@ -64,7 +64,9 @@ def backfill(
         Results(out, settings) as results,
         doors.workers(settings.workers) as workers,
     ):
-        plan = Plan(place, folder.absolute(), bank.version, settings, bool(out), bool(ledger_folder))
+        plan = Plan(
+            place, folder.absolute(), bank.version, settings.for_workers(), bool(out), bool(ledger_folder)
+        )
         plan, read = _cut_once(plan, found, bank, workers.count, ledger_folder, desk, progress)
         total = read["figures"]
         for part, own in workers.each(partial(parts.walk_part, plan), range(plan.parts)):

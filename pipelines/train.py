@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fingerprint import shifting, training
+from fingerprint import private, shifting, training
 from fingerprint.bank import open_bank, renamed
 from fingerprint.domain import LEVELS
 from fingerprint.edges import files, workplace
@@ -38,7 +38,7 @@ def train(
     """Train on `sources` and `topic` within `span`, without what `desk` says to leave out (see `gathering.Wanted`); offer the
     bank to the gate of `folder`, and say what became ready: the figures of `train --json`."""
     wanted, start = Wanted(sources, topic, span, desk), _start(settings)
-    folder.mkdir(parents=True, exist_ok=True)  # before the long part, not after it
+    private.make_folder(folder)  # before the long part, not after it
     publishing.signer(settings.bank)
     backends.chosen(settings)
     place = workplace.of(settings.workers, folder)
@@ -47,7 +47,7 @@ def train(
         doors.workers(settings.workers) as workers,
     ):
         read = _read(wanted, settings, work, progress)
-        learned = training.learn(work / HISTORY, settings, progress, workers, start=start)
+        learned = training.learn(work / HISTORY, settings.for_workers(), progress, workers, start=start)
         learned = shifting.applied(learned, pd.read_parquet(work / JUDGED), settings.training)
         left = {name: read[name] for name in ("outside", "left_out", "came_back")}
         learned = renamed(learned, **left)

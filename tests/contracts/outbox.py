@@ -141,6 +141,13 @@ class OutboxContract:
         planned(outbox, now=datetime.now(UTC))
         assert happened(outbox) == [("77b0", "new")]
 
+    def test_a_critical_alert_is_told_though_a_suppression_fits_it(self, desk, outbox):
+        alert, tomorrow = stolen_session(), datetime.now(UTC) + timedelta(days=1)
+        desk.suppress(Match(principal=alert.principal), "a drill", tomorrow, "maria")
+        desk.save([alert])
+        planned(outbox, now=datetime.now(UTC))
+        assert happened(outbox) == [("3fa9", "new")]
+
     def test_what_was_suppressed_is_new_when_its_suppression_has_expired(self, desk, outbox):
         """Nobody does anything then, and nothing on the desk changes."""
         now, alert = datetime.now(UTC), stolen_session()

@@ -1,0 +1,348 @@
+"""An attacker reads what programs write: manifests, figures, errors, logs, pages, files. No secret of the settings is there."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, get_args, get_origin
+
+import pytest
+import road
+from make_alert import new_pipeline, stolen_session
+from pydantic import BaseModel, SecretStr
+from receiving import Listening, listening
+from serving_desk import Site
+
+from fingerprint import private
+from fingerprint.bank import LEARNED_BY, open_bank
+from fingerprint.credentials import holds_credentials, masked
+from fingerprint.domain import FingerprintError
+from fingerprint.edges import ledgers, logs
+from fingerprint.edges.desk import open_desk
+from fingerprint.edges.files import find
+from fingerprint.edges.snapshots_store import open_store
+from fingerprint.edges.topic_files import create_topic
+from fingerprint.ledger import Ledger
+from fingerprint.settings import Settings, load, secret
+from pipelines import doors
+from pipelines.show import silent
+from pipelines.train import train
+
+CANARY = "c4n4ry-n3v3r-sh0wn"
+IN_URL = f"https://maria:{CANARY}@db.example.com/x"
+OF_SECRETS = re.compile(r"password|token|secret|credential|key|webhook")
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+def settings_of(model: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every setting by its path, with its type; of sections that have names of their own one named `soc`."""
+    for name, field in model.model_fields.items():
+        kind, several = field.annotation, get_origin(field.annotation) is dict
+        inner = get_args(kind)[1] if several else kind
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from settings_of(inner, (*path, name, *(["soc"] if several else [])))
+        else:
+            yield (*path, name), kind
+
+
+def holds(kind: Any, wanted: type) -> bool:
+    return kind is wanted or any(holds(each, wanted) for each in get_args(kind))
+
+
+EVERY = [
+    pytest.param(path, kind, id=".".join(path))
+    for path, kind in settings_of(Settings)
+    if holds(kind, str) or holds(kind, SecretStr)
+]
+
+
+def test_every_setting_is_walked() -> None:
+    paths = {param.id for param in EVERY}
+    assert {"desk.url", "deliver.soc.url", "web.oidc.issuer", "kafka.brokers", "state.snapshots"} <= paths
+
+
+@pytest.mark.parametrize(("path", "kind"), EVERY)
+def test_a_setting_of_text_refuses_a_password_or_is_secret_by_its_type(
+    path: tuple[str, ...], kind: Any
+) -> None:
+    """Also one that somebody adds: none is named by this test."""
+    if OF_SECRETS.search(path[-1]) and not path[-1].endswith("_file"):
+        assert not holds(kind, str), (
+            f"{path[-1]} is called like a secret: make it a SecretStr, or a file that holds it"
+        )
+    table: Any = (
+        {"soc": IN_URL} if get_origin(kind) is dict else [IN_URL] if get_origin(kind) is tuple else IN_URL
+    )
+    for name in reversed(path):
+        table = {name: table}
+    if holds(kind, SecretStr):
+        taken = Settings.model_validate(table)
+        assert CANARY not in f"{taken!r} {taken} {taken.model_dump_json()} {taken.model_dump()}"
+        return
+    with pytest.raises(ValueError, match=r"validation error") as caught:
+        Settings.model_validate(table)
+    assert CANARY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["FINGERPRINT_DESK__URL", "FINGERPRINT_STATE__SNAPSHOTS", "FINGERPRINT_KAFKA__BROKERS"]
+)
+def test_a_password_in_the_environment_is_refused_in_a_sentence_that_says_where_it_belongs(name: str) -> None:
+    with pytest.raises(FingerprintError, match="password_file") as caught:
+        load(environment={name: IN_URL})
+    assert CANARY not in str(caught.value)
+
+
+# --- what programs write -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def receiver() -> Iterator[Listening]:
+    """Refuses what it is sent, and repeats the path in its answer, as many do."""
+    with listening() as listen:
+        yield listen(status=404, answer=f"Cannot POST /services/{CANARY}".encode())
+
+
+@pytest.fixture(scope="module")
+def canaries(tmp_path_factory: pytest.TempPathFactory, receiver: Listening) -> dict[str, str]:
+    """An environment with the canary in every secret: in the URL of a receiver, and in all files."""
+    folder = tmp_path_factory.mktemp("secrets")
+    (folder / "secret").write_text(CANARY)
+    keys = (
+        "KAFKA__PASSWORD_FILE",
+        "KAFKA__KEY_PASSWORD_FILE",
+        "KAFKA__TOKEN_FILE",
+        "WEB__OIDC__CLIENT_SECRET_FILE",
+    )
+    return {
+        **{f"FINGERPRINT_{key}": str(folder / "secret") for key in keys},
+        "FINGERPRINT_DESK__URL": f"sqlite:///{folder}/desk.sqlite",
+        "FINGERPRINT_HEALTH__PORT": "0",
+        "FINGERPRINT_DELIVER__SOC__URL": receiver.url(path=f"/services/{CANARY}?token={CANARY}"),
+        "FINGERPRINT_DELIVER__SOC__PLAIN_HTTP": "true",
+        "FINGERPRINT_DELIVER__SOC__ALLOW": "127.0.0.1",
+        "FINGERPRINT_DELIVER__SOC__BACKLOG": "true",
+    }
+
+
+@pytest.fixture(scope="module")
+def learned(
+    organisation: road.Road, canaries: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A bank of two days, trained with those settings."""
+    folder = tmp_path_factory.mktemp("canary") / "bank"
+    train(organisation.days[:2], folder, load(environment=canaries), silent, desk="none")
+    return folder
+
+
+def program(environment: dict[str, str], *words: object) -> subprocess.CompletedProcess[str]:
+    """In a process of its own, under the usual umask."""
+    return subprocess.run(  # noqa: S603 - ourselves
+        [sys.executable, "-m", "pipelines.cli", *map(str, words)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        umask=0o022,
+    )
+
+
+def test_a_bank_keeps_the_settings_that_shape_it_and_no_others(
+    learned: Path, canaries: dict[str, str]
+) -> None:
+    (manifest,) = learned.glob("versions/*/manifest.json")
+    assert set(json.loads(manifest.read_text())["settings"]) == set(LEARNED_BY)
+    assert not [
+        file for file in learned.rglob("*") if file.is_file() and CANARY.encode() in file.read_bytes()
+    ]
+    shown = program(canaries, "bank", "show", "--json", "--bank", learned)
+    assert json.loads(shown.stdout)["settings"]["spectral"]
+    assert CANARY not in shown.stdout + shown.stderr
+
+
+def test_a_delivery_that_fails_says_nothing_of_the_url_anywhere(
+    canaries: dict[str, str], receiver: Listening
+) -> None:
+    open_desk(canaries["FINGERPRINT_DESK__URL"]).save([stolen_session(), new_pipeline()])
+    sent = program(canaries, "deliver", "--once", "--json")
+    assert CANARY in receiver.got[-1].path
+    assert "Cannot POST" in sent.stderr
+    listed = program(canaries, "deliveries", "list", "--json")
+    assert "answered 404" in listed.stdout
+    said = [sent.stdout, sent.stderr, listed.stdout, listed.stderr]
+    assert CANARY not in "".join([*said, *open_desk(canaries["FINGERPRINT_DESK__URL"]).dump().values()])
+
+
+def test_neither_help_nor_backend_nor_a_desk_that_does_not_answer_says_it(
+    canaries: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "password").write_text(CANARY)
+    away = f"postgresql://desk@127.0.0.1:1/desk?password_file={tmp_path}/password"
+    answers = [
+        program(canaries, "serve", "--help"),
+        program(canaries, "backend", "--json"),
+        program(canaries, "alerts", "list", "--desk", away),
+        program(canaries, "alerts", "list", "--desk", f"postgresql://desk:{CANARY}@127.0.0.1:1/desk"),
+        program(canaries, "train", IN_URL),
+    ]
+    assert [each.returncode for each in answers] == [0, 0, 2, 2, 2]
+    assert not [each.args for each in answers if CANARY in each.stdout + each.stderr]
+
+
+def test_what_travels_to_workers_has_no_receiver(canaries: dict[str, str]) -> None:
+    loaded = load(environment=canaries)
+    assert loaded.deliver
+    assert loaded.for_workers().deliver == {}
+
+
+def test_pages_and_the_api_say_it_nowhere(canaries: dict[str, str]) -> None:
+    site = Site.of(open_desk(canaries["FINGERPRINT_DESK__URL"]), load(environment=canaries))
+    for path in (
+        "/",
+        "/banks",
+        "/suppressions",
+        "/audit",
+        "/api/v1/banks",
+        "/api/v1/audit",
+        "/readyz",
+        "/metrics",
+        "/openapi.json",
+    ):
+        assert CANARY not in site.client("admin").get(path).text, path
+
+
+@pytest.mark.parametrize(
+    "url", [IN_URL, f"s3://maria:{CANARY}@bucket/x", f"https://b.s3/x?X-Amz-Signature={CANARY}"]
+)
+def test_sources_and_queues_are_not_named_by_urls_that_hold_one(url: str) -> None:
+    for work in (lambda: find([url]), lambda: doors.queue(url, load(environment={}).sqs).__enter__()):
+        with pytest.raises(FingerprintError, match="no password or token") as caught:
+            work()
+        assert CANARY not in str(caught.value)
+
+
+def test_what_libraries_repeat_from_a_url_is_masked_in_log_lines_and_tracebacks() -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logs.OneLine())
+    log = logging.Logger("tests")
+    log.addHandler(handler)
+    try:
+        raise OSError(f"Could not connect to the endpoint URL: {IN_URL}?X-Amz-Security-Token={CANARY}")
+    except OSError:
+        log.exception("unforeseen %s", IN_URL, extra={"fields": {"url": [IN_URL]}})
+    assert "unforeseen https://***@db.example.com/x" in stream.getvalue()
+    assert CANARY not in stream.getvalue()
+    code = f"from pipelines import cli; cli.app = lambda **_: int('{IN_URL}'); cli.main()"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
+    assert "ValueError" in ended.stderr
+    assert CANARY not in ended.stderr.replace(code, "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["://a:", "?password", "https://", "?a=", ":", "://:", "?passwd=x", "@", "://a:b", "?secret-", "&a=b?"],
+)
+def test_masking_takes_linear_time_whatever_an_attacker_wrote(text: str) -> None:
+    worst = (text * (1 << 20))[: 1 << 20]
+    started = time.process_time()
+    holds_credentials(worst), masked(f"https://{worst}")
+    assert time.process_time() - started < 1
+
+
+# --- files -------------------------------------------------------------------------------------------------------------
+
+
+def exposed(folder: Path) -> list[str]:
+    """What others than the owner may do anything with."""
+    return [str(each) for each in [folder, *folder.rglob("*")] if stat.S_IMODE(each.stat().st_mode) & 0o077]
+
+
+@pytest.fixture
+def usual() -> Iterator[None]:
+    """The umask that most machines have."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def desk_in(folder: Path) -> None:
+    folder.mkdir(mode=0o700)
+    open_desk(f"sqlite:///{folder}/desk.sqlite").save(
+        [stolen_session()]
+    )  # its -wal and -shm lie beside it now
+    assert len(list(folder.iterdir())) == 3
+
+
+def snapshots_in(folder: Path) -> None:
+    store = open_store(str(folder))
+    store.write("events/3/parts/abc", b"x")
+    store.claim("events/3/manifest-1.json", b"{}")
+
+
+MAKERS: dict[str, Callable[[Path], object]] = {
+    "desk": desk_in,
+    "ledger": lambda folder: ledgers.save(Ledger(Settings()), folder),
+    "snapshots": snapshots_in,
+    "topics": lambda folder: create_topic(folder, "raw", 2),
+}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_what_is_written_is_readable_by_its_owner_alone(kind: str, tmp_path: Path, usual: None) -> None:
+    MAKERS[kind](tmp_path / kind)
+    assert exposed(tmp_path / kind) == []
+
+
+def test_every_version_of_a_bank_is_readable_by_its_owner_alone(organisation: road.Road) -> None:
+    """Trained by the library, without the program's umask."""
+    assert stat.S_IMODE(organisation.bank.stat().st_mode) == 0o700
+    assert exposed(organisation.bank / "versions") == []
+
+
+def test_a_program_writes_everything_for_its_owner_alone(tmp_path: Path, scored: road.Run) -> None:
+    (tmp_path / "out").mkdir(mode=0o700)
+    asked = ("alerts", "export", "--out", tmp_path / "out" / "alerts.json", "--desk", scored.desk.engine.url)
+    assert program({}, *asked).returncode == 0
+    assert list((tmp_path / "out").iterdir())
+    assert exposed(tmp_path / "out") == []
+
+
+def test_what_everybody_can_read_is_warned_of_once_with_what_ends_that(
+    caplog: pytest.LogCaptureFixture, organisation: road.Road
+) -> None:
+    with TemporaryDirectory(dir="/tmp") as folder:  # others reach it; a test's own folder they do not
+        open_to_all, password, desk = Path(folder), Path(folder) / "password", Path(folder) / "desk.sqlite"
+        open_to_all.chmod(0o755)
+        password.write_text(CANARY)
+        bank = open_to_all / "bank"
+        shutil.copytree(organisation.bank, bank)
+        open_desk(f"sqlite:///{desk}").close()
+        for each in (password, desk, *bank.rglob("*"), bank):
+            each.chmod(0o755 if each.is_dir() else 0o644)
+        for _ in range(2):
+            assert secret(str(password)) == CANARY
+            open_desk(f"sqlite:///{desk}").close()
+            open_bank(bank)
+        told = [record.getMessage() for record in caplog.records if record.name == "fingerprint.private"]
+        assert [each.split("`")[1] for each in told] == [
+            f"chmod o= {password}",
+            f"chmod o= {desk}",
+            f"chmod -R o= {bank}",
+        ]
+        assert not any(CANARY in each for each in told)
+        open_to_all.chmod(0o700)
+        assert not private.is_exposed(password)

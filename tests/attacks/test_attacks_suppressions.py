@@ -1,0 +1,111 @@
+"""An attacker chooses user agents, session names and errors; careless engineers suppress by them. The attacks are seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import road
+from make_alert import ACCOUNT, new_pipeline, stolen_session
+
+from fingerprint.casework import Filter, Match
+from fingerprint.domain import Alert, FingerprintError
+from fingerprint.edges.desk import SqlDesk, open_desk
+
+TOMORROW = datetime.now(UTC) + timedelta(days=1)
+ANYWHERE = "0.0.0.0/0"
+
+
+def careless(alerts: list[Alert]) -> list[Match]:
+    """Suppressions that rest on what the attacker of these alerts wrote, as somebody in a hurry types them."""
+    events = [event for alert in alerts for event in alert.events]
+    agents = {event.user_agent for event in events}
+    return [
+        Match(user_agent="B"),
+        Match(user_agent="aws-cli/"),
+        Match(human="pentest.team@example.com"),
+        *(Match(human=alert.human) for alert in alerts if alert.human),
+        *(Match(user_agent=agent) for agent in agents),
+        *(Match(user_agent=agent, service=event.service) for agent in agents for event in events[:3]),
+        *(Match(user_agent=agent, account=alerts[0].principal[:12], network=ANYWHERE) for agent in agents),
+        *(Match(error_code=code) for code in {event.error_code for event in events} - {""}),
+    ]
+
+
+def seen(desk: SqlDesk) -> dict[str, int]:
+    return {row.alert_id: row.events for row in desk.page(Filter(status="all")).rows}
+
+
+@pytest.fixture(scope="module")
+def watched(
+    organisation: road.Road, scored: road.Run, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[road.Run, int]:
+    """The same days scored onto a desk where all of that was tried before; and how much of it was taken."""
+    folder, taken = tmp_path_factory.mktemp("careless"), 0
+    desk = open_desk(f"sqlite:///{folder}/desk.sqlite")
+    for match in careless(scored.alerts):
+        try:
+            desk.suppress(match, "noise", TOMORROW, by="maria")
+            taken += 1
+        except FingerprintError:
+            pass
+    desk.close()
+    return road.run(organisation.new, organisation.bank, folder), taken
+
+
+def test_the_spliced_attacks_raise_the_same_alerts_whatever_careless_suppressions_somebody_tried(
+    scored: road.Run, watched: tuple[road.Run, int]
+) -> None:
+    run, taken = watched
+    assert len(scored.alerts) == 3
+    assert seen(run.desk) == seen(scored.desk)
+    assert taken == 0
+    assert {name: run.figures[name] for name in ("events", "verdicts", "alerts")} == {
+        name: scored.figures[name] for name in ("events", "verdicts", "alerts")
+    }
+
+
+def test_an_attacker_who_writes_the_user_agent_and_session_name_of_what_is_suppressed_is_seen(
+    tmp_path: Path,
+) -> None:
+    desk, quiet = (
+        open_desk(f"sqlite:///{tmp_path}/desk.sqlite"),
+        new_pipeline(human="build.agent@example.com"),
+    )
+    agent = quiet.events[0].user_agent
+    for match in (
+        Match(principal=quiet.principal, human=quiet.human, user_agent=agent),
+        Match(account=ACCOUNT, network="10.3.0.0/16", user_agent=agent),
+    ):
+        desk.suppress(match, "the new pipeline", TOMORROW, by="maria")
+    thief = replace(
+        stolen_session(urgency=60),
+        human=quiet.human,
+        events=tuple(replace(each, user_agent=agent) for each in stolen_session().events),
+    )
+    desk.save([quiet, thief])
+    assert list(seen(desk)) == [thief.alert_id]
+
+
+def test_a_thief_of_the_very_principal_that_is_suppressed_is_seen_when_it_becomes_critical_or_other(
+    tmp_path: Path,
+) -> None:
+    desk, quiet = open_desk(f"sqlite:///{tmp_path}/desk.sqlite"), new_pipeline()
+    desk.suppress(Match(principal=quiet.principal), "the new pipeline", TOMORROW, by="maria")
+    desk.suppress(Match(service="ecs"), "the move to ECS", TOMORROW, by="maria")
+    desk.save(
+        [quiet, new_pipeline(alert_id="worse", urgency=75), new_pipeline(alert_id="like it", urgency=74)]
+    )
+    assert list(seen(desk)) == ["worse"]
+    elsewhere = replace(stolen_session().events[0], event_id="0" * 32)
+    desk.save(
+        [
+            replace(
+                new_pipeline(alert_id="other", principal=f"{ACCOUNT}:role/x"),
+                events=(*quiet.events, elsewhere),
+            )
+        ]
+    )
+    assert set(seen(desk)) == {"worse", "other"}
