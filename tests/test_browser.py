@@ -419,7 +419,7 @@ def test_a_passkey_is_made_and_shown_at_the_next_login(browser, place, admitted)
         assert page.locator(".codes li").count() == 10
         check_page(page)
         page.get_by_role("link", name="I have kept them").click()
-        expect(page.get_by_role("cell", name="this laptop")).to_be_visible()
+        expect(page.get_by_role("cell", name="this laptop", exact=True)).to_be_visible()
         log_out(page)
 
         log_in(page, "otto")
