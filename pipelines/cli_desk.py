@@ -214,6 +214,26 @@ def users_enable(name: Name, desk: DeskUrl = None, settings: SettingsFile = None
     printed(figures, json, lambda: print_persons([figures]))
 
 
+@users.command("end")
+def users_end(name: Name, desk: DeskUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
+    """End an account's sessions and tokens at once; it may log in again."""
+    from pipelines.users import print_persons, run_end
+
+    figures = run_end(settings_.load(settings), desk, name)
+    printed(figures, json, lambda: print_persons([figures]))
+
+
+@users.command("reset-second-factor")
+def users_reset_second_factor(
+    name: Name, desk: DeskUrl = None, settings: SettingsFile = None, json: Json = False
+) -> None:
+    """Remove an account's second factors, which were lost; its sessions end."""
+    from pipelines.users import print_persons, run_reset_second_factor
+
+    figures = run_reset_second_factor(settings_.load(settings), desk, name)
+    printed(figures, json, lambda: print_persons([figures]))
+
+
 @thresholds.command("show")
 def threshold_show(desk: DeskUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
     """What events are held to now, and who chose what."""

@@ -53,6 +53,20 @@ def run_disable(settings: Settings, desk_url: str | None, name: str, again: bool
         return _figures(people.person(name))
 
 
+def run_end(settings: Settings, desk_url: str | None, name: str) -> dict[str, Any]:
+    """End sessions and tokens of an account that may log in again."""
+    with _people(settings, desk_url) as people:
+        people.end_all(name, by=person.at_console())
+        return _figures(people.person(name))
+
+
+def run_reset_second_factor(settings: Settings, desk_url: str | None, name: str) -> dict[str, Any]:
+    """Remove second factors that were lost; sessions end."""
+    with _people(settings, desk_url) as people:
+        people.reset_factors(name, by=person.at_console())
+        return _figures(people.person(name))
+
+
 def print_link(figures: dict[str, Any]) -> None:
     print(f"Open this once, within 24 hours: {figures['link']}")
 

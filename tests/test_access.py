@@ -18,6 +18,7 @@ from contracts.people import GOOD, HERE, OTHER, Moment
 from desk_server import served
 from fastapi import APIRouter
 from fastapi.routing import iter_route_contexts
+from pyotp import TOTP
 from services.ports import free_port
 from serving_desk import BASE, Site, desk_in
 from typer.testing import CliRunner
@@ -30,7 +31,7 @@ from fingerprint.edges.desk_people import people_of
 from fingerprint.people import ROLES, Role
 from fingerprint.settings import Retention, Web, load
 from fingerprint.web import access, pages
-from fingerprint.web.access import Needs, address_of
+from fingerprint.web.access import Needs, address_of, csrf_of
 from fingerprint.web.app import create_app
 from fingerprint.web.guard import hosts_of
 from fingerprint.web.site import local
@@ -466,6 +467,91 @@ def test_a_new_password_needs_the_old_one(fresh):
     assert fresh.people.enter("bob", OTHER, HERE)
 
 
+def with_password(fresh, role: str = "viewer"):
+    """bob, logged in with a password; a browser, and his CSRF field."""
+    fresh.people.accept(fresh.people.invite("bob", role, by="admin"), "", GOOD)
+    browser = fresh.nobody()
+    assert browser.post("/login", data={"name": "bob", "password": GOOD}).status_code == 303
+    return browser, {"csrf": csrf_of(browser.cookies["session"])}
+
+
+def test_a_second_factor_is_set_up_asked_for_and_removed_on_pages(tmp_path):
+    clock = Moment()
+    site = Site.of(desk_in(tmp_path), clock=clock)
+    browser, csrf = with_password(site)
+    page = browser.get("/account/second").text
+    secret = re.search(r'name="app_secret" value="([A-Z2-7]{32})"', page)[1]
+    assert "<svg" in page
+    assert "style=" not in page
+    form = csrf | {"app_secret": secret, "label": "<b>telephone</b>"}
+    assert "not the app" in browser.post("/account/second/app", data=form | {"code": "000000"}).text
+    made = browser.post("/account/second/app", data=form | {"code": TOTP(secret).at(clock.at)}).text
+    codes = re.findall(r"(?:[A-Z2-7]{4}-){3}[A-Z2-7]{4}", made)
+    assert len(codes) == 10
+    page = browser.get("/account/second").text
+    assert "&lt;b&gt;telephone&lt;/b&gt;" in page
+    assert not set(codes) & set(page.split())
+    browser.post("/logout", data=csrf)
+
+    clock.wait(60)
+    there = browser.post("/login", data={"name": "bob", "password": GOOD, "next": "/banks"})
+    assert there.headers["location"] == "/login/second?next=%2Fbanks"
+    assert browser.get("/account").status_code == 303
+    assert "recovery code" in browser.get("/login/second?next=/banks").text
+    assert browser.post("/login/second", data={"code": "000000"}).status_code == 401
+    answer = browser.post("/login/second", data={"code": TOTP(secret).at(clock.at), "next": "/banks"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/banks")
+    assert browser.get("/login/second").headers["location"] == "/login"  # that login is over
+
+    csrf = {"csrf": csrf_of(browser.cookies["session"])}
+    clock.pass_by(minutes=11)
+    referer = {"Referer": f"{BASE}/account/second"}
+    path = f"/account/second/{site.people.factors('bob')[0].factor_id}/remove"
+    there = browser.post(path, data=csrf, headers=referer).headers["location"]
+    assert there == "/confirm?next=%2Faccount%2Fsecond"
+    form = csrf | {"next": "/account/second"}
+    assert browser.post("/confirm", data=form | {"password": GOOD}).status_code == 403
+    answer = browser.post("/confirm", data=form | {"code": codes[0]})
+    assert answer.headers["location"] == "/account/second"
+    assert browser.post("/account/second/recovery-codes", data=csrf).status_code == 200
+    assert browser.post(path, data=csrf).status_code == 303
+    assert site.people.factors("bob") == []
+
+
+def test_where_a_second_factor_is_required_the_first_login_sets_one_up(tmp_path):
+    clock, settings = Moment(), load(environment={}, options={"web": {"second_factor": "required"}})
+    site = Site.of(desk_in(tmp_path), settings, clock=clock)
+    link = f"/setup/{site.people.invite('bob', 'viewer', by='admin')}"
+    browser = site.nobody()
+    assert browser.post(link, data={"password": GOOD, "again": GOOD}).headers["location"] == "/login/second"
+    assert browser.get("/").status_code == 303
+    page = browser.get("/login/second").text
+    secret = re.search(r'name="app_secret" value="([A-Z2-7]{32})"', page)[1]
+    wrong = browser.post("/login/second/app", data={"app_secret": secret, "code": "000000"})
+    assert (wrong.status_code, secret in wrong.text) == (400, True)
+    clock.wait(2)
+    form = {"app_secret": secret, "code": TOTP(secret).at(clock.at)}
+    answer = browser.post("/login/second/app", data=form)
+    assert "Recovery codes" in answer.text
+    assert browser.get("/account").status_code == 200
+
+
+def test_sessions_are_shown_on_the_account_page_and_ended_there(fresh):
+    browser, csrf = with_password(fresh)
+    other = fresh.nobody()
+    other.headers["User-Agent"] = "<i>Lynx</i>"
+    other.post("/login", data={"name": "bob", "password": GOOD})
+    page = browser.get("/account").text
+    assert "&lt;i&gt;Lynx&lt;/i&gt;" in page
+    assert page.count("this one") == 1
+    found = browser.get("/api/v1/sessions").json()
+    theirs = next(each for each in found if each["agent"] == "<i>Lynx</i>")
+    assert [each["current"] for each in found].count(True) == 1
+    assert browser.post(f"/account/sessions/{theirs['session_id']}/end", data=csrf).status_code == 303
+    assert other.get("/account").status_code == 303
+    assert browser.get("/account").status_code == 200
+
+
 # a real server
 
 
@@ -639,6 +725,10 @@ def test_an_admin_who_is_locked_out_gets_a_link_from_the_command_line(tmp_path, 
     site.people.accept(link, "", GOOD)
     again = re.search(r"/setup/([\w-]+)", said("invite", "maria").output)[1]
     site.people.accept(again, "", OTHER)
+    assert "maria" in said("reset-second-factor", "maria").output
+    session = site.people.enter("maria", OTHER, HERE)
+    assert "maria" in said("end", "maria").output
+    assert site.people.who(session) is None
     assert "engineer" in said("role", "maria", "engineer").output
     assert "disabled" in said("disable", "maria").output
     assert "local" in said("enable", "maria").output

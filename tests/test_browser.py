@@ -13,6 +13,7 @@ import pytest
 from make_alert import NASTY, nasty, stolen_session
 from morning import Place, alerts, lay_out, served
 from playwright.sync_api import Browser, Page, expect
+from pyotp import TOTP
 from services import browser as browsers
 from services.needed import needed
 
@@ -33,6 +34,7 @@ PAGES = (
     "/audit",
     "/tuning",
     "/account",
+    "/confirm",
     "/people",
 )
 STOLEN = stolen_session()
@@ -366,6 +368,95 @@ def test_nobody_is_kept_out(browser, place, admitted, path):
         page.emulate_media(color_scheme="dark")
         assert faults_of(page, ["color-contrast", "scrollable-region-focusable"]) == []
         assert overflow(page) <= 0
+
+
+def check_page(page: Page) -> None:
+    """axe-core finds no serious or critical fault, and the page fits a phone, in the dark, too."""
+    page.evaluate(browsers.axe())
+    assert faults_of(page) == []
+    page.set_viewport_size(NARROW)
+    page.emulate_media(color_scheme="dark")
+    assert faults_of(page, ["color-contrast"]) == []
+    assert overflow(page) <= 0
+    page.set_viewport_size(WIDE)
+    page.emulate_media(color_scheme="light")
+
+
+def invited(page: Page, place: Place, name: str) -> str:
+    """The link of a new account, as a browser opens it where passkeys work: at a name."""
+    page.goto(f"{place.base}/people")
+    page.get_by_label("Name").fill(name)
+    page.get_by_role("button", name="Make a link").click()
+    return page.locator("code.secret").inner_text().replace("127.0.0.1", "localhost")
+
+
+def test_a_passkey_is_made_and_shown_at_the_next_login(browser, place, admitted):
+    with seen(browser, storage_state=admitted) as page:
+        link = invited(page, place, "otto")
+    with seen(browser) as page:
+        session = page.context.new_cdp_session(page)
+        session.send("WebAuthn.enable")
+        kind = {
+            "protocol": "ctap2",
+            "transport": "internal",
+            "hasUserVerification": True,
+            "isUserVerified": True,
+        }
+        options = kind | {"hasResidentKey": True, "automaticPresenceSimulation": True}
+        session.send("WebAuthn.addVirtualAuthenticator", {"options": options})
+
+        page.goto(link)
+        for field in page.locator("main input[type=password]").all():
+            field.fill(PASSWORD)
+        page.locator("main form button").click()
+        base = page.url.partition("/")[0] + "//" + page.url.split("/")[2]
+        page.goto(f"{base}/account/second")
+        check_page(page)
+        passkey = page.locator("form[data-passkey]")
+        passkey.get_by_label("What it is called").fill("this laptop")
+        passkey.get_by_role("button", name="Add a passkey").click()
+        expect(page.get_by_role("heading", name="Recovery codes")).to_be_visible()
+        assert page.locator(".codes li").count() == 10
+        check_page(page)
+        page.get_by_role("link", name="I have kept them").click()
+        expect(page.get_by_role("cell", name="this laptop", exact=True)).to_be_visible()
+        log_out(page)
+
+        log_in(page, "otto")
+        expect(page.get_by_role("heading", name="Second factor")).to_be_visible()
+        check_page(page)
+        page.get_by_role("button", name="Use a passkey").click()
+        expect(page.get_by_role("heading", name="Queue")).to_be_visible()
+        page.goto(f"{base}/account")
+        expect(page.locator("#sessions ~ table")).to_contain_text("passkey")
+        check_page(page)
+        page.goto(f"{base}/confirm?next=/account/second")
+        check_page(page)
+        page.get_by_role("button", name="Use a passkey").click()
+        expect(page).to_have_url(f"{base}/account/second")
+
+
+def test_who_has_no_passkey_at_hand_goes_in_without_script(browser, place, admitted):
+    """By an authenticator app whose key was typed, and by a recovery code."""
+    with seen(browser, storage_state=admitted) as page:
+        link = invited(page, place, "petra")
+    with seen(browser, java_script_enabled=False) as page:
+        page.goto(link)
+        for field in page.locator("main input[type=password]").all():
+            field.fill(PASSWORD)
+        page.locator("main form button").click()
+        page.goto(link.partition("/setup/")[0] + "/account/second")
+        assert page.locator(".qr svg").count() == 1
+        app = TOTP(page.locator("code.secret").inner_text())
+        page.get_by_label("The code that the app shows").fill(app.now())
+        page.get_by_role("button", name="Add it").click()
+        code = page.locator(".codes li").first.inner_text()
+        page.get_by_role("link", name="I have kept them").click()
+        log_out(page)
+        log_in(page, "petra")
+        page.get_by_label("or a recovery code").fill(code)
+        page.get_by_role("button", name="Go in").click()
+        expect(page.get_by_role("heading", name="Queue")).to_be_visible()
 
 
 def test_a_page_that_keeps_somebody_out_would_be_found(browser, place, admitted):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import re
 import time
 from base64 import urlsafe_b64encode
 from urllib.parse import parse_qs, urlsplit
@@ -155,6 +156,56 @@ def test_a_disabled_person_does_not_come_back_through_the_provider(site_of):
     site.people.disable("maria-sanz", by="admin")
     assert browser.get("/account").status_code == 303
     assert through(site.nobody()).status_code == 403
+
+
+def test_who_proves_again_is_asked_again_by_the_provider(site_of, provider):
+    site = site_of()
+    browser = site.nobody()
+    through(browser)
+    there = browser.get("/account/second").headers["location"]
+    assert there == "/confirm?next=%2Faccount%2Fsecond"
+    link = re.search(r'href="(/login/provider\?again=[^"]+)"', browser.get(there).text)[1].replace(
+        "&amp;", "&"
+    )
+    asked = parse_qs(urlsplit(browser.get(link).headers["location"]).query)
+    assert (asked["prompt"], asked["max_age"]) == (["login"], ["0"])
+    for said in ({}, {"auth_time": int(time.time()) - 700}, {"auth_time": "now"}, {"auth_time": 1e300}):
+        provider.claims = MARIA | said
+        answer = through(browser, link)
+        assert answer.status_code == 403, said
+        assert "did not ask again" in answer.text
+    provider.claims = MARIA | {"auth_time": int(time.time())}
+    before = browser.cookies["session"]
+    assert through(browser, link).headers["location"] == "/account/second"
+    assert browser.get("/account/second").status_code == 200
+    assert site.people.who(before) is None
+
+
+def test_with_single_sign_on_only_the_login_page_has_the_provider_and_at_most_one_account(
+    site_of, provider, tmp_path
+):
+    settings = load(
+        environment={},
+        options={
+            "web": {
+                "single_sign_on_only": True,
+                "emergency_account": "breakglass",
+                "oidc": {"issuer": provider.issuer, "client_id": CLIENT, "default_role": "viewer"},
+            }
+        },
+    )
+    site = Site.of(desk_in(tmp_path), settings, provider=OpenId(settings.web.oidc, SystemClock()))
+    page = site.nobody().get("/login").text
+    assert "/login/provider" in page
+    assert "The emergency account" in page
+    headers = {"X-CSRF-Token": site.csrf("admin")}
+    invite = lambda name: site.browser("admin").post(  # noqa: E731
+        "/api/v1/people", json={"name": name, "role": "admin"}, headers=headers
+    )
+    assert invite("bob").status_code == 403
+    link = urlsplit(invite("breakglass").json()["link"]).path
+    form = {"password": "four plain english words", "again": "four plain english words"}
+    assert site.nobody().post(link, data=form).status_code == 303
 
 
 def unpadded(data: bytes) -> str:

@@ -40,8 +40,9 @@ def fetch(package: str, folder: Path) -> None:
 
 
 def libraries(root: Path) -> dict[str, str]:
-    """The environment in which unpacked programs find their libraries."""
-    return {"LD_LIBRARY_PATH": ":".join(map(str, (root / "usr/lib").glob("*-linux-gnu")))}
+    """The environment in which unpacked programs find their libraries; PulseAudio keeps one in a folder of its own."""
+    folders = [*(root / "usr/lib").glob("*-linux-gnu"), *(root / "usr/lib").glob("*-linux-gnu/pulseaudio")]
+    return {"LD_LIBRARY_PATH": ":".join(map(str, folders))}
 
 
 def said(*command: str, **options: Any) -> str:
