@@ -802,7 +802,7 @@ class Settings(Section):
         return receivers
 
     def for_workers(self) -> Settings:
-        """Return the settings without the receivers of alerts: their URLs are secrets, and a scheduler may be reached in clear."""
+        """Return the settings without receivers of alerts: their URLs are secrets, and a scheduler may be spoken to in clear."""
         return self.model_copy(update={"deliver": {}})
 
     @model_validator(mode="after")
