@@ -333,11 +333,12 @@ class Gone(Exception):
 
 class Taken(NamedTuple):
     """A message of a queue, in one worker's hands. `receipt` says so; `message.topic` is the queue's name, offset and
-    timestamp are when it was sent, ms since the epoch."""
+    timestamp are when it was sent, ms since the epoch; `receives` is how often it was taken, this time included, about."""
 
     id: str
     receipt: str
     message: Message
+    receives: int = 1
 
 
 class Queue(Protocol):

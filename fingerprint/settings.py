@@ -384,6 +384,11 @@ class Sqs(Section):
         description="what a worker holds stays hidden so long, and is extended meanwhile",
     )
     wait_seconds: int = Field(10, ge=1, le=20, description="how long one poll waits for a notice")
+    most_receives: int = Field(
+        20,
+        ge=3,
+        description="a notice that was taken more often, and not let go by this worker, is a dead letter, unread",
+    )
     buckets: tuple[str, ...] = Field(
         (),
         description='objects of these are read, and of no other; "*": of any that a notice names and the role may read',

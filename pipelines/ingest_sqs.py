@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -26,6 +27,8 @@ from pipelines.sending import Sender
 from pipelines.watching import LOOK_SECONDS
 
 T = TypeVar("T")
+SUSPECT = 3  # a notice that was taken so often: two readers may have died of it
+LET_GO_KEPT = 100_000  # notices that are remembered as let go
 
 log = logging.getLogger("fingerprint.ingest")
 
@@ -37,6 +40,16 @@ def run(settings: Settings, url: str, once: bool = False) -> dict[str, Any]:
         ingest = IngestNotices(queue, objects, producer, settings, NoticeMetrics(REGISTRY))
         with running(settings, ingest.not_ready, ingest.not_alive, "ingest") as asked_to_end:
             return ingest.run(asked_to_end, once)
+
+
+def in_batches(taken: list[Taken]) -> list[list[Taken]]:
+    """Notices as they are worked on: what was taken before comes last and by itself, so that one which kills its reader costs
+    no other."""
+    fresh = [each for each in taken if each.receives < SUSPECT]
+    return [
+        fresh,
+        *([each] for each in sorted(taken, key=lambda each: each.receives) if each.receives >= SUSPECT),
+    ]
 
 
 class Reasons:
@@ -63,6 +76,7 @@ class IngestNotices:
         self.dead_topic = settings.kafka.raw + settings.kafka.dlq_suffix
         self.home = Partition(queue.name, 0)
         self.once, self.kept = False, set[str]()  # ids of what was kept, where it matters: with `once`
+        self.let_go = Counter[str]()  # how often a notice was let go here: no reader died of that
         self.limit_reached: str | None = None  # by a letter for this reason
         self.away: str | None = "has not asked the queue yet"
         self.last_turn = self.last_lag = time.monotonic()
@@ -87,10 +101,11 @@ class IngestNotices:
         """One take and all that follows from it; whether it brought anything that was not kept before."""
         taken: list[Taken] = self._ask(self.queue.take) or []
         news = any(each.id not in self.kept for each in taken)
-        with self.metrics.batch_seconds.time():
-            done = self._work_through(taken, asked_to_end)
-            self.producer.flush()
-            self._delete(done)
+        for each in in_batches(taken):
+            with self.metrics.batch_seconds.time():
+                done = self._work_through(each, asked_to_end)
+                self.producer.flush()
+                self._delete(done)
         self._look_around()
         if self.limit_reached:
             raise FingerprintError(too_many_dead(self.settings, self.queue.url, self.limit_reached))
@@ -117,6 +132,10 @@ class IngestNotices:
     def _work(self, taken: Taken) -> bool:
         """Send all that a notice names, or a letter that says why not; False if it is to come again."""
         reasons = Reasons()
+        if taken.receives - self.let_go[taken.id] > self.settings.sqs.most_receives:
+            reasons.add(f"taken {taken.receives:,} times and never finished: it may kill its reader")
+            self._bury(taken.message, reasons)
+            return True
         try:
             notice = notices.read(taken.message.value or b"")
             for written in notice.objects:
@@ -160,6 +179,9 @@ class IngestNotices:
     def _keep(self, taken: Taken, reason: str) -> None:
         """It comes again when its time is over."""
         self.queue.let_go([taken])
+        self.let_go[taken.id] += 1
+        if len(self.let_go) > LET_GO_KEPT:
+            self.let_go.clear()
         self.metrics.kept.inc()
         log.warning("a notice stays in the queue", extra={"fields": {"id": taken.id, "reason": reason}})
         if self.once:

@@ -1,7 +1,7 @@
 """A program that a message kills: python deadly.py PROGRAM OPTION...
 
-Whoever unwraps a message that holds POISON is gone at once, as if the kernel had ended it for its memory: SIGKILL, nothing closed,
-nothing flushed, nobody told. Settings come from the environment.
+Whoever unwraps a message that holds POISON is gone at once, as if the kernel had ended it for its memory: SIGKILL, nothing
+closed, nothing flushed, nobody told. Settings come from the environment.
 """
 
 from __future__ import annotations

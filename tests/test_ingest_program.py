@@ -288,8 +288,8 @@ def test_everything_a_principal_did_stays_in_order_in_one_partition(stream: Stre
 @pytest.mark.parametrize(
     ("door", "method", "at", "after"),
     [
-        ("consumer", "commit", 0, False),
-        ("consumer", "commit", 0, True),
+        ("consumer", "commit", 1, False),  # the first marks where reading begins
+        ("consumer", "commit", 1, True),
         ("producer", "send", 17, False),
         ("producer", "flush", 0, False),
         ("producer", "flush", 0, True),
@@ -319,7 +319,7 @@ def test_what_did_not_arrive_is_not_committed(stream: Stream) -> None:
 
 def test_a_commit_refused_because_another_member_owns_the_partition_stops_nobody(stream: Stream) -> None:
     stream.send(*records(8))
-    figures = stream.ingest(consumer=Faulty(stream.consumer(), "commit", NotOwner()))
+    figures = stream.ingest(consumer=Faulty(stream.consumer(), "commit", NotOwner(), at=1))
     assert figures["commits_refused"] == 1
     assert stream.ids() == expected(8)
 

@@ -27,10 +27,10 @@ from fingerprint.domain import FingerprintError
 from fingerprint.edges.sqs import SqsQueue, name_of
 from fingerprint.edges.sqs_objects import S3Objects
 from fingerprint.edges.sqs_session import client
-from fingerprint.ports import Away, Undelivered
+from fingerprint.ports import Away, Message, Taken, Undelivered
 from pipelines import doors
 from pipelines.dlq import replay_letters
-from pipelines.ingest_sqs import IngestNotices, run
+from pipelines.ingest_sqs import IngestNotices, in_batches, run
 from pipelines.ingest_sqs_metrics import NoticeMetrics
 
 FOLDER = "AWSLogs/111122223333/CloudTrail/eu-west-1/2026/01/01"
@@ -562,3 +562,37 @@ def replay(trail: Trail, queue: Any) -> dict[str, Any]:
     finally:
         for door in doors_:
             trail.close(door)
+
+
+def test_a_notice_that_was_taken_too_often_and_never_finished_is_a_dead_letter_unread(trail: Trail) -> None:
+    trail.configure(sqs=BRISK | {"most_receives": 3})
+    trail.write(f"{FOLDER}/a.json.gz", *records(4))
+    queue = trail.queue()
+    for _ in range(3):
+        queue.give_back(queue.take())
+    trail.write(f"{FOLDER}/b.json.gz", *records(8)[4:])
+    while trail.left() != NOTHING:
+        trail.turn()
+    assert trail.ids() == expected(8)[4:]
+    assert trail.letter()["reason"] == "taken 4 times and never finished: it may kill its reader"
+
+
+def test_a_notice_that_this_worker_let_go_is_read_however_often_it_was_taken(trail: Trail) -> None:
+    trail.configure(sqs=BRISK | {"most_receives": 3})
+    trail.write(f"{FOLDER}/a.json.gz", *records(4))
+    queue = trail.queue()
+    for _ in range(4):
+        (taken,) = queue.take()
+        queue.give_back([taken])
+    program = trail.notices(queue=queue)
+    program.let_go[taken.id] = 4
+    program.turn(lambda: False)
+    assert trail.ids() == expected(4)
+
+
+def test_what_was_taken_before_is_worked_on_last_and_alone() -> None:
+    notices = [
+        Taken(name, "", Message("q", 0, 0), receives)
+        for name, receives in [("a", 1), ("b", 9), ("c", 3), ("d", 2)]
+    ]
+    assert [[each.id for each in batch] for batch in in_batches(notices)] == [["a", "d"], ["c"], ["b"]]

@@ -56,7 +56,7 @@ class SqsQueue:
             MaxNumberOfMessages=MOST,
             WaitTimeSeconds=self.settings.wait_seconds,
             VisibilityTimeout=self.settings.visibility_seconds,
-            MessageSystemAttributeNames=["SentTimestamp"],
+            MessageSystemAttributeNames=["SentTimestamp", "ApproximateReceiveCount"],
         )
         taken = [self._taken(each) for each in answer.get("Messages", ())]
         self.hold.take([each.receipt for each in taken])
@@ -92,11 +92,12 @@ class SqsQueue:
         self.client.close()
 
     def _taken(self, answer: Any) -> Taken:
-        sent = int(answer.get("Attributes", {}).get("SentTimestamp", 0))
+        about = answer.get("Attributes", {})
+        sent = int(about.get("SentTimestamp", 0))
         body = answer["Body"].encode(errors="surrogatepass")
-        return Taken(
-            answer["MessageId"], answer["ReceiptHandle"], Message(self.name, 0, sent, None, body, (), sent)
-        )
+        message = Message(self.name, 0, sent, None, body, (), sent)
+        receives = int(about.get("ApproximateReceiveCount", 1))
+        return Taken(answer["MessageId"], answer["ReceiptHandle"], message, receives)
 
     def _extended(self, receipts: list[str]) -> list[str]:
         seconds = self.settings.visibility_seconds
