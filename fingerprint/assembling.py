@@ -174,7 +174,14 @@ def _manifest(history: Pieces, stack: Stack, figures: dict[str, Any], settings: 
     digest = hashlib.sha256(
         json.dumps(manifest, sort_keys=True).encode() + table["hash"].to_numpy().tobytes()
     )
-    return {**manifest, "version": f"{span[1][:10]}-{digest.hexdigest()[:8]}"}
+    return {
+        **manifest,
+        "version": f"{span[1][:10]}-{digest.hexdigest()[:8]}",
+        "learned_upto": min(
+            history.watermark - settings.spectral.lateness_seconds, history.arrived_upto
+        ),
+        "arrived_upto": history.arrived_upto,
+    }
 
 
 def _ready(table: pd.DataFrame) -> dict[str, int]:

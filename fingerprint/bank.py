@@ -38,13 +38,14 @@ from numpy.typing import NDArray
 
 from fingerprint import features, frames, hashing, peers, settings, shards, versions
 from fingerprint.arrays import Place, host, like, namespace
+from fingerprint.arrival import check_watermark
 from fingerprint.autoencoder import Baseline, Weights
 from fingerprint.domain import LEVELS, FingerprintError
 from fingerprint.hashing import Hashes
 from fingerprint.tables import find
 from fingerprint.vocabulary import Vocabulary
 
-FORMAT = 5
+FORMAT = 6
 LONGEST_MANIFEST = 64 << 20  # bytes
 PUBLISHED = versions.Note("publish")
 DEFAULT = settings.Bank()
@@ -233,6 +234,7 @@ def open_bank(folder: Path, options: settings.Bank = DEFAULT, version: str | Non
     problem = next(problems(root, manifest, options), None)
     if problem:
         raise FingerprintError(problem)
+    check_clock(root, manifest)
     try:
         tables = {name: pd.read_parquet(root / f"{name}.parquet") for name in TABLES}
         stack = shards.opened(root, "stack")
@@ -291,6 +293,12 @@ def _expansion(file: Path, most: int) -> Iterator[str]:
         yield f"bank file {file} expands to {expanded:,} bytes, more than the setting bank.max_bytes allows"
 
 
+def check_clock(root: Path, manifest: dict[str, Any]) -> None:
+    """FingerprintError if a bank claims to have learned what has not happened yet: all until then would be passed over."""
+    remedy = "Train it anew, or `fingerprint bank rollback` to the one before"
+    check_watermark(f"the manifest of bank {root}", int(manifest["watermark"]), remedy)
+
+
 def check_settings(bank: Bank, wanted: settings.Settings) -> None:
     """FingerprintError if what the bank counted is not what these settings would count: its series would mean nothing."""
     learned = bank.manifest["settings"]
@@ -319,7 +327,8 @@ def manifest_of(root: Path) -> dict[str, Any]:
             str(name): {"bytes": int(each["bytes"]), "sha256": str(each["sha256"])}
             for name, each in manifest["files"].items()
         }
-        return {**manifest, "files": files, "version": str(manifest["version"])}
+        clocks = {name: int(manifest[name]) for name in ("watermark", "learned_upto", "arrived_upto")}
+        return {**manifest, **clocks, "files": files, "version": str(manifest["version"])}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise FingerprintError(f"the manifest of bank {root} cannot be read: {error}") from None
 

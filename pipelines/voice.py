@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint import telling
+from fingerprint.arrival import FUTURE
 from fingerprint.casework import Report, Tuned
 from fingerprint.domain import FingerprintError, Hop, Reject
 from fingerprint.ingesting import Outgoing, dead_letters
@@ -89,7 +90,7 @@ class Voice:
         """What cannot be read, and what is dated in the `future` (n,), to the dead letters."""
         rejects = list(piece.rejects)
         if self.settings.stream.future == "dead":
-            reason = f"dated more than {self.settings.stream.future_seconds} s past its arrival"
+            reason = FUTURE.format(seconds=self.settings.stream.future_seconds)
             rejects += [Reject("", str(number), reason) for number in piece.source[future].tolist()]
         letters, _ = dead_letters(polled, rejects, self.topics.message_bytes)
         self._send_all(self.topics.events + self.topics.dlq_suffix, letters)
