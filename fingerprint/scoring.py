@@ -147,13 +147,11 @@ class Scorer:
 
     def judge(self, batch: Measured) -> Judged:
         """z's, votes, verdict and alert of measured events, as the series stand now."""
-        columns: dict[str, NDArray[np.generic]] = {}
-        votes = {}
-        for detector in self.detectors:
-            z = detector.z(batch)
-            votes[detector.name] = np.nan_to_num(z, nan=-np.inf) >= detector.threshold
-            columns |= {f"{detector.name}_z": z, f"{detector.name}_vote": votes[detector.name]}
-        verdict = voting.verdicts(votes, self.settings.voting.quorum)
+        z = {each.name: each.z(batch) for each in self.detectors}
+        votes = {each.name: z[each.name] >= each.threshold for each in self.detectors}  # of NaN: no vote
+        verdict = voting.verdicts(votes, self.settings.voting.quorum, voting.opinions(z))
+        columns: dict[str, NDArray[np.generic]] = {f"{name}_z": each for name, each in z.items()}
+        columns |= {f"{name}_vote": each for name, each in votes.items()}
         frame = batch.frame.assign(
             **columns, verdict=verdict, level=np.array(LEVELS, dtype=object)[batch.level], alert_id=None
         )
