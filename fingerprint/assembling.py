@@ -177,9 +177,7 @@ def _manifest(history: Pieces, stack: Stack, figures: dict[str, Any], settings: 
     return {
         **manifest,
         "version": f"{span[1][:10]}-{digest.hexdigest()[:8]}",
-        "learned_upto": min(
-            history.watermark - settings.spectral.lateness_seconds, history.arrived_upto
-        ),
+        "learned_upto": min(history.watermark - settings.spectral.lateness_seconds, history.arrived_upto),
         "arrived_upto": history.arrived_upto,
     }
 

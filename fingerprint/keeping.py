@@ -118,8 +118,15 @@ class Keeper:
         """Feeds are completely counted in the intervals below this one; that a bank has learned them says nothing of it."""
         return self.road.ledger.closed(self.sources.low // 1000)
 
+    def bound_clocks(self, now: int) -> None:
+        """Let no clock be ahead of `now` (ms) by more than events may be: one that was heals."""
+        most = now + self.settings.stream.future_seconds * 1000
+        self.sources.bound(now, most)
+        self.road.ledger.watermark = min(self.road.ledger.watermark, most // 1000)
+
     def pass_time(self, now: int) -> list[Said]:
         """Nothing is left to be read at `now` (ms): intervals close by the clock."""
+        self.bound_clocks(now)
         low = self.sources.pass_time(now) // 1000
         ledger = self.road.ledger
         if ledger.closed(low) <= ledger.closed():

@@ -39,7 +39,7 @@ from pipelines.show import Progress, reasons
 FORMAT = 2  # of what lies in the work folder
 EACH = 4  # parts for each worker, if the settings do not say: the last ones under way leave little idle
 SHAPING = {"reading", "entities", "autoencoder", "spectral", "forest", "voting", "alerts"}
-READ = ("records", "rejects", "skipped", "reasons", "started_from")
+READ = ("records", "rejects", "skipped", "future_dated", "reasons", "started_from")
 
 
 def backfill(
@@ -156,6 +156,7 @@ def _cut(
         "records": history.records,
         "rejects": history.rejected,
         "skipped": history.skipped,
+        "future_dated": history.future,
         "reasons": reasons(history),
         "figures": {"late": clock.late, "ahead": steps.clock.ahead},
     }

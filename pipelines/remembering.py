@@ -20,9 +20,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint import arrays, frames, hashing, slices
+from fingerprint.arrival import check_watermark
 from fingerprint.domain import FingerprintError
 from fingerprint.feeds import FeedCounts
-from fingerprint.arrival import check_watermark
 from fingerprint.keeping import NO_PARTS, Keeper, Learned
 from fingerprint.ledger import Ledger
 from fingerprint.ports import Consumer, Fence, NotOwner, Partition, Snapshot, Snapshots

@@ -24,8 +24,8 @@ from pipelines.until_end import until_end
 def read(topic: str, history: History, settings: Settings, progress: Progress) -> int:
     """All events of `topic` to `history`; how many messages there were. FingerprintError where there is no such topic.
 
-    Events dated past the arrival of their message are counted and left out. With a span that begins somewhere, messages are passed over that were sent a day before it or earlier: an event is sent
-    after it happened.
+    Events dated past the arrival of their message are counted and left out. With a span that begins somewhere, messages are
+    passed over that were sent a day before it or earlier: an event is sent after it happened.
     """
     count = 0
     polls, bounds = again(topic, settings, history.span.since), history.backend.piece_bytes

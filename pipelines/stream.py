@@ -190,6 +190,7 @@ class Stream:
         kept = self.kept[home]
         word = arriving.said(polled, piece, rows, came)
         self._expect_sources(kept, word.names)
+        kept.keeper.bound_clocks(came.now)
         low = kept.keeper.sources.come(word.names, word.codes, word.marks, word.arrived) // 1000
         wanted = rows.events[~came.future[rows.events]]
         events = self._carried(piece, wanted)

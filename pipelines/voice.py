@@ -102,13 +102,13 @@ class Voice:
 
     def count_feeds(self, partition: Partition, keeper: Keeper) -> None:
         """What came of each feed in the intervals that have closed, to the desk."""
-        if due := self.listening.due(keeper):
+        if due := self.listening.due(keeper, self._now()):
             self._at_desk(partial(self.desk.count_feeds, partition, *due))
 
     def tell_of_silence(self) -> bool:
         """Whether there was anything to look at. Notices go to their topic first: what is not on the desk after a crash is
         found and told again."""
-        look = self._at_desk(partial(self.listening.look, self.topics.events))
+        look = self._at_desk(partial(self.listening.look, self.topics.events, self._now()))
         if look is None:
             return False
         self._send(self.topics.notices, telling.notices(look.told))
@@ -117,6 +117,9 @@ class Voice:
         self._at_desk(partial(self.desk.save_notices, look.changed, look.upto, look.forget))
         self.metrics.silent_feeds.set(look.silent)
         return True
+
+    def _now(self) -> int:
+        return int(self.clock.now().timestamp())
 
     def flush(self) -> None:
         """Everything that was said has arrived; Undelivered if not."""

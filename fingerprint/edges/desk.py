@@ -210,7 +210,8 @@ class SqlDesk(Queued, Guarded, Consulted):
 
     def save_notices(self, notices: Sequence[Notice], upto: int, forget: int = 0) -> None:
         """Feeds were looked at up to `upto`; counts from before `forget` are no longer needed."""
-        self._write(lambda connection: desk_feeds.save(connection, notices, upto, forget))
+        now = int(self._now().timestamp())
+        self._write(lambda connection: desk_feeds.save(connection, notices, upto, forget, now))
 
     def dump(self) -> dict[str, str]:
         """Every row of every table as text, in order: to see whether something changed."""

@@ -38,8 +38,8 @@ from fingerprint.backend import HOST, Backend
 from fingerprint.cloudtrail import Records
 from fingerprint.domain import Reject
 from fingerprint.entity import add_entities
-from fingerprint.flatten import flatten
 from fingerprint.event_clock import PATIENCE, Beliefs, believed, enough
+from fingerprint.flatten import flatten
 from fingerprint.messages import Piece, milliseconds
 from fingerprint.networks import Networks
 from fingerprint.settings import Settings
@@ -172,7 +172,9 @@ class History:
         if ends is None:
             return None
         seconds = ends["event_time"].cast(pa.int64()).to_numpy() // 1_000_000
-        principals = ends["principal"].dictionary_encode().combine_chunks().indices.to_numpy().astype(np.uint64)
+        principals = (
+            ends["principal"].dictionary_encode().combine_chunks().indices.to_numpy().astype(np.uint64)
+        )
         step = self.settings.spectral.interval_seconds
         beliefs = Beliefs(int(seconds[0]), enough(self.events), step, bool(np.ptp(principals)))
         end = int(np.searchsorted(seconds, believed(seconds, principals, beliefs), side="right"))
