@@ -145,8 +145,11 @@ class Road:
         return Said([], self.scorer.votes_of(judged), [judged.frame] if self.every_event else [])
 
     def _grown(self, principals: Hashes) -> list[Alert]:
-        judged = self.scorer.so_far(principals) if self.early else None
-        return self.groups.grown(judged.batch, judged.frame) if judged else []
+        if not self.early:
+            return []
+        judged = self.scorer.so_far(principals)
+        grown = self.groups.grown(judged.batch, judged.frame) if judged else []
+        return grown + self.groups.delivered_late()
 
     def _over(self, before: int | None) -> list[Alert]:
         alerts = self.groups.close(before)

@@ -45,7 +45,7 @@ class Tuning:
         """`judged`: the columns of `fingerprint score --out`, and `session` where attacks are known. The other detectors keep
         their thresholds."""
         reach = reach_of(judged, settings, detector)
-        named = alert_ids(judged, np.ones(len(judged), bool), settings.alerts.window_seconds)
+        named = alert_ids(judged, np.ones(len(judged), bool), settings)
         session = judged["session"] if "session" in judged else pd.Series(pd.NA, judged.index, dtype=object)
         events = pd.DataFrame(
             {"event_time": judged["event_time"], "group": named, "reach": reach, "session": session}

@@ -39,7 +39,7 @@ class Quorum:
     def add(self, judged: Batch) -> None:
         """Take its verdicts from events that more detectors have judged."""
         verdict = verdicts(judged.frame, self.detectors, self.votes)
-        ids = alert_ids(judged.frame, verdict, self.groups.by.settings.alerts.window_seconds)
+        ids = alert_ids(judged.frame, verdict, self.groups.by.settings)
         self.groups.add(judged.batch, judged.frame.assign(verdict=verdict, alert_id=ids))
 
     def close(self, before: int | None) -> None:
