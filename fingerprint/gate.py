@@ -9,9 +9,9 @@ Seven questions. (1) Of known attacks, tried as principals of the served bank (`
 clearly: those on the edge of the threshold fall to one side or the other with every training (docs/bank.md has figures).
 (2) It does so of the attacks that analysts confirmed. (3) The quantiles of its losses on its own held-out days are near those
 of the served bank on its own. (4) Most fingerprints that were ready still are: a bank of half the input is half a bank. (5) So
-many principals have a vote on a day of the held-out history, at most; alerts, which need a quorum, are fewer. (6) It has learned nothing that has not happened
-yet. (7) The days that were held out are not nearly empty: the other answers rest on them. A first bank has nothing to be held
-against but (5) to (7).
+many principals have a vote on a day of the held-out history, at most; alerts, which need a quorum, are fewer. (6) It has learned
+nothing that has not happened yet. (7) The days that were held out are not nearly empty: the other answers rest on them. A first
+bank has nothing to be held against but (5) to (7).
 """
 
 from __future__ import annotations
