@@ -254,7 +254,7 @@ class Desk(Section):
 
 
 class Retention(Section):
-    """How many days the desk keeps what, by the time of the events; 0 is for ever (docs/desk.md)."""
+    """How many days the desk keeps what, from when it got it; 0 is for ever (docs/desk.md)."""
 
     raw_days: int = Field(90, ge=0, description="records as AWS wrote them, also of alerts that are open")
     votes_days: int = Field(90, ge=0, description="single votes, and who began which session")

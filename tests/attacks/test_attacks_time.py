@@ -112,7 +112,7 @@ def test_a_bank_from_the_future_is_neither_served_nor_opened(bank: Bank, tmp_pat
     word = offer(far, tmp_path, roads.SETTINGS)
     assert not word.passed
     assert "2099-01-01" in word.reasons[0]
-    with pytest.raises(FingerprintError, match="2099-01-01.*Train it anew"):
+    with pytest.raises(FingerprintError, match=r"2099-01-01.*Train it anew"):
         banks.open_bank(tmp_path, version=far.version)
 
 
@@ -124,7 +124,7 @@ def test_a_ledger_from_the_future_is_refused(tmp_path: Path) -> None:
     ledger = Ledger(Settings())
     ledger.watermark = int(FAR.timestamp())
     ledgers.save(ledger, tmp_path)
-    with pytest.raises(FingerprintError, match="2099-01-01.*another folder in --ledger"):
+    with pytest.raises(FingerprintError, match=r"2099-01-01.*another folder in --ledger"):
         ledgers.restore(tmp_path, Settings())
 
 
@@ -157,9 +157,9 @@ def test_records_dated_ahead_do_not_carry_the_clock_of_a_ledger_away(
     ("back", "said"),
     [
         (timedelta(hours=2), ""),
-        (3 * DAY, "3 days late"),
-        (12 * DAY, "1[123] days late"),
-        (40 * DAY, "(39|40|41) days late"),
+        (3 * DAY, "[3-6] days late"),
+        (12 * DAY, "1[2-5] days late"),
+        (40 * DAY, "4[0-3] days late"),
         (3652 * DAY, "3,65. days late"),
     ],
 )
@@ -246,7 +246,7 @@ def test_a_header_that_promises_a_watermark_of_2099_is_not_believed(
     organisation: roads.Road, oracle: Said, tmp_path: Path
 ) -> None:
     """Whoever may write to the events topic writes its headers too. The silence watch goes on, and walks no year of hours."""
-    place = Place(tmp_path, organisation.bank).create()
+    place = fresh(tmp_path, organisation)
     sent = keyed(roads.lines_of(organisation.new))
     place.send(sent[:300])
     forged_header = (("source", b"t.raw/0/1"), ("watermark", b"4070908800000"))
@@ -287,7 +287,7 @@ def test_a_snapshot_from_the_future_is_refused(organisation: roads.Road, tmp_pat
         ((home, kept),) = program.kept.items()
         kept.keeper.road.ledger.watermark = int(FAR.timestamp())
         program.remembering.save(home, kept)
-        with pytest.raises(FingerprintError, match="2099-01-01.*state.snapshots"):
+        with pytest.raises(FingerprintError, match=r"2099-01-01.*state.snapshots"):
             program.remembering.assigned(home)
 
 
