@@ -26,6 +26,7 @@ from fingerprint.detectors import CHANNELS, surprise_of
 from fingerprint.domain import Alert, AlertEvent, Curve, Driver, Level, Rarity
 from fingerprint.hashing import Hashes
 from fingerprint.measured import Measured, concat
+from fingerprint.scoring import alert_windows
 from fingerprint.series import Series
 from fingerprint.settings import Settings
 
@@ -191,7 +192,13 @@ def _title(frame: pd.DataFrame, drivers: list[Driver]) -> str:
     failed = int(frame["error_code"].notna().sum())
     errors = f"; {failed} of {len(frame)} calls failed" if failed else ""
     size = f"{len(frame)} {'events' if len(frame) > 1 else 'event'}"
-    return f"{_who(frame)} {what} from {origin}{tool} ({_account(frame)}, {size}){errors}"
+    return f"{_who(frame)} {what} from {origin}{tool} ({_account(frame)}, {size}){errors}{_late(frame)}"
+
+
+def _late(frame: pd.DataFrame) -> str:
+    """How long after they happened the events came, where that is days: whoever dates records back wants nobody to look."""
+    days = int(frame["delay"].max()) // 86400 if "delay" in frame else 0
+    return f"; delivered {days:,} day{'s' if days > 1 else ''} late" if days else ""
 
 
 def _who(frame: pd.DataFrame) -> str:
@@ -332,12 +339,21 @@ class Groups:
             return []
         ids = set(early[0].frame["alert_id"])
         kept = [part.take(part.frame["alert_id"].isin(ids).to_numpy()) for part in self.open]
-        together = _together(kept + early)
+        return self._grown(_together(kept + early))
+
+    def _grown(self, together: Verdicts) -> list[Alert]:
         sizes = together.frame["alert_id"].value_counts()
         before = sizes.index.map(lambda name: self.shown.get(name, 0)).to_numpy(float)
         news = sizes[sizes.to_numpy() > before * (1 + GROWTH)]
         self.shown |= {str(name): int(size) for name, size in news.items()}
         return list(build(*together.take(together.frame["alert_id"].isin(news.index).to_numpy()), self.by))
+
+    def delivered_late(self) -> list[Alert]:
+        """The alerts of what was delivered late, where they have grown. Their intervals closed long ago, so nothing of them
+        waits, and nothing else tells of them before their window is over."""
+        late = [(part, alert_windows(part.frame, self.by.settings)[1]) for part in self.open]
+        kept = [part.take(which) for part, which in late if which.any()]
+        return self._grown(_together(kept)) if kept else []
 
     def together(self) -> Verdicts:
         """All that are kept, as one part; there must be some."""
@@ -363,8 +379,7 @@ class Groups:
     def _over(self, frame: pd.DataFrame, before: int | None) -> NDArray[np.bool_]:
         if before is None:
             return np.ones(len(frame), bool)
-        window = self.by.settings.alerts.window_seconds
-        end = (frames.seconds(frame["event_time"]) // window + 1) * window
+        end = (alert_windows(frame, self.by.settings)[0] + 1) * self.by.settings.alerts.window_seconds
         over: NDArray[np.bool_] = end <= before * self.by.settings.spectral.interval_seconds
         return over
 

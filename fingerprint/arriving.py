@@ -2,12 +2,14 @@
 
 Example:
     >>> for piece in messages.read(polled, settings):
+    ...     came = arrivals(polled, piece, seconds=900, now=wall_clock())
     ...     for home, rows in by_partition(polled, piece).items():
-    ...         word = said(polled, piece, rows)
+    ...         word = said(polled, piece, rows, came)
     ...         low = keeper.sources.come(word.names, word.codes, word.marks, word.arrived)
 
 A message that `ingest` sent names its source and the source's watermark in its headers. One that somebody else keyed by
-principal has no such headers: then its own partition is its source, and its event time the mark.
+principal has no such headers: then its own partition is its source, and its event time the mark. What a header says is no
+more believed than what a record says: both are bounded by the arrival of the message and by the reader's clock (`arrival`).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import frames
+from fingerprint import arrival, frames
 from fingerprint.cloudtrail import joined
 from fingerprint.messages import Piece
 from fingerprint.ports import Message, Partition
@@ -32,6 +34,16 @@ class Rows(NamedTuple):
 
     messages: Longs
     events: NDArray[np.intp]
+
+
+class Arrival(NamedTuple):
+    """When the messages of a piece arrived, as far as that is believed at `now` (ms): of each of its n events, `at` (n,) ms, and
+    whether the event is dated more than `seconds` past it, `future` (n,)."""
+
+    at: Longs
+    future: NDArray[np.bool_]
+    seconds: int
+    now: int
 
 
 class Word(NamedTuple):
@@ -57,20 +69,22 @@ def by_partition(messages: Sequence[Message], piece: Piece) -> dict[Partition, R
     }
 
 
-def said(messages: Sequence[Message], piece: Piece, rows: Rows, future: NDArray[np.bool_]) -> Word:
-    """What the messages of one partition say; events that are `future` (n,), of all of the piece, say nothing."""
+def said(messages: Sequence[Message], piece: Piece, rows: Rows, came: Arrival) -> Word:
+    """What the messages of one partition say. Events that are dated past their arrival say nothing, nor do marks that are."""
     theirs = [messages[number] for number in rows.messages.tolist()]
     heads = [message.headers[:2] for message in theirs]
     sources = [_source(head) for head in heads]
     codes, names = pd.factorize(pd.Series(sources, dtype=object))
     own = np.array([not source for source in sources], bool)
-    marks = np.where(own, _latest(piece, rows, future), _marks(heads))
+    arrived = arrival.arrived(_timestamps(theirs), came.now)
+    marks = np.where(own, _latest(piece, rows, came.future), _marks(heads))
+    marks[arrival.future_dated(marks, arrived, came.seconds)] = 0
     place = f"{theirs[0].topic}/{theirs[0].partition}" if theirs else ""
     return Word(
         [name or place for name in names],
         codes,
         marks,
-        np.array([each.timestamp for each in theirs], np.int64),
+        arrived,
     )
 
 
@@ -81,10 +95,11 @@ def ways(word: Word, home: Partition) -> list[str]:
     return [home.topic if name == own else name for name in word.names]
 
 
-def future(messages: Sequence[Message], piece: Piece, seconds: int) -> NDArray[np.bool_]:
-    """Which events (n,) are dated more than so many seconds past the arrival of their message."""
-    arrived = np.array([message.timestamp for message in messages], np.int64)[piece.source]
-    return (arrived > 0) & (piece.at > arrived + seconds * 1000)
+def arrivals(messages: Sequence[Message], piece: Piece, seconds: int, now: int) -> Arrival:
+    """When the messages behind the events of a piece arrived, and which events are dated more than `seconds` past that; `now`
+    is the reader's clock, ms."""
+    at = arrival.arrived(_timestamps(messages), now)[piece.source]
+    return Arrival(at, arrival.future_dated(piece.at, at, seconds), seconds, now)
 
 
 def records(piece: Piece, which: Longs) -> Any:
@@ -96,6 +111,10 @@ def records(piece: Piece, which: Longs) -> Any:
     up = frames.namespace(piece.events).asarray
     written = up(np.frombuffer(text, np.uint8))
     return frames.strings(written, up(borders.astype(np.int32)), frames.library(piece.events).__name__)
+
+
+def _timestamps(messages: Sequence[Message]) -> Longs:
+    return np.array([message.timestamp for message in messages], np.int64)
 
 
 def _source(head: Sequence[tuple[str, bytes | None]]) -> str:

@@ -170,7 +170,12 @@ def _manifest(history: Pieces, stack: Stack, figures: dict[str, Any], settings: 
         "features": list(features.NAMES),
         "quality": figures,
     }
-    return {**manifest, "version": version_of(manifest, table)}
+    return {
+        **manifest,
+        "version": version_of(manifest, table),
+        "learned_upto": min(history.watermark - settings.spectral.lateness_seconds, history.arrived_upto),
+        "arrived_upto": history.arrived_upto,
+    }
 
 
 def _ready(table: pd.DataFrame) -> dict[str, int]:

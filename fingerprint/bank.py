@@ -42,6 +42,7 @@ from numpy.typing import NDArray
 
 from fingerprint import features, frames, hashing, peers, private, settings, shards, signatures, versions
 from fingerprint.arrays import Place, host, like, namespace
+from fingerprint.arrival import check_watermark
 from fingerprint.autoencoder import Baseline, Weights
 from fingerprint.domain import LEVELS, FingerprintError
 from fingerprint.hashing import Hashes
@@ -53,7 +54,16 @@ from fingerprint.vocabulary import Vocabulary
 FORMAT = 6
 MANIFEST = "manifest.json"
 LONGEST_MANIFEST = 64 << 20  # bytes
-DECIDED_LATER = ("version", "format", "files", "gate")  # parts of a manifest that its name does not vouch for
+CLOCKS = ("watermark", "learned_upto", "arrived_upto")  # seconds since 1970
+# Parts of a manifest that its name does not vouch for: the same history has the same name, whenever it is learned.
+DECIDED_LATER = (
+    "version",
+    "format",
+    "files",
+    "gate",
+    "learned_upto",
+    "arrived_upto",
+)
 ANY: tuple[Purpose, ...] = ("learned", "served")
 PUBLISHED = versions.Note("publish")
 DEFAULT = settings.Bank()
@@ -299,6 +309,7 @@ def open_bank(
     problem = next(_problems(files, manifest, options), None)
     if problem:
         raise FingerprintError(problem)
+    check_clock(root, manifest)
     return _read(files, manifest)
 
 
@@ -408,6 +419,20 @@ def _expansion(files: Sealed, name: str, most: int) -> Iterator[str]:
         yield f"bank file {file} expands to {expanded:,} bytes, more than the setting bank.max_bytes allows"
 
 
+def check_clock(root: Path, manifest: dict[str, Any]) -> None:
+    """FingerprintError if a bank claims to have learned what has not happened yet: all until then would be passed over.
+
+    Its name vouches for the watermark, and the watermark bounds what a scorer passes over.
+    """
+    remedy = "Train it anew, or `fingerprint bank rollback` to the one before"
+    latest = max(int(manifest["watermark"]), int(manifest["arrived_upto"]))
+    check_watermark(f"the manifest of bank {root}", latest, remedy)
+    if manifest["learned_upto"] > manifest["watermark"]:
+        raise FingerprintError(
+            f"the manifest of bank {root} was changed: it has learned_upto after its watermark. {remedy}"
+        )
+
+
 def check_settings(bank: Bank, wanted: settings.Settings) -> None:
     """FingerprintError if what the bank counted is not what these settings would count: its series would mean nothing."""
     learned = bank.manifest["settings"]
@@ -445,7 +470,8 @@ def _manifest(files: Sealed, options: settings.Bank, purposes: Sequence[Purpose]
             str(name): {"bytes": int(each["bytes"]), "sha256": str(each["sha256"])}
             for name, each in manifest["files"].items()
         }
-        return {**manifest, "files": listed}
+        clocks = {name: int(manifest[name]) for name in CLOCKS}
+        return {**manifest, **clocks, "files": listed}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise FingerprintError(f"the manifest of bank {root} cannot be read: {error}") from None
 

@@ -164,7 +164,7 @@ def _batches(
         batch, repeats = prepare(events, ledger)
         yield batch, repeats
         if len(batch):
-            ledger.see(batch.interval.astype(np.int64) * seconds)
+            ledger.see(batch.interval.astype(np.int64) * seconds, batch.principal)
             ledger.advance()
 
 

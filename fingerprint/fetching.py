@@ -15,12 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fingerprint import chunks
+from fingerprint import arrival, chunks
+from fingerprint.arrival import Now, wall_clock
 from fingerprint.cloudtrail import Records
 from fingerprint.domain import Reject
 from fingerprint.entity import add_entities
 from fingerprint.flatten import flatten
-from fingerprint.ingesting import Longs, Outgoing, dated_ahead, keyed, latest
+from fingerprint.ingesting import Longs, Outgoing, keyed, latest, without_future
 from fingerprint.messages import Piece, milliseconds, places
 from fingerprint.notices import Object
 from fingerprint.ports import Message
@@ -29,7 +30,7 @@ from fingerprint.trails import Trails
 
 
 class Fetched(NamedTuple):
-    """What lay in one piece of an object. `future` counts records dated past the notice, which move no watermark."""
+    """What lay in one piece of an object. `future` counts records dated past the notice, which are rejects."""
 
     records: list[Outgoing]
     rejects: list[Reject]
@@ -40,8 +41,8 @@ class Fetched(NamedTuple):
 class Fetching:
     """Reads objects of any trails, and remembers how far event time has come."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(self, settings: Settings, now: Now = wall_clock) -> None:
+        self.settings, self.now = settings, now
         self.trails = Trails(settings.sqs.idle_seconds)
 
     def read(self, notice: Message, written: Object, stored: Iterator[bytes]) -> Iterator[Fetched]:
@@ -56,13 +57,14 @@ class Fetching:
         source = np.zeros(len(events), np.int64)
         row, at = places(events), milliseconds(events)
         piece = Piece(0, 1, records.lines, events, source, flat.rejects, flat.skipped, row, at)
-        marks, future = self._advance(written.trail, piece.at, notice.timestamp)
+        arrived = arrival.arrived(np.array([notice.timestamp]), self.now())
+        piece, future = without_future(piece, arrived[source], self.settings.ingest.future_seconds)
+        marks = self._advance(written.trail, piece.at, int(arrived[0]))
         outgoing, _, too_large = keyed([notice], piece, marks, self.settings.kafka.message_bytes)
-        rejects = flat.rejects + [Reject(written.url, "", each.reason) for each in too_large]
+        beside = piece.rejects[len(flat.rejects) :] + too_large
+        rejects = flat.rejects + [Reject(written.url, "", each.reason) for each in beside]
         return Fetched(outgoing, rejects, flat.skipped, future)
 
-    def _advance(self, trail: str, at: Longs, arrived: int) -> tuple[Longs, int]:
-        """The watermark that each record carries (n,), and how many were future-dated."""
-        future = dated_ahead(at, arrived, self.settings.ingest.future_seconds)
-        marks = latest(at, future, self.trails.marks.get(trail, 0))
-        return self.trails.come(trail, marks, arrived), int(future.sum())
+    def _advance(self, trail: str, at: Longs, arrived: int) -> Longs:
+        """The watermark that each record carries (n,)."""
+        return self.trails.come(trail, latest(at, self.trails.marks.get(trail, 0)), arrived)

@@ -5,12 +5,13 @@ Example:
     >>> word.passed, word.reasons
     (False, ('it misses 69 of the 96 attacks that 2026-01-25-77aa01f2 clearly finds, more than the 10% of ...',))
 
-Five questions. (1) Of known attacks, tried as principals of the served bank (`probe`), it finds what the served bank finds
+Seven questions. (1) Of known attacks, tried as principals of the served bank (`probe`), it finds what the served bank finds
 clearly: those on the edge of the threshold fall to one side or the other with every training (docs/bank.md has figures).
 (2) It does so of the attacks that analysts confirmed. (3) The quantiles of its losses on its own held-out days are near those
 of the served bank on its own. (4) Most fingerprints that were ready still are: a bank of half the input is half a bank. (5) So
-many principals have a vote on a day of the held-out history, at most; alerts, which need a quorum, are fewer. A first bank has
-nothing to be held against but (5).
+many principals have a vote on a day of the held-out history, at most; alerts, which need a quorum, are fewer. (6) It has learned
+nothing that has not happened yet. (7) The days that were held out are not nearly empty: the other answers rest on them. A first
+bank has nothing to be held against but (5) to (7).
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from fingerprint import drift, probe, quality
+from fingerprint.arrival import check_watermark
 from fingerprint.bank import Bank
+from fingerprint.domain import FingerprintError
 from fingerprint.drift import Drift
 from fingerprint.probe import Probe
 from fingerprint.settings import Gate, Settings
+
+LEAST_HELD, LEAST_SHARE = 20, 0.001  # rows that are held out, fewer than both are nearly none
 
 NO_CASES: Mapping[str, Sequence[bytes]] = {}
 
@@ -50,7 +55,7 @@ def judge(
     """Hold a new bank against the one that is served, and measure how far it is from a `frozen` one of long ago. `confirmed`
     are attacks that happened: by alert, the records of its events."""
     figures: dict[str, Any] = {"against": champion.version if champion else None}
-    reasons = list(_votes(challenger, settings.gate))
+    reasons = [*_future(challenger), *_empty(challenger), *_votes(challenger, settings.gate)]
     if champion:
         moved = drift.between(champion, challenger)
         figures |= {"probe": _tried(challenger, champion, settings), "drift": moved.figures()}
@@ -112,6 +117,25 @@ def _lost(moved: Drift, options: Gate) -> Iterator[str]:
         yield (
             f"{moved.lost:.0%} of the fingerprints that were ready in {moved.older} are not any more, "
             f"more than the {options.lost:.0%} of the setting gate.lost: is some of the history missing?"
+        )
+
+
+def _future(challenger: Bank) -> Iterator[str]:
+    """A bank from the future would have all events until then passed over."""
+    try:
+        remedy = "find the records that are dated in the future, or set the clock"
+        check_watermark("its history", int(challenger.manifest["watermark"]), remedy)
+    except FingerprintError as error:
+        yield str(error)
+
+
+def _empty(challenger: Bank) -> Iterator[str]:
+    """Days on which next to nothing happened say nothing of how good a bank is: a few records dated past all others make such."""
+    rows, events = challenger.manifest["quality"]["rows"], challenger.manifest["events"]
+    if rows < LEAST_HELD and rows < LEAST_SHARE * events:
+        yield (
+            f"its held-out days have {rows:,} rows of {events:,} events: its history does not end where its activity does, "
+            f"look at its span (`fingerprint bank show`)"
         )
 
 

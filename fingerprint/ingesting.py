@@ -2,7 +2,7 @@
 
 Example:
     >>> record = b'{"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:18Z", "userIdentity": {"type": "Root"}}'
-    >>> [batch] = Ingesting(Settings()).read([Message("raw", 3, 17, value=record)])
+    >>> [batch] = Ingesting(Settings()).read([Message("raw", 3, 17, value=record, timestamp=1688989400000)])
     >>> batch.records[0].key, batch.records[0].headers
     (b'unknown:root', (('source', b'raw/3/17'), ('watermark', b'1688989338000')))
 
@@ -10,6 +10,9 @@ A record goes out as AWS wrote it. Its key is its principal, whatever the granul
 a principal did stays in order in one partition. Its headers carry over the re-keying where it came from, and the
 *watermark* of that source partition: the latest event time seen there up to this record, in milliseconds; 0 while
 none is known.
+
+A record that is dated past the arrival of its message is not sent on: its time would move the clocks of whoever reads it
+(`arrival`). Its message becomes a dead letter.
 
 A *dead letter* is the original message, byte for byte, with the reason in its headers. One unreadable record makes a
 dead letter of its message; the message's other records go out all the same, and come again if the letter is replayed.
@@ -25,6 +28,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fingerprint import arrival, frames
+from fingerprint.arrival import Now, wall_clock
 from fingerprint.domain import Reject
 from fingerprint.hostile import visible
 from fingerprint.messages import Piece, number, read
@@ -52,7 +57,7 @@ class Batch(NamedTuple):
     `done` is the first that is not wholly dealt with: of a message that holds much, a batch has a part.
     `record_from` and `dead_from`, ascending, are the messages (their numbers in what was given) behind `records` and
     `dead`. `skipped` counts what is no event by design, `empty` messages with nothing in them, `future` records dated
-    past their message's arrival, which move no watermark.
+    past their message's arrival, which are not sent on.
     """
 
     begin: int
@@ -83,8 +88,8 @@ class Batch(NamedTuple):
 class Ingesting:
     """Reads messages of any partitions, and remembers how far the event time of each has come."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(self, settings: Settings, now: Now = wall_clock) -> None:
+        self.settings, self.now = settings, now
         self.letters = Letters(settings.kafka.message_bytes)
         self.watermarks: dict[Partition, int] = {}  # ms since the epoch
 
@@ -105,7 +110,8 @@ class Ingesting:
 
     def _batch(self, messages: Sequence[Message], piece: Piece) -> Batch:
         limit = self.settings.kafka.message_bytes
-        marks, future = self._advance(messages, piece)
+        piece, future = self._believed(messages, piece)
+        marks = self._advance(messages, piece)
         records, record_from, too_large = keyed(messages, piece, marks, limit)
         dead, dead_from = self.letters.of(messages, piece, piece.rejects + too_large)
         return Batch(
@@ -121,21 +127,24 @@ class Ingesting:
             future,
         )
 
-    def _advance(self, messages: Sequence[Message], piece: Piece) -> tuple[Longs, int]:
-        """The watermark of each record's source partition up to that record, ms (n,); how many were future-dated."""
+    def _believed(self, messages: Sequence[Message], piece: Piece) -> tuple[Piece, int]:
+        timestamps = np.array([message.timestamp for message in messages], np.int64)
+        came = arrival.arrived(timestamps, self.now())[piece.source]
+        return without_future(piece, came, self.settings.ingest.future_seconds)
+
+    def _advance(self, messages: Sequence[Message], piece: Piece) -> Longs:
+        """The watermark of each record's source partition up to that record, ms (n,)."""
         at, source = piece.at, piece.source
-        arrived = np.array([message.timestamp for message in messages], np.int64)[source]
-        future = dated_ahead(at, arrived, self.settings.ingest.future_seconds)
         homes = [message.home for message in messages]
         numbers = {home: code for code, home in enumerate(dict.fromkeys(homes))}
         owner = np.array([numbers[home] for home in homes], np.int64)[source]
         marks = np.zeros(len(at), np.int64)
         for partition, code in numbers.items():
             here = owner == code
-            marks[here] = latest(at[here], future[here], self.watermarks.get(partition, 0))
+            marks[here] = latest(at[here], self.watermarks.get(partition, 0))
             if here.any():
                 self.watermarks[partition] = int(marks[here][-1])
-        return marks, int(future.sum())
+        return marks
 
 
 class Limit:
@@ -162,14 +171,27 @@ class Limit:
         return int(found[0]) if len(found) else None
 
 
-def dated_ahead(at: Longs, arrived: Longs | int, seconds: int) -> NDArray[np.bool_]:
-    """Which records claim a time so long after they arrived that they are not believed (n,). Arrived at 0: unknown."""
-    return (np.asarray(arrived) > 0) & (at > arrived + seconds * 1000)
+def without_future(piece: Piece, arrived: Longs, seconds: int) -> tuple[Piece, int]:
+    """The piece without its records that are dated more than `seconds` past their arrival, ms (n,), and how many those are.
+    Each is a reject of the message that it came in."""
+    future = arrival.future_dated(piece.at, arrived, seconds)
+    if not future.any():
+        return piece, 0
+    reason = arrival.FUTURE.format(seconds=seconds)
+    rejects = [Reject("", str(each), reason) for each in piece.source[future].tolist()]
+    kept = piece._replace(
+        events=frames.rows(piece.events, ~future),
+        source=piece.source[~future],
+        rejects=piece.rejects + rejects,
+        row=piece.row[~future],
+        at=piece.at[~future],
+    )
+    return kept, int(future.sum())
 
 
-def latest(at: Longs, future: NDArray[np.bool_], held: int) -> Longs:
-    """The latest event time up to each record of one source (n,), `held` before the first; future ones move nothing."""
-    return np.maximum.accumulate(np.where(future, held, np.maximum(at, held)))
+def latest(at: Longs, held: int) -> Longs:
+    """The latest event time up to each record of one source (n,), `held` before the first."""
+    return np.maximum.accumulate(np.maximum(at, held))
 
 
 def keyed(

@@ -2,7 +2,7 @@
 
 Example:
     >>> keeper = Keeper(bank, ledger, settings, Sources(expected=4))
-    >>> for said in keeper.walk(events, low):            # low (N,): the least watermark at each event, seconds
+    >>> for said in keeper.walk(events, low, arrived):   # (N,): the least watermark at each event, and its arrival
     ...     desk.save(said.alerts, said.votes)
     >>> facts, parts = keeper.facts(), keeper.parts()    # a snapshot; `restored` takes it back
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -46,6 +46,19 @@ STEPS = 64  # steps that late events may cut a batch into; past that they share 
 _COUNTS = ("late_dropped", "learned", "hurried")
 
 
+class Learned(NamedTuple):
+    """What a bank's training can have read: events before `upto` that arrived by `arrived`, both in seconds since 1970.
+
+    An event is passed over only if it is both. What is dated back, and arrives after the training, is judged.
+    """
+
+    upto: int = 0
+    arrived: int = 0
+
+
+NOTHING_LEARNED = Learned()
+
+
 class Keeper:
     """The road of one partition, and what it needs to go on after a restart."""
 
@@ -55,13 +68,13 @@ class Keeper:
         ledger: Ledger,
         settings: Settings,
         sources: Sources,
-        learned_upto: int = 0,
+        lies_in_bank: Learned = NOTHING_LEARNED,
         losses: Losses | None = None,
         backend: Backend = HOST,
     ) -> None:
         self.settings, self.sources, self.backend = settings, sources, backend
         self.road = Road(bank, ledger, settings, early=True, losses=losses)
-        self.learned_upto = learned_upto  # seconds; what happened before lies in the bank already
+        self.lies_in_bank = lies_in_bank
         self.feeds = FeedCounts(settings.spectral.interval_seconds, settings.feeds.most)
         self.spill: Spill | None = None  # where what was silent longest is put away
         self.held = pd.DataFrame()
@@ -84,11 +97,11 @@ class Keeper:
         self.settings = settings
         self.road.hold_to(settings)
 
-    def walk(self, events: pd.DataFrame, low: Longs) -> list[Said]:
-        """Events in the order of the log, and the least watermark at each of them (N,), in seconds. Told where they lie: events
-        where the backend's tables do, watermarks on the host."""
+    def walk(self, events: pd.DataFrame, low: Longs, arrived: Longs) -> list[Said]:
+        """Events in the order of the log, the least watermark at each of them and when each arrived, (N,) each, in seconds. Told
+        where they lie: events where the backend's tables do, the times on the host."""
         low = arrays.like(np.maximum(low, self.road.ledger.watermark), _seconds(events))
-        wanted = self._wanted(events, low)
+        wanted = self._wanted(events, low, arrays.like(arrived, low))
         events, low = frames.rows(events, wanted), low[wanted]
         starts = self._starts(events, low)
         ends = [*starts[1:], len(events)] if starts else []
@@ -105,8 +118,15 @@ class Keeper:
         """Feeds are completely counted in the intervals below this one; that a bank has learned them says nothing of it."""
         return self.road.ledger.closed(self.sources.low // 1000)
 
+    def bound_clocks(self, now: int) -> None:
+        """Let no clock be ahead of `now` (ms) by more than events may be: one that was heals."""
+        most = now + self.settings.stream.future_seconds * 1000
+        self.sources.bound(now, most)
+        self.road.ledger.watermark = min(self.road.ledger.watermark, most // 1000)
+
     def pass_time(self, now: int) -> list[Said]:
         """Nothing is left to be read at `now` (ms): intervals close by the clock."""
+        self.bound_clocks(now)
         low = self.sources.pass_time(now) // 1000
         ledger = self.road.ledger
         if ledger.closed(low) <= ledger.closed():
@@ -137,7 +157,7 @@ class Keeper:
             self.spill.fetch(homes)
         own, told = (
             slices.pick(road.ledger.as_arrays(), homes),
-            (self.settings, self.sources, self.learned_upto),
+            (self.settings, self.sources, self.lies_in_bank),
         )
         ledger = Ledger.from_arrays(self.settings, own, self.backend.place)
         keeper = Keeper(self.bank, ledger, *told, road.scorer.losses, self.backend)
@@ -156,9 +176,9 @@ class Keeper:
 
     # --- one step -----------------------------------------------------------------------------------------------------
 
-    def _wanted(self, events: pd.DataFrame, low: Array) -> Array:
-        at = _seconds(events)
-        known = at < self.learned_upto
+    def _wanted(self, events: pd.DataFrame, low: Array, arrived: Array) -> Array:
+        at, learned = _seconds(events), self.lies_in_bank
+        known = (at < learned.upto) & (arrived <= learned.arrived)
         self.learned += int(known.sum())
         if self.settings.stream.late == "judge":
             return ~known
@@ -240,7 +260,7 @@ class Keeper:
         """What is small, fit for JSON."""
         return {
             "bank": self.bank.version,
-            "learned_upto": self.learned_upto,
+            "lies_in_bank": list(self.lies_in_bank),
             "feeds_closed": self.feeds.closed,
             "dropped": self.road.scorer.dropped,
             "strangers": {str(name): list(kept) for name, kept in self.road.scorer.names.strangers.items()},
@@ -295,7 +315,7 @@ class Keeper:
         one is gone."""
         own = [name for name in parts if name not in _ELSE and not name.startswith(("waiting.", "verdicts."))]
         ledger = Ledger.from_arrays(settings, _together(packing.tables(parts, own)), backend.place)
-        keeper = cls(bank, ledger, settings, sources, int(facts["learned_upto"]), losses, backend)
+        keeper = cls(bank, ledger, settings, sources, Learned(*facts["lies_in_bank"]), losses, backend)
         scorer, groups = keeper.road.scorer, keeper.road.groups
         scorer.dropped = int(facts["dropped"])
         scorer.names.strangers = {

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from fingerprint import hashing, settings
 from fingerprint.arrays import Place, firsts, host, lexsort, namespace, stays
 from fingerprint.company import Company
+from fingerprint.event_clock import EventClock
 from fingerprint.features import NAMES
 from fingerprint.hashing import Hashes
 from fingerprint.series import Ints, Series
@@ -34,8 +35,7 @@ from fingerprint.tables import SortedTable
 ACTION, ADDRESS = NAMES.index("action"), NAMES.index("address")
 ACTIVITY_DAYS = 2  # days of activity by the interval that are kept
 TABLES = ("principals", "activity", "firsts", "seen", "company.values", "company.sums", "company.home")
-CLOCK = ("watermark", "ahead", "late", "silent_upto", "channels_since")
-LEAP_SECONDS, LEAP_EVENTS = 14 * 86400, 20  # time leaps over more than two weeks on the word of twenty events
+COUNTS = ("late", "silent_upto", "channels_since")  # what lies before the clock in its array
 SEEN_DAYS = 35  # days for which a novelty is remembered: longer than banks live
 
 
@@ -50,8 +50,7 @@ class Ledger:
     seen: SortedTable = field(init=False)
     company: Company = field(init=False)
     series: Series = field(init=False)
-    watermark: int = 0  # latest event time that is believed, seconds from the epoch
-    ahead: int = 0  # events so far ahead of it that they are not believed yet
+    clock: EventClock = field(init=False)
     late: int = 0  # events whose interval had closed before they came
     silent_upto: int = 0  # silences were looked for in the intervals below this one
     channels_since: int = (
@@ -66,6 +65,21 @@ class Ledger:
         self.firsts, self.seen = (empty(keep_first=True, interval=np.int32) for _ in range(2))
         self.company = Company(self.place)
         self.series = Series(self.options.spectral, self.place)
+        self.clock = EventClock(self.options.spectral.interval_seconds)
+
+    @property
+    def watermark(self) -> int:
+        """The latest event time that is believed, seconds from the epoch."""
+        return self.clock.watermark
+
+    @watermark.setter
+    def watermark(self, seconds: int) -> None:
+        self.clock.watermark = seconds
+
+    @property
+    def ahead(self) -> int:
+        """Events so far ahead of it that they are not believed yet."""
+        return self.clock.ahead
 
     def fresh(self, principal: Hashes, keys: Hashes, day: Ints) -> NDArray[np.bool_]:
         """Which events (N,) are new: neither remembered nor earlier in this batch. Remembers them.
@@ -109,7 +123,8 @@ class Ledger:
 
     def as_arrays(self, parts: Sequence[str] = ("repeats", *TABLES, "series")) -> dict[str, NDArray[Any]]:
         """What must survive, as plain arrays by name `part.column`, on the host; `from_arrays` takes it back."""
-        out: dict[str, NDArray[Any]] = {"clock": np.array([getattr(self, name) for name in CLOCK], np.int64)}
+        counts = np.array([getattr(self, name) for name in COUNTS], np.int64)
+        out: dict[str, NDArray[Any]] = {"clock": np.concatenate([counts, self.clock.as_array()])}
         for part in parts:
             kept = self.series.as_arrays() if part == "series" else dict(self._table(part).items())
             out |= {f"{part}.{name}": host(array) for name, array in kept.items()}
@@ -121,8 +136,9 @@ class Ledger:
     ) -> Ledger:
         """A ledger that goes on where the arrays left off; what they lack starts empty. It lies where `place` puts it."""
         ledger = cls(options, place)
-        for name, value in zip(CLOCK, arrays["clock"].tolist(), strict=False):  # older ones know less of it
+        for name, value in zip(COUNTS, arrays["clock"].tolist(), strict=False):
             setattr(ledger, name, value)
+        ledger.clock.restore(arrays["clock"][len(COUNTS) :])
         ledger.merge(arrays)
         return ledger
 
@@ -185,21 +201,12 @@ class Ledger:
         at = self.watermark if watermark is None else watermark
         return (at - self.options.spectral.lateness_seconds) // self.options.spectral.interval_seconds
 
-    def see(self, times: NDArray[np.integer[Any]]) -> None:
-        """Note the latest of event times (seconds from the epoch), by which intervals close.
+    def see(self, times: NDArray[np.integer[Any]], principals: Hashes) -> None:
+        """Note when events of some principals happened (seconds from the epoch), by which intervals close: (N,) each.
 
-        A few events far ahead of all others are not believed: one record dated 2199 would end every window. They wait, and
-        are counted in `ahead`, until there are more of them.
+        Few events far ahead of all others are not believed (`event_clock`); they are counted in `ahead`.
         """
-        if not len(times):
-            return
-        xp = namespace(times)
-        known = self.watermark or int(xp.median(times))
-        far = times > known + LEAP_SECONDS
-        self.ahead += int(far.sum())
-        if self.ahead >= LEAP_EVENTS:
-            far[:], self.ahead = False, 0
-        self.watermark = max(self.watermark, int(xp.where(far, 0, times).max()))
+        self.clock.see(times, principals)
 
     def advance(self) -> None:
         """Let time pass: days become past, what no feature reads any more is forgotten.

@@ -162,7 +162,7 @@ def _walked(scorer: Scorer, events: pd.DataFrame) -> Judged | None:
     if not len(events):
         return None
     scorer.take(events.reset_index(drop=True))
-    scorer.ledger.see(frames.seconds(events["event_time"]))
+    scorer.ledger.see(frames.seconds(events["event_time"]), hashing.homed(events["principal"]))
     judged = scorer.settle()
     scorer.ledger.advance()
     return judged

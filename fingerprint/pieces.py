@@ -41,11 +41,12 @@ NOT_LEARNED = ("raw", "row")  # columns that no stage reads
 @dataclass(frozen=True)
 class Pieces:
     """A history that was split: its `folder`, how many pieces it has (a power of two), and the time by which it ended
-    (seconds from the epoch)."""
+    (seconds from the epoch); what arrived after `arrived_upto` cannot be in it."""
 
     folder: Path
     count: int
     watermark: int = 0
+    arrived_upto: int = 0
 
     def piece(self, number: int) -> Path:
         return self.folder / "pieces" / f"{number:03}"

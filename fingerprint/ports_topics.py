@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple, Protocol, Self
 
-RETENTION, LARGEST = "retention.ms", "max.message.bytes"  # as brokers call them
+RETENTION, LARGEST, STAMPED = (
+    "retention.ms",
+    "max.message.bytes",
+    "message.timestamp.type",
+)  # as brokers call them
 
 
 class Topic(NamedTuple):
@@ -21,10 +25,13 @@ class Topic(NamedTuple):
     replicas: int | None = None
     retention_ms: int | None = None  # how long it holds a message; -1: for ever
     message_bytes: int | None = None  # the largest batch that it takes, as it is compressed
+    stamped: str | None = (
+        None  # LogAppendTime: a message's time is when the broker took it; CreateTime: what its producer says
+    )
 
     def configs(self) -> dict[str, str]:
         """What a broker is told of it when it is made, in the broker's words."""
-        wanted = {RETENTION: self.retention_ms, LARGEST: self.message_bytes}
+        wanted = {RETENTION: self.retention_ms, LARGEST: self.message_bytes, STAMPED: self.stamped}
         return {key: str(value) for key, value in wanted.items() if value is not None}
 
 

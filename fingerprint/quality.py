@@ -53,8 +53,8 @@ def figures(held: Held, options: settings.Settings) -> dict[str, Any]:
 
 
 def strongest_alerts(held: Held, threshold: float) -> list[float]:
-    """The largest z of each principal's window in which the counts had a vote too, strongest first (`tuning`)."""
-    both = np.nan_to_num(held.count_z, nan=-np.inf) >= threshold
+    """The largest z of each principal's window in which the counts had a vote too or no opinion, strongest first (`tuning`)."""
+    both = np.nan_to_num(held.count_z, nan=np.inf) >= threshold
     alert, z = _each(held.principal, held.window)[both], held.z[both]
     strongest = np.sort(z[tails.highest(z, alert)])[::-1]
     return [round(float(each), 3) for each in strongest[:STRONGEST]]

@@ -89,7 +89,7 @@ class Past:
             ],
             ignore_index=True,
         )
-        group = alert_ids(events, np.ones(len(events), bool), settings.alerts.window_seconds)
+        group = alert_ids(events, np.ones(len(events), bool), settings)
         confirmed = frozenset(name for name, word in standing.items() if word == CONFIRMED)
         days = max((time.max() - time.min()) / DAY, 1.0) if len(time) else 1.0
         return cls(events.assign(group=group), tuple(there), confirmed, float(days))

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from fingerprint import frames
+from fingerprint import frames, hashing
 from fingerprint.alerts import Explainer, Groups
 from fingerprint.bank import Bank
 from fingerprint.domain import Alert
@@ -134,7 +134,7 @@ class Road:
         if watermark is not None:
             self.ledger.watermark = max(self.ledger.watermark, watermark)
         elif len(events):
-            self.ledger.see(frames.seconds(events["event_time"]))
+            self.ledger.see(frames.seconds(events["event_time"]), hashing.homed(events["principal"]))
 
     def _kept(self, judged: Judged | None) -> Said:
         """Verdicts go to their alerts; the votes, and the events if every one was asked for, are passed on."""
@@ -145,8 +145,11 @@ class Road:
         return Said([], self.scorer.votes_of(judged), [judged.frame] if self.every_event else [])
 
     def _grown(self, principals: Hashes) -> list[Alert]:
-        judged = self.scorer.so_far(principals) if self.early else None
-        return self.groups.grown(judged.batch, judged.frame) if judged else []
+        if not self.early:
+            return []
+        judged = self.scorer.so_far(principals)
+        grown = self.groups.grown(judged.batch, judged.frame) if judged else []
+        return grown + self.groups.delivered_late()
 
     def _over(self, before: int | None) -> list[Alert]:
         alerts = self.groups.close(before)

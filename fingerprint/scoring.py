@@ -121,8 +121,11 @@ class Scorer:
         return Taken(len(batch), repeats, xp.unique(batch.principal), votes, len(batch) * degraded)
 
     def _marked(self, batch: Measured, degraded: bool) -> Measured:
-        """Events with who measured them."""
-        frame = batch.frame.assign(degraded=degraded, bank_version=self.bank.version)
+        """Events with who measured them, and how many seconds event time had gone past them when they came."""
+        at = frames.seconds(batch.frame["event_time"])
+        frame = batch.frame.assign(
+            degraded=degraded, bank_version=self.bank.version, delay=(self.ledger.watermark - at).clip(0)
+        )
         return replace(batch, frame=frame)
 
     def settle(self, everything: bool = False) -> Judged | None:
@@ -147,17 +150,15 @@ class Scorer:
 
     def judge(self, batch: Measured) -> Judged:
         """z's, votes, verdict and alert of measured events, as the series stand now."""
-        columns: dict[str, NDArray[np.generic]] = {}
-        votes = {}
-        for detector in self.detectors:
-            z = detector.z(batch)
-            votes[detector.name] = np.nan_to_num(z, nan=-np.inf) >= detector.threshold
-            columns |= {f"{detector.name}_z": z, f"{detector.name}_vote": votes[detector.name]}
-        verdict = voting.verdicts(votes, self.settings.voting.quorum)
+        z = {each.name: each.z(batch) for each in self.detectors}
+        votes = {each.name: z[each.name] >= each.threshold for each in self.detectors}  # of NaN: no vote
+        verdict = voting.verdicts(votes, self.settings.voting.quorum, voting.opinions(z))
+        columns: dict[str, NDArray[np.generic]] = {f"{name}_z": each for name, each in z.items()}
+        columns |= {f"{name}_vote": each for name, each in votes.items()}
         frame = batch.frame.assign(
             **columns, verdict=verdict, level=np.array(LEVELS, dtype=object)[batch.level], alert_id=None
         )
-        frame["alert_id"] = alert_ids(frame, verdict, self.settings.alerts.window_seconds)
+        frame["alert_id"] = alert_ids(frame, verdict, self.settings)
         return Judged(batch, frame)
 
     def votes_of(self, judged: Judged) -> pd.DataFrame:
@@ -271,9 +272,25 @@ def no_votes() -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series(dtype=object) for name in VOTE})
 
 
-def alert_ids(frame: pd.DataFrame, verdict: NDArray[np.bool_], window_seconds: int) -> pd.Series:
-    """The alert of each verdict: a hash of its principal and its fixed window of event time; missing for the others."""
-    window = frames.seconds(frame["event_time"])[verdict] // window_seconds
+LATE_KIND = np.uint64(1 << 40)  # beyond the number of any window
+
+
+def alert_ids(frame: pd.DataFrame, verdict: NDArray[np.bool_], settings: Settings) -> pd.Series:
+    """The alert of each verdict: a hash of its principal and its window (`alert_windows`); missing for the others."""
+    window, late = alert_windows(frame[verdict], settings)
     principal = hashing.of(frame["principal"][verdict])
-    names = [f"{name:016x}" for name in hashing.mix(principal, window.astype(np.uint64))]
+    marked = window.astype(np.uint64) + np.where(late, LATE_KIND, np.uint64(0))
+    names = [f"{name:016x}" for name in hashing.mix(principal, marked)]
     return pd.Series(names, index=frame.index[verdict], dtype=object).reindex(frame.index)
+
+
+def alert_windows(frame: pd.DataFrame, settings: Settings) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The number of the window of each event (N,), and whether it was delivered late, (N,).
+
+    A window is a fixed stretch of event time. What comes later than any history reaches back is put together by when it was
+    delivered instead: an old archive that is read again becomes one alert a principal, not one for each of its old days.
+    """
+    at = frames.seconds(frame["event_time"])
+    delay = frame["delay"].to_numpy(np.int64) if "delay" in frame else np.zeros(len(frame), np.int64)
+    late = delay >= settings.spectral.history_days * 86400
+    return (at + np.where(late, delay, 0)) // settings.alerts.window_seconds, late

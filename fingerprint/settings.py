@@ -305,7 +305,7 @@ class Desk(Section):
 
 
 class Retention(Section):
-    """How many days the desk keeps what, by the time of the events; 0 is for ever (docs/desk.md)."""
+    """How many days the desk keeps what, from when it got it; 0 is for ever (docs/desk.md)."""
 
     raw_days: int = Field(90, ge=0, description="records as AWS wrote them, also of alerts that are open")
     votes_days: int = Field(90, ge=0, description="single votes, and who began which session")
@@ -323,7 +323,7 @@ class Ingest(Section):
         0.5, ge=0, lt=1, description="... and more than this share: ingest stops and says so"
     )
     future_seconds: int = Field(
-        900, ge=0, description="a record dated so long after its message arrived moves no watermark"
+        900, ge=0, description="a record dated so long after its message arrived is a dead letter"
     )
 
     @model_validator(mode="after")
@@ -341,8 +341,8 @@ class Stream(Section):
     late: Literal["judge", "drop"] = Field(
         "judge", description="events whose interval had closed before they came; counted either way"
     )
-    future: Literal["dead", "drop", "judge"] = Field(
-        "dead", description="events dated past their arrival: to the dead letters, away, or judged as dated"
+    future: Literal["dead", "drop"] = Field(
+        "dead", description="events dated past their arrival: to the dead letters, or away"
     )
     future_seconds: int = Field(900, ge=0, description="so long past their arrival")
     idle_seconds: float = Field(

@@ -34,7 +34,7 @@ class Sources:
         self.marks = np.empty(0, np.int64)
         self.heard = np.empty(0, np.int64)
         self.since = 0  # when the first message arrived
-        self.low = 0  # the least watermark so far: it never goes back
+        self.low = 0  # the least watermark so far: it never goes back, but for `bound`
 
     def come(self, names: Sequence[str], codes: NDArray[Any], marks: Longs, arrived: Longs) -> Longs:
         """The least watermark after each of N messages. `codes` (N,) say which of `names` is the source of each."""
@@ -58,6 +58,12 @@ class Sources:
         gone_by = now - int(self.heard.max()) - self.idle
         self.low = max(self.low, int(self.marks.max()) + gone_by if self.marks.any() else 0)
         return self.low
+
+    def bound(self, now: int, most: int) -> None:
+        """Take back what a wrong clock has done: arrivals after `now`, marks and watermark past `most`, ms. A clock that was
+        ahead for a while would otherwise make everything late until it is caught up with."""
+        self.heard, self.since = np.minimum(self.heard, now), min(self.since, now)
+        self.marks, self.low = np.minimum(self.marks, most), min(self.low, most)
 
     def forget(self, name: str) -> None:
         """A source that speaks elsewhere from now on."""

@@ -113,9 +113,10 @@ def day_of(path: str) -> date | None:
         return None
 
 
-def newest_day(paths: Iterable[str]) -> date | None:
-    """The latest day that a key names."""
-    return max((day for day in map(day_of, paths) if day), default=None)
+def newest_day(paths: Iterable[str], today: date | None = None) -> date | None:
+    """The latest day that a key names, of those that have begun somewhere on earth; `today` (UTC) is by the clock."""
+    latest = (today or datetime.now(UTC).date()) + MARGIN
+    return max((day for day in map(day_of, paths) if day and day <= latest), default=None)
 
 
 def last_day(first: date) -> date:

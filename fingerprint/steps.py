@@ -15,11 +15,12 @@ however small, and where it is cut changes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 
 import numpy as np
 import pandas as pd
 
-from fingerprint import frames
+from fingerprint import frames, hashing
 from fingerprint.frames import Frame
 from fingerprint.ledger import Ledger
 from fingerprint.road import Road, Said
@@ -31,18 +32,12 @@ class Steps:
     """The clock of a whole run that begins where a ledger stands: `watermarks`, seconds from the epoch after each step."""
 
     def __init__(self, start: Ledger) -> None:
-        self.clock = Ledger(start.options)
-        self.clock.watermark, self.clock.ahead = start.watermark, start.ahead
+        self.clock = deepcopy(start.clock)
         self.watermarks: list[int] = []
-
-    @property
-    def ahead(self) -> int:
-        """Events too far ahead to be believed, at the end."""
-        return self.clock.ahead
 
     def mark(self, events: pd.DataFrame) -> pd.DataFrame:
         """The events of the next step (some), with its number."""
-        self.clock.see(frames.seconds(events["event_time"]))
+        self.clock.see(frames.seconds(events["event_time"]), hashing.homed(events["principal"]))
         self.watermarks.append(self.clock.watermark)
         return events.assign(**{STEP: np.int32(len(self.watermarks) - 1)})
 

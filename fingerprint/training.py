@@ -24,11 +24,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from fingerprint import assembling, collecting, commons, frames, learning, pieces, stacking
+from fingerprint import assembling, collecting, commons, frames, hashing, learning, pieces, stacking
+from fingerprint.arrival import wall_clock
 from fingerprint.bank import Bank
 from fingerprint.domain import FingerprintError
+from fingerprint.event_clock import EventClock
 from fingerprint.fitting import Start
-from fingerprint.ledger import Ledger
 from fingerprint.pieces import Pieces
 from fingerprint.ports import Workers
 from fingerprint.settings import Settings
@@ -61,16 +62,21 @@ def split(
     folder: Path,
     events: int = 0,
     progress: Progress = lambda *_: None,
+    arrived_upto: int | None = None,
 ) -> None:
-    """Lay a history, about so many events, into `folder` piece by piece. FingerprintError if there is nothing in it."""
-    clock, total = Ledger(settings), 0
+    """Lay a history, about so many events, into `folder` piece by piece. FingerprintError if there is nothing in it.
+
+    `arrived_upto`: what arrived later, in seconds since 1970, cannot be in the history; now, if it is not said.
+    """
+    clock, total = EventClock(settings.spectral.interval_seconds), 0
     # fingerprints that principals share lie in no piece as a whole
     shared = settings.entities.granularity == "service"
     count = 1 if shared else pieces.count_for(events, settings.training.piece_events)
+    arrived_upto = wall_clock() // 1000 if arrived_upto is None else arrived_upto
 
     def saw(chunk: pd.DataFrame) -> None:
         nonlocal total
-        clock.see(frames.seconds(chunk["event_time"]))
+        clock.see(frames.seconds(chunk["event_time"]), hashing.homed(chunk["principal"]))
         total += len(chunk)
         progress("splitting history", total, events)
 
@@ -80,7 +86,7 @@ def split(
         raise FingerprintError(
             "there is no event to learn from: name a file or folder with CloudTrail records"
         )
-    pieces.note(folder / SPLIT, count=count, watermark=clock.watermark)
+    pieces.note(folder / SPLIT, count=count, watermark=clock.watermark, arrived_upto=arrived_upto)
 
 
 def learn(

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fingerprint import voting
 from fingerprint.evaluation.metrics import hits
 from fingerprint.scoring import alert_ids
 from fingerprint.settings import Settings
@@ -44,7 +45,7 @@ class Tuning:
         """`judged`: the columns of `fingerprint score --out`, and `session` where attacks are known. The other detectors keep
         their thresholds."""
         reach = reach_of(judged, settings, detector)
-        named = alert_ids(judged, np.ones(len(judged), bool), settings.alerts.window_seconds)
+        named = alert_ids(judged, np.ones(len(judged), bool), settings)
         session = judged["session"] if "session" in judged else pd.Series(pd.NA, judged.index, dtype=object)
         events = pd.DataFrame(
             {"event_time": judged["event_time"], "group": named, "reach": reach, "session": session}
@@ -83,11 +84,9 @@ class Tuning:
 def reach_of(judged: pd.DataFrame, settings: Settings, detector: str = "autoencoder") -> Floats:
     """The highest threshold of a detector at which each event is a verdict (N,): its z where one vote is lacking, infinity
     where the others suffice, minus infinity where it could not help."""
-    others = [name for name in settings.voting.detectors if name != detector]
-    votes = np.zeros(len(judged), int)
-    for name in others:
-        votes += judged[f"{name}_vote"].eq(True).to_numpy(int)
-    z = judged[f"{detector}_z"].fillna(-np.inf).to_numpy(float)
-    lacking = settings.voting.quorum - votes
-    reach: Floats = np.select([lacking <= 0, lacking == 1], [np.inf, z], -np.inf)
-    return reach
+    names = settings.voting.detectors
+    z = {name: judged[f"{name}_z"].to_numpy(float) for name in names}
+    votes = sum(judged[f"{name}_vote"].eq(True).to_numpy(int) for name in names if name != detector)
+    lacking = voting.needed(voting.opinions(z), settings.voting.quorum) - votes
+    reach: Floats = np.select([lacking <= 0, lacking == 1], [np.inf, z[detector]], -np.inf)
+    return np.nan_to_num(reach, nan=-np.inf, posinf=np.inf, neginf=-np.inf)

@@ -1,18 +1,23 @@
 """Votes -> verdicts: which detectors there are, when each votes, and how many votes forward an event to the analysts.
 
 Example:
-    >>> votes = {"autoencoder": np.array([5.0, 5.0, 1.0]) >= 4, "spectral": np.array([6.0, np.nan, 9.0]) >= 4}
-    >>> verdicts(votes, quorum=2)
-    array([ True, False, False])
+    >>> z = {"autoencoder": np.array([5.0, 5.0, 5.0, 1.0]), "spectral": np.array([6.0, 0.1, np.nan, np.nan])}
+    >>> verdicts({name: each >= 4 for name, each in z.items()}, quorum=2, opinions=opinions(z))
+    array([ True, False,  True, False])
 
 The vote, exactly:
-- A detector votes when its z is at or above its threshold. No opinion (NaN: a fingerprint still warming up) is no vote.
+- A detector votes when its z is at or above its threshold. A z of NaN is no opinion (a series still warming up): neither a vote
+  for nor a vote against.
 - The autoencoder votes on an event: its own surprise, and a share of what else of its principal was surprising in its
   interval (`company`), which grows while the interval fills. The spectral detector votes on an interval of a series, and an event
   has that vote if one of the channels it was counted in has it: the principal's or entity's events, errors (if it failed),
   writes (if it wrote), new actions (if its action is new), or its own action. A surge is voted while the interval fills;
   counts only grow, so a verdict may turn true once and never back.
-- An event's verdict is true when at least `quorum` of the listed detectors vote for it (default: two of two).
+- An event's verdict is true when at least `quorum` of the listed detectors vote for it (default: two of two). Where fewer have
+  an opinion, all of those who have one must vote for it, and at least one must: a principal that is hours old has peers, but
+  no history of counts. Who has an opinion and votes against still decides: for everybody known two of two stays the law.
+- Whether a detector has an opinion follows from how old the principal was when the event's day began, which nothing that comes
+  later changes. So an opinion never appears while an interval is open, and no verdict is taken back by one.
 - A silence is a vote, kept for hunting, and never a verdict.
 
 Detectors are a list in the settings (`voting.detectors`). Another one is a class with the members of `Detector`,
@@ -29,9 +34,12 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fingerprint.arrays import namespace
 from fingerprint.measured import Measured
 
 Floats = NDArray[np.float32]
+Mask = NDArray[np.bool_]
+Ballots = Mapping[str, Mask]  # yes or no of each event (N,), by detector
 
 
 class Detector(Protocol):
@@ -48,16 +56,31 @@ class Detector(Protocol):
 
     def z(self, batch: Measured) -> Floats:
         """z of events (N,) from what was kept of them (`batch.evidence[name]`), as things stand now; NaN for no opinion.
-        It may grow while an event's interval is open, and never falls."""
+        It may grow while an event's interval is open, and never falls; it is NaN all the while or never."""
         ...
 
     def may_vote(self, batch: Measured) -> NDArray[np.bool_]:
-        """Which events (N,) have its vote, or may have it before their interval closes."""
+        """Which events (N,) have its vote, or may have it before their interval closes; also those that it has no opinion on,
+        so that they wait for the others."""
         ...
 
 
-def verdicts(votes: Mapping[str, NDArray[np.bool_]], quorum: int) -> NDArray[np.bool_]:
-    """Which events (N,) have at least `quorum` votes."""
-    votes_for = reduce(add, (each.astype(np.int32) for each in votes.values()))
-    verdict: NDArray[np.bool_] = votes_for >= quorum
+def verdicts(votes: Ballots, quorum: int, opinions: Ballots | None = None) -> Mask:
+    """Return which events (N,) have the votes they need; `opinions` says who has one, without it everybody."""
+    verdict: Mask = _count(votes) >= (quorum if opinions is None else needed(opinions, quorum))
     return verdict
+
+
+def needed(opinions: Ballots, quorum: int) -> NDArray[np.int32]:
+    """Return how many votes make a verdict of each event (N,): the quorum, or all of fewer opinions, and at least one."""
+    return _count(opinions).clip(1, quorum)
+
+
+def opinions(z: Mapping[str, NDArray[Any]]) -> dict[str, Mask]:
+    """Return which events (N,) each detector has an opinion on, by its z (N,)."""
+    return {name: ~namespace(each).isnan(each) for name, each in z.items()}
+
+
+def _count(ballots: Ballots) -> NDArray[np.int32]:
+    """Return how many detectors say yes of each event (N,)."""
+    return reduce(add, (each.astype(np.int32) for each in ballots.values()))

@@ -36,10 +36,10 @@ from pipelines.parts import Plan
 from pipelines.score import LEDGER, start_of
 from pipelines.show import Progress, reasons
 
-FORMAT = 1  # of what lies in the work folder
+FORMAT = 2  # of what lies in the work folder
 EACH = 4  # parts for each worker, if the settings do not say: the last ones under way leave little idle
 SHAPING = {"reading", "entities", "autoencoder", "spectral", "forest", "voting", "alerts"}
-READ = ("records", "rejects", "skipped", "reasons", "started_from")
+READ = ("records", "rejects", "skipped", "future_dated", "reasons", "started_from")
 
 
 def backfill(
@@ -75,7 +75,7 @@ def backfill(
             progress("scoring events", total["events"] + total["duplicates"], read["events"])
         _write(plan, results)
         if ledger_folder:
-            ledgers.save(parts.ledger_of_all(plan, total["late"], total["ahead"]), ledger_folder)
+            ledgers.save(parts.ledger_of_all(plan, total["late"], read["clock"]), ledger_folder)
     return {
         **total,
         **{name: read[name] for name in READ},
@@ -152,13 +152,15 @@ def _cut(
     return {
         "parts": plan.parts,
         "watermarks": steps.watermarks,
+        "clock": steps.clock.as_array().tolist(),
         "started_from": started_from,
         "events": history.events,
         "records": history.records,
         "rejects": history.rejected,
         "skipped": history.skipped,
+        "future_dated": history.future,
         "reasons": reasons(history),
-        "figures": {"late": clock.late, "ahead": steps.ahead},
+        "figures": {"late": clock.late, "ahead": steps.clock.ahead},
     }
 
 

@@ -89,7 +89,7 @@ def scoring() -> tuple[float, float]:
 
 
 def _judge(batches: list[pd.DataFrame]) -> None:
-    from fingerprint import frames
+    from fingerprint import frames, hashing
     from fingerprint.ledger import Ledger
     from fingerprint.scoring import Scorer
 
@@ -97,7 +97,7 @@ def _judge(batches: list[pd.DataFrame]) -> None:
     scorer = Scorer(known.bank, Ledger.from_arrays(known.settings, known.bank.ledger), known.settings)
     for events in batches:
         scorer.take(events)
-        scorer.ledger.see(frames.seconds(events["event_time"]))
+        scorer.ledger.see(frames.seconds(events["event_time"]), hashing.homed(events["principal"]))
         scorer.settle()
         scorer.ledger.advance()
     scorer.settle(everything=True)

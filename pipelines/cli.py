@@ -231,17 +231,22 @@ def score(
     """Ask both questions of every event and put what the quorum flags on the desk.
 
     Each run starts where the bank's training ended, or where the last run with the same --ledger did. Scoring the same
-    input twice changes nothing on the desk.
+    input twice changes nothing on the desk. Where the input begins inside the bank's training span, a run begins without a
+    past, and says so; its exit status is 4 where it found nothing at all.
     """
     from pipelines import show
     from pipelines.backfill import backfill
-    from pipelines.score import score
+    from pipelines.score import doubt, score
 
     loaded = settings_.load(settings, options=_workers(workers))
     with show.progress(not json) as progress:
         walk = score if loaded.workers.where == "local" else backfill
         figures = walk(sources, bank, loaded, progress, desk_url=desk, out=out, ledger_folder=ledger)
     printed(figures, json, lambda: show.scored(figures))
+    if said := doubt(figures):
+        typer.echo(f"warning: {said}", err=True)
+        if not any(figures["votes"].values()):
+            raise typer.Exit(4)
 
 
 @app.command()

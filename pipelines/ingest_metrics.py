@@ -26,7 +26,7 @@ class IngestMetrics:
         self.dead = counter("dead_letters", "Messages of which something could not be read.")
         self.skipped = counter("skipped", "What is no event by design: digests, insights, notices.")
         self.empty = counter("empty_messages", "Messages with nothing in them.")
-        self.future = counter("future_records", "Records dated past their message's arrival.")
+        self.future = counter("future_records", "Records dated past their message's arrival, not sent on.")
         self.pauses = counter("pauses", "Times the consumer was silenced because the producer was full.")
         self.commits_refused = counter("commits_refused", "Commits refused: the partition had another owner.")
         self.batch_seconds = Histogram(

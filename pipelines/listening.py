@@ -41,25 +41,27 @@ class Listening:
         )  # what the desk held at the last look, so that not all is asked for again
         self.looked = 0  # up to where that was, seconds since 1970
 
-    def due(self, keeper: Keeper) -> tuple[int, pd.DataFrame] | None:
+    def due(self, keeper: Keeper, now: int) -> tuple[int, pd.DataFrame] | None:
         """Up to where a partition has closed (seconds since 1970) and what it heard, for `Desk.count_feeds`; None if it is
-        no further than before. It is given once."""
-        closed = keeper.heard_upto()
+        no further than before. It is given once. What lies ahead of `now` has not closed, whatever a mark says."""
+        closed = min(keeper.heard_upto(), now // self.seconds)
         counts = keeper.feeds.take(closed)
         if counts is None:
             return None
         return closed * self.seconds, counts.assign(at=counts["interval"] * self.seconds)
 
-    def look(self, topic: str) -> Look | None:
-        """At what has become complete in all partitions of a topic since the last look; None if nothing has."""
+    def look(self, topic: str, now: int) -> Look | None:
+        """At what has become complete in all partitions of a topic since the last look; None if nothing has. No look goes past
+        `now` (seconds since 1970), nor on from a later one: a mark ahead must not switch the watch off."""
         closed = [upto for place, upto in self.desk.feeds_closed().items() if place.topic == topic]
-        looked = self.desk.notices_upto()
-        if not closed or min(closed) <= looked:
+        looked = min(self.desk.notices_upto(), now)
+        upto = min([*closed, now])
+        if not closed or upto // self.seconds <= looked // self.seconds:
             return None
         horizon = silence.horizon(self.settings)
         counts = self._counts(looked, max(looked - (horizon + 1) * self.seconds, 0))
-        begin = looked // self.seconds or int(counts["interval"].min() if len(counts) else 0)
-        end = min(min(closed) // self.seconds, begin + STEPS)
+        begin = self._begin(looked // self.seconds, upto // self.seconds, counts)
+        end = min(upto // self.seconds, begin + STEPS)
         past = silence.heard(counts, begin - horizon, end, self.settings.feeds.most)
         known = {notice.notice_id: notice for notice in self.desk.notices(ended=False)}
         changed = silence.looks(past, begin, end, known, self.settings)
@@ -67,6 +69,14 @@ class Listening:
         told = [each for name, each in changed.items() if silence.worth_telling(known.get(name), each)]
         silent = sum(each.ended_at is None for each in (known | changed).values())
         return Look(list(changed.values()), told, silent, end * self.seconds, (end - horizon) * self.seconds)
+
+    def _begin(self, looked: int, upto: int, counts: pd.DataFrame) -> int:
+        """The interval to look on from, at most `upto`: the next one in which something came, if nothing has for so long that
+        no feed can fall silent any more, nor be given up. Years without a record are not walked hour by hour."""
+        if looked and (self.desk.notices(ended=False) or (counts["interval"] < looked).any()):
+            return looked
+        ahead = counts["interval"][counts["interval"] >= looked]
+        return min(int(ahead.min()), upto) if len(ahead) else upto
 
     def _counts(self, looked: int, since: int) -> pd.DataFrame:
         """What came of each feed from `since` on. Counts of more than a day before the last look do not change any more

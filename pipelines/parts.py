@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -114,8 +115,8 @@ def leave_starts(plan: Plan, whole: Arrays) -> None:
         ledgers.save(Ledger.from_arrays(plan.settings, own), plan.start(part))
 
 
-def ledger_of_all(plan: Plan, late: int, ahead: int) -> Ledger:
-    """The parts' ledgers at the end, put together."""
+def ledger_of_all(plan: Plan, late: int, clock: Sequence[int]) -> Ledger:
+    """The parts' ledgers at the end, put together; `clock` is that of the whole (`Steps`)."""
     whole = Ledger(plan.settings)
     for part in range(plan.parts):
         arrays = ledgers.arrays(plan.said(part))
@@ -123,5 +124,6 @@ def ledger_of_all(plan: Plan, late: int, ahead: int) -> Ledger:
             whole = Ledger.from_arrays(plan.settings, arrays)
         else:
             whole.merge(arrays)
-    whole.late, whole.ahead = late, ahead
+    whole.late = late
+    whole.clock.restore(np.array(clock, np.int64))
     return whole

@@ -20,9 +20,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint import arrays, frames, hashing, slices
+from fingerprint.arrival import check_watermark
 from fingerprint.domain import FingerprintError
 from fingerprint.feeds import FeedCounts
-from fingerprint.keeping import NO_PARTS, Keeper
+from fingerprint.keeping import NO_PARTS, Keeper, Learned
 from fingerprint.ledger import Ledger
 from fingerprint.ports import Consumer, Fence, NotOwner, Partition, Snapshot, Snapshots
 from fingerprint.settings import Settings
@@ -130,7 +131,7 @@ class Remembering:
         bank, losses = self.banks.served
         part = slices.pick(bank.ledger, self._homes(partition.number))
         ledger = Ledger.from_arrays(self.settings, part, self.banks.backend.place)
-        learned = int(bank.manifest["watermark"]) - self.settings.spectral.lateness_seconds
+        learned = Learned(bank.manifest["learned_upto"], bank.manifest["arrived_upto"])
         return Keeper(bank, ledger, self.settings, self._sources(), learned, losses, self.banks.backend)
 
     def _grown(self, partition: Partition) -> Keeper | None:
@@ -170,6 +171,8 @@ class Remembering:
         bank, losses = self.banks.of(str(snapshot.about["bank"]))
         state = snapshot.about, snapshot.parts, losses, self.banks.found, self.banks.backend
         keeper = Keeper.restored(bank, self.settings, sources, *state)
+        remedy = "Name another folder in state.snapshots to begin anew"
+        check_watermark(f"the snapshot of {snapshot.partition.place}", keeper.road.ledger.watermark, remedy)
         keeper = self._bounded(keeper, snapshot.partition, snapshot.parts)
         if int(snapshot.about["partitions"]) != self.partitions:
             keeper = self._bounded(keeper.only(self._homes(partition.number)), partition)

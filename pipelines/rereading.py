@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator
 from datetime import datetime
 
+from fingerprint import arrival, arriving
 from fingerprint import messages as messages_
 from fingerprint.domain import FingerprintError, Reject
 from fingerprint.edges.history import History
@@ -23,15 +24,16 @@ from pipelines.until_end import until_end
 def read(topic: str, history: History, settings: Settings, progress: Progress) -> int:
     """All events of `topic` to `history`; how many messages there were. FingerprintError where there is no such topic.
 
-    With a span that begins somewhere, messages are passed over that were sent a day before it or earlier: an event is sent
-    after it happened.
+    Events dated past the arrival of their message are counted and left out. With a span that begins somewhere, messages are
+    passed over that were sent a day before it or earlier: an event is sent after it happened.
     """
     count = 0
     polls, bounds = again(topic, settings, history.span.since), history.backend.piece_bytes
     for messages in _full(polls, settings.reading.batch_records, bounds):
         count += len(messages)
         for piece in messages_.read(messages, settings, history.backend):
-            history.add_piece(piece, [_placed(reject, messages) for reject in piece.rejects])
+            came = arriving.arrivals(messages, piece, settings.stream.future_seconds, arrival.wall_clock())
+            history.add_piece(piece, [_placed(reject, messages) for reject in piece.rejects], came.future)
         progress(f"reading {topic}", count)
     return count
 

@@ -26,6 +26,7 @@ from pipelines import backends, doors, memory
 from pipelines.show import Progress, reasons
 
 LEDGER, BANK = "ledger", "bank"  # where a run may start
+EMPTY = "empty: the input begins inside the bank's training span"
 
 
 def score(
@@ -67,6 +68,7 @@ def score(
         "records": history.records,
         "rejects": history.rejected,
         "skipped": history.skipped,
+        "future_dated": history.future,
         "reasons": reasons(history),
         "started_from": start,
         "bank_version": bank.version,
@@ -80,6 +82,18 @@ def keep(said: Said, desk: Desk, results: Results, hops: Sequence[Hop] = ()) -> 
     desk.save(said.alerts, said.votes, hops)
     for frame in said.judged:
         results.write(frame)
+
+
+def doubt(figures: dict[str, Any]) -> str | None:
+    """A sentence where a run may have judged nothing that matters: it began without any past, so there were no counts to compare
+    with; None where it did not."""
+    if figures["started_from"] != EMPTY:
+        return None
+    return (
+        f"scoring began without a past, because the input begins inside the training span of bank {figures['bank_version']}: "
+        "counts are not judged before they have warmed up. Score what follows the training, or give --ledger; if the input "
+        "does follow it, look at the bank's span (`fingerprint bank show`)"
+    )
 
 
 def figures(road: Road) -> dict[str, Any]:
@@ -107,12 +121,11 @@ def start_of(bank: Bank, history: History, settings: Settings, folder: Path | No
         return kept.as_arrays(), LEDGER
     first = history.begins()
     if first is not None and first < _end_of_training(bank, settings):
-        return Ledger(settings).as_arrays(), "empty: the input begins inside the bank's training span"
+        return Ledger(settings).as_arrays(), EMPTY
     return bank.ledger, BANK
 
 
 def _end_of_training(bank: Bank, settings: Settings) -> int:
     """Seconds from the epoch. What follows a history may begin a little before its end: records come late."""
     begin = int(pd.Timestamp(bank.manifest["span"][0]).timestamp())
-    end = int(bank.manifest["watermark"]) - settings.spectral.lateness_seconds
-    return max(end, begin + settings.spectral.interval_seconds)
+    return max(int(bank.manifest["learned_upto"]), begin + settings.spectral.interval_seconds)

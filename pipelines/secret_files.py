@@ -21,7 +21,10 @@ from fingerprint.domain import FingerprintError
 BYTES = 32  # of randomness
 READABLE = 0o440  # by the group too
 MINE = 0o400
-OTHERS = ("desk-password", "grafana-admin")  # PostgreSQL and Grafana run under ids of their own, and are given the group
+OTHERS = (
+    "desk-password",
+    "grafana-admin",
+)  # PostgreSQL and Grafana run under ids of their own, and are given the group
 FOLDER = 0o750
 NAMES = ("desk-password", "triton-control")
 PREFIX = {"triton-control": "fingerprint-control="}  # the header that Triton wants, and its value

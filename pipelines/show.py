@@ -95,6 +95,9 @@ def trained(figures: dict[str, Any]) -> None:
     """What `train` says to a person: what is known, what falls back, when the rest will be ready."""
     ready, waits = figures["ready"], figures["waiting"]
     print(f"{_read(figures)}; learned {figures['span'][0][:16]} to {figures['span'][1][:16]} UTC")
+    _future(figures)
+    if figures["ahead"]:
+        print(f"not learned, because they are dated past the end of all others: {figures['ahead']:,} events")
     _outside(figures)
     _left_out(figures)
     if figures["shifted"]:
@@ -112,6 +115,11 @@ def trained(figures: dict[str, Any]) -> None:
     _reasons(figures)
     if figures["served"]:
         print(f"published bank {figures['version']} in {figures['bank']}")
+
+
+def _future(figures: dict[str, Any]) -> None:
+    if figures["future_dated"]:
+        print(f"left out, because they are dated in the future: {figures['future_dated']:,} events")
 
 
 def _outside(figures: dict[str, Any]) -> None:
@@ -155,6 +163,7 @@ WHY_BACK = {"called benign": "called benign", "returned vote": "with a vote that
 def scored(figures: dict[str, Any]) -> None:
     """What `score` says to a person."""
     print(f"{_read(figures)}; started from: {figures['started_from']}")
+    _future(figures)
     votes = ", ".join(f"{name} {count:,}" for name, count in figures["votes"].items())
     print(f"votes: {votes}; verdicts: {figures['verdicts']:,}; silences: {figures['silences']:,}")
     if figures["degraded"]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from prometheus_client import REGISTRY
 
 from fingerprint import arriving, chains, frames, messages, retuning
-from fingerprint.arriving import Rows
+from fingerprint.arriving import Arrival, Rows
 from fingerprint.casework import Report, Tuned
 from fingerprint.domain import FingerprintError
 from fingerprint.edges import network_table
@@ -175,19 +175,20 @@ class Stream:
         snapshot, comes again: it is passed over."""
         owners = dict(self.kept)
         for piece in messages.read(polled, self.settings, self.backend):
-            future = arriving.future(polled, piece, self.settings.stream.future_seconds)
+            now = int(self.clock.now().timestamp() * 1000)
+            came = arriving.arrivals(polled, piece, self.settings.stream.future_seconds, now)
             shares = arriving.by_partition(polled, piece)
             ours = sorted(home for home in shares if home in owners and self.kept.get(home) is owners[home])
             self.untold.update(ours)
             self.voice.tell(
-                [each for home in ours for each in self._walk_one(polled, piece, home, shares[home], future)],
+                [each for home in ours for each in self._walk_one(polled, piece, home, shares[home], came)],
                 chains.issued(piece.events),
             )
             self._count_feeds(ours)
-            self.voice.bury(polled, piece, future)
+            self.voice.bury(polled, piece, came.future)
             self.untold.difference_update(ours)
             self.metrics.messages.inc(piece.done - piece.begin)
-            self.metrics.future.inc(int(future.sum()))
+            self.metrics.future.inc(int(came.future.sum()))
 
     def _pass_over(self, message: Message) -> None:
         """A message that kills its reader: a dead letter, unread."""
@@ -197,20 +198,20 @@ class Stream:
             self.metrics.messages.inc()
 
     def _walk_one(
-        self, polled: Sequence[Message], piece: Piece, home: Partition, rows: Rows, future: NDArray[np.bool_]
+        self, polled: Sequence[Message], piece: Piece, home: Partition, rows: Rows, came: Arrival
     ) -> list[Said]:
         kept = self.kept[home]
-        word = arriving.said(polled, piece, rows, future)
+        word = arriving.said(polled, piece, rows, came)
         self._expect_sources(kept, word.names)
+        kept.keeper.bound_clocks(came.now)
         low = kept.keeper.sources.come(word.names, word.codes, word.marks, word.arrived) // 1000
-        judged = self.settings.stream.future == "judge"
-        wanted = rows.events if judged else rows.events[~future[rows.events]]
+        wanted = rows.events[~came.future[rows.events]]
         events = self._carried(piece, wanted)
         self.metrics.strays.inc(self.remembering.strays(events, home))
         message = np.searchsorted(rows.messages, piece.source[wanted])
         kept.keeper.hear(events, low[message], arriving.ways(word, home), word.codes[message])
         with self.metrics.counted(kept.keeper):
-            said = kept.keeper.walk(events, low[message])
+            said = kept.keeper.walk(events, low[message], came.at[wanted] // 1000)
         last = int(rows.messages[-1])
         kept.offset = polled[last].offset + (last < piece.done)
         return said

@@ -50,7 +50,7 @@ class StreamMetrics:
         self.fetched = counter("fetched_homes", "Homes whose state was put away and came back.")
         self.silences = counter("silences", "Intervals in which far fewer events came than expected.")
         self.late = counter("late_events", "Events whose interval had closed before they came.")
-        self.future = counter("future_events", "Events dated past their arrival.")
+        self.future = counter("future_events", "Events dated past their arrival, left out.")
         self.strays = counter("stray_events", "Events whose principal belongs to another partition.")
         self.dropped = counter("dropped_events", "Events that could not wait for a verdict: too many did.")
         self.hurried = counter("hurried_events", "Events measured before all sources had come so far.")

@@ -15,6 +15,7 @@ from pipelines import doors
 
 T = TypeVar("T")
 DAY_MS = 24 * 3600 * 1000
+APPENDED = "LogAppendTime"  # whoever may send to the raw topic must not choose when that was
 FRAME_BYTES = 64 << 10  # of a batch beside its message: its own head, the message's headers
 PAUSE = 1.0  # seconds between two tries at a broker that is starting
 RULE = (
@@ -57,7 +58,11 @@ def topics_of(kafka: Kafka, wish: Wish) -> list[Topic]:
     kept = {kafka.events: round(kafka.retention_days * DAY_MS)}
     counts = dict.fromkeys(beside, 1) | dict.fromkeys(traffic, wish.partitions)
     names = dict.fromkeys([*traffic, *beside])  # in this order, each once
-    return [Topic(name, counts[name], wish.replicas, kept.get(name), largest) for name in names]
+    by_broker = {kafka.raw: APPENDED}
+    return [
+        Topic(name, counts[name], wish.replicas, kept.get(name), largest, by_broker.get(name))
+        for name in names
+    ]
 
 
 def patiently(work: Callable[[], T], wait: float, clock: Clock) -> T:
@@ -114,6 +119,8 @@ def _short(there: Topic, wanted: Topic) -> str:
         said.append(
             f"takes {there.message_bytes:,} bytes at once, {wanted.message_bytes:,} are wanted: set its max.message.bytes"
         )
+    if wanted.stamped and there.stamped is not None and there.stamped != wanted.stamped:
+        said.append(f"believes its producers' timestamps: set its message.timestamp.type to {wanted.stamped}")
     return "; ".join(said)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fingerprint import private, shifting, training
+from fingerprint import arrival, private, shifting, training
 from fingerprint.bank import open_bank, renamed
 from fingerprint.domain import LEVELS
 from fingerprint.edges import files, workplace
@@ -21,7 +21,7 @@ from pipelines import backends, doors, gathering, publishing
 from pipelines.gathering import NOBODY, Wanted
 from pipelines.show import Progress, reasons
 
-FORMAT = 2  # of what lies in the work folder
+FORMAT = 3  # of what lies in the work folder
 HISTORY, JUDGED = "history", "judged.parquet"
 
 
@@ -49,7 +49,7 @@ def train(
         read = _read(wanted, settings, work, progress)
         learned = training.learn(work / HISTORY, settings.for_workers(), progress, workers, start=start)
         learned = shifting.applied(learned, pd.read_parquet(work / JUDGED), settings.training)
-        left = {name: read[name] for name in ("outside", "left_out", "came_back")}
+        left = {name: read[name] for name in ("outside", "future_dated", "ahead", "left_out", "came_back")}
         learned = renamed(learned, **left)
         word = publishing.offer(learned, folder, settings, gathering.confirmed(wanted.desk, settings))
     return {
@@ -91,17 +91,20 @@ def _read(wanted: Wanted, settings: Settings, work: Path, progress: Progress) ->
     """Read what is wanted and lay it out in pieces, unless that was done before; its figures."""
     done = work / "read.json"
     if not done.exists():
+        began = arrival.wall_clock() // 1000  # what arrives from now on may not be read any more
         with backends.history(settings, wanted.span) as history:
             fetched = gathering.gather(wanted, history, settings, progress)
             flagged, asked = gathering.flagged(wanted, history, settings)
             gathering.judged(wanted, history, settings).to_parquet(work / JUDGED)
             chunks = flagged.through(history.chunks())
-            training.split(chunks, settings, work / HISTORY, history.events, progress)
+            training.split(chunks, settings, work / HISTORY, history.events, progress, began)
         figures = {
             "records": history.records,
             "rejects": history.rejected,
             "skipped": history.skipped,
             "outside": history.outside,
+            "future_dated": history.future,
+            "ahead": history.ahead,
             **fetched,
             "desk": asked,
             "left_out": flagged.left_out(),

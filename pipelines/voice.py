@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint import telling
+from fingerprint.arrival import FUTURE
 from fingerprint.casework import Report, Tuned
 from fingerprint.domain import FingerprintError, Hop, Reject
 from fingerprint.ingesting import Letters, Outgoing, letter
@@ -90,7 +91,7 @@ class Voice:
         """What cannot be read, and what is dated in the `future` (n,), to the dead letters."""
         rejects = list(piece.rejects)
         if self.settings.stream.future == "dead":
-            reason = f"dated more than {self.settings.stream.future_seconds} s past its arrival"
+            reason = FUTURE.format(seconds=self.settings.stream.future_seconds)
             rejects += [Reject("", str(number), reason) for number in piece.source[future].tolist()]
         letters, _ = self.letters.of(polled, piece, rejects)
         self._send_all(self.topics.events + self.topics.dlq_suffix, letters)
@@ -110,13 +111,13 @@ class Voice:
 
     def count_feeds(self, partition: Partition, keeper: Keeper) -> None:
         """What came of each feed in the intervals that have closed, to the desk."""
-        if due := self.listening.due(keeper):
+        if due := self.listening.due(keeper, self._now()):
             self._at_desk(partial(self.desk.count_feeds, partition, *due))
 
     def tell_of_silence(self) -> bool:
         """Whether there was anything to look at. Notices go to their topic first: what is not on the desk after a crash is
         found and told again."""
-        look = self._at_desk(partial(self.listening.look, self.topics.events))
+        look = self._at_desk(partial(self.listening.look, self.topics.events, self._now()))
         if look is None:
             return False
         self._send(self.topics.notices, telling.notices(look.told))
@@ -125,6 +126,9 @@ class Voice:
         self._at_desk(partial(self.desk.save_notices, look.changed, look.upto, look.forget))
         self.metrics.silent_feeds.set(look.silent)
         return True
+
+    def _now(self) -> int:
+        return int(self.clock.now().timestamp())
 
     def flush(self) -> None:
         """Everything that was said has arrived; Undelivered if not."""

@@ -189,10 +189,10 @@ def test_the_last_second_of_a_window_belongs_to_it_and_the_next_to_the_next() ->
     times = [border - timedelta(hours=6), border - timedelta(microseconds=1), border, border]
     frame = pd.DataFrame({"event_time": times, "principal": ["a", "a", "a", "b"]})
     frame["event_time"] = frame["event_time"].astype("datetime64[us, UTC]")
-    first, last, following, other = alert_ids(frame, np.ones(4, bool), WINDOW)
+    first, last, following, other = alert_ids(frame, np.ones(4, bool), road.SETTINGS)
     assert first == last
     assert len({last, following, other}) == 3
-    assert alert_ids(frame, np.array([False, True, False, False]), WINDOW).notna().tolist() == [
+    assert alert_ids(frame, np.array([False, True, False, False]), road.SETTINGS).notna().tolist() == [
         False,
         True,
         False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from contracts.guard import GuardContract, Moving, rolled_out
@@ -78,7 +79,8 @@ def test_the_page_of_an_alert_says_who_shares_it_and_whether_that_lowers_it(tmp_
 
 def test_the_page_of_a_record_says_when_it_was_removed(tmp_path):
     desk, alert = desk_in(tmp_path), rolled_out(0)
-    desk.save([alert])
+    then = datetime.now(UTC) - timedelta(days=2)
+    open_desk(f"sqlite:///{tmp_path}/desk.sqlite", now=lambda: then).save([alert])
     analyst = Site.of(desk).browser("analyst")
     page = f"/alerts/{alert.alert_id}/record?event={alert.events[0].event_id}"
     assert "UpdateService" in analyst.get(page).text

@@ -186,10 +186,22 @@ def test_where_messages_are_cut_into_polls_changes_nothing() -> None:
     assert [each for part in parts for each in part.dead] == whole.dead
 
 
-def test_a_record_dated_ahead_of_its_arrival_moves_no_watermark() -> None:
+def test_a_record_dated_ahead_of_its_arrival_is_a_dead_letter_and_moves_no_watermark() -> None:
     batch = read([record(0), record(1, time="2031-01-01T00:00:00Z"), record(2)])
-    assert [int(header(each, "watermark")) for each in batch.records] == [NOON] * 3
+    assert [int(header(each, "watermark")) for each in batch.records] == [NOON] * 2
     assert batch.future == 1
+    (letter,) = batch.dead
+    assert "dated in the future" in header(letter, "reason")
+
+
+@pytest.mark.parametrize("timestamp", [0, -1, 4_070_908_800_000])
+def test_an_arrival_that_is_unknown_or_the_producers_own_word_is_now(timestamp: int) -> None:
+    """Some connectors copy the event's time into Kafka's timestamp, and a producer may send none."""
+    values = [record(0), record(1, time="2099-01-01T00:00:00Z")]
+    (batch,) = Ingesting(Settings(), lambda: NOON).read(
+        [message(value, n, timestamp=timestamp) for n, value in enumerate(values)]
+    )
+    assert (len(batch.records), batch.future, len(batch.dead)) == (1, 1, 1)
 
 
 def test_much_that_expands_is_passed_on_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from fingerprint.domain import Alert, Decision, FingerprintError
 from fingerprint.edges import files
 from fingerprint.edges.desk import SqlDesk, open_desk
 from fingerprint.edges.history import History
-from fingerprint.settings import Settings, Spectral, Training
+from fingerprint.settings import Forest, Settings, Training, Voting
 from pipelines import cli, gathering
 from pipelines.gathering import Wanted
 from pipelines.show import silent
@@ -145,10 +145,12 @@ def test_the_bank_says_what_it_did_not_learn(asked: Learned, capsys: pytest.Capt
 
 @pytest.fixture(scope="module")
 def votes(organisation: Road, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A desk with single votes and no alert: the spectral detector is still warming up."""
+    """A desk with single votes and no alert: the other detector says no to everything."""
     folder = tmp_path_factory.mktemp("votes")
-    patient = SETTINGS.model_copy(update={"spectral": Spectral(warm_up_days=20)})
-    run = road.run(organisation.new, organisation.bank, folder, patient)
+    calm = SETTINGS.model_copy(
+        update={"voting": Voting(detectors=("autoencoder", "forest")), "forest": Forest(threshold=1e9)}
+    )
+    run = road.run(organisation.new, organisation.bank, folder, calm)
     assert (run.figures["verdicts"], run.alerts) == (0, [])
     return url(run)
 

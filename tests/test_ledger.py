@@ -31,7 +31,7 @@ def remembered(pieces: list[np.ndarray], events: tuple[np.ndarray, ...], advance
         memory = ledger.remember(*(part[piece] for part in events))
         out[piece] = np.column_stack([memory[name] for name in COLUMNS])
         if advance:
-            ledger.see(np.array([int(events[1][piece].max()) * 3600]))
+            ledger.watermark = int(events[1][piece].max()) * 3600
             ledger.advance()
     return out
 
@@ -71,9 +71,9 @@ def test_a_principal_that_slept_for_weeks_is_remembered_as_such() -> None:
     one, codes = np.array([7], np.uint64), np.ones((1, len(FEATURES)), np.uint64)
     for hour in (0, 24 * 30):
         memory = ledger.remember(one, np.array([START + hour], np.int32), codes)
-        ledger.see(np.array([(START + hour) * 3600]))
+        ledger.watermark = (START + hour) * 3600
         ledger.advance()
-        ledger.see(np.array([(START + hour + 24 * 9) * 3600]))
+        ledger.watermark = (START + hour + 24 * 9) * 3600
         ledger.advance()
     assert memory["idle"][0] == int(np.log2(24 * 30))
 
@@ -97,7 +97,7 @@ def test_ids_that_differ_only_where_the_home_stands_are_no_repeats() -> None:
 def test_ids_are_forgotten_past_their_horizon() -> None:
     ledger = Ledger(Settings())
     ledger.fresh(np.zeros(1, np.uint64), np.array([5], np.uint64), np.array([START // 24], np.int32))
-    ledger.see(np.array([(START + 24 * 30) * 3600]))
+    ledger.watermark = (START + 24 * 30) * 3600
     ledger.advance()
     assert len(ledger.repeats) == 0
 
@@ -106,12 +106,3 @@ def test_a_novelty_counts_as_seen_once_its_interval_can_no_longer_change() -> No
     ledger, key = Ledger(Settings()), np.array([9], np.uint64)
     seen = [bool(ledger.seen_before(key, np.array([START + hour], np.int32))[0]) for hour in (0, 0, 1, 2, 3)]
     assert seen == [False, False, False, True, True]
-
-
-def test_a_record_dated_far_ahead_is_not_believed_until_there_are_more() -> None:
-    ledger, now = Ledger(Settings()), START * 3600
-    ledger.see(np.array([now]))
-    ledger.see(np.array([now + 60, now + 200 * 365 * 86400]))
-    assert (ledger.watermark, ledger.ahead) == (now + 60, 1)
-    ledger.see(now + 30 * 86400 + np.arange(20))  # a month without a record happens
-    assert (ledger.watermark, ledger.ahead) == (now + 30 * 86400 + 19, 0)

@@ -79,7 +79,7 @@ def small_ledger(seed: int) -> Ledger:
         since, weight = ledger.since(who), np.ones(count, np.float32)
         keys = ledger.series.count(who, codes[:, 1], interval, since, weight)
         ledger.series.z(ledger.series.find(keys), interval)
-        ledger.see(interval.astype(np.int64) * 3600)
+        ledger.see(interval.astype(np.int64) * 3600, who)
         ledger.advance()
     return ledger
 

@@ -86,6 +86,8 @@ def test_a_file_whose_name_says_no_day_is_always_read(path: str) -> None:
 def test_with_days_alone_the_newest_key_says_what_is_too_old() -> None:
     keys = [f"{ACCOUNT}/2026/01/{day:02}/a.json.gz" for day in range(1, 29)]
     assert spans.newest_day([*keys, "other.json"]) == date(2026, 1, 28)
+    forged = keys[0].replace("/2026/", "/2099/")
+    assert spans.newest_day([*keys, forged]) == date(2026, 1, 28), "nobody delivers in 2099"
     wide = spans.of(days=3).before_day(spans.newest_day(keys))
     assert [day for day, key in enumerate(keys, 1) if wide.may_hold(key)] == [23, 24, 25, 26, 27, 28]
     assert spans.of(days=3).before_day(None).may_hold(keys[0])

@@ -25,7 +25,8 @@ from pipelines.show import silent
 @pytest.fixture
 def desk_url(tmp_path) -> str:
     url = f"sqlite:///{tmp_path}/desk.sqlite"
-    open_desk(url).save([new_pipeline(), stolen_session()], votes(stolen_session()))
+    then = datetime.now(UTC) - timedelta(days=2)
+    open_desk(url, now=lambda: then).save([new_pipeline(), stolen_session()], votes(stolen_session()))
     return url
 
 

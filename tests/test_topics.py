@@ -23,6 +23,7 @@ from fingerprint.edges.kafka_topics import KafkaTopics
 from fingerprint.edges.topic_folders import FilesTopics
 from fingerprint.ports_topics import Topic, Topics
 from fingerprint.settings import Kafka, Settings
+from pipelines import doors
 from pipelines.topics import Wish, create, patiently, print_created, print_topics, run_create, run_list
 
 NUMBERS = count()
@@ -179,15 +180,20 @@ def test_the_events_topic_holds_what_a_training_reads_and_messages_fit(broker: B
     assert [found[names[each]]["partitions"] for each in ("raw", "events", "notices")] == [2, 2, 1]
     assert found[names["events"]]["retention_days"] == 35
     assert found[names["raw"]]["retention_days"] == 7  # Kafka's own
+    with doors.topics(settings.kafka) as topics:
+        stamped = {each.name: each.stamped for each in topics.found(list(names.values())).values()}
+    assert stamped.pop(names["raw"]) == "LogAppendTime", "whoever sends does not choose when"
+    assert set(stamped.values()) == {"CreateTime"}
     assert {row["message_bytes"] >= settings.kafka.message_bytes for row in found.values()} == {True}
 
 
 def test_a_topic_that_holds_less_than_is_wanted_is_named_and_left_alone(broker: Broker) -> None:
     with KafkaTopics(Kafka(brokers=(broker.address,))) as topics:
         topics.make(Topic("brief", 1, retention_ms=3_600_000, message_bytes=1_000_000))
-        (done,) = create(topics, [Topic("brief", 1, retention_ms=86_400_000, message_bytes=2_000_000)], set())
+        (done,) = create(topics, [Topic("brief", 1, None, 86_400_000, 2_000_000, "LogAppendTime")], set())
         assert "set its retention.ms" in done["note"]
         assert "set its max.message.bytes" in done["note"]
+        assert "set its message.timestamp.type to LogAppendTime" in done["note"]
         assert topics.found(["brief"])["brief"].retention_ms == 3_600_000
 
 

@@ -21,7 +21,11 @@ def judged(rows: list[tuple[str, str, float, bool, str | None]]) -> pd.DataFrame
         rows, columns=["principal", "event_time", "autoencoder_z", "spectral_vote", "session"]
     )
     times = pd.to_datetime(frame["event_time"], utc=True).astype("datetime64[us, UTC]")
-    return frame.assign(event_time=times, autoencoder_vote=frame["autoencoder_z"] >= 4)
+    return frame.assign(
+        event_time=times,
+        autoencoder_vote=frame["autoencoder_z"] >= 4,
+        spectral_z=frame["spectral_vote"].map({True: 6.0, False: 0.0}),
+    )
 
 
 WEEK = judged(
@@ -32,7 +36,7 @@ WEEK = judged(
         ("ana", "2026-01-06 09:00", 2.5, True, None),  # another window: another alert
         ("ben", "2026-01-05 09:00", 4.5, True, None),
         ("cai", "2026-01-07 09:00", 2.0, True, "quiet"),
-        ("cai", "2026-01-07 09:10", np.nan, True, None),
+        ("cai", "2026-01-07 09:10", np.nan, False, None),
     ]
 )
 
@@ -42,9 +46,14 @@ def test_an_event_is_shown_up_to_its_z_where_the_other_detector_votes() -> None:
     assert reach.tolist() == [6.0, 3.0, -np.inf, 2.5, 4.5, 2.0, -np.inf]
 
 
+def test_where_the_other_detector_has_no_opinion_its_own_z_is_enough() -> None:
+    silent = WEEK.assign(spectral_vote=False, spectral_z=np.nan)
+    assert reach_of(silent, SETTINGS).tolist() == [6.0, 3.0, 9.0, 2.5, 4.5, 2.0, -np.inf]
+
+
 def test_with_one_of_two_the_others_votes_are_verdicts_at_any_threshold() -> None:
     one = Settings(voting=Voting(quorum=1))
-    assert reach_of(WEEK, one).tolist() == [np.inf] * 2 + [9.0] + [np.inf] * 4
+    assert reach_of(WEEK, one).tolist() == [np.inf] * 2 + [9.0] + [np.inf] * 3 + [-np.inf]
 
 
 def test_alerts_are_counted_by_principal_and_window() -> None:

@@ -126,7 +126,7 @@ def test_a_record_that_is_delivered_again_days_later_begins_no_step_of_its_own(
     late[1::20] = np.arange(40)
     mixed = pd.concat([events.iloc[:-400], events.loc[late]], ignore_index=True)
     unknown = mixed.assign(event_id=mixed["event_id"].where(~mixed.index.isin(mixed.index[-799::20]), "new"))
-    steps = [len(_keeper(organisation).walk(each, _latest(each))) for each in (mixed, unknown)]
+    steps = [len(_keeper(organisation).walk(each, _latest(each), _latest(each))) for each in (mixed, unknown)]
     assert steps[0] == 1
     assert steps[1] > 1
 

@@ -26,7 +26,7 @@ from fingerprint.domain import Away
 from fingerprint.edges.confluent import PAUSE, said
 from fingerprint.edges.confluent_reason import Reason, greet
 from fingerprint.edges.confluent_settings import connection
-from fingerprint.ports_topics import LARGEST, RETENTION, Topic, Topics
+from fingerprint.ports_topics import LARGEST, RETENTION, STAMPED, Topic, Topics
 from fingerprint.settings import Kafka
 
 
@@ -100,4 +100,5 @@ class ConfluentTopics(Topics):
 
 def _topic(name: str, partitions: dict[int, Any], configs: dict[str, Any]) -> Topic:
     replicas = len(next(iter(partitions.values())).replicas)
-    return Topic(name, len(partitions), replicas, int(configs[RETENTION].value), int(configs[LARGEST].value))
+    kept, largest, stamped = (configs[each].value for each in (RETENTION, LARGEST, STAMPED))
+    return Topic(name, len(partitions), replicas, int(kept), int(largest), stamped)

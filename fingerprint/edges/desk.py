@@ -49,7 +49,7 @@ CHUNK = 10_000  # rows of one executemany
 IDS = 500  # ids of one IN (...)
 SHOWN = ("event_count", "urgency", "title", "human", "level", "tactics", "last_event_time", "degraded")
 NO_REDACTION = Redaction()
-_VOTE = tuple(column.name for column in tables.votes.columns)
+_VOTE = tuple(column.name for column in tables.votes.columns if column.name != tables.STORED)
 
 
 def open_desk(
@@ -105,8 +105,9 @@ class SqlDesk(Queued, Guarded, Consulted):
         """All of it or none. Votes without an opinion (z is NaN) are left out; a repeat overwrites
         itself."""
         rows = [tables.row_of(alert) for alert in alerts]
-        events = [row for alert in alerts for row in tables.rows_of_events(alert, self._redaction)]
-        single = _vote_rows(votes)
+        now = {tables.STORED: self._now()}
+        events = [row | now for alert in alerts for row in tables.rows_of_events(alert, self._redaction)]
+        single = [row | now for row in _vote_rows(votes)]
 
         def put(connection: sql.Connection) -> None:
             known = _known(connection, [row["alert_id"] for row in rows])
@@ -115,7 +116,7 @@ class SqlDesk(Queued, Guarded, Consulted):
             _upsert(connection, tables.alerts, new)
             desk_values.put(connection, new, events)
             _upsert(connection, tables.votes, single)
-            desk_chains.remember(connection, hops)
+            desk_chains.remember(connection, hops, now[tables.STORED])
             ids = [row["alert_id"] for row in new]
             desk_suppressions.look(connection, ids, self._now())
             shared = desk_sharing.put(connection, ids)
@@ -141,7 +142,9 @@ class SqlDesk(Queued, Guarded, Consulted):
         """Single votes (V rows), the oldest first, with the fields of Vote as columns."""
         votes = tables.votes
         query = (
-            sql.select(votes).order_by(votes.c.event_time, votes.c.event_id, votes.c.detector).limit(limit)
+            sql.select(*(votes.c[name] for name in _VOTE))
+            .order_by(votes.c.event_time, votes.c.event_id, votes.c.detector)
+            .limit(limit)
         )
         query = query if principal is None else query.where(votes.c.principal == storable(principal))
         query = query if since is None else query.where(votes.c.event_time >= since)
@@ -210,7 +213,8 @@ class SqlDesk(Queued, Guarded, Consulted):
 
     def save_notices(self, notices: Sequence[Notice], upto: int, forget: int = 0) -> None:
         """Feeds were looked at up to `upto`; counts from before `forget` are no longer needed."""
-        self._write(lambda connection: desk_feeds.save(connection, notices, upto, forget))
+        now = int(self._now().timestamp())
+        self._write(lambda connection: desk_feeds.save(connection, notices, upto, forget, now))
 
     def dump(self) -> dict[str, str]:
         """Every row of every table as text, in order: to see whether something changed."""
@@ -249,6 +253,8 @@ def upsert_of(insert: Any, keep_if_empty: Sequence[str] = ()) -> sql.Insert:
     new: Row = {
         column.name: insert.excluded[column.name] for column in table.columns if column.name not in keys
     }
+    if tables.STORED in new:
+        new[tables.STORED] = sql.func.coalesce(table.c[tables.STORED], new[tables.STORED])
     for name in keep_if_empty:
         new[name] = sql.func.coalesce(sql.func.nullif(new[name], ""), table.c[name])
     upsert: sql.Insert = (

@@ -71,9 +71,10 @@ def upto(connection: sql.Connection) -> int:
     return int(value or 0)
 
 
-def save(connection: sql.Connection, changed: Sequence[Notice], looked: int, forget: int) -> None:
-    """Notices, how far was looked, and what need not be kept. Whoever comes late with an older look changes nothing."""
-    if looked < upto(connection):
+def save(connection: sql.Connection, changed: Sequence[Notice], looked: int, forget: int, now: int) -> None:
+    """Notices, how far was looked, and what need not be kept. Whoever comes late with an older look changes nothing; a look that
+    went past `now` (seconds since 1970) was misled by a clock, and any other takes its place."""
+    if looked < upto(connection) <= now:
         return
     table = tables.notices
     statement = tables.insert_of(connection, table)

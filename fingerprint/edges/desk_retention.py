@@ -7,8 +7,10 @@ Example:
 
 A step asks as a reader what is old, and removes it in short turns of a writer, so that the stream never waits for long.
 
-Records go by the day they tell of, whatever became of their alert. Alerts go when they are closed and none of those that are left
-is a duplicate of theirs; all tables that name an alert go with it (`of_alerts`), so that a table added later is not forgotten.
+Everything goes by when the desk stored it, not by the time that a record gives of itself: what was dated back would be gone
+before anybody had looked. Records go whatever became of their alert. Alerts go when they are closed and none of those that are
+left is a duplicate of theirs; all tables that name an alert go with it (`of_alerts`), so that a table added later is not
+forgotten.
 """
 
 from __future__ import annotations
@@ -117,12 +119,12 @@ def removed_at(connection: sql.Connection, alert_id: str) -> datetime | None:
 
 def _with_records(before: datetime) -> Callable[[sql.Connection], Keys]:
     own = (alert_events.c.alert_id == alerts.c.alert_id) & _old_records(before)
-    query = sql.select(alerts.c.alert_id).where(alerts.c.first_event_time < before, sql.exists().where(own))
+    query = sql.select(alerts.c.alert_id).where(sql.exists().where(own))
     return lambda connection: connection.scalars(query.order_by(alerts.c.alert_id)).all()
 
 
 def _old_records(before: datetime) -> sql.ColumnElement[bool]:
-    return (alert_events.c.event_time < before) & (alert_events.c.raw != "")
+    return (alert_events.c.stored_at < before) & (alert_events.c.raw != "")
 
 
 def _remove_records(before: datetime, now: datetime) -> Callable[[Keys, sql.Connection], int]:
@@ -141,7 +143,7 @@ def _remove_records(before: datetime, now: datetime) -> Callable[[Keys, sql.Conn
 
 def _old_votes(before: datetime) -> Callable[[sql.Connection], Keys]:
     key = (votes.c.event_id, votes.c.detector)
-    query = sql.select(*key).where(votes.c.event_time < before).order_by(votes.c.event_time).limit(VOTES)
+    query = sql.select(*key).where(votes.c.stored_at < before).order_by(votes.c.stored_at).limit(VOTES)
     return lambda connection: [tuple(row) for row in connection.execute(query)]
 
 
@@ -152,7 +154,8 @@ def _remove_votes(keys: Keys, connection: sql.Connection) -> int:
 
 
 def _old_hops(before: datetime) -> Callable[[sql.Connection], Keys]:
-    query = sql.select(hops.c.issued_key).where(hops.c.at < before).order_by(hops.c.at).limit(VOTES)
+    old = sql.select(hops.c.issued_key).where(hops.c.stored_at < before)
+    query = old.order_by(hops.c.stored_at).limit(VOTES)
     return lambda connection: connection.scalars(query).all()
 
 
@@ -170,12 +173,13 @@ def _closed(before: datetime) -> Callable[[sql.Connection], Keys]:
 def _may_go(before: datetime) -> sql.Select[Any]:
     """Alerts that are over, closed, and not the original of a duplicate that is still there."""
     copies = dispositions.alias("copies")
+    young = (alert_events.c.alert_id == alerts.c.alert_id) & (alert_events.c.stored_at >= before)
     copied = (copies.c.duplicate_of == alerts.c.alert_id) & (copies.c.alert_id != alerts.c.alert_id)
     return (
         sql.select(alerts.c.alert_id)
         .join_from(alerts, cases, cases.c.alert_id == alerts.c.alert_id)
         .where(
-            alerts.c.last_event_time < before,
+            ~sql.exists().where(young),
             cases.c.decision.is_not(None),
             cases.c.decided_events >= alerts.c.event_count,
             ~sql.exists().where(copied),

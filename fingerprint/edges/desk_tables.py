@@ -24,6 +24,7 @@ from fingerprint.redaction import Redaction
 FIRST = {"meta", "alerts", "alert_events", "votes"}  # the tables of version 1
 
 NO_REDACTION = Redaction()
+STORED = "stored_at"  # the desk's own column, none of a record's; the first time counts
 LONGEST_KEY = 500  # characters, of at most 4 bytes each: PostgreSQL's B-trees take 2,704 bytes
 
 Row = dict[str, Any]
@@ -146,6 +147,7 @@ alert_events = sql.Table(
     text("raw"),
     text("bank_version", server_default=""),  # since version 4
     text("access_key", server_default=""),
+    sql.Column("stored_at", Utc),  # since version 8: when the desk got it, by which it is kept
 )
 
 votes = sql.Table(
@@ -161,6 +163,7 @@ votes = sql.Table(
     sql.Column("vote", sql.Boolean, nullable=False),
     text("level"),
     text("bank_version", server_default=""),  # since version 4
+    sql.Column("stored_at", Utc, index=True),  # since version 8
 )
 
 # A B-tree of PostgreSQL takes 2,704 bytes, and a principal may be longer; a hash index takes any.
@@ -216,7 +219,7 @@ notices = sql.Table(
 _NOTICE = tuple(column.name for column in notices.columns)
 _OF_THE_QUEUE = ("event_count", "urgency_shown", "sharing")
 _ALERT = tuple(column.name for column in alerts.columns if column.name not in _OF_THE_QUEUE)
-_EVENT = tuple(column.name for column in alert_events.columns if column.name != "alert_id")
+_EVENT = tuple(column.name for column in alert_events.columns if column.name not in ("alert_id", STORED))
 _DRIVER, _CURVE = tuple(Driver.__slots__), tuple(Curve.__slots__)
 
 

@@ -9,7 +9,10 @@ Example:
 
 Files arrive by account, region and delivery; habits are read by time. Events are spilled as Arrow files by the hours in which
 they happened (a few hours a file) and read back span by span. Repeats are still in there: the ledger drops them. Events outside
-the span that is wanted are counted and not kept.
+the span that is wanted are counted and not kept; so are events dated in the future (`arrival`).
+
+A history ends where its activity ends (`event_clock`), not with its latest event: few events dated past all others are
+`ahead`, and `cut` leaves them out.
 """
 
 from __future__ import annotations
@@ -17,24 +20,27 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from fingerprint import frames
+from fingerprint.arrival import FILE_SECONDS, Now, future_dated, wall_clock
 from fingerprint.backend import HOST, Backend
 from fingerprint.cloudtrail import Records
 from fingerprint.domain import Reject
 from fingerprint.entity import add_entities
+from fingerprint.event_clock import PATIENCE, Beliefs, believed, enough
 from fingerprint.flatten import flatten
-from fingerprint.ledger import LEAP_EVENTS, LEAP_SECONDS
-from fingerprint.messages import Piece
+from fingerprint.messages import Piece, milliseconds
 from fingerprint.networks import Networks
 from fingerprint.settings import Settings
 from fingerprint.spans import EVER, Span
@@ -62,13 +68,16 @@ class History:
         networks: Networks | None = None,
         span: Span = EVER,
         backend: Backend = HOST,
+        now: Now = wall_clock,
     ) -> None:
         self.settings, self.networks, self.span = settings, networks or Networks(), span
-        self.backend = backend
+        self.backend, self.now = backend, now
         self.folder = Path(tempfile.mkdtemp(prefix="fingerprint-"))
         self.parts: Counter[int] = Counter()
         self.sizes: Counter[int] = Counter()  # events in the parts of a number
         self.events = self.outside = self.rejected = self.skipped = 0
+        self.future = 0  # events dated past their arrival
+        self.ahead = 0  # events past the end, left out by `cut`
         self.rejects: list[Reject] = []
         self.seen: tuple[datetime, datetime] | None = None  # first and last event that was read, also outside
 
@@ -82,20 +91,22 @@ class History:
 
     @property
     def records(self) -> int:
-        return self.events + self.outside + self.rejected + self.skipped
+        return self.events + self.outside + self.future + self.ahead + self.rejected + self.skipped
 
     def add(self, records: Records) -> None:
         """Flatten records, by the backend, and spill their events: what lies on disk came through the host."""
         flat = flatten(records, self.backend.tables)
         self._count(flat.rejects, flat.skipped)
-        events = self._inside(frames.host(flat.events))
+        events = frames.host(flat.events)
+        events = self._inside(events, future_dated(milliseconds(events), self.now(), FILE_SECONDS))
         if len(events):
             self._keep(add_entities(events, self.settings.entities), records.lines)
 
-    def add_piece(self, piece: Piece, rejects: list[Reject]) -> None:
-        """Spill the events of messages; `rejects` are the piece's, with the places they have in their topic."""
+    def add_piece(self, piece: Piece, rejects: list[Reject], future: NDArray[np.bool_]) -> None:
+        """Spill the events of messages but for those that are `future` (n,); `rejects` are the piece's, with the places they
+        have in their topic."""
         self._count(rejects, piece.skipped)
-        events = self._inside(frames.host(piece.events))
+        events = self._inside(frames.host(piece.events), future)
         if len(events):
             self._keep(events, piece.lines)
 
@@ -104,8 +115,11 @@ class History:
         self.rejects += rejects[: REJECTS_KEPT - len(self.rejects)]
         self.skipped += skipped
 
-    def _inside(self, events: pd.DataFrame) -> pd.DataFrame:
-        """The events within the span; the others are counted."""
+    def _inside(self, events: pd.DataFrame, future: NDArray[np.bool_]) -> pd.DataFrame:
+        """The events within the span and not of the future; the others are counted."""
+        if future.any():
+            self.future += int(future.sum())
+            events = frames.rows(events, ~future)
         if not len(events):
             return events
         first, last = events["event_time"].min(), events["event_time"].max()
@@ -152,36 +166,58 @@ class History:
         return self.first_time()
 
     def last_time(self) -> datetime | None:
-        """The latest event time that is believed; None without events. Like the ledger, it believes fewer than LEAP_EVENTS
-        that lie more than LEAP_SECONDS past all others to be wrong: one record dated 2199 would be the end of everything."""
-        ahead, numbers = 0, sorted(self.parts)
-        while len(numbers) > 1 and (numbers[-1] - numbers[-2] - 1) * SPAN > LEAP_SECONDS:
-            ahead += self.sizes[numbers[-1]]
-            if ahead >= LEAP_EVENTS:
-                break
-            numbers.pop()
-        latest: datetime | None = pc.max(self._span(numbers[-1])["event_time"]).as_py() if numbers else None
+        """When the activity ends, None without events: the latest event time that is believed (`event_clock`), as its last
+        PATIENCE events bear it out."""
+        ends = self._latest(PATIENCE)
+        if ends is None:
+            return None
+        seconds = ends["event_time"].cast(pa.int64()).to_numpy() // 1_000_000
+        principals = (
+            ends["principal"].dictionary_encode().combine_chunks().indices.to_numpy().astype(np.uint64)
+        )
+        step = self.settings.spectral.interval_seconds
+        beliefs = Beliefs(int(seconds[0]), enough(self.events), step, bool(np.ptp(principals)))
+        end = int(np.searchsorted(seconds, believed(seconds, principals, beliefs), side="right"))
+        latest: datetime = ends["event_time"][end - 1].as_py()
         return latest
 
+    def _latest(self, most: int) -> pa.Table | None:
+        """Time and principal of the latest events, at most so many, oldest first; None without events."""
+        found: list[pa.Table] = []
+        for number in sorted(self.parts, reverse=True):
+            found.insert(0, self._span(number).select(["event_time", "principal"]))
+            if sum(map(len, found)) >= most:
+                break
+        return pa.concat_tables(found)[-most:] if found else None
+
     def cut(self) -> None:
-        """Let go, and count as outside, what lies before the days that the span counts back from the newest event."""
+        """Let go what lies past the end of the activity, counted as `ahead`; and, counted as outside, what lies before the
+        days that the span counts back from it."""
         newest = self.last_time()
-        if newest is None or self.span.days is None:
+        if newest is None:
+            return
+        for number in [each for each in self.parts if (each + 1) * SPAN > newest.timestamp()]:
+            self.ahead += self._cut(number, pc.less_equal, newest)
+        if self.span.days is None:
             return
         self.span = self.span.before(newest)
         since = self.span.since or newest
         for number in [each for each in self.parts if each * SPAN < since.timestamp()]:
-            self._cut(number, since)
+            self.outside += self._cut(number, pc.greater_equal, since)
 
-    def _cut(self, number: int, since: datetime) -> None:
+    def _cut(self, number: int, wanted: Callable[..., Any], border: datetime) -> int:
+        """Keep of one span of time the events whose time is as `wanted` of the border; how many others there were."""
         events = self._span(number)
-        events = events.filter(pc.greater_equal(events["event_time"], pa.scalar(since, TIME)))
-        lost = self.sizes.pop(number) - len(events)
-        self.events, self.outside = self.events - lost, self.outside + lost
-        for part in range(self.parts.pop(number)):
-            Path(self._file(number, part)).unlink()
-        if len(events):
-            self._spill(events)
+        kept = events.filter(wanted(events["event_time"], pa.scalar(border, TIME)))
+        lost = len(events) - len(kept)
+        if lost:
+            self.events -= lost
+            del self.sizes[number]
+            for part in range(self.parts.pop(number)):
+                Path(self._file(number, part)).unlink()
+            if len(kept):
+                self._spill(kept)
+        return lost
 
     def chunks(self) -> Iterator[pd.DataFrame]:
         """All events, oldest first, `reading.batch_records` at a time: a batch has its price, however small."""

@@ -20,7 +20,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from fingerprint.domain import Away
 from fingerprint.edges.kafka import PAUSE, letting_in
 from fingerprint.edges.kafka_settings import connection
-from fingerprint.ports_topics import LARGEST, RETENTION, Topic, Topics
+from fingerprint.ports_topics import LARGEST, RETENTION, STAMPED, Topic, Topics
 from fingerprint.settings import Kafka
 
 _SAID = errors.KafkaTimeoutError | errors.KafkaConnectionError | errors.NodeNotReadyError  # by `letting_in`
@@ -56,7 +56,8 @@ class KafkaTopics(Topics):
 
     def _configs(self, names: Collection[str]) -> dict[str, dict[str, Any]]:
         wanted = [
-            ConfigResource(ConfigResourceType.TOPIC, each, {RETENTION: "", LARGEST: ""}) for each in names
+            ConfigResource(ConfigResourceType.TOPIC, each, {RETENTION: "", LARGEST: "", STAMPED: ""})
+            for each in names
         ]
         if not wanted:
             return {}
@@ -101,6 +102,5 @@ def _raise(code: int, sentence: str | None) -> None:
 
 def _topic(name: str, partitions: list[dict[str, Any]], configs: dict[str, Any]) -> Topic:
     replicas = len(partitions[0]["replica_nodes"])
-    return Topic(
-        name, len(partitions), replicas, int(configs[RETENTION]["value"]), int(configs[LARGEST]["value"])
-    )
+    kept, largest, stamped = (configs[each]["value"] for each in (RETENTION, LARGEST, STAMPED))
+    return Topic(name, len(partitions), replicas, int(kept), int(largest), stamped)

@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from fingerprint import private
+from fingerprint.arrival import check_watermark
 from fingerprint.domain import FingerprintError
 from fingerprint.ledger import Ledger
 from fingerprint.settings import Settings
@@ -37,13 +38,17 @@ def save(ledger: Ledger, folder: Path) -> None:
 
 
 def restore(folder: Path, settings: Settings) -> Ledger | None:
-    """The ledger of a folder, None if there is none yet. FingerprintError if it cannot be read."""
+    """The ledger of a folder, None if there is none yet. FingerprintError if it cannot be read, or its
+    clock lies ahead of this machine's."""
     if not (folder / FILE).exists():
         return None
     try:
-        return Ledger.from_arrays(settings, arrays(folder))
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        ledger = Ledger.from_arrays(settings, arrays(folder))
+    except (OSError, SafetensorError, KeyError, ValueError, IndexError) as error:
         raise FingerprintError(f"the ledger {folder / FILE} cannot be read: {error}") from None
+    remedy = "Name another folder in --ledger, and score again what followed the bank's history"
+    check_watermark(f"the ledger {folder / FILE}", ledger.watermark, remedy)
+    return ledger
 
 
 def arrays(folder: Path) -> dict[str, NDArray[Any]]:

@@ -39,7 +39,7 @@ class Quorum:
     def add(self, judged: Batch) -> None:
         """Take its verdicts from events that more detectors have judged."""
         verdict = verdicts(judged.frame, self.detectors, self.votes)
-        ids = alert_ids(judged.frame, verdict, self.groups.by.settings.alerts.window_seconds)
+        ids = alert_ids(judged.frame, verdict, self.groups.by.settings)
         self.groups.add(judged.batch, judged.frame.assign(verdict=verdict, alert_id=ids))
 
     def close(self, before: int | None) -> None:
@@ -76,8 +76,16 @@ class Panel(Road):
 
 
 def verdicts(judged: pd.DataFrame, detectors: Sequence[str], votes: int) -> NDArray[np.bool_]:
-    """Which judged events (N,) have so many votes of these detectors."""
-    return voting.verdicts({name: judged[f"{name}_vote"].to_numpy(bool) for name in detectors}, votes)
+    """Which judged events (N,) have so many votes of these detectors, or those of all who have an opinion."""
+    return voting.verdicts(_votes(judged, detectors), votes, _opinions(judged, detectors))
+
+
+def _votes(judged: pd.DataFrame, detectors: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
+    return {name: judged[f"{name}_vote"].to_numpy(bool) for name in detectors}
+
+
+def _opinions(judged: pd.DataFrame, detectors: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
+    return voting.opinions({name: judged[f"{name}_z"].to_numpy(float) for name in detectors})
 
 
 # --- as methods ---------------------------------------------------------------------------------------------
@@ -87,7 +95,9 @@ def by_urgency(judged: pd.DataFrame, detectors: Sequence[str], votes: int, urgen
     """A quorum's verdicts, ranked by the urgency of their alert (by `group`). Below them what a lower threshold of the
     autoencoder would show, by the urgency it would have: so a number of alerts a day can be asked of it as of any other."""
     verdict = verdicts(judged, detectors, votes)
-    lower = verdicts(judged, [name for name in detectors if name != "autoencoder"], votes - 1)
+    needs = voting.needed(_opinions(judged, detectors), votes)
+    others = _votes(judged, [name for name in detectors if name != "autoencoder"])
+    lower = needs - sum(others.values(), np.zeros(len(judged), int)) <= 1
     would = np.where(lower, alerts.urgency(tails.nats(_z(judged, "autoencoder"))), -np.inf)
     return np.where(verdict, urgency.reindex(judged["group"]).to_numpy(float), would), verdict
 

@@ -406,8 +406,10 @@ class GuardContract:
     def test_records_go_before_their_alert_and_the_desk_knows_when(self, make_guarded):
         clock, alert = Moving(), stolen_session()
         desk = make_guarded(now=clock)
+        desk.save([replace(alert, events=alert.events[:4])])
+        clock.at = NOW + DAY
         desk.save([alert, new_pipeline()])
-        clock.at = alert.events[4].event_time + 30 * DAY
+        clock.at = NOW + 30 * DAY + timedelta(seconds=1)
         removed = desk.prune(Retention(raw_days=30, votes_days=0, alerts_days=0), by="retention")
         assert removed == {"records": 4}
         assert [bool(each.raw) for each in desk.alert(alert.alert_id).events] == [False] * 4 + [True] * 5
@@ -415,11 +417,23 @@ class GuardContract:
         assert desk.records_removed(new_pipeline().alert_id) is None
         assert desk.row(alert.alert_id).accounts == (ACCOUNT,)
 
+    def test_what_was_dated_back_stays_as_long_as_what_was_not(self, make_guarded):
+        """A record of an open alert must not be gone the next day because it says that it is ten years old."""
+        clock, alert = Moving(), stolen_session()
+        desk = make_guarded(now=clock)
+        old = [replace(each, event_time=each.event_time - 3652 * DAY) for each in alert.events]
+        desk.save([replace(alert, events=tuple(old), first_event_time=old[0].event_time)], votes(alert))
+        clock.at = NOW + 29 * DAY
+        assert desk.prune(Retention(raw_days=30, votes_days=30, alerts_days=30), by="retention") == {}
+        assert all(each.raw for each in desk.alert(alert.alert_id).events)
+
     def test_single_votes_go_when_they_are_old_and_no_others(self, make_guarded):
         clock, alert, later = Moving(), stolen_session(), new_pipeline()
         desk = make_guarded(now=clock)
-        desk.save([], [*votes(alert), *votes(alert, "spectral"), *votes(later)])
-        clock.at = alert.events[-1].event_time + 10 * DAY + timedelta(seconds=1)
+        desk.save([], [*votes(alert), *votes(alert, "spectral")])
+        clock.at = NOW + DAY
+        desk.save([], [*votes(alert), *votes(later)])
+        clock.at = NOW + 10 * DAY + timedelta(seconds=1)
         assert desk.prune(Retention(raw_days=0, votes_days=10, alerts_days=0), by="retention") == {
             "votes": 18
         }
@@ -431,7 +445,9 @@ class GuardContract:
         began = [
             Hop(f"ASIA{day}", NOW + day * DAY, "e", "AssumeRole", "p", "", "", "", "") for day in range(9)
         ]
-        desk.save(hops=began)
+        for day, each in enumerate(began):
+            clock.at = NOW + day * DAY
+            desk.save(hops=[each])
         clock.at = NOW + 9 * DAY
         assert desk.prune(Retention(raw_days=0, votes_days=5, alerts_days=0), by="retention") == {"hops": 4}
         assert [bool(desk.chain(each.issued_key)) for each in began] == [False] * 4 + [True] * 5
@@ -470,11 +486,12 @@ class GuardContract:
         """Or what was decided of the duplicate would be open again."""
         clock, old, young = Moving(), new_pipeline(), stolen_session()
         desk = make_guarded(now=clock)
-        desk.save([old, young])
+        desk.save([old])
+        clock.at = NOW + 100 * DAY
+        desk.save([young])
         close(desk, [old], Decide("benign"))
         close(desk, [young], Decide("duplicate", duplicate_of=old.alert_id))
         kept = Retention(raw_days=0, votes_days=0, alerts_days=30)
-        desk.save([replace(young, last_event_time=NOW + 100 * DAY)])
         clock.at = NOW + 110 * DAY
         assert desk.prune(kept, by="retention") == {}
         clock.at = NOW + 131 * DAY
@@ -490,10 +507,11 @@ class GuardContract:
         assert desk.dump() == before
 
     def test_pruning_is_told_while_it_goes_on_and_audited_and_done_once(self, make_guarded):
-        clock = Moving(NOW + 100 * DAY)
+        clock = Moving()
         desk, told = make_guarded(now=clock), []
         alerts = [new_pipeline(alert_id=f"{number:016x}") for number in range(450)]
         desk.save(alerts, votes(alerts[0]))
+        clock.at = NOW + 100 * DAY
         kept = Retention(raw_days=30, votes_days=30, alerts_days=30)
         removed = desk.prune(kept, by="omar", progress=lambda kind, done: told.append((kind, done)))
         assert removed == {"records": 1_350, "votes": 3}

@@ -60,7 +60,7 @@ class BrokerContract:
     """What only a server has: replicas, and how long and how much a topic holds."""
 
     def test_a_topic_holds_what_it_was_made_to_hold(self, topics: Topics, name: Name) -> None:
-        wanted = Topic(name(), 1, replicas=1, retention_ms=3_024_000_000, message_bytes=5_000_000)
+        wanted = Topic(name(), 1, 1, 3_024_000_000, 5_000_000, "LogAppendTime")
         topics.make(wanted)
         assert topics.found([wanted.name]) == {wanted.name: wanted}
 
@@ -68,7 +68,7 @@ class BrokerContract:
         topic = name()
         topics.make(Topic(topic, 1))
         week, broker_bytes = 7 * 24 * 3600 * 1000, 16 << 20
-        assert topics.found([topic])[topic] == Topic(topic, 1, 1, week, broker_bytes)
+        assert topics.found([topic])[topic] == Topic(topic, 1, 1, week, broker_bytes, "CreateTime")
 
     def test_more_replicas_than_brokers_are_refused(self, topics: Topics, name: Name) -> None:
         with pytest.raises(FingerprintError, match=r"[Rr]eplication"):

@@ -10,7 +10,7 @@ from alembic import op
 
 from fingerprint.edges.desk_tables import Utc, text, when
 
-revision, down_revision = "0009", "0007"
+revision, down_revision = "0010", "0009"
 
 
 def upgrade() -> None:

@@ -1,0 +1,326 @@
+"""An attacker who controls the time of events: no record switches the detectors off, whatever it says of when it happened."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import road as roads
+from prometheus_client import CollectorRegistry
+from streaming import Place, Said, keyed
+
+from fingerprint import arrival, spans
+from fingerprint import bank as banks
+from fingerprint.bank import Bank
+from fingerprint.domain import FingerprintError
+from fingerprint.edges import ledgers, topic_log
+from fingerprint.edges.history import History
+from fingerprint.ledger import Ledger
+from fingerprint.ports import Partition
+from fingerprint.settings import Settings
+from pipelines.gathering import Wanted, gather
+from pipelines.ingest import Ingest
+from pipelines.ingest_metrics import IngestMetrics
+from pipelines.listening import STEPS, Listening
+from pipelines.publishing import offer
+from pipelines.show import silent
+from pipelines.train import train
+
+Record = dict[str, Any]
+FAR = datetime(2099, 1, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+def records_of(files: Iterable[str]) -> list[Record]:
+    return [json.loads(line) for line in roads.lines_of(files)]
+
+
+def when(record: Record) -> datetime:
+    return datetime.fromisoformat(record["eventTime"])
+
+
+def dated(record: Record, at: datetime, name: str) -> Record:
+    """The same record with another time, and an id of its own."""
+    return {**record, "eventTime": f"{at:%Y-%m-%dT%H:%M:%SZ}", "eventID": f"forged {name}"}
+
+
+def forged(records: Sequence[Record], leaps: Iterable[timedelta], far: int = 20) -> list[Record]:
+    """One record of another principal for each leap past the latest record, and some dated in 2099, of five principals."""
+    one_each = list({json.dumps(record["userIdentity"]): record for record in records}.values())
+    end = max(map(when, records))
+    leaped = [dated(one_each[n], end + leap, f"ahead {n}") for n, leap in enumerate(leaps)]
+    return leaped + [dated(one_each[n % 5], FAR, f"far {n}") for n in range(far)]
+
+
+def lines(records: Iterable[Record]) -> list[bytes]:
+    return [json.dumps(record, separators=(",", ":")).encode() for record in records]
+
+
+def told(run: roads.Run) -> dict[str, Any]:
+    return {alert.alert_id: (alert.title, alert.urgency, alert.event_ids) for alert in run.alerts}
+
+
+@pytest.fixture(scope="module")
+def attacks(organisation: roads.Road) -> list[Record]:
+    """The records of the attack sessions."""
+    labels = [json.loads(line) for line in (organisation.folder / "labels.jsonl").open()]
+    ids = {label["event_id"] for label in labels}
+    return [record for record in records_of(organisation.new) if record["eventID"] in ids]
+
+
+# --- training -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("leap", [timedelta(hours=26), 4 * DAY, 9 * DAY, 13 * DAY])
+def test_the_days_of_a_history_are_counted_back_from_where_its_activity_ends(
+    organisation: roads.Road, tmp_path: Path, leap: timedelta
+) -> None:
+    last = records_of(organisation.learned[-2:])
+    file = roads.write(tmp_path / "all.jsonl", [*last, *forged(last, [leap])])
+    span = spans.of(days=0.5)
+    with History(roads.SETTINGS, span=span) as history:
+        gather(Wanted([str(file)], span=span), history, roads.SETTINGS, silent)
+        assert history.last_time() == max(map(when, last))
+        assert (history.ahead, history.future) == (1, 20)
+        assert history.events > 100
+
+
+def test_records_dated_ahead_in_a_history_change_nothing_of_the_bank(
+    organisation: roads.Road, tmp_path: Path
+) -> None:
+    """The same bank, to the last bit, so the next scorer judges what it would have judged."""
+    learned = records_of(organisation.learned)
+    extra = roads.write(tmp_path / "extra.jsonl", forged(learned, [4 * DAY, 9 * DAY, 13 * DAY]))
+    poisoned = train([*organisation.learned, str(extra)], tmp_path / "bank", roads.SETTINGS, silent)
+    assert poisoned["version"] == organisation.trained["version"]
+    assert (poisoned["ahead"], poisoned["future_dated"]) == (3, 20)
+    clean, other = (banks.open_bank(each).manifest for each in (organisation.bank, tmp_path / "bank"))
+    assert {name: clean[name] for name in ("watermark", "learned_upto", "span")} == {
+        name: other[name] for name in ("watermark", "learned_upto", "span")
+    }
+
+
+def test_a_bank_from_the_future_is_neither_served_nor_opened(bank: Bank, tmp_path: Path) -> None:
+    far = Bank(**{**vars_of(bank), "manifest": {**bank.manifest, "watermark": int(FAR.timestamp())}})
+    word = offer(far, tmp_path, roads.SETTINGS)
+    assert not word.passed
+    assert "2099-01-01" in word.reasons[0]
+    with pytest.raises(FingerprintError, match=r"2099-01-01.*Train it anew"):
+        banks.open_bank(tmp_path, version=far.version)
+
+
+def vars_of(bank: Bank) -> dict[str, Any]:
+    return {name: getattr(bank, name) for name in Bank.__dataclass_fields__}
+
+
+def test_a_ledger_from_the_future_is_refused(tmp_path: Path) -> None:
+    ledger = Ledger(Settings())
+    ledger.watermark = int(FAR.timestamp())
+    ledgers.save(ledger, tmp_path)
+    with pytest.raises(FingerprintError, match=r"2099-01-01.*another folder in --ledger"):
+        ledgers.restore(tmp_path, Settings())
+
+
+# --- score --------------------------------------------------------------------------------------------------------------
+
+
+def test_records_dated_ahead_do_not_carry_the_clock_of_a_ledger_away(
+    organisation: roads.Road, tmp_path: Path
+) -> None:
+    """One past all others by 26 hours, one by 13 days, twenty in 2099; then the days on which the attacks are."""
+    first, *rest = organisation.new
+    extra = roads.write(
+        tmp_path / "extra.jsonl", forged(records_of([first]), [timedelta(hours=26), 13 * DAY])
+    )
+    runs = []
+    for name, sources in (("clean", [first]), ("forged", [first, extra])):
+        ledger = tmp_path / f"{name}-ledger"
+        begun = roads.run(sources, organisation.bank, tmp_path / f"{name}-1", ledger=ledger)
+        runs.append(roads.run(rest, organisation.bank, tmp_path / f"{name}-2", ledger=ledger))
+    clean, attacked = runs
+    assert begun.figures["future_dated"] == 20
+    assert clean.alerts
+    assert told(attacked) == told(clean)
+    for name in ("late", "silences", "verdicts"):
+        assert attacked.figures[name] == clean.figures[name]
+    assert abs(attacked.figures["votes"]["spectral"] - clean.figures["votes"]["spectral"]) <= 10
+
+
+@pytest.mark.parametrize(
+    ("back", "said"),
+    [
+        (timedelta(hours=2), ""),
+        (3 * DAY, "[3-6] days late"),
+        (12 * DAY, "1[2-5] days late"),
+        (40 * DAY, "4[0-3] days late"),
+        (3652 * DAY, "3,65. days late"),
+    ],
+)
+def test_attacks_that_are_dated_back_raise_alerts_all_the_same(
+    organisation: roads.Road,
+    attacks: list[Record],
+    tmp_path: Path,
+    after_the_days: Path,
+    back: timedelta,
+    said: str,
+) -> None:
+    late = [dated(record, when(record) - back, f"late {n}") for n, record in enumerate(attacks)]
+    ledger = tmp_path / "ledger"
+    ledger.mkdir()
+    (ledger / ledgers.FILE).write_bytes((after_the_days / ledgers.FILE).read_bytes())
+    file = roads.write(tmp_path / "late.jsonl", late)
+    run = roads.run([file], organisation.bank, tmp_path / "run", ledger=ledger)
+    assert run.alerts
+    if said:
+        assert all(re.search(said, alert.title) for alert in run.alerts)
+    principals = [alert.principal for alert in run.alerts]
+    if back > 21 * DAY:
+        assert len(principals) == len(set(principals)), "one alert a principal, however many days it tells of"
+
+
+@pytest.fixture(scope="module")
+def after_the_days(organisation: roads.Road, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a ledger that has seen the new days without their attacks."""
+    folder = tmp_path_factory.mktemp("days")
+    labels = {json.loads(line)["event_id"] for line in (organisation.folder / "labels.jsonl").open()}
+    quiet = [record for record in records_of(organisation.new) if record["eventID"] not in labels]
+    file = roads.write(folder / "quiet.jsonl", quiet)
+    roads.run([file], organisation.bank, folder / "run", ledger=folder / "ledger")
+    return folder / "ledger"
+
+
+# --- ingest and stream --------------------------------------------------------------------------------------------------
+
+
+def put_raw(place: Place, values: Iterable[bytes], timestamps: Iterable[int]) -> None:
+    """Messages to the raw topic with the timestamps that a producer chose."""
+    log = topic_log.Log(place.folder / "topics" / place.settings.kafka.raw / "0")
+    for value, at in zip(values, timestamps, strict=True):
+        fields = {"timestamp": at, "key": None, "headers": [], "value": value.decode()}
+        log.append(json.dumps(fields).encode() + b"\n")
+    log.sync()
+
+
+def ingested(place: Place) -> dict[str, Any]:
+    with place.consumer("ingest") as consumer, place.producer() as producer:
+        program = Ingest(consumer, producer, place.settings, IngestMetrics(CollectorRegistry()))
+        return program.run(lambda: False, once=True)
+
+
+def fresh(folder: Path, organisation: roads.Road) -> Place:
+    place = Place(folder, organisation.bank).create()
+    place.topics({place.settings.kafka.raw: 1, f"{place.settings.kafka.raw}.dlq": 1})
+    return place
+
+
+def principals_of(said: Said) -> set[tuple[str, int]]:
+    return {(alert.principal, len(alert.event_ids)) for alert in said.alerts.values()}
+
+
+def test_a_producer_that_chooses_kafkas_timestamps_moves_no_clock(
+    organisation: roads.Road, oracle: Said, tmp_path: Path
+) -> None:
+    """No timestamp at all, and the event's own time as the message's, as some connectors write it."""
+    genuine = records_of(organisation.new)
+    far = lines(forged(genuine[:500], []))
+    place = fresh(tmp_path, organisation)
+    values = lines(genuine)
+    now = arrival.wall_clock()
+    put_raw(place, values[:300], [now] * 300)
+    put_raw(place, far, [0, int(FAR.timestamp() * 1000)] * (len(far) // 2))
+    put_raw(place, values[300:], [now] * (len(values) - 300))
+    figures = ingested(place)
+    assert (figures["future_dated"], figures["dead_letters"]) == (len(far), len(far))
+    place.run()
+    assert principals_of(place.said()) == principals_of(oracle)
+
+
+def test_a_header_that_promises_a_watermark_of_2099_is_not_believed(
+    organisation: roads.Road, oracle: Said, tmp_path: Path
+) -> None:
+    """Whoever may write to the events topic writes its headers too. The silence watch goes on, and walks no year of hours."""
+    place = fresh(tmp_path, organisation)
+    sent = keyed(roads.lines_of(organisation.new))
+    place.send(sent[:300])
+    forged_header = (("source", b"t.raw/0/1"), ("watermark", b"4070908800000"))
+    place.send(sent[300:310], forged_header)
+    place.send(sent[310:])
+    figures = place.run()
+    assert figures["late"] < 500
+    assert principals_of(place.said()) == principals_of(oracle)
+    assert place.desk().notices_upto() < arrival.wall_clock() // 1000
+
+
+def test_what_arrives_after_the_training_is_judged_though_it_is_dated_before_its_end(
+    organisation: roads.Road, attacks: list[Record], tmp_path: Path
+) -> None:
+    """A fresh partition passes over what the bank has learned: not what was dated back into it."""
+    place = Place(tmp_path, organisation.bank).create()
+    ids = {record["eventID"] for record in attacks}
+    quiet = [record for record in records_of(organisation.new) if record["eventID"] not in ids]
+    late = [dated(record, when(record) - 8 * DAY, f"late {n}") for n, record in enumerate(attacks)]
+    place.send(keyed(lines(quiet)))
+    place.send(keyed(lines(late)))
+    figures = place.run()
+    assert figures["learned"] == 0
+    said = place.said()
+    hit = {alert.principal for alert in said.alerts.values() if "late" in alert.title}
+    assert hit, "and the title says how late it came"
+
+
+def test_a_snapshot_from_the_future_is_refused(organisation: roads.Road, tmp_path: Path) -> None:
+    place = Place(tmp_path, organisation.bank).create(partitions=1)
+    place.send(keyed(roads.lines_of(organisation.new))[:200])
+    place.run()
+    with place.consumer() as consumer, place.producer() as producer:
+        program = place.program(consumer, producer)
+        consumer.subscribe([place.settings.kafka.events], program.assigned, program.revoked)
+        while not program.kept:
+            program.turn(0.1)
+        ((home, kept),) = program.kept.items()
+        kept.keeper.road.ledger.watermark = int(FAR.timestamp())
+        program.remembering.save(home, kept)
+        with pytest.raises(FingerprintError, match=r"2099-01-01.*state.snapshots"):
+            program.remembering.assigned(home)
+
+
+def test_a_machine_whose_clock_was_ahead_for_a_while_heals(organisation: roads.Road, tmp_path: Path) -> None:
+    place = Place(tmp_path, organisation.bank).create(partitions=1)
+    with place.consumer() as consumer, place.producer() as producer:
+        kept = place.program(consumer, producer).remembering.assigned(
+            Partition(place.settings.kafka.events, 0)
+        )
+    keeper, now = kept.keeper, arrival.wall_clock()
+    far = int(FAR.timestamp() * 1000)
+    keeper.sources.come(["t.raw/0"], np.zeros(1, np.int64), np.array([far]), np.array([far]))
+    keeper.pass_time(far)
+    assert keeper.sources.low >= far
+    keeper.bound_clocks(now)
+    allowed = place.settings.stream.future_seconds * 1000
+    assert keeper.sources.low <= now + allowed
+    assert keeper.road.ledger.watermark * 1000 <= now + allowed
+
+
+def test_the_silence_watch_walks_no_years_and_is_not_led_past_the_clock(
+    organisation: roads.Road, tmp_path: Path
+) -> None:
+    """A desk on which every partition said in 2000 that all was complete, and in 2099."""
+    place = Place(tmp_path, organisation.bank)
+    desk, home, now = place.desk(), Partition("events", 0), arrival.wall_clock() // 1000
+    start = int(datetime(2000, 1, 1, tzinfo=UTC).timestamp())
+    counts = pd.DataFrame({"kind": "source", "feed": "raw/0", "at": [start], "events": [3]})
+    desk.count_feeds(home, start + 3600, counts)
+    desk.count_feeds(home, int(FAR.timestamp()), counts.assign(at=now // 3600 * 3600 - 7200))
+    listening, looks = Listening(desk, place.settings), 0
+    while (look := listening.look("events", now)) is not None:
+        desk.save_notices(look.changed, look.upto, look.forget)
+        looks += 1
+        assert looks < 100, f"a quarter of a century is {25 * 365 * 24 // STEPS:,} looks"
+    assert now - 3600 < desk.notices_upto() <= now
