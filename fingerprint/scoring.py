@@ -148,8 +148,10 @@ class Scorer:
     def judge(self, batch: Measured) -> Judged:
         """z's, votes, verdict and alert of measured events, as the series stand now."""
         z = {each.name: each.z(batch) for each in self.detectors}
-        votes = {each.name: z[each.name] >= each.threshold for each in self.detectors}  # of NaN: no vote
-        verdict = voting.verdicts(votes, self.settings.voting.quorum, voting.opinions(z))
+        opinions = voting.opinions(z)
+        share = self._share(opinions, batch)
+        votes = {each.name: _voted(z[each.name], each.threshold * share) for each in self.detectors}
+        verdict = voting.verdicts(votes, self.settings.voting.quorum, opinions)
         columns: dict[str, NDArray[np.generic]] = {f"{name}_z": each for name, each in z.items()}
         columns |= {f"{name}_vote": each for name, each in votes.items()}
         frame = batch.frame.assign(
@@ -157,6 +159,14 @@ class Scorer:
         )
         frame["alert_id"] = alert_ids(frame, verdict, self.settings.alerts.window_seconds)
         return Judged(batch, frame)
+
+    def _share(self, opinions: voting.Ballots, batch: Measured) -> NDArray[np.float64]:
+        """Return the share of its threshold at which a detector votes for each event (N,)."""
+        newcomers = voting.newcomers(opinions, batch.level)
+        share: NDArray[np.float64] = namespace(newcomers).where(
+            newcomers, self.settings.voting.newcomers, 1.0
+        )
+        return share
 
     def votes_of(self, judged: Judged) -> pd.DataFrame:
         """Votes on judged events worth keeping."""
@@ -218,13 +228,20 @@ class Scorer:
         """What each detector that votes on events says of them by its z (N,), NaN for nothing: one row an event and detector,
         where z is at or above the desk's floor."""
         parts = [no_votes()]
+        opinions = {each.name: each.opinion(batch) for each in self.detectors}
+        share, alone = self._share(opinions, batch), voting.alone(opinions)
         for detector in self._on_events():
-            own, at = z[detector.name], detector.threshold
+            own, at = z[detector.name], detector.threshold * share
             strong = namespace(own).flatnonzero(own >= self.settings.desk.vote_floor)
-            rows = self._named(batch, strong)
-            own, level = host(own[strong]), np.array(LEVELS, dtype=object)[host(batch.level[strong])]
+            rows, level = (
+                self._named(batch, strong),
+                np.array(LEVELS, dtype=object)[host(batch.level[strong])],
+            )
+            own, at, lone = (host(each[strong]) for each in (own, at, alone))
             parts.append(
-                rows.assign(detector=detector.name, z=own, vote=own >= at, threshold=at, level=level)
+                rows.assign(
+                    detector=detector.name, z=own, vote=_voted(own, at), threshold=at, level=level, alone=lone
+                )
             )
         return pd.concat([part[list(VOTE)] for part in parts if len(part)] or parts, ignore_index=True)
 
@@ -258,9 +275,16 @@ class Scorer:
                 "vote": z >= threshold,
                 "level": np.where(name == principal, "principal", "entity"),
                 "bank_version": self.bank.version,
+                "alone": False,
             }
         )
         return frame.loc[name.notna(), list(VOTE)].reset_index(drop=True)
+
+
+def _voted(z: Floats, threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return where a z (N,) is at or above its threshold (N,), as one float32 to the other; NaN is not."""
+    voted: NDArray[np.bool_] = z >= threshold.astype(np.float32)
+    return voted
 
 
 @cache

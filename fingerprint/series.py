@@ -144,6 +144,13 @@ class Series:
         place = day.place[row]
         return day.expected[place, interval % self.per_day], day.spread[place]
 
+    def warm(self, since: Ints, interval: Ints) -> NDArray[np.bool_]:
+        """Return which intervals (N,) lie on a day that is forecast for who is known since some interval (N,)."""
+        warm: NDArray[np.bool_] = (
+            self._windows(interval // self.per_day * self.per_day - self.gap - since) > 0
+        )
+        return warm
+
     def of(self, row: int) -> tuple[np.uint64, np.uint64]:
         """Whose row it is, and what is counted in it: owner and channel."""
         return np.uint64(int(self.owner[row])), np.uint64(int(self.channel[row]))

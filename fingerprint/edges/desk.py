@@ -328,8 +328,8 @@ def _column(values: pd.Series) -> list[Any]:
     """A column as Python values; texts cleaned once per distinct value, None where one is missing."""
     if values.name == "event_time":
         return list(pd.to_datetime(values, utc=True).dt.to_pydatetime())
-    if values.name in ("z", "threshold", "vote"):
-        return values.astype(bool if values.name == "vote" else float).to_list()
+    if values.name in ("z", "threshold", "vote", "alone"):
+        return values.astype(bool if values.name in ("vote", "alone") else float).to_list()
     codes, distinct = pd.factorize(values)
     fit = tables.key_of if values.name == "event_id" else storable
     cleaned = [fit(str(value)) for value in distinct] + [None]

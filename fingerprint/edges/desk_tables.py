@@ -161,6 +161,7 @@ votes = sql.Table(
     sql.Column("vote", sql.Boolean, nullable=False),
     text("level"),
     text("bank_version", server_default=""),  # since version 4
+    sql.Column("alone", sql.Boolean, nullable=False, server_default=sql.false()),
 )
 
 # A B-tree of PostgreSQL takes 2,704 bytes, and a principal may be longer; a hash index takes any.

@@ -43,7 +43,8 @@ class Entity(Said):
 
 
 class Vote(Said):
-    """One detector's opinion of one event, or of one interval: z (high is strange) against its threshold."""
+    """One detector's opinion of one event, or of one interval: z (high is strange) against its threshold; `alone` where no other
+    detector had one."""
 
     event_id: str
     event_time: datetime
@@ -55,6 +56,7 @@ class Vote(Said):
     vote: bool
     level: Level
     bank_version: str
+    alone: bool
 
 
 class Votes(Said):
