@@ -59,9 +59,10 @@ def said(settings: Settings, tuned: Tuned | None) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class Past:
-    """`events`: event_time, principal, z (-inf where the autoencoder was silent; of a newcomer as it reaches with its share of the
-    threshold), `counted` (the spectral detector voted on its interval), `alone` (it had no opinion on it) and group (the alert it would belong to); `there` the alerts that lie on the desk, `confirmed` those that analysts
-    called true; `days` how long."""
+    """`events`: event_time, principal, z (-inf where the autoencoder was silent; a newcomer's divided by the share of the
+    threshold that is enough), `counted` (the spectral detector voted on its interval), `alone` (it had no opinion on it) and
+    group (the alert it would belong to); `there` the alerts that lie on the desk, `confirmed` those that analysts called true;
+    `days` how long."""
 
     events: pd.DataFrame
     there: tuple[str, ...]

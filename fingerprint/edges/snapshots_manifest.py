@@ -22,7 +22,7 @@ from fingerprint.domain import FingerprintError
 from fingerprint.edges.snapshots_names import content_named, manifest_name, part_stored
 from fingerprint.ports import Fence, Partition, Snapshot
 
-FORMAT = 3
+FORMAT = 4
 MOST_BYTES = 32 << 20  # room for some 200,000 names of parts
 
 
