@@ -7,8 +7,8 @@ Example:
 
 Urgency is how rare the strangest event is (`tails`): the z of its surprise, told as nats of a tail probability and mapped to
 0 ... 100. So it means the same for everybody, and the queue is worked from what happens least often by chance. A fingerprint
-that had to fall back knows less, so its urgency is capped. An alert about somebody who has no history of counts yet says when they
-were first seen, and that their peers alone speak for them.
+that had to fall back knows less, so its urgency is capped. An alert about somebody who has no history of counts yet says when
+they were first seen, and that their peers alone speak for them.
 """
 
 from __future__ import annotations
@@ -191,8 +191,8 @@ def _first_seen(batch: Measured, frame: pd.DataFrame, by: Explainer) -> str:
     )
 
 
-def _title(frame: pd.DataFrame, drivers: list[Driver], new: str) -> str:
-    """A sentence: who did what, where, and how unusual that is. `new`: since when there is somebody nobody knows."""
+def _title(frame: pd.DataFrame, drivers: list[Driver], first_seen: str) -> str:
+    """A sentence: who did what, where, and how unusual that is; of somebody new when they were `first_seen`."""
     new = [driver for driver in drivers if driver.feature == "action" and driver.rarity == "unseen"]
     actions = [driver.seen for driver in new] or list(_ranked_actions(frame))
     more = f" and {len(actions) - 1} other{'s' if len(actions) > 2 else ''}" if len(actions) > 1 else ""
@@ -204,7 +204,7 @@ def _title(frame: pd.DataFrame, drivers: list[Driver], new: str) -> str:
     failed = int(frame["error_code"].notna().sum())
     errors = f"; {failed} of {len(frame)} calls failed" if failed else ""
     size = f"{len(frame)} {'events' if len(frame) > 1 else 'event'}"
-    who = f"{_who(frame)} (new: {new})" if new else _who(frame)
+    who = f"{_who(frame)} (new: {first_seen})" if first_seen else _who(frame)
     return f"{who} {what} from {origin}{tool} ({_account(frame)}, {size}){errors}"
 
 
@@ -244,7 +244,7 @@ def _tactics(frame: pd.DataFrame) -> tuple[str, ...]:
     return tactics.tactics_among(list(zip(pairs["service"], pairs["action"], strict=True)))
 
 
-def _next_steps(frame: pd.DataFrame, drivers: list[Driver], new: str) -> tuple[str, str]:
+def _next_steps(frame: pd.DataFrame, drivers: list[Driver], first_seen: str) -> tuple[str, str]:
     """The two things an analyst would do next."""
     who, first = _human(frame), frame["event_time"].min()
     asked = f"Ask {who}" if "@" in who else f"Ask the owner of {frame['principal'].iloc[0]}"
@@ -254,7 +254,7 @@ def _next_steps(frame: pd.DataFrame, drivers: list[Driver], new: str) -> tuple[s
     key = _first(frame["access_key"])
     cut = {"AKIA": f"deactivate access key {key}", "ASIA": "revoke the role's active sessions"}.get(key[:4])
     trail = f"key {key}" if key else "this session"
-    judged = " It is new and judged by its peers alone: who made it, and what for?" if new else ""
+    judged = " It is new and judged by its peers alone: who made it, and what for?" if first_seen else ""
     return (
         f"{asked} about {strange} at {first:%H:%M} UTC on {first:%d %B}.{judged}",
         f"If they do not know it: {cut or 'block the principal'}, then list everything done with {trail} and undo it.",

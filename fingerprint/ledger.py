@@ -193,9 +193,9 @@ class Ledger:
         return table
 
     def admit(self, principal: Hashes, interval: Ints, most: int) -> NDArray[np.bool_]:
-        """Return which events of strangers (N,) are let in: of the first `most` of them on a day, in the order in which they come,
-        the first EACH_STRANGER events. Events more than a day late count as yesterday's: days of long ago are no room. On the
-        host."""
+        """Return which events of strangers (N,) are let in: of the first `most` of them on a day, in the order in which they
+        come, the first EACH_STRANGER events. Events more than a day late count as yesterday's: days of long ago are no room. On
+        the host."""
         day = np.maximum(interval // self.series.per_day, self.watermark // 86400 - 1).astype(np.int32)
         names = hashing.within(principal, day.astype(np.uint64))
         distinct, first, which = np.unique(names, return_index=True, return_inverse=True)
@@ -320,8 +320,8 @@ class Ledger:
         _forget(self.activity, (keys & 0xFFFFFFFF) < before)
 
     def _forget_silent(self, now: int) -> None:
-        """Forget, once a day, principals that were silent for SILENT_DAYS, or for PASSING_DAYS after a single day; where there are
-        more than MOST_PRINCIPALS, those of a single day that were silent longest, too."""
+        """Forget, once a day, principals that were silent for SILENT_DAYS, or for PASSING_DAYS after a single day. Where there
+        are more than MOST_PRINCIPALS, those of a single day that were silent longest go, too."""
         per_day = self.series.per_day
         if now // per_day == self._forgot:
             return
