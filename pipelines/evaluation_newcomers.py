@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -28,6 +29,7 @@ from fingerprint.ledger import Ledger
 from fingerprint.settings import Settings
 from pipelines import backends
 from pipelines.evaluate import part
+from pipelines.evaluation_table import WIDTH
 from pipelines.organisations import simulated
 from pipelines.show import Progress
 
@@ -141,9 +143,10 @@ def _together(same: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def print_newcomers(rules: Sequence[dict[str, Any]]) -> None:
     """Print a row for each rule."""
-    table = Table("Enough alone", *KINDS, "false a day /100", "newcomers", "false of them", "most urgent")
+    named = ("false a day/100", "newcomers", "false of them", "most urgent")
+    table = Table("enough", *KINDS, *named, box=box.SIMPLE)
     for each in rules:
-        share = "nothing (two of two)" if each["share"] is None else f"{each['share']:g} x threshold"
+        share = "two of two" if each["share"] is None else f"{each['share']:g} x"
         found = (f"{each['found'][kind]} of {each['sessions'][kind]}" for kind in KINDS)
         urgency = each["newcomers_urgency"]
         table.add_row(
@@ -154,4 +157,4 @@ def print_newcomers(rules: Sequence[dict[str, Any]]) -> None:
             str(each["newcomers_false"]),
             "-" if urgency is None else str(urgency),
         )
-    Console().print(table)
+    Console(width=WIDTH).print(table)
