@@ -7,7 +7,8 @@ Example:
 
 Urgency is how rare the strangest event is (`tails`): the z of its surprise, told as nats of a tail probability and mapped to
 0 ... 100. So it means the same for everybody, and the queue is worked from what happens least often by chance. A fingerprint
-that had to fall back knows less, so its urgency is capped.
+that had to fall back knows less, so its urgency is capped. An alert about somebody who has no history of counts yet says when
+they were first seen, and that their peers alone speak for them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint import features, frames, tactics, tails
-from fingerprint.bank import Bank
+from fingerprint.bank import PEER, Bank
 from fingerprint.detectors import CHANNELS, surprise_of
 from fingerprint.domain import Alert, AlertEvent, Curve, Driver, Level, Rarity
 from fingerprint.hashing import Hashes
@@ -87,13 +88,13 @@ def _alert(alert_id: str, batch: Measured, frame: pd.DataFrame, by: Explainer) -
         first_event_time=times.min().to_pydatetime(),
         last_event_time=times.max().to_pydatetime(),
         urgency=min(round(urgency(_nats(frame))), CAP[level]),
-        title=_title(frame, drivers),
+        title=_title(frame, drivers, _first_seen(batch, frame, by)),
         level=level,
         bank_version=events[-1].bank_version,
         drivers=tuple(drivers[:DRIVERS]),
         curve=_curve(batch, frame, by),
         tactics=_tactics(frame),
-        next_steps=_next_steps(frame, drivers),
+        next_steps=_next_steps(frame, drivers, _first_seen(batch, frame, by)),
         events=events,
         degraded="degraded" in frame and bool(frame["degraded"].eq(True).any()),
     )
@@ -179,8 +180,20 @@ def _level(frame: pd.DataFrame) -> Level:
 # --- who, what, where, when -----------------------------------------------------------------------------------------
 
 
-def _title(frame: pd.DataFrame, drivers: list[Driver]) -> str:
-    """A sentence: who did what, where, and how unusual that is."""
+def _first_seen(batch: Measured, frame: pd.DataFrame, by: Explainer) -> str:
+    """How long before the alert a principal was first seen that only its peers could speak for; empty for all others."""
+    if "spectral_z" not in frame or frame["spectral_z"].notna().any() or (batch.level < PEER).any():
+        return ""
+    hours = int((batch.interval - batch.since).max()) * by.settings.spectral.interval_seconds // 3600
+    if hours < 0:
+        return "first seen after that"
+    return (
+        "first seen in the same hour" if not hours else f"first seen {hours} hour{'s' * (hours > 1)} before"
+    )
+
+
+def _title(frame: pd.DataFrame, drivers: list[Driver], first_seen: str) -> str:
+    """A sentence: who did what, where, and how unusual that is; of somebody new when they were `first_seen`."""
     new = [driver for driver in drivers if driver.feature == "action" and driver.rarity == "unseen"]
     actions = [driver.seen for driver in new] or list(_ranked_actions(frame))
     more = f" and {len(actions) - 1} other{'s' if len(actions) > 2 else ''}" if len(actions) > 1 else ""
@@ -192,7 +205,8 @@ def _title(frame: pd.DataFrame, drivers: list[Driver]) -> str:
     failed = int(frame["error_code"].notna().sum())
     errors = f"; {failed} of {len(frame)} calls failed" if failed else ""
     size = f"{len(frame)} {'events' if len(frame) > 1 else 'event'}"
-    return f"{_who(frame)} {what} from {origin}{tool} ({_account(frame)}, {size}){errors}{_late(frame)}"
+    who = f"{_who(frame)} (new: {first_seen})" if first_seen else _who(frame)
+    return f"{who} {what} from {origin}{tool} ({_account(frame)}, {size}){errors}{_late(frame)}"
 
 
 def _late(frame: pd.DataFrame) -> str:
@@ -237,7 +251,7 @@ def _tactics(frame: pd.DataFrame) -> tuple[str, ...]:
     return tactics.tactics_among(list(zip(pairs["service"], pairs["action"], strict=True)))
 
 
-def _next_steps(frame: pd.DataFrame, drivers: list[Driver]) -> tuple[str, str]:
+def _next_steps(frame: pd.DataFrame, drivers: list[Driver], first_seen: str) -> tuple[str, str]:
     """The two things an analyst would do next."""
     who, first = _human(frame), frame["event_time"].min()
     asked = f"Ask {who}" if "@" in who else f"Ask the owner of {frame['principal'].iloc[0]}"
@@ -247,8 +261,9 @@ def _next_steps(frame: pd.DataFrame, drivers: list[Driver]) -> tuple[str, str]:
     key = _first(frame["access_key"])
     cut = {"AKIA": f"deactivate access key {key}", "ASIA": "revoke the role's active sessions"}.get(key[:4])
     trail = f"key {key}" if key else "this session"
+    judged = " It is new and judged by its peers alone: who made it, and what for?" if first_seen else ""
     return (
-        f"{asked} about {strange} at {first:%H:%M} UTC on {first:%d %B}.",
+        f"{asked} about {strange} at {first:%H:%M} UTC on {first:%d %B}.{judged}",
         f"If they do not know it: {cut or 'block the principal'}, then list everything done with {trail} and undo it.",
     )
 

@@ -129,3 +129,11 @@ def numbered(lengths: Array) -> Array:
         return np.repeat(np.arange(len(lengths)), lengths)
     ends = xp.cumsum(lengths, dtype=xp.int64)
     return xp.searchsorted(ends, xp.arange(int(ends[-1]) if len(ends) else 0), side="right")
+
+
+def counted(names: NDArray[Any]) -> NDArray[np.intp]:
+    """How many of the same name came before each (N,) -> (N,), on the host."""
+    order, out = np.argsort(names, kind="stable"), np.empty(len(names), np.intp)
+    ordered = names[order]
+    out[order] = np.arange(len(names)) - np.searchsorted(ordered, ordered)
+    return out

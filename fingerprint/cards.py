@@ -138,6 +138,9 @@ def card_of(bank: Bank, principal: str, settings: Settings, shown: str | None = 
     return Card(principal, bank.version, since, until, kind, group, learned, len(rows), key, usual)
 
 
+VOTES_SHOWN = 20_000  # of one principal, the newest, that a page or an answer counts by day
+
+
 def days_of(votes: pd.DataFrame) -> list[Day]:
     """Single votes (V rows, fields of Vote) as days, the oldest first; of a day a row for each detector."""
     if votes.empty:

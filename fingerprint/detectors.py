@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fingerprint import autoencoder, hashing, quality, tails
 from fingerprint.arrays import host, like, namespace
-from fingerprint.bank import Bank
+from fingerprint.bank import PEER, Bank
 from fingerprint.domain import FingerprintError
 from fingerprint.features import IS_BIN, NAMES
 from fingerprint.hashing import Hashes
@@ -46,6 +46,7 @@ class Autoencoder:
     def __init__(self, settings: Settings, bank: Bank, ledger: Ledger, losses: Losses) -> None:
         self.options, self.bank, self.ledger, self.losses = settings.autoencoder, bank, ledger, losses
         self.threshold = quality.threshold_of(bank.manifest["quality"], self.options)
+        self.newcomers = settings.voting.newcomers
         self.degraded = False
 
     def measure(self, batch: Measured) -> Floats:
@@ -78,7 +79,11 @@ class Autoencoder:
         return tails.z(tails.log_share(excess, rate, edge, slope)) / (1 + shift)
 
     def may_vote(self, batch: Measured) -> NDArray[np.bool_]:
-        return autoencoder.undecided(surprise_of(batch)) | (self.z(batch) >= self.threshold)
+        share = namespace(batch.level).where(batch.level >= PEER, self.newcomers, 1.0)
+        return autoencoder.undecided(surprise_of(batch)) | (self.z(batch) >= share * self.threshold)
+
+    def opinion(self, batch: Measured) -> NDArray[np.bool_]:
+        return _everybody(batch)
 
 
 def surprise_of(batch: Measured) -> Floats:
@@ -147,11 +152,17 @@ class Spectral:
         return busy
 
     def z(self, batch: Measured) -> Floats:
-        return strongest_of(batch.evidence[self.name], batch.interval, self.ledger.series)
+        strongest = strongest_of(batch.evidence[self.name], batch.interval, self.ledger.series)
+        strongest[~self.opinion(batch)] = (
+            np.nan
+        )  # also where a series is older than what is remembered of its principal
+        return strongest
 
     def may_vote(self, batch: Measured) -> NDArray[np.bool_]:
-        everybody: NDArray[np.bool_] = namespace(batch.interval).ones(len(batch), bool)
-        return everybody
+        return _everybody(batch)
+
+    def opinion(self, batch: Measured) -> NDArray[np.bool_]:
+        return self.ledger.series.warm(batch.since, batch.interval)
 
 
 def count(
@@ -207,7 +218,7 @@ class Forest:
 
     def __init__(self, settings: Settings, bank: Bank, ledger: Ledger, losses: Losses) -> None:
         self.options, self.bank = settings.forest, bank
-        self.threshold = self.options.threshold
+        self.threshold, self.newcomers = self.options.threshold, settings.voting.newcomers
         from sklearn.ensemble import IsolationForest  # seconds of every start, and few programs ask it
 
         table = self._table(bank.ledger["sample.fingerprint"], bank.ledger["sample.codes"])
@@ -227,12 +238,20 @@ class Forest:
         return batch.evidence[self.name][:, 0]
 
     def may_vote(self, batch: Measured) -> NDArray[np.bool_]:
-        return self.z(batch) >= self.threshold
+        return self.z(batch) >= self.threshold * self.newcomers
+
+    def opinion(self, batch: Measured) -> NDArray[np.bool_]:
+        return _everybody(batch)
 
     def _table(self, fingerprint: NDArray[np.int32], codes: Hashes) -> Floats:
         """Log likelihoods (N, F), on the host: scikit-learn knows no other place."""
         known = self.bank.vocabulary
         return host(known.look_up(like(fingerprint, known.keys), like(codes, known.keys))[0])
+
+
+def _everybody(batch: Measured) -> NDArray[np.bool_]:
+    everybody: NDArray[np.bool_] = namespace(batch.interval).ones(len(batch), bool)
+    return everybody
 
 
 KINDS: dict[str, type] = {kind.name: kind for kind in (Autoencoder, Spectral, Forest)}

@@ -55,7 +55,7 @@ class Reject:
 @dataclass(frozen=True, slots=True)
 class Vote:
     """One detector's opinion of one event: z (high is strange) against the threshold it was held to, by the bank that measured
-    the event; of an interval, by the one that judged when it closed."""
+    the event; of an interval, by the one that judged when it closed. `alone`: no other detector had an opinion."""
 
     event_id: str
     event_time: datetime
@@ -67,6 +67,7 @@ class Vote:
     vote: bool
     level: Level
     bank_version: str = ""
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,6 +146,7 @@ class Keeper:
             "learned": self.learned,
             "hurried": self.hurried,
             "dropped": scorer.dropped,
+            "refused": scorer.refused,
             "unspilled": self.unspilled,
             "fetched": self.spill.fetched if self.spill else 0,
         }
@@ -263,6 +264,7 @@ class Keeper:
             "lies_in_bank": list(self.lies_in_bank),
             "feeds_closed": self.feeds.closed,
             "dropped": self.road.scorer.dropped,
+            "refused": self.road.scorer.refused,
             "strangers": {str(name): list(kept) for name, kept in self.road.scorer.names.strangers.items()},
             **{name: getattr(self, name) for name in _COUNTS},
             **self.sources.as_facts(),
@@ -317,7 +319,7 @@ class Keeper:
         ledger = Ledger.from_arrays(settings, _together(packing.tables(parts, own)), backend.place)
         keeper = cls(bank, ledger, settings, sources, Learned(*facts["lies_in_bank"]), losses, backend)
         scorer, groups = keeper.road.scorer, keeper.road.groups
-        scorer.dropped = int(facts["dropped"])
+        scorer.dropped, scorer.refused = int(facts["dropped"]), int(facts["refused"])
         scorer.names.strangers = {
             int(name): (text, last) for name, (text, last) in facts["strangers"].items()
         }

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint import hashing, settings
-from fingerprint.arrays import Place, firsts, host, lexsort, namespace, stays
+from fingerprint.arrays import Place, counted, firsts, host, lexsort, namespace, stays
 from fingerprint.company import Company
 from fingerprint.event_clock import EventClock
 from fingerprint.features import NAMES
@@ -34,9 +34,24 @@ from fingerprint.tables import SortedTable
 
 ACTION, ADDRESS = NAMES.index("action"), NAMES.index("address")
 ACTIVITY_DAYS = 2  # days of activity by the interval that are kept
-TABLES = ("principals", "activity", "firsts", "seen", "company.values", "company.sums", "company.home")
+TABLES = (
+    "principals",
+    "activity",
+    "strangers",
+    "firsts",
+    "seen",
+    "company.values",
+    "company.sums",
+    "company.home",
+)
 COUNTS = ("late", "silent_upto", "channels_since")  # what lies before the clock in its array
+EACH_STRANGER = 500  # events a day of one principal that the bank does not know, that may wait or have a vote
 SEEN_DAYS = 35  # days for which a novelty is remembered: longer than banks live
+SILENT_DAYS = SEEN_DAYS  # of silence after which a principal is new again
+PASSING_DAYS = (
+    10  # the same of one that was there on a single day: no week or fortnight, as jobs come in those
+)
+MOST_PRINCIPALS = 500_000  # of one ledger; of more, those of a single day go first
 
 
 @dataclass
@@ -46,6 +61,7 @@ class Ledger:
     repeats: SortedTable = field(init=False)
     principals: SortedTable = field(init=False)
     activity: SortedTable = field(init=False)  # slot << 32 | interval
+    strangers: SortedTable = field(init=False)
     firsts: SortedTable = field(init=False)
     seen: SortedTable = field(init=False)
     company: Company = field(init=False)
@@ -57,11 +73,16 @@ class Ledger:
         0  # a single action's channel that is new begins here, not with its principal (`Scorer.judge_by`)
     )
 
+    _forgot: int = field(init=False, default=-1)  # the day on which that was last looked at
+
     def __post_init__(self) -> None:
         empty = partial(SortedTable.empty, place=self.place)
         self.repeats = empty(keep_first=True, day=np.int32, rest=np.uint16)
         self.principals = empty(keep_first=True, slot=np.int32, since=np.int32, last=np.int32)
         self.activity = empty(key=np.int64, events=np.int32, sources=np.int32, actions=np.int32)
+        self.strangers = SortedTable.empty(
+            day=np.int32, events=np.int32
+        )  # a principal's day; few, so on the host
         self.firsts, self.seen = (empty(keep_first=True, interval=np.int32) for _ in range(2))
         self.company = Company(self.place)
         self.series = Series(self.options.spectral, self.place)
@@ -187,6 +208,27 @@ class Ledger:
         table: SortedTable = getattr(getattr(self, owner) if owner else self, part)
         return table
 
+    def admit(self, principal: Hashes, interval: Ints, most: int) -> NDArray[np.bool_]:
+        """Return which events of strangers (N,) are let in: of the first `most` of them on a day, in the order in which they
+        come, the first EACH_STRANGER events. Events more than a day late count as yesterday's: days of long ago are no room. On
+        the host."""
+        day = np.maximum(interval // self.series.per_day, self.watermark // 86400 - 1).astype(np.int32)
+        names = hashing.within(principal, day.astype(np.uint64))
+        distinct, first, which = np.unique(names, return_index=True, return_inverse=True)
+        before = self.strangers.get(distinct, "events", missing=0)
+        new = np.flatnonzero(~self.strangers.has(distinct))
+        new = new[np.argsort(first[new])]
+        days = np.sort(self.strangers.settle()[1]["day"])
+        there = np.diff([np.searchsorted(days, day[first[new]] + after) for after in (0, 1)], axis=0)[0]
+        room = new[there + counted(day[first[new]]) < most]
+        inside = self.strangers.has(distinct)
+        inside[room] = True
+        admitted = inside[which] & (before[which] + counted(names) < EACH_STRANGER)
+        self.strangers.add(distinct[room], day=day[first[room]], events=np.zeros(len(room), np.int32))
+        events = np.bincount(which[admitted], minlength=len(distinct))
+        self.strangers.add(distinct[inside], day=np.zeros(int(inside.sum()), np.int32), events=events[inside])
+        return admitted
+
     def since(self, principal: Hashes) -> Ints:
         """The interval since which each principal is known (N,)."""
         return self.principals.get(principal, "since")
@@ -220,8 +262,10 @@ class Ledger:
             (self.seen, "interval", SEEN_DAYS),
         ):
             _forget(table, table.settle()[1][column] < now - days * per_day)
+        _forget(self.strangers, self.strangers.settle()[1]["day"] < now // per_day - 2)
         self.company.forget(now - ACTIVITY_DAYS * per_day)
         self._forget_activity(now - ACTIVITY_DAYS * per_day)
+        self._forget_silent(now)
         _forget(
             self.repeats,
             self.repeats.settle()[1]["day"] < now // per_day - self.options.reading.repeat_horizon_days,
@@ -281,6 +325,36 @@ class Ledger:
         mine[end >= 0] = keys[end[end >= 0]] >> 32 == slot[end >= 0]
         columns["last"][mine] = (keys[end[mine]] & 0xFFFFFFFF).astype(np.int32)
         _forget(self.activity, (keys & 0xFFFFFFFF) < before)
+
+    def _forget_silent(self, now: int) -> None:
+        """Forget, once a day, principals that were silent for SILENT_DAYS, or for PASSING_DAYS after a single day. Where there
+        are more than MOST_PRINCIPALS, those of a single day that were silent longest go, too."""
+        per_day = self.series.per_day
+        if now // per_day == self._forgot:
+            return
+        self._forgot = now // per_day
+        self.series.forget(now - PASSING_DAYS * per_day)
+        keys, latest = self.latest()
+        xp, columns = namespace(keys), self.principals.settle()[1]
+        passing = latest - columns["since"] < per_day
+        gone = (latest < now - SILENT_DAYS * per_day) | passing & (latest < now - PASSING_DAYS * per_day)
+        excess = len(keys) - int(gone.sum()) - MOST_PRINCIPALS
+        if excess > 0:
+            unused = xp.flatnonzero(passing & ~gone & (latest < now - ACTIVITY_DAYS * per_day))
+            gone[unused[xp.argsort(latest[unused])][:excess]] = True
+        if gone.any():
+            self._keep_principals(~gone)
+
+    def _keep_principals(self, kept: NDArray[np.bool_]) -> None:
+        """Keep some principals (P,), and number their slots anew, in the same order. The others have no activity left."""
+        xp, slot = namespace(kept), self.principals.settle()[1]["slot"]
+        number = xp.zeros(len(slot), np.int64)
+        number[slot[kept]] = 1
+        number = xp.cumsum(number) - 1
+        cells, columns = self.activity.settle()
+        self.activity.old = (number[cells >> 32] << 32 | cells & 0xFFFFFFFF, columns)
+        self.principals.keep(kept)
+        self.principals.put(self.principals.settle()[0], "slot", number[slot[kept]].astype(np.int32))
 
 
 def _at(slot: Ints, interval: Ints | int) -> NDArray[np.int64]:

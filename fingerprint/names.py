@@ -66,6 +66,13 @@ class Names:
         out[unknown] = [self.strangers.get(name, (None, 0))[0] for name in owner[unknown].tolist()]
         return out
 
+    def known(self, owner: Hashes) -> NDArray[np.bool_]:
+        """Return which owners the bank knows: (N,) -> (N,), where they lie."""
+        found: NDArray[np.bool_] = like(
+            find(self.hashes, like(hashing.homeless(owner), self.hashes))[1], owner
+        )
+        return found
+
     def _known(self, owner: Hashes) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """Where owners of the host (R,) are among those of the bank, and which of them are."""
         place, found = find(self.hashes, like(owner, self.hashes))

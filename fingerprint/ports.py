@@ -60,9 +60,14 @@ class Desk(Protocol):
         ...
 
     def votes(
-        self, principal: str | None = None, since: datetime | None = None, limit: int | None = None
+        self,
+        principal: str | None = None,
+        since: datetime | None = None,
+        limit: int | None = None,
+        newest: bool = False,
     ) -> pd.DataFrame:
-        """Single votes, the oldest first, with the fields of Vote as columns; `event_time` is UTC."""
+        """Single votes, the oldest first, with the fields of Vote as columns; `event_time` is UTC. `limit` keeps the oldest, or
+        the `newest`."""
         ...
 
     def triage(self, said: Disposition) -> None:

@@ -23,13 +23,14 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from fingerprint.casework import Foreseen, Tuned
-from fingerprint.domain import Decision, FingerprintError
+from fingerprint.domain import LEVELS, Decision, FingerprintError
 from fingerprint.scoring import alert_ids
 from fingerprint.settings import Settings
 from fingerprint.tuning import Tuning
 
 SURGE = "interval:"  # how the id of a vote on an interval begins; a silence is never a verdict
 DAY = 86_400  # seconds
+PEERS = LEVELS[LEVELS.index("peer") :]
 CONFIRMED: Decision = "true_positive"
 
 
@@ -58,9 +59,10 @@ def said(settings: Settings, tuned: Tuned | None) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class Past:
-    """`events`: event_time, principal, z (-inf where the autoencoder was silent), `counted` (the spectral detector voted on its
-    interval) and group (the alert it would belong to); `there` the alerts that lie on the desk, `confirmed` those that analysts
-    called true; `days` how long."""
+    """`events`: event_time, principal, z (-inf where the autoencoder was silent; a newcomer's divided by the share of the
+    threshold that is enough), `counted` (the spectral detector voted on its interval), `alone` (it had no opinion on it) and
+    group (the alert it would belong to); `there` the alerts that lie on the desk, `confirmed` those that analysts called true;
+    `days` how long."""
 
     events: pd.DataFrame
     there: tuple[str, ...]
@@ -82,10 +84,14 @@ class Past:
         surges = _surges(timed, seconds)
         habits = timed[timed["detector"].eq("autoencoder")]
         counted = _lie_in(habits, "entity", surges) | _lie_in(habits, "principal", surges)
+        alone = habits["alone"].eq(True)
+        reach = habits["z"].where(
+            ~(alone & habits["level"].isin(PEERS)), habits["z"] / settings.voting.newcomers
+        )
         events = pd.concat(
             [
-                habits[["event_time", "principal", "z"]].assign(counted=counted),
-                surges[["event_time", "principal"]].assign(z=-np.inf, counted=True),
+                habits[["event_time", "principal"]].assign(z=reach, counted=counted, alone=alone),
+                surges[["event_time", "principal"]].assign(z=-np.inf, counted=True, alone=False),
             ],
             ignore_index=True,
         )
@@ -95,11 +101,11 @@ class Past:
         return cls(events.assign(group=group), tuple(there), confirmed, float(days))
 
     def of_quorum(self, quorum: int) -> Tuning:
-        """What thresholds of the autoencoder would have shown, with one of two votes or both; an attack is an alert that
-        analysts confirmed."""
-        counted = self.events["counted"].to_numpy(bool)
+        """What thresholds of the autoencoder would have shown, with one of two votes or both, or with its own where the spectral
+        detector had no opinion; an attack is an alert that analysts confirmed."""
+        counted, alone = (self.events[name].to_numpy(bool) for name in ("counted", "alone"))
         z = self.events["z"].to_numpy(float)
-        reach = np.where(counted, z, -np.inf) if quorum > 1 else np.where(counted, np.inf, z)
+        reach = np.where(counted | alone, z, -np.inf) if quorum > 1 else np.where(counted, np.inf, z)
         session = self.events["group"].where(self.events["group"].isin(self.confirmed))
         table = pd.DataFrame(
             {

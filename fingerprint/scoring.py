@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint import autoencoder, detectors, frames, hashing, measured, voting
-from fingerprint.arrays import host, namespace
+from fingerprint.arrays import counted, host, like, namespace
 from fingerprint.bank import Bank
 from fingerprint.domain import LEVELS, Vote
 from fingerprint.frames import Frame
@@ -89,6 +90,7 @@ class Scorer:
         self.names = Names(bank)
         self.waiting: list[Measured] = []
         self.dropped = 0  # events that could not wait, because too many did
+        self.refused = 0  # events of more strangers than a day may have
         ledger.silent_upto = ledger.silent_upto or ledger.closed()  # what a bank has learned is closed
 
     def under(self, bank: Bank, losses: Losses | None = None, settings: Settings | None = None) -> Scorer:
@@ -98,7 +100,7 @@ class Scorer:
         series, end = self.ledger.series, np.iinfo(np.int32).max
         row, interval = series.counted(self.ledger.silent_upto, end)  # what there may be a vote on yet
         after.names = self.names.under(bank, host(series.owner[row]), host(interval))
-        after.waiting, after.dropped = list(self.waiting), self.dropped
+        after.waiting, after.dropped, after.refused = list(self.waiting), self.dropped, self.refused
         return after
 
     def take(self, events: Frame) -> Taken:
@@ -113,11 +115,14 @@ class Scorer:
         degraded = any(each.degraded for each in self.detectors)
         batch, xp = replace(batch, evidence=evidence), namespace(batch.codes)
         self.names.meet(batch)
+        z = {each.name: each.z(batch) for each in self._on_events()}
         waits = self._waits(batch)
+        said = reduce(or_, (each >= self.settings.desk.vote_floor for each in z.values()), waits)
+        refused = self._refused(batch, said)
+        waits &= ~refused
         if waits.any():
             self.waiting.append(self._marked(batch.take(waits), degraded))
-        z = {each.name: xp.where(waits, np.nan, each.z(batch)) for each in self._on_events()}
-        votes = self._event_votes(batch, z)
+        votes = self._event_votes(batch, {name: xp.where(waits | refused, np.nan, z[name]) for name in z})
         return Taken(len(batch), repeats, xp.unique(batch.principal), votes, len(batch) * degraded)
 
     def _marked(self, batch: Measured, degraded: bool) -> Measured:
@@ -130,6 +135,7 @@ class Scorer:
 
     def settle(self, everything: bool = False) -> Judged | None:
         """Judge the events whose interval can no longer change (or all), and let them go."""
+        self._bound()
         closed = np.iinfo(np.int32).max if everything else self.ledger.closed()
         over = [part.interval < closed for part in self.waiting]
         done = [part.take(which) for part, which in zip(self.waiting, over, strict=True) if which.any()]
@@ -138,7 +144,6 @@ class Scorer:
             for part, which in zip(self.waiting, over, strict=True)
             if not which.all()
         ]
-        self._bound()
         return self.judge(measured.concat(done)) if done else None
 
     def so_far(self, principals: Hashes) -> Judged | None:
@@ -151,8 +156,10 @@ class Scorer:
     def judge(self, batch: Measured) -> Judged:
         """z's, votes, verdict and alert of measured events, as the series stand now."""
         z = {each.name: each.z(batch) for each in self.detectors}
-        votes = {each.name: z[each.name] >= each.threshold for each in self.detectors}  # of NaN: no vote
-        verdict = voting.verdicts(votes, self.settings.voting.quorum, voting.opinions(z))
+        opinions = voting.opinions(z)
+        share = self._share(opinions, batch)
+        votes = {each.name: _voted(z[each.name], each.threshold * share) for each in self.detectors}
+        verdict = voting.verdicts(votes, self.settings.voting.quorum, opinions)
         columns: dict[str, NDArray[np.generic]] = {f"{name}_z": each for name, each in z.items()}
         columns |= {f"{name}_vote": each for name, each in votes.items()}
         frame = batch.frame.assign(
@@ -160,6 +167,14 @@ class Scorer:
         )
         frame["alert_id"] = alert_ids(frame, verdict, self.settings)
         return Judged(batch, frame)
+
+    def _share(self, opinions: voting.Ballots, batch: Measured) -> NDArray[np.float64]:
+        """Return the share of its threshold at which a detector votes for each event (N,)."""
+        newcomers = voting.newcomers(opinions, batch.level)
+        share: NDArray[np.float64] = namespace(newcomers).where(
+            newcomers, self.settings.voting.newcomers, 1.0
+        )
+        return share
 
     def votes_of(self, judged: Judged) -> pd.DataFrame:
         """Votes on judged events worth keeping."""
@@ -199,18 +214,48 @@ class Scorer:
         may = {detector.name: detector.may_vote(batch) for detector in self.detectors}
         return voting.verdicts(may, self.settings.voting.quorum)
 
+    def _refused(self, batch: Measured, said: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which of the events that are said something of (N,) are of more strangers than a day may have. They neither wait
+        nor have a vote."""
+        refused = namespace(said).zeros(len(batch), bool)
+        at = namespace(said).flatnonzero(said & ~self.names.known(batch.principal))
+        if len(at):
+            principal, interval = (host(each[at]) for each in (batch.principal, batch.interval))
+            inside = self.ledger.admit(principal, interval, self.settings.voting.strangers_per_day)
+            refused[at] = like(~inside, refused)
+            self.refused += int((~inside).sum())
+        return refused
+
     def _bound(self) -> None:
-        """Let at most `waiting_events` wait, the strangest by themselves: the same ones wherever batches are cut."""
-        most = self.settings.voting.waiting_events
-        if self.every_event or sum(map(len, self.waiting)) <= most:
+        """Let at most `waiting_events` of an interval wait, shared fairly by principals: first the strangest event of each, then
+        the second ones, and so on, none beyond `waiting_events_each`. They are the same ones wherever batches are cut, as more
+        events of others or of their own principal only worsen the place that an event has."""
+        options = self.settings.voting
+        if self.every_event or not self._crowded(options.waiting_events, options.waiting_events_each):
             return
         batch = measured.concat(self.waiting)
         own = np.zeros(len(batch), np.float32)
         if "autoencoder" in batch.evidence:
             own = autoencoder.combine(detectors.surprise_of(batch))
         order = np.lexsort((hashing.of(batch.frame["event_id"]), -own))
-        self.dropped += len(batch) - most
-        self.waiting = [batch.take(np.sort(order[:most]))]
+        place = np.empty(len(batch), np.intp)
+        place[order] = counted(hashing.within(batch.principal, batch.interval.astype(np.uint64))[order])
+        order = order[np.argsort(place[order], kind="stable")]
+        kept = place < options.waiting_events_each
+        kept[order] &= counted(batch.interval[order]) < options.waiting_events
+        if not kept.all():
+            self.dropped += len(batch) - int(kept.sum())
+            self.waiting = [batch.take(kept)]
+
+    def _crowded(self, most: int, each: int) -> bool:
+        """Return whether more wait in an interval than may, of all principals or of one."""
+        if sum(map(len, self.waiting)) <= min(most, each):
+            return False
+        interval = np.concatenate([part.interval for part in self.waiting])
+        principal = np.concatenate([part.principal for part in self.waiting])
+        names = hashing.within(principal, interval.astype(np.uint64))
+        sizes = [np.bincount(pd.factorize(each)[0]).max() for each in (interval, names)]
+        return bool(sizes[0] > most or sizes[1] > each)
 
     # --- votes --------------------------------------------------------------------------------------------------------
 
@@ -221,13 +266,20 @@ class Scorer:
         """What each detector that votes on events says of them by its z (N,), NaN for nothing: one row an event and detector,
         where z is at or above the desk's floor."""
         parts = [no_votes()]
+        opinions = {each.name: each.opinion(batch) for each in self.detectors}
+        share, alone = self._share(opinions, batch), voting.alone(opinions)
         for detector in self._on_events():
-            own, at = z[detector.name], detector.threshold
+            own, at = z[detector.name], detector.threshold * share
             strong = namespace(own).flatnonzero(own >= self.settings.desk.vote_floor)
-            rows = self._named(batch, strong)
-            own, level = host(own[strong]), np.array(LEVELS, dtype=object)[host(batch.level[strong])]
+            rows, level = (
+                self._named(batch, strong),
+                np.array(LEVELS, dtype=object)[host(batch.level[strong])],
+            )
+            own, at, lone = (host(each[strong]) for each in (own, at, alone))
             parts.append(
-                rows.assign(detector=detector.name, z=own, vote=own >= at, threshold=at, level=level)
+                rows.assign(
+                    detector=detector.name, z=own, vote=_voted(own, at), threshold=at, level=level, alone=lone
+                )
             )
         return pd.concat([part[list(VOTE)] for part in parts if len(part)] or parts, ignore_index=True)
 
@@ -243,7 +295,9 @@ class Scorer:
         if not len(row):
             return no_votes()
         series, seconds = self.ledger.series, self.settings.spectral.interval_seconds
-        owner, channel, interval, z = map(host, (series.owner[row], series.channel[row], interval, z))
+        few = self._few_strangers(host(series.owner[row]), host(interval), host(z))
+        interval, z = host(interval)[few], host(z)[few]
+        owner, channel = (host(each[row])[few] for each in (series.owner, series.channel))
         name = pd.Series(self.names.of(owner), dtype=object)
         principal = name.map(lambda text: text.split("|")[0], na_action="ignore")
         frame = pd.DataFrame(
@@ -261,9 +315,26 @@ class Scorer:
                 "vote": z >= threshold,
                 "level": np.where(name == principal, "principal", "entity"),
                 "bank_version": self.bank.version,
+                "alone": False,
             }
         )
         return frame.loc[name.notna(), list(VOTE)].reset_index(drop=True)
+
+    def _few_strangers(self, owner: Hashes, interval: Ints, z: Floats) -> NDArray[np.bool_]:
+        """Return which votes on intervals (N,) are kept: all on whom the bank knows, and of the others the strongest of each
+        interval. On the host."""
+        kept = self.names.known(owner)
+        order = np.flatnonzero(~kept)
+        order = order[np.lexsort((owner[order], -z[order]))]
+        kept[order] = counted(interval[order]) < self.settings.voting.strangers_per_day
+        self.refused += len(kept) - int(kept.sum())
+        return kept
+
+
+def _voted(z: Floats, threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return where a z (N,) is at or above its threshold (N,), as one float32 to the other; NaN is not."""
+    voted: NDArray[np.bool_] = z >= threshold.astype(np.float32)
+    return voted
 
 
 @cache

@@ -144,6 +144,13 @@ class Series:
         place = day.place[row]
         return day.expected[place, interval % self.per_day], day.spread[place]
 
+    def warm(self, since: Ints, interval: Ints) -> NDArray[np.bool_]:
+        """Return which intervals (N,) lie on a day that is forecast for who is known since some interval (N,)."""
+        warm: NDArray[np.bool_] = (
+            self._windows(interval // self.per_day * self.per_day - self.gap - since) > 0
+        )
+        return warm
+
     def of(self, row: int) -> tuple[np.uint64, np.uint64]:
         """Whose row it is, and what is counted in it: owner and channel."""
         return np.uint64(int(self.owner[row])), np.uint64(int(self.channel[row]))
@@ -349,6 +356,26 @@ class Series:
         kept = _split(keys)[1] >= horizon
         if not kept.all():
             self.past.keep(kept)
+
+    def forget(self, passing: int) -> None:
+        """Forget rows without a count, and those whose counts lie within a day of their principal's beginning and before interval
+        `passing`. Who comes again begins them as they were: with nothing counted since their principal is known."""
+        xp, latest = namespace(self.since), self.latest()
+        kept = (latest >= passing) | (latest - self.since >= self.per_day)
+        if kept.all():
+            return
+        number = xp.cumsum(kept) - 1
+        keys, columns = self.rows.settle()
+        row = columns["row"]
+        self.rows.old = (keys[kept[row]], {"row": number[row[kept[row]]].astype(np.int32)})
+        for table in (self.past, self.open):
+            cells, counts = table.settle()
+            mine = kept[cells >> 32]
+            cells = cells[mine]
+            table.old = (number[cells >> 32] << 32 | cells & 0xFFFFFFFF, {"count": counts["count"][mine]})
+        self.owner, self.channel, self.since = self.owner[kept], self.channel[kept], self.since[kept]
+        for day in self.days.values():
+            day.place = day.place[kept[: len(day.place)]]
 
     def filled(self, start: int, end: int) -> tuple[Ints, Ints, Floats]:
         """The cells of intervals start ... end - 1 in which something came, and how strange their counts are now: rows,

@@ -216,10 +216,24 @@ class Voting(Section):
 
     detectors: tuple[str, ...] = ("autoencoder", "spectral")
     quorum: int = Field(2, gt=0)
+    newcomers: float = Field(
+        0.9,
+        gt=0,
+        le=1,
+        description="share of its threshold that is enough where a detector judges a newcomer by its peers, alone",
+    )
     waiting_events: int = Field(
         200_000,
         gt=0,
-        description="events that wait for their interval to close, the strangest; the others are counted",
+        description="events of one interval that wait for it to close, shared fairly by principals; the others are counted",
+    )
+    waiting_events_each: int = Field(
+        5_000, gt=0, description="of those, the strangest of one principal that wait at most"
+    )
+    strangers_per_day: int = Field(
+        1_000,
+        gt=0,
+        description="principals that the bank does not know with votes on one day, in one partition",
     )
 
     @model_validator(mode="after")

@@ -24,7 +24,16 @@ Arrays = Mapping[str, NDArray[Any]]
 Mask = NDArray[np.bool_]
 
 _NUMBER = np.int64(32)  # a cell is a slot or row, shifted by this, and an interval
-_HOMED = ("repeats", "principals", "firsts", "seen", "company.values", "company.sums", "company.home")
+_HOMED = (
+    "repeats",
+    "principals",
+    "strangers",
+    "firsts",
+    "seen",
+    "company.values",
+    "company.sums",
+    "company.home",
+)
 _CELLS = ("past", "open")
 
 

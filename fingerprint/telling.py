@@ -32,6 +32,7 @@ _VOTE_COLUMNS = (
     "vote",
     "level",
     "bank_version",
+    "alone",
 )
 
 

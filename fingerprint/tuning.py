@@ -22,6 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint import voting
+from fingerprint.domain import LEVELS
 from fingerprint.evaluation.metrics import hits
 from fingerprint.scoring import alert_ids
 from fingerprint.settings import Settings
@@ -82,11 +83,14 @@ class Tuning:
 
 
 def reach_of(judged: pd.DataFrame, settings: Settings, detector: str = "autoencoder") -> Floats:
-    """The highest threshold of a detector at which each event is a verdict (N,): its z where one vote is lacking, infinity
-    where the others suffice, minus infinity where it could not help."""
+    """The highest threshold of a detector at which each event is a verdict (N,): its z where one vote is lacking, more of a
+    newcomer, for whom a share of the threshold is enough; infinity where the others suffice, minus infinity where it could not
+    help."""
     names = settings.voting.detectors
     z = {name: judged[f"{name}_z"].to_numpy(float) for name in names}
     votes = sum(judged[f"{name}_vote"].eq(True).to_numpy(int) for name in names if name != detector)
-    lacking = voting.needed(voting.opinions(z), settings.voting.quorum) - votes
-    reach: Floats = np.select([lacking <= 0, lacking == 1], [np.inf, z[detector]], -np.inf)
+    opinions, level = voting.opinions(z), pd.Categorical(judged["level"], LEVELS).codes
+    lacking = voting.needed(opinions, settings.voting.quorum) - votes
+    own = z[detector] / np.where(voting.newcomers(opinions, level), settings.voting.newcomers, 1)
+    reach: Floats = np.select([lacking <= 0, lacking == 1], [np.inf, own], -np.inf)
     return np.nan_to_num(reach, nan=-np.inf, posinf=np.inf, neginf=-np.inf)

@@ -16,6 +16,8 @@ The vote, exactly:
 - An event's verdict is true when at least `quorum` of the listed detectors vote for it (default: two of two). Where fewer have
   an opinion, all of those who have one must vote for it, and at least one must: a principal that is hours old has peers, but
   no history of counts. Who has an opinion and votes against still decides: for everybody known two of two stays the law.
+- Whom only one detector has an opinion on, and by its peers at that, is a newcomer: `voting.newcomers` of the threshold is
+  enough for a vote (docs/detection.md says what that finds, and what it costs).
 - Whether a detector has an opinion follows from how old the principal was when the event's day began, which nothing that comes
   later changes. So an opinion never appears while an interval is open, and no verdict is taken back by one.
 - A silence is a vote, kept for hunting, and never a verdict.
@@ -35,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.arrays import namespace
+from fingerprint.bank import PEER
 from fingerprint.measured import Measured
 
 Floats = NDArray[np.float32]
@@ -64,6 +67,10 @@ class Detector(Protocol):
         so that they wait for the others."""
         ...
 
+    def opinion(self, batch: Measured) -> Mask:
+        """Which events (N,) it has an opinion on: those whose z is not NaN, known before any z is made."""
+        ...
+
 
 def verdicts(votes: Ballots, quorum: int, opinions: Ballots | None = None) -> Mask:
     """Return which events (N,) have the votes they need; `opinions` says who has one, without it everybody."""
@@ -79,6 +86,18 @@ def needed(opinions: Ballots, quorum: int) -> NDArray[np.int32]:
 def opinions(z: Mapping[str, NDArray[Any]]) -> dict[str, Mask]:
     """Return which events (N,) each detector has an opinion on, by its z (N,)."""
     return {name: ~namespace(each).isnan(each) for name, each in z.items()}
+
+
+def newcomers(opinions: Ballots, level: NDArray[np.int8]) -> Mask:
+    """Return which events (N,) one detector judges alone, of a principal that it knows by its peers only (`level` (N,))."""
+    newcomer: Mask = alone(opinions) & (level >= PEER)
+    return newcomer
+
+
+def alone(opinions: Ballots) -> Mask:
+    """Return on which events (N,) one of several detectors has an opinion and the others have none."""
+    one: Mask = (_count(opinions) == 1) & (len(opinions) > 1)
+    return one
 
 
 def _count(ballots: Ballots) -> NDArray[np.int32]:

@@ -298,17 +298,31 @@ def evaluate(
     real: Annotated[
         bool, typer.Option("--real", help="Also walk the real sets that travel with the project.")
     ] = False,
+    newcomers: Annotated[
+        bool,
+        typer.Option(
+            "--newcomers",
+            help="Instead: attacks by principals hours old, and harmless first days (docs/detection.md).",
+        ),
+    ] = False,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
     """Measure what is found and what is left in peace, beside simpler detectors on the same rows."""
-    from pipelines import show
+    from pipelines import evaluation_newcomers, show
     from pipelines.evaluate import Asked, evaluate
     from pipelines.evaluation_real import real as real_sets
     from pipelines.evaluation_table import print_figures
     from pipelines.organisations import seeds_for
 
     loaded = settings_.load(settings)
+    if newcomers:
+        with show.progress(not json) as progress:
+            rules = evaluation_newcomers.newcomers(
+                loaded, progress, principals, days, seeds_for(seed, final), attacks, keep
+            )
+        printed({"rules": rules}, json, lambda: evaluation_newcomers.print_newcomers(rules))
+        return
     with show.progress(not json) as progress:
         figures = evaluate(
             sources or [],

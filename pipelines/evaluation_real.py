@@ -68,8 +68,8 @@ def _labelled(settings: Settings, progress: Progress) -> Figures:
         "found": served["found"],
         "found_by_autoencoder": alone["found"],
         "says": f"of {served['sessions']} attack sessions the quorum finds {served['found']}, the autoencoder alone "
-        f"{alone['found']}: an hour is too short for the spectral detector to have an opinion, and most of what is learned "
-        "is the attackers' own work.",
+        f"{alone['found']}: an hour is too short for the spectral detector to have an opinion, so the autoencoder decides, and "
+        "most of what is learned is the attackers' own work.",
     }
 
 

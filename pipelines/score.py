@@ -108,6 +108,7 @@ def figures(road: Road) -> dict[str, Any]:
         "late": road.ledger.late,
         "ahead": road.ledger.ahead,
         "dropped": road.scorer.dropped,
+        "refused": road.scorer.refused,
         "silences": tally.silences,
         "verdicts": tally.verdicts,
         "alerts": tally.alerts,

@@ -24,6 +24,7 @@ _HOME = ("topic", "partition")
 DOORS = ("desk", "snapshots")  # that may fail while the program goes on
 FIGURES = (
     *("messages", "events", "repeats", "degraded", "dead", "late", "future", "strays", "dropped", "hurried"),
+    "refused",
     *("learned", "fetched", "unspilled", "silences", "verdicts", "alerts", "snapshots", "snapshot_failures"),
     *("pauses", "commits_refused"),
 )
@@ -53,6 +54,7 @@ class StreamMetrics:
         self.future = counter("future_events", "Events dated past their arrival, left out.")
         self.strays = counter("stray_events", "Events whose principal belongs to another partition.")
         self.dropped = counter("dropped_events", "Events that could not wait for a verdict: too many did.")
+        self.refused = counter("refused_events", "Events of more strangers than a day may have: no vote.")
         self.hurried = counter("hurried_events", "Events measured before all sources had come so far.")
         self.verdicts = counter("verdicts", "Events that the quorum flagged.")
         self.alerts = counter("alerts_told", "Alerts told, again when they have grown.")

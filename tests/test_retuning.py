@@ -64,6 +64,12 @@ def test_an_event_needs_its_interval_s_vote_of_its_entity_or_its_principal() -> 
     assert found.threshold_for(alerts_per_day=0.1) == pytest.approx(4.01)
 
 
+def test_a_vote_is_enough_where_the_other_detector_had_no_opinion() -> None:
+    known, new = habit("known", 24.5, 4.0), habit("new", 48.5, 3.6)
+    votes = days(replace(known, alone=True), replace(new, alone=True, level="generic"))
+    assert sorted(past(*votes).of_quorum(2).alerts) == pytest.approx([4.0, 3.6 / SETTINGS.voting.newcomers])
+
+
 def test_a_weak_vote_on_an_interval_and_a_silence_make_no_verdict() -> None:
     found = past(
         *days(

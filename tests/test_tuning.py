@@ -25,6 +25,7 @@ def judged(rows: list[tuple[str, str, float, bool, str | None]]) -> pd.DataFrame
         event_time=times,
         autoencoder_vote=frame["autoencoder_z"] >= 4,
         spectral_z=frame["spectral_vote"].map({True: 6.0, False: 0.0}),
+        level="entity",
     )
 
 
@@ -48,7 +49,10 @@ def test_an_event_is_shown_up_to_its_z_where_the_other_detector_votes() -> None:
 
 def test_where_the_other_detector_has_no_opinion_its_own_z_is_enough() -> None:
     silent = WEEK.assign(spectral_vote=False, spectral_z=np.nan)
-    assert reach_of(silent, SETTINGS).tolist() == [6.0, 3.0, 9.0, 2.5, 4.5, 2.0, -np.inf]
+    alone = [6.0, 3.0, 9.0, 2.5, 4.5, 2.0, -np.inf]
+    assert reach_of(silent, SETTINGS).tolist() == alone
+    by_peers = reach_of(silent.assign(level="peer"), SETTINGS) * SETTINGS.voting.newcomers
+    assert by_peers.tolist() == pytest.approx(alone), "a newcomer needs a share of the threshold"
 
 
 def test_with_one_of_two_the_others_votes_are_verdicts_at_any_threshold() -> None:

@@ -137,19 +137,23 @@ class SqlDesk(Queued, Guarded, Consulted):
             return _read(connection, sql.select(tables.alerts).where(own))[0]
 
     def votes(
-        self, principal: str | None = None, since: datetime | None = None, limit: int | None = None
+        self,
+        principal: str | None = None,
+        since: datetime | None = None,
+        limit: int | None = None,
+        newest: bool = False,
     ) -> pd.DataFrame:
-        """Single votes (V rows), the oldest first, with the fields of Vote as columns."""
+        """Single votes (V rows), the oldest first, with the fields of Vote as columns. `limit` keeps the oldest, or the
+        `newest`."""
         votes = tables.votes
-        query = (
-            sql.select(*(votes.c[name] for name in _VOTE))
-            .order_by(votes.c.event_time, votes.c.event_id, votes.c.detector)
-            .limit(limit)
-        )
+        order = (votes.c.event_time, votes.c.event_id, votes.c.detector)
+        chosen = sql.select(*(votes.c[name] for name in _VOTE))
+        query = chosen.order_by(*(each.desc() if newest else each for each in order)).limit(limit)
         query = query if principal is None else query.where(votes.c.principal == storable(principal))
         query = query if since is None else query.where(votes.c.event_time >= since)
         with self._transaction() as connection:
-            frame = pd.DataFrame(connection.execute(query).all(), columns=list(_VOTE))
+            rows = connection.execute(query).all()
+        frame = pd.DataFrame(rows[::-1] if newest else rows, columns=list(_VOTE))
         return frame.assign(
             event_time=pd.to_datetime(frame["event_time"], utc=True).astype("datetime64[us, UTC]")
         )
@@ -334,8 +338,8 @@ def _column(values: pd.Series) -> list[Any]:
     """A column as Python values; texts cleaned once per distinct value, None where one is missing."""
     if values.name == "event_time":
         return list(pd.to_datetime(values, utc=True).dt.to_pydatetime())
-    if values.name in ("z", "threshold", "vote"):
-        return values.astype(bool if values.name == "vote" else float).to_list()
+    if values.name in ("z", "threshold", "vote", "alone"):
+        return values.astype(bool if values.name in ("vote", "alone") else float).to_list()
     codes, distinct = pd.factorize(values)
     fit = tables.key_of if values.name == "event_id" else storable
     cleaned = [fit(str(value)) for value in distinct] + [None]

@@ -163,6 +163,7 @@ votes = sql.Table(
     sql.Column("vote", sql.Boolean, nullable=False),
     text("level"),
     text("bank_version", server_default=""),  # since version 4
+    sql.Column("alone", sql.Boolean, nullable=False, server_default=sql.false()),
     sql.Column("stored_at", Utc, index=True),  # since version 8
 )
 

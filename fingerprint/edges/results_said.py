@@ -35,6 +35,7 @@ _TYPES = {
     "z": pa.float64(),
     "threshold": pa.float64(),
     "vote": pa.bool_(),
+    "alone": pa.bool_(),
 }
 _VOTES = pa.schema([(name, _TYPES.get(name, pa.large_string())) for name in VOTE])
 

@@ -364,7 +364,7 @@ class SnapshotsContract:
             whole[:-1],
             whole.replace(b'"offset":101', b'"offset":109'),
         ]
-        harms += [whole.replace(b'"format":3', b'"format":4'), place.files()[manifests(place)[0]]]
+        harms += [whole.replace(b'"format":4', b'"format":5'), place.files()[manifests(place)[0]]]
         for harm in harms:
             caplog.clear()
             place.write(path, harm)
@@ -388,9 +388,9 @@ class SnapshotsContract:
     def test_a_snapshot_of_a_newer_program_is_refused_by_its_format(self, place, monkeypatch):
         opened(place).save(snapshot(0))
         with monkeypatch.context() as newer:
-            newer.setattr(snapshots_manifest, "FORMAT", 4)
+            newer.setattr(snapshots_manifest, "FORMAT", 5)
             opened(place).save(snapshot(1))
-        with pytest.raises(FingerprintError, match="format 4 and this program reads 3"):
+        with pytest.raises(FingerprintError, match="format 5 and this program reads 4"):
             opened(place).latest(HOME)
 
     # What can go into a path

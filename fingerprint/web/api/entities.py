@@ -12,7 +12,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from fingerprint.cards import Card, Day, card_of, days_of
+from fingerprint.cards import VOTES_SHOWN, Card, Day, card_of, days_of
 from fingerprint.casework import Filter, Row, Suppression
 from fingerprint.domain import FingerprintError, Level
 from fingerprint.web.access import Viewer
@@ -43,7 +43,8 @@ class Entity(Said):
 
 
 class Vote(Said):
-    """One detector's opinion of one event, or of one interval: z (high is strange) against its threshold."""
+    """One detector's opinion of one event, or of one interval: z (high is strange) against its threshold; `alone` where no other
+    detector had one."""
 
     event_id: str
     event_time: datetime
@@ -55,6 +56,7 @@ class Vote(Said):
     vote: bool
     level: Level
     bank_version: str
+    alone: bool
 
 
 class Votes(Said):
@@ -117,4 +119,5 @@ def _card(doors: Doors, principal: str, shown: str | None) -> tuple[Card | None,
 
 def _days(doors: Doors, principal: str) -> list[Day]:
     newest = doors.desk.newest_vote()
-    return days_of(doors.desk.votes(principal, newest - timedelta(days=DAYS))) if newest else []
+    since = newest and newest - timedelta(days=DAYS)
+    return days_of(doors.desk.votes(principal, since, VOTES_SHOWN, newest=True)) if newest else []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from fingerprint.cards import Card, card_of, days_of
+from fingerprint.cards import VOTES_SHOWN, Card, card_of, days_of
 from fingerprint.casework import Filter, Page
 from fingerprint.domain import FingerprintError
 from fingerprint.web import links, risk
@@ -40,7 +40,7 @@ def entity_of(
 def _page(request: Request, doors: Doors, principal: str, key: str | None) -> Response:
     desk = doors.desk
     card, why = _card(doors, principal, key)
-    days = days_of(desk.votes(principal))
+    days = days_of(desk.votes(principal, limit=VOTES_SHOWN, newest=True))
     mine = [each for each in desk.suppressions(ended=True) if each.match.principal == principal]
     pages = _alerts(doors, principal)
     return show(

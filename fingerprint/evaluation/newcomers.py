@@ -1,0 +1,176 @@
+"""Who is new: part of an organisation begins in the judged days, and attackers come as principals that nobody saw before.
+
+Example:
+    >>> cast = Cast.of(active, sessions, known, cut, last, share=0.3, seed=0)
+    >>> events = cast.play(chunk, settings.entities)                   # a chunk of a history as it would then have been
+    >>> figures(judged, cast, principals=100, threshold=3.2, share=0.9, days=7)
+
+A principal's history is cut away before it begins, so its first days are those of somebody whom the bank does not know. An
+attack session comes as one of KINDS: a new IAM user, a role assumed for the first time, the root of an account that never
+used it, or the robbed principal itself, which then began HOURS before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fingerprint import alerts, frames, hashing, tails
+from fingerprint.entity import ADDED, IDENTITY, add_entities
+from fingerprint.evaluation.metrics import hits
+from fingerprint.evaluation.truth import DAY, find
+from fingerprint.hashing import Hashes
+from fingerprint.settings import Entities
+
+KINDS = ("new user", "new role", "root", "robbed newcomer")
+HOURS = 3  # before the attack, that a robbed newcomer began
+SETTLING = 2  # days at the end of what is judged in which nobody begins
+
+
+@dataclass(frozen=True)
+class Cast:
+    """`begins`: seconds by principal (hash) before which there is nothing of it; `attacks`: one row a session: session, kind;
+    `known`: the labels, one row an attack event: event_id, session, strength."""
+
+    begins: pd.Series
+    attacks: pd.DataFrame
+    known: pd.DataFrame
+
+    @classmethod
+    def of(
+        cls,
+        active: Hashes,
+        sessions: pd.DataFrame,
+        known: pd.DataFrame,
+        cut: int,
+        last: int,
+        share: float,
+        seed: int,
+    ) -> Cast:
+        """`active` (P,): the principals of the judged days; `sessions`: session, began, principal (hash), account, one row an
+        attack that is judged. `share` of those who are not robbed begin anew, at any time of the judged days."""
+        draw = np.random.default_rng(seed)
+        free = np.setdiff1d(active, sessions["principal"].to_numpy(np.uint64))
+        new = draw.permutation(free)[: round(share * len(free))]
+        begins = pd.Series(draw.integers(cut, max(last - SETTLING * DAY, cut + 1), len(new)), index=new)
+        attacks = sessions.sort_values("began", ignore_index=True)
+        kinds = pd.Series([KINDS[number % len(KINDS)] for number in range(len(attacks))], dtype=object)
+        again = kinds.eq("root") & attacks["account"].where(kinds.eq("root")).duplicated()
+        attacks = attacks.assign(kind=kinds.where(~again, "new user"))  # a root is new once
+        robbed = attacks[attacks["kind"].eq("robbed newcomer")]
+        young = robbed.groupby("principal")["began"].min() - HOURS * 3600
+        return cls(pd.concat([begins, young]), attacks, known)
+
+    def play(self, events: pd.DataFrame, options: Entities) -> pd.DataFrame:
+        """Return a chunk of events with entities without what came before its principal began, attacks in the names of new
+        principals."""
+        begins = self.begins.reindex(hashing.of(events["principal"])).to_numpy(float)
+        events = frames.rows(events, ~(frames.seconds(events["event_time"]) < begins))
+        attack = self._attack(events)
+        minted = attack["kind"].isin(list(_MINTED)).to_numpy(bool)
+        if not minted.any():
+            return events
+        renamed = _renamed(frames.rows(events, minted), attack[minted])
+        parts = [frames.rows(events, ~minted), add_entities(renamed, options)[list(events.columns)]]
+        return pd.concat(parts, ignore_index=True).sort_values(["event_time", "event_id"], ignore_index=True)
+
+    def _attack(self, events: pd.DataFrame) -> pd.DataFrame:
+        """The attack that each event (N,) belongs to: its number and kind, missing for none."""
+        sessions = np.array([*self.known["session"], None], dtype=object)
+        session = sessions[find(hashing.of(events["event_id"]), self.known)]
+        return (
+            self.attacks.assign(number=self.attacks.index)
+            .set_index("session")[["number", "kind"]]
+            .reindex(session)
+        )
+
+
+def _renamed(events: pd.DataFrame, attack: pd.DataFrame) -> pd.DataFrame:
+    """Events without entities, done by the new principals that their attacks (N,) come as."""
+    rows = zip(attack["kind"], events["recipient_account"], attack["number"], strict=True)
+    people = [_MINTED[str(kind)](str(account), int(number)) for kind, account, number in rows]
+    identities = pd.DataFrame(people, columns=_WRITTEN, index=events.index).astype(events["arn"].dtype)
+    return events.drop(columns=list(ADDED)).assign(**{name: identities[name] for name in _WRITTEN})
+
+
+def _user(account: str, number: int) -> dict[str, str]:
+    name = f"svc-sync-{number}"
+    return {
+        "identity_type": "IAMUser",
+        "principal_id": f"AIDANEW{number:013d}",
+        "arn": f"arn:aws:iam::{account}:user/{name}",
+        "account": account,
+        "user_name": name,
+    }
+
+
+def _role(account: str, number: int) -> dict[str, str]:
+    name = f"OrgAccess{number}"
+    return {
+        "identity_type": "AssumedRole",
+        "principal_id": f"AROANEW{number:013d}:session",
+        "arn": f"arn:aws:sts::{account}:assumed-role/{name}/session",
+        "account": account,
+        "issuer_type": "Role",
+        "issuer_arn": f"arn:aws:iam::{account}:role/{name}",
+        "issuer_account": account,
+        "issuer_name": name,
+    }
+
+
+def _root(account: str, number: int) -> dict[str, str]:
+    arn = f"arn:aws:iam::{account}:root"
+    return {"identity_type": "Root", "principal_id": account, "arn": arn, "account": account}
+
+
+_MINTED: dict[str, Callable[[str, int], dict[str, str]]] = {
+    "new user": _user,
+    "new role": _role,
+    "root": _root,
+}
+_WRITTEN = [name for name in IDENTITY if name not in ("recipient_account", "service")]
+
+
+def figures(
+    judged: pd.DataFrame, cast: Cast, principals: int, threshold: float, share: float | None, days: float
+) -> dict[str, Any]:
+    """Return what a rule shows: `share` of the autoencoder's threshold is enough where it alone has an opinion; None: nothing is.
+
+    `judged`: event_time, group, session (None for harmless ones), principal, autoencoder_z and _vote, spectral_z and _vote.
+    """
+    z, alone = judged["autoencoder_z"].to_numpy(float), judged["spectral_z"].isna().to_numpy()
+    both = (judged["autoencoder_vote"] & judged["spectral_vote"]).to_numpy(bool)
+    shown = judged[both | (alone & (z >= (np.inf if share is None else share * threshold)))]
+    found = hits(shown)
+    false = shown[~shown["group"].isin(found["group"])]
+    young = false[false["spectral_z"].isna()]
+    harmless = judged[alone & judged["session"].isna().to_numpy()]
+    return {
+        "share": share,
+        **_found(cast, judged, found),
+        "false_a_day": round(false["group"].nunique() / days, 3),
+        "principals": principals,
+        "newcomers": harmless["principal"].nunique(),
+        "newcomers_false": young["group"].nunique(),
+        "newcomers_urgency": _urgency(young),
+    }
+
+
+def _found(cast: Cast, judged: pd.DataFrame, found: pd.DataFrame) -> dict[str, dict[str, int]]:
+    """How many sessions of each kind there are, and how many an alert is about."""
+    there = cast.attacks[cast.attacks["session"].isin(judged["session"].dropna().unique())]
+    hit = there["session"].isin(found["session"])
+    return {
+        "sessions": {kind: int(there["kind"].eq(kind).sum()) for kind in KINDS},
+        "found": {kind: int((there["kind"].eq(kind) & hit).sum()) for kind in KINDS},
+    }
+
+
+def _urgency(shown: pd.DataFrame) -> int | None:
+    """Of the most urgent alert shown, before any cap."""
+    best = shown["autoencoder_z"].max()
+    return None if pd.isna(best) else round(float(alerts.urgency(tails.nats(best))))

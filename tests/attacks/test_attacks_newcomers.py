@@ -1,0 +1,95 @@
+"""The power "a principal hours old": real attack calls by somebody whom no bank knows become alerts, and say so."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pandas as pd
+import pytest
+import road
+
+from fingerprint import samples
+from fingerprint.probe import SET
+from pipelines.simulate import START
+
+ACCOUNT = "123456789012"
+USER = {
+    "type": "IAMUser",
+    "principalId": "AIDANEWNEWNEWNEWNEW1",
+    "arn": f"arn:aws:iam::{ACCOUNT}:user/backup-sync",
+    "accountId": ACCOUNT,
+    "userName": "backup-sync",
+}
+ROOT = {"type": "Root", "principalId": ACCOUNT, "arn": f"arn:aws:iam::{ACCOUNT}:root", "accountId": ACCOUNT}
+ROLE = {
+    "type": "AssumedRole",
+    "principalId": "AROANEWNEWNEWNEWNEW1:audit",
+    "arn": f"arn:aws:sts::{ACCOUNT}:assumed-role/OrgAudit/audit",
+    "accountId": ACCOUNT,
+    "sessionContext": {
+        "sessionIssuer": {
+            "type": "Role",
+            "arn": f"arn:aws:iam::{ACCOUNT}:role/OrgAudit",
+            "accountId": ACCOUNT,
+            "userName": "OrgAudit",
+        }
+    },
+}
+COMERS = {
+    f"{ACCOUNT}:user/backup-sync": USER,
+    f"{ACCOUNT}:root": ROOT,
+    f"{ACCOUNT}:role/OrgAudit": ROLE,
+}
+
+
+def attack(identity: dict[str, Any], number: int) -> list[dict[str, Any]]:
+    """The labelled attack calls of an hour in July 2023, by somebody new on the tenth day of the organisation."""
+    calls = [each for each in samples.labels(SET).items() if each[1]["label"] == "attack"]
+    wanted = dict(calls)
+    records = [each for each in samples.records(SET) if each["eventID"] in wanted]
+    moved = datetime(START.year, START.month, START.day, 10, tzinfo=UTC) + timedelta(days=road.LEARNED)
+    moved -= min(datetime.fromisoformat(each["eventTime"]) for each in records)
+    return [
+        each
+        | {
+            "eventID": f"{each['eventID'][:-2]}{number:02d}",
+            "eventTime": f"{datetime.fromisoformat(each['eventTime']) + moved:%Y-%m-%dT%H:%M:%SZ}",
+            "userIdentity": identity,
+            "recipientAccountId": ACCOUNT,
+        }
+        for each in records
+    ]
+
+
+@pytest.fixture(scope="module")
+def run(organisation: road.Road, tmp_path_factory: pytest.TempPathFactory) -> road.Run:
+    """The organisation's last days, and three principals who were never seen attacking in them."""
+    folder = tmp_path_factory.mktemp("newcomers")
+    calls = [each for number, who in enumerate(COMERS.values()) for each in attack(who, number)]
+    return road.run(
+        [*organisation.new, road.write(folder / "attack.jsonl", calls)], organisation.bank, folder
+    )
+
+
+@pytest.mark.parametrize("who", COMERS)
+def test_an_attack_by_a_principal_that_nobody_ever_saw_is_an_alert(who: str, run: road.Run) -> None:
+    alerts = [alert for alert in run.alerts if alert.principal == who]
+    assert alerts
+    assert "first seen" in alerts[0].title
+    assert "judged by its peers" in alerts[0].next_steps[0]
+    assert all(event.spectral_z is None for event in alerts[0].events)
+
+
+def test_what_everybody_known_did_is_judged_as_before(run: road.Run, scored: road.Run) -> None:
+    known = {alert.alert_id: alert for alert in run.alerts if alert.principal not in COMERS}
+    assert known == {alert.alert_id: alert for alert in scored.alerts}
+
+
+def test_votes_on_a_newcomer_say_that_nobody_else_had_an_opinion(run: road.Run) -> None:
+    votes = run.desk.votes(f"{ACCOUNT}:user/backup-sync")
+    assert votes["alone"].all()
+    share = road.SETTINGS.voting.newcomers
+    assert votes["threshold"].round(4).eq(round(road.SETTINGS.autoencoder.threshold * share, 4)).all()
+    assert len(votes[votes["vote"]]) > 1
+    assert pd.Series(votes["level"]).isin(["peer", "generic"]).all()
