@@ -52,7 +52,7 @@ class TestPostgres(GuardContract):
 OF_NOBODY = {  # tables that hold nothing of a principal, by neither an alert nor a name: a purge leaves them alone
     *("meta", "audit", "views", "change_counter", "suppressions", "tunings"),
     *("feed_counts", "feed_progress", "notices", "delivery_receivers", "programs"),
-    *("persons", "sessions", "tokens", "invitations", "attempts"),
+    *("persons", "sessions", "tokens", "invitations", "attempts", "logins", "factors", "devices"),
 }
 
 

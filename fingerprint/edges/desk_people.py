@@ -187,8 +187,7 @@ class SqlPeople(SecondFactors):
 
     def change_password(self, session: str, old: str, new: str, where: Where, end_tokens: bool = True) -> str:
         row = self._in(session)
-        counted = attempts.of_session(row["digest"])
-        self._write(lambda connection: attempts.reserve(connection, self._clock.now(), counted))
+        counted = self._reserved_for(session)
         if not secrets_.verified(row["password"], old):
             detail = {"address": where.address, "session": row["session_id"]}
             self._change(

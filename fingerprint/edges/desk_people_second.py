@@ -43,7 +43,7 @@ class SecondFactors(Turns):
 
     def finish_login(self, secret: str, shown: Shown, where: Where) -> str:
         row = self._awaited(secret)
-        counted = [] if shown.passkey else self._reserved("code", row["name"], where)
+        counted = self._reserved_for(secret) if shown.passkey else self._reserved("code", row["name"], where)
 
         def finish(connection: sql.Connection) -> str | None:
             now = self._clock.now()
@@ -54,8 +54,7 @@ class SecondFactors(Turns):
                 detail = {"address": where.address, "second factor": "passkey" if shown.passkey else "code"}
                 say(connection, now, "somebody", "person.refused", row["name"], detail)
                 return None
-            if counted:
-                attempts.forgive(connection, counted)
+            attempts.forgive(connection, counted)
             sessions.end_login(connection, secret)
             return sessions.begin(connection, now, row, where, proof, self._web)
 
@@ -80,8 +79,7 @@ class SecondFactors(Turns):
 
     def confirm(self, session: str, password: str = "", shown: Shown | None = None) -> None:
         row = self._in(session)
-        counted = attempts.of_session(row["digest"])
-        self._write(lambda connection: attempts.reserve(connection, self._clock.now(), counted))
+        counted = self._reserved_for(session)
         kinds = self._read(lambda connection: factors.kinds(connection, row["person_id"]))
         right = not kinds and secrets_.verified(row["password"], password)
 
@@ -210,6 +208,12 @@ class SecondFactors(Turns):
             return counted
 
         return self._write(reserve)
+
+    def _reserved_for(self, secret: str) -> list[attempts.Counter]:
+        """Counted of this session or login under way alone: no stranger's failures delay it."""
+        counted = attempts.of_session(secrets_.digest(secret))
+        self._change(partial(attempts.reserve, counted=counted))
+        return counted
 
     def _awaited(self, secret: str) -> Row:
         """The row of whose login is under way."""
