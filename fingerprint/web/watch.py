@@ -94,10 +94,10 @@ class Watch:
 
 def _why(status: int, facts: Mapping[str, str]) -> str | None:
     """Why a request was refused, one of `security_events.REFUSALS`; None where it was not."""
-    if status < 400:
-        return None
     if "why" in facts:
         return facts["why"]
+    if status < 400:
+        return None
     return "login" if "event" in facts and status in (401, 403) else WHY.get(status)
 
 

@@ -10,6 +10,8 @@ from fingerprint.people import Refused, Shown, TooMany
 from fingerprint.web.access import Caller, InPerson, session_of
 from fingerprint.web.doors import Doors, TheDoors
 from fingerprint.web.entering import relying_party
+from fingerprint.web.limited import limited
+from fingerprint.web.security_events import note
 from fingerprint.web.site import go, local, show
 
 router = APIRouter()
@@ -21,6 +23,7 @@ def form(request: Request, caller: InPerson, doors: TheDoors, next: str = "/") -
 
 
 @router.post("/confirm")
+@limited("passwords")
 def confirm(
     request: Request,
     caller: InPerson,
@@ -31,6 +34,7 @@ def confirm(
     next: Annotated[str, Form(max_length=4000)] = "/",
 ) -> Response:
     """Back to the page, or the form again with a sentence."""
+    note(request.scope, event="password")
     shown = Shown(code, passkey, relying_party(request))
     try:
         doors.people.confirm(session_of(request, doors.settings), password, shown)

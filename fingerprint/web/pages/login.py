@@ -38,6 +38,7 @@ def enter(
     try:
         secret = doors.people.enter(name, password, where_of(request, doors.settings))
     except SecondFactorNeeded as needed:
+        note(request.scope, event="second_factor")
         return ask_second(needed, doors.settings, local(next))
     except Refused as error:
         page = _form(request, doors, next, 429 if isinstance(error, TooMany) else 401, str(error))

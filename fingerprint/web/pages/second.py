@@ -12,6 +12,7 @@ from fingerprint.web.access import check_origin, where_of
 from fingerprint.web.doors import Doors, TheDoors
 from fingerprint.web.entering import let_in, login_cookie, relying_party
 from fingerprint.web.qr import qr_code
+from fingerprint.web.security_events import note
 from fingerprint.web.site import go, local, show
 
 router = APIRouter()
@@ -34,8 +35,8 @@ def finish(
     next: Wanted = "/",
 ) -> Response:
     """A session, or the form again with a sentence."""
+    secret = _noted(request, doors)
     check_origin(request, doors.settings)
-    secret = _secret(request, doors)
     shown = Shown(code, passkey, relying_party(request))
     try:
         session = doors.people.finish_login(secret, shown, where_of(request, doors.settings))
@@ -49,8 +50,8 @@ def set_up(
     request: Request, doors: TheDoors, app_secret: Typed = "", code: Typed = "", next: Wanted = "/"
 ) -> Response:
     """The first authenticator app; its recovery codes are in the answer, and nowhere else."""
+    secret, where = _noted(request, doors), where_of(request, doors.settings)
     check_origin(request, doors.settings)
-    secret, where = _secret(request, doors), where_of(request, doors.settings)
     try:
         session, codes = doors.people.set_up_login(secret, app_secret, code, where)
     except FingerprintError as error:
@@ -63,12 +64,21 @@ def _secret(request: Request, doors: Doors) -> str:
     return request.cookies.get(login_cookie(doors.settings), "")
 
 
+def _noted(request: Request, doors: Doors) -> str:
+    """The secret of the login under way; what becomes of it is a security event."""
+    secret = _secret(request, doors)
+    login = doors.people.login(secret)
+    note(request.scope, event="login", name=login.name if login else "")
+    return secret
+
+
 def _again(
     request: Request, doors: Doors, next: str, error: FingerprintError, app_secret: str = ""
 ) -> Response:
     """The form with what was wrong; the login page once the login under way is over."""
     login = doors.people.login(_secret(request, doors))
     if login is None:
+        note(request.scope, why="login")
         return go("/login")
     status = 429 if isinstance(error, TooMany) else 401 if isinstance(error, Refused) else 400
     page = _form(request, doors, login, next, status, wrong=str(error), app_secret=app_secret)

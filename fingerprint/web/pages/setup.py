@@ -12,6 +12,7 @@ from fingerprint.web.access import check_origin, where_of
 from fingerprint.web.doors import Doors, TheDoors
 from fingerprint.web.entering import ask_second, let_in
 from fingerprint.web.limited import limited
+from fingerprint.web.security_events import note
 from fingerprint.web.site import show
 
 router = APIRouter()
@@ -42,6 +43,7 @@ def accept(
         session = doors.people.accept(secret, name, password, where_of(request, doors.settings))
         return let_in(request, doors, session)
     except SecondFactorNeeded as needed:
+        note(request.scope, event="second_factor")
         return ask_second(needed, doors.settings)
     except Refused:
         raise
