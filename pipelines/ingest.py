@@ -88,7 +88,7 @@ class Ingest:
         messages = self.pausing.poll(seconds)
         self.watch.saw(messages)
         for polled, deadly in self.guard.batches(messages):
-            read = [self.reading.unread(*polled, REASON)] if deadly else self.reading.read(polled)
+            read = [self.reading.unread(polled[0], REASON)] if deadly else self.reading.read(polled)
             for batch in read:
                 with self.metrics.batch_seconds.time():
                     self._write(batch, polled)

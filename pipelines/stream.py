@@ -138,7 +138,7 @@ class Stream:
             self._look_at_thresholds(first=True)
             with self.metrics.batch_seconds.time():
                 for batch, deadly in self.guard.batches(polled):
-                    self._pass_over(*batch) if deadly else self._walk(batch)
+                    self._pass_over(batch[0]) if deadly else self._walk(batch)
         if self.guard.careful or time.monotonic() - self.last_commit > self.settings.state.snapshot_seconds:
             self.commit()
         self._look_around()

@@ -409,7 +409,8 @@ def test_the_same_alerts_are_raised_whatever_lies_between_the_records(
     batches = list(Ingesting(settings).read(polled))
     hostile_places = {number for number, value in enumerate(values) if value in hostile_ones}
     assert {int(place) for batch in batches for place in batch.dead_from} <= hostile_places
-    found = [(each.key, each.value) for batch in batches for each in batch.records]
+    own = record(0)  # a whole record before the blanks of one of them
+    found = [(each.key, each.value) for batch in batches for each in batch.records if each.value != own]
     assert sorted(found) == sorted(records)
     place = Place(tmp_path, organisation.bank).create()
     place.send([(key, value) for key, value in found if key and value])
