@@ -55,7 +55,7 @@ class Ingest:
         self.topic = settings.kafka.events
         self.dead_topic = settings.kafka.raw + settings.kafka.dlq_suffix
         self.pausing = Pausing(consumer, metrics.pauses.inc)
-        self.guard = PoisonGuard(consumer)
+        self.guard = PoisonGuard(consumer, self._breathe)
         self.sender = Sender(producer, settings.kafka.delivery_seconds, self._full)
         self.joined = False
         self.watch = Watch(consumer, settings.kafka, metrics.watch)
@@ -92,6 +92,7 @@ class Ingest:
             for batch in read:
                 with self.metrics.batch_seconds.time():
                     self._write(batch, polled)
+        self.pausing.resume()
         self._look_around()
         return messages
 
@@ -139,6 +140,11 @@ class Ingest:
         if self.pausing.silenced:
             self.watch.answered()
         self.pausing.resume()
+
+    def _breathe(self) -> None:
+        """Messages are read one by one, which takes long."""
+        self.last_turn = time.monotonic()
+        self.pausing.pause()
 
     def _full(self) -> None:
         """Too much is on its way: the broker owes us its answers."""

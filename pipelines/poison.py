@@ -7,7 +7,8 @@ after a restart it is there only if the reader died. A reader that ends with an 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from fingerprint.domain import FingerprintError
 from fingerprint.ports import Consumer, Message, NotOwner, Partition, Rebalancing
 
 DEATHS = 2  # at one position; then its messages are read one by one
+BREATH_SECONDS = 10.0
 REASON = "killed its reader twice"
 
 log = logging.getLogger("fingerprint.poison")
@@ -52,8 +54,9 @@ class PoisonGuard:
     come one by one, each marked by itself; the one that kills then comes as `deadly` to the next reader.
     """
 
-    def __init__(self, consumer: Consumer) -> None:
+    def __init__(self, consumer: Consumer, breathe: Callable[[], None] = lambda: None) -> None:
         self.consumer = consumer
+        self.breathe = breathe  # called now and then while messages are read one by one, so that the group knows that we live
         self.known: set[Partition] = set()  # those whose mark was read since they were assigned
         self.begun: dict[
             Partition, tuple[int, Mark]
@@ -72,7 +75,11 @@ class PoisonGuard:
             if polled:
                 yield list(polled), False
             return
+        breath = time.monotonic()
         for message in polled:
+            if time.monotonic() - breath > BREATH_SECONDS:
+                self.breathe()
+                breath = time.monotonic()
             if message.offset == self.deadly.get(message.home):
                 del self.deadly[message.home]
                 log.error("a message kills its reader", extra={"fields": _place(message)})

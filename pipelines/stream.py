@@ -92,7 +92,7 @@ class Stream:
         metrics.follow(self.troubles)
         self.watch = Watch(outside.consumer, settings.kafka, metrics.watch)
         self.pausing = Pausing(outside.consumer, metrics.pauses.inc)
-        self.guard = PoisonGuard(outside.consumer)
+        self.guard = PoisonGuard(outside.consumer, self._breathe)
         self.voice = Voice(outside, self.pausing, self.watch, self.troubles, settings, metrics)
         self.networks = network_table.load(settings.reading.networks) if settings.reading.networks else None
         self.remembering = Remembering(banks, outside.snapshots, outside.consumer, settings)
@@ -138,7 +138,8 @@ class Stream:
             self._look_at_thresholds(first=True)
             with self.metrics.batch_seconds.time():
                 for batch, deadly in self.guard.batches(polled):
-                    self._pass_over(*batch) if deadly else self._walk(batch)
+                    self._pass_over(batch[0]) if deadly else self._walk(batch)
+            self.pausing.resume()
         if self.guard.careful or time.monotonic() - self.last_commit > self.settings.state.snapshot_seconds:
             self.commit()
         self._look_around()
@@ -189,6 +190,11 @@ class Stream:
             self.untold.difference_update(ours)
             self.metrics.messages.inc(piece.done - piece.begin)
             self.metrics.future.inc(int(came.future.sum()))
+
+    def _breathe(self) -> None:
+        """Messages are walked one by one, which takes long."""
+        self.last_turn = time.monotonic()
+        self.pausing.pause()
 
     def _pass_over(self, message: Message) -> None:
         """A message that kills its reader: a dead letter, unread."""
