@@ -221,11 +221,15 @@ class SqlDesk(Queued, Guarded, Consulted):
         self._write(lambda connection: desk_feeds.save(connection, notices, upto, forget, now))
 
     def dump(self) -> dict[str, str]:
-        """Every row of every table as text, in order: to see whether something changed."""
+        """Every row of every table as text, in order, but for when it was stored: to see whether something changed."""
         with self._transaction() as connection:
             return {
                 table.name: tables.dumped(
-                    connection.execute(sql.select(table).order_by(*table.primary_key)).all()
+                    connection.execute(
+                        sql.select(*(each for each in table.c if each.name != tables.STORED)).order_by(
+                            *table.primary_key
+                        )
+                    ).all()
                 )
                 for table in tables.metadata.sorted_tables
             }
