@@ -30,7 +30,7 @@ from fingerprint.edges.desk import open_desk
 from fingerprint.edges.desk_people import people_of
 from fingerprint.people import ROLES, Role
 from fingerprint.settings import Retention, Web, load
-from fingerprint.web import access, pages
+from fingerprint.web import pages
 from fingerprint.web.access import Needs, address_of, csrf_of
 from fingerprint.web.app import create_app
 from fingerprint.web.guard import hosts_of
@@ -310,15 +310,6 @@ def test_after_some_failures_the_page_says_how_long_to_wait_and_a_known_browser_
     assert 0 < int(answer.headers["retry-after"]) <= 2
     assert "try again in" in answer.text
     assert mine.post("/login", data=right).status_code == 303  # from the same address
-
-
-def test_a_proxy_that_the_settings_do_not_know_is_warned_of_once(fresh, caplog):
-    access._warn_of_a_proxy.cache_clear()
-    for _ in range(2):
-        fresh.nobody().post("/login", data={"name": "x"}, headers={"X-Forwarded-For": "203.0.113.5"})
-    assert [record for record in caplog.records if "web.proxies is 0" in record.getMessage()] == [
-        caplog.records[0]
-    ]
 
 
 def test_logging_out_ends_the_session_for_every_copy_of_its_cookie(fresh):

@@ -15,9 +15,8 @@ do asks for `InPerson` (or `AdminInPerson`), which no token is; what would make 
 from __future__ import annotations
 
 import hmac
-import logging
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from hashlib import blake2b
 from typing import Annotated, Any
 from urllib.parse import quote, urlsplit
@@ -34,8 +33,6 @@ BY_ITSELF = frozenset(
     {"/api/v1/live"}
 )  # what a page asks with nobody before it: no sign that a session is used
 FIELD, HEADER = "csrf", "x-csrf-token"
-
-log = logging.getLogger("fingerprint.web")
 
 
 class LoginNeeded(Exception):
@@ -85,21 +82,10 @@ def forget_session(response: Response, settings: Settings) -> Response:
 def address_of(request: Request, settings: Settings) -> str:
     """Whose request it is: as many proxies are believed as `web.proxies` says, from the nearest on."""
     proxies = settings.web.proxies
-    if not proxies and request.headers.getlist("x-forwarded-for"):
-        _warn_of_a_proxy()
     hops = [hop.strip() for hop in ",".join(request.headers.getlist("x-forwarded-for")).split(",")]
     if proxies and len(hops) >= proxies and hops[-proxies]:
         return hops[-proxies]
     return request.client.host if request.client else ""
-
-
-@cache
-def _warn_of_a_proxy() -> None:
-    """Once a process: failed logins of everybody behind that proxy are counted as those of one address."""
-    log.warning(
-        "X-Forwarded-For arrives and web.proxies is 0: every client has the proxy's address; set web.proxies "
-        "to how many proxies stand in front, or drop the header there"
-    )
 
 
 def where_of(request: Request, settings: Settings) -> Where:

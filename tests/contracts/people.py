@@ -39,6 +39,7 @@ from fingerprint.people import (
     Shown,
     TooMany,
     Where,
+    role_of,
 )
 from fingerprint.settings import Web
 
@@ -416,6 +417,13 @@ class PeopleContract:
         people.set_role("bob", "engineer", by="maria")
         assert people.who(session) is None
         assert people.who(people.enter("bob", GOOD, HERE)).role == "engineer"
+
+    def test_a_token_is_worth_less_at_once_when_its_owner_s_role_is_lowered(self, people, add, clock):
+        add("bob", role="admin")
+        _, token = people.make_token("bob", "a script", ["admin"], clock.at + timedelta(days=1), by="bob")
+        people.set_role("bob", "viewer", by="maria")
+        owner, shown = people.bearer(token)
+        assert role_of(owner.role, shown.scopes) == "viewer"
 
     def test_whoever_is_disabled_is_out_at_once_and_stays_out_of_old_sessions(self, people, add, clock):
         session = add("bob")
