@@ -132,7 +132,7 @@ def _future(challenger: Bank) -> Iterator[str]:
 def _empty(challenger: Bank) -> Iterator[str]:
     """Days on which next to nothing happened say nothing of how good a bank is: a few records dated past all others make such."""
     rows, events = challenger.manifest["quality"]["rows"], challenger.manifest["events"]
-    if rows < LEAST_HELD and rows < LEAST_SHARE * events:
+    if rows < min(LEAST_HELD, int(LEAST_SHARE * events)):
         yield (
             f"its held-out days have {rows:,} rows of {events:,} events: its history does not end where its activity does, "
             f"look at its span (`fingerprint bank show`)"

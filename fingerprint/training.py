@@ -63,10 +63,12 @@ def split(
     events: int = 0,
     progress: Progress = lambda *_: None,
     arrived_upto: int | None = None,
+    end: int | None = None,
 ) -> None:
     """Lay a history, about so many events, into `folder` piece by piece. FingerprintError if there is nothing in it.
 
-    `arrived_upto`: what arrived later, in seconds since 1970, cannot be in the history; now, if it is not said.
+    `arrived_upto`: what arrived later, in seconds since 1970, cannot be in the history; now, if it is not said. `end`: when its
+    activity ended; if it is not said, what an `EventClock` makes of it.
     """
     clock, total = EventClock(settings.spectral.interval_seconds), 0
     # fingerprints that principals share lie in no piece as a whole
@@ -86,7 +88,8 @@ def split(
         raise FingerprintError(
             "there is no event to learn from: name a file or folder with CloudTrail records"
         )
-    pieces.note(folder / SPLIT, count=count, watermark=clock.watermark, arrived_upto=arrived_upto)
+    watermark = clock.watermark if end is None else end
+    pieces.note(folder / SPLIT, count=count, watermark=watermark, arrived_upto=arrived_upto)
 
 
 def learn(

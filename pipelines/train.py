@@ -97,7 +97,9 @@ def _read(wanted: Wanted, settings: Settings, work: Path, progress: Progress) ->
             flagged, asked = gathering.flagged(wanted, history, settings)
             gathering.judged(wanted, history, settings).to_parquet(work / JUDGED)
             chunks = flagged.through(history.chunks())
-            training.split(chunks, settings, work / HISTORY, history.events, progress, began)
+            newest = history.last_time()
+            end = int(newest.timestamp()) if newest else None
+            training.split(chunks, settings, work / HISTORY, history.events, progress, began, end)
         figures = {
             "records": history.records,
             "rejects": history.rejected,

@@ -167,10 +167,13 @@ class History:
 
     def last_time(self) -> datetime | None:
         """When the activity ends, None without events: the latest event time that is believed (`event_clock`), as its last
-        PATIENCE events bear it out."""
+        PATIENCE events bear it out. A history of fewer is thin: it ends with its latest event."""
         ends = self._latest(PATIENCE)
         if ends is None:
             return None
+        if self.events < PATIENCE:
+            thin: datetime = ends["event_time"][-1].as_py()
+            return thin
         seconds = ends["event_time"].cast(pa.int64()).to_numpy() // 1_000_000
         principals = (
             ends["principal"].dictionary_encode().combine_chunks().indices.to_numpy().astype(np.uint64)
