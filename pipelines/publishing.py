@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -27,7 +28,7 @@ def offer(
 ) -> Word:
     """Keep a bank that was just trained, and serve it if the gate lets it pass. What is served already stays as it is."""
     champion = _champion(folder, settings)
-    if champion and champion.version == learned.version:
+    if champion and champion.version == learned.version == versions.served(folder):
         return Word((), {**champion.manifest.get("gate", {}), "passed": True, "reasons": []})
     frozen = _frozen(folder, learned.version, champion, settings)
     word = gate.judge(learned, champion, settings, frozen, confirmed)
@@ -113,11 +114,14 @@ def _decide(
 
 
 def _champion(folder: Path, settings: Settings) -> Bank | None:
-    """What is served; None where nothing is, or it cannot be opened any more: a damaged bank must be replaceable."""
-    try:
-        return banks.open_bank(folder, settings.bank) if versions.served(folder) else None
-    except FingerprintError:
-        return None
+    """Return what is served, or what was served before if that cannot be opened any more: a damaged bank must be replaceable,
+    and whoever damages it must not weaken the gate. None where neither can."""
+    with suppress(FingerprintError):
+        for version in (versions.served(folder), versions.before(folder)):
+            if version is not None:
+                with suppress(FingerprintError):
+                    return banks.open_bank(folder, settings.bank, version)
+    return None
 
 
 def _frozen(folder: Path, version: str, champion: Bank | None, settings: Settings) -> Bank | None:

@@ -236,6 +236,21 @@ def test_a_bank_that_the_gate_refused_cannot_be_served_by_moving_the_pointer(
     assert open_bank(signed, signs.bank).version == poisoned.version
 
 
+def test_whoever_damages_the_served_bank_does_not_weaken_the_gate(
+    signed: Path, learned: Bank, signs: Settings
+) -> None:
+    second = banks.renamed(learned, outside=1)
+    assert publishing.offer(second, signed, signs).passed
+    loosened(signed / "versions" / second.version)
+    with pytest.raises(FingerprintError):
+        open_bank(signed, signs.bank)
+    nobody = {name: int(name == "generic") for name in learned.manifest["ready"]}
+    stack = learned.fingerprints.assign(ready=learned.fingerprints["level"] == 3)
+    word = publishing.offer(banks.renamed(replace(learned, fingerprints=stack), ready=nobody), signed, signs)
+    assert not word.passed
+    assert word.figures["against"] == learned.version, "what was served before"
+
+
 def test_who_wants_signed_banks_and_cannot_sign_is_told_so_before_it_trains(
     organisation: road.Road, wanted: settings_.Bank, keys: Path, tmp_path: Path
 ) -> None:
