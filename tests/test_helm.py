@@ -473,6 +473,14 @@ def test_images_of_another_registry_and_by_digest() -> None:
         ({"stream": {"gpu": {"count": -1}}}, "count"),
         ({"postgres": {"uid": 0}}, "uid"),
         ({"postgres": {"enabled": False}, "desk": {"url": "postgresql://desk:hunter2@db/desk"}}, "desk"),
+        (
+            {
+                "settings": {
+                    "deliver": {"chat": {"kind": "slack", "url": "https://chat.example.com/T0/hunter2"}}
+                }
+            },
+            "url",
+        ),
         ({"models": {"size": "20GB"}}, "size"),
         ({"image": {"serve": {"repository": "fingerprint", "tag": "latest"}}}, "tag"),
         ({"web": {"publicUrl": "desk.example.com"}}, "publicUrl"),
