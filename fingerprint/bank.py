@@ -63,6 +63,8 @@ DECIDED_LATER = (
     "gate",
     "learned_upto",
     "arrived_upto",
+    "future_dated",  # what was left out of a history changes nothing of what was learned
+    "ahead",
 )
 ANY: tuple[Purpose, ...] = ("learned", "served")
 PUBLISHED = versions.Note("publish")

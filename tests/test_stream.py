@@ -505,11 +505,11 @@ def test_a_position_that_the_broker_did_not_take_is_told_again_though_nothing_mo
     with live(place) as stream:
         take, refused = stream.program.consumer.commit, []
 
-        def commit(offsets: dict[Partition, int]) -> None:
+        def commit(offsets: dict[Partition, int], *metadata: dict[Partition, str]) -> None:
             if len(refused) < 3:
                 refused.append(offsets)
                 raise FingerprintError("the broker is away")
-            take(offsets)
+            take(offsets, *metadata)
 
         monkeypatch.setattr(stream.program.consumer, "commit", commit)
         stream.read(records[:300])
@@ -522,7 +522,7 @@ def test_whoever_restores_a_snapshot_tells_its_position_though_nothing_more_come
 ) -> None:
     """Its owner died, or the broker was away, between snapshot and commit."""
 
-    def away(offsets: dict[Partition, int]) -> None:
+    def away(offsets: dict[Partition, int], *metadata: dict[Partition, str]) -> None:
         raise FingerprintError("the broker is away")
 
     with live(place) as stream:

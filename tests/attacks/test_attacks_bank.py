@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import stat
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -130,7 +131,10 @@ def to_sea(root: Path) -> None:
 
 
 PLAIN = {  # refused whether a key is set or not
-    "a_watermark_of_2099": (says(watermark=4_070_908_800), "was changed"),
+    "a_watermark_of_2099": (says(watermark=4_070_908_800), "event time has come to 2099-01-01"),
+    "a_watermark_of_this_hour": (says(watermark=int(time.time()) + 600), "was changed"),
+    "learned_up_to_2099": (says(learned_upto=4_070_908_800), "learned_upto after its watermark"),
+    "arrived_up_to_2099": (says(arrived_upto=4_070_908_800), "event time has come to 2099-01-01"),
     "a_later_end": (says(span=["2026-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"]), "was changed"),
     "more_votes_a_day": (says(quality={"edge": 1e9}), "was changed"),
     "the_name_of_another_version": (says(version="2026-01-01-00000000"), "another version by its manifest"),

@@ -261,6 +261,12 @@ WORST: dict[str, tuple[Use, Any]] = {
     "web.links._PLAIN": (match, "a/" * (MIB // 2)),
     "reaching.PLAIN_URL": (match, "a" * MIB),
     "people.NAME": (match, "a" * MIB),
+    "credentials._USERINFO": (all_of, "http://" + "a:" * (MIB // 2)),
+    "credentials._PARAMETER": (all_of, "?" + "a-" * (MIB // 2)),
+    "credentials._SECRET": (all_of, "passwor" * (MIB // 7)),
+    "versions.NAME": (match, "a" * MIB),
+    "passwords.WORD": (all_of, "ab " * (MIB // 3)),
+    "edges.desk_people_factors.SECRET": (match, "A" * MIB),
 }
 WORST["outward.news._EMAIL"] = (match, "a@" + "a" * MIB)
 
@@ -287,6 +293,9 @@ OURS = {
     "entity": "patterns of roles that the settings name",
     "people": "a name of a person whom a provider vouches for: one class of characters",
     "device": "names of packages",
+    "reaching": "the URL of a receiver, a setting",
+    "shards": "names of files: 255 bytes at most",
+    "edges.desk_people_factors": "a code of a second factor: one class of characters",
     "simulation.programs": "records that we simulate",
     "simulation.forms": "records that we simulate",
 }

@@ -79,7 +79,7 @@ def test_a_setting_of_text_refuses_a_password_or_is_secret_by_its_type(
     path: tuple[str, ...], kind: Any
 ) -> None:
     """Also one that somebody adds: none is named by this test."""
-    if OF_SECRETS.search(path[-1]) and not path[-1].endswith("_file"):
+    if OF_SECRETS.search(path[-1]) and not path[-1].endswith(("_file", "_files")):
         assert not holds(kind, str), (
             f"{path[-1]} is called like a secret: make it a SecretStr, or a file that holds it"
         )
