@@ -311,11 +311,11 @@ def open_bank(
     problem = next(_problems(files, manifest, options), None)
     if problem:
         raise FingerprintError(problem)
-    check_clock(root, manifest)
     return _read(files, manifest)
 
 
 def _read(files: Sealed, manifest: dict[str, Any]) -> Bank:
+    check_clock(files.root, manifest)
     try:
         parts: dict[str, Any] = {name: _table(files, manifest, f"{name}.parquet") for name in TABLES}
         listed = {name: files.descriptor(name) for name in manifest["files"]}
