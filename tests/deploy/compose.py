@@ -104,7 +104,9 @@ def test_a_spliced_attack_is_an_alert_in_the_browser(stack: Stack, page: Page) -
 
 
 def test_no_secret_is_printed(stack: Stack) -> None:
-    secrets = stack.execute("train", "sh", "-c", "for file in /run/secrets/*/*; do cat $file; echo; done").split()
+    secrets = stack.execute(
+        "train", "sh", "-c", "for file in /run/secrets/*/*; do cat $file; echo; done"
+    ).split()
     logs = stack.compose("logs", "--no-color")
     assert len(secrets) == 2
     assert not [each for each in secrets if each.split("=")[-1] in logs]
