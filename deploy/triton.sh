@@ -16,10 +16,10 @@ fi
 # Without the key a caller measures, and asks what is ready: nothing else. The server takes the key as an argument only, so whoever sees
 # the container's processes sees it; they could read the file as well.
 guarded=model-repository,model-config,shared-memory,statistics,trace,logging
-# HTTP is for the health check of this container: it hears nobody else. An error in a model must not end a server that could load the
+# HTTP is for the health check of this container: it hears nobody else. Metrics would follow it there, and Prometheus is elsewhere. An error in a model must not end a server that could load the
 # next one; models get shared memory of their own.
 # shellcheck disable=SC2086  # $load and $tls are several words, or none
 exec tritonserver --model-repository="$repository" --model-control-mode=explicit $load --exit-on-error=false \
   --disable-auto-complete-config --allow-gpu-metrics="${TRITON_GPU_METRICS:-false}" --strict-readiness=true \
-  ${TRITON_BACKENDS:+--backend-directory="$TRITON_BACKENDS"} --http-address=127.0.0.1 $tls \
+  ${TRITON_BACKENDS:+--backend-directory="$TRITON_BACKENDS"} --http-address=127.0.0.1 --metrics-address=0.0.0.0 $tls \
   --grpc-restricted-protocol="$guarded:$key" --http-restricted-api="$guarded:$key" "$@"
