@@ -445,10 +445,12 @@ def _many(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> Iterator[
 def _without_arrays(
     items: list[bytes], inside: list[Origin], pile: _Pile
 ) -> tuple[list[bytes], list[Origin]]:
-    arrays = [number for number, item in enumerate(items) if item.startswith(b"[")]
-    for number in arrays:
-        pile.reject(inside[number], "a record must be a JSON object, not an array")
-    kept = [number for number in range(len(items)) if number not in set(arrays)]
+    kept = []
+    for number, item in enumerate(items):
+        if item.startswith(b"["):
+            pile.reject(inside[number], "a record must be a JSON object, not an array")
+        else:
+            kept.append(number)
     return [items[number] for number in kept], [inside[number] for number in kept]
 
 

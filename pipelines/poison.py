@@ -28,6 +28,11 @@ class Mark(NamedTuple):
     tries: int = 0
     alone: int = -1
 
+    @property
+    def kills(self) -> bool:
+        """Whether the message that was read alone is to blame: not for the first death, which may have another cause."""
+        return self.alone >= 0 and self.tries > DEATHS
+
     def __str__(self) -> str:
         return f"tries={self.tries} alone={self.alone}"
 
@@ -127,15 +132,21 @@ class PoisonGuard:
         with suppress(FingerprintError):  # who cannot be asked is not marked either
             found = self.consumer.metadata(new)
             marks = {each: Mark.of(text) for each, (at, text) in found.items() if at == first[each]}
-            self.deadly |= {each: mark.alone for each, mark in marks.items() if mark.alone >= 0}
+            self.deadly |= {each: mark.alone for each, mark in marks.items() if mark.kills}
             tried = {each: marks.get(each, Mark()) for each in new}
             self._write(
                 {each: (first[each], mark._replace(tries=mark.tries + 1)) for each, mark in tried.items()}
             )
 
     def _mark_alone(self, message: Message) -> None:
-        at, mark = self.begun.get(message.home, (message.offset, Mark(DEATHS + 1)))
-        self._write({message.home: (at, mark._replace(alone=message.offset))})
+        """Of all partitions one message is being read from now on: marks of what was read before are taken back with it."""
+        at, mark = self.begun.get(message.home, (message.offset, Mark(1)))
+        others = {
+            home: (begun, each._replace(alone=-1))
+            for home, (begun, each) in self.begun.items()
+            if each.alone >= 0
+        }
+        self._write({**others, message.home: (at, mark._replace(alone=message.offset))})
 
     def _write(self, marks: dict[Partition, tuple[int, Mark]]) -> None:
         """Safe when it returns, unless the partition is somebody else's or the broker away: then no mark is missed."""

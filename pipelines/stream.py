@@ -202,6 +202,7 @@ class Stream:
             self.voice.bury_unread(message, REASON)
             kept.offset = message.offset + 1
             self.metrics.messages.inc()
+            self._commit([message.home])  # or the next one that kills would bring this one back
 
     def _walk_one(
         self, polled: Sequence[Message], piece: Piece, home: Partition, rows: Rows, came: Arrival
