@@ -228,36 +228,37 @@ def renamed(bank: Bank, **told: Any) -> Bank:
 
 def publish(bank: Bank, folder: Path, note: versions.Note = PUBLISHED, signer: Signer | None = None) -> str:
     """Write a version into `folder` and serve it. Returns its name. Publishing again changes nothing."""
-    write(bank, folder, signer=signer)
+    manifest = write(bank, folder, signer=signer)
     if signer:
-        sign(folder, bank.version, "served", signer)
+        sign(folder, bank.version, "served", signer, manifest)
     versions.serve(folder, bank.version, note)
     return bank.version
 
 
-def write(bank: Bank, folder: Path, options: settings.Bank = DEFAULT, signer: Signer | None = None) -> None:
+def write(bank: Bank, folder: Path, options: settings.Bank = DEFAULT, signer: Signer | None = None) -> bytes:
     """Put a version beside the others, not served yet, and signed as learned; what was there under its name is replaced as a
-    whole."""
+    whole. Returns its manifest, which a signature vouches for."""
     staged = folder / "versions" / f".{bank.version}.{os.getpid()}"
     shutil.rmtree(staged, ignore_errors=True)
     try:
         private.make_folder(staged)
-        _write(bank, staged, options.shard_bytes)
+        manifest = _write(bank, staged, options.shard_bytes)
         if signer:
-            _sign(staged, staged, "learned", signer)
+            _sign(staged, staged, "learned", signer, manifest)
         private.restrict(staged)
         target, replaced = folder / "versions" / bank.version, staged.with_name(f"{staged.name}.replaced")
         if target.exists():
             target.rename(replaced)
         staged.rename(target)
         shutil.rmtree(replaced, ignore_errors=True)
+        return manifest
     except OSError as error:
         raise FingerprintError(f"cannot write the bank {folder}: {error.strerror or error}") from None
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 
 
-def _write(bank: Bank, folder: Path, shard_bytes: int) -> None:
+def _write(bank: Bank, folder: Path, shard_bytes: int) -> bytes:
     for name in TABLES:
         getattr(bank, name).to_parquet(folder / f"{name}.parquet", index=False, compression="zstd")
     stacked = {
@@ -271,23 +272,35 @@ def _write(bank: Bank, folder: Path, shard_bytes: int) -> None:
         file.name: {"bytes": file.stat().st_size, "sha256": _sha256(file)}
         for file in sorted(folder.iterdir())
     }
-    manifest = {**bank.manifest, "format": FORMAT, "files": files}
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True, default=str) + "\n")
+    text = {**bank.manifest, "format": FORMAT, "files": files}
+    manifest = json.dumps(text, indent=1, sort_keys=True, default=str).encode() + b"\n"
+    (folder / MANIFEST).write_bytes(manifest)
+    return manifest
 
 
-def sign(folder: Path, version: str, purpose: Purpose, signer: Signer) -> None:
-    """Vouch for a version as it lies there; a signature for the same purpose is replaced. Check it first."""
+def manifest_bytes(bank: Bank) -> bytes:
+    """Return the manifest of an open bank as it was when it was checked, whatever lies there by now. ValueError for a bank that
+    was never on disk."""
+    if bank.files is None:
+        raise ValueError("a bank that was not opened has no manifest on disk")
+    return bank.files.content(MANIFEST, LONGEST_MANIFEST)
+
+
+def sign(folder: Path, version: str, purpose: Purpose, signer: Signer, manifest: bytes) -> None:
+    """Vouch for a version by the manifest that was checked; a signature for the same purpose is replaced.
+
+    What lies on disk is not read again: whoever changed it since has a manifest without a true signature.
+    """
     root = versions.place(folder, version)
     try:
-        _sign(root, root.parent, purpose, signer)
+        _sign(root, root.parent, purpose, signer, manifest)
     except OSError as error:
         raise FingerprintError(f"cannot write the bank {folder}: {error.strerror or error}") from None
 
 
-def _sign(root: Path, beside: Path, purpose: Purpose, signer: Signer) -> None:
+def _sign(root: Path, beside: Path, purpose: Purpose, signer: Signer, manifest: bytes) -> None:
     """A folder that is open elsewhere never holds half a file: it is written beside, and moved."""
     signed, staged = root / signatures.FILE, beside / f".{signatures.FILE}.{os.getpid()}"
-    manifest = (root / MANIFEST).read_bytes()
     known = signed.read_bytes() if signed.exists() else b"{}"
     staged.write_bytes(signatures.added(known, purpose, signatures.sign(manifest, purpose, signer)))
     staged.replace(signed)
@@ -455,7 +468,7 @@ def manifest_of(root: Path, options: settings.Bank = DEFAULT) -> dict[str, Any]:
 def _manifest(files: Sealed, options: settings.Bank, purposes: Sequence[Purpose]) -> dict[str, Any]:
     root = files.root
     try:
-        content = _content(files, MANIFEST, LONGEST_MANIFEST)
+        content = files.content(MANIFEST, LONGEST_MANIFEST)
         _check_signed(files, content, options, purposes)
         manifest = json.loads(content)
         if manifest["format"] != FORMAT:
@@ -478,13 +491,6 @@ def _manifest(files: Sealed, options: settings.Bank, purposes: Sequence[Purpose]
         raise FingerprintError(f"the manifest of bank {root} cannot be read: {error}") from None
 
 
-def _content(files: Sealed, name: str, most: int) -> bytes:
-    if files.size(name) > most:
-        raise ValueError(f"{name} is longer than {most:,} bytes")
-    with files.stream(name) as stream:
-        return stream.read(most)
-
-
 def _check_signed(
     files: Sealed, manifest: bytes, options: settings.Bank, purposes: Sequence[Purpose]
 ) -> None:
@@ -492,7 +498,7 @@ def _check_signed(
     keys = signatures.trusted(options.verify_key_files)
     if not keys:
         return
-    signed = _content(files, signatures.FILE, signatures.LONGEST) if signatures.FILE in files.names else b""
+    signed = files.content(signatures.FILE, signatures.LONGEST) if signatures.FILE in files.names else b""
     if problem := signatures.problem(manifest, signed, purposes, keys):
         raise FingerprintError(
             f"bank {files.root} {problem} by any of the keys {', '.join(keys)} (bank.verify_key_files): "

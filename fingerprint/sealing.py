@@ -39,6 +39,7 @@ class Sealed:
         self.root = root
         self._opened: dict[str, int] = {}
         self._hashes: dict[str, str] = {}
+        self._contents: dict[str, bytes] = {}
         self._touched: dict[str, int] = {}  # by name: the time of change at which the hash was true
         with self._plainly(root):
             self._folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -61,6 +62,15 @@ class Sealed:
         """The file from its beginning; to be closed, which leaves the descriptor open."""
         os.lseek(self.descriptor(name), 0, os.SEEK_SET)
         return os.fdopen(self.descriptor(name), "rb", closefd=False)
+
+    def content(self, name: str, most: int) -> bytes:
+        """Return a small file whole, as it was when it was first asked for. ValueError where it is longer than `most` bytes."""
+        if name not in self._contents:
+            if self.size(name) > most:
+                raise ValueError(f"{name} is longer than {most:,} bytes")
+            with self.stream(name) as stream:
+                self._contents[name] = stream.read(most)
+        return self._contents[name]
 
     def size(self, name: str) -> int:
         """Bytes."""

@@ -137,9 +137,8 @@ def run_sign(folder: Path, settings: Settings, version: str | None = None) -> di
     """Sign a version, by default the one that is served, if it is sound. Its signature is not asked for: a person vouches."""
     wanted = version or versions.current(folder)
     anyhow = settings.bank.model_copy(update={"verify_key_files": ()})
-    if found := banks.problems(versions.place(folder, wanted), anyhow):
-        raise FingerprintError(found[0])
-    if not publishing.approve(folder, wanted, settings):
+    manifest = banks.manifest_bytes(banks.open_bank(folder, anyhow, wanted, served=False))
+    if not publishing.approve(folder, wanted, manifest, settings):
         raise FingerprintError("nobody signs here: set bank.signing_key_file or bank.signer")
     return {"version": wanted}
 

@@ -33,8 +33,8 @@ def offer(
     frozen = _frozen(folder, learned.version, champion, settings)
     word = gate.judge(learned, champion, settings, frozen, confirmed)
     judged = replace(learned, manifest={**learned.manifest, "gate": word.figures})
-    banks.write(judged, folder, settings.bank, signer(settings.bank))
-    _decide(folder, learned.version, word, "train", settings)
+    manifest = banks.write(judged, folder, settings.bank, signer(settings.bank))
+    _decide(folder, learned.version, manifest, word, "train", settings)
     return word
 
 
@@ -51,10 +51,11 @@ def publish(
     champion = _champion(folder, settings)
     frozen = _frozen(folder, version, champion, settings)
     word = gate.judge(challenger, champion, settings, frozen, confirmed)
+    manifest = banks.manifest_bytes(challenger)
     if force is None:
-        _decide(folder, version, word, "publish", settings, why)
+        _decide(folder, version, manifest, word, "publish", settings, why)
     else:
-        approve(folder, version, settings)
+        approve(folder, version, manifest, settings)
         versions.serve(folder, version, note("publish", force, forced=True))
         versions.retire(folder, settings.bank.kept)
     return word
@@ -71,12 +72,12 @@ def signer(options: BankOptions) -> Signer | None:
     return found
 
 
-def approve(folder: Path, version: str, settings: Settings) -> bool:
-    """Sign a version as one that may be served, where there is who signs; whether it was signed. FingerprintError where its
-    signature would be none to those who verify it."""
+def approve(folder: Path, version: str, manifest: bytes, settings: Settings) -> bool:
+    """Sign a version as one that may be served, by the manifest that was checked, where there is who signs; whether it was
+    signed. FingerprintError where its signature would be none to those who verify it, or another manifest lies there by now."""
     if (who := signer(settings.bank)) is None:
         return False
-    banks.sign(folder, version, "served", who)
+    banks.sign(folder, version, "served", who, manifest)
     banks.manifest_of(versions.place(folder, version), settings.bank)
     return True
 
@@ -103,10 +104,10 @@ def refusal(version: str, word: Word) -> str:
 
 
 def _decide(
-    folder: Path, version: str, word: Word, action: Action, settings: Settings, why: str = ""
+    folder: Path, version: str, manifest: bytes, word: Word, action: Action, settings: Settings, why: str = ""
 ) -> None:
     if word.passed:
-        approve(folder, version, settings)
+        approve(folder, version, manifest, settings)
         versions.serve(folder, version, note(action, why or "the gate let it pass"))
     else:
         versions.remark(folder, version, note("refused", "; ".join(word.reasons)))

@@ -21,7 +21,7 @@ from streaming import Place, Records, Said
 from test_bank import mend_manifest, version_of
 
 from fingerprint import bank as banks
-from fingerprint import serving, signatures, versions
+from fingerprint import gate, serving, signatures, versions
 from fingerprint import settings as settings_
 from fingerprint.bank import Bank, open_bank
 from fingerprint.domain import FingerprintError
@@ -214,7 +214,8 @@ def test_a_pipe_in_place_of_what_is_served_keeps_nobody_waiting(
 
 def test_another_ones_signature_is_none(signed: Path, keys: Path, wanted: settings_.Bank) -> None:
     version = versions.current(signed)
-    banks.sign(signed, version, "served", KeyFile(keys / "theirs"))
+    manifest = (version_of(signed) / "manifest.json").read_bytes()
+    banks.sign(signed, version, "served", KeyFile(keys / "theirs"), manifest)
     with pytest.raises(FingerprintError, match="no true signature as served"):
         open_bank(signed, wanted)
     both = wanted.model_copy(
@@ -238,6 +239,24 @@ def test_a_bank_that_the_gate_refused_cannot_be_served_by_moving_the_pointer(
     assert "is not signed as served" in run_verify(signed, signs)["problems"][0]
     publishing.publish(signed, poisoned.version, signs, force="a person says so")
     assert open_bank(signed, signs.bank).version == poisoned.version
+
+
+def test_what_is_signed_is_what_the_gate_judged_whatever_was_put_there_meanwhile(
+    signed: Path, learned: Bank, signs: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = banks.renamed(learned, outside=2)
+    banks.write(second, signed, signs.bank, publishing.signer(signs.bank))
+    judge = gate.judge
+
+    def slowly(*arguments: Any) -> Any:
+        word = judge(*arguments)
+        loosened(signed / "versions" / second.version)
+        return word
+
+    monkeypatch.setattr(gate, "judge", slowly)
+    with pytest.raises(FingerprintError, match="no true signature"):
+        publishing.publish(signed, second.version, signs, force="a person says so")
+    assert open_bank(signed, signs.bank).version == learned.version
 
 
 def test_whoever_damages_the_served_bank_does_not_weaken_the_gate(
