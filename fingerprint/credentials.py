@@ -17,8 +17,10 @@ import re
 
 MASK = "***"
 
-_USERINFO = re.compile(r"(https?://|://[^\s/?#@:]*+:)[^\s/?#]+@", re.IGNORECASE)
-_PARAMETER = re.compile(r"([?&;])([\w.-]++)=([^\s&;'\"<>]++)")
+_USERINFO = re.compile(  # the password of a database may hold what ends a host elsewhere
+    r"(https?://)[^\s/?#]+@|(?<!http)(?<!https)(://[^\s/?#@:]{0,200}:)[^\s@]{1,200}@", re.IGNORECASE
+)
+_PARAMETER = re.compile(r"(^|[?&;\s])([\w.-]++)=([^\s&;'\"<>]++)")
 _SECRET = re.compile(
     r"passw(or)?d|passphrase|pwd|secret|token|signature|credential|(api|access|account)[_-]?key|^sig$|^key$",
     re.IGNORECASE,
@@ -32,7 +34,11 @@ def holds_credentials(text: str) -> bool:
 
 def masked(text: str) -> str:
     """Return the text with every credential replaced by MASK; what is masked already stays as it is."""
-    return _PARAMETER.sub(_parameter, _USERINFO.sub(rf"\1{MASK}@", text))
+    return _PARAMETER.sub(_parameter, _USERINFO.sub(_userinfo, text))
+
+
+def _userinfo(found: re.Match[str]) -> str:
+    return f"{found[1] or found[2]}{MASK}@"
 
 
 def _parameter(found: re.Match[str]) -> str:

@@ -694,7 +694,9 @@ class Web(Section):
     single_sign_on_only: bool = Field(
         False, description="refuse passwords and tokens of local accounts, but for those of ..."
     )
-    emergency_account: str = Field("", description="... this one, for the day that the provider is away")
+    emergency_account: str = Field(
+        "", pattern=r"^[a-z0-9._@+-]*$", description="... this one, for the day that the provider is away"
+    )
     max_body_bytes: int = Field(1 << 20, gt=0, description="of a request")
     deliver: bool = Field(
         False, description="also tell the receivers [deliver.NAME], as `fingerprint deliver` does"

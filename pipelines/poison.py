@@ -30,7 +30,7 @@ class Mark(NamedTuple):
 
     @property
     def kills(self) -> bool:
-        """Whether the message that was read alone is to blame: not for the first death, which may have another cause."""
+        """Whether the message that was read alone is to blame."""
         return self.alone >= 0 and self.tries > DEATHS
 
     def __str__(self) -> str:
@@ -140,7 +140,7 @@ class PoisonGuard:
 
     def _mark_alone(self, message: Message) -> None:
         """Of all partitions one message is being read from now on: marks of what was read before are taken back with it."""
-        at, mark = self.begun.get(message.home, (message.offset, Mark(1)))
+        at, mark = self.begun.get(message.home, (message.offset, Mark(DEATHS + 1)))
         others = {
             home: (begun, each._replace(alone=-1))
             for home, (begun, each) in self.begun.items()

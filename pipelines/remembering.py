@@ -172,7 +172,10 @@ class Remembering:
         state = snapshot.about, snapshot.parts, losses, self.banks.found, self.banks.backend
         keeper = Keeper.restored(bank, self.settings, sources, *state)
         remedy = "Name another folder in state.snapshots to begin anew"
-        check_watermark(f"the snapshot of {snapshot.partition.place}", keeper.road.ledger.watermark, remedy)
+        seen = (
+            keeper.road.ledger.watermark - self.settings.stream.future_seconds
+        )  # so far ahead may be believed
+        check_watermark(f"the snapshot of {snapshot.partition.place}", seen, remedy)
         keeper = self._bounded(keeper, snapshot.partition, snapshot.parts)
         if int(snapshot.about["partitions"]) != self.partitions:
             keeper = self._bounded(keeper.only(self._homes(partition.number)), partition)

@@ -18,6 +18,7 @@ from fingerprint.domain import FingerprintError
 from fingerprint.edges import desk_people_accounts as accounts
 from fingerprint.edges import desk_people_attempts as attempts
 from fingerprint.edges import desk_people_devices as devices
+from fingerprint.edges import desk_people_factors as factors
 from fingerprint.edges import desk_people_secrets as secrets_
 from fingerprint.edges import desk_people_sessions as sessions
 from fingerprint.edges import desk_people_tokens as tokens
@@ -206,7 +207,8 @@ class SqlPeople(SecondFactors):
             ended = accounts.end_tokens(connection, now, row["person_id"]) if end_tokens else 0
             say(connection, now, row["name"], "person.password", row["name"], {"tokens": ended})
             self._set_password(connection, row, kept)
-            return sessions.begin(connection, now, row, where, row["proof"], self._web)
+            proven = row["proven_at"] if factors.kinds(connection, row["person_id"]) else now
+            return sessions.begin(connection, now, row, where, row["proof"], self._web, proven)
 
         return self._write(change) or refuse(WRONG)
 

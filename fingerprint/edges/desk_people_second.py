@@ -132,7 +132,7 @@ class SecondFactors(Turns):
         return self._write(add)
 
     def new_app(self, name: str, secret: str = "") -> tuple[str, str]:
-        made = secret or factors.new_secret()
+        made = secret if factors.SECRET.fullmatch(secret) else factors.new_secret()
         return made, factors.app_address(made, name, self._web.title)
 
     def add_app(self, session: str, label: str, secret: str, code: str) -> list[str]:

@@ -64,7 +64,8 @@ def begin(
     web: Web,
     proven_at: datetime | None = None,
 ) -> str:
-    """Return a new session's secret, and say it in the audit. All but a provider's word is a proof of this moment."""
+    """Return a new session's secret, and say it in the audit. All but a provider's word is a proof of this moment, unless
+    `proven_at` says of which."""
     secret = secrets_.new_secret()
     new = {
         "digest": secrets_.digest(secret),
@@ -76,7 +77,7 @@ def begin(
         "address": storable(where.address)[:LONGEST_AGENT],
         "agent": storable(where.agent)[:LONGEST_AGENT],
         "proof": proof,
-        "proven_at": proven_at if proof == "provider" else now,
+        "proven_at": proven_at if proof == "provider" else proven_at or now,
     }
     connection.execute(sql.insert(sessions).values(**new))
     accounts.change(connection, row, last_login=now)

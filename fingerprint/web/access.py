@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from typing import Annotated, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from fastapi import Depends, HTTPException, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -168,7 +168,7 @@ def proven(request: Request, caller: InPerson, doors: TheDoors) -> Caller:
         return caller
     if is_api(request):
         raise HTTPException(403, "prove first who you are: open /confirm in this browser, then repeat it")
-    back = request.url.path if request.method in SAFE else urlsplit(request.headers.get("referer", "")).path
+    back = request.url.path if request.method in SAFE else _parts(request.headers.get("referer", "")).path
     raise HTTPException(
         303, "prove first who you are", {"Location": f"/confirm?next={quote(back or '/', safe='')}"}
     )
@@ -202,8 +202,16 @@ def check_origin(request: Request, settings: Settings) -> None:
     """403 where the browser says that the request comes from another site. What is no browser says nothing."""
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     own = {request.headers.get("host", ""), urlsplit(settings.web.public_url or "").netloc} - {""}
-    if site not in (None, "same-origin", "none") or (origin and urlsplit(origin).netloc not in own):
+    if site not in (None, "same-origin", "none") or (origin and _parts(origin).netloc not in own):
         raise CrossSite(403, "this came from another site, so nothing was changed: use the desk's own pages")
+
+
+def _parts(url: str) -> SplitResult:
+    """The parts of what a browser says is a URL; all empty where it is none."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
 
 
 async def _check_csrf(request: Request, csrf: str) -> None:

@@ -151,7 +151,10 @@ class SecurityEvents:
 
     def _has_room(self, event: SecurityEvent) -> bool:
         kind, source = event.kind, event.source
-        if self._written[kind] < PER_KIND and self._written[kind, source] < PER_SOURCE:
+        known = event.outcome == "allowed" and bool(
+            event.who
+        )  # nobody else's noise pushes out what people do
+        if (known or self._written[kind] < PER_KIND) and self._written[kind, source] < PER_SOURCE:
             self._written.update([kind, (kind, source)])
             return True
         counts = self._left_out.setdefault(kind, Counter())

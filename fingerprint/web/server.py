@@ -73,6 +73,9 @@ class DeadlineProtocol(H11Protocol):
         if len(self.connections) >= CONNECTIONS:
             self._make_room()
         super().connection_made(transport)
+        transport.set_write_buffer_limits(
+            high=0
+        )  # whatever is not taken has a deadline, also what is left at the end
         self._await_more()
 
     def data_received(self, data: bytes) -> None:
@@ -105,7 +108,8 @@ class DeadlineProtocol(H11Protocol):
 
     def give_way(self) -> None:
         """Close a connection whose request is not whole: its time is over, or another needs the place."""
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._writing:
+            self._give_up()
             return
         if self.heard:  # a browser's connection in reserve has said nothing, and is no trouble
             self._refused("slow")
@@ -129,7 +133,8 @@ class DeadlineProtocol(H11Protocol):
 
     def _make_room(self) -> None:
         """Close the connection whose request has been incomplete for longest."""
-        waiting = [each for each in self.connections if isinstance(each, DeadlineProtocol) and each._reading]
+        ours = (each for each in self.connections if isinstance(each, DeadlineProtocol))
+        waiting = [each for each in ours if each._reading or each._writing]
         if waiting:
             min(waiting, key=lambda each: each.since).give_way()
         else:

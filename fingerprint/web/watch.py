@@ -34,6 +34,7 @@ ACCOUNTS = (
     "/logout",
     f"{API}/people",
     f"{API}/tokens",
+    f"{API}/sessions",
 )  # routes of accounts
 
 log = logging.getLogger("fingerprint.web")
@@ -86,10 +87,15 @@ class Watch:
             self.events.refused(why, replace(event, detail=known))
         elif status < 400 and "event" in facts:
             self.events.write(replace(event, outcome="allowed", who=event.who or name.strip().lower()))
-        elif status < 400 and event.method not in SAFE and event.route.startswith(ACCOUNTS):
+        elif status < 400 and event.method not in SAFE and _is_of_accounts(event):
             filled = scope.get("path_params", {})
             target = {part: str(filled[part]) for part in ("name", "token_id") if part in filled}
             self.events.write(replace(event, event="account", outcome="allowed", detail=target))
+
+
+def _is_of_accounts(event: SecurityEvent) -> bool:
+    """Whether a change is somebody's: nobody's log-out is none."""
+    return event.route.startswith(ACCOUNTS) and bool(event.who or event.route.startswith("/setup"))
 
 
 def _why(status: int, facts: Mapping[str, str]) -> str | None:

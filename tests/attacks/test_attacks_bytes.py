@@ -212,6 +212,10 @@ def test_a_mebibyte_of_anything_is_read_in_less_than_a_second(name: str) -> None
     assert cpu(lambda: cloudtrail.depth(WHOLE[name])) < CPU_SECONDS
 
 
+def test_a_document_of_many_arrays_costs_time_in_proportion_to_it() -> None:
+    assert cpu(lambda: cloudtrail.split(b"[" + b",".join([b"[]"] * 200_000) + b"]")) < 5 * CPU_SECONDS
+
+
 Use = Callable[[re.Pattern[Any], Any], Any]
 
 

@@ -114,7 +114,9 @@ def create(wish: Annotated[Wish, Form()], request: Request, caller: Engineer, do
 
 
 @router.post("/suppressions/{suppression_id}/end")
-def end(suppression_id: str, version: Annotated[int, Form()], caller: Engineer, doors: TheDoors) -> Response:
+def end(
+    suppression_id: str, version: Annotated[int, Form(ge=0, le=2**31 - 1)], caller: Engineer, doors: TheDoors
+) -> Response:
     """What it hid is seen again."""
     doors.desk.end_suppression(suppression_id, version, by=caller.name)
     return go("/suppressions")
