@@ -290,7 +290,11 @@ def test_a_form_that_comes_from_elsewhere_logs_nobody_in(fresh):
     """Or a victim would work on in an attacker's account."""
     fresh.people.accept(fresh.people.invite("bob", "viewer", by="admin"), "", GOOD)
     form = {"name": "bob", "password": GOOD}
-    for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+    for headers in (
+        {"Origin": "https://evil.example"},
+        {"Origin": "http://["},
+        {"Sec-Fetch-Site": "cross-site"},
+    ):
         answer = fresh.nobody().post("/login", data=form, headers=headers)
         assert answer.status_code == 403
         assert "set-cookie" not in answer.headers

@@ -485,6 +485,14 @@ class PeopleContract:
         people.confirm(session, GOOD)
         assert people.session(session).is_proven(clock.at)
 
+    def test_a_change_of_password_proves_no_second_factor(self, people, clock):
+        app, _ = with_app(people, "maria", clock)
+        stolen = people.finish_login(begun(people, "maria"), Shown(code=app.at(clock.at)), HERE)
+        clock.pass_by(hours=1)
+        changed = people.change_password(stolen, GOOD, OTHER, HERE)
+        assert people.who(changed).name == "maria"
+        assert not people.session(changed).is_proven(clock.at)
+
     def test_a_stolen_session_guesses_no_password_by_confirming(self, people, clock):
         session = people.enter("maria", GOOD, HERE)
         for _ in range(4):
