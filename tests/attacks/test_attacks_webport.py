@@ -197,17 +197,39 @@ def test_forty_logins_at_once_stop_no_page(tmp_path: Path) -> None:
         for _ in range(desk_people_secrets.AT_A_TIME):
             room.acquire()
             free.callback(room.release)
-        logins = [connected(url) for _ in range(THREADS + 5)]
-        for number, connection in enumerate(logins):
-            form = f"name=nobody{number}&password=four+plain+english+words".encode()
-            head = (
-                f"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Forwarded-For: 192.0.2.{number}\r\nConnection: close\r\n"
-                f"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {len(form)}\r\n\r\n"
-            )
-            connection.sendall(head.encode() + form)
+        logins = [login(url, f"192.0.2.{number}", f"nobody{number}") for number in range(THREADS + 5)]
         assert page(url) == 200
         free.close()
         assert {answer(connection).split(b" ")[1] for connection in logins} == {b"401"}
+
+
+def test_who_floods_the_login_fills_no_queue_in_which_others_wait(tmp_path: Path) -> None:
+    site = Site.of(desk_in(tmp_path), load(environment={}, options={"web": {"proxies": 1}}))
+    room = desk_people_secrets._room
+    with served(site.app) as url, ExitStack() as free:
+        for _ in range(desk_people_secrets.AT_A_TIME):
+            room.acquire()
+            free.callback(room.release)
+        flood = [login(url, "192.0.2.1", f"nobody{number}") for number in range(limited.EACH + 20)]
+        told: list[socket.socket] = []
+        while len(told) < 20:  # at once, while the others wait
+            told, _, _ = select.select(flood, [], [], 20)
+        assert {answer(each).split(b" ")[1] for each in told} == {b"503"}
+        colleague = login(url, "198.51.100.7")
+        free.close()
+        assert answer(colleague).split(b" ")[1] == b"401"
+        assert [answer(each).split(b" ")[1] for each in flood if each not in told] == [b"401"] * limited.EACH
+
+
+def login(url: str, address: str, name: str = "nobody") -> socket.socket:
+    """A login of somebody unknown, sent; its answer is still to be read."""
+    connection, form = connected(url), f"name={name}&password=four+plain+english+words".encode()
+    head = (
+        f"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Forwarded-For: {address}\r\nConnection: close\r\n"
+        f"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {len(form)}\r\n\r\n"
+    )
+    connection.sendall(head.encode() + form)
+    return connection
 
 
 def test_more_logins_than_can_wait_are_told_to_come_again(

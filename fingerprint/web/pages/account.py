@@ -32,7 +32,7 @@ def account(request: Request, caller: InPerson, doors: TheDoors) -> Response:
 
 
 @router.post("/account/password")
-@limited("passwords")
+@limited("proofs")
 def change_password(
     request: Request,
     caller: InPerson,

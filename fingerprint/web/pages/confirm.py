@@ -23,7 +23,7 @@ def form(request: Request, caller: InPerson, doors: TheDoors, next: str = "/") -
 
 
 @router.post("/confirm")
-@limited("passwords")
+@limited("proofs")
 def confirm(
     request: Request,
     caller: InPerson,

@@ -12,7 +12,7 @@ from fingerprint.ports_people import Provider
 from fingerprint.settings import Settings
 from fingerprint.web.access import keep_session, session_of, where_of
 from fingerprint.web.doors import Doors, TheDoors
-from fingerprint.web.limited import limited
+from fingerprint.web.limited import WAITING, limited
 from fingerprint.web.security_events import note
 from fingerprint.web.site import go, link, local
 
@@ -22,7 +22,7 @@ MINUTES = 10  # that a login at the provider may take
 
 
 @router.get("/login/provider")
-@limited("provider")
+@limited("provider", each=WAITING)
 def start(request: Request, doors: TheDoors, next: str = "/", again: bool = False) -> Response:
     """The browser keeps one secret and where it wanted to go. `again`: the provider is to ask who it is, whoever it knows."""
     secret = secrets.token_urlsafe(32)
@@ -34,7 +34,7 @@ def start(request: Request, doors: TheDoors, next: str = "/", again: bool = Fals
 
 
 @router.get(BACK)
-@limited("provider")
+@limited("provider", each=WAITING)
 def finish(request: Request, doors: TheDoors, state: str = "", code: str = "") -> Response:
     """A session for whom the provider vouches, if this browser began."""
     note(request.scope, event="login")
