@@ -45,13 +45,16 @@ def future_dated(at: Longs, arrived: Longs | int, seconds: int) -> NDArray[np.bo
     return at > np.asarray(arrived) + seconds * 1000
 
 
-def check_watermark(what: str, watermark: int, remedy: str, now: int | None = None) -> None:
-    """Raise FingerprintError if a stored watermark (seconds since 1970) lies ahead of the clock (ms), which no honest one does.
+def check_watermark(
+    what: str, watermark: int, remedy: str, now: int | None = None, seconds: int = FILE_SECONDS
+) -> None:
+    """Raise FingerprintError if a stored watermark (seconds since 1970) lies more than `seconds` ahead of the clock (ms), which
+    no honest one does.
 
     `what` names where it is stored, `remedy` says what to do about it.
     """
     now = wall_clock() if now is None else now
-    if watermark * 1000 > now + FILE_SECONDS * 1000:
+    if watermark * 1000 > now + seconds * 1000:
         raise FingerprintError(
             f"{what} says that event time has come to {moment(watermark)}, and this machine's clock says {moment(now // 1000)}: "
             f"records dated in the future moved it, or the clock is wrong. {remedy}"

@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint import arrays, frames, hashing, slices
-from fingerprint.arrival import check_watermark
+from fingerprint.arrival import FILE_SECONDS, check_watermark
 from fingerprint.domain import FingerprintError
 from fingerprint.feeds import FeedCounts
 from fingerprint.keeping import NO_PARTS, Keeper, Learned
@@ -172,10 +172,9 @@ class Remembering:
         state = snapshot.about, snapshot.parts, losses, self.banks.found, self.banks.backend
         keeper = Keeper.restored(bank, self.settings, sources, *state)
         remedy = "Name another folder in state.snapshots to begin anew"
-        seen = (
-            keeper.road.ledger.watermark - self.settings.stream.future_seconds
-        )  # so far ahead may be believed
-        check_watermark(f"the snapshot of {snapshot.partition.place}", seen, remedy)
+        most = FILE_SECONDS + self.settings.stream.future_seconds  # so far ahead may have been believed
+        what, watermark = f"the snapshot of {snapshot.partition.place}", keeper.road.ledger.watermark
+        check_watermark(what, watermark, remedy, seconds=most)
         keeper = self._bounded(keeper, snapshot.partition, snapshot.parts)
         if int(snapshot.about["partitions"]) != self.partitions:
             keeper = self._bounded(keeper.only(self._homes(partition.number)), partition)

@@ -277,7 +277,7 @@ def test_settings_of_the_values_are_those_that_the_programs_read(tmp_path: Path)
     said = {
         "voting": {"quorum": 1},
         "kafka": {"message_bytes": 5_000_000, "tls": True, "ca_file": '/etc/"ca".pem'},
-        "deliver": {"soc": {"url": "https://soc.example.com/hook", "least_urgency": 75}},
+        "deliver": {"soc": {"url_file": "/run/secrets/soc/url", "least_urgency": 75}},
         "desk": {"redact": ["requestParameters.password", "sourceIPAddress"]},
     }
     file = tmp_path / "settings.toml"
