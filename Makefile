@@ -49,10 +49,10 @@ bench: .venv/stamp   ## speed and memory as ratios in one run; writes build/benc
 	$(BIN)/python -m pipelines.bench
 
 bench-long: .venv/stamp   ## memory of a stream over a simulated day; 100,000 entities trained; writes build/bench-*.json
-	$(BIN)/python -m pipelines.bench_long
+	$(BIN)/python -m pipelines.bench.soak
 
 bench-gpu: .venv/stamp   ## the road on a GPU against the CPU; writes docs/gpu-figures.json and its table in docs/gpu.md
-	timeout 590 $(BIN)/python -m pipelines.bench_gpu --page
+	timeout 590 $(BIN)/python -m pipelines.bench.gpu --page
 
 gpu: .venv/stamp   ## where a GPU is at hand: its tests, then bench-gpu, ten minutes each at most (docs/gpu.md)
 	timeout 590 $(BIN)/pytest -m gpu -s

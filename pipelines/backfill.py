@@ -19,22 +19,26 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from fingerprint import bank as banks
-from fingerprint import chains, hashing, retuning
-from fingerprint.bank import Bank
-from fingerprint.edges import files, ledgers, results_said, workplace
-from fingerprint.edges.desk import open_desk
-from fingerprint.edges.files import File
-from fingerprint.edges.results import Results
-from fingerprint.ledger import Ledger
-from fingerprint.pieces import split
-from fingerprint.ports import Desk
-from fingerprint.settings import Settings
-from fingerprint.steps import Steps
-from pipelines import backends, doors, memory, parts
-from pipelines.parts import Plan
+from fingerprint.registry import bank as banks
+from fingerprint.sources.cloudtrail import credential_chain
+from fingerprint.compute import hashing
+from fingerprint.analysis import threshold_preview
+from fingerprint.registry.bank import Bank
+from fingerprint.adapters import files, result_spool, work_directory
+from fingerprint.registry import state_files
+from fingerprint.store.alerts import open_desk
+from fingerprint.adapters.files import File
+from fingerprint.adapters.result_files import Results
+from fingerprint.state.ledger import Ledger
+from fingerprint.training.dataset import split
+from fingerprint.core.ports import Desk
+from fingerprint.core.settings import Settings
+from fingerprint.detection.partitioned_replay import Steps
+from pipelines.runtime import backend, wiring, memory
+from pipelines import backfill_worker
+from pipelines.backfill_worker import Plan
 from pipelines.score import LEDGER, start_of
-from pipelines.show import Progress, reasons
+from pipelines.cli.console import Progress, reasons
 
 FORMAT = 2  # of what lies in the work folder
 EACH = 4  # parts for each worker, if the settings do not say: the last ones under way leave little idle
@@ -55,27 +59,27 @@ def backfill(
     started = time.monotonic()
     bank = banks.open_bank(folder, settings.bank)
     banks.check_settings(bank, settings)
-    backends.chosen(settings)
+    backend.chosen(settings)
     desk, found = open_desk(desk_url or settings.desk.url, redact=settings.desk.redact), files.find(sources)
-    settings = retuning.applied(settings, desk.tuned())
+    settings = threshold_preview.applied(settings, desk.tuned())
     about = _about(found, bank, settings, ledger_folder, every_event=out is not None)
     with (
-        workplace.entered(workplace.of(settings.workers, folder), "score", about) as place,
+        work_directory.entered(work_directory.of(settings.workers, folder), "score", about) as place,
         Results(out, settings) as results,
-        doors.workers(settings.workers) as workers,
+        wiring.workers(settings.workers) as workers,
     ):
         plan = Plan(
             place, folder.absolute(), bank.version, settings.for_workers(), bool(out), bool(ledger_folder)
         )
         plan, read = _cut_once(plan, found, bank, workers.count, ledger_folder, desk, progress)
         total = read["figures"]
-        for part, own in workers.each(partial(parts.walk_part, plan), range(plan.parts)):
+        for part, own in workers.each(partial(backfill_worker.walk_part, plan), range(plan.parts)):
             _tell(plan.said(part), desk)
             total = _added(total, own)
             progress("scoring events", total["events"] + total["duplicates"], read["events"])
         _write(plan, results)
         if ledger_folder:
-            ledgers.save(parts.ledger_of_all(plan, total["late"], read["clock"]), ledger_folder)
+            state_files.save(backfill_worker.ledger_of_all(plan, total["late"], read["clock"]), ledger_folder)
     return {
         **total,
         **{name: read[name] for name in READ},
@@ -93,7 +97,7 @@ def _about(
     found: Sequence[File], bank: Bank, settings: Settings, ledger: Path | None, every_event: bool
 ) -> dict[str, Any]:
     """All that shapes what is said: another run of which this is the same does the same work."""
-    kept = [str(file) for file in [ledger and ledger / ledgers.FILE] if file and file.exists()]
+    kept = [str(file) for file in [ledger and ledger / state_files.FILE] if file and file.exists()]
     beside = files.find([*kept, *filter(None, [settings.reading.networks])])
     return {
         "format": FORMAT,
@@ -103,7 +107,7 @@ def _about(
         "every_event": every_event,
         "settings": settings.model_dump(mode="json", include=SHAPING),
         "vote_floor": settings.desk.vote_floor,
-        "held_to": retuning.said(settings, None),
+        "held_to": threshold_preview.said(settings, None),
     }
 
 
@@ -131,7 +135,7 @@ def _cut(
     plan: Plan, found: Sequence[File], bank: Bank, ledger: Path | None, desk: Desk, progress: Progress
 ) -> dict[str, Any]:
     settings = plan.settings
-    with backends.history(settings) as history:
+    with backend.history(settings) as history:
         for records in files.read_found(found, settings.reading):
             history.add(records)
             progress("reading records", history.records)
@@ -142,13 +146,13 @@ def _cut(
         def cut(events: pd.DataFrame) -> None:
             nonlocal done
             done += len(events)
-            desk.save(hops=chains.issued(events))
+            desk.save(hops=credential_chain.issued(events))
             pa.default_memory_pool().release_unused()  # what was freed in small pieces stays with the process else
             progress("cutting by principal", done, history.events)
 
         split(map(steps.mark, history.chunks()), plan.history.folder, plan.parts, cut, without=())
     if started_from == LEDGER:
-        parts.leave_starts(plan, arrays)
+        backfill_worker.leave_starts(plan, arrays)
     return {
         "parts": plan.parts,
         "watermarks": steps.watermarks,
@@ -168,7 +172,7 @@ def _cut(
 
 
 def _tell(said: Path, desk: Desk) -> None:
-    for alerts, votes in results_said.told(said):
+    for alerts, votes in result_spool.told(said):
         desk.save(alerts, votes)
 
 
@@ -176,7 +180,7 @@ def _write(plan: Plan, results: Results) -> None:
     """Every event, part by part."""
     if plan.every_event:
         for part in range(plan.parts):
-            for frame in results_said.judged(plan.said(part)):
+            for frame in result_spool.judged(plan.said(part)):
                 results.write(frame)
 
 

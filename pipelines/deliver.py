@@ -19,20 +19,20 @@ from uuid import uuid4
 
 from prometheus_client import REGISTRY, CollectorRegistry
 
-from fingerprint.delivering import LONGEST_WAIT, Delivery, next_try, wait
-from fingerprint.domain import FingerprintError
-from fingerprint.edges.clock import SystemClock
-from fingerprint.edges.desk import open_desk
-from fingerprint.edges.desk_deliveries import outbox_of
-from fingerprint.outward.formats import body
-from fingerprint.outward.news import News
-from fingerprint.ports import Away, Clock, Gone
-from fingerprint.ports_outbox import Busy, Outbox, Taker
-from fingerprint.settings import Deliver, Settings
+from fingerprint.delivery.policy import LONGEST_WAIT, Delivery, next_try, wait
+from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters.system import SystemClock
+from fingerprint.store.alerts import open_desk
+from fingerprint.store.outbox import outbox_of
+from fingerprint.delivery.formats.registry import body
+from fingerprint.delivery.notification import News
+from fingerprint.core.ports import Away, Clock, Gone
+from fingerprint.delivery.outbox import Busy, Outbox, Taker
+from fingerprint.core.settings import Deliver, Settings
 from pipelines.deliver_metrics import DeliverMetrics
-from pipelines.running import running
-from pipelines.takers import taker
-from pipelines.troubles import Troubles
+from pipelines.runtime.service import running
+from pipelines.runtime.receivers import taker
+from fingerprint.streaming.dependency_status import Troubles
 
 MOST = 20  # deliveries of one turn
 LOOK_SECONDS = 2.0  # between two looks for something new

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from fingerprint.ports_outbox import Waiting
+from fingerprint.delivery.outbox import Waiting
 
 _PREFIX = "fingerprint_deliver"
 _WHOSE = ("receiver",)

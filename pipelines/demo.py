@@ -6,11 +6,11 @@ import json
 import shutil
 from pathlib import Path
 
-from fingerprint.edges.desk import open_desk
-from fingerprint.settings import Settings
-from fingerprint.web.page import write_queue_page
-from pipelines import show
-from pipelines.alerts import list_alerts
+from fingerprint.store.alerts import open_desk
+from fingerprint.core.settings import Settings
+from fingerprint.web.static_report import write_queue_page
+from pipelines.cli import console
+from pipelines.commands.alerts import list_alerts
 from pipelines.score import score
 from pipelines.simulate import ATTACKS, DAYS, PRINCIPALS, SEED, past, simulate
 from pipelines.train import train
@@ -22,7 +22,7 @@ def demo(out: Path, settings: Settings) -> None:
     """Fill `out` with records, a bank, a desk and pages; print the alerts and how they compare with the labels."""
     shutil.rmtree(out, ignore_errors=True)
     records, bank, desk = out / "records", out / "bank", f"sqlite:///{out / 'desk.sqlite'}"
-    with show.progress() as progress:
+    with console.progress() as progress:
         simulated = simulate(
             PRINCIPALS,
             DAYS,
@@ -34,9 +34,9 @@ def demo(out: Path, settings: Settings) -> None:
         days = [str(file) for file in sorted(records.glob("*.jsonl.gz"))]
         trained = train(days[:LEARNED], bank, settings, progress)
         scored = score(days[LEARNED:], bank, settings, progress, desk_url=desk)
-    show.simulated(show.of_simulated(simulated, DAYS))
-    show.trained(trained)
-    show.scored(scored)
+    console.simulated(console.of_simulated(simulated, DAYS))
+    console.trained(trained)
+    console.scored(scored)
     list_alerts(desk)
     alerts = open_desk(desk).alerts()
     _compare({event for alert in alerts for event in alert.event_ids}, records / "labels.jsonl")
@@ -53,7 +53,7 @@ def _compare(found: set[str], labels: Path) -> None:
         flagged = sum(event["event_id"] in found for event in events)
         first = events[0]
         verdict = "FOUND " if flagged else "MISSED"
-        who = show.plain(first["principal"].split(":", 5)[-1])
+        who = console.plain(first["principal"].split(":", 5)[-1])
         print(
             f"{verdict} {name}: {first['strength']} of {len(events)} calls as {who}, {flagged} of them in alerts"
         )

@@ -10,25 +10,19 @@ from typing import Any
 import numpy as np
 from prometheus_client import REGISTRY
 
-from fingerprint.domain import FingerprintError
-from fingerprint.ingesting import Batch, Ingesting, Limit, Outgoing
-from fingerprint.ports import (
-    Consumer,
-    Message,
-    NotOwner,
-    Partition,
-    Producer,
-    Rebalancing,
-)
-from fingerprint.settings import Settings
-from pipelines import doors
-from pipelines.ingest_metrics import IngestMetrics
-from pipelines.pausing import Pausing
-from pipelines.poison import REASON, PoisonGuard
-from pipelines.running import running
-from pipelines.sending import Sender
-from pipelines.until_end import NOTHING_OURS, UntilEnd
-from pipelines.watching import Watch
+from fingerprint.core.alert import FingerprintError
+from fingerprint.streaming.rekeying import Batch, Ingesting, Limit, Outgoing
+from fingerprint.core.ports import (
+    Consumer, Message, NotOwner, Partition, Producer, Rebalancing)
+from fingerprint.core.settings import Settings
+from pipelines.runtime import wiring
+from fingerprint.streaming.ingest_metrics import IngestMetrics
+from fingerprint.streaming.backpressure import Pausing
+from fingerprint.streaming.poison import REASON, PoisonGuard
+from pipelines.runtime.service import running
+from fingerprint.streaming.retrying_producer import Sender
+from fingerprint.streaming.bounded_read import NOTHING_OURS, UntilEnd
+from fingerprint.streaming.lag_monitor import Watch
 
 POLL_SECONDS = 0.5
 
@@ -37,7 +31,7 @@ log = logging.getLogger("fingerprint.ingest")
 
 def run(settings: Settings, once: bool = False) -> dict[str, Any]:
     """`fingerprint ingest`, with the doors that the settings name."""
-    with doors.consumer(settings.kafka, "ingest") as consumer, doors.producer(settings.kafka) as producer:
+    with wiring.consumer(settings.kafka, "ingest") as consumer, wiring.producer(settings.kafka) as producer:
         ingest = Ingest(consumer, producer, settings, IngestMetrics(REGISTRY))
         with running(settings, ingest.not_ready, ingest.not_alive, "ingest") as asked_to_end:
             return ingest.run(asked_to_end, once)

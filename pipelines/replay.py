@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fingerprint.cloudtrail import Records
-from fingerprint.domain import Reject
-from fingerprint.edges import files
-from fingerprint.edges.clock import SystemClock
-from fingerprint.entity import add_entities
-from fingerprint.flatten import flatten
-from fingerprint.ingesting import Outgoing
-from fingerprint.pacing import Pace
-from fingerprint.ports import Clock, Producer
-from fingerprint.settings import Settings
-from pipelines import doors
-from pipelines.sending import Sender
-from pipelines.show import Progress
+from fingerprint.sources.cloudtrail.envelopes import Records
+from fingerprint.core.alert import Reject
+from fingerprint.adapters import files
+from fingerprint.adapters.system import SystemClock
+from fingerprint.sources.cloudtrail.identity import add_entities
+from fingerprint.sources.flatten import flatten
+from fingerprint.streaming.rekeying import Outgoing
+from fingerprint.streaming.replay_rate import Pace
+from fingerprint.core.ports import Clock, Producer
+from fingerprint.core.settings import Settings
+from pipelines.runtime import wiring
+from fingerprint.streaming.retrying_producer import Sender
+from pipelines.cli.console import Progress
 
 TICK = 0.05  # seconds: records due within one are sent together
 REASONS_KEPT = 1000
@@ -38,7 +38,7 @@ def run(
     """`fingerprint replay`, with the doors that the settings name."""
     pace = Pace(rate, speed)
     files.find(sources)  # says what is missing before a broker is asked
-    with doors.producer(settings.kafka) as producer:
+    with wiring.producer(settings.kafka) as producer:
         return replay(
             sources, topic or settings.kafka.raw, producer, settings, SystemClock(), progress, pace, keyed
         )

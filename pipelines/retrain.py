@@ -18,17 +18,19 @@ from typing import Any
 
 from prometheus_client import REGISTRY, CollectorRegistry
 
-from fingerprint import retraining, versions
-from fingerprint.domain import FingerprintError
-from fingerprint.edges import workplace
-from fingerprint.edges.clock import SystemClock
-from fingerprint.ports import Clock
-from fingerprint.retraining import Due, Known
-from fingerprint.settings import Settings
-from pipelines import apart, holding, triton
+from fingerprint.training import schedule
+from fingerprint.registry import versions
+from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters import work_directory
+from fingerprint.adapters.system import SystemClock
+from fingerprint.core.ports import Clock
+from fingerprint.training.schedule import Due, Known
+from fingerprint.core.settings import Settings
+from pipelines.runtime import subprocess, topic_time_span
+from pipelines.commands import triton
 from pipelines.retrain_metrics import RetrainMetrics
-from pipelines.running import running
-from pipelines.troubles import Troubles
+from pipelines.runtime.service import running
+from fingerprint.streaming.dependency_status import Troubles
 
 TICK_SECONDS = 0.2  # how late SIGTERM is heard between two looks
 SETTLED_SECONDS = 600.0  # between two looks at the topic once a bank is served: each joins a group of its own
@@ -48,7 +50,7 @@ def run(
 
     FingerprintError while another looks after the same bank; with `once` also where something failed.
     """
-    with workplace.entered(folder / "work", "retrain", about={}) as work:
+    with work_directory.entered(folder / "work", "retrain", about={}) as work:
         program = Retrain(folder, settings, file, work / "tmp", RetrainMetrics(registry, settings.triton))
         with running(settings, program.not_ready, program.not_alive, "retrain") as asked_to_end:
             program.run(asked_to_end, once)
@@ -108,7 +110,7 @@ class Retrain:
             return
         self.looked = time.monotonic()
         with self._noting("topic"):
-            held_days = holding.days(self.settings.kafka.events, self.settings, self._unwanted)
+            held_days = topic_time_span.days(self.settings.kafka.events, self.settings, self._unwanted)
             self.held_days = self.held_days if self._unwanted() else held_days
 
     def _due(self) -> Due:
@@ -116,7 +118,7 @@ class Retrain:
         now, trained = self.clock.now(), self._trained()
         served = versions.served(self.folder) is not None
         known = Known(self.held_days, served, trained, self.failures, self.failed)
-        due = retraining.due(known, now, self.options)
+        due = schedule.due(known, now, self.options)
         self.metrics.knows(trained, due.at, self.held_days)
         if not due.by(now) and (self.said is None or due.why != self.said.why):
             log.info("no training is due", extra=_fields(why=due.why))
@@ -124,7 +126,7 @@ class Retrain:
         return due
 
     def _trained(self) -> datetime | None:
-        noted = retraining.last_training(versions.history(self.folder))
+        noted = schedule.last_training(versions.history(self.folder))
         return max(filter(None, (noted, self.trained)), default=None)
 
     # --- training -----------------------------------------------------------------------------------------------------
@@ -134,7 +136,7 @@ class Retrain:
         self.metrics.last_attempt.set(self.clock.now().timestamp())
         log.info("a training begins", extra=_fields(why=why, held_days=self.held_days))
         with self._scratch():
-            ended = apart.run(self._arguments(), self.scratch, self._unwanted)
+            ended = subprocess.run(self._arguments(), self.scratch, self._unwanted)
         seconds = time.monotonic() - began
         if ended is None:
             log.info("the training is broken off, and goes on where it was with the next start")
@@ -148,7 +150,7 @@ class Retrain:
         wanted = ["--topic", self.settings.kafka.events, "--days", str(self.options.days)]
         return ["train", *wanted, "--bank", str(self.folder), "--json", *settings]
 
-    def _count(self, ended: apart.Ended, seconds: float) -> None:
+    def _count(self, ended: subprocess.Ended, seconds: float) -> None:
         outcome = OUTCOMES.get(ended.status, "failed")
         self.metrics.trainings.labels(outcome).inc()
         if outcome == "failed":

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from fingerprint.settings import Triton
+from fingerprint.core.settings import Triton
 
 _PREFIX = "fingerprint_retrain"
 OUTCOMES = ("served", "refused", "failed")

@@ -9,21 +9,24 @@ from typing import Any
 
 import pandas as pd
 
-from fingerprint import bank as banks
-from fingerprint import chains, frames, retuning
-from fingerprint.bank import Bank
-from fingerprint.domain import Hop
-from fingerprint.edges import files, ledgers
-from fingerprint.edges.desk import open_desk
-from fingerprint.edges.history import History
-from fingerprint.edges.results import Results
-from fingerprint.ledger import Ledger
-from fingerprint.ports import Desk
-from fingerprint.road import Road, Said
-from fingerprint.settings import Settings
-from fingerprint.slices import Arrays
-from pipelines import backends, doors, memory
-from pipelines.show import Progress, reasons
+from fingerprint.registry import bank as banks
+from fingerprint.sources.cloudtrail import credential_chain
+from fingerprint.compute import frames
+from fingerprint.analysis import threshold_preview
+from fingerprint.registry.bank import Bank
+from fingerprint.core.alert import Hop
+from fingerprint.adapters import files
+from fingerprint.registry import state_files
+from fingerprint.store.alerts import open_desk
+from fingerprint.adapters.event_spool import History
+from fingerprint.adapters.result_files import Results
+from fingerprint.state.ledger import Ledger
+from fingerprint.core.ports import Desk
+from fingerprint.pipeline import Road, Said
+from fingerprint.core.settings import Settings
+from fingerprint.state.partitioning import Arrays
+from pipelines.runtime import backend as backends, wiring, memory
+from pipelines.cli.console import Progress, reasons
 
 LEDGER, BANK = "ledger", "bank"  # where a run may start
 EMPTY = "empty: the input begins inside the bank's training span"
@@ -45,11 +48,11 @@ def score(
     backend = backends.chosen(settings)
     bank = bank.on(backend.place)
     desk = open_desk(desk_url or settings.desk.url, redact=settings.desk.redact)
-    settings = retuning.applied(settings, desk.tuned())
+    settings = threshold_preview.applied(settings, desk.tuned())
     with (
         backends.history(settings) as history,
         Results(out, settings) as results,
-        doors.losses(settings.triton, bank) as losses,
+        wiring.losses(settings.triton, bank) as losses,
     ):
         for records in files.read(sources, settings.reading):
             history.add(records)
@@ -58,11 +61,11 @@ def score(
         ledger = Ledger.from_arrays(settings, arrays, backend.place)
         road = Road(bank, ledger, settings, every_event=out is not None, losses=losses)
         for events in history.chunks():
-            keep(road.walk(frames.lifted(events, backend.tables)), desk, results, chains.issued(events))
+            keep(road.walk(frames.lifted(events, backend.tables)), desk, results, credential_chain.issued(events))
             progress("scoring events", road.tally.events + road.tally.repeats, history.events)
         keep(road.finish(), desk, results)
         if ledger_folder:
-            ledgers.save(ledger, ledger_folder)
+            state_files.save(ledger, ledger_folder)
     return {
         **figures(road),
         "records": history.records,
@@ -117,7 +120,7 @@ def figures(road: Road) -> dict[str, Any]:
 
 def start_of(bank: Bank, history: History, settings: Settings, folder: Path | None) -> tuple[Arrays, str]:
     """Where a run starts: at the ledger of the run before, at the bank, or empty if the bank already knows the input."""
-    kept = ledgers.restore(folder, settings) if folder else None
+    kept = state_files.restore(folder, settings) if folder else None
     if kept:
         return kept.as_arrays(), LEDGER
     first = history.begins()

@@ -15,20 +15,21 @@ from typing import cast
 
 from prometheus_client import REGISTRY
 
-from fingerprint.domain import FingerprintError
-from fingerprint.edges import health, logs
-from fingerprint.edges.clock import SystemClock
-from fingerprint.edges.desk import SqlDesk, open_desk
-from fingerprint.edges.desk_people import people_of
-from fingerprint.ports import Clock
-from fingerprint.ports_people import People, Provider
-from fingerprint.settings import Settings, Web
-from fingerprint.web.doors import Doors, WholeDesk
-from pipelines import deliver, tidying
-from pipelines.bank_seen import SeenBanks
+from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters import health, logs
+from fingerprint.adapters.system import SystemClock
+from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.store.accounts import people_of
+from fingerprint.core.ports import Clock
+from fingerprint.core.ports.accounts import People, Provider
+from fingerprint.core.settings import Settings, Web
+from fingerprint.web.dependencies import Doors, WholeDesk
+from pipelines import deliver
+from pipelines.commands import retention
+from fingerprint.registry.bank_listing import SeenBanks
 from pipelines.deliver_metrics import DeliverMetrics
-from pipelines.foreseeing import Foreseeing
-from pipelines.running import asked
+from fingerprint.analysis.threshold_forecast import Foreseeing
+from pipelines.runtime.service import asked
 
 
 def run(settings: Settings, desk_url: str | None, bank: Path) -> None:
@@ -46,7 +47,7 @@ def run(settings: Settings, desk_url: str | None, bank: Path) -> None:
         # uvicorn ends in good order and then raises the signal again, which would be our end before it is ours to end
         with (
             asked(),
-            tidying.daily(desk, settings.retention, doors.people.forget),
+            retention.daily(desk, settings.retention, doors.people.forget),
             _delivering(settings, desk_url or settings.desk.url) as troubles,
             _watched(settings, {"desk": lambda: _desk_trouble(desk), "deliver": troubles}),
         ):
@@ -90,7 +91,7 @@ def _provider(web: Web, clock: Clock) -> Provider | None:
     """Who vouches for people; what asks it is loaded only then."""
     if web.oidc.issuer is None:
         return None
-    from fingerprint.edges.openid import OpenId
+    from fingerprint.adapters.oidc import OpenId
 
     return OpenId(web.oidc, clock)
 

@@ -17,15 +17,15 @@ from datetime import date, timedelta
 from itertools import islice
 from pathlib import Path
 
-from fingerprint.domain import FingerprintError
+from fingerprint.core.alert import FingerprintError
 from fingerprint.simulation import attacks as intruders
-from fingerprint.simulation import surprises as oddities
+from fingerprint.simulation import benign_anomalies as oddities
 from fingerprint.simulation.attacks import STRENGTHS
 from fingerprint.simulation.days import day_of
-from fingerprint.simulation.delivery import Delivery
+from fingerprint.simulation.log_delivery import Delivery
 from fingerprint.simulation.organisation import Organisation
 from fingerprint.simulation.staff import hire
-from fingerprint.simulation.surprises import SURPRISES
+from fingerprint.simulation.benign_anomalies import SURPRISES
 
 START = date(2026, 1, 5)  # a Monday
 CHUNK = 10_000  # lines compressed at a time

@@ -20,31 +20,35 @@ import numpy as np
 from numpy.typing import NDArray
 from prometheus_client import REGISTRY
 
-from fingerprint import arriving, chains, frames, messages, retuning
-from fingerprint.arriving import Arrival, Rows
-from fingerprint.casework import Report, Tuned
-from fingerprint.domain import FingerprintError
-from fingerprint.edges import network_table
-from fingerprint.edges.clock import SystemClock
-from fingerprint.edges.desk import open_desk
-from fingerprint.edges.snapshots import StoredSnapshots
-from fingerprint.frames import Frame
-from fingerprint.measured import READ
-from fingerprint.messages import Piece
-from fingerprint.ports import Message, NotOwner, Partition, Rebalancing
-from fingerprint.road import Said
-from fingerprint.settings import Settings
-from pipelines import backends, doors, first_bank, memory, person
-from pipelines.banks import Banks
-from pipelines.pausing import Pausing
-from pipelines.poison import REASON, PoisonGuard
-from pipelines.remembering import Kept, Remembering
-from pipelines.running import running
-from pipelines.stream_metrics import StreamMetrics
-from pipelines.troubles import Troubles
-from pipelines.until_end import NOTHING_OURS, UntilEnd
-from pipelines.voice import Outside, Voice
-from pipelines.watching import Watch
+from fingerprint.streaming import routing
+from fingerprint.sources.cloudtrail import credential_chain
+from fingerprint.compute import frames
+from fingerprint.sources import decode
+from fingerprint.analysis import threshold_preview
+from fingerprint.streaming.routing import Arrival, Rows
+from fingerprint.core.case import Report, Tuned
+from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters import network_table
+from fingerprint.adapters.system import SystemClock
+from fingerprint.store.alerts import open_desk
+from fingerprint.adapters.checkpoints import StoredSnapshots
+from fingerprint.compute.frames import Frame
+from fingerprint.detection.batch import READ
+from fingerprint.sources.decode import Piece
+from fingerprint.core.ports import Message, NotOwner, Partition, Rebalancing
+from fingerprint.pipeline import Said
+from fingerprint.core.settings import Settings
+from pipelines.runtime import backend as backends, wiring, first_bank, memory, operator
+from fingerprint.streaming.bank_watcher import Banks
+from fingerprint.streaming.backpressure import Pausing
+from fingerprint.streaming.poison import REASON, PoisonGuard
+from fingerprint.streaming.checkpoints import Kept, Remembering
+from pipelines.runtime.service import running
+from fingerprint.streaming.metrics import StreamMetrics
+from fingerprint.streaming.dependency_status import Troubles
+from fingerprint.streaming.bounded_read import NOTHING_OURS, UntilEnd
+from fingerprint.streaming.publisher import Outside, Voice
+from fingerprint.streaming.lag_monitor import Watch
 
 POLL_SECONDS = 0.5
 REPORT_SECONDS = 15.0  # between two reports to the desk
@@ -62,8 +66,8 @@ def run(
     backend = backends.ready(settings.backend)
     with (
         closing(Banks(folder, settings, backend=backend)) as banks,
-        doors.consumer(settings.kafka, "stream") as consumer,
-        doors.producer(settings.kafka) as producer,
+        wiring.consumer(settings.kafka, "stream") as consumer,
+        wiring.producer(settings.kafka) as producer,
     ):
         desk = open_desk(desk_url or settings.desk.url, redact=settings.desk.redact)
         outside = Outside(consumer, producer, desk, StoredSnapshots(settings.state), SystemClock())
@@ -175,15 +179,15 @@ class Stream:
         """Flatten once; walk each partition; tell. What was polled for an owner that has gone since, and came back from a
         snapshot, comes again: it is passed over."""
         owners = dict(self.kept)
-        for piece in messages.read(polled, self.settings, self.backend):
+        for piece in decode.read(polled, self.settings, self.backend):
             now = int(self.clock.now().timestamp() * 1000)
-            came = arriving.arrivals(polled, piece, self.settings.stream.future_seconds, now)
-            shares = arriving.by_partition(polled, piece)
+            came = routing.arrivals(polled, piece, self.settings.stream.future_seconds, now)
+            shares = routing.by_partition(polled, piece)
             ours = sorted(home for home in shares if home in owners and self.kept.get(home) is owners[home])
             self.untold.update(ours)
             self.voice.tell(
                 [each for home in ours for each in self._walk_one(polled, piece, home, shares[home], came)],
-                chains.issued(piece.events),
+                credential_chain.issued(piece.events),
             )
             self._count_feeds(ours)
             self.voice.bury(polled, piece, came.future)
@@ -208,7 +212,7 @@ class Stream:
         self, polled: Sequence[Message], piece: Piece, home: Partition, rows: Rows, came: Arrival
     ) -> list[Said]:
         kept = self.kept[home]
-        word = arriving.said(polled, piece, rows, came)
+        word = routing.said(polled, piece, rows, came)
         self._expect_sources(kept, word.names)
         kept.keeper.bound_clocks(came.now)
         low = kept.keeper.sources.come(word.names, word.codes, word.marks, word.arrived) // 1000
@@ -216,7 +220,7 @@ class Stream:
         events = self._carried(piece, wanted)
         self.metrics.strays.inc(self.remembering.strays(events, home))
         message = np.searchsorted(rows.messages, piece.source[wanted])
-        kept.keeper.hear(events, low[message], arriving.ways(word, home), word.codes[message])
+        kept.keeper.hear(events, low[message], routing.ways(word, home), word.codes[message])
         with self.metrics.counted(kept.keeper):
             said = kept.keeper.walk(events, low[message], came.at[wanted] // 1000)
         last = int(rows.messages[-1])
@@ -225,7 +229,7 @@ class Stream:
 
     def _carried(self, piece: Piece, wanted: NDArray[np.intp]) -> Frame:
         """The events with what measuring reads, whose network they came from, and their records, for alerts to show."""
-        events = frames.rows(piece.events[READ], wanted).assign(raw=arriving.records(piece, wanted))
+        events = frames.rows(piece.events[READ], wanted).assign(raw=routing.records(piece, wanted))
         if self.networks:
             events["network"] = self.networks.names(events["source_address"])
         return events
@@ -270,20 +274,20 @@ class Stream:
             return
         self.tuned = tuned
         try:
-            settings = retuning.applied(self.given, tuned)
+            settings = threshold_preview.applied(self.given, tuned)
         except FingerprintError as error:
             log.warning("what was chosen at the desk is refused", extra={"fields": {"reason": str(error)}})
             return
         self.settings = self.remembering.settings = settings
         for each in self.kept.values():
             each.keeper.hold_to(settings)
-        log.info("held to what was chosen at the desk", extra={"fields": retuning.said(settings, tuned)})
+        log.info("held to what was chosen at the desk", extra={"fields": threshold_preview.said(settings, tuned)})
 
     def _report(self) -> None:
         """How it goes, to the desk, now and then."""
         if time.monotonic() - self.last_report > REPORT_SECONDS:
             self.last_report = time.monotonic()
-            name = self.settings.kafka.member or person.process()
+            name = self.settings.kafka.member or operator.process()
             figures = self.metrics.figures() | {"partitions": len(self.kept)}
             said = Report(
                 "stream", name, self.clock.now(), self.lag, figures, self.not_ready() or self.banks.refused

@@ -10,16 +10,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fingerprint import arrival, private, shifting, training
-from fingerprint.bank import open_bank, renamed
-from fingerprint.domain import LEVELS
-from fingerprint.edges import files, workplace
-from fingerprint.fitting import Start
-from fingerprint.settings import Settings
-from fingerprint.spans import EVER, Span
-from pipelines import backends, doors, gathering, publishing
-from pipelines.gathering import NOBODY, Wanted
-from pipelines.show import Progress, reasons
+from fingerprint.sources import arrival
+from fingerprint.core import private_files
+from fingerprint.training import feedback, pipeline
+from fingerprint.registry.bank import open_bank, renamed
+from fingerprint.core.alert import LEVELS
+from fingerprint.adapters import files, work_directory
+from fingerprint.training.nn.trainer import Start
+from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import EVER, Span
+from pipelines.runtime import backend, wiring
+from pipelines import training_data
+from fingerprint.training import publish
+from pipelines.training_data import NOBODY, Wanted
+from pipelines.cli.console import Progress, reasons
 
 FORMAT = 3  # of what lies in the work folder
 HISTORY, JUDGED = "history", "judged.parquet"
@@ -38,25 +42,25 @@ def train(
     """Train on `sources` and `topic` within `span`, without what `desk` says to leave out (see `gathering.Wanted`); offer the
     bank to the gate of `folder`, and say what became ready: the figures of `train --json`."""
     wanted, start = Wanted(sources, topic, span, desk), _start(settings)
-    private.make_folder(folder)  # before the long part, not after it
-    publishing.signer(settings.bank)
-    backends.chosen(settings)
-    place = workplace.of(settings.workers, folder)
+    private_files.make_folder(folder)  # before the long part, not after it
+    publish.signer(settings.bank)
+    backend.chosen(settings)
+    place = work_directory.of(settings.workers, folder)
     with (
-        workplace.entered(place, "train", _about(wanted, settings)) as work,
-        doors.workers(settings.workers) as workers,
+        work_directory.entered(place, "train", _about(wanted, settings)) as work,
+        wiring.workers(settings.workers) as workers,
     ):
         read = _read(wanted, settings, work, progress)
-        learned = training.learn(work / HISTORY, settings.for_workers(), progress, workers, start=start)
-        learned = shifting.applied(learned, pd.read_parquet(work / JUDGED), settings.training)
+        learned = pipeline.learn(work / HISTORY, settings.for_workers(), progress, workers, start=start)
+        learned = feedback.applied(learned, pd.read_parquet(work / JUDGED), settings.training)
         left = {name: read[name] for name in ("outside", "future_dated", "ahead", "left_out", "came_back")}
         learned = renamed(learned, **left)
-        word = publishing.offer(learned, folder, settings, gathering.confirmed(wanted.desk, settings))
+        word = publish.offer(learned, folder, settings, training_data.confirmed(wanted.desk, settings))
     return {
         "bank": str(folder),
         "version": learned.version,
         "served": word.passed,
-        "refusal": None if word.passed else publishing.refusal(learned.version, word),
+        "refusal": None if word.passed else publish.refusal(learned.version, word),
         "gate": word.figures,
         **read,
         "events": learned.manifest["events"],
@@ -92,14 +96,14 @@ def _read(wanted: Wanted, settings: Settings, work: Path, progress: Progress) ->
     done = work / "read.json"
     if not done.exists():
         began = arrival.wall_clock() // 1000  # what arrives from now on may not be read any more
-        with backends.history(settings, wanted.span) as history:
-            fetched = gathering.gather(wanted, history, settings, progress)
-            flagged, asked = gathering.flagged(wanted, history, settings)
-            gathering.judged(wanted, history, settings).to_parquet(work / JUDGED)
+        with backend.history(settings, wanted.span) as history:
+            fetched = training_data.gather(wanted, history, settings, progress)
+            flagged, asked = training_data.flagged(wanted, history, settings)
+            training_data.judged(wanted, history, settings).to_parquet(work / JUDGED)
             chunks = flagged.through(history.chunks())
             newest = history.last_time()
             end = int(newest.timestamp()) if newest else None
-            training.split(chunks, settings, work / HISTORY, history.events, progress, began, end)
+            pipeline.split(chunks, settings, work / HISTORY, history.events, progress, began, end)
         figures = {
             "records": history.records,
             "rejects": history.rejected,

@@ -14,8 +14,8 @@ from services.triton import Triton
 from streaming import Place, Records, Said, keyed
 from walking import Outcome, Step, road_of, steps_of, walked
 
-from fingerprint.backend import choose
-from fingerprint.bank import Bank, open_bank
+from fingerprint.compute.backend import choose
+from fingerprint.registry.bank import Bank, open_bank
 
 
 @pytest.hookimpl(wrapper=True)

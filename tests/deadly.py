@@ -11,12 +11,12 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
-from fingerprint import cloudtrail
-from fingerprint.cloudtrail import Records
+from fingerprint.sources.cloudtrail import envelopes
+from fingerprint.sources.cloudtrail.envelopes import Records
 from pipelines.cli import main
 
 POISON = b"whoever reads this is dead"
-unwrap = cloudtrail._unwrap
+unwrap = envelopes._unwrap
 
 
 def deadly(data: bytes, *rest: Any, **named: Any) -> Iterator[Records]:
@@ -26,5 +26,5 @@ def deadly(data: bytes, *rest: Any, **named: Any) -> Iterator[Records]:
 
 
 if __name__ == "__main__":
-    cloudtrail._unwrap = deadly
+    envelopes._unwrap = deadly
     main()

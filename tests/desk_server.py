@@ -19,9 +19,9 @@ from typing import Any
 from fastapi import FastAPI
 from make_alert import NASTY, nasty, new_pipeline, stolen_session
 
-from fingerprint.domain import Alert
-from fingerprint.people import Role, Scope
-from fingerprint.ports_people import People
+from fingerprint.core.alert import Alert
+from fingerprint.core.account import Role, Scope
+from fingerprint.core.ports.accounts import People
 from fingerprint.web.server import Server, configured
 
 PASSWORD = "four plain english words"  # noqa: S105

@@ -15,15 +15,15 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from fingerprint.edges.clock import SystemClock
-from fingerprint.edges.desk import open_desk
-from fingerprint.edges.snapshots import StoredSnapshots
-from fingerprint.settings import load
-from pipelines import doors
-from pipelines.banks import Banks
+from fingerprint.adapters.system import SystemClock
+from fingerprint.store.alerts import open_desk
+from fingerprint.adapters.checkpoints import StoredSnapshots
+from fingerprint.core.settings import load
+from pipelines.runtime import wiring
+from fingerprint.streaming.bank_watcher import Banks
 from pipelines.stream import Stream
-from pipelines.stream_metrics import StreamMetrics
-from pipelines.voice import Outside
+from fingerprint.streaming.metrics import StreamMetrics
+from fingerprint.streaming.publisher import Outside
 
 
 class Deadly:
@@ -52,7 +52,7 @@ class Deadly:
 def main(folder: str, door: str, method: str, when: str, number: str) -> None:
     """Runs until it dies; exit status 0 if it never came so far."""
     settings = load()
-    with doors.consumer(settings.kafka, "stream") as consumer, doors.producer(settings.kafka) as producer:
+    with wiring.consumer(settings.kafka, "stream") as consumer, wiring.producer(settings.kafka) as producer:
         opened: dict[str, Any] = {
             "consumer": consumer,
             "producer": producer,

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from streaming import Place, Records
 
-from fingerprint import autoencoder, versions
-from fingerprint.bank import Bank
-from fingerprint.detectors import surprise_of
-from fingerprint.losses import InProcess
-from fingerprint.measured import Measured
-from fingerprint.versions import Note
+from fingerprint.estimators import autoencoder
+from fingerprint.registry import versions
+from fingerprint.registry.bank import Bank
+from fingerprint.detection.detectors import surprise_of
+from fingerprint.detection.inference import InProcess
+from fingerprint.detection.batch import Measured
+from fingerprint.registry.versions import Note
 from pipelines.stream import Stream
 
 PATIENCE = 600  # turns

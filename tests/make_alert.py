@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Any
 
-from fingerprint.domain import Alert, AlertEvent, Curve, Driver, Vote
+from fingerprint.core.alert import Alert, AlertEvent, Curve, Driver, Vote
 
 START = datetime(2026, 3, 4, 12, tzinfo=UTC)
 ACCOUNT = "123456789012"

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from make_alert import ACCOUNT, DRIVERS, curve, event, new_pipeline, stolen_session, votes
 
-from fingerprint.domain import Alert, AlertEvent
-from fingerprint.edges.desk import open_desk
+from fingerprint.core.alert import Alert, AlertEvent
+from fingerprint.store.alerts import open_desk
 
 PEOPLE = (
     "ana.silva",

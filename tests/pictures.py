@@ -15,8 +15,8 @@ from PIL import Image
 from playwright.sync_api import Browser, Page
 from services.browser import chromium
 
-from fingerprint.casework import Assign, Chosen, Decide, Filter
-from fingerprint.edges.desk import open_desk
+from fingerprint.core.case import Assign, Chosen, Decide, Filter
+from fingerprint.store.alerts import open_desk
 
 IMAGES = Path(__file__).parent.parent / "docs/images"
 COLOURS = 160

@@ -11,11 +11,11 @@ from typing import Any
 
 import pandas as pd
 
-from fingerprint.domain import Alert
-from fingerprint.edges.desk import SqlDesk, open_desk
-from fingerprint.settings import Autoencoder, Settings
+from fingerprint.core.alert import Alert
+from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.core.settings import Autoencoder, Settings
 from pipelines.score import score
-from pipelines.show import silent
+from pipelines.cli.console import silent
 from pipelines.simulate import simulate
 from pipelines.train import train
 

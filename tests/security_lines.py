@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fingerprint.edges.logs import OneLine
+from fingerprint.adapters.logs import OneLine
 
 _formatter = OneLine()
 

@@ -21,14 +21,14 @@ from typing import Any, cast
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from fingerprint.edges.clock import SystemClock
-from fingerprint.edges.desk import SqlDesk, open_desk
-from fingerprint.edges.desk_people import SqlPeople, people_of
-from fingerprint.people import SCOPES, Identity, Role
-from fingerprint.settings import Settings, load
-from fingerprint.web.access import cookie_name, csrf_of
+from fingerprint.adapters.system import SystemClock
+from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.store.accounts import SqlPeople, people_of
+from fingerprint.core.account import SCOPES, Identity, Role
+from fingerprint.core.settings import Settings, load
+from fingerprint.web.auth import cookie_name, csrf_of
 from fingerprint.web.app import create_app
-from fingerprint.web.doors import Doors, WholeDesk
+from fingerprint.web.dependencies import Doors, WholeDesk
 
 BASE = "http://localhost"
 

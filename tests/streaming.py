@@ -20,28 +20,28 @@ from kafka.admin import NewTopic
 from prometheus_client import CollectorRegistry
 from services.kafka import Broker
 
-from fingerprint.backend import HOST
-from fingerprint.cloudtrail import split_lines
-from fingerprint.domain import Alert
-from fingerprint.edges import topic_log
-from fingerprint.edges.clock import SystemClock
-from fingerprint.edges.confluent import ConfluentConsumer
-from fingerprint.edges.confluent_producer import ConfluentProducer
-from fingerprint.edges.desk import SqlDesk, open_desk
-from fingerprint.edges.kafka import KafkaConsumer
-from fingerprint.edges.kafka_producer import KafkaProducer
-from fingerprint.edges.snapshots import StoredSnapshots
-from fingerprint.edges.topic_files import FilesConsumer, FilesProducer, create_topic
-from fingerprint.entity import add_entities
-from fingerprint.flatten import flatten
-from fingerprint.ports import Headers, Message, Partition
-from fingerprint.settings import Settings
-from pipelines.banks import Banks
-from pipelines.remembering import Kept
+from fingerprint.compute.backend import HOST
+from fingerprint.sources.cloudtrail.envelopes import split_lines
+from fingerprint.core.alert import Alert
+from fingerprint.adapters.file_broker import log as topic_log
+from fingerprint.adapters.system import SystemClock
+from fingerprint.adapters.kafka.confluent import ConfluentConsumer
+from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
+from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.adapters.kafka.kafka_python import KafkaConsumer
+from fingerprint.adapters.kafka.kafka_python_producer import KafkaProducer
+from fingerprint.adapters.checkpoints import StoredSnapshots
+from fingerprint.adapters.file_broker.consumer import FilesConsumer, FilesProducer, create_topic
+from fingerprint.sources.cloudtrail.identity import add_entities
+from fingerprint.sources.flatten import flatten
+from fingerprint.core.ports import Headers, Message, Partition
+from fingerprint.core.settings import Settings
+from fingerprint.streaming.bank_watcher import Banks
+from fingerprint.streaming.checkpoints import Kept
 from pipelines.stream import Stream
-from pipelines.stream_metrics import StreamMetrics
-from pipelines.until_end import until_end
-from pipelines.voice import Outside
+from fingerprint.streaming.metrics import StreamMetrics
+from fingerprint.streaming.bounded_read import until_end
+from fingerprint.streaming.publisher import Outside
 
 PARTITIONS = 4
 Records = list[tuple[bytes, bytes]]  # keys and values

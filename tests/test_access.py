@@ -23,20 +23,20 @@ from services.ports import free_port
 from serving_desk import BASE, Site, desk_in
 from typer.testing import CliRunner
 
-from fingerprint.domain import FingerprintError
-from fingerprint.edges import desk_people_secrets
-from fingerprint.edges.clock import SystemClock
-from fingerprint.edges.desk import open_desk
-from fingerprint.edges.desk_people import people_of
-from fingerprint.people import ROLES, Role
-from fingerprint.settings import Retention, Web, load
+from fingerprint.core.alert import FingerprintError
+from fingerprint.store import secret_hashes
+from fingerprint.adapters.system import SystemClock
+from fingerprint.store.alerts import open_desk
+from fingerprint.store.accounts import people_of
+from fingerprint.core.account import ROLES, Role
+from fingerprint.core.settings import Retention, Web, load
 from fingerprint.web import pages
-from fingerprint.web.access import Needs, address_of, csrf_of
+from fingerprint.web.auth import Needs, address_of, csrf_of
 from fingerprint.web.app import create_app
-from fingerprint.web.guard import hosts_of
-from fingerprint.web.site import local
+from fingerprint.web.middleware import hosts_of
+from fingerprint.web.layout import local
 from pipelines.serve import run as serve
-from pipelines.tidying import tidied
+from pipelines.commands.retention import tidied
 
 OPEN = {  # to whoever comes
     ("GET", "/livez"),
@@ -61,7 +61,7 @@ CHANGES = {"POST", "PUT", "PATCH", "DELETE"}
 def quick(monkeypatch):
     """argon2 at the least cost it knows; test_people.py has the real one."""
     hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-    monkeypatch.setattr(desk_people_secrets, "_hasher", hasher)
+    monkeypatch.setattr(secret_hashes, "_hasher", hasher)
 
 
 @pytest.fixture(scope="module")
@@ -685,9 +685,9 @@ def test_a_port_that_is_taken_is_one_sentence(tmp_path):
 def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch, capsys):
     from pipelines import cli
 
-    for name in ("pipelines.serve", "fingerprint.edges.desk_people", "fingerprint.edges.desk_people_secrets"):
+    for name in ("pipelines.serve", "fingerprint.store.accounts", "fingerprint.store.secret_hashes"):
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr("fingerprint.edges.desk_people_secrets")
+    monkeypatch.delattr("fingerprint.store.secret_hashes")
     monkeypatch.setitem(sys.modules, "argon2", None)
     monkeypatch.setattr(sys, "argv", ["fingerprint", "serve"])
     with pytest.raises(SystemExit) as ended:

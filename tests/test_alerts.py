@@ -12,11 +12,12 @@ import pandas as pd
 import pytest
 import road
 
-from fingerprint import alerts, detectors
-from fingerprint.bank import open_bank
-from fingerprint.domain import Alert
-from fingerprint.scoring import alert_ids
-from fingerprint.settings import Alerts, Autoencoder, Settings, Voting
+from fingerprint.alerting import explanation
+from fingerprint.detection import detectors
+from fingerprint.registry.bank import open_bank
+from fingerprint.core.alert import Alert
+from fingerprint.detection.scorer import alert_ids
+from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
 
 WINDOW = road.SETTINGS.alerts.window_seconds
 
@@ -83,32 +84,32 @@ def test_what_is_new_to_a_principal_may_be_usual_among_its_peers(
     [(0.0, "unseen"), (0.009, "rare"), (0.01, "infrequent"), (0.099, "infrequent"), (0.1, "frequent")],
 )
 def test_how_rare_a_value_is_follows_its_share_of_the_history(share: float, rarity: str) -> None:
-    assert alerts._rarity(share) == rarity
+    assert explanation._rarity(share) == rarity
 
 
 def test_urgency_grows_with_surprise_and_never_quite_reaches_a_hundred() -> None:
     nats = np.linspace(0, 400, 100)
-    urgency = [alerts.urgency(each) for each in nats]
+    urgency = [explanation.urgency(each) for each in nats]
     assert urgency[0] == 0
     assert all(one < other for one, other in itertools.pairwise(urgency))
     assert urgency[-1] < 100
-    assert alerts.urgency(alerts.HALF_URGENT) == pytest.approx(50)
+    assert explanation.urgency(explanation.HALF_URGENT) == pytest.approx(50)
 
 
 def test_an_alert_is_as_urgent_as_its_strangest_event_is_rare() -> None:
     frame = pd.DataFrame({"autoencoder_z": [1.0, 5.0, np.nan]})
-    assert alerts._nats(frame) == pytest.approx(
+    assert explanation._nats(frame) == pytest.approx(
         -np.log(2.866515719e-7), rel=1e-6
     )  # of a normal distribution past five
-    assert alerts._nats(frame.drop(columns="autoencoder_z")) == 0
+    assert explanation._nats(frame.drop(columns="autoencoder_z")) == 0
 
 
 def test_whoever_falls_back_is_less_urgent_at_most(scored: road.Run) -> None:
-    caps = [alerts.CAP[level] for level in ("entity", "principal", "peer", "generic")]
+    caps = [explanation.CAP[level] for level in ("entity", "principal", "peer", "generic")]
     assert caps == sorted(caps, reverse=True)
     assert caps[-1] < caps[0]
     for alert in scored.alerts:
-        assert 0 <= alert.urgency <= alerts.CAP[alert.level]
+        assert 0 <= alert.urgency <= explanation.CAP[alert.level]
 
 
 def test_somebody_nobody_knows_is_judged_by_everybody_and_capped(
@@ -134,7 +135,7 @@ def test_somebody_nobody_knows_is_judged_by_everybody_and_capped(
     assert run.alerts
     for alert in run.alerts:
         assert alert.level in ("peer", "generic")
-        assert alert.urgency <= alerts.CAP[alert.level] < 100
+        assert alert.urgency <= explanation.CAP[alert.level] < 100
 
 
 def test_the_next_two_steps_name_whom_to_ask_and_what_to_cut_off(scored: road.Run) -> None:

@@ -10,12 +10,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from make_alert import NASTY, nasty, new_pipeline, stolen_session
 
-from fingerprint.casework import Chosen, Match, Reopen
-from fingerprint.domain import FingerprintError
-from fingerprint.edges.desk import open_desk
-from fingerprint.hostile import storable
-from pipelines.alerts import list_alerts, show_alert, sparkline
-from pipelines.triage import triage_alert
+from fingerprint.core.case import Chosen, Match, Reopen
+from fingerprint.core.alert import FingerprintError
+from fingerprint.store.alerts import open_desk
+from fingerprint.core.sanitize import storable
+from pipelines.commands.alerts import list_alerts, show_alert, sparkline
+from pipelines.commands.triage import triage_alert
 
 KEYS = ["alert_id", "principal", "first_event_time", "last_event_time", "urgency", "title", "event_ids"]
 

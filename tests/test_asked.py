@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 from make_alert import NASTY
 
-from fingerprint.casework import By, Filter, Group, Order, Status
-from fingerprint.domain import LEVELS, Decision, FingerprintError
-from fingerprint.web.asked import Asked, of_query, read
+from fingerprint.core.case import By, Filter, Group, Order, Status
+from fingerprint.core.alert import LEVELS, Decision, FingerprintError
+from fingerprint.web.queue_query import Asked, of_query, read
 
 MOMENTS = some.none() | some.datetimes(datetime(1971, 1, 1), datetime(9000, 1, 1), timezones=some.just(UTC))
 TEXTS = some.text(max_size=40).map(lambda text: text.replace("\0", "").strip())

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fingerprint import autoencoder, fitting, tails
-from fingerprint import baseline as baselines
-from fingerprint.autoencoder import FREE, VISIBLE, Baseline, Weights
-from fingerprint.baseline import HeldOut
-from fingerprint.features import FEATURES, NAMES
-from fingerprint.settings import Autoencoder
-from fingerprint.vocabulary import build, presences
+from fingerprint.estimators import autoencoder, tail_calibration
+from fingerprint.training.nn import trainer
+from fingerprint.training import baseline as baselines
+from fingerprint.estimators.autoencoder import FREE, VISIBLE, Baseline, Weights
+from fingerprint.training.baseline import HeldOut
+from fingerprint.features.encoding import FEATURES, NAMES
+from fingerprint.core.settings import Autoencoder
+from fingerprint.features.vocabulary import build, presences
 
 F, K, H = len(FEATURES), 5, 3
 
@@ -107,8 +108,8 @@ def test_a_known_action_with_the_wrong_program_surprises_the_net_and_not_the_cou
     owner = np.zeros(3000, np.int32)
     known = build([presences(owner, unit, codes)], np.array([-1], np.int32), 6)
     slots = known.look_up(owner, codes)[1]
-    rows = [fitting.Rows.of(owner[part], slots[part], 1) for part in (slice(0, 2000), slice(2000, None))]
-    weights = fitting.fit(known, *rows, np.array([0]), Autoencoder(epochs=20))
+    rows = [trainer.Rows.of(owner[part], slots[part], 1) for part in (slice(0, 2000), slice(2000, None))]
+    weights = trainer.fit(known, *rows, np.array([0]), Autoencoder(epochs=20))
     usual, wrong = habits(200, random), habits(200, random)
     wrong[:, NAMES.index("program")] = 21 - wrong[:, NAMES.index("program")]
     action = NAMES.index("action")
@@ -126,8 +127,8 @@ def test_fitting_twice_with_one_seed_gives_the_same_weights() -> None:
     codes = habits(500, np.random.default_rng(0))
     owner = np.zeros(500, np.int32)
     known = build([presences(owner, np.arange(500, dtype=np.uint64), codes)], np.array([-1], np.int32), 6)
-    rows = fitting.Rows.of(owner, known.look_up(owner, codes)[1], 1)
-    first, second = (fitting.fit(known, rows, rows, np.array([0]), Autoencoder(epochs=2)) for _ in range(2))
+    rows = trainer.Rows.of(owner, known.look_up(owner, codes)[1], 1)
+    first, second = (trainer.fit(known, rows, rows, np.array([0]), Autoencoder(epochs=2)) for _ in range(2))
     np.testing.assert_array_equal(first.outputs, second.outputs)
 
 
@@ -136,7 +137,7 @@ def test_nets_follow_their_values_to_new_slots() -> None:
     old = np.arange(1, F * K + 1, dtype=np.uint64).reshape(1, F, K)
     new = old[:, :, [0, 3, 1, 2, 4]].copy()
     new[0, :, 4] = 999_999
-    moved = fitting.move(weights, old, new, np.array([0]))
+    moved = trainer.move(weights, old, new, np.array([0]))
     np.testing.assert_array_equal(moved.inputs[0, :, 1], weights.inputs[0, :, 3])
     np.testing.assert_array_equal(moved.outputs[0, :, 2], weights.outputs[0, :, 1])
     assert (moved.inputs[0, :, 4] == 0).all()
@@ -207,7 +208,7 @@ def held_out(loss: np.ndarray, owner: np.ndarray, principal: np.ndarray | None =
 def z_of(loss: np.ndarray, baseline: Baseline, at: int) -> float:
     fingerprint = np.array([at], np.int32)
     surprise = autoencoder.surprises(loss[None].astype(np.float32), baseline.center, fingerprint)
-    return float(tails.z_of(autoencoder.excess(surprise, *ALONE, OPTIONS), baseline, fingerprint)[0])
+    return float(tail_calibration.z_of(autoencoder.excess(surprise, *ALONE, OPTIONS), baseline, fingerprint)[0])
 
 
 def test_a_fingerprint_whose_losses_never_varied_does_not_win_every_time() -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fingerprint.backend import HOST_PIECE, MOST_PIECE, Backend, Device, choose
-from fingerprint.domain import FingerprintError
+from fingerprint.compute.backend import HOST_PIECE, MOST_PIECE, Backend, Device, choose
+from fingerprint.core.alert import FingerprintError
 
 ROOT = Path(__file__).parent.parent
 
@@ -94,7 +94,7 @@ class Machine:
     def says(self, setting: str = "auto") -> str:
         """`trouble` or not, and the sentence; or the error."""
         code = (
-            "from fingerprint.backend import choose\nfrom fingerprint.domain import FingerprintError\n"
+            "from fingerprint.compute.backend import choose\nfrom fingerprint.core.alert import FingerprintError\n"
             f"try: found = choose({setting!r}); print(found.device, found.trouble, found)\n"
             "except FingerprintError as error: print('refused', error)"
         )
@@ -216,7 +216,7 @@ def test_pieces_are_as_large_as_the_device_has_room_for() -> None:
 
 
 def test_a_setting_without_a_section_is_read_from_the_environment(tmp_path: Path) -> None:
-    from fingerprint.settings import load
+    from fingerprint.core.settings import load
 
     assert load(environment={"FINGERPRINT_BACKEND": "cpu"}).backend == "cpu"
     with pytest.raises(FingerprintError, match=r"setting backend: Input should be 'auto', 'cpu' or 'cuda'"):

@@ -15,10 +15,10 @@ from prometheus_client import CollectorRegistry
 from streaming import Place
 from test_backend import NO_DRIVER, ROOT, WORKS, Machine
 
-from fingerprint import proof, reading_cudf
-from fingerprint.backend import HOST
-from fingerprint.cloudtrail import split_lines
-from pipelines.stream_metrics import StreamMetrics
+from fingerprint.sources import backend_check, cudf_reader
+from fingerprint.compute.backend import HOST
+from fingerprint.sources.cloudtrail.envelopes import split_lines
+from fingerprint.streaming.metrics import StreamMetrics
 
 CUPY = f"""
 from types import SimpleNamespace
@@ -72,17 +72,17 @@ class Twin(Machine):
 
 
 def test_real_and_crooked_records_are_what_a_device_is_tried_by() -> None:
-    read = proof.read(proof.corpus(), "pandas")
-    assert len(read.events) > proof.REAL
+    read = backend_check.read(backend_check.corpus(), "pandas")
+    assert len(read.events) > backend_check.REAL
     assert len(read.rejects) > 5
-    assert proof.difference("frames_elsewhere") is None
+    assert backend_check.difference("frames_elsewhere") is None
 
 
 def test_a_device_is_tried_by_a_batch_that_no_host_helps_it_with_and_by_one_without_an_event() -> None:
-    mixed, plain, none = proof.corpora()
-    assert reading_cudf.sieve(split_lines(plain).lines, elsewhere).plain.all()
-    assert not reading_cudf.sieve(split_lines(mixed).lines, elsewhere).plain.all()
-    assert not len(proof.read(none, "pandas").events)
+    mixed, plain, none = backend_check.corpora()
+    assert cudf_reader.sieve(split_lines(plain).lines, elsewhere).plain.all()
+    assert not cudf_reader.sieve(split_lines(mixed).lines, elsewhere).plain.all()
+    assert not len(backend_check.read(none, "pandas").events)
 
 
 def test_a_device_that_reads_as_the_cpu_does_is_proved(tmp_path: Path) -> None:

@@ -19,15 +19,15 @@ import road
 from test_workers import until
 from typer.testing import CliRunner
 
-from fingerprint.domain import FingerprintError
-from fingerprint.edges import ledgers
-from fingerprint.edges.desk import open_desk
-from fingerprint.settings import Settings, Workers
+from fingerprint.core.alert import FingerprintError
+from fingerprint.registry import state_files
+from fingerprint.store.alerts import open_desk
+from fingerprint.core.settings import Settings, Workers
 from pipelines import backfill as backfills
 from pipelines.backfill import backfill
 from pipelines.cli import app
-from pipelines.parts import Plan, walk_part
-from pipelines.show import silent
+from pipelines.backfill_worker import Plan, walk_part
+from pipelines.cli.console import silent
 
 OWN = ("seconds", "peak_memory_bytes", "parts")  # figures of a run that are not of what it says
 Z = 1e-4
@@ -146,7 +146,7 @@ def test_the_ledger_is_put_together_and_the_next_run_goes_on_from_it(
         )
         same(divided, undivided)
     assert undivided.figures["started_from"] == "ledger"
-    one, many = (ledgers.arrays(tmp_path / name) for name in ("ledger", "parts"))
+    one, many = (state_files.arrays(tmp_path / name) for name in ("ledger", "parts"))
     np.testing.assert_array_equal(one["clock"], many["clock"])
     for key in ("repeats.key", "principals.key", "seen.key", "company.sums.key"):
         np.testing.assert_array_equal(one[key], many[key])

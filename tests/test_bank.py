@@ -14,10 +14,12 @@ import pytest
 import road
 from road import SETTINGS, Road
 
-from fingerprint import bank as banks
-from fingerprint import settings, shards, versions
-from fingerprint.domain import FingerprintError
-from pipelines.show import silent
+from fingerprint.registry import bank as banks
+from fingerprint.core import settings
+from fingerprint.compute import mapped_arrays
+from fingerprint.registry import versions
+from fingerprint.core.alert import FingerprintError
+from pipelines.cli.console import silent
 from pipelines.train import train
 
 
@@ -198,7 +200,7 @@ def test_everything_that_is_wrong_with_a_bank_is_named_at_once(bank: Path) -> No
 @pytest.fixture
 def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shards of a few rows: those of a small bank would otherwise be too short to be cut."""
-    monkeypatch.setattr(shards, "ALIGN", mmap.PAGESIZE)
+    monkeypatch.setattr(mapped_arrays, "ALIGN", mmap.PAGESIZE)
 
 
 @pytest.mark.usefixtures("_small_pages")

@@ -15,10 +15,12 @@ import road
 from prometheus_client import Gauge
 from streaming import Place
 
-from fingerprint import bank as banks
-from fingerprint import settings, versions
-from pipelines import cli, person
-from pipelines.show import silent
+from fingerprint.registry import bank as banks
+from fingerprint.core import settings
+from fingerprint.registry import versions
+from pipelines import cli
+from pipelines.runtime import operator
+from pipelines.cli.console import silent
 from pipelines.train import train
 
 
@@ -80,7 +82,7 @@ def test_the_list_says_which_version_is_served_and_why(organisation: road.Road, 
     served = rows[organisation.trained["version"]]
     assert served["ready"]["entity"] == organisation.trained["ready"]["entity"]
     assert served["last_decision"]["action"] == "train"
-    assert served["last_decision"]["by"] == person.name()
+    assert served["last_decision"]["by"] == operator.name()
     assert served["gate"]["passed"] is True
     shown = call("bank", "list").out
     assert "the gate let it pass" in shown

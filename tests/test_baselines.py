@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint import hashing
-from fingerprint.evaluation.baselines import METHODS, threshold, trial
-from fingerprint.evaluation.counting import NOTHING, count, count_earlier, log_frequencies, previous_action
+from fingerprint.compute import hashing
+from fingerprint.evaluation.peers import METHODS, threshold, trial
+from fingerprint.evaluation.alert_counting import NOTHING, count, count_earlier, log_frequencies, previous_action
 from fingerprint.evaluation.ranking import best_of_groups, by_strongest, faded_sums
-from fingerprint.evaluation.rarity import log_rarity, log_rarity_in_order, log_rarity_lately
-from fingerprint.evaluation.rows import Rows
-from fingerprint.features import NAMES
+from fingerprint.evaluation.rarity_peer import log_rarity, log_rarity_in_order, log_rarity_lately
+from fingerprint.evaluation.event_table import Rows
+from fingerprint.features.encoding import NAMES
 
 DAYS, CUT = 8, 6 * 86400
 WINDOW = 6 * 3600

@@ -13,13 +13,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fingerprint import training
-from fingerprint.measured import READ
-from fingerprint.settings import Settings
-from pipelines import bench_dfencoder, bench_fitting, bench_tables, bench_training
-from pipelines.bench_many import copied, thinned
-from pipelines.bench_organisation import events_of, organisation
-from pipelines.memory import peaks
+from fingerprint.training import pipeline
+from fingerprint.detection.batch import READ
+from fingerprint.core.settings import Settings
+from pipelines.bench import dfencoder, fitting, dfencoder_tables, training as bench_training
+from pipelines.bench.organisations import copied, thinned
+from pipelines.bench.organisation import events_of, organisation
+from pipelines.runtime.memory import peaks
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_every_copy_of_a_history_is_another_organisation_that_did_the_same(some:
 
 def test_a_history_of_copies_is_learned_as_often_as_it_is_there(some: pa.Table) -> None:
     settings = Settings.model_validate({"entities": {"ready_events": 10, "ready_days": 1}})
-    one, three = (training.train(copied(some, copies), settings).manifest for copies in (1, 3))
+    one, three = (pipeline.train(copied(some, copies), settings).manifest for copies in (1, 3))
     assert three["events"] == 3 * one["events"]
     assert three["ready"]["entity"] == 3 * one["ready"]["entity"] > 0
     assert three["ready"]["principal"] == 3 * one["ready"]["principal"]
@@ -66,7 +66,7 @@ def test_thinning_keeps_the_first_and_last_days_and_leaves_out_who_was_hardly_th
 def test_a_planted_call_is_somebody_elses_in_the_name_of_the_user() -> None:
     own = {"userIdentity": {"arn": "victim"}, "eventTime": "2026-01-05T10:00:00Z", "eventName": "GetObject"}
     call = {"userIdentity": {"arn": "thief"}, "eventName": "ListUsers", "sourceIPAddress": "203.0.113.9"}
-    planted = bench_tables._in_the_name_of(own, call)
+    planted = dfencoder_tables._in_the_name_of(own, call)
     assert (planted["userIdentity"], planted["eventTime"]) == (own["userIdentity"], own["eventTime"])
     assert (planted["eventName"], planted["sourceIPAddress"]) == ("ListUsers", "203.0.113.9")
 
@@ -76,7 +76,7 @@ def test_the_published_table_has_33_columns_of_text_whatever_the_records_lack() 
         {"eventName": "GetObject", "userIdentity": {"arn": "a", "sessionContext": {"x": 1}}},
         {"eventName": "ListUsers", "requestParameters": {"maxItems": 5}},
     ]
-    table = bench_tables.published(pd.DataFrame({"raw": [json.dumps(each).encode() for each in records]}))
+    table = dfencoder_tables.published(pd.DataFrame({"raw": [json.dumps(each).encode() for each in records]}))
     assert table.shape == (2, 33)
     assert table["userIdentityarn"].tolist() == ["a", "nan"]
     assert table["eventName"].tolist() == ["GetObject", "ListUsers"]
@@ -97,7 +97,7 @@ def test_what_a_process_held_counts_its_children_too() -> None:
 
 def test_a_bank_is_scored_in_one_go_and_what_was_read_of_it_is_counted(some: pa.Table) -> None:
     settings = Settings.model_validate({"entities": {"ready_events": 10, "ready_days": 1}})
-    bank = training.train(copied(some, 2), settings)
+    bank = pipeline.train(copied(some, 2), settings)
     figures = bench_training.scored(bank, "cpu", rows=2000)
     assert figures["scored_rows"] == 2000
     inputs, outputs, base = bank.weights.inputs[0, :, 0], bank.weights.outputs[0], bank.vocabulary.base[0]
@@ -107,8 +107,8 @@ def test_a_bank_is_scored_in_one_go_and_what_was_read_of_it_is_counted(some: pa.
 
 def test_nets_fitted_again_under_other_keys_are_counted_with_their_epochs(some: pa.Table) -> None:
     settings = Settings.model_validate({"entities": {"ready_events": 10, "ready_days": 1}})
-    work = bench_fitting.work(some, settings)
-    figures = bench_fitting.measured(work, 2 * len(work.ready), "cpu")
+    work = fitting.work(some, settings)
+    figures = fitting.measured(work, 2 * len(work.ready), "cpu")
     assert figures["nets"] == 2 * len(work.ready)
     assert 1 <= figures["epochs_a_net"] <= settings.autoencoder.epochs
     assert figures["share_of_bandwidth"] is None
@@ -118,8 +118,8 @@ def test_operations_of_a_step_are_those_of_the_products_that_it_does() -> None:
     torch = pytest.importorskip("torch")
     from recorded import Recorder
 
-    from fingerprint.autoencoder import VISIBLE
-    from fingerprint.nets import Nets
+    from fingerprint.estimators.autoencoder import VISIBLE
+    from fingerprint.training.nn.network import Nets
 
     (free, features), hidden, slots, rows = VISIBLE.shape, 8, 12, 16
     sizes = (features, hidden, slots), (hidden,), (free, hidden, slots), (free, slots)
@@ -131,7 +131,7 @@ def test_operations_of_a_step_are_those_of_the_products_that_it_does() -> None:
     products = [done for done in recorder.done if done[0].overloadpacket.__name__ in ("bmm", "baddbmm")]
     assert len(products) == 6
     counted = sum(2 * out.numel() * args[-1].shape[1] for _, args, _, out in products)
-    assert counted == 3 * bench_fitting.operations(rows, slots, hidden)
+    assert counted == 3 * fitting.operations(rows, slots, hidden)
 
 
 def test_without_a_gpu_the_million_is_skipped_and_says_so(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_where_the_other_side_cannot_be_installed_nothing_is_left_and_the_reason
     tmp_path: Path,
 ) -> None:
     home = tmp_path / "bench" / "dfencoder"
-    problem = bench_dfencoder.install(home, [str(tmp_path / "no-such-package.whl")])
+    problem = dfencoder.install(home, [str(tmp_path / "no-such-package.whl")])
     assert problem is not None
     assert "no-such-package" in problem
     assert list(home.parent.iterdir()) == []

@@ -10,10 +10,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fingerprint.backend import HOST, Backend
-from pipelines import bench_gpu, bench_gpu_road, bench_gpu_training
-from pipelines.bench_gpu_rows import BEGIN, END, Both, Figure, Row, Side, header, page, write
-from pipelines.bench_many import copied
+from fingerprint.compute.backend import HOST, Backend
+from pipelines.bench import gpu, gpu_pipeline, gpu_training
+from pipelines.bench.gpu_report import BEGIN, END, Both, Figure, Row, Side, header, page, write
+from pipelines.bench.organisations import copied
 
 WHY = "no device here"
 TWIN = Backend("frames_elsewhere", "elsewhere", "cuda", "the twins of cuDF and CuPy")
@@ -21,7 +21,7 @@ TWIN = Backend("frames_elsewhere", "elsewhere", "cuda", "the twins of cuDF and C
 
 def measured(tmp_path: Path, device: Backend | None, *asked: str) -> dict[str, Any]:
     out = tmp_path / "figures.json"
-    bench_gpu.measured(bench_gpu._parsed([*asked, "--out", str(out)]), device, WHY)
+    gpu.measured(gpu._parsed([*asked, "--out", str(out)]), device, WHY)
     sections: dict[str, Any] = json.loads(out.read_text())
     return sections
 
@@ -90,7 +90,7 @@ def test_the_page_has_the_tables_between_its_marks_and_nothing_else_is_touched(t
 def test_an_organisation_done_again_has_other_accounts_and_the_names_that_its_bank_knows() -> None:
     account, other = "111122223333", f"{111122223333 + 7919:012d}"
     line = b'{"recipientAccountId": "111122223333", "arn": "arn:aws:iam::111122223333:user/ann"}'
-    lines = bench_gpu_road.multiplied([line, line], {account}, 2)
+    lines = gpu_pipeline.multiplied([line, line], {account}, 2)
     assert [each.count(account.encode()) for each in lines] == [2, 2, 0, 0]
     assert [each.count(other.encode()) for each in lines] == [0, 0, 2, 2]
     names = {"principal": f"{account}:user/ann", "entity": "e", "role": "r", "recipient_account": account}
@@ -102,13 +102,13 @@ def test_an_organisation_done_again_has_other_accounts_and_the_names_that_its_ba
 
 def test_what_a_training_does_not_say_is_not_made_up() -> None:
     told = {"skipped": "no CUDA device"}
-    for figure in (bench_gpu_training._seconds, bench_gpu_training._models, bench_gpu_training._scored):
+    for figure in (gpu_training._seconds, gpu_training._models, gpu_training._scored):
         assert figure(told) == Figure(None, "not yet measured: no CUDA device")
 
 
 @pytest.mark.gpu
 def test_a_device_is_measured(tmp_path: Path) -> None:
-    from pipelines.backends import ready
+    from pipelines.runtime.backend import ready
 
     sections = measured(tmp_path, ready("cuda"), "--only", "flatten,spectral,road", "--share", "0.02")
     rows = [row for section in sections.values() for row in section["rows"]]

@@ -16,8 +16,8 @@ from serving_desk import Site, desk_in
 from starlette.testclient import TestClient
 from test_access import routes_of
 
-from fingerprint.people import ROLES, SCOPES, Identity, Role, may
-from fingerprint.web.access import cookie_name, csrf_of
+from fingerprint.core.account import ROLES, SCOPES, Identity, Role, may
+from fingerprint.web.auth import cookie_name, csrf_of
 
 TABLE = """
 open     any     GET     /livez

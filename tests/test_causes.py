@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from fingerprint import hashing
-from fingerprint.evaluation.causes import Causes
-from fingerprint.evaluation.pool import pool
+from fingerprint.compute import hashing
+from fingerprint.evaluation.false_alert_causes import Causes
+from fingerprint.evaluation.aggregation import pool
 
 DAY = 20_000  # the first judged day, from the epoch: 2024-10-04
 WHO = hashing.of(pd.Series(["ada", "ben", "eva"], dtype=object))

@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 from road import Road
 
-from fingerprint import features, hashing
-from fingerprint.coded import Coded, numbers, renamed
-from fingerprint.edges import files
-from fingerprint.edges.history import History
-from fingerprint.settings import Settings
+from fingerprint.features import encoding
+from fingerprint.compute import hashing
+from fingerprint.compute.dictionary import Coded, numbers, renamed
+from fingerprint.adapters import files
+from fingerprint.adapters.event_spool import History
+from fingerprint.core.settings import Settings
 
 EVENTS = pd.DataFrame(
     {
@@ -87,22 +88,22 @@ def test_texts_that_were_told_apart_hash_as_a_column_does() -> None:
 
 def test_the_codes_of_a_batch_are_those_of_its_events_one_by_one(events: pd.DataFrame) -> None:
     some = events.iloc[np.random.default_rng(0).choice(len(events), 40, replace=False)]
-    alone = np.concatenate([features.encode(some.iloc[[row]]) for row in range(len(some))])
-    np.testing.assert_array_equal(features.encode(some), alone)
+    alone = np.concatenate([encoding.encode(some.iloc[[row]]) for row in range(len(some))])
+    np.testing.assert_array_equal(encoding.encode(some), alone)
 
 
 def test_the_codes_are_the_hashes_of_the_texts(events: pd.DataFrame) -> None:
     memory = events.assign(idle=-1, today=2, sources=0, actions=3)
-    codes = features.encode(memory)
-    features.encode_memory(codes, memory)
-    for place, name in enumerate(features.NAMES):
+    codes = encoding.encode(memory)
+    encoding.encode_memory(codes, memory)
+    for place, name in enumerate(encoding.NAMES):
         np.testing.assert_array_equal(
-            codes[:, place], hashing.of(features.texts(memory)[name].astype(object))
+            codes[:, place], hashing.of(encoding.texts(memory)[name].astype(object))
         )
 
 
 def test_what_changed_something_is_told_by_the_record_or_else_by_the_verb() -> None:
-    assert features.writes(EVENTS).tolist() == [False, False, False, False, True]
+    assert encoding.writes(EVENTS).tolist() == [False, False, False, False, True]
     unsaid = EVENTS.assign(read_only=pd.Series([None] * 5, dtype="boolean"))
-    assert features.writes(unsaid).tolist() == [False, False, False, False, True]
-    assert features.writes(EVENTS.iloc[:0]).tolist() == []
+    assert encoding.writes(unsaid).tolist() == [False, False, False, False, True]
+    assert encoding.writes(EVENTS.iloc[:0]).tolist() == []

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fingerprint.autoencoder import ODD
-from fingerprint.company import COUNTED, Company
-from fingerprint.features import FEATURES, NAMES
+from fingerprint.estimators.autoencoder import ODD
+from fingerprint.state.interval_surprise import COUNTED, Company
+from fingerprint.features.encoding import FEATURES, NAMES
 
 F = len(FEATURES)
 

@@ -20,18 +20,18 @@ from make_alert import new_pipeline, stolen_session
 from prometheus_client import CollectorRegistry
 from receiving import Listening, listening
 
-from fingerprint import signing
-from fingerprint.domain import Disposition, FingerprintError
-from fingerprint.edges.desk import SqlDesk, open_desk
-from fingerprint.edges.desk_deliveries import SqlOutbox, outbox_of
-from fingerprint.edges.desk_every_table import metadata
-from fingerprint.edges.webhook import Webhook
-from fingerprint.ports import Away, Message
-from fingerprint.settings import Deliver, Settings, load
+from fingerprint.core import webhook_signature
+from fingerprint.core.alert import Disposition, FingerprintError
+from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.store.outbox import SqlOutbox, outbox_of
+from fingerprint.store.every_table import metadata
+from fingerprint.adapters.webhook import Webhook
+from fingerprint.core.ports import Away, Message
+from fingerprint.core.settings import Deliver, Settings, load
 from pipelines.deliver import LONGEST_REST, Sender, alongside, run
 from pipelines.deliver_metrics import DeliverMetrics
-from pipelines.deliveries import print_list, run_list, run_retry
-from pipelines.takers import taker
+from pipelines.commands.deliveries import print_list, run_list, run_retry
+from pipelines.runtime.receivers import taker
 
 NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105 - of Standard Webhooks' own example
@@ -312,7 +312,7 @@ def test_two_senders_of_one_receiver_share_the_work(desk, listen):
 
 
 def test_a_topic_gets_the_alert_under_its_principal_with_its_key(desk, tmp_path):
-    from fingerprint.edges.topic_files import FilesConsumer, create_topic
+    from fingerprint.adapters.file_broker.consumer import FilesConsumer, create_topic
 
     kafka = {"client": "files", "brokers": (str(tmp_path / "topics"),)}
     loaded = Settings.model_validate(
@@ -376,8 +376,8 @@ def test_deliver_once_tells_what_is_due_and_leaves(place):
     folder, server = place
     figures = once(folder)
     assert (figures["sent"], figures["waiting"], figures["given_up"]) == (2, 0, 0)
-    secrets, now = signing.secrets_of(SECRET), datetime.now(UTC).timestamp()
-    assert all(signing.verified(got.headers, got.body, secrets, now) for got in server.got)
+    secrets, now = webhook_signature.secrets_of(SECRET), datetime.now(UTC).timestamp()
+    assert all(webhook_signature.verified(got.headers, got.body, secrets, now) for got in server.got)
     assert once(folder)["sent"] == 0
 
 

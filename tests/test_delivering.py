@@ -13,20 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from fingerprint import signing
-from fingerprint.delivering import (
-    LONGEST_WAIT,
-    Delivery,
-    Stand,
-    Told,
-    heard,
-    key_of,
-    news_for,
-    next_try,
-    wait,
-)
-from fingerprint.domain import FingerprintError
-from fingerprint.settings import Deliver, load
+from fingerprint.core import webhook_signature
+from fingerprint.delivery.policy import (
+    LONGEST_WAIT, Delivery, Stand, Told, heard, key_of, news_for, next_try, wait)
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.settings import Deliver, load
 
 NOW = datetime(2026, 3, 4, 14, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
@@ -127,7 +118,7 @@ def test_by_default_it_is_tried_for_two_days():
 def test_a_signature_is_the_one_of_standard_webhooks():
     """Computed as its specification says, with nothing of ours."""
     body = b'{"test": 2432232314}'
-    made = signing.headers("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body, signing.secrets_of(SECRET))
+    made = webhook_signature.headers("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body, webhook_signature.secrets_of(SECRET))
     key = b64decode(SECRET.removeprefix("whsec_"))
     signed = hmac.new(key, b"msg_p5jXN8AQM9LWM0D4loKWxJek.1614265330." + body, hashlib.sha256).digest()
     assert made["webhook-signature"] == "v1," + b64encode(signed).decode()
@@ -135,9 +126,9 @@ def test_a_signature_is_the_one_of_standard_webhooks():
 
 
 def test_while_a_secret_is_exchanged_both_sign():
-    both = signing.secrets_of(SECRET + "\n\nwhsec_" + b64encode(b"x" * 32).decode() + "\n")
-    made = signing.headers("k", 100, b"{}", both)
-    assert [signing.verified(made, b"{}", [each], now=101) for each in both] == [True, True]
+    both = webhook_signature.secrets_of(SECRET + "\n\nwhsec_" + b64encode(b"x" * 32).decode() + "\n")
+    made = webhook_signature.headers("k", 100, b"{}", both)
+    assert [webhook_signature.verified(made, b"{}", [each], now=101) for each in both] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -155,11 +146,11 @@ def test_while_a_secret_is_exchanged_both_sign():
     ],
 )
 def test_nothing_that_was_changed_or_is_old_is_taken_for_ours(change):
-    secrets = signing.secrets_of(SECRET)
-    good = signing.headers("k", 100, b"{}", secrets)
-    assert signing.verified(good, b"{}", secrets, now=100)
+    secrets = webhook_signature.secrets_of(SECRET)
+    good = webhook_signature.headers("k", 100, b"{}", secrets)
+    assert webhook_signature.verified(good, b"{}", secrets, now=100)
     body, now = change.pop("body", b"{}"), change.pop("now", 100)
-    assert not signing.verified(good | change, body, secrets, now)
+    assert not webhook_signature.verified(good | change, body, secrets, now)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +158,7 @@ def test_nothing_that_was_changed_or_is_old_is_taken_for_ours(change):
 )
 def test_a_secret_that_is_none_is_refused_and_not_repeated(text):
     with pytest.raises(FingerprintError, match="openssl") as caught:
-        signing.secrets_of(text)
+        webhook_signature.secrets_of(text)
     assert text not in str(caught.value)
 
 
@@ -230,12 +221,12 @@ def test_the_receiver_of_the_docs_knows_what_is_ours():
     said: dict = {}
     exec(example("python"), said)  # noqa: S102 - our own docs
     now = int(datetime.now(UTC).timestamp())
-    two = signing.secrets_of(SECRET + "\nwhsec_" + b64encode(b"x" * 32).decode())
-    good = signing.headers("k", now, b"{}", two)
+    two = webhook_signature.secrets_of(SECRET + "\nwhsec_" + b64encode(b"x" * 32).decode())
+    good = webhook_signature.headers("k", now, b"{}", two)
     assert said["is_ours"](good, b"{}", SECRET)
     assert not said["is_ours"](good, b"{ }", SECRET)
     assert not said["is_ours"](good, b"{}", "whsec_" + b64encode(b"y" * 32).decode())
-    assert not said["is_ours"](signing.headers("k", now - 301, b"{}", two), b"{}", SECRET)
+    assert not said["is_ours"](webhook_signature.headers("k", now - 301, b"{}", two), b"{}", SECRET)
 
 
 def test_the_settings_of_the_docs_are_settings(tmp_path):

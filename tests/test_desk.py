@@ -18,9 +18,9 @@ from contracts.topic import wait_until
 from make_alert import new_pipeline, stolen_session, votes
 from sqlalchemy.dialects import postgresql as postgres
 
-from fingerprint.domain import FingerprintError
-from fingerprint.edges import desk_engine, desk_tables
-from fingerprint.edges.desk import is_there, open_desk, upsert_of
+from fingerprint.core.alert import FingerprintError
+from fingerprint.store import engine, schema
+from fingerprint.store.alerts import is_there, open_desk, upsert_of
 
 
 class TestSqlite(DeskContract):
@@ -135,7 +135,7 @@ def test_scorers_that_start_together_share_a_fresh_desk(tmp_path):
         assert max(pool.map(score, range(4))) == 40
 
 
-@pytest.mark.parametrize("table", desk_tables.metadata.sorted_tables, ids=str)
+@pytest.mark.parametrize("table", schema.metadata.sorted_tables, ids=str)
 def test_the_statements_are_postgresqls_too(table):
     statement = str(upsert_of(postgres.insert(table)).compile(dialect=postgres.dialect()))
     assert "ON CONFLICT" in statement
@@ -148,7 +148,7 @@ def test_the_statements_are_postgresqls_too(table):
 SAVING = """
 import sys
 from make_alert import stolen_session, votes
-from fingerprint.edges.desk import open_desk
+from fingerprint.store.alerts import open_desk
 desk, events = open_desk(sys.argv[1]), stolen_session().events
 part = events[:5] if sys.argv[2] == "early" else events[4:]  # neither saw all of an alert
 span = {"first_event_time": part[0].event_time, "last_event_time": part[-1].event_time}
@@ -219,11 +219,11 @@ def test_a_save_that_postgresql_ended_for_somebody_elses_sake_is_begun_anew(post
 
 
 def test_a_writer_that_does_not_end_is_waited_for_and_then_named(postgresql, monkeypatch):
-    monkeypatch.setattr(desk_engine, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(engine, "BUSY_SECONDS", 0.05)
     url = postgresql.fresh()
     desk = open_desk(url)
     with postgresql.talk(url) as beside:
-        beside.execute(f"BEGIN; SELECT pg_advisory_xact_lock({desk_engine.WRITERS})")
+        beside.execute(f"BEGIN; SELECT pg_advisory_xact_lock({engine.WRITERS})")
         with pytest.raises(FingerprintError, match="lock timeout"):
             desk.save([stolen_session()])
         assert desk.alerts() == []  # who reads waits for nobody

@@ -9,8 +9,8 @@ import pytest
 from make_alert import new_pipeline, stolen_session
 from services.postgres import GUARDED, Postgres
 
-from fingerprint.domain import Away, FingerprintError
-from fingerprint.edges.desk import SqlDesk, is_there, name_of, open_desk
+from fingerprint.core.alert import Away, FingerprintError
+from fingerprint.store.alerts import SqlDesk, is_there, name_of, open_desk
 
 FIRST, SECOND = "correct-horse", "battery-staple"
 

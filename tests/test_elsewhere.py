@@ -16,13 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from walking import SETTINGS
 
-from fingerprint import arrays, detectors, frames, hashing, measured, tails
-from fingerprint.bank import Bank, open_bank
-from fingerprint.domain import Alert
-from fingerprint.ledger import Ledger
-from fingerprint.losses import InProcess
-from fingerprint.road import Road, Said
-from fingerprint.tables import SortedTable
+from fingerprint.compute import arrays, frames, hashing
+from fingerprint.detection import detectors, batch as measured
+from fingerprint.estimators import tail_calibration
+from fingerprint.registry.bank import Bank, open_bank
+from fingerprint.core.alert import Alert
+from fingerprint.state.ledger import Ledger
+from fingerprint.detection.inference import InProcess
+from fingerprint.pipeline import Road, Said
+from fingerprint.compute.sorted_table import SortedTable
 
 there = elsewhere.asarray
 NUMBERS = np.arange(5)
@@ -135,7 +137,7 @@ def test_names_are_made_the_same_there() -> None:
 def test_rare_is_as_rare_there_however_rare_it_is() -> None:
     exact = -np.concatenate([[0.0], np.logspace(-9, 4, 500)])
     for log_share in (exact, exact.astype(np.float32)):
-        np.testing.assert_allclose(tails.z(there(log_share)).get(), tails.z(log_share), atol=1e-5)
+        np.testing.assert_allclose(tail_calibration.z(there(log_share)).get(), tail_calibration.z(log_share), atol=1e-5)
 
 
 # --- the road -----------------------------------------------------------------------------------------------------------

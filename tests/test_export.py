@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from make_alert import NASTY, nasty, new_pipeline, stolen_session
 
-from fingerprint.domain import Disposition, FingerprintError
-from fingerprint.edges.desk import open_desk
-from fingerprint.hostile import storable
+from fingerprint.core.alert import Disposition, FingerprintError
+from fingerprint.store.alerts import open_desk
+from fingerprint.core.sanitize import storable
 from pipelines import cli
-from pipelines.exporting import export_alerts
+from pipelines.commands.export import export_alerts
 
 NOW = datetime(2026, 3, 6, 9, tzinfo=UTC)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from fingerprint.cloudtrail import Records, merge
-from fingerprint.domain import FingerprintError
-from fingerprint.edges import files
-from fingerprint.flatten import flatten
-from fingerprint.settings import Reading
+from fingerprint.sources.cloudtrail.envelopes import Records, merge
+from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters import files
+from fingerprint.sources.flatten import flatten
+from fingerprint.core.settings import Reading
 
 REAL = Path(__file__).parent.parent / "data" / "real"
 

@@ -16,7 +16,7 @@ from living import serve
 from services.ports import free_port
 from streaming import Place, Records, Said
 
-from fingerprint import versions
+from fingerprint.registry import versions
 
 
 @pytest.fixture

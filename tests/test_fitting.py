@@ -10,24 +10,25 @@ import pytest
 from numpy.typing import NDArray
 from road import SETTINGS, Road, silent
 
-from fingerprint import autoencoder, fitting
-from fingerprint.autoencoder import FREE, VISIBLE, Weights
-from fingerprint.bank import open_bank
-from fingerprint.buckets import buckets, bytes_of, rows_of, slots_of
-from fingerprint.domain import FingerprintError
-from fingerprint.features import FEATURES, NAMES
-from fingerprint.fitting import Rows, Start, fit
-from fingerprint.moving import move
-from fingerprint.settings import Autoencoder, Settings
-from fingerprint.vocabulary import Vocabulary, build, presences
+from fingerprint.estimators import autoencoder
+from fingerprint.training.nn import trainer
+from fingerprint.estimators.autoencoder import FREE, VISIBLE, Weights
+from fingerprint.registry.bank import open_bank
+from fingerprint.training.nn.batching import buckets, bytes_of, rows_of, slots_of
+from fingerprint.core.alert import FingerprintError
+from fingerprint.features.encoding import FEATURES, NAMES
+from fingerprint.training.nn.trainer import Rows, Start, fit
+from fingerprint.training.nn.weight_remapping import move
+from fingerprint.core.settings import Autoencoder, Settings
+from fingerprint.features.vocabulary import Vocabulary, build, presences
 from pipelines.train import train
 
 torch = pytest.importorskip("torch")
 
-from fingerprint import epochs  # noqa: E402 - they need torch
-from fingerprint.drawing import BLANK, History, splitmix  # noqa: E402
-from fingerprint.nets import Adam, Nets  # noqa: E402
-from fingerprint.starting import started  # noqa: E402
+from fingerprint.training.nn import loop  # noqa: E402 - they need torch
+from fingerprint.training.nn.sampling import BLANK, History, splitmix  # noqa: E402
+from fingerprint.training.nn.network import Adam, Nets  # noqa: E402
+from fingerprint.training.nn.warm_start import started  # noqa: E402
 
 F, G = len(FEATURES), len(FREE)
 ACTION, PROGRAM = NAMES.index("action"), NAMES.index("program")
@@ -137,7 +138,7 @@ def test_a_net_follows_its_key_where_the_fingerprint_has_another_number(
 def test_small_buckets_give_the_nets_of_large_ones(
     history: History8, all_of_them: Weights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitting, "room", lambda device: 1)
+    monkeypatch.setattr(trainer, "room", lambda device: 1)
     alone = history.fit(list(range(len(SIZES))))
     np.testing.assert_allclose(alone.outputs, all_of_them.outputs, atol=1e-6, rtol=0)
 
@@ -164,13 +165,13 @@ def test_a_net_that_does_not_improve_leaves_the_others_to_go_on(
     history: History8, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nets_by_epoch: list[int] = []
-    epoch = epochs.Run.epoch
+    epoch = loop.Run.epoch
 
-    def counted(run: epochs.Run) -> None:
+    def counted(run: loop.Run) -> None:
         nets_by_epoch.append(len(run.place))
         epoch(run)
 
-    monkeypatch.setattr(epochs.Run, "epoch", counted)
+    monkeypatch.setattr(loop.Run, "epoch", counted)
     start = Start.of(history.fit([0]), history.known.codes)
     nets_by_epoch.clear()
     hasty = history.fit([2, 3, 4, 5, 7], OPTIONS.model_copy(update={"epochs": 30, "patience": 1}), start)

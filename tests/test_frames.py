@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 from contracts import corpus
 
-from fingerprint import frames
-from fingerprint.cloudtrail import split_lines
-from fingerprint.columns import COLUMNS
-from fingerprint.flatten import flatten
+from fingerprint.compute import frames
+from fingerprint.sources.cloudtrail.envelopes import split_lines
+from fingerprint.sources.cloudtrail.schema import COLUMNS
+from fingerprint.sources.flatten import flatten
 
 TWIN = "frames_elsewhere"
 

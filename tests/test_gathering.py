@@ -17,16 +17,16 @@ from services.aws import bucket
 from services.kafka import Broker
 from streaming import Place, keyed
 
-from fingerprint import spans
-from fingerprint.domain import FingerprintError
-from fingerprint.edges import files
-from fingerprint.edges.history import History
-from fingerprint.ports import Partition
-from fingerprint.settings import Settings
-from fingerprint.spans import EVER, Span
-from pipelines import gathering, rereading
-from pipelines.gathering import Wanted
-from pipelines.show import silent
+from fingerprint.core import time_range
+from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters import files
+from fingerprint.adapters.event_spool import History
+from fingerprint.core.ports import Partition
+from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import EVER, Span
+from pipelines import training_data, topic_reread
+from pipelines.training_data import Wanted
+from pipelines.cli.console import silent
 
 pytestmark = pytest.mark.alone
 
@@ -65,7 +65,7 @@ def gather() -> Iterator[Gather]:
             settings = settings or Settings()
             history = stack.enter_context(History(settings, span=span))
             wanted = Wanted(tuple(map(str, sources)), topic, span)
-            return history, gathering.gather(wanted, history, settings, silent)
+            return history, training_data.gather(wanted, history, settings, silent)
 
         yield filled
 
@@ -79,7 +79,7 @@ def times(history: History) -> list[str]:
 
 def test_only_the_wanted_days_are_kept_and_the_others_are_counted(tmp_path: Path, gather: Gather) -> None:
     file = write(tmp_path / "all.jsonl", hours(0, 5)[::-1])
-    history, _ = gather([file], spans.of("2026-03-02", "2026-03-04"))
+    history, _ = gather([file], time_range.of("2026-03-02", "2026-03-04"))
     assert (times(history)[0], times(history)[-1]) == ("03-02T00", "03-03T23")
     assert (history.events, history.outside, history.records) == (48, 72, 120)
 
@@ -91,7 +91,7 @@ def test_the_last_days_are_counted_from_the_newest_event_wherever_it_is_read(
     tmp_path: Path, gather: Gather, days: float, first: str
 ) -> None:
     files = [write(tmp_path / f"{n}.jsonl", part) for n, part in enumerate((hours(3, 5), hours(0, 3)))]
-    history, _ = gather(files, spans.of(days=days))
+    history, _ = gather(files, time_range.of(days=days))
     found = times(history)
     assert (found[0], found[-1]) == (first, "03-05T23")
     assert len(found) == history.events == 120 - history.outside
@@ -112,19 +112,19 @@ def test_a_few_records_delivered_again_do_not_begin_a_history_and_many_old_ones_
 
 def test_days_count_back_from_where_the_span_ends(tmp_path: Path, gather: Gather) -> None:
     file = write(tmp_path / "all.jsonl", hours(0, 5))
-    history, _ = gather([file], spans.of(until="2026-03-04", days=1))
+    history, _ = gather([file], time_range.of(until="2026-03-04", days=1))
     assert (times(history)[0], times(history)[-1]) == ("03-02T23", "03-03T23")
 
 
 def test_one_record_dated_2199_is_not_the_newest_event(tmp_path: Path, gather: Gather) -> None:
     future = [record(datetime(2199, 1, 1, tzinfo=UTC), f"forged {n}") for n in range(3)]
     file = write(tmp_path / "all.jsonl", future + hours(0, 5))
-    history, _ = gather([file], spans.of(days=1))
+    history, _ = gather([file], time_range.of(days=1))
     assert history.last_time() == day(5) - timedelta(hours=1)
     assert times(history)[0] == "03-04T23"
 
 
-@pytest.mark.parametrize("span", [spans.of("2027-01-01"), spans.of(until="2020-01-01")])
+@pytest.mark.parametrize("span", [time_range.of("2027-01-01"), time_range.of(until="2020-01-01")])
 def test_where_nothing_lies_in_the_span_it_is_said_which_the_history_has(
     tmp_path: Path, gather: Gather, span: Span
 ) -> None:
@@ -159,13 +159,13 @@ def trail() -> Iterator[str]:
 
 
 def test_objects_whose_day_lies_outside_are_not_fetched(trail: str, gather: Gather) -> None:
-    history, figures = gather([trail], spans.of("2026-03-05", "2026-03-07"))  # days 4 and 5
+    history, figures = gather([trail], time_range.of("2026-03-05", "2026-03-07"))  # days 4 and 5
     assert figures == {"objects": 20, "not_fetched": 12, "months_not_listed": 0}
     assert (history.rejected, history.outside, history.events) == (0, 2 * 48, 2 * 48)
 
 
 def test_objects_long_before_the_last_days_are_not_fetched_either(trail: str, gather: Gather) -> None:
-    _, figures = gather([trail.removesuffix("/") + "/111122223333"], spans.of(days=1))
+    _, figures = gather([trail.removesuffix("/") + "/111122223333"], time_range.of(days=1))
     assert figures["not_fetched"] == 6  # of 10; the others are: the newest event may be a day before its key
 
 
@@ -173,7 +173,7 @@ def test_where_no_key_lies_in_the_span_it_is_said_which_days_there_are(trail: st
     with pytest.raises(
         FingerprintError, match="no event from 2027-01-01: the history has 2026-03-01 to 2026-03-31"
     ):
-        gather([trail], spans.of("2027-01-01"))
+        gather([trail], time_range.of("2027-01-01"))
 
 
 YEARS = [
@@ -193,10 +193,10 @@ BESIDE = [  # in the same bucket, and no trail's
 TOPS = ["", "AWSLogs", "AWSLogs/", "AWSLogs/o-abc123", "AWSLogs/111122223333/CloudTrail/"]
 SPANS = [
     EVER,
-    spans.of("2026-01-30", "2026-02-02"),
-    spans.of("2026-02-28"),
-    spans.of(until="2025-06-01"),
-    spans.of(days=3),
+    time_range.of("2026-01-30", "2026-02-02"),
+    time_range.of("2026-02-28"),
+    time_range.of(until="2025-06-01"),
+    time_range.of(days=3),
 ]
 
 
@@ -214,17 +214,17 @@ def test_what_is_read_is_the_same_whether_months_are_looked_into_or_not(
 ) -> None:
     source = f"{years}/{top}"
     every = files.find([source])
-    wide = span.before_day(spans.newest_day(file.path for file in every))
+    wide = span.before_day(time_range.newest_day(file.path for file in every))
     assert files.within([source], span).files == [file for file in every if wide.may_hold(file.path)]
 
 
 def test_months_that_lie_outside_are_not_even_listed(years: Path) -> None:
-    near = files.within([f"{years}/AWSLogs"], spans.of("2026-02-10", "2026-02-20"))
+    near = files.within([f"{years}/AWSLogs"], time_range.of("2026-02-10", "2026-02-20"))
     assert len(near.unlisted) == 4 * 4  # of five months of four trails
-    days = {spans.day_of(file.path) for file in near.found} - {None}
+    days = {time_range.day_of(file.path) for file in near.found} - {None}
     assert days == {date(2026, 2, number) for number in (1, 2, 28)}
     assert len(near.files) == len(BESIDE) - 1
-    last = files.within([f"{years}/AWSLogs"], spans.of(days=2))
+    last = files.within([f"{years}/AWSLogs"], time_range.of(days=2))
     assert {(each.year, each.month) for each in last.unlisted} == {(2024, 12), (2025, 12), (2026, 1)}
 
 
@@ -290,8 +290,8 @@ def test_nobodys_place_in_a_topic_moves_when_it_is_learned_from(topic: Topic, ga
 
 def test_two_may_learn_from_a_topic_at_a_time_and_each_has_all_of_it(topic: Topic) -> None:
     topic.place.send((f"user {n}".encode(), line) for n, line in enumerate(hours(0, 2)))
-    one = rereading.again(topic.name, topic.place.settings)
-    other = rereading.again(topic.name, topic.place.settings)
+    one = topic_reread.again(topic.name, topic.place.settings)
+    other = topic_reread.again(topic.name, topic.place.settings)
     first = next(one)  # and it stays, while the other reads
     rest = [message for messages in other for message in messages]
     mine = first + [message for messages in one for message in messages]
@@ -312,8 +312,8 @@ def test_messages_sent_long_before_the_span_are_passed_over(topic: Topic) -> Non
     topic.place.send((b"k", line) for line in hours(0, 1))
     now = datetime.now(UTC)
     settings = topic.place.settings
-    assert [*rereading.again(topic.name, settings, now + timedelta(days=2))] == []
-    read = rereading.again(topic.name, settings, now + timedelta(hours=23))
+    assert [*topic_reread.again(topic.name, settings, now + timedelta(days=2))] == []
+    read = topic_reread.again(topic.name, settings, now + timedelta(hours=23))
     assert sum(map(len, read)) == 24
 
 
@@ -322,7 +322,7 @@ def test_what_comes_while_a_topic_is_read_is_not_waited_for(topic: Topic) -> Non
     settings = topic.place.settings
     settings = settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"poll_messages": 5})})
     read = 0
-    for messages in rereading.again(topic.name, settings):
+    for messages in topic_reread.again(topic.name, settings):
         read += len(messages)
         topic.place.send([(b"k", line) for line in hours(1, 2)])
         assert read < 24 + 10

@@ -10,9 +10,9 @@ import pytest
 from contracts.guard import GuardContract, Moving, rolled_out
 from serving_desk import Site, desk_in
 
-from fingerprint.edges import desk_tables
-from fingerprint.edges.desk import open_desk
-from fingerprint.settings import Retention
+from fingerprint.store import schema
+from fingerprint.store.alerts import open_desk
+from fingerprint.core.settings import Retention
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ OF_NOBODY = {  # tables that hold nothing of a principal, by neither an alert no
 }
 
 
-@pytest.mark.parametrize("table", desk_tables.metadata.sorted_tables, ids=str)
+@pytest.mark.parametrize("table", schema.metadata.sorted_tables, ids=str)
 def test_of_every_table_it_was_thought_about_whether_a_purge_reaches_it(table):
     reached = {"alert_id", "principal"} & set(table.c.keys())
     assert reached or table.name in OF_NOBODY

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint import hashing
-from fingerprint.partitions import partition_of
+from fingerprint.compute import hashing
+from fingerprint.compute.murmur2 import partition_of
 
 
 def test_pairs_of_small_numbers_do_not_collide() -> None:

@@ -11,10 +11,11 @@ from living import ids_of, live
 from streaming import Place, Records
 from test_swap import BRISK
 
-from fingerprint.domain import FingerprintError
-from fingerprint.edges.desk import open_desk
-from fingerprint.settings import Settings
-from pipelines import person, threshold
+from fingerprint.core.alert import FingerprintError
+from fingerprint.store.alerts import open_desk
+from fingerprint.core.settings import Settings
+from pipelines.runtime import operator
+from pipelines.commands import thresholds
 
 NOW = datetime(2026, 3, 4, tzinfo=UTC)
 HIGH = 20.0  # of which nobody's z falls short by chance
@@ -98,8 +99,8 @@ def test_who_chose_what_and_why_is_remembered(tmp_path: Path) -> None:
 def test_who_chose_at_the_console_is_told_from_the_desk_s_people(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/desk.sqlite"
     desk = open_desk(url)
-    threshold.choose(url, Settings(), "too many", threshold=3.9)
-    assert [each.by for each in desk.tunings()] == [person.at_console()]
+    thresholds.choose(url, Settings(), "too many", threshold=3.9)
+    assert [each.by for each in desk.tunings()] == [operator.at_console()]
     assert desk.history("threshold")[0].by.startswith("console:")
 
 

@@ -33,7 +33,7 @@ from restricted import beyond, containers, violations
 from services import helm
 from services.needed import needed
 
-from fingerprint import settings
+from fingerprint.core import settings
 from pipelines.cli import app
 
 KINDS = {"defaults": DEFAULTS, "everything": EVERYTHING, "elsewhere": ELSEWHERE}

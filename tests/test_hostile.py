@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from make_alert import NASTY
 
-from fingerprint.hostile import indented, storable, visible
+from fingerprint.core.sanitize import indented, storable, visible
 
 EVERY = [chr(code) for code in range(sys.maxunicode + 1)]
 

@@ -16,12 +16,12 @@ import road
 from contracts.corpus import poisoned
 from make_alert import nasty, new_pipeline, stolen_session
 
-from fingerprint.domain import Alert
-from fingerprint.hostile import storable, visible
-from fingerprint.settings import Autoencoder, Settings, Voting
-from fingerprint.web.page import render_alert, write_queue_page
-from pipelines.alerts import list_alerts, show_alert
-from pipelines.show import silent
+from fingerprint.core.alert import Alert
+from fingerprint.core.sanitize import storable, visible
+from fingerprint.core.settings import Autoencoder, Settings, Voting
+from fingerprint.web.static_report import render_alert, write_queue_page
+from pipelines.commands.alerts import list_alerts, show_alert
+from pipelines.cli.console import silent
 from pipelines.train import train
 
 EVERYTHING = Settings(

@@ -219,7 +219,7 @@ def test_doors_never_import_each_other() -> None:
     # a door may have parts: edges/desk.py and edges/desk_tables.py are one
     for file in sorted((ROOT / "fingerprint" / "edges").glob("*.py")):
         own = file.stem.split("_")[0]
-        others = {name.split(".")[2] for name in imported(file) if name.startswith("fingerprint.edges.")}
+        others = {name.split(".")[2] for name in imported(file) if name.startswith("fingerprint.adapters.")}
         assert {other for other in others if other.split("_")[0] != own} == set(), file.name
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fingerprint.domain import FingerprintError
-from fingerprint.ingesting import OWN_HEADERS, Batch, Ingesting, Limit
-from fingerprint.ports import Message
-from fingerprint.settings import Entities, Ingest, Kafka, Reading, Settings, load
+from fingerprint.core.alert import FingerprintError
+from fingerprint.streaming.rekeying import OWN_HEADERS, Batch, Ingesting, Limit
+from fingerprint.core.ports import Message
+from fingerprint.core.settings import Entities, Ingest, Kafka, Reading, Settings, load
 
 ALICE = "111122223333:user/alice"
 NOON = 1_688_990_400_000  # 2023-07-10T12:00:00Z, ms
@@ -205,7 +205,7 @@ def test_an_arrival_that_is_unknown_or_the_producers_own_word_is_now(timestamp: 
 
 
 def test_much_that_expands_is_passed_on_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fingerprint.backend.HOST_PIECE", 2000)
+    monkeypatch.setattr("fingerprint.compute.backend.HOST_PIECE", 2000)
     messages = [message(gzip.compress(wrapped(*[record(n)] * 5)), n) for n in range(4)]
     batches = list(Ingesting(Settings()).read(messages))
     assert [(batch.begin, batch.end) for batch in batches] == [(0, 2), (2, 4)]

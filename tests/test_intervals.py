@@ -6,7 +6,7 @@ from math import sqrt
 
 import pytest
 
-from fingerprint.evaluation.intervals import intervals, of_mean, of_share
+from fingerprint.evaluation.confidence import intervals, of_mean, of_share
 
 
 def wilson(found: int, there: int, z: float = 1.959964) -> list[float]:

@@ -22,13 +22,13 @@ from kafka.net.sasl.msk import SaslMechanismAwsMskIam
 from services.certificates import Authority
 from services.kafka import Broker
 
-from fingerprint.domain import FingerprintError
-from fingerprint.edges.confluent import ConfluentConsumer
-from fingerprint.edges.confluent_producer import ConfluentProducer
-from fingerprint.edges.kafka import KafkaConsumer
-from fingerprint.edges.kafka_producer import KafkaProducer
-from fingerprint.edges.kafka_settings import connection
-from fingerprint.settings import Kafka, load
+from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters.kafka.confluent import ConfluentConsumer
+from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
+from fingerprint.adapters.kafka.kafka_python import KafkaConsumer
+from fingerprint.adapters.kafka.kafka_python_producer import KafkaProducer
+from fingerprint.adapters.kafka.kafka_python_settings import connection
+from fingerprint.core.settings import Kafka, load
 
 CLIENTS = [
     pytest.param((KafkaConsumer, KafkaProducer), id="kafka-python"),

@@ -15,17 +15,17 @@ import pytest
 import road
 from road import SETTINGS, Road, Run
 
-from fingerprint import bank as banks
-from fingerprint.domain import Alert, Decision, FingerprintError
-from fingerprint.edges import files
-from fingerprint.edges.desk import SqlDesk, open_desk
-from fingerprint.edges.history import History
-from fingerprint.settings import Forest, Settings, Training, Voting
-from pipelines import cli, gathering
-from pipelines.gathering import Wanted
-from pipelines.show import silent
+from fingerprint.registry import bank as banks
+from fingerprint.core.alert import Alert, Decision, FingerprintError
+from fingerprint.adapters import files
+from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.adapters.event_spool import History
+from fingerprint.core.settings import Forest, Settings, Training, Voting
+from pipelines import cli, training_data
+from pipelines.training_data import Wanted
+from pipelines.cli.console import silent
 from pipelines.train import train
-from pipelines.triage import triage_alert
+from pipelines.commands.triage import triage_alert
 
 LATER = 3  # days after the history, everything in it is done again
 
@@ -161,7 +161,7 @@ def left(organisation: Road, desk: str, **training: float) -> tuple[dict[str, in
     with History(settings) as history:
         for records in files.read(organisation.days, settings.reading):
             history.add(records)
-        flagged, _ = gathering.flagged(Wanted(desk=desk), history, settings)
+        flagged, _ = training_data.flagged(Wanted(desk=desk), history, settings)
         learned = pd.concat(list(flagged.through(history.chunks())))
     return flagged.left_out() | flagged.came_back(), learned.drop_duplicates("event_id")
 
@@ -220,7 +220,7 @@ def with_desk(url: str) -> Settings:
 
 
 def asks(settings: Settings, desk: str | None, history: History) -> dict[str, Any]:
-    return gathering.flagged(Wanted(desk=desk), history, settings)[1]
+    return training_data.flagged(Wanted(desk=desk), history, settings)[1]
 
 
 def test_the_desk_of_the_settings_is_asked_where_there_is_one(

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint.domain import Decision, Disposition, FingerprintError
-from fingerprint.leaving import Flagged
-from fingerprint.settings import Training
-from fingerprint.triage import standing
+from fingerprint.core.alert import Decision, Disposition, FingerprintError
+from fingerprint.training.exclusions import Flagged
+from fingerprint.core.settings import Training
+from fingerprint.core.disposition import standing
 
 END = datetime(2026, 2, 1, tzinfo=UTC)
 Row = tuple[str, datetime, str, str]  # event_id, event_time, entity, word

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fingerprint import hashing
-from fingerprint.features import FEATURES
-from fingerprint.ledger import ACTION, ADDRESS, Ledger
-from fingerprint.settings import Settings
+from fingerprint.compute import hashing
+from fingerprint.features.encoding import FEATURES
+from fingerprint.state.ledger import ACTION, ADDRESS, Ledger
+from fingerprint.core.settings import Settings
 
 START = 480_000 // 24 * 24
 COLUMNS = ("idle", "today", "sources", "actions")

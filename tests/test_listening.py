@@ -18,7 +18,7 @@ from streaming import Place, keyed
 from test_stream import DYING
 from typer.testing import CliRunner
 
-from fingerprint.domain import Notice
+from fingerprint.core.alert import Notice
 from pipelines.cli import app
 
 SILENT, OTHER = "111111111111", "222222222222"

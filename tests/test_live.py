@@ -16,15 +16,15 @@ import sqlalchemy as sql
 from desk_server import served, tokens, variants
 from make_alert import new_pipeline, stolen_session
 
-from fingerprint.casework import Assign, Chosen
-from fingerprint.edges.clock import SystemClock
-from fingerprint.edges.desk import SqlDesk, open_desk
-from fingerprint.edges.desk_people import people_of
-from fingerprint.settings import Settings
-from fingerprint.web import following
+from fingerprint.core.case import Assign, Chosen
+from fingerprint.adapters.system import SystemClock
+from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.store.accounts import people_of
+from fingerprint.core.settings import Settings
+from fingerprint.web import change_feed
 from fingerprint.web.app import create_app
-from fingerprint.web.doors import Doors
-from fingerprint.web.following import Batch, Following
+from fingerprint.web.dependencies import Doors
+from fingerprint.web.change_feed import Batch, Following
 
 STOLEN, PIPELINE = stolen_session().alert_id, new_pipeline().alert_id
 
@@ -171,7 +171,7 @@ def test_a_number_from_another_desk_makes_nobody_deaf(desk: SqlDesk) -> None:
 def test_whoever_was_away_for_longer_than_is_remembered_asks_the_desk(
     desk: SqlDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "REMEMBERED", 2)
+    monkeypatch.setattr(change_feed, "REMEMBERED", 2)
 
     async def listen() -> list[Batch]:
         listening = Following(desk, every=0.02)
@@ -264,7 +264,7 @@ def test_more_than_can_be_heard_are_asked_to_come_later(
     two_servers: tuple[str, str, SqlDesk, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, _, _, token = two_servers
-    monkeypatch.setattr(following, "MOST", 1)
+    monkeypatch.setattr(change_feed, "MOST", 1)
     with listening(one, token) as stream:
         told = events(stream.iter_lines())
         next(told)

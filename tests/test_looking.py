@@ -9,16 +9,17 @@ import pandas as pd
 import pytest
 import road
 
-from fingerprint import hashing, looking
-from fingerprint.bank import Bank
-from fingerprint.detectors import COUNT
-from fingerprint.domain import Curve, FingerprintError
-from fingerprint.features import FEATURES, NAMES
-from fingerprint.ledger import Ledger
-from fingerprint.road import Road
-from fingerprint.settings import Autoencoder, Settings
-from fingerprint.vocabulary import key_of
-from pipelines.tried import read
+from fingerprint.compute import hashing
+from fingerprint.analysis import fingerprints
+from fingerprint.registry.bank import Bank
+from fingerprint.detection.detectors import COUNT
+from fingerprint.core.alert import Curve, FingerprintError
+from fingerprint.features.encoding import FEATURES, NAMES
+from fingerprint.state.ledger import Ledger
+from fingerprint.pipeline import Road
+from fingerprint.core.settings import Autoencoder, Settings
+from fingerprint.features.vocabulary import key_of
+from pipelines.evaluation.backtest_result import read
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +31,12 @@ def new(organisation: road.Road) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def busiest(bank: Bank) -> str:
-    known = looking.fingerprints(bank)
+    known = fingerprints.fingerprints(bank)
     return str(known.loc[(known["level"] == "entity") & known["net"], "key"].iloc[0])
 
 
 def test_all_that_a_bank_holds_is_listed_the_busiest_first(bank: Bank) -> None:
-    known = looking.fingerprints(bank)
+    known = fingerprints.fingerprints(bank)
     assert sorted(known["key"]) == sorted(bank.fingerprints["key"])
     assert known["events"].is_monotonic_decreasing
     assert known.loc[0, "level"] == "generic"
@@ -44,13 +45,13 @@ def test_all_that_a_bank_holds_is_listed_the_busiest_first(bank: Bank) -> None:
 
 def test_what_is_usual_are_the_most_counted_values_with_their_shares(bank: Bank, busiest: str) -> None:
     """The plain way: ask the vocabulary for the count of every word there is."""
-    place, action = looking.place_of(bank, busiest), NAMES.index("action")
+    place, action = fingerprints.place_of(bank, busiest), NAMES.index("action")
     counts = {}
     for code, text in zip(bank.words["code"], bank.words["text"], strict=True):
         at = np.flatnonzero(bank.vocabulary.keys == key_of(place, action, np.uint64(code)))
         if len(at):
             counts[text] = float(bank.vocabulary.count[at[0]])
-    usual = looking.usual(bank, busiest, most=3)
+    usual = fingerprints.usual(bank, busiest, most=3)
     actions = usual[usual["feature"] == "action"]
     wanted = sorted(counts.values(), reverse=True)[:3]
     assert actions["share"].tolist() == pytest.approx([count / sum(counts.values()) for count in wanted])
@@ -59,7 +60,7 @@ def test_what_is_usual_are_the_most_counted_values_with_their_shares(bank: Bank,
 
 def test_whom_the_bank_does_not_know_it_says_so(bank: Bank) -> None:
     with pytest.raises(FingerprintError, match="the bank knows no 'nobody'"):
-        looking.usual(bank, "nobody")
+        fingerprints.usual(bank, "nobody")
 
 
 def test_a_principal_alone_is_judged_as_among_all_others(bank: Bank, new: pd.DataFrame) -> None:
@@ -68,7 +69,7 @@ def test_a_principal_alone_is_judged_as_among_all_others(bank: Bank, new: pd.Dat
     together = pd.concat([*every.walk(new).judged, *every.finish().judged]).set_index("event_id")
     principal = together.loc[together["verdict"], "principal"].iloc[0]
     mine = new[new["principal"] == principal].reset_index(drop=True)
-    alone = looking.judged_alone((mine[at : at + 50] for at in range(0, len(mine), 50)), bank, road.SETTINGS)
+    alone = fingerprints.judged_alone((mine[at : at + 50] for at in range(0, len(mine), 50)), bank, road.SETTINGS)
     wanted = together.loc[alone.frame["event_id"]]
     assert len(alone.frame) == (together["principal"] == principal).sum()
     for z in ("autoencoder_z", "spectral_z"):
@@ -85,8 +86,8 @@ def test_the_first_call_of_a_surge_does_not_know_what_the_twelfth_does(
     first = mine.index[mine["event_id"].isin(alert.event_ids)][0]
     before, calls = mine[:first], mine[first : first + 12]
     eager = Settings(autoencoder=Autoencoder(epochs=1, threshold=1.0))
-    came = looking.as_they_came(before, calls, bank, eager)
-    whole = looking.judged_alone([mine[: first + 12]], bank, eager).frame[first:]
+    came = fingerprints.as_they_came(before, calls, bank, eager)
+    whole = fingerprints.judged_alone([mine[: first + 12]], bank, eager).frame[first:]
     assert came["event_id"].tolist() == calls["event_id"].tolist()
     assert came["verdicts"].is_monotonic_increasing
     assert came["verdicts"].iloc[-1] == whole["verdict"].sum() > 0
@@ -96,34 +97,34 @@ def test_the_first_call_of_a_surge_does_not_know_what_the_twelfth_does(
 
 def test_nothing_to_judge_is_a_sentence(bank: Bank) -> None:
     with pytest.raises(FingerprintError, match="no event to judge"):
-        looking.judged_alone([], bank, road.SETTINGS)
+        fingerprints.judged_alone([], bank, road.SETTINGS)
 
 
 def test_surprises_and_losses_have_a_place_for_every_feature(
     bank: Bank, new: pd.DataFrame, busiest: str
 ) -> None:
-    judged = looking.judged_alone([new[new["entity"] == busiest]], bank, road.SETTINGS)
+    judged = fingerprints.judged_alone([new[new["entity"] == busiest]], bank, road.SETTINGS)
     labels = [feature.label for feature in FEATURES]
-    assert list(looking.surprises(judged)) == labels
-    assert len(looking.surprises(judged)) == len(judged.frame)
-    losses = looking.losses(bank, judged).set_index("feature")
+    assert list(fingerprints.surprises(judged)) == labels
+    assert len(fingerprints.surprises(judged)) == len(judged.frame)
+    losses = fingerprints.losses(bank, judged).set_index("feature")
     assert list(losses.index) == labels
     assert (losses["counted"] != losses["corrected"]).any(), "the busiest entity has a net"
 
 
 def test_without_nets_there_is_nothing_but_counts(bank: Bank, new: pd.DataFrame, busiest: str) -> None:
-    judged = looking.judged_alone([new[new["entity"] == busiest]], bank, road.SETTINGS)
+    judged = fingerprints.judged_alone([new[new["entity"] == busiest]], bank, road.SETTINGS)
     without = replace(bank, weights=replace(bank.weights, row=np.full(len(bank.fingerprints), -1, np.int32)))
-    losses = looking.losses(without, judged)
+    losses = fingerprints.losses(without, judged)
     assert losses["counted"].tolist() == losses["corrected"].tolist()
 
 
 def test_more_surprise_is_rarer_and_a_raised_threshold_takes_more_of_it(bank: Bank, busiest: str) -> None:
     nats = np.linspace(0, 60, 61)
-    z = looking.rarity(bank, busiest, nats)
+    z = fingerprints.rarity(bank, busiest, nats)
     assert (np.diff(z) > 0).all()
     raised = replace(bank, fingerprints=bank.fingerprints.assign(shift=np.float32(0.25)))
-    np.testing.assert_allclose(looking.rarity(raised, busiest, nats) * 1.25, z, rtol=1e-5)
+    np.testing.assert_allclose(fingerprints.rarity(raised, busiest, nats) * 1.25, z, rtol=1e-5)
 
 
 def test_activity_is_what_the_series_counted_beside_what_was_expected(bank: Bank, busiest: str) -> None:
@@ -137,7 +138,7 @@ def test_activity_is_what_the_series_counted_beside_what_was_expected(bank: Bank
             hashing.at_home(hashing.homed(pd.Series([principal])), hashing.of(pd.Series([busiest]))),
         ),
     ):
-        curve = looking.activity(series, key, end, days=5)
+        curve = fingerprints.activity(series, key, end, days=5)
         row = series.find(hashing.within(owner, COUNT))
         begin = int(curve["time"].iloc[0].timestamp()) // series.options.interval_seconds
         assert begin + len(curve) == end
@@ -149,13 +150,13 @@ def test_activity_is_what_the_series_counted_beside_what_was_expected(bank: Bank
 def test_whose_activity_was_never_counted_it_says_so(bank: Bank) -> None:
     series = Ledger.from_arrays(road.SETTINGS, bank.ledger).series
     with pytest.raises(FingerprintError, match="nothing was counted of 'nobody'"):
-        looking.activity(series, "nobody", 500_000)
+        fingerprints.activity(series, "nobody", 500_000)
 
 
 def test_the_curve_of_an_alert_becomes_a_table_by_time(scored: road.Run) -> None:
     curve = next(alert.curve for alert in scored.alerts if alert.curve)
     assert isinstance(curve, Curve)
-    table = looking.of_curve(curve)
+    table = fingerprints.of_curve(curve)
     assert table["time"].iloc[0] == curve.start
     assert table["time"].diff().dropna().dt.total_seconds().unique().tolist() == [curve.interval_seconds]
     assert np.flatnonzero(table["flagged"]).tolist() == list(curve.flagged)

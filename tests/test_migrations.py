@@ -17,12 +17,12 @@ from alembic.migration import MigrationContext
 from contracts.desk import judged
 from make_alert import ACCOUNT, new_pipeline, stolen_session, votes
 
-from fingerprint.casework import Filter
-from fingerprint.domain import FingerprintError
-from fingerprint.edges import desk_engine, desk_migrations, desk_tables
-from fingerprint.edges.desk import open_desk
+from fingerprint.core.case import Filter
+from fingerprint.core.alert import FingerprintError
+from fingerprint.store import engine as desk_engine, migrate, schema
+from fingerprint.store.alerts import open_desk
 
-EDGES = Path(desk_migrations.__file__).parent
+EDGES = Path(migrate.__file__).parent
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -37,10 +37,10 @@ def version_four(url: str, alerts=(), said=()) -> None:
     """A desk as the last program before migrations left it, with these alerts, their votes and what was said of them."""
     engine = desk_engine.engine_of(desk_engine.place_of(url))
     with engine.connect().execution_options(writing=desk_engine.TURN) as connection, connection.begin():
-        desk_migrations.upgrade(connection, "0001")
+        migrate.upgrade(connection, "0001")
         connection.exec_driver_sql("DROP TABLE alembic_version")
-        _put(connection, "alerts", [desk_tables.row_of(each) for each in alerts])
-        _put(connection, "alert_events", [row for each in alerts for row in desk_tables.rows_of_events(each)])
+        _put(connection, "alerts", [schema.row_of(each) for each in alerts])
+        _put(connection, "alert_events", [row for each in alerts for row in schema.rows_of_events(each)])
         _put(connection, "votes", [row for each in alerts for row in map(_fields, votes(each))])
         _put(connection, "dispositions", [_fields(each) for each in said])
     engine.dispose()
@@ -52,7 +52,7 @@ def _fields(record) -> dict:
 
 def _put(connection: sql.Connection, table: str, rows: list[dict]) -> None:
     there = {column["name"] for column in sql.inspect(connection).get_columns(table)}
-    known = desk_tables.metadata.tables[table]
+    known = schema.metadata.tables[table]
     for row in rows:
         connection.execute(sql.insert(known).values(**{name: row[name] for name in row.keys() & there}))
 
@@ -108,13 +108,13 @@ ELSEWHERE = {"sqlite": "votes_by_principal", "postgresql": "votes_of_principal"}
 def test_the_steps_make_the_tables_that_the_programs_expect(url):
     for file in EDGES.glob("*.py"):
         if "desk_tables import" in file.read_text():
-            importlib.import_module(f"fingerprint.edges.{file.stem}")  # some keep tables of their own
+            importlib.import_module(f"fingerprint.adapters.{file.stem}")  # some keep tables of their own
     open_desk(url).close()
     engine = desk_engine.engine_of(desk_engine.place_of(url))
     with engine.connect() as connection:
         theirs = ELSEWHERE[connection.dialect.name]
         look = {"include_object": lambda _, name, *__: name != theirs}
-        assert compare_metadata(MigrationContext.configure(connection, opts=look), desk_tables.metadata) == []
+        assert compare_metadata(MigrationContext.configure(connection, opts=look), schema.metadata) == []
     engine.dispose()
 
 
@@ -122,12 +122,12 @@ def test_the_steps_follow_each_other_and_are_numbered(tmp_path):
     from alembic.script import ScriptDirectory
 
     steps = [
-        each.revision for each in ScriptDirectory(str(desk_migrations.FOLDER)).walk_revisions("base", "heads")
+        each.revision for each in ScriptDirectory(str(migrate.FOLDER)).walk_revisions("base", "heads")
     ]
     assert steps[::-1] == [f"{number:04d}" for number in range(1, len(steps) + 1)]
-    assert desk_migrations.newest() == desk_migrations.BEFORE + len(steps)
+    assert migrate.newest() == migrate.BEFORE + len(steps)
     open_desk(f"sqlite:///{tmp_path}/desk.sqlite").close()
-    assert version_of(tmp_path / "desk.sqlite") == str(desk_migrations.newest())
+    assert version_of(tmp_path / "desk.sqlite") == str(migrate.newest())
 
 
 # What desks of versions 1 to 3 lacked of version 4.
@@ -172,7 +172,7 @@ def test_suppressions_that_rest_on_what_attackers_write_end_with_the_step_that_r
         "expires_at": now + timedelta(days=9),
     }
     with engine.connect().execution_options(writing=desk_engine.TURN) as connection, connection.begin():
-        desk_migrations.upgrade(connection, "0007")
+        migrate.upgrade(connection, "0007")
         _put(connection, "suppressions", [row | same for row in rows])
     engine.dispose()
     desk = open_desk(url)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fingerprint import features
-from fingerprint.domain import FingerprintError
-from fingerprint.edges import network_table
-from fingerprint.networks import Networks
+from fingerprint.features import encoding
+from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters import network_table
+from fingerprint.sources.networks import Networks
 
 TABLE = "198.51.100.0\t198.51.100.127\t64500\tNL\tExample Cloud\n2001:db8::\t2001:db8::ffff\t64501\tDE\tExample Home\n"
 
@@ -54,7 +54,7 @@ def test_a_missing_table_is_one_sentence() -> None:
 
 
 def test_the_network_feature_takes_the_name_where_there_is_one() -> None:
-    network = next(feature for feature in features.FEATURES if feature.name == "network")
+    network = next(feature for feature in encoding.FEATURES if feature.name == "network")
     events = pd.DataFrame({"source_address": ["198.51.100.7", "203.0.113.9"], "network": ["AS64500", None]})
     assert network.texts(events).tolist() == ["AS64500", "203.0.0.0/16"]
 
@@ -76,7 +76,7 @@ def test_the_network_feature_takes_the_name_where_there_is_one() -> None:
     ],
 )
 def test_a_user_agent_is_a_program_and_a_version(agent: str, program: str, version: str) -> None:
-    assert features.program_and_version(agent) == (program, version)
+    assert encoding.program_and_version(agent) == (program, version)
 
 
 @pytest.mark.parametrize(
@@ -92,4 +92,4 @@ def test_a_user_agent_is_a_program_and_a_version(agent: str, program: str, versi
     ],
 )
 def test_a_source_is_a_network(address: str, network: str) -> None:
-    assert features.network_of(address, (24, 48)) == network
+    assert encoding.network_of(address, (24, 48)) == network

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fingerprint.notices import Notice, Object, Unreadable, read
+from fingerprint.sources.cloudtrail.s3_notifications import Notice, Object, Unreadable, read
 
 KEY = "AWSLogs/111122223333/CloudTrail/eu-west-1/2026/01/01/a b+c.json.gz"
 WRITTEN = (Object("trail", KEY),)

@@ -15,14 +15,14 @@ from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 from services.needed import needed
 from services.prometheus import Prometheus, promtool
 
-from fingerprint.edges.health import Readiness
-from fingerprint.edges.health_memory import ContainerMemory
-from fingerprint.settings import Triton
+from fingerprint.adapters.health import Readiness
+from fingerprint.adapters.health_memory import ContainerMemory
+from fingerprint.core.settings import Triton
 from fingerprint.web.security_events import SecurityEvents
 from pipelines.deliver_metrics import DeliverMetrics
-from pipelines.ingest_sqs_metrics import NoticeMetrics
+from fingerprint.streaming.ingest_s3_metrics import NoticeMetrics
 from pipelines.retrain_metrics import RetrainMetrics
-from pipelines.stream_metrics import StreamMetrics
+from fingerprint.streaming.metrics import StreamMetrics
 
 PAGE = (ROOT / "docs" / "operate.md").read_text()
 PROMETHEUS_OWN = {"up", "ALERTS"}

@@ -16,12 +16,12 @@ from security_lines import lines_of
 from services.openid import CLIENT, SECRET, Provider
 from serving_desk import BASE, Site, desk_in
 
-from fingerprint.domain import Away, FingerprintError
-from fingerprint.edges import openid
-from fingerprint.edges.clock import SystemClock
-from fingerprint.edges.openid import REST, OpenId
-from fingerprint.people import Refused
-from fingerprint.settings import Settings, load
+from fingerprint.core.alert import Away, FingerprintError
+from fingerprint.adapters import oidc as openid
+from fingerprint.adapters.system import SystemClock
+from fingerprint.adapters.oidc import REST, OpenId
+from fingerprint.core.account import Refused
+from fingerprint.core.settings import Settings, load
 from pipelines.serve import doors_of
 
 elsewhere = httpx2.Client()  # the browser at the provider

@@ -13,12 +13,12 @@ from ipaddress import ip_address
 import pytest
 from make_alert import NASTY, nasty, new_pipeline, stolen_session
 
-from fingerprint.domain import Disposition
-from fingerprint.hostile import storable
-from fingerprint.outward import csv_rows, ecs, json_lines, slack
-from fingerprint.outward.formats import EXPORTED, TOLD, body, exported
-from fingerprint.outward.news import MOST_EVENTS, News
-from fingerprint.outward.texts import LONGEST, line
+from fingerprint.core.alert import Disposition
+from fingerprint.core.sanitize import storable
+from fingerprint.delivery.formats import csv as csv_rows, ecs, json_lines, slack
+from fingerprint.delivery.formats.registry import EXPORTED, TOLD, body, exported
+from fingerprint.delivery.notification import MOST_EVENTS, News
+from fingerprint.delivery.formats.text import LONGEST, line
 
 SAID = Disposition("a", "benign", "maria", "a new laptop", datetime(2026, 3, 6, 9, tzinfo=UTC), 9)
 AWFUL = (

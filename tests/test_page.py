@@ -12,11 +12,11 @@ from itertools import pairwise
 import pytest
 from make_alert import NASTY, curve, event, nasty, new_pipeline, stolen_session
 
-from fingerprint.domain import Curve, FingerprintError
-from fingerprint.hostile import visible
-from fingerprint.web import words
-from fingerprint.web.chart import draw
-from fingerprint.web.page import render_alert, write_alert_page, write_queue_page
+from fingerprint.core.alert import Curve, FingerprintError
+from fingerprint.core.sanitize import visible
+from fingerprint.web import formatting
+from fingerprint.web.charts import draw
+from fingerprint.web.static_report import render_alert, write_alert_page, write_queue_page
 
 ELEMENTS = set(
     re.findall(
@@ -125,7 +125,7 @@ def test_every_event_is_on_the_timeline_with_its_record():
     alert = stolen_session()
     parsed = Page(render_alert(alert))
     times = [attributes["datetime"] for tag, attributes in parsed.elements if tag == "time"]
-    assert times == [words.iso(item.event_time) for item in alert.events]
+    assert times == [formatting.iso(item.event_time) for item in alert.events]
     assert sum(tag == "pre" for tag, _ in parsed.elements) == len(alert.events)
     assert '"secretId": "prod/payments/stripe"' in parsed.text
 
@@ -213,7 +213,7 @@ class TestCurve:
     ],
 )
 def test_a_surprise_is_said_as_odds(nats, said):
-    assert words.times_rarer(nats) == said
+    assert formatting.times_rarer(nats) == said
 
 
 @pytest.mark.parametrize(
@@ -221,4 +221,4 @@ def test_a_surprise_is_said_as_odds(nats, said):
     [(100, "critical"), (74, "high"), (50, "high"), (35, "medium"), (0, "low"), (-1, "low")],
 )
 def test_an_urgency_has_a_word(urgency, word):
-    assert words.band(urgency) == word
+    assert formatting.band(urgency) == word

@@ -17,14 +17,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from make_alert import NASTY, event, new_pipeline, stolen_session, votes
 
-from fingerprint.cards import Day
-from fingerprint.casework import Chosen, Decide, Entry, Match, Note, Outcome
-from fingerprint.domain import Disposition, Hop
-from fingerprint.edges.desk import SqlDesk, open_desk
-from fingerprint.settings import Settings
-from fingerprint.web import after, links, risk, told
+from fingerprint.analysis.principal_profile import Day
+from fingerprint.core.case import Chosen, Decide, Entry, Match, Note, Outcome
+from fingerprint.core.alert import Disposition, Hop
+from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.core.settings import Settings
+from fingerprint.web import flash, urls, risk_chart, audit_text
 from fingerprint.web.app import create_app
-from fingerprint.web.likeness import like
+from fingerprint.web.suppression_suggestion import like
 from pipelines.serve import doors_of
 
 NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
@@ -118,7 +118,7 @@ def test_no_address_breaks_a_page(clients, path, name, query):
         "".join([name, *query.values()]).encode()
     except UnicodeEncodeError:
         return  # no address can hold it
-    answer = clients["engineer"].get(path.format(links.quote(name, safe="")), params=query)
+    answer = clients["engineer"].get(path.format(urls.quote(name, safe="")), params=query)
     assert answer.status_code in (200, 307, 400, 404, 422)
 
 
@@ -223,24 +223,24 @@ def test_an_address_can_make_the_page_say_nothing_that_is_not_so(analyst):
     page = analyst.get("/", params={"did": "benign", "lost": "<b>the desk is closed</b>", "count": "1"}).text
     assert "the desk is closed" not in page
     assert "has no such alert any more" in page
-    assert after.read([("did", "owned")], None) is None
+    assert flash.read([("did", "owned")], None) is None
 
 
 class TestAfter:
     def test_few_are_named_and_many_are_counted(self):
-        few = after.path("/?a=1", "benign", [Outcome("aa", True, 3), Outcome("bb", False, 2, "changed")])
+        few = flash.path("/?a=1", "benign", [Outcome("aa", True, 3), Outcome("bb", False, 2, "changed")])
         assert few == "/?a=1&did=benign&done=3%3Aaa&lost=bb"
-        many = after.path("/", "benign", [Outcome(f"{at}", True, 1) for at in range(120)])
+        many = flash.path("/", "benign", [Outcome(f"{at}", True, 1) for at in range(120)])
         assert many == "/?did=benign&count=120"
 
     @pytest.mark.parametrize("text", ["", "3", ":aa", "x:aa", "-1:aa", "\u0663:aa", "99999999999:aa", "3:"])
     def test_what_is_no_choice_is_none(self, text):
-        assert after.chosen(text) is None
+        assert flash.chosen(text) is None
 
 
 @given(principal=some.text(max_size=60) | some.sampled_from(NASTY).filter(lambda text: "\ud800" not in text))
 def test_a_link_to_a_principal_is_a_path_of_our_own_that_leads_to_it(principal):
-    link = links.entity(principal, "aa")
+    link = urls.entity(principal, "aa")
     parts = urlsplit(f"http://desk{link}")
     assert parts.netloc == "desk"
     assert not parts.query
@@ -264,7 +264,7 @@ class TestTold:
             Disposition("aa", "benign", "ana", "before there was an audit", at[5], 3),
             Disposition("aa", "false_positive", "maria", "a test", at[1], 3),
         ]
-        lines = told.story(entries, [Note("n", "aa", at[2], "maria", "asked her")], said)
+        lines = audit_text.story(entries, [Note("n", "aa", at[2], "maria", "asked her")], said)
         assert [(line.by, line.sentence, line.text) for line in lines] == [
             ("ana", "closed it as benign", "before there was an audit"),
             ("bo", "opened it again", "it grew"),
@@ -274,7 +274,7 @@ class TestTold:
         ]
 
     def test_what_nobody_has_words_for_is_said_with_its_own(self):
-        line = told.of_entry(
+        line = audit_text.of_entry(
             Entry(1, NOW, "bo", "bank.roll_back", "b", {"to": "2026-01", "from": "", "why": "x"})
         )
         assert (line.sentence, line.text) == ("bank: roll back (to 2026-01)", "x")
@@ -287,11 +287,11 @@ class TestRisk:
             Day(date(2026, 3, 4), "spectral", 5, 0, 3.0, 4.0),
             Day(date(2026, 3, 6), "autoencoder", 1, 1, 400.0, 3.2),
         ]
-        drawing = risk.drawn(days, 960, 160)
+        drawing = risk_chart.drawn(days, 960, 160)
         habit, volume, later = drawing.bars
-        assert habit.height == pytest.approx((drawing.base - risk.TOP) / 2, abs=0.01)
+        assert habit.height == pytest.approx((drawing.base - risk_chart.TOP) / 2, abs=0.01)
         assert (habit.voted, volume.voted) == (True, False)
-        assert later.y == risk.TOP
+        assert later.y == risk_chart.TOP
         assert habit.x < volume.x < later.x < 960
         assert habit.text == "4 March 2026, autoencoder: 2 votes, the strongest 10.0"
 
@@ -299,14 +299,14 @@ class TestRisk:
     @pytest.mark.parametrize("width", [350, 1000])
     def test_any_number_of_days_fits_and_its_labels_never_crowd(self, days, width):
         many = [Day(date(2026, 1, 1) + timedelta(days=at), "spectral", 1, 1, 5.0, 4.0) for at in range(days)]
-        drawing = risk.drawn(many, width, 160)
-        assert len(drawing.bars) == min(days, risk.MOST_DAYS)
+        drawing = risk_chart.drawn(many, width, 160)
+        assert len(drawing.bars) == min(days, risk_chart.MOST_DAYS)
         assert all(bar.x >= 0 and bar.x + bar.width <= width for bar in drawing.bars)
         at = [tick.at for tick in drawing.across]
-        assert all(later - earlier >= risk.LABEL for earlier, later in pairwise(at))
+        assert all(later - earlier >= risk_chart.LABEL for earlier, later in pairwise(at))
 
     def test_nothing_is_drawn_of_nobody(self):
-        assert risk.drawn([], 960, 160) is None
+        assert risk_chart.drawn([], 960, 160) is None
 
 
 class TestLikeness:

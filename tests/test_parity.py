@@ -19,10 +19,10 @@ import road
 from contracts import corpus
 from contracts.parity import CLOSE, Parity, Step, Walker, compare, compared
 
-from fingerprint.backend import HOST, Backend, choose
-from fingerprint.bank import Bank, open_bank
-from fingerprint.ledger import Ledger
-from pipelines.show import silent
+from fingerprint.compute.backend import HOST, Backend, choose
+from fingerprint.registry.bank import Bank, open_bank
+from fingerprint.state.ledger import Ledger
+from pipelines.cli.console import silent
 from pipelines.train import train
 
 RECORDS = int(os.environ.get("PARITY_RECORDS", 0))

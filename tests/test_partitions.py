@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner import murmur2 as theirs
 
-from fingerprint.partitions import murmur2, murmur2_of, partition_of
+from fingerprint.compute.murmur2 import murmur2, murmur2_of, partition_of
 
 
 @given(st.binary(max_size=70))

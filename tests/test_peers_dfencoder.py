@@ -8,11 +8,11 @@ import pytest
 import torch
 from test_baselines import CUT, habits, planted, rows_of
 
-from fingerprint import hashing
-from fingerprint.evaluation.baselines import LEFT_OUT, SLOW_METHODS, trial
-from fingerprint.evaluation.peers_dfencoder import PUBLISHED, Dfencoder, Options, fitted, losses
+from fingerprint.compute import hashing
+from fingerprint.evaluation.peers import LEFT_OUT, SLOW_METHODS, trial
+from fingerprint.evaluation.dfencoder_peer import PUBLISHED, Dfencoder, Options, fitted, losses
 from fingerprint.evaluation.ranking import strongest
-from fingerprint.features import NAMES
+from fingerprint.features.encoding import NAMES
 
 SMALL = {**PUBLISHED, "encoder_layers": [32, 30], "decoder_layers": [32]}
 QUICK = {**PUBLISHED, "optimizer": "adam", "lr": 0.01}  # learns something from so few rows

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from fingerprint.ports import Message, Partition
-from pipelines.poison import PoisonGuard
+from fingerprint.core.ports import Message, Partition
+from fingerprint.streaming.poison import PoisonGuard
 
 
 class Group:

@@ -16,9 +16,9 @@ from contracts.queue import QueueContract
 from contracts.topic import wait_until
 from make_alert import stolen_session
 
-from fingerprint.casework import Assign, Chosen, Decide, Filter, Outcome
-from fingerprint.edges import desk_engine
-from fingerprint.edges.desk import SqlDesk, open_desk
+from fingerprint.core.case import Assign, Chosen, Decide, Filter, Outcome
+from fingerprint.store import engine
+from fingerprint.store.alerts import SqlDesk, open_desk
 
 MORNING = datetime(2026, 3, 6, 9, tzinfo=UTC)
 
@@ -105,7 +105,7 @@ def test_an_analyst_does_not_wait_for_whoever_scores(postgresql):
     desk = open_desk(url)
     desk.save([stolen_session()])
     with postgresql.talk(url) as beside:
-        beside.execute(f"BEGIN; SELECT pg_advisory_xact_lock({desk_engine.WRITERS})")
+        beside.execute(f"BEGIN; SELECT pg_advisory_xact_lock({engine.WRITERS})")
         chosen = [Chosen(stolen_session().alert_id, 0)]
         assert desk.change(chosen, Decide("benign"), "maria")[0].done
         desk.note(stolen_session().alert_id, "asked her", "maria")

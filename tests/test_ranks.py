@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fingerprint import ranks
+from fingerprint.compute import order_statistics
 
 
 def rows(width: int, dtype: str = "float32") -> NDArray[np.floating]:
@@ -23,24 +23,24 @@ def rows(width: int, dtype: str = "float32") -> NDArray[np.floating]:
 def test_bisection_finds_the_very_value_that_sorting_finds(width: int, dtype: str) -> None:
     values = rows(width, dtype)
     for place in {0, width // 3, width // 2, width - 1}:
-        sorted_ = ranks.smallest(values, place)
+        sorted_ = order_statistics.smallest(values, place)
         np.testing.assert_array_equal(sorted_[:, 0], np.sort(values, axis=1)[:, place])
-        np.testing.assert_array_equal(ranks.smallest(elsewhere.asarray(values), place).get(), sorted_)
+        np.testing.assert_array_equal(order_statistics.smallest(elsewhere.asarray(values), place).get(), sorted_)
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 48, 337])
 def test_the_median_is_that_of_numpy_wherever_the_rows_lie(width: int) -> None:
     values = rows(width)
     with np.errstate(over="ignore"):  # the mean of two floats that are each almost the greatest
-        wanted = ranks.median(values)
+        wanted = order_statistics.median(values)
         np.testing.assert_array_equal(wanted, np.median(values, axis=1))
-    np.testing.assert_array_equal(ranks.median(elsewhere.asarray(values)).get(), wanted)
+    np.testing.assert_array_equal(order_statistics.median(elsewhere.asarray(values)).get(), wanted)
 
 
 def test_torch_bisects_too() -> None:
     torch = pytest.importorskip("torch")
     values = rows(48)
     np.testing.assert_array_equal(
-        ranks.smallest(torch.asarray(values), 30).numpy(), ranks.smallest(values, 30)
+        order_statistics.smallest(torch.asarray(values), 30).numpy(), order_statistics.smallest(values, 30)
     )
-    np.testing.assert_array_equal(ranks.median(torch.asarray(values)).numpy(), ranks.median(values))
+    np.testing.assert_array_equal(order_statistics.median(torch.asarray(values)).numpy(), order_statistics.median(values))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fingerprint.domain import FingerprintError
-from fingerprint.reaching import networks, place_of, refusal
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.egress import networks, place_of, refusal
 
 INSIDE = [
     ("127.0.0.1", "loopback"),

@@ -16,13 +16,14 @@ from contracts.reading import ReadingContract, alike
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fingerprint import frames, reading_cudf
-from fingerprint.cloudtrail import split_lines
-from fingerprint.columns import COLUMNS
-from fingerprint.flatten import flatten
-from fingerprint.kernels import launch, source
-from fingerprint.mend import instant
-from fingerprint.reading_cudf import Sieved, nodes, passed_on, sieve
+from fingerprint.compute import frames
+from fingerprint.sources import cudf_reader
+from fingerprint.sources.cloudtrail.envelopes import split_lines
+from fingerprint.sources.cloudtrail.schema import COLUMNS
+from fingerprint.sources.flatten import flatten
+from fingerprint.compute.kernels import launch, source
+from fingerprint.sources.cloudtrail.lenient import instant
+from fingerprint.sources.cudf_reader import Sieved, nodes, passed_on, sieve
 
 TWIN = "frames_elsewhere"
 BASE = {"eventTime": "2023-07-10T11:42:18Z", "eventID": "id-1"}
@@ -151,7 +152,7 @@ def test_nearly_all_records_are_plain(organisation: road.Road) -> None:
 
 def test_a_long_record_is_read_on_the_host() -> None:
     """A thread reads a record, and a long one keeps those beside it waiting."""
-    line = written(more="x" * reading_cudf.LONGEST)
+    line = written(more="x" * cudf_reader.LONGEST)
     assert sieved(line, written()).plain.tolist() == [False, True]
     alike([line, written()], TWIN)
 
@@ -183,7 +184,7 @@ def test_the_nodes_are_the_columns() -> None:
     assert len(names) < 64  # the sieve notes in 64 bits which it has met
     assert {path for column in COLUMNS for path in column.path.split(".")} <= set(names)
     listed = source("sieve").partition("enum Kind {")[2].partition("}")[0].replace("\n", " ").split(",")
-    assert [kind.strip().lower() for kind in listed] == list(reading_cudf.KINDS)
+    assert [kind.strip().lower() for kind in listed] == list(cudf_reader.KINDS)
 
 
 # --- what is not read there -------------------------------------------------------------------------------------------
@@ -198,12 +199,12 @@ def test_what_cudf_cannot_read_is_read_on_the_host(monkeypatch: pytest.MonkeyPat
         text[text.tobytes().rindex(b"{")] = ord("x")
         return found._replace(lines=xp.asarray(text))
 
-    monkeypatch.setattr(reading_cudf, "sieve", spoiled)
+    monkeypatch.setattr(cudf_reader, "sieve", spoiled)
     assert len(alike([written(), written(eventName="x")], TWIN).events) == 2
 
 
 def test_where_a_batch_is_cut_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading_cudf, "PIECE", 40_000)
+    monkeypatch.setattr(cudf_reader, "PIECE", 40_000)
     alike([*corpus.real()["schema_variety"], *NOT_PLAIN.values()], TWIN)
 
 

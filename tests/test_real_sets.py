@@ -12,12 +12,12 @@ import road
 from contracts import corpus
 from contracts.corpus import SHARED
 
-from fingerprint import samples
-from fingerprint.edges import files
-from fingerprint.edges.history import History
-from fingerprint.settings import Reading
-from pipelines import show
-from pipelines.show import silent
+from fingerprint.sources.cloudtrail import samples
+from fingerprint.adapters import files
+from fingerprint.adapters.event_spool import History
+from fingerprint.core.settings import Reading
+from pipelines.cli import console
+from pipelines.cli.console import silent
 from pipelines.train import train
 
 COMMITTED = sorted(folder.name for folder in samples.folder("real").iterdir() if folder.is_dir())
@@ -111,7 +111,7 @@ def test_a_thin_history_is_learned_and_what_is_not_ready_is_said(
     assert figures["events"] == len(rows) - figures["future_dated"]
     assert figures["future_dated"] == history.endswith("from the future")
     assert figures["ready"]["entity"] + figures["waiting"]["entities"] == 1
-    show.trained(figures)
+    console.trained(figures)
     assert f"not ready: {figures['waiting']['entities']} entities" in capsys.readouterr().out
     later = road.write(tmp_path / "later.jsonl", every(timedelta(minutes=5), 40, START + timedelta(days=20)))
     for source, events in ((learned, figures["events"]), (later, 40)):

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from fingerprint.domain import FingerprintError
-from fingerprint.redaction import REDACTED, Redaction
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.redaction import REDACTED, Redaction
 
 HIDDEN = "hunter2"
 

@@ -13,14 +13,14 @@ import pytest
 from road import write
 from test_ingesting import ALICE, record
 
-from fingerprint.domain import FingerprintError
-from fingerprint.edges.topic_files import FilesConsumer, FilesProducer, create_topic
-from fingerprint.pacing import Pace
-from fingerprint.ports import Message
-from fingerprint.settings import Kafka, Settings
+from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters.file_broker.consumer import FilesConsumer, FilesProducer, create_topic
+from fingerprint.streaming.replay_rate import Pace
+from fingerprint.core.ports import Message
+from fingerprint.core.settings import Kafka, Settings
 from pipelines.replay import replay
-from pipelines.show import silent
-from pipelines.until_end import until_end
+from pipelines.cli.console import silent
+from fingerprint.streaming.bounded_read import until_end
 
 Run = Callable[..., tuple[dict[str, Any], Any]]
 START = datetime(2026, 3, 2, tzinfo=UTC)

@@ -24,12 +24,12 @@ from prometheus_client import CollectorRegistry
 from services.ports import free_port
 from streaming import Place, Records, keyed
 
-from fingerprint import versions
-from fingerprint.domain import FingerprintError
-from fingerprint.retraining import Due, Known, due, held_days, last_training, rest
-from fingerprint.settings import Retraining, load
-from fingerprint.versions import Note
-from pipelines import holding
+from fingerprint.registry import versions
+from fingerprint.core.alert import FingerprintError
+from fingerprint.training.schedule import Due, Known, due, held_days, last_training, rest
+from fingerprint.core.settings import Retraining, load
+from fingerprint.registry.versions import Note
+from pipelines.runtime import topic_time_span
 from pipelines.retrain import print_figures, run
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -148,7 +148,7 @@ def configure(place: Place, **retraining: float) -> None:
 
 
 def looked(place: Place) -> float | None:
-    return holding.days(place.settings.kafka.events, place.settings, lambda: False)
+    return topic_time_span.days(place.settings.kafka.events, place.settings, lambda: False)
 
 
 def test_a_topics_history_is_seen_at_its_ends(place: Place, history: Records) -> None:

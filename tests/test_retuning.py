@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 import road
 
-from fingerprint import retuning
-from fingerprint.casework import Tuned
-from fingerprint.domain import FingerprintError, Vote
-from fingerprint.retuning import Past
-from fingerprint.scoring import VOTE
-from fingerprint.settings import Settings
+from fingerprint.analysis import threshold_preview
+from fingerprint.core.case import Tuned
+from fingerprint.core.alert import FingerprintError, Vote
+from fingerprint.analysis.threshold_preview import Past
+from fingerprint.detection.scorer import VOTE
+from fingerprint.core.settings import Settings
 
 START = datetime(2026, 3, 4, tzinfo=UTC)
 ANA, BEN = "123456789012:user/ana", "123456789012:user/ben"
@@ -91,7 +91,7 @@ def test_what_analysts_confirmed_says_what_a_threshold_costs() -> None:
     votes = days(habit("attack", 24.5, 6.0), volume(24, ANA), habit("benign", 48.5, 4.0), volume(48, ANA))
     alert = past(*votes).events.set_index("z")["group"][6.0]
     found = past(*votes, confirmed=(str(alert),)).of_quorum(2)
-    kept, lost = (retuning.foreseen(found, threshold, 2) for threshold in (5.0, 7.0))
+    kept, lost = (threshold_preview.foreseen(found, threshold, 2) for threshold in (5.0, 7.0))
     assert (kept.confirmed, kept.found, lost.found) == (1, 1, 0)
     assert (kept.alerts_per_day, lost.alerts_per_day) == (0.1, 0.0)
 
@@ -112,12 +112,12 @@ def test_no_votes_are_no_alerts() -> None:
 
 def test_what_was_chosen_goes_before_the_settings_until_it_is_cleared() -> None:
     chosen = Tuned(1, START, "maria", "too many", threshold=3.9, quorum=1)
-    held = retuning.applied(Settings(autoencoder={"alerts_per_day": 5}), chosen)
+    held = threshold_preview.applied(Settings(autoencoder={"alerts_per_day": 5}), chosen)
     assert (held.autoencoder.threshold, held.autoencoder.alerts_per_day, held.voting.quorum) == (3.9, None, 1)
-    assert retuning.applied(SETTINGS, replace(chosen, cleared=True)) is SETTINGS
-    assert retuning.applied(SETTINGS, None) is SETTINGS
+    assert threshold_preview.applied(SETTINGS, replace(chosen, cleared=True)) is SETTINGS
+    assert threshold_preview.applied(SETTINGS, None) is SETTINGS
 
 
 def test_a_quorum_that_nobody_can_reach_is_refused() -> None:
     with pytest.raises(FingerprintError, match="quorum 3 can never be reached"):
-        retuning.applied(SETTINGS, Tuned(1, START, "maria", "strict", quorum=3))
+        threshold_preview.applied(SETTINGS, Tuned(1, START, "maria", "strict", quorum=3))

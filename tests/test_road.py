@@ -16,9 +16,9 @@ import pytest
 import road
 from road import SETTINGS, Road, Run
 
-from fingerprint.domain import FingerprintError
-from fingerprint.settings import Entities, Reading, Spectral
-from pipelines.alerts import list_alerts
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.settings import Entities, Reading, Spectral
+from pipelines.commands.alerts import list_alerts
 
 COLUMNS = {
     "event_id": pa.string(),

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fingerprint.domain import FingerprintError
-from pipelines.secret_files import NAMES, make, make_anew, print_made
+from fingerprint.core.alert import FingerprintError
+from pipelines.commands.secrets import NAMES, make, make_anew, print_made
 
 
 def mode(path: Path) -> int:

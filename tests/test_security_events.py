@@ -27,7 +27,7 @@ from fingerprint.web.security_events import (
     SecurityEvents,
     network_of,
 )
-from fingerprint.web.watch import counted_export
+from fingerprint.web.security_metrics import counted_export
 
 ALERT = stolen_session()
 FIELDS = {

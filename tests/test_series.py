@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fingerprint import hashing, spectral
-from fingerprint.series import Series
-from fingerprint.settings import Spectral
+from fingerprint.compute import hashing
+from fingerprint.estimators import spectral
+from fingerprint.state.activity_series import Series
+from fingerprint.core.settings import Spectral
 
 OPTIONS = Spectral()
 START = 480_000 // 24 * 24  # hours since the epoch, at midnight

@@ -11,12 +11,14 @@ import pytest
 import road
 from contracts.losses import CLOSE, LossesContract, rows_of
 
-from fingerprint import autoencoder, features, serving, tails
-from fingerprint.bank import Bank, open_bank
-from fingerprint.breaker import Breaker
-from fingerprint.domain import FingerprintError
-from fingerprint.losses import InProcess, StandIn
-from fingerprint.serving import Served
+from fingerprint.estimators import autoencoder, tail_calibration
+from fingerprint.features import encoding
+from fingerprint.detection import triton_model
+from fingerprint.registry.bank import Bank, open_bank
+from fingerprint.adapters.triton.circuit_breaker import Breaker
+from fingerprint.core.alert import FingerprintError
+from fingerprint.detection.inference import InProcess, StandIn
+from fingerprint.detection.triton_model import Served
 
 MODELS = Path(__file__).parent.parent / "models" / "fingerprint"
 
@@ -61,7 +63,7 @@ def test_the_z_of_an_event_by_itself_is_the_scorers_without_company(bank: Bank) 
     surprise = autoencoder.surprises(answer.loss, bank.baseline.center, fingerprint)
     nothing = np.zeros(len(codes), np.float32), np.zeros(len(codes), bool)
     alone = autoencoder.excess(surprise, *nothing, road.SETTINGS.autoencoder)
-    np.testing.assert_allclose(answer.z, tails.z_of(alone, bank.baseline, fingerprint), atol=CLOSE)
+    np.testing.assert_allclose(answer.z, tail_calibration.z_of(alone, bank.baseline, fingerprint), atol=CLOSE)
     assert (answer.z > 3).any()
 
 
@@ -80,7 +82,7 @@ def close_to_numpy(served: Served, bank: Bank) -> None:
 def test_torch_measures_what_numpy_measures(bank: Bank) -> None:
     """Here on the CPU; the same program runs where torch's arrays lie on a GPU."""
     torch = pytest.importorskip("torch")
-    close_to_numpy(Served(serving.nets_only(bank, lambda array: torch.from_numpy(np.array(array)))), bank)
+    close_to_numpy(Served(triton_model.nets_only(bank, lambda array: torch.from_numpy(np.array(array)))), bank)
 
 
 def test_a_bank_elsewhere_measures_what_it_measures_here_and_only_answers_come_down(bank: Bank) -> None:
@@ -125,15 +127,15 @@ def test_a_gpu_measures_what_numpy_measures(bank: Bank, library: str) -> None:
         close_to_numpy(Served(bank.on(there.asarray)), bank)
     else:
         move = lambda array: there.from_numpy(np.array(array)).to("cuda")  # noqa: E731
-        close_to_numpy(Served(serving.nets_only(bank, move)), bank)
+        close_to_numpy(Served(triton_model.nets_only(bank, move)), bank)
 
 
 def test_the_number_of_a_bank_says_which_it_is(bank: Bank, organisation: road.Road) -> None:
-    number = serving.number(bank.version)
+    number = triton_model.number(bank.version)
     assert 0 < number < 2**53
-    assert serving.opened(organisation.bank, number).version == bank.version
+    assert triton_model.opened(organisation.bank, number).version == bank.version
     with pytest.raises(FingerprintError, match=f"and not {number + 1}"):
-        serving.opened(organisation.bank, number + 1)
+        triton_model.opened(organisation.bank, number + 1)
 
 
 def test_only_the_same_bank_may_stand_in(bank: Bank) -> None:
@@ -170,4 +172,4 @@ def test_who_answers_now_and_then_is_not_left_alone() -> None:
 def test_the_model_takes_the_features_that_there_are() -> None:
     config = (MODELS / "config.pbtxt").read_text()
     widths = [int(width) for width in re.findall(r"dims: \[ (\d+) \]", config)]
-    assert sorted(set(widths)) == [1, len(features.NAMES)]
+    assert sorted(set(widths)) == [1, len(encoding.NAMES)]

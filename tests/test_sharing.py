@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fingerprint.features import FEATURES
-from fingerprint.sharing import FEW, MANY, MOST, PLACES, TOGETHER, Shown, is_counted, lowered, weighed
-from fingerprint.web.words import band
+from fingerprint.features.encoding import FEATURES
+from fingerprint.alerting.prevalence import FEW, MANY, MOST, PLACES, TOGETHER, Shown, is_counted, lowered, weighed
+from fingerprint.web.formatting import band
 
 LABELS = {feature.label for feature in FEATURES}
 

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint import silence
-from fingerprint.domain import Notice
-from fingerprint.feeds import FeedCounts
-from fingerprint.settings import Settings
+from fingerprint.streaming import feed_gaps
+from fingerprint.core.alert import Notice
+from fingerprint.streaming.feed_activity import FeedCounts
+from fingerprint.core.settings import Settings
 
 SETTINGS = Settings()
 WEEK = 7 * 24
@@ -30,7 +30,7 @@ def silent_after(counts, until: int) -> list[int]:
     """Hours after which it is silent, looked at hour by hour up to `until` hours past the end of the counts."""
     longer = np.concatenate([counts, np.zeros(until, np.float32)])[None, :]
     ends = range(len(counts) - 2 * WEEK, len(counts) + until + 1)
-    return [end - len(counts) for end in ends if silence.missed(longer[:, :end], SETTINGS).silent[0]]
+    return [end - len(counts) for end in ends if feed_gaps.missed(longer[:, :end], SETTINGS).silent[0]]
 
 
 def test_a_busy_account_that_stops_is_missed_within_the_hour():
@@ -55,10 +55,10 @@ def test_a_weekend_of_a_feed_that_never_works_on_weekends_is_no_silence():
 
 def test_the_first_days_are_warming_up():
     counts = feed(60, weeks=1)
-    assert not silence.missed(
+    assert not feed_gaps.missed(
         np.concatenate([counts[: 6 * 24], np.zeros(40, np.float32)])[None, :], SETTINGS
     ).silent[0]
-    assert silence.missed(np.concatenate([counts, np.zeros(40, np.float32)])[None, :], SETTINGS).silent[0]
+    assert feed_gaps.missed(np.concatenate([counts, np.zeros(40, np.float32)])[None, :], SETTINGS).silent[0]
 
 
 def test_a_burst_in_the_past_does_not_make_a_quiet_hour_a_silence():
@@ -81,18 +81,18 @@ def test_a_silence_that_was_news_does_not_hide_the_next_one():
 
 
 def test_what_was_never_heard_is_not_missed():
-    lack = silence.missed(np.zeros((3, 4 * WEEK), np.float32), SETTINGS)
+    lack = feed_gaps.missed(np.zeros((3, 4 * WEEK), np.float32), SETTINGS)
     assert not lack.silent.any()
 
 
 # --- notices ----------------------------------------------------------------------------------------------------------
 
 
-def heard(**feeds) -> silence.Heard:
+def heard(**feeds) -> feed_gaps.Heard:
     """Feeds by account, all of the same length."""
     names = [("account", name.removeprefix("a")) for name in feeds]
     start = MONDAY - 4 * WEEK
-    return silence.Heard(names, start, np.array(list(feeds.values()), np.float32))
+    return feed_gaps.Heard(names, start, np.array(list(feeds.values()), np.float32))
 
 
 def with_gap(counts, begin: int, end: int):
@@ -101,10 +101,10 @@ def with_gap(counts, begin: int, end: int):
     return counts
 
 
-def looked(past: silence.Heard, hours: int, known: dict[str, Notice] | None = None) -> dict[str, Notice]:
+def looked(past: feed_gaps.Heard, hours: int, known: dict[str, Notice] | None = None) -> dict[str, Notice]:
     """The last so many hours, one after another."""
     end = past.start + past.counts.shape[1]
-    return silence.looks(past, end - hours, end, known or {}, SETTINGS)
+    return feed_gaps.looks(past, end - hours, end, known or {}, SETTINGS)
 
 
 def test_one_silence_is_one_notice_that_says_who_since_when_and_how_much():
@@ -142,18 +142,18 @@ def test_events_that_only_came_late_end_it_where_they_belong():
 
 def test_what_is_silent_for_a_month_is_given_up():
     known = looked(heard(a123456789012=with_gap(feed(60), 4 * WEEK - 5, 4 * WEEK)), 5)
-    gone = silence.Heard([], MONDAY, np.zeros((0, 5 * WEEK), np.float32))
-    (notice,) = silence.looks(gone, MONDAY + 4 * WEEK, MONDAY + 5 * WEEK, known, SETTINGS).values()
+    gone = feed_gaps.Heard([], MONDAY, np.zeros((0, 5 * WEEK), np.float32))
+    (notice,) = feed_gaps.looks(gone, MONDAY + 4 * WEEK, MONDAY + 5 * WEEK, known, SETTINGS).values()
     assert notice.ending == "given up"
 
 
 def test_a_notice_is_told_when_it_opens_grows_much_or_ends():
     (notice,) = looked(heard(a123456789012=with_gap(feed(60), 4 * WEEK - 5, 4 * WEEK)), 5).values()
     grown = [Notice(**{**fields(notice), "urgency": urgency}) for urgency in (62, 79, 81)]
-    assert silence.worth_telling(None, notice)
-    assert not silence.worth_telling(grown[0], grown[1])
-    assert silence.worth_telling(grown[1], grown[2])
-    assert silence.worth_telling(notice, Notice(**{**fields(notice), "ended_at": notice.since}))
+    assert feed_gaps.worth_telling(None, notice)
+    assert not feed_gaps.worth_telling(grown[0], grown[1])
+    assert feed_gaps.worth_telling(grown[1], grown[2])
+    assert feed_gaps.worth_telling(notice, Notice(**{**fields(notice), "ended_at": notice.since}))
 
 
 def fields(notice: Notice) -> dict[str, object]:

@@ -9,20 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from walking import Outcome, Step, road_of, same, silences, walked
 
-from fingerprint import bank as banks
-from fingerprint import hashing, slices
-from fingerprint.features import FEATURES
-from fingerprint.ledger import Ledger
-from fingerprint.road import Road
-from fingerprint.settings import Settings
+from fingerprint.registry import bank as banks
+from fingerprint.compute import hashing
+from fingerprint.state import partitioning
+from fingerprint.features.encoding import FEATURES
+from fingerprint.state.ledger import Ledger
+from fingerprint.pipeline import Road
+from fingerprint.core.settings import Settings
 
 START = 480_000 // 24 * 24
 
 
 def cut_and_mended(road: Road, homes: np.ndarray) -> Road:
     whole = road.ledger.as_arrays()
-    after = road_of(road.scorer.bank, slices.pick(whole, homes))
-    after.ledger.merge(slices.pick(whole, ~homes))
+    after = road_of(road.scorer.bank, partitioning.pick(whole, homes))
+    after.ledger.merge(partitioning.pick(whole, ~homes))
     after.scorer.waiting, after.scorer.names = road.scorer.waiting, road.scorer.names
     after.groups.open = road.groups.open
     return after
@@ -51,7 +52,7 @@ def test_each_quarter_of_the_virtual_partitions_says_of_its_principals_what_the_
     for quarter in range(4):
         homes = hashing.of_partitions(np.arange(256) % 4 == quarter)
         theirs = [Step(_at(step.events, homes), step.watermark) for step in steps]
-        parts.append(walked(road_of(bank, slices.pick(bank.ledger, homes)), theirs))
+        parts.append(walked(road_of(bank, partitioning.pick(bank.ledger, homes)), theirs))
     together = Outcome(*(pd.concat(tables).sort_index() for tables in zip(*parts, strict=True)))
     same(together, undisturbed)
 
@@ -89,7 +90,7 @@ def small_ledger(seed: int) -> Ledger:
 def test_two_parts_hold_all_of_a_ledger_and_nothing_twice(seed: int, share: float) -> None:
     whole = small_ledger(seed).as_arrays()
     homes = np.random.default_rng(seed).random(hashing.HOMES) < share
-    parts = [slices.pick(whole, homes), slices.pick(whole, ~homes)]
+    parts = [partitioning.pick(whole, homes), partitioning.pick(whole, ~homes)]
     for name, array in whole.items():
         if name != "clock":
             assert sum(len(part[name]) for part in parts) == len(array), name
@@ -105,8 +106,8 @@ def test_what_was_cut_out_and_put_back_is_all_there_and_belongs_to_the_same(seed
     ledger = small_ledger(seed)
     whole = ledger.as_arrays()
     homes = np.random.default_rng(seed).random(hashing.HOMES) < share
-    mended = Ledger.from_arrays(Settings(), slices.pick(whole, homes))
-    mended.merge(slices.pick(whole, ~homes))
+    mended = Ledger.from_arrays(Settings(), partitioning.pick(whole, homes))
+    mended.merge(partitioning.pick(whole, ~homes))
     for table in ("repeats", "firsts", "seen", "company.values", "company.sums", "company.home"):
         for name in (each for each in whole if each.rpartition(".")[0] == table):
             np.testing.assert_array_equal(mended.as_arrays()[name], whole[name], err_msg=name)
@@ -123,4 +124,4 @@ def test_what_was_cut_out_and_put_back_is_all_there_and_belongs_to_the_same(seed
 def test_a_part_is_not_merged_twice() -> None:
     ledger = small_ledger(0)
     with pytest.raises(ValueError, match="already"):
-        ledger.merge(slices.pick(ledger.as_arrays(), np.ones(hashing.HOMES, bool)))
+        ledger.merge(partitioning.pick(ledger.as_arrays(), np.ones(hashing.HOMES, bool)))

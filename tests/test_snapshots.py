@@ -26,11 +26,11 @@ from contracts.snapshots import (
 from services import aws
 from typer.testing import CliRunner
 
-from fingerprint.domain import FingerprintError
-from fingerprint.edges import snapshots_store
-from fingerprint.edges.snapshots import StoredSnapshots
-from fingerprint.ports import Fence, Snapshot
-from fingerprint.settings import State
+from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters.checkpoints import object_store
+from fingerprint.adapters.checkpoints import StoredSnapshots
+from fingerprint.core.ports import Fence, Snapshot
+from fingerprint.core.settings import State
 from pipelines import cli
 
 
@@ -146,7 +146,7 @@ def test_a_file_system_without_links_still_refuses_the_second(
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", no_links)
-    store = snapshots_store.Folder(folder.root)
+    store = object_store.Folder(folder.root)
     store.claim("a/manifest", b"one")
     with pytest.raises(FileExistsError):
         store.claim("a/manifest", b"other")

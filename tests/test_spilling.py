@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 from walking import Outcome, Step, road_of, same, silences, walked
 
-from fingerprint import bank as banks
-from fingerprint import hashing, packing
-from fingerprint.domain import FingerprintError
-from fingerprint.edges.snapshots import StoredSnapshots
-from fingerprint.ledger import Ledger
-from fingerprint.ports import Partition
-from fingerprint.road import Road
-from fingerprint.settings import State
-from fingerprint.spilling import Spill, homes_of
+from fingerprint.registry import bank as banks
+from fingerprint.compute import hashing
+from fingerprint.streaming import checkpoint_codec
+from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters.checkpoints import StoredSnapshots
+from fingerprint.state.ledger import Ledger
+from fingerprint.core.ports import Partition
+from fingerprint.pipeline import Road
+from fingerprint.core.settings import State
+from fingerprint.streaming.state_eviction import Spill, homes_of
 
 PARTITION = Partition("events", 0)
 ROWS = 100
@@ -58,7 +59,7 @@ def test_put_away_and_fetched_many_times_it_gives_the_same_verdicts_z_and_votes(
     monkeypatch: pytest.MonkeyPatch,
     file_rows: int,
 ) -> None:
-    monkeypatch.setattr("fingerprint.spilling.FILE_ROWS", file_rows)
+    monkeypatch.setattr("fingerprint.streaming.state_eviction.FILE_ROWS", file_rows)
     road = road_of(bank, bank.ledger)
     run = Narrow(narrow(road.ledger, tmp_path))
     outcome = walked(road, steps, run.before, run.after)
@@ -81,13 +82,13 @@ def test_a_restart_knows_what_was_away(
 
     def restarted(road: Road, step: Step) -> Road:
         state.after(road, step)
-        packed = packing.pack_arrays(state.spill.as_arrays())
+        packed = checkpoint_codec.pack_arrays(state.spill.as_arrays())
         again = road_of(bank, road.ledger.as_arrays())
         again.scorer.waiting, again.scorer.names = road.scorer.waiting, road.scorer.names
         again.groups.open = road.groups.open
         names, fetched = state.spill.names(), state.spill.fetched
         state.spill = narrow(again.ledger, tmp_path)
-        state.spill.restore(packing.arrays(packed))
+        state.spill.restore(checkpoint_codec.arrays(packed))
         state.spill.fetched = fetched
         assert state.spill.names() == names
         return again

@@ -23,15 +23,15 @@ from test_ingest_program import LIMIT, PEOPLE, Faulty, OnFiles, expected, record
 from test_ingesting import record, wrapped
 from test_notices import FORMS, TEST, s3, sns
 
-from fingerprint.domain import FingerprintError
-from fingerprint.edges.sqs import SqsQueue, name_of
-from fingerprint.edges.sqs_objects import S3Objects
-from fingerprint.edges.sqs_session import client
-from fingerprint.ports import Away, Message, Taken, Undelivered
-from pipelines import doors
-from pipelines.dlq import replay_letters
-from pipelines.ingest_sqs import IngestNotices, in_batches, run
-from pipelines.ingest_sqs_metrics import NoticeMetrics
+from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters.aws.sqs import SqsQueue, name_of
+from fingerprint.adapters.aws.s3 import S3Objects
+from fingerprint.adapters.aws.session import client
+from fingerprint.core.ports import Away, Message, Taken, Undelivered
+from pipelines.runtime import wiring
+from pipelines.commands.dead_letters import replay_letters
+from pipelines.ingest_s3 import IngestNotices, in_batches, run
+from fingerprint.streaming.ingest_s3_metrics import NoticeMetrics
 
 FOLDER = "AWSLogs/111122223333/CloudTrail/eu-west-1/2026/01/01"
 BRISK = {"visibility_seconds": 2, "wait_seconds": 1}
@@ -464,7 +464,7 @@ def test_what_a_person_can_mend_is_one_sentence(
         monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name)
     with (
         pytest.raises(FingerprintError, match=sentence),
-        doors.queue(url.format(trail.url), trail.settings.sqs),
+        wiring.queue(url.format(trail.url), trail.settings.sqs),
     ):
         pass
 
@@ -484,12 +484,12 @@ def test_the_region_is_the_queues_where_its_url_tells(amazon: None, url: str, re
 def test_without_boto3_the_sentence_says_what_to_install(
     trail: Trail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith("fingerprint.edges.sqs")]:
+    for name in [name for name in sys.modules if name.startswith("fingerprint.adapters.aws.sqs")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "boto3", None)
     with (
         pytest.raises(FingerprintError, match=r"boto3.*pip install '\.\[s3\]'"),
-        doors.queue(trail.url, trail.settings.sqs),
+        wiring.queue(trail.url, trail.settings.sqs),
     ):
         pass
 

@@ -10,12 +10,14 @@ import pytest
 import road as roads
 from walking import SETTINGS, Outcome, Step, outcome, road_of, same, silences, steps_of, walked
 
-from fingerprint import bank as banks
-from fingerprint import hashing, measured, slices
-from fingerprint.ledger import Ledger
-from fingerprint.names import Names
-from fingerprint.road import Said
-from fingerprint.steps import STEP, Steps, walk
+from fingerprint.registry import bank as banks
+from fingerprint.compute import hashing
+from fingerprint.detection import batch as measured
+from fingerprint.state import partitioning
+from fingerprint.state.ledger import Ledger
+from fingerprint.detection.owner_names import Names
+from fingerprint.pipeline import Said
+from fingerprint.detection.partitioned_replay import STEP, Steps, walk
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +48,7 @@ def in_parts(bank: banks.Bank, steps: list[Step], count: int, most: int, chunk: 
     for number in range(count):
         mine = marked[part == number].reset_index(drop=True)
         homes = np.arange(hashing.HOMES) % count == number
-        road = road_of(bank, slices.pick(bank.ledger, homes))
+        road = road_of(bank, partitioning.pick(bank.ledger, homes))
         said += walk(road, chunks(mine, chunk), clock.watermarks, most)
         assert road.ledger.watermark == clock.watermarks[-1]
     return said
@@ -79,7 +81,7 @@ def test_a_part_without_events_still_walks_to_the_end(bank: banks.Bank, steps: l
     clock = Steps(Ledger.from_arrays(SETTINGS, bank.ledger))
     for step in steps:
         assert list(clock.mark(step.events)[STEP].unique()) == [len(clock.watermarks) - 1]
-    alone = road_of(bank, slices.pick(bank.ledger, np.zeros(hashing.HOMES, bool)))
+    alone = road_of(bank, partitioning.pick(bank.ledger, np.zeros(hashing.HOMES, bool)))
     assert not any(each.alerts or len(each.votes) for each in walk(alone, [], clock.watermarks, 100))
     assert alone.ledger.watermark == clock.watermarks[-1]
 

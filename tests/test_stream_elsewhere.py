@@ -10,11 +10,11 @@ import pytest
 import road as roads
 from streaming import Place, Records, Said
 
-from fingerprint.backend import HOST, Backend
-from pipelines import backends
+from fingerprint.compute.backend import HOST, Backend
+from pipelines.runtime import backend as backends
 from pipelines.backfill import backfill
 from pipelines.score import score
-from pipelines.show import silent
+from pipelines.cli.console import silent
 
 THERE = Backend("frames_elsewhere", "elsewhere", "cpu", "twins of a device's libraries")
 

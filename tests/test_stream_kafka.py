@@ -18,9 +18,9 @@ from services.kafka import Broker
 from streaming import Place, Records, Said
 from test_stream import DYING, SMALL
 
-from fingerprint import bank as banks
-from fingerprint.bank import Bank
-from pipelines import holding
+from fingerprint.registry import bank as banks
+from fingerprint.registry.bank import Bank
+from pipelines.runtime import topic_time_span
 
 pytestmark = pytest.mark.alone
 
@@ -47,7 +47,7 @@ def test_from_a_broker_the_same_is_said_as_from_files(place: Place, records: Rec
 
 def test_how_much_history_a_topic_has_is_seen_at_its_ends(place: Place, records: Records) -> None:
     def days() -> float | None:
-        return holding.days(place.settings.kafka.events, place.settings, lambda: False)
+        return topic_time_span.days(place.settings.kafka.events, place.settings, lambda: False)
 
     place.configure()
     assert days() is None

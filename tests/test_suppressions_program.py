@@ -12,14 +12,14 @@ import road
 from make_alert import NASTY, nasty, new_pipeline, stolen_session, votes
 from typer.testing import CliRunner
 
-from fingerprint.casework import Filter
-from fingerprint.domain import FingerprintError
-from fingerprint.edges.desk import open_desk
-from fingerprint.settings import Desk, Retention, load
-from pipelines import tidying
+from fingerprint.core.case import Filter
+from fingerprint.core.alert import FingerprintError
+from fingerprint.store.alerts import open_desk
+from fingerprint.core.settings import Desk, Retention, load
+from pipelines.commands import retention
 from pipelines.cli import app
 from pipelines.score import score
-from pipelines.show import silent
+from pipelines.cli.console import silent
 
 
 @pytest.fixture
@@ -125,19 +125,19 @@ def test_what_is_old_is_removed_as_the_settings_say(desk_url):
 
 def test_serving_prunes_beside_the_pages_and_goes_on_when_the_desk_is_away(desk_url, monkeypatch, caplog):
     desk = open_desk(desk_url)
-    assert tidying.tidied(desk, Retention(raw_days=1, votes_days=1, alerts_days=0))
+    assert retention.tidied(desk, Retention(raw_days=1, votes_days=1, alerts_days=0))
     assert len(desk.votes()) == 0
     assert [entry.by for entry in desk.history("desk")] == ["program:retention"]
     broken = open_desk("sqlite://")
     with broken.engine.begin() as connection:
         connection.exec_driver_sql("DROP TABLE votes")
-    assert not tidying.tidied(broken, Retention())
+    assert not retention.tidied(broken, Retention())
     assert "could not be removed" in caplog.text
 
 
 def test_the_daily_turn_ends_with_the_program(desk_url):
     """A thread that waited out its day would hold up SIGTERM."""
-    with tidying.daily(open_desk(desk_url), Retention()):
+    with retention.daily(open_desk(desk_url), Retention()):
         assert "retention" in {each.name for each in threading.enumerate()}
     assert "retention" not in {each.name for each in threading.enumerate()}
 

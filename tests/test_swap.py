@@ -21,11 +21,11 @@ from living import ids_of, live, measured_by, serve
 from streaming import Place, Records, Said
 from test_stream import DYING, SMALL
 
-from fingerprint import versions
-from fingerprint.bank import open_bank, renamed, write
-from fingerprint.edges.snapshots import StoredSnapshots
-from fingerprint.versions import Note
-from pipelines.banks import Banks
+from fingerprint.registry import versions
+from fingerprint.registry.bank import open_bank, renamed, write
+from fingerprint.adapters.checkpoints import StoredSnapshots
+from fingerprint.registry.versions import Note
+from fingerprint.streaming.bank_watcher import Banks
 
 BRISK = {"bank": {"look_seconds": 0.01}, "state": {"snapshot_seconds": 0.001}, "kafka": SMALL}
 

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fingerprint import tables
-from fingerprint.tables import SortedTable, find, ranges
+from fingerprint.compute import sorted_table
+from fingerprint.compute.sorted_table import SortedTable, find, ranges
 
 pieces = st.lists(st.lists(st.integers(0, 40), max_size=30), max_size=8)
 
@@ -38,7 +38,7 @@ def test_keep_first_keeps_what_came_first(parts: list[list[int]]) -> None:
 
 
 def test_a_large_young_part_is_merged_and_nothing_is_lost(monkeypatch) -> None:
-    monkeypatch.setattr(tables, "YOUNG_LEAST", 10)
+    monkeypatch.setattr(sorted_table, "YOUNG_LEAST", 10)
     table = SortedTable.empty(count=np.float32)
     for start in range(0, 500, 7):
         table.add(np.arange(start, start + 7, dtype=np.uint64), count=np.full(7, start))

@@ -7,8 +7,8 @@ import runpy
 
 import pytest
 
-from fingerprint import samples
-from fingerprint.tactics import TACTICS, tactics_among, tactics_of
+from fingerprint.sources.cloudtrail import samples
+from fingerprint.sources.cloudtrail.attack_tactics import TACTICS, tactics_among, tactics_of
 
 FOLDER = samples.folder("attack_tactics")
 

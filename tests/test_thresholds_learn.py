@@ -17,14 +17,14 @@ import road
 from road import Road, Run
 from walking import SETTINGS, Step, road_of, walked
 
-from fingerprint import bank as banks
-from fingerprint import probe, shifting
-from fingerprint.bank import MOVED, Bank, renamed
-from fingerprint.domain import Alert, Decision, Disposition
-from fingerprint.edges.desk import SqlDesk, open_desk
-from fingerprint.settings import Autoencoder, Settings, Training
+from fingerprint.registry import bank as banks
+from fingerprint.training import attack_injection, feedback
+from fingerprint.registry.bank import MOVED, Bank, renamed
+from fingerprint.core.alert import Alert, Decision, Disposition
+from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.core.settings import Autoencoder, Settings, Training
 from pipelines import cli
-from pipelines.show import silent
+from pipelines.cli.console import silent
 from pipelines.train import train
 
 OPTIONS = Training()
@@ -45,7 +45,7 @@ def said_of(one: pd.Series, decision: Decision, times: int, bank: Bank) -> pd.Da
     """So many alerts of the entity of one event, all judged alike, just before the bank's history ended."""
     end = pd.Timestamp(bank.manifest["watermark"], unit="s", tz="UTC")
     rows = [(f"alert{n}", one["principal"], one["entity"], end, decision) for n in range(times)]
-    return pd.DataFrame(rows, columns=list(shifting.COLUMNS))
+    return pd.DataFrame(rows, columns=list(feedback.COLUMNS))
 
 
 def scored_by(bank: Bank, organisation: Road, folder: Path) -> Run:
@@ -90,7 +90,7 @@ def test_whose_alerts_were_called_benign_needs_more_next_time_and_nobody_else_do
 ) -> None:
     before = own_opinions(scored)
     weak = before[before["vote"].astype(bool)].sort_values("z").iloc[0]
-    raised = shifting.applied(bank, said_of(weak, "benign", FROGS, bank), WIDE)
+    raised = feedback.applied(bank, said_of(weak, "benign", FROGS, bank), WIDE)
     after = own_opinions(scored_by(raised, organisation, tmp_path))
     assert moves_only(raised, before, after, key_of(weak.to_frame().T).iloc[0]) > weak["z"] >= THRESHOLD
     assert not after.loc[weak.name, "vote"]
@@ -101,7 +101,7 @@ def test_who_was_robbed_before_needs_less_next_time_and_nobody_else_does(
 ) -> None:
     before = own_opinions(scored)
     strong = before[~before["vote"].astype(bool)].sort_values("z").iloc[-1]
-    lowered = shifting.applied(bank, said_of(strong, "true_positive", FROGS, bank), WIDE)
+    lowered = feedback.applied(bank, said_of(strong, "true_positive", FROGS, bank), WIDE)
     after = own_opinions(scored_by(lowered, organisation, tmp_path))
     assert moves_only(lowered, before, after, key_of(strong.to_frame().T).iloc[0]) <= strong["z"] < THRESHOLD
     assert after.loc[strong.name, "vote"]
@@ -140,9 +140,9 @@ def test_an_event_is_held_to_the_threshold_of_the_bank_that_measured_it(
 
 
 def test_the_gate_sees_a_bank_that_words_have_made_blind(bank: Bank) -> None:
-    attacks = probe.of_bank(bank, SETTINGS)
+    attacks = attack_injection.of_bank(bank, SETTINGS)
     then, bound, blind = (
-        probe.strangest(each, attacks, SETTINGS.autoencoder)
+        attack_injection.strangest(each, attacks, SETTINGS.autoencoder)
         for each in (bank, everybody_raised(bank), everybody_raised(bank, share=9.0))
     )
     clear = then >= RAISED * THRESHOLD
@@ -328,7 +328,7 @@ def test_an_alert_says_which_moved_threshold_it_passed_all_the_same(
 ) -> None:
     largest = max(scored.alerts, key=lambda alert: len(alert.events))
     one = own_opinions(scored).loc[list(largest.event_ids)].iloc[0]
-    raised = shifting.applied(bank, said_of(one, "benign", 2, bank), OPTIONS)
+    raised = feedback.applied(bank, said_of(one, "benign", 2, bank), OPTIONS)
     run = scored_by(raised, organisation, tmp_path)
     show = ["alerts", "show", largest.alert_id, "--desk", f"sqlite:///{run.out.parent}/desk.sqlite", "--bank"]
     key = key_of(one.to_frame().T).iloc[0]

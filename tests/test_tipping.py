@@ -10,14 +10,14 @@ import pytest
 import road
 from numpy.typing import NDArray
 
-from fingerprint import hashing
-from fingerprint.bank import Bank
-from fingerprint.edges import files
-from fingerprint.evaluation import tipping
-from fingerprint.evaluation.tipping import SHARE, Listening, tips
-from fingerprint.evaluation.truth import find, named, truth
-from fingerprint.ledger import Ledger
-from pipelines.delivered import Delivered
+from fingerprint.compute import hashing
+from fingerprint.registry.bank import Bank
+from fingerprint.adapters import files
+from fingerprint.evaluation import time_to_alert
+from fingerprint.evaluation.time_to_alert import SHARE, Listening, tips
+from fingerprint.evaluation.labels import find, named, truth
+from fingerprint.state.ledger import Ledger
+from pipelines.evaluation.arrival_order import Delivered
 
 
 @pytest.fixture(scope="module")
@@ -103,9 +103,9 @@ def test_times_are_told_in_all_and_by_strength() -> None:
     found = pd.DataFrame(
         {"strength": ["smash", "smash", "quiet"], "seconds": [0.0, 10.0, 50.0], "events": [1, 3, 2]}
     )
-    times = tipping.times(found)
+    times = time_to_alert.times(found)
     assert times["all"] == {
         "sessions": 3, "median_seconds": 10.0, "p90_seconds": 42.0, "median_events": 2.0, "p90_events": 2.8
     }  # fmt: skip
     assert times["smash"]["median_seconds"] == 5.0
-    assert tipping.times(found.iloc[:0]) == {}
+    assert time_to_alert.times(found.iloc[:0]) == {}

@@ -13,14 +13,14 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 from services.kafka import Broker
 
-from fingerprint.edges import topic_log
-from fingerprint.edges.confluent import ConfluentConsumer
-from fingerprint.edges.confluent_producer import ConfluentProducer
-from fingerprint.edges.kafka import KafkaConsumer
-from fingerprint.edges.kafka_producer import KafkaProducer
-from fingerprint.edges.topic_files import FilesConsumer, FilesProducer, create_topic
-from fingerprint.ports import Consumer, Partition, Producer
-from fingerprint.settings import Kafka
+from fingerprint.adapters.file_broker import log as topic_log
+from fingerprint.adapters.kafka.confluent import ConfluentConsumer
+from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
+from fingerprint.adapters.kafka.kafka_python import KafkaConsumer
+from fingerprint.adapters.kafka.kafka_python_producer import KafkaProducer
+from fingerprint.adapters.file_broker.consumer import FilesConsumer, FilesProducer, create_topic
+from fingerprint.core.ports import Consumer, Partition, Producer
+from fingerprint.core.settings import Kafka
 
 BRISK = {"answer_seconds": 20, "session_seconds": 6, "linger_milliseconds": 1}
 

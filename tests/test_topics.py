@@ -17,14 +17,14 @@ import pytest
 from contracts.topics import BrokerContract, TopicsContract
 from services.kafka import Broker
 
-from fingerprint.domain import Away, FingerprintError
-from fingerprint.edges.confluent_topics import ConfluentTopics
-from fingerprint.edges.kafka_topics import KafkaTopics
-from fingerprint.edges.topic_folders import FilesTopics
-from fingerprint.ports_topics import Topic, Topics
-from fingerprint.settings import Kafka, Settings
-from pipelines import doors
-from pipelines.topics import Wish, create, patiently, print_created, print_topics, run_create, run_list
+from fingerprint.core.alert import Away, FingerprintError
+from fingerprint.adapters.kafka.confluent_admin import ConfluentTopics
+from fingerprint.adapters.kafka.kafka_python_admin import KafkaTopics
+from fingerprint.adapters.file_broker.topics import FilesTopics
+from fingerprint.core.ports.topics import Topic, Topics
+from fingerprint.core.settings import Kafka, Settings
+from pipelines.runtime import wiring
+from pipelines.commands.topics import Wish, create, patiently, print_created, print_topics, run_create, run_list
 
 NUMBERS = count()
 START = datetime(2026, 3, 2, tzinfo=UTC)
@@ -180,7 +180,7 @@ def test_the_events_topic_holds_what_a_training_reads_and_messages_fit(broker: B
     assert [found[names[each]]["partitions"] for each in ("raw", "events", "notices")] == [2, 2, 1]
     assert found[names["events"]]["retention_days"] == 35
     assert found[names["raw"]]["retention_days"] == 7  # Kafka's own
-    with doors.topics(settings.kafka) as topics:
+    with wiring.topics(settings.kafka) as topics:
         stamped = {each.name: each.stamped for each in topics.found(list(names.values())).values()}
     assert stamped.pop(names["raw"]) == "LogAppendTime", "whoever sends does not choose when"
     assert set(stamped.values()) == {"CreateTime"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fingerprint.trails import Trails
+from fingerprint.streaming.s3_watermarks import Trails
 
 
 def come(trails: Trails, trail: str, *marks: int, arrived: int = 1_000) -> list[int]:

@@ -12,15 +12,16 @@ import pandas as pd
 import pytest
 from road import Road
 
-from fingerprint import collecting, hashing, pieces, training
-from fingerprint.bank import Bank
-from fingerprint.collecting import Rows, lowest
-from fingerprint.domain import FingerprintError
-from fingerprint.edges import files
-from fingerprint.edges.history import History
-from fingerprint.ledger import Ledger
-from fingerprint.settings import Autoencoder, Entities, Settings, Training, Workers
-from pipelines import doors
+from fingerprint.training import distinct_rows, dataset, pipeline
+from fingerprint.compute import hashing
+from fingerprint.registry.bank import Bank
+from fingerprint.training.distinct_rows import Rows, lowest
+from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters import files
+from fingerprint.adapters.event_spool import History
+from fingerprint.state.ledger import Ledger
+from fingerprint.core.settings import Autoencoder, Entities, Settings, Training, Workers
+from pipelines.runtime import wiring
 
 SETTINGS = Settings(autoencoder=Autoencoder(epochs=1))
 STAGES = {"rows": 8, "commons": 8, "fitted": 8, "learned": 8}  # folders of a piece
@@ -38,7 +39,7 @@ def events(organisation: Road) -> list[pd.DataFrame]:
 @pytest.fixture(scope="module")
 def whole(events: list[pd.DataFrame]) -> Bank:
     """Learned in one piece."""
-    return training.train(events, SETTINGS)
+    return pipeline.train(events, SETTINGS)
 
 
 def learn(
@@ -47,9 +48,9 @@ def learn(
     """Learned in `count` pieces, in a folder that stays."""
     total = sum(map(len, events))
     cut = settings.model_copy(update={"training": Training(piece_events=-(-total // count))})
-    training.split(events, cut, folder, total)
+    pipeline.split(events, cut, folder, total)
     assert len(list((folder / "pieces").iterdir())) == count
-    return training.learn(folder, settings, **how)
+    return pipeline.learn(folder, settings, **how)
 
 
 def assert_same(one: Bank, other: Bank) -> None:
@@ -104,7 +105,7 @@ def test_how_many_pieces_there_are_changes_nothing(
 
 def test_where_a_chunk_is_cut_changes_nothing(events: list[pd.DataFrame], whole: Bank) -> None:
     together = pd.concat(events, ignore_index=True)
-    assert_same(training.train([together[:777], together[777:5000], together[5000:]], SETTINGS), whole)
+    assert_same(pipeline.train([together[:777], together[777:5000], together[5000:]], SETTINGS), whole)
 
 
 def test_fingerprints_lie_home_by_home_and_parents_before_their_children(whole: Bank) -> None:
@@ -151,7 +152,7 @@ def test_a_training_that_was_broken_off_goes_on_where_it_was(
     with pytest.raises(Killed):
         learn(events, tmp_path, 8, workers=Mortal(last))
     before = times(tmp_path)
-    assert_same(training.learn(tmp_path, SETTINGS), whole)
+    assert_same(pipeline.learn(tmp_path, SETTINGS), whole)
     after = times(tmp_path)
     assert len(before) == last
     assert {stage: after[stage] for stage in before} == before
@@ -163,18 +164,18 @@ def test_what_was_half_done_is_not_taken_for_done(tmp_path: Path) -> None:
         raise Killed
 
     with pytest.raises(Killed):
-        pieces.once(tmp_path / "stage", broken)
+        dataset.once(tmp_path / "stage", broken)
     assert list(tmp_path.iterdir()) == []
-    pieces.once(tmp_path / "stage", lambda folder: (folder / "whole").touch())
+    dataset.once(tmp_path / "stage", lambda folder: (folder / "whole").touch())
     assert [each.name for each in (tmp_path / "stage").iterdir()] == ["whole"]
 
 
 def test_two_who_do_the_same_piece_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     def slower(folder: Path) -> None:
         (folder / "result").write_text("same")
-        pieces.once(tmp_path / "stage", lambda other: (other / "result").write_text("same"))
+        dataset.once(tmp_path / "stage", lambda other: (other / "result").write_text("same"))
 
-    pieces.once(tmp_path / "stage", slower)
+    dataset.once(tmp_path / "stage", slower)
     assert [each.name for each in tmp_path.iterdir()] == ["stage"]
     assert (tmp_path / "stage" / "result").read_text() == "same"
 
@@ -182,7 +183,7 @@ def test_two_who_do_the_same_piece_at_once_do_not_disturb_each_other(tmp_path: P
 def test_worker_processes_learn_what_one_process_does(
     events: list[pd.DataFrame], whole: Bank, tmp_path: Path
 ) -> None:
-    with doors.workers(Workers(where="dask", processes=2)) as workers:
+    with wiring.workers(Workers(where="dask", processes=2)) as workers:
         assert_same(learn(events, tmp_path, 8, workers=workers), whole)
 
 
@@ -190,9 +191,9 @@ def test_worker_processes_learn_what_one_process_does(
 
 
 def rows_of(events: Sequence[pd.DataFrame], folder: Path, settings: Settings = SETTINGS) -> Rows:
-    training.split(events, settings, folder)
-    history = pieces.Pieces(folder, 1)
-    return Rows.opened(collecting.collect(history, 0, settings))
+    pipeline.split(events, settings, folder)
+    history = dataset.Pieces(folder, 1)
+    return Rows.opened(distinct_rows.collect(history, 0, settings))
 
 
 def test_a_row_stands_for_all_events_that_are_alike_within_an_interval(
@@ -223,7 +224,7 @@ def test_a_record_dated_centuries_ahead_ends_no_series(events: list[pd.DataFrame
         .iloc[[5]]
         .assign(event_id="from-2199", event_time=lambda it: it["event_time"] + pd.Timedelta("63000D"))
     )
-    bank = training.train([*events, stray], SETTINGS)
+    bank = pipeline.train([*events, stray], SETTINGS)
     assert bank.manifest["watermark"] == whole.manifest["watermark"]
     ours, theirs = (len(each.ledger["series.past.key"]) for each in (bank, whole))
     assert ours == theirs
@@ -231,7 +232,7 @@ def test_a_record_dated_centuries_ahead_ends_no_series(events: list[pd.DataFrame
 
 def test_one_day_weighs_no_more_than_the_cap_in_fitting(events: list[pd.DataFrame], whole: Bank) -> None:
     capped = SETTINGS.model_copy(update={"autoencoder": Autoencoder(epochs=1, day_cap=1)})
-    bank = training.train(events, capped)
+    bank = pipeline.train(events, capped)
     np.testing.assert_array_equal(bank.vocabulary.count, whole.vocabulary.count)
     commons = 1 + (bank.fingerprints["level"] == 2).sum()
     own = bank.weights.row[commons:]
@@ -249,8 +250,8 @@ def test_fingerprints_that_principals_share_are_learned_in_one_piece(
         update={"entities": Entities(granularity="service"), "training": Training(piece_events=100)}
     )
     by_service = [chunk.assign(entity=chunk["service"]) for chunk in events]
-    training.split(by_service, shared, tmp_path, events=10_000)
-    bank = training.learn(tmp_path, shared)
+    pipeline.split(by_service, shared, tmp_path, events=10_000)
+    bank = pipeline.learn(tmp_path, shared)
     entities = bank.fingerprints[bank.fingerprints["level"] == 0]
     assert len(list((tmp_path / "pieces").iterdir())) == 1
     assert len(entities) == entities["key"].nunique() == pd.concat(events)["service"].nunique()
@@ -259,13 +260,13 @@ def test_fingerprints_that_principals_share_are_learned_in_one_piece(
 
 def test_a_history_without_events_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(FingerprintError, match="no event to learn from"):
-        training.train([], SETTINGS)
+        pipeline.train([], SETTINGS)
     with pytest.raises(FingerprintError, match="no event to learn from"):
-        training.train([pd.DataFrame({"event_time": []})], SETTINGS)
+        pipeline.train([pd.DataFrame({"event_time": []})], SETTINGS)
 
 
 def test_pieces_follow_the_number_of_events() -> None:
-    assert [pieces.count_for(events, 100) for events in (0, 100, 101, 250, 10**9)] == [1, 1, 2, 4, 256]
+    assert [dataset.count_for(events, 100) for events in (0, 100, 101, 250, 10**9)] == [1, 1, 2, 4, 256]
 
 
 def test_the_ledger_that_is_learned_goes_on_scoring(whole: Bank) -> None:
@@ -275,4 +276,4 @@ def test_the_ledger_that_is_learned_goes_on_scoring(whole: Bank) -> None:
 
 def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path: Path) -> None:
     with pytest.raises(FingerprintError, match=r"does not see .*workers\.folder"):
-        collecting.collect(pieces.Pieces(tmp_path / "elsewhere", 4), 2, SETTINGS)
+        distinct_rows.collect(dataset.Pieces(tmp_path / "elsewhere", 4), 2, SETTINGS)

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 import road
 
-from fingerprint.domain import FingerprintError
-from fingerprint.settings import Autoencoder, Settings
-from pipelines.show import silent, stages
-from pipelines.trial import trial
-from pipelines.tried import Tried, opened, read
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.settings import Autoencoder, Settings
+from pipelines.cli.console import silent, stages
+from pipelines.evaluation.backtest import trial
+from pipelines.evaluation.backtest_result import Tried, opened, read
 
 SETTINGS = Settings(autoencoder=Autoencoder(epochs=0))
 

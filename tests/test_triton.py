@@ -23,21 +23,22 @@ from prometheus_client import CollectorRegistry
 from services.triton import Triton
 from streaming import Place, Records, Said
 
-from fingerprint import bank as banks
-from fingerprint import serving, settings
-from fingerprint.bank import Bank, open_bank
-from fingerprint.domain import FingerprintError
-from fingerprint.edges.triton import TritonLosses
-from fingerprint.edges.triton_call import Call
-from fingerprint.edges.triton_control import Control
-from fingerprint.edges.triton_repository import Repository
-from fingerprint.losses import InProcess, StandIn
-from fingerprint.ports import Away
+from fingerprint.registry import bank as banks
+from fingerprint.detection import triton_model
+from fingerprint.core import settings
+from fingerprint.registry.bank import Bank, open_bank
+from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters.triton.client import TritonLosses
+from fingerprint.adapters.triton.request import Call
+from fingerprint.adapters.triton.control import Control
+from fingerprint.adapters.triton.repository import Repository
+from fingerprint.detection.inference import InProcess, StandIn
+from fingerprint.core.ports import Away
 from pipelines import retrain
-from pipelines.doors import must_wait
+from pipelines.runtime.wiring import must_wait
 from pipelines.score import score
-from pipelines.show import silent
-from pipelines.triton import has, print_status, run_load, run_status
+from pipelines.cli.console import silent
+from pipelines.commands.triton import has, print_status, run_load, run_status
 
 NOBODY = "127.0.0.1:9"  # the port "discard", where nobody listens
 
@@ -58,7 +59,7 @@ def options(triton: Triton, bank: Bank, organisation: road.Road) -> settings.Tri
         rest_seconds=0.2,
         load_seconds=60,
     )
-    if serving.number(bank.version) not in Repository(triton.repository).served():
+    if triton_model.number(bank.version) not in Repository(triton.repository).served():
         run_load(organisation.bank, own)
     return own
 
@@ -200,7 +201,7 @@ def test_a_damaged_bank_is_refused_and_what_was_served_still_is(
         with closing(Control(options)) as control:
             with pytest.raises(FingerprintError, match=r"stack.*is damaged"):
                 control.load()
-            assert control.versions()[serving.number(bank.version)] == "READY"
+            assert control.versions()[triton_model.number(bank.version)] == "READY"
     finally:
         repository.serve(before)
         repository.tidy()
@@ -212,8 +213,8 @@ def test_a_bank_that_is_not_the_one_its_folder_says_is_refused(
 ) -> None:
     """Or answers would name another bank than they are of."""
     repository = Repository(Path(options.repository))
-    before, wrong = repository.served(), serving.number("another")
-    shutil.copytree(repository.folder / str(serving.number(bank.version)), repository.folder / str(wrong))
+    before, wrong = repository.served(), triton_model.number("another")
+    shutil.copytree(repository.folder / str(triton_model.number(bank.version)), repository.folder / str(wrong))
     repository.serve([*before, wrong])
     try:
         with (
@@ -266,7 +267,7 @@ def test_the_repository_is_filled_without_a_server(
     alone = settings.Triton(repository=str(tmp_path / "served"))
     figures = run_load(organisation.bank, alone)
     assert [(each["bank_version"], each["served"]) for each in figures["versions"]] == [(bank.version, True)]
-    folder = tmp_path / "served" / "fingerprint" / str(serving.number(bank.version))
+    folder = tmp_path / "served" / "fingerprint" / str(triton_model.number(bank.version))
     assert {each.name for each in folder.iterdir()} == {"bank", "model.py"}
     assert run_load(organisation.bank, alone) == figures  # again, nothing changes
     print_status(figures)
@@ -320,7 +321,7 @@ def test_more_than_it_can_measure_is_refused_and_does_not_pile_up(
     fingerprint = random.integers(0, len(bank.fingerprints), len(codes)).astype(np.int32)
     many = options.model_copy(update={"batch": 2048, "in_flight": 300, "tries": 1})
     with pytest.raises(Away, match="maximum queue size"):
-        Call(losses.client, serving.number(bank.version), many, fingerprint, codes).answer()
+        Call(losses.client, triton_model.number(bank.version), many, fingerprint, codes).answer()
     assert losses.of(fingerprint[:500], codes[:500])[0].shape == (500, codes.shape[1])
 
 

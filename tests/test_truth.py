@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from fingerprint import hashing
-from fingerprint.domain import FingerprintError
-from fingerprint.edges.labels import read_labels
-from fingerprint.evaluation.truth import DAY, labelled, truth, where_to_split
+from fingerprint.compute import hashing
+from fingerprint.core.alert import FingerprintError
+from fingerprint.evaluation.label_files import read_labels
+from fingerprint.evaluation.labels import DAY, labelled, truth, where_to_split
 
 
 def judged(*ids: str) -> pd.DataFrame:

@@ -7,9 +7,9 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from fingerprint import vocabulary
-from fingerprint.features import FEATURES
-from fingerprint.vocabulary import LEAN, POSSIBLE, Vocabulary, build, presences
+from fingerprint.features import vocabulary
+from fingerprint.features.encoding import FEATURES
+from fingerprint.features.vocabulary import LEAN, POSSIBLE, Vocabulary, build, presences
 
 F = len(FEATURES)
 PARENT = np.array([-1, 0, 1, 1], np.int32)  # generic, a group, two principals in it

@@ -14,16 +14,16 @@ import road
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fingerprint import bank as banks
-from fingerprint.domain import FingerprintError
-from fingerprint.edges import files
-from fingerprint.edges.history import History
-from fingerprint.ledger import Ledger
-from fingerprint.measured import concat
-from fingerprint.scoring import Scorer
-from fingerprint.settings import Settings, Voting
-from fingerprint.voting import verdicts
-from pipelines.show import silent
+from fingerprint.registry import bank as banks
+from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters import files
+from fingerprint.adapters.event_spool import History
+from fingerprint.state.ledger import Ledger
+from fingerprint.detection.batch import concat
+from fingerprint.detection.scorer import Scorer
+from fingerprint.core.settings import Settings, Voting
+from fingerprint.detection.ensemble import verdicts
+from pipelines.cli.console import silent
 from pipelines.train import train
 
 

@@ -9,15 +9,15 @@ import pandas as pd
 import pytest
 import road as roads
 
-from fingerprint import bank as banks
-from fingerprint.domain import Alert
-from fingerprint.edges import files
-from fingerprint.edges.history import History
-from fingerprint.keeping import Keeper
-from fingerprint.ledger import Ledger
-from fingerprint.road import Road, Said
-from fingerprint.settings import Settings, Voting
-from fingerprint.sources import Sources
+from fingerprint.registry import bank as banks
+from fingerprint.core.alert import Alert
+from fingerprint.adapters import files
+from fingerprint.adapters.event_spool import History
+from fingerprint.streaming.partition_processor import Keeper
+from fingerprint.state.ledger import Ledger
+from fingerprint.pipeline import Road, Said
+from fingerprint.core.settings import Settings, Voting
+from fingerprint.streaming.watermarks import Sources
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,11 @@ from contextlib import suppress
 import pytest
 from prometheus_client import CollectorRegistry
 
-from fingerprint.domain import FingerprintError
-from fingerprint.ports import Message, Partition
-from fingerprint.settings import Kafka
-from fingerprint.watchdog import Watchdog
-from pipelines.watching import Watch, WatchMetrics
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.ports import Message, Partition
+from fingerprint.core.settings import Kafka
+from fingerprint.streaming.stall_detector import Watchdog
+from fingerprint.streaming.lag_monitor import Watch, WatchMetrics
 
 A, B = Partition("events", 0), Partition("events", 1)
 

@@ -13,12 +13,12 @@ import pytest
 from receiving import Listening, listening
 from services.certificates import Authority
 
-from fingerprint.domain import FingerprintError
-from fingerprint.edges.webhook import Webhook
-from fingerprint.ports import Away, Gone
-from fingerprint.ports_outbox import Busy
-from fingerprint.settings import Deliver
-from fingerprint.signing import secrets_of, verified
+from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters.webhook import Webhook
+from fingerprint.core.ports import Away, Gone
+from fingerprint.delivery.outbox import Busy
+from fingerprint.core.settings import Deliver
+from fingerprint.core.webhook_signature import secrets_of, verified
 
 NOW = datetime(2026, 3, 4, 14, tzinfo=UTC)
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105 - of Standard Webhooks' own example

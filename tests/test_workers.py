@@ -14,11 +14,11 @@ import pytest
 from services.certificates import Authority
 from services.cluster import Cluster
 
-from fingerprint.domain import FingerprintError
-from fingerprint.edges.workers import InProcess
-from fingerprint.ports import Workers
-from fingerprint.settings import Workers as Options
-from pipelines import doors
+from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters.process_pool import InProcess
+from fingerprint.core.ports import Workers
+from fingerprint.core.settings import Workers as Options
+from pipelines.runtime import wiring
 
 CLUSTERS = ("dask",)
 
@@ -67,7 +67,7 @@ def until(condition: Callable[[], bool], seconds: float = 30) -> None:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Workers]:
     """Two worker processes on this machine."""
-    with doors.workers(Options(where="dask", processes=2)) as opened:
+    with wiring.workers(Options(where="dask", processes=2)) as opened:
         yield opened
 
 
@@ -126,7 +126,7 @@ def test_a_worker_killed_in_the_middle_of_a_piece_changes_nothing(cluster: Worke
 
 def test_a_piece_that_kills_every_worker_is_named() -> None:
     with (
-        doors.workers(Options(where="dask", processes=1, tries=2)) as workers,
+        wiring.workers(Options(where="dask", processes=1, tries=2)) as workers,
         pytest.raises(FingerprintError, match=r"piece 2 \(2\) killed the 2 workers that took it"),
     ):
         list(workers.each(deadly, range(4)))
@@ -135,7 +135,7 @@ def test_a_piece_that_kills_every_worker_is_named() -> None:
 def test_a_running_cluster_is_used_by_its_address_and_stays() -> None:
     with Cluster.started(2) as others:
         for _ in range(2):
-            with doors.workers(Options(where=others.address)) as workers:
+            with wiring.workers(Options(where=others.address)) as workers:
                 assert workers.count == 2
                 assert dict(workers.each(squared, [2, 4])) == {0: 4, 1: 16}
 
@@ -145,7 +145,7 @@ def test_a_scheduler_that_goes_away_in_the_middle_is_one_sentence(tmp_path: Path
         until((tmp_path / "begun-0").exists)
         others.process.kill()
 
-    with Cluster.started(1) as others, doors.workers(Options(where=others.address)) as workers:
+    with Cluster.started(1) as others, wiring.workers(Options(where=others.address)) as workers:
         killer = threading.Thread(target=kill)
         killer.start()
         with pytest.raises(FingerprintError, match="the scheduler of the workers is gone"):
@@ -158,7 +158,7 @@ def test_a_scheduler_that_is_not_there_is_one_sentence() -> None:
         pytest.raises(
             FingerprintError, match=r"no scheduler answers at tcp://127\.0\.0\.1:9 within 1 seconds"
         ),
-        doors.workers(Options(where="tcp://127.0.0.1:9", answer_seconds=1)),
+        wiring.workers(Options(where="tcp://127.0.0.1:9", answer_seconds=1)),
     ):
         pass
 
@@ -167,7 +167,7 @@ def test_a_scheduler_without_workers_is_one_sentence() -> None:
     with (
         Cluster.started(0) as others,
         pytest.raises(FingerprintError, match="has no workers: start `dask worker tcp://"),
-        doors.workers(Options(where=others.address)),
+        wiring.workers(Options(where=others.address)),
     ):
         pass
 
@@ -187,9 +187,9 @@ def test_over_tls_only_who_proves_itself_is_let_in(tmp_path: Path) -> None:
             )
             for own in (ours, theirs)
         )
-        with doors.workers(ours_) as workers:
+        with wiring.workers(ours_) as workers:
             assert dict(workers.each(squared, [2])) == {0: 4}
-        with pytest.raises(FingerprintError, match="no scheduler answers at tls://"), doors.workers(theirs_):
+        with pytest.raises(FingerprintError, match="no scheduler answers at tls://"), wiring.workers(theirs_):
             pass
 
 
@@ -201,6 +201,6 @@ def test_tls_without_its_files_is_refused_at_start() -> None:
 def test_gpus_without_their_package_are_one_sentence() -> None:
     with (
         pytest.raises(FingerprintError, match=r"workers.where dask-cuda needs a package that is not there"),
-        doors.workers(Options(where="dask-cuda")),
+        wiring.workers(Options(where="dask-cuda")),
     ):
         pass

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 import road as roads
 
-from fingerprint import hashing
-from fingerprint.bank import Bank
-from fingerprint.edges import files
-from fingerprint.edges.history import History
-from fingerprint.ledger import Ledger
-from fingerprint.road import Road, Said
-from fingerprint.slices import Arrays
+from fingerprint.compute import hashing
+from fingerprint.registry.bank import Bank
+from fingerprint.adapters import files
+from fingerprint.adapters.event_spool import History
+from fingerprint.state.ledger import Ledger
+from fingerprint.pipeline import Road, Said
+from fingerprint.state.partitioning import Arrays
 
 STEP = 150
 LATE = 0.03  # share of events that come hours late

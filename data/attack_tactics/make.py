@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fingerprint import samples
-from fingerprint.tactics import TACTICS, plain
+from fingerprint.sources.cloudtrail import samples
+from fingerprint.sources.cloudtrail.attack_tactics import TACTICS, plain
 
 FILE = Path(__file__).parent / "tactics.tsv"
 BY_ID = {number: tactic for tactic, number in TACTICS.items()}

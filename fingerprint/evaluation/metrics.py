@@ -27,7 +27,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.evaluation import curves
-from fingerprint.evaluation.causes import Causes
+from fingerprint.evaluation.false_alert_causes import Causes
 from fingerprint.evaluation.curves import LEAST_SHARE
 
 Figures = dict[str, Any]

@@ -19,12 +19,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fingerprint import alerts, frames, hashing, tails
-from fingerprint.entity import ADDED, IDENTITY, add_entities
+from fingerprint.alerting import explanation
+from fingerprint.compute import frames, hashing
+from fingerprint.estimators import tail_calibration
+from fingerprint.sources.cloudtrail.identity import ADDED, IDENTITY, add_entities
 from fingerprint.evaluation.metrics import hits
-from fingerprint.evaluation.truth import DAY, find
-from fingerprint.hashing import Hashes
-from fingerprint.settings import Entities
+from fingerprint.evaluation.labels import DAY, find
+from fingerprint.compute.hashing import Hashes
+from fingerprint.core.settings import Entities
 
 KINDS = ("new user", "new role", "root", "robbed newcomer")
 HOURS = 3  # before the attack, that a robbed newcomer began
@@ -173,4 +175,4 @@ def _found(cast: Cast, judged: pd.DataFrame, found: pd.DataFrame) -> dict[str, d
 def _urgency(shown: pd.DataFrame) -> int | None:
     """Of the most urgent alert shown, before any cap."""
     best = shown["autoencoder_z"].max()
-    return None if pd.isna(best) else round(float(alerts.urgency(tails.nats(best))))
+    return None if pd.isna(best) else round(float(explanation.urgency(tail_calibration.nats(best))))

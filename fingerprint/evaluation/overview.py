@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import hashing
-from fingerprint.evaluation.truth import find
-from fingerprint.hashing import Hashes
+from fingerprint.compute import hashing
+from fingerprint.evaluation.labels import find
+from fingerprint.compute.hashing import Hashes
 
 Seconds = NDArray[np.int64]
 

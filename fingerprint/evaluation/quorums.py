@@ -15,16 +15,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import alerts, tails, voting
-from fingerprint.alerts import Explainer, Groups
-from fingerprint.bank import Bank
-from fingerprint.domain import Alert
-from fingerprint.evaluation.judged import Judged
-from fingerprint.ledger import Ledger
-from fingerprint.road import Road, Said
-from fingerprint.scoring import Judged as Batch
-from fingerprint.scoring import alert_ids
-from fingerprint.settings import Settings
+from fingerprint.alerting import explanation
+from fingerprint.estimators import tail_calibration
+from fingerprint.detection import ensemble
+from fingerprint.alerting.explanation import Explainer, Groups
+from fingerprint.registry.bank import Bank
+from fingerprint.core.alert import Alert
+from fingerprint.evaluation.scored_events import Judged
+from fingerprint.state.ledger import Ledger
+from fingerprint.pipeline import Road, Said
+from fingerprint.detection.scorer import Judged as Batch
+from fingerprint.detection.scorer import alert_ids
+from fingerprint.core.settings import Settings
 
 Shown = tuple[NDArray[np.float64], NDArray[np.bool_]]  # a method's score and flag of each event, (N,) each
 
@@ -77,7 +79,7 @@ class Panel(Road):
 
 def verdicts(judged: pd.DataFrame, detectors: Sequence[str], votes: int) -> NDArray[np.bool_]:
     """Which judged events (N,) have so many votes of these detectors, or those of all who have an opinion."""
-    return voting.verdicts(_votes(judged, detectors), votes, _opinions(judged, detectors))
+    return ensemble.verdicts(_votes(judged, detectors), votes, _opinions(judged, detectors))
 
 
 def _votes(judged: pd.DataFrame, detectors: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
@@ -85,7 +87,7 @@ def _votes(judged: pd.DataFrame, detectors: Sequence[str]) -> dict[str, NDArray[
 
 
 def _opinions(judged: pd.DataFrame, detectors: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
-    return voting.opinions({name: judged[f"{name}_z"].to_numpy(float) for name in detectors})
+    return ensemble.opinions({name: judged[f"{name}_z"].to_numpy(float) for name in detectors})
 
 
 # --- as methods ---------------------------------------------------------------------------------------------
@@ -95,10 +97,10 @@ def by_urgency(judged: pd.DataFrame, detectors: Sequence[str], votes: int, urgen
     """A quorum's verdicts, ranked by the urgency of their alert (by `group`). Below them what a lower threshold of the
     autoencoder would show, by the urgency it would have: so a number of alerts a day can be asked of it as of any other."""
     verdict = verdicts(judged, detectors, votes)
-    needs = voting.needed(_opinions(judged, detectors), votes)
+    needs = ensemble.needed(_opinions(judged, detectors), votes)
     others = _votes(judged, [name for name in detectors if name != "autoencoder"])
     lower = needs - sum(others.values(), np.zeros(len(judged), int)) <= 1
-    would = np.where(lower, alerts.urgency(tails.nats(_z(judged, "autoencoder"))), -np.inf)
+    would = np.where(lower, explanation.urgency(tail_calibration.nats(_z(judged, "autoencoder"))), -np.inf)
     return np.where(verdict, urgency.reindex(judged["group"]).to_numpy(float), would), verdict
 
 

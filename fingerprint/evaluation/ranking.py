@@ -16,10 +16,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint import hashing
-from fingerprint.evaluation.counting import ACTION
-from fingerprint.evaluation.rows import Rows
-from fingerprint.hashing import Hashes
+from fingerprint.compute import hashing
+from fingerprint.evaluation.alert_counting import ACTION
+from fingerprint.evaluation.event_table import Rows
+from fingerprint.compute.hashing import Hashes
 
 Scores = NDArray[np.float64]
 Method = Callable[[Rows, Rows], Scores]

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fingerprint.simulation.attacks import Attack
-from fingerprint.simulation.calls import Calls, Session, join
+from fingerprint.simulation.api_calls import Calls, Session, join
 from fingerprint.simulation.staff import Staff
-from fingerprint.simulation.surprises import Surprise, suffer
+from fingerprint.simulation.benign_anomalies import Surprise, suffer
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,18 +11,18 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.simulation import identities, programs
+from fingerprint.simulation import user_identity, user_agents
 from fingerprint.simulation.calendar import working_times
-from fingerprint.simulation.calls import DAY, Calls, Session, join
+from fingerprint.simulation.api_calls import DAY, Calls, Session, join
 from fingerprint.simulation.organisation import Account, Organisation
-from fingerprint.simulation.pools import Pools, key_id
-from fingerprint.simulation.practice import TRADES, Routine
-from fingerprint.simulation.programs import Program
-from fingerprint.simulation.tail import MACHINES, vary
+from fingerprint.simulation.identifiers import Pools, key_id
+from fingerprint.simulation.job_tasks import TRADES, Routine
+from fingerprint.simulation.user_agents import Program
+from fingerprint.simulation.long_tail import MACHINES, vary
 
 INSTANCES = ("instance", "web instance")
 PODS = ("pod", "controller")
-AGENT = programs.fixed("aws-sdk-go/1.55.5 (go1.22.9; linux; amd64) amazon-ssm-agent/3.3.987.0")
+AGENT = user_agents.fixed("aws-sdk-go/1.55.5 (go1.22.9; linux; amd64) amazon-ssm-agent/3.3.987.0")
 FUNCTIONS = ("function", "timer function", "denied function", "etl")
 
 
@@ -51,15 +51,15 @@ class Machine:
     @property
     def principal(self) -> str:
         """The key by which the product knows this role."""
-        return identities.key_of(self.session(0, 0).identity)
+        return user_identity.key_of(self.session(0, 0).identity)
 
     @property
     def utc_offset(self) -> float:
         return self.organisation_offset
 
     @cached_property
-    def role(self) -> identities.Role:
-        return identities.Role(self.account.number, self.name, key_id("AROA", self._draw("role")))
+    def role(self) -> user_identity.Role:
+        return user_identity.Role(self.account.number, self.name, key_id("AROA", self._draw("role")))
 
     def _draw(self, *what: object) -> random.Random:
         return self.organisation.draw("machine", self.number, *what)
@@ -194,7 +194,7 @@ class Machine:
         values = {"account": account.number, "region": account.region, "caller": self.role.session_arn(name)}
         return Session(
             self._web_identity() if lane == "web" else self._identity(day, which, name, service),
-            AGENT if lane == "agent" else programs.fixed(service) if service else self.program(day),
+            AGENT if lane == "agent" else user_agents.fixed(service) if service else self.program(day),
             address,
             account.region,
             values,
@@ -213,8 +213,8 @@ class Machine:
         since = which * DAY // self.sessions  # a pod takes the role anew; others did the evening before
         if self.trade not in PODS:
             day, since = day - 1, 68_400 + self._draw("session", which, day).randrange(18_000)
-        created = f"{self.organisation.date(day)}T{identities.clock(since)}Z"
-        return identities.assumed_role(
+        created = f"{self.organisation.date(day)}T{user_identity.clock(since)}Z"
+        return user_identity.assumed_role(
             self.role,
             name,
             self.keys["key:ASIA"][(day * 5 + which) & 255],
@@ -225,7 +225,7 @@ class Machine:
         )
 
     def _web_identity(self) -> str:
-        return identities.web_identity(self.account.oidc_provider, f"system:serviceaccount:apps:{self.name}")
+        return user_identity.web_identity(self.account.oidc_provider, f"system:serviceaccount:apps:{self.name}")
 
     def _name(self, day: int, which: int) -> str:
         if self.trade in INSTANCES:
@@ -244,30 +244,30 @@ class Machine:
         """The public address: instances keep theirs, functions come from where AWS runs them, pods through
         one gateway.
         """
-        return programs.aws(self._draw("address", which if self.trade in INSTANCES else 0))
+        return user_agents.aws(self._draw("address", which if self.trade in INSTANCES else 0))
 
     def program(self, day: int) -> Program:
         level = 1 + self.release(day) + self.number % 4
         kind = self.number % 3
         if self.trade in INSTANCES:
             return (
-                programs.java(level),
-                programs.go(level),
-                programs.boto("linux#5.10.228", level),
+                user_agents.java(level),
+                user_agents.go(level),
+                user_agents.boto("linux#5.10.228", level),
             )[kind]
         if self.trade in FUNCTIONS:
             return (
-                programs.node(level),
-                programs.boto("linux#5.10.234", level, "3.12.7", "exec-env/AWS_Lambda_python3.12 "),
-                programs.java(level),
+                user_agents.node(level),
+                user_agents.boto("linux#5.10.234", level, "3.12.7", "exec-env/AWS_Lambda_python3.12 "),
+                user_agents.java(level),
             )[kind]
         if self.trade in ("deployer", "nightly job"):
             return (
-                programs.cli("linux#6.5.0-1025-azure", level),
-                programs.boto("linux#6.5.0", level),
-                programs.node(level, ""),
+                user_agents.cli("linux#6.5.0-1025-azure", level),
+                user_agents.boto("linux#6.5.0", level),
+                user_agents.node(level, ""),
             )[kind]
-        return programs.terraform(level) if self.trade == "terraform runner" else programs.go(level)
+        return user_agents.terraform(level) if self.trade == "terraform runner" else user_agents.go(level)
 
 
 def _who(time: NDArray[np.float64], sessions: int, rng: np.random.Generator, trade: str) -> NDArray[np.int32]:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import cached_property
 
-from fingerprint.simulation import programs
+from fingerprint.simulation import user_agents
 from fingerprint.simulation.calendar import PLACES
-from fingerprint.simulation.catalogue import Library
-from fingerprint.simulation.pools import Pools
+from fingerprint.simulation.api_catalogue import Library
+from fingerprint.simulation.identifiers import Pools
 
 _NAMES = ("prod", "dev", "security", "data", "staging", "sandbox", "shared", "network", "billing", "archive")
 
@@ -69,13 +69,13 @@ class Organisation:
         draw = self.draw("offices")
         found: dict[str, tuple[str, ...]] = {}
         for name in PLACES:
-            network = programs.office(draw)
+            network = user_agents.office(draw)
             found[name] = (f"{network}{draw.randrange(2, 120)}", f"{network}{draw.randrange(120, 250)}")
         return found
 
     @cached_property
     def vpn(self) -> str:
-        return programs.aws(self.draw("vpn"))
+        return user_agents.aws(self.draw("vpn"))
 
 
 def _account(i: int, seed: int, region: str, draw: random.Random) -> Account:

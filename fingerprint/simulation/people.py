@@ -14,14 +14,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.simulation import identities, programs
+from fingerprint.simulation import user_identity, user_agents
 from fingerprint.simulation.calendar import Place, is_working_day, utc, working_times
-from fingerprint.simulation.calls import Calls, Session, join
+from fingerprint.simulation.api_calls import Calls, Session, join
 from fingerprint.simulation.organisation import Account, Organisation
-from fingerprint.simulation.pools import Pools, key_id
-from fingerprint.simulation.practice import TASKS, Task, Tool
-from fingerprint.simulation.programs import Program
-from fingerprint.simulation.tail import LOGIN, PEOPLE, Odds, vary
+from fingerprint.simulation.identifiers import Pools, key_id
+from fingerprint.simulation.job_tasks import TASKS, Task, Tool
+from fingerprint.simulation.user_agents import Program
+from fingerprint.simulation.long_tail import LOGIN, PEOPLE, Odds, vary
 
 PACE: dict[Tool, float] = {
     "console": 0.4,
@@ -93,7 +93,7 @@ class Person:
     @property
     def principal(self) -> str:
         """The key by which the product knows this person."""
-        return identities.key_of(self.session("cli", 0, 0, 0.0).identity)
+        return user_identity.key_of(self.session("cli", 0, 0, 0.0).identity)
 
     @property
     def utc_offset(self) -> float:
@@ -104,18 +104,18 @@ class Person:
         return f"{self.name}@example.com"
 
     @cached_property
-    def user(self) -> identities.User:
-        return identities.User(self.account.number, self.name, key_id("AIDA", self._draw("user")))
+    def user(self) -> user_identity.User:
+        return user_identity.User(self.account.number, self.name, key_id("AIDA", self._draw("user")))
 
     @cached_property
-    def role(self) -> identities.Role:
+    def role(self) -> user_identity.Role:
         if self.kind == "saml":
             draw = self.organisation.draw("saml", self.permission)
-            return identities.Role(self.account.number, f"corp-{self.permission}", key_id("AROA", draw))
+            return user_identity.Role(self.account.number, f"corp-{self.permission}", key_id("AROA", draw))
         draw = self.organisation.draw("role", self.account.number, self.permission)
         name = f"AWSReservedSSO_{self.permission}_{draw.randbytes(8).hex()}"
         path = f"/aws-reserved/sso.amazonaws.com/{self.organisation.accounts[0].region}/"
-        return identities.Role(self.account.number, name, key_id("AROA", draw), path)
+        return user_identity.Role(self.account.number, name, key_id("AROA", draw), path)
 
     def _draw(self, *what: object) -> random.Random:
         return self.organisation.draw("person", self.number, *what)
@@ -263,7 +263,7 @@ class Person:
     def _signed_in(self, calls: Calls, sessions: list[Session], first: float) -> tuple[Calls, list[Session]]:
         form = self.organisation.library.attack[LOGIN][0][1]
         login = Calls.of([max(first - 40, 0.0)], form, 0)
-        blank = _copy(sessions[0], identity=identities.iam_user(self.user, ""), console=False)
+        blank = _copy(sessions[0], identity=user_identity.iam_user(self.user, ""), console=False)
         return join([(calls, sessions), (login, [blank])])
 
     def session(self, tool: Tool, day: int, half: int, created: float) -> Session:
@@ -272,15 +272,15 @@ class Person:
         """
         date = self.organisation.date(day).isoformat()
         key = self.keys["key:ASIA"][(day * 4 + list(PACE).index(tool)) & 255]
-        when = f"{date}T{identities.clock(created)}Z"
+        when = f"{date}T{user_identity.clock(created)}Z"
         if self.kind == "root":
-            identity = identities.root(self.account.number, key, when)
+            identity = user_identity.root(self.account.number, key, when)
         elif self.kind != "user":
-            identity = identities.assumed_role(self.role, self.email, key, when)
+            identity = user_identity.assumed_role(self.role, self.email, key, when)
         else:
             console = tool == "console"
             key = key if console else self.keys["key:AKIA"][0]
-            identity = identities.iam_user(self.user, key, when if console else "", mfa=console)
+            identity = user_identity.iam_user(self.user, key, when if console else "", mfa=console)
         values = {"account": self.account.number, "region": self.region, "caller": self.key}
         address, salt = self.address(day, half), self.number * 7
         return Session(
@@ -300,18 +300,18 @@ class Person:
 
     def program(self, tool: Tool, day: int) -> Program:
         draw = self._draw("tools")
-        system, level = draw.choice(programs.SYSTEMS), draw.randrange(4)
+        system, level = draw.choice(user_agents.SYSTEMS), draw.randrange(4)
         newer = (day + self._draw("browser").randrange(BROWSER_DAYS)) // BROWSER_DAYS
-        browser = programs.browser(draw, newer)
+        browser = user_agents.browser(draw, newer)
         level += sum(1 for upgrade in self.upgrades if upgrade <= day)
         if self.rollout and day >= self.rollout[0]:
             level = max(level, self.rollout[1])
         made = {
             "console": browser,
-            "cli": programs.cli(system, level),
-            "terraform": programs.terraform(level),
+            "cli": user_agents.cli(system, level),
+            "terraform": user_agents.terraform(level),
         }
-        return made.get(tool) or programs.boto(system, level)
+        return made.get(tool) or user_agents.boto(system, level)
 
     def address(self, day: int, half: int) -> str:
         """Home on some weekdays, the office on the others; now and then the VPN, or on the way."""
@@ -319,12 +319,12 @@ class Person:
         at_home, remote = habit.sample(range(7), k=2), habit.random() < 0.3
         dice = today.random()
         if dice < 0.05:
-            return programs.away(today, self.place.name)
+            return user_agents.away(today, self.place.name)
         if dice < 0.14:
             return self.organisation.vpn
         if remote or self.organisation.date(day).weekday() in at_home:
             line = self._draw("isp", (day + self.number) // (5 + self.number % 9))
-            return programs.home(line, self.place.name)
+            return user_agents.home(line, self.place.name)
         return self.organisation.offices[self.place.name][self.number & 1]
 
 

@@ -13,13 +13,13 @@ from fastapi import FastAPI
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 
-from fingerprint.web import api, errors, pages, probes
-from fingerprint.web.doors import Doors
-from fingerprint.web.following import Following
-from fingerprint.web.guard import Guard, hosts_of
-from fingerprint.web.page import TEMPLATES
+from fingerprint.web import api, errors, pages, health
+from fingerprint.web.dependencies import Doors
+from fingerprint.web.change_feed import Following
+from fingerprint.web.middleware import Guard, hosts_of
+from fingerprint.web.static_report import TEMPLATES
 from fingerprint.web.security_events import SecurityEvents
-from fingerprint.web.watch import Watch
+from fingerprint.web.security_metrics import Watch
 
 STATIC = Path(__file__).parent / "static"
 
@@ -31,7 +31,7 @@ def create_app(doors: Doors, security: SecurityEvents | None = None) -> FastAPI:
     app.state.doors, app.state.following = doors, Following(doors.desk)
     app.state.security = security or SecurityEvents()
     errors.install(app)
-    for router in (probes.router, *pages.ROUTERS):
+    for router in (health.router, *pages.ROUTERS):
         app.include_router(router, include_in_schema=False)
     for router in api.ROUTERS:
         app.include_router(router, prefix="/api/v1")

@@ -1,6 +1,6 @@
 """What Triton runs: losses of events against one version of a bank, for many requests at once.
 
-Lies in a version's folder beside `bank/`. Nothing is decided here: `fingerprint.serving` measures.
+Lies in a version's folder beside `bank/`. Nothing is decided here: `fingerprint.detection.triton_model` measures.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as triton
 
-from fingerprint import arrays, serving, settings
-from fingerprint.bank import Bank
-from fingerprint.domain import FingerprintError
-from fingerprint.extras import how_to_install
+from fingerprint.compute import arrays
+from fingerprint.detection import triton_model
+from fingerprint.core import settings
+from fingerprint.registry.bank import Bank
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.extras import how_to_install
 
 USED = ctypes.c_char_p(b"used_dltensor")
 
@@ -29,10 +31,10 @@ class TritonPythonModel:
         """Raises, and this version is not served, where the bank is damaged, not signed by whom the environment says
         (FINGERPRINT_BANK__VERIFY_KEY_FILES), or another's than the version says."""
         folder = Path(args["model_repository"]) / args["model_version"] / "bank"
-        bank = serving.opened(folder, int(args["model_version"]), settings.load().bank)
+        bank = triton_model.opened(folder, int(args["model_version"]), settings.load().bank)
         self.there = _device(args)
         with self.there:
-            self.served = serving.Served(_placed(bank, args))
+            self.served = triton_model.Served(_placed(bank, args))
         triton.Logger.log_info(f"fingerprint serves bank {bank.version} on {self.served.device}")
 
     def execute(self, requests: list[Any]) -> list[Any]:
@@ -46,7 +48,7 @@ def _array(request: Any, name: str) -> np.ndarray:
     return np.from_dlpack(triton.get_input_tensor_by_name(request, name))
 
 
-def _response(answer: serving.Answer | FingerprintError) -> Any:
+def _response(answer: triton_model.Answer | FingerprintError) -> Any:
     if isinstance(answer, FingerprintError):
         return triton.InferenceResponse(error=triton.TritonError(str(answer), triton.TritonError.INVALID_ARG))
     columns = {
@@ -85,7 +87,7 @@ def _placed(bank: Bank, args: dict[str, str]) -> Bank:
         return bank.on(cupy.asarray)
     if _library("torch"):
         there = f"cuda:{args['model_instance_device_id']}"
-        return serving.nets_only(bank, lambda array: arrays.as_torch(array).to(there))
+        return triton_model.nets_only(bank, lambda array: arrays.as_torch(array).to(there))
     triton.Logger.log_warn(
         f"neither CuPy nor torch is in this environment: the GPU is not used ({how_to_install('gpu')})"
     )

@@ -18,10 +18,10 @@ from serving_desk import Site, desk_in
 from starlette.testclient import TestClient
 from test_callers import GUARDED
 
-from fingerprint.edges import desk_people_secrets
-from fingerprint.edges.desk_people import people_of
-from fingerprint.people import SCOPES, Refused, Role, Scope, Shown, TooMany, Where
-from fingerprint.web.access import cookie_name, csrf_of
+from fingerprint.store import secret_hashes
+from fingerprint.store.accounts import people_of
+from fingerprint.core.account import SCOPES, Refused, Role, Scope, Shown, TooMany, Where
+from fingerprint.web.auth import cookie_name, csrf_of
 
 ALERTS = [stolen_session(), new_pipeline()]
 LATER = replace(stolen_session(), alert_id="00000000000000ff", principal="1:user/next")
@@ -33,7 +33,7 @@ MOMENT = re.compile(r'"\d{4}-\d\d-\d\d \d\d:\d\d[^"]*"')
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-    monkeypatch.setattr(desk_people_secrets, "_hasher", hasher)
+    monkeypatch.setattr(secret_hashes, "_hasher", hasher)
 
 
 @pytest.fixture

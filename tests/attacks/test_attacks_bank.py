@@ -20,16 +20,18 @@ from safetensors.numpy import load_file, save_file
 from streaming import Place, Records, Said
 from test_bank import mend_manifest, version_of
 
-from fingerprint import bank as banks
-from fingerprint import gate, serving, signatures, versions
-from fingerprint import settings as settings_
-from fingerprint.bank import Bank, open_bank
-from fingerprint.domain import FingerprintError
-from fingerprint.settings import Settings
-from fingerprint.signatures import KeyFile
-from pipelines import publishing
-from pipelines.bank import run_keys, run_sign, run_verify
-from pipelines.bank_seen import SeenBanks
+from fingerprint.registry import bank as banks
+from fingerprint.training import promotion_gate
+from fingerprint.detection import triton_model
+from fingerprint.registry import signatures, versions
+from fingerprint.core import settings as settings_
+from fingerprint.registry.bank import Bank, open_bank
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.settings import Settings
+from fingerprint.registry.signatures import KeyFile
+from fingerprint.training import publish
+from pipelines.commands.bank import run_keys, run_sign, run_verify
+from fingerprint.registry.bank_listing import SeenBanks
 
 Edit = Callable[[Path], object]
 
@@ -65,7 +67,7 @@ def learned(bank: Bank) -> Bank:
 @pytest.fixture
 def signed(learned: Bank, signs: Settings, tmp_path: Path) -> Path:
     """A bank that the gate let pass, and that is signed."""
-    assert publishing.offer(learned, tmp_path / "bank", signs).passed
+    assert publish.offer(learned, tmp_path / "bank", signs).passed
     return tmp_path / "bank"
 
 
@@ -175,7 +177,7 @@ def test_an_edit_of_a_bank_is_refused_without_a_key(
 def test_an_edit_of_a_signed_bank_is_refused_by_scorer_web_and_triton(
     signed: Path, signs: Settings, wanted: settings_.Bank, name: str
 ) -> None:
-    number = serving.number(open_bank(signed, wanted).version)
+    number = triton_model.number(open_bank(signed, wanted).version)
     edit, sentence = (PLAIN | SIGNED)[name]
     edit(version_of(signed))
     why = f"{sentence}|signature|signed" if name in PLAIN else sentence
@@ -184,7 +186,7 @@ def test_an_edit_of_a_signed_bank_is_refused_by_scorer_web_and_triton(
     with pytest.raises(FingerprintError, match=why):
         SeenBanks(signed, signs).served()
     with pytest.raises(FingerprintError, match=why):
-        serving.opened(signed, number, wanted)
+        triton_model.opened(signed, number, wanted)
     assert run_verify(signed, signs)["problems"]
 
 
@@ -230,14 +232,14 @@ def test_a_bank_that_the_gate_refused_cannot_be_served_by_moving_the_pointer(
     stack = learned.fingerprints.assign(ready=learned.fingerprints["level"] == 3)
     nobody = {name: int(name == "generic") for name in learned.manifest["ready"]}
     poisoned = banks.renamed(replace(learned, fingerprints=stack), ready=nobody)
-    assert not publishing.offer(poisoned, signed, signs).passed
+    assert not publish.offer(poisoned, signed, signs).passed
     assert open_bank(signed, signs.bank, poisoned.version, served=False).version == poisoned.version
     assert run_verify(signed, signs)["problems"] == []
     (signed / "CURRENT").write_text(poisoned.version)
     with pytest.raises(FingerprintError, match="is not signed as served"):
         open_bank(signed, signs.bank)
     assert "is not signed as served" in run_verify(signed, signs)["problems"][0]
-    publishing.publish(signed, poisoned.version, signs, force="a person says so")
+    publish.publish(signed, poisoned.version, signs, force="a person says so")
     assert open_bank(signed, signs.bank).version == poisoned.version
 
 
@@ -245,17 +247,17 @@ def test_what_is_signed_is_what_the_gate_judged_whatever_was_put_there_meanwhile
     signed: Path, learned: Bank, signs: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     second = banks.renamed(learned, outside=2)
-    banks.write(second, signed, signs.bank, publishing.signer(signs.bank))
-    judge = gate.judge
+    banks.write(second, signed, signs.bank, publish.signer(signs.bank))
+    judge = promotion_gate.judge
 
     def slowly(*arguments: Any) -> Any:
         word = judge(*arguments)
         loosened(signed / "versions" / second.version)
         return word
 
-    monkeypatch.setattr(gate, "judge", slowly)
+    monkeypatch.setattr(promotion_gate, "judge", slowly)
     with pytest.raises(FingerprintError, match="no true signature"):
-        publishing.publish(signed, second.version, signs, force="a person says so")
+        publish.publish(signed, second.version, signs, force="a person says so")
     assert open_bank(signed, signs.bank).version == learned.version
 
 
@@ -263,13 +265,13 @@ def test_whoever_damages_the_served_bank_does_not_weaken_the_gate(
     signed: Path, learned: Bank, signs: Settings
 ) -> None:
     second = banks.renamed(learned, outside=1)
-    assert publishing.offer(second, signed, signs).passed
+    assert publish.offer(second, signed, signs).passed
     loosened(signed / "versions" / second.version)
     with pytest.raises(FingerprintError):
         open_bank(signed, signs.bank)
     nobody = {name: int(name == "generic") for name in learned.manifest["ready"]}
     stack = learned.fingerprints.assign(ready=learned.fingerprints["level"] == 3)
-    word = publishing.offer(banks.renamed(replace(learned, fingerprints=stack), ready=nobody), signed, signs)
+    word = publish.offer(banks.renamed(replace(learned, fingerprints=stack), ready=nobody), signed, signs)
     assert not word.passed
     assert word.figures["against"] == learned.version, "what was served before"
 

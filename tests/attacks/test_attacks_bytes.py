@@ -26,13 +26,15 @@ from test_ingest_program import OnFiles, expected
 from test_ingest_program import records as some
 from test_ingesting import record, wrapped
 
-from fingerprint import cloudtrail, hostile, messages
-from fingerprint.domain import Reject
-from fingerprint.edges import files
-from fingerprint.ingesting import Ingesting
-from fingerprint.ports import Message
-from fingerprint.settings import Reading, Settings
-from pipelines.poison import REASON
+from fingerprint.sources.cloudtrail import envelopes
+from fingerprint.core import sanitize
+from fingerprint.sources import decode
+from fingerprint.core.alert import Reject
+from fingerprint.adapters import files
+from fingerprint.streaming.rekeying import Ingesting
+from fingerprint.core.ports import Message
+from fingerprint.core.settings import Reading, Settings
+from fingerprint.streaming.poison import REASON
 
 ROOT = Path(__file__).parents[2]
 DEADLY = Path(__file__).parents[1] / "deadly.py"
@@ -54,7 +56,7 @@ def bomb(mebibytes: int, copies: int, text: bytes = record(0) + b"\n") -> bytes:
 
 def test_what_is_wrapped_in_a_message_shares_one_budget_however_it_is_nested() -> None:
     bounds = Reading(max_document_bytes=8 * MIB)
-    found = cloudtrail.split(bomb(3, 40), bounds=bounds)
+    found = envelopes.split(bomb(3, 40), bounds=bounds)
     assert sum(map(len, found.lines)) < 8 * MIB
     assert {each.reason.partition(" with")[0] for each in found.rejects} == {
         "expands to more than 8,388,608 bytes"
@@ -66,8 +68,8 @@ def test_a_bomb_ends_in_bounded_memory_as_one_dead_letter_and_its_neighbours_are
     """2.5 GB in a few kilobytes, in a process of its own; before, it needed 6 GB, whatever the bound."""
     code = (
         "import sys, resource; from pathlib import Path\n"
-        "from fingerprint.ingesting import Ingesting; from fingerprint.ports import Message\n"
-        "from fingerprint.settings import Reading, Settings\n"
+        "from fingerprint.streaming.rekeying import Ingesting; from fingerprint.core.ports import Message\n"
+        "from fingerprint.core.settings import Reading, Settings\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "values = [Path(each).read_bytes() for each in sys.argv[1:]]\n"
         "polled = [Message('raw', 0, n, value=value) for n, value in enumerate(values)]\n"
@@ -93,16 +95,16 @@ def test_a_file_or_object_has_one_budget_too(tmp_path: Path, name: str) -> None:
     logs = json.dumps({"awslogs": {"data": base64.b64encode(gzip.compress(b" " * MIB)).decode()}}).encode()
     lines = b"\n".join([record(0), *[logs] * 30, record(1)]) + b"\n"
     (tmp_path / name).write_bytes(gzip.compress(lines) if name.endswith("gz") else lines)
-    found = cloudtrail.merge(list(files.read([str(tmp_path)], Reading(max_expanded_bytes=10 * MIB))))
+    found = envelopes.merge(list(files.read([str(tmp_path)], Reading(max_expanded_bytes=10 * MIB))))
     assert len(found.lines) == 2
     assert 19 <= sum(each.count for each in found.rejects) <= 21
 
 
 def test_thousands_of_lines_of_garbage_are_few_rejects_and_one_letter() -> None:
     value = gzip.compress(b"[[1]]\n" * 30_000)
-    found = list(cloudtrail.parts(value))
+    found = list(envelopes.parts(value))
     rejects = [each for part in found for each in part.rejects]
-    assert len(rejects) == cloudtrail.REJECTS_KEPT + 1
+    assert len(rejects) == envelopes.REJECTS_KEPT + 1
     assert sum(each.count for each in rejects) == 30_000
     letters = [
         letter
@@ -114,8 +116,8 @@ def test_thousands_of_lines_of_garbage_are_few_rejects_and_one_letter() -> None:
 
 
 def test_a_message_has_so_many_records_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cloudtrail, "MOST_RECORDS", 1000)
-    found = cloudtrail.split(gzip.compress(wrapped(*[b'{"a":1}'] * 5000)))
+    monkeypatch.setattr(envelopes, "MOST_RECORDS", 1000)
+    found = envelopes.split(gzip.compress(wrapped(*[b'{"a":1}'] * 5000)))
     assert len(found.lines) == 1000
     assert [each.reason for each in found.rejects] == [
         "more than 1,000 records in one message: the rest is not read"
@@ -125,9 +127,9 @@ def test_a_message_has_so_many_records_and_no_more(monkeypatch: pytest.MonkeyPat
 def test_a_message_that_holds_much_comes_in_pieces_and_is_done_with_the_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cloudtrail, "PART_RECORDS", 50)
-    monkeypatch.setattr("fingerprint.backend.HOST_PIECE", 60_000)
-    monkeypatch.setattr(cloudtrail, "CHUNK", 4_000)
+    monkeypatch.setattr(envelopes, "PART_RECORDS", 50)
+    monkeypatch.setattr("fingerprint.compute.backend.HOST_PIECE", 60_000)
+    monkeypatch.setattr(envelopes, "CHUNK", 4_000)
     lines = [record(number) for number in range(1000)]
     polled = [
         Message("raw", 0, number, value=value)
@@ -135,7 +137,7 @@ def test_a_message_that_holds_much_comes_in_pieces_and_is_done_with_the_last(
             [record(2000), gzip.compress(b"\n".join([*lines, b"{}"])), record(2001)]
         )
     ]
-    pieces = list(messages.read(polled, Settings()))
+    pieces = list(decode.read(polled, Settings()))
     assert [piece.done for piece in pieces] == [1, *[1] * (len(pieces) - 3), 2, 3]
     assert len(pieces) > 4
     ids = [each for piece in pieces for each in piece.events["event_id"]]
@@ -153,27 +155,27 @@ def test_an_array_in_windows_gives_what_it_gives_at_once(monkeypatch: pytest.Mon
         b"[1,2]",
     ]
     text = b"[" + b" , ".join((tricky + [record(n) for n in range(9)]) * 30) + b"]"
-    whole = cloudtrail.split(text)
+    whole = envelopes.split(text)
     for chunk in (7, 64, 1000):
-        monkeypatch.setattr(cloudtrail, "MANY_COMMAS", 1)
-        monkeypatch.setattr(cloudtrail, "CHUNK", chunk)
-        cut = cloudtrail.split(text)
+        monkeypatch.setattr(envelopes, "MANY_COMMAS", 1)
+        monkeypatch.setattr(envelopes, "CHUNK", chunk)
+        cut = envelopes.split(text)
         assert (cut.lines, cut.origins, cut.rejects) == (whole.lines, whole.origins, whole.rejects)
 
 
 def test_what_does_not_fit_into_memory_is_that_messages_reject(monkeypatch: pytest.MonkeyPatch) -> None:
-    flatten, large = messages.flatten, b'{"eventVersion": "1.08", "large": 1}'
+    flatten, large = decode.flatten, b'{"eventVersion": "1.08", "large": 1}'
 
-    def full(found: cloudtrail.Records, tables: str) -> Any:
+    def full(found: envelopes.Records, tables: str) -> Any:
         if large in found.lines:
             raise MemoryError
         return flatten(found, tables)
 
-    monkeypatch.setattr(messages, "flatten", full)
+    monkeypatch.setattr(decode, "flatten", full)
     polled = [
         Message("raw", 0, number, value=value) for number, value in enumerate([record(0), large, record(1)])
     ]
-    pieces = list(messages.read(polled, Settings()))
+    pieces = list(decode.read(polled, Settings()))
     assert [each for piece in pieces for each in piece.events["event_id"]] == ["event-0", "event-1"]
     assert [each for piece in pieces for each in piece.rejects] == [
         Reject("", "1", "does not fit into memory")
@@ -208,12 +210,12 @@ def cpu(work: Callable[[], Any]) -> float:
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_mebibyte_of_anything_is_read_in_less_than_a_second(name: str) -> None:
-    assert cpu(lambda: cloudtrail.split(WHOLE[name])) < CPU_SECONDS
-    assert cpu(lambda: cloudtrail.depth(WHOLE[name])) < CPU_SECONDS
+    assert cpu(lambda: envelopes.split(WHOLE[name])) < CPU_SECONDS
+    assert cpu(lambda: envelopes.depth(WHOLE[name])) < CPU_SECONDS
 
 
 def test_a_document_of_many_arrays_costs_time_in_proportion_to_it() -> None:
-    assert cpu(lambda: cloudtrail.split(b"[" + b",".join([b"[]"] * 200_000) + b"]")) < 5 * CPU_SECONDS
+    assert cpu(lambda: envelopes.split(b"[" + b",".join([b"[]"] * 200_000) + b"]")) < 5 * CPU_SECONDS
 
 
 Use = Callable[[re.Pattern[Any], Any], Any]
@@ -352,8 +354,8 @@ def test_a_regular_expression_takes_less_than_a_second_for_a_mebibyte_of_the_wor
 
 
 def test_json_of_a_mebibyte_is_indented_in_less_than_a_few_seconds() -> None:
-    assert cpu(lambda: hostile.indented(ESCAPED)) < CPU_SECONDS
-    assert hostile.indented('{"a":"x\\') == '{\n  "a": "x\\'
+    assert cpu(lambda: sanitize.indented(ESCAPED)) < CPU_SECONDS
+    assert sanitize.indented('{"a":"x\\') == '{\n  "a": "x\\'
 
 
 # --- poison -----------------------------------------------------------------------------------------------------------

@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 import road as roads
 
-from fingerprint import bank as banks
-from fingerprint.arrays import counted
-from fingerprint.domain import Alert
-from fingerprint.edges import files
-from fingerprint.edges.history import History
-from fingerprint.ledger import EACH_STRANGER, PASSING_DAYS, SILENT_DAYS, Ledger
-from fingerprint.road import Road, Said
-from fingerprint.settings import Voting
+from fingerprint.registry import bank as banks
+from fingerprint.compute.arrays import counted
+from fingerprint.core.alert import Alert
+from fingerprint.adapters import files
+from fingerprint.adapters.event_spool import History
+from fingerprint.state.ledger import EACH_STRANGER, PASSING_DAYS, SILENT_DAYS, Ledger
+from fingerprint.pipeline import Road, Said
+from fingerprint.core.settings import Voting
 
 DAY = 24  # intervals
 
@@ -182,7 +182,7 @@ def test_principals_that_never_come_again_are_forgotten_and_the_others_are_not()
 def test_of_too_many_principals_those_go_first_that_were_there_on_one_day_long_ago(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fingerprint.ledger.MOST_PRINCIPALS", 100)
+    monkeypatch.setattr("fingerprint.state.ledger.MOST_PRINCIPALS", 100)
     ledger, start = Ledger(roads.SETTINGS), 480_000
     for day in range(5):
         remembered(ledger, 60, start + day * DAY, first=100 * day)

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 import road
 
-from fingerprint import samples
-from fingerprint.probe import SET
+from fingerprint.sources.cloudtrail import samples
+from fingerprint.training.attack_injection import SET
 from pipelines.simulate import START
 
 ACCOUNT = "123456789012"

@@ -24,19 +24,20 @@ from pydantic import BaseModel, SecretStr
 from receiving import Listening, listening
 from serving_desk import Site
 
-from fingerprint import private
-from fingerprint.bank import LEARNED_BY, open_bank
-from fingerprint.credentials import holds_credentials, masked
-from fingerprint.domain import FingerprintError
-from fingerprint.edges import ledgers, logs
-from fingerprint.edges.desk import open_desk
-from fingerprint.edges.files import find
-from fingerprint.edges.snapshots_store import open_store
-from fingerprint.edges.topic_files import create_topic
-from fingerprint.ledger import Ledger
-from fingerprint.settings import Settings, load, secret
-from pipelines import doors
-from pipelines.show import silent
+from fingerprint.core import private_files
+from fingerprint.registry.bank import LEARNED_BY, open_bank
+from fingerprint.core.credentials import holds_credentials, masked
+from fingerprint.core.alert import FingerprintError
+from fingerprint.registry import state_files
+from fingerprint.adapters import logs
+from fingerprint.store.alerts import open_desk
+from fingerprint.adapters.files import find
+from fingerprint.adapters.checkpoints.object_store import open_store
+from fingerprint.adapters.file_broker.consumer import create_topic
+from fingerprint.state.ledger import Ledger
+from fingerprint.core.settings import Settings, load, secret
+from pipelines.runtime import wiring
+from pipelines.cli.console import silent
 from pipelines.train import train
 
 CANARY = "c4n4ry-n3v3r-sh0wn"
@@ -228,7 +229,7 @@ def test_pages_and_the_api_say_it_nowhere(canaries: dict[str, str]) -> None:
     "url", [IN_URL, f"s3://maria:{CANARY}@bucket/x", f"https://b.s3/x?X-Amz-Signature={CANARY}"]
 )
 def test_sources_and_queues_are_not_named_by_urls_that_hold_one(url: str) -> None:
-    for work in (lambda: find([url]), lambda: doors.queue(url, load(environment={}).sqs).__enter__()):
+    for work in (lambda: find([url]), lambda: wiring.queue(url, load(environment={}).sqs).__enter__()):
         with pytest.raises(FingerprintError, match="no password or token") as caught:
             work()
         assert CANARY not in str(caught.value)
@@ -309,7 +310,7 @@ def snapshots_in(folder: Path) -> None:
 
 MAKERS: dict[str, Callable[[Path], object]] = {
     "desk": desk_in,
-    "ledger": lambda folder: ledgers.save(Ledger(Settings()), folder),
+    "ledger": lambda folder: state_files.save(Ledger(Settings()), folder),
     "snapshots": snapshots_in,
     "topics": lambda folder: create_topic(folder, "raw", 2),
 }
@@ -351,7 +352,7 @@ def test_what_everybody_can_read_is_warned_of_once_with_what_ends_that(
             assert secret(str(password)) == CANARY
             open_desk(f"sqlite:///{desk}").close()
             open_bank(bank)
-        told = [record.getMessage() for record in caplog.records if record.name == "fingerprint.private"]
+        told = [record.getMessage() for record in caplog.records if record.name == "fingerprint.core.private_files"]
         assert [each.split("`")[1] for each in told] == [
             f"chmod o= {password}",
             f"chmod o= {desk}",
@@ -359,4 +360,4 @@ def test_what_everybody_can_read_is_warned_of_once_with_what_ends_that(
         ]
         assert not any(CANARY in each for each in told)
         open_to_all.chmod(0o700)
-        assert not private.is_exposed(password)
+        assert not private_files.is_exposed(password)

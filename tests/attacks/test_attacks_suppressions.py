@@ -10,9 +10,9 @@ import pytest
 import road
 from make_alert import ACCOUNT, new_pipeline, stolen_session
 
-from fingerprint.casework import Filter, Match
-from fingerprint.domain import Alert, FingerprintError
-from fingerprint.edges.desk import SqlDesk, open_desk
+from fingerprint.core.case import Filter, Match
+from fingerprint.core.alert import Alert, FingerprintError
+from fingerprint.store.alerts import SqlDesk, open_desk
 
 TOMORROW = datetime.now(UTC) + timedelta(days=1)
 ANYWHERE = "0.0.0.0/0"

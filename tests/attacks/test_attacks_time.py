@@ -16,21 +16,23 @@ import road as roads
 from prometheus_client import CollectorRegistry
 from streaming import Place, Said, keyed
 
-from fingerprint import arrival, spans
-from fingerprint import bank as banks
-from fingerprint.bank import Bank
-from fingerprint.domain import FingerprintError
-from fingerprint.edges import ledgers, topic_log
-from fingerprint.edges.history import History
-from fingerprint.ledger import Ledger
-from fingerprint.ports import Partition
-from fingerprint.settings import Settings
-from pipelines.gathering import Wanted, gather
+from fingerprint.sources import arrival
+from fingerprint.core import time_range
+from fingerprint.registry import bank as banks
+from fingerprint.registry.bank import Bank
+from fingerprint.core.alert import FingerprintError
+from fingerprint.registry import state_files
+from fingerprint.adapters.file_broker import log as topic_log
+from fingerprint.adapters.event_spool import History
+from fingerprint.state.ledger import Ledger
+from fingerprint.core.ports import Partition
+from fingerprint.core.settings import Settings
+from pipelines.training_data import Wanted, gather
 from pipelines.ingest import Ingest
-from pipelines.ingest_metrics import IngestMetrics
-from pipelines.listening import STEPS, Listening
-from pipelines.publishing import offer
-from pipelines.show import silent
+from fingerprint.streaming.ingest_metrics import IngestMetrics
+from fingerprint.streaming.feed_monitor import STEPS, Listening
+from fingerprint.training.publish import offer
+from pipelines.cli.console import silent
 from pipelines.train import train
 
 Record = dict[str, Any]
@@ -84,7 +86,7 @@ def test_the_days_of_a_history_are_counted_back_from_where_its_activity_ends(
 ) -> None:
     last = records_of(organisation.learned[-2:])
     file = roads.write(tmp_path / "all.jsonl", [*last, *forged(last, [leap])])
-    span = spans.of(days=0.5)
+    span = time_range.of(days=0.5)
     with History(roads.SETTINGS, span=span) as history:
         gather(Wanted([str(file)], span=span), history, roads.SETTINGS, silent)
         assert history.last_time() == max(map(when, last))
@@ -123,9 +125,9 @@ def vars_of(bank: Bank) -> dict[str, Any]:
 def test_a_ledger_from_the_future_is_refused(tmp_path: Path) -> None:
     ledger = Ledger(Settings())
     ledger.watermark = int(FAR.timestamp())
-    ledgers.save(ledger, tmp_path)
+    state_files.save(ledger, tmp_path)
     with pytest.raises(FingerprintError, match=r"2099-01-01.*another folder in --ledger"):
-        ledgers.restore(tmp_path, Settings())
+        state_files.restore(tmp_path, Settings())
 
 
 # --- score --------------------------------------------------------------------------------------------------------------
@@ -174,7 +176,7 @@ def test_attacks_that_are_dated_back_raise_alerts_all_the_same(
     late = [dated(record, when(record) - back, f"late {n}") for n, record in enumerate(attacks)]
     ledger = tmp_path / "ledger"
     ledger.mkdir()
-    (ledger / ledgers.FILE).write_bytes((after_the_days / ledgers.FILE).read_bytes())
+    (ledger / state_files.FILE).write_bytes((after_the_days / state_files.FILE).read_bytes())
     file = roads.write(tmp_path / "late.jsonl", late)
     run = roads.run([file], organisation.bank, tmp_path / "run", ledger=ledger)
     assert run.alerts

@@ -24,18 +24,19 @@ from streaming import Place, Records, Said
 from tritonclient.grpc import InferenceServerClient, service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
-from fingerprint import settings, signatures
-from fingerprint.bank import Bank
-from fingerprint.domain import FingerprintError
-from fingerprint.edges.triton import TritonLosses, serves
-from fingerprint.edges.triton_control import Control
-from fingerprint.losses import InProcess, StandIn, Trust
-from fingerprint.ports import Away
-from fingerprint.settings import Settings
-from pipelines.bank import run_sign
+from fingerprint.core import settings
+from fingerprint.registry import signatures
+from fingerprint.registry.bank import Bank
+from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters.triton.client import TritonLosses, serves
+from fingerprint.adapters.triton.control import Control
+from fingerprint.detection.inference import InProcess, StandIn, Trust
+from fingerprint.core.ports import Away
+from fingerprint.core.settings import Settings
+from pipelines.commands.bank import run_sign
 from pipelines.score import score
-from pipelines.show import silent
-from pipelines.triton import run_load
+from pipelines.cli.console import silent
+from pipelines.commands.triton import run_load
 
 Losses = np.ndarray
 Lie = Callable[[Losses, np.ndarray], tuple[Losses, np.ndarray]]
@@ -111,7 +112,7 @@ def test_a_server_that_invents_losses_hides_no_alert_and_is_asked_no_more(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.CRITICAL, "fingerprint.losses")
+    caplog.set_level(logging.CRITICAL, "fingerprint.detection.inference")
     with answering(bank, lie) as (options, rogue):
         own = road.SETTINGS.model_copy(update={"triton": options})
         url = f"sqlite:///{tmp_path}/desk.sqlite"

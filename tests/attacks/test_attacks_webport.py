@@ -29,13 +29,13 @@ from services.needed import needed
 from services.prometheus import promtool
 from serving_desk import Site, desk_in
 
-from fingerprint.edges import desk_people_secrets
-from fingerprint.edges.clock import SystemClock
-from fingerprint.edges.openid import OpenId
-from fingerprint.settings import load
-from fingerprint.web import limited, server
+from fingerprint.store import secret_hashes
+from fingerprint.adapters.system import SystemClock
+from fingerprint.adapters.oidc import OpenId
+from fingerprint.core.settings import load
+from fingerprint.web import connection_limits, server
 from fingerprint.web.app import create_app
-from fingerprint.web.following import EACH
+from fingerprint.web.change_feed import EACH
 from fingerprint.web.security_events import PER_SOURCE, SecurityEvents
 
 FLOOD = 300  # half requests
@@ -185,16 +185,16 @@ def test_one_account_never_takes_the_places_of_others(site: Site) -> None:
 def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     """argon2 at the least cost it knows."""
     hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-    monkeypatch.setattr(desk_people_secrets, "_hasher", hasher)
+    monkeypatch.setattr(secret_hashes, "_hasher", hasher)
 
 
 @pytest.mark.usefixtures("cheap_hashes")
 def test_forty_logins_at_once_stop_no_page(tmp_path: Path) -> None:
     """Every place of argon2 is taken for as long as the page takes."""
     site = Site.of(desk_in(tmp_path), load(environment={}, options={"web": {"proxies": 1}}))
-    room = desk_people_secrets._room
+    room = secret_hashes._room
     with served(site.app) as url, ExitStack() as free:
-        for _ in range(desk_people_secrets.AT_A_TIME):
+        for _ in range(secret_hashes.AT_A_TIME):
             room.acquire()
             free.callback(room.release)
         logins = [login(url, f"192.0.2.{number}", f"nobody{number}") for number in range(THREADS + 5)]
@@ -205,12 +205,12 @@ def test_forty_logins_at_once_stop_no_page(tmp_path: Path) -> None:
 
 def test_who_floods_the_login_fills_no_queue_in_which_others_wait(tmp_path: Path) -> None:
     site = Site.of(desk_in(tmp_path), load(environment={}, options={"web": {"proxies": 1}}))
-    room = desk_people_secrets._room
+    room = secret_hashes._room
     with served(site.app) as url, ExitStack() as free:
-        for _ in range(desk_people_secrets.AT_A_TIME):
+        for _ in range(secret_hashes.AT_A_TIME):
             room.acquire()
             free.callback(room.release)
-        flood = [login(url, "192.0.2.1", f"nobody{number}") for number in range(limited.EACH + 20)]
+        flood = [login(url, "192.0.2.1", f"nobody{number}") for number in range(connection_limits.EACH + 20)]
         told: list[socket.socket] = []
         while len(told) < 20:  # at once, while the others wait
             told, _, _ = select.select(flood, [], [], 20)
@@ -218,7 +218,7 @@ def test_who_floods_the_login_fills_no_queue_in_which_others_wait(tmp_path: Path
         colleague = login(url, "198.51.100.7")
         free.close()
         assert answer(colleague).split(b" ")[1] == b"401"
-        assert [answer(each).split(b" ")[1] for each in flood if each not in told] == [b"401"] * limited.EACH
+        assert [answer(each).split(b" ")[1] for each in flood if each not in told] == [b"401"] * connection_limits.EACH
 
 
 def login(url: str, address: str, name: str = "nobody") -> socket.socket:
@@ -235,7 +235,7 @@ def login(url: str, address: str, name: str = "nobody") -> socket.socket:
 def test_more_logins_than_can_wait_are_told_to_come_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limited, "WAITING", 0)
+    monkeypatch.setattr(connection_limits, "WAITING", 0)
     site = Site.of(desk_in(tmp_path))
     refused = site.nobody().post("/login", data={"name": "maria", "password": "four plain english words"})
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")

@@ -17,7 +17,8 @@ from typing import Any
 
 from make_alert import NASTY
 
-from fingerprint import proof, samples
+from fingerprint.sources import backend_check
+from fingerprint.sources.cloudtrail import samples
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 BASE = {"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:18Z", "eventID": "id-1"}
@@ -107,4 +108,4 @@ def crooked() -> list[bytes]:
     nested = [{"userIdentity": {field: value}} for field in WITHIN for value in VALUES]
     records = [{**BASE, "eventID": f"id-{number}", **each} for number, each in enumerate(typed + nested)]
     lines = [json.dumps(record).encode() for record in records]
-    return [*proof.CROOKED, *lines]
+    return [*backend_check.CROOKED, *lines]

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 from make_alert import NASTY, event, nasty, new_pipeline, stolen_session, votes
 
-from fingerprint.domain import Alert, Decision, Disposition, FingerprintError, Notice
-from fingerprint.hostile import storable
-from fingerprint.ports import Partition
+from fingerprint.core.alert import Alert, Decision, Disposition, FingerprintError, Notice
+from fingerprint.core.sanitize import storable
+from fingerprint.core.ports import Partition
 
 
 def only_events(alert: Alert, first: int, last: int, **fields: object) -> Alert:

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from make_alert import NASTY, nasty, new_pipeline, stolen_session
 
-from fingerprint.casework import Chosen, Decide, Match, Reopen
-from fingerprint.domain import Alert, Disposition
-from fingerprint.edges.desk import SqlDesk
-from fingerprint.edges.desk_deliveries import SqlOutbox, outbox_of
-from fingerprint.hostile import storable
-from fingerprint.settings import Deliver
+from fingerprint.core.case import Chosen, Decide, Match, Reopen
+from fingerprint.core.alert import Alert, Disposition
+from fingerprint.store.alerts import SqlDesk
+from fingerprint.store.outbox import SqlOutbox, outbox_of
+from fingerprint.core.sanitize import storable
+from fingerprint.core.settings import Deliver
 
 NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
 SOON = NOW + timedelta(seconds=60)

@@ -24,16 +24,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint import arrays, cloudtrail, frames
-from fingerprint.backend import Backend
-from fingerprint.bank import Bank
-from fingerprint.domain import Alert
-from fingerprint.entity import add_entities
-from fingerprint.flatten import Flat, flatten, repeat_key
-from fingerprint.ledger import Ledger
-from fingerprint.losses import InProcess
-from fingerprint.road import Road, Said
-from fingerprint.settings import Settings
+from fingerprint.compute import arrays, frames
+from fingerprint.sources.cloudtrail import envelopes
+from fingerprint.compute.backend import Backend
+from fingerprint.registry.bank import Bank
+from fingerprint.core.alert import Alert
+from fingerprint.sources.cloudtrail.identity import add_entities
+from fingerprint.sources.flatten import Flat, flatten, repeat_key
+from fingerprint.state.ledger import Ledger
+from fingerprint.detection.inference import InProcess
+from fingerprint.pipeline import Road, Said
+from fingerprint.core.settings import Settings
 
 CLOSE = 1e-4  # nats of a loss; z from its threshold
 FEW = 20  # differences that are told; more would say no more
@@ -96,14 +97,14 @@ class Walker:
         self.road = Road(placed, kept, settings, every_event=True, losses=self.losses)
 
     def step(self, lines: Sequence[bytes]) -> Step:
-        flat = flatten(cloudtrail.split_lines(lines), self.by.tables)
+        flat = flatten(envelopes.split_lines(lines), self.by.tables)
         events = add_entities(flat.events, self.settings.entities)
         keys = arrays.host(repeat_key(events))
         said = self.road.walk(events)
         return Step(flat, frames.host(events), keys, self.losses.taken(), said)
 
     def end(self) -> Step:
-        nothing, said = flatten(cloudtrail.split_lines([])), self.road.finish()
+        nothing, said = flatten(envelopes.split_lines([])), self.road.finish()
         return Step(nothing, nothing.events, np.empty(0, np.uint64), self.losses.taken(), said)
 
     @property

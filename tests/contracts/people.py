@@ -14,34 +14,18 @@ import sqlalchemy as sql
 from argon2 import PasswordHasher
 from pyotp import TOTP
 
-from fingerprint.casework import Entry
-from fingerprint.domain import FingerprintError
-from fingerprint.edges import desk_people_secrets
-from fingerprint.edges.desk import SqlDesk
-from fingerprint.edges.desk_audit import history
-from fingerprint.edges.desk_engine import TURN
-from fingerprint.edges.desk_people import SqlPeople, people_of
-from fingerprint.edges.desk_people_tables import (
-    attempts,
-    devices,
-    factors,
-    invitations,
-    logins,
-    persons,
-    sessions,
-    tokens,
-)
-from fingerprint.people import (
-    Identity,
-    Refused,
-    RelyingParty,
-    SecondFactorNeeded,
-    Shown,
-    TooMany,
-    Where,
-    role_of,
-)
-from fingerprint.settings import Web
+from fingerprint.core.case import Entry
+from fingerprint.core.alert import FingerprintError
+from fingerprint.store import secret_hashes
+from fingerprint.store.alerts import SqlDesk
+from fingerprint.store.audit import history
+from fingerprint.store.engine import TURN
+from fingerprint.store.accounts import SqlPeople, people_of
+from fingerprint.store.account_tables import (
+    attempts, devices, factors, invitations, logins, persons, sessions, tokens)
+from fingerprint.core.account import (
+    Identity, Refused, RelyingParty, SecondFactorNeeded, Shown, TooMany, Where, role_of)
+from fingerprint.core.settings import Web
 
 GOOD = "four plain english words"
 OTHER = "other words that nobody knows"
@@ -75,11 +59,11 @@ class PeopleContract:
     @pytest.fixture(autouse=True)
     def quick(self, monkeypatch):
         monkeypatch.setattr(
-            desk_people_secrets, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+            secret_hashes, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
         )
-        desk_people_secrets._nobodys.cache_clear()
+        secret_hashes._nobodys.cache_clear()
         yield
-        desk_people_secrets._nobodys.cache_clear()
+        secret_hashes._nobodys.cache_clear()
 
     @pytest.fixture
     def clock(self):
@@ -399,14 +383,14 @@ class PeopleContract:
     ):
         """Whoever stole the old one is as fast as they like."""
         stolen = add("bob")
-        link, hashed = people.invite("bob", None, by="maria"), desk_people_secrets.hashed
+        link, hashed = people.invite("bob", None, by="maria"), secret_hashes.hashed
 
         def slowly(password):
-            monkeypatch.setattr(desk_people_secrets, "hashed", hashed)
+            monkeypatch.setattr(secret_hashes, "hashed", hashed)
             people.accept(link, "", OTHER) if meanwhile == "reset" else people.disable("bob", by="maria")
             return hashed(password)
 
-        monkeypatch.setattr(desk_people_secrets, "hashed", slowly)
+        monkeypatch.setattr(secret_hashes, "hashed", slowly)
         with pytest.raises(Refused):
             people.change_password(stolen, GOOD, "what the thief would like", HERE)
         people.enable("bob", by="maria")

@@ -13,12 +13,13 @@ from contracts.crooked_records import drawn, mutated
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fingerprint import arrays, features, frames
-from fingerprint.cloudtrail import split_lines
-from fingerprint.columns import Flat
-from fingerprint.entity import add_entities
-from fingerprint.flatten import flatten, repeat_key
-from fingerprint.settings import Entities
+from fingerprint.compute import arrays, frames
+from fingerprint.features import encoding
+from fingerprint.sources.cloudtrail.envelopes import split_lines
+from fingerprint.sources.cloudtrail.schema import Flat
+from fingerprint.sources.cloudtrail.identity import add_entities
+from fingerprint.sources.flatten import flatten, repeat_key
+from fingerprint.core.settings import Entities
 
 
 def alike(lines: list[bytes], tables: str) -> Flat:
@@ -30,7 +31,7 @@ def alike(lines: list[bytes], tables: str) -> Flat:
     pd.testing.assert_frame_equal(frames.host(theirs.events), ours.events)
     here, there = (add_entities(flat.events, Entities()) for flat in (ours, theirs))
     pd.testing.assert_frame_equal(frames.host(there), here)
-    for made in (repeat_key, features.encode, features.writes):
+    for made in (repeat_key, encoding.encode, encoding.writes):
         assert (arrays.host(made(there)) == made(here)).all(), made.__name__
     return ours
 

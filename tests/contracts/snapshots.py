@@ -15,11 +15,11 @@ from typing import Any, Protocol
 
 import pytest
 
-from fingerprint.domain import FingerprintError
-from fingerprint.edges import snapshots_manifest
-from fingerprint.edges.snapshots import StoredSnapshots
-from fingerprint.ports import Fence, NotOwner, Partition, Snapshot
-from fingerprint.settings import State
+from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters.checkpoints import manifest
+from fingerprint.adapters.checkpoints import StoredSnapshots
+from fingerprint.core.ports import Fence, NotOwner, Partition, Snapshot
+from fingerprint.core.settings import State
 
 HOME = Partition("fingerprint.events", 3)
 PARTS = {"series.past": bytes(range(256)) * 40, "waiting": b"", "ids": b"\x00\xff" * 3_000}
@@ -375,7 +375,7 @@ class SnapshotsContract:
         opened(place).save(snapshot(0))
         opened(place).save(snapshot(1))
         path = manifests(place)[1]
-        place.write(path, place.files()[path] + b" " * snapshots_manifest.MOST_BYTES)
+        place.write(path, place.files()[path] + b" " * manifest.MOST_BYTES)
         assert opened(place).latest(HOME) == snapshot(0)
         assert "and no manifest has" in warnings(caplog)[0]["reason"]
 
@@ -388,7 +388,7 @@ class SnapshotsContract:
     def test_a_snapshot_of_a_newer_program_is_refused_by_its_format(self, place, monkeypatch):
         opened(place).save(snapshot(0))
         with monkeypatch.context() as newer:
-            newer.setattr(snapshots_manifest, "FORMAT", 5)
+            newer.setattr(manifest, "FORMAT", 5)
             opened(place).save(snapshot(1))
         with pytest.raises(FingerprintError, match="format 5 and this program reads 4"):
             opened(place).latest(HOME)

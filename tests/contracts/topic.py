@@ -16,9 +16,9 @@ from typing import Any, Protocol
 import confluent_kafka
 import pytest
 
-from fingerprint.domain import FingerprintError
-from fingerprint.partitions import partition_of
-from fingerprint.ports import Consumer, Full, Message, NotOwner, Partition, Producer, Rebalancing
+from fingerprint.core.alert import FingerprintError
+from fingerprint.compute.murmur2 import partition_of
+from fingerprint.core.ports import Consumer, Full, Message, NotOwner, Partition, Producer, Rebalancing
 
 PATIENCE = (
     90.0  # seconds, on a machine with other work, until a condition that does not come true is a failure

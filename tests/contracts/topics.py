@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from fingerprint.domain import FingerprintError
-from fingerprint.ports_topics import Topic, Topics
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.ports.topics import Topic, Topics
 
 Name = Callable[[], str]
 

@@ -25,7 +25,7 @@ from cluster import NAMESPACE, RELEASE, TAG, Cluster, said
 from stack import until
 from undisturbed import alone
 
-from fingerprint.web.access import csrf_of
+from fingerprint.web.auth import csrf_of
 
 PASSWORD = "a long password of mine"  # noqa: S105
 SPEED = "1500"  # times real time: the rehearsal's last days take about five minutes

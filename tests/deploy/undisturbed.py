@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fingerprint.edges.desk import open_desk
+from fingerprint.store.alerts import open_desk
 from pipelines.simulate import past
 
 

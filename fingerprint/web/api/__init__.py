@@ -6,38 +6,24 @@ from fastapi import APIRouter
 from fastapi.routing import APIRoute
 
 from fingerprint.web.api import (
-    alerts,
-    audit,
-    banks,
-    entities,
-    export,
-    live,
-    people,
-    schema,
-    sessions,
-    suppressions,
-    thresholds,
-    tokens,
-    views,
-    work,
-)
-from fingerprint.web.api.answers import Ascii
+    alerts, audit, banks, principals, export, live, accounts, openapi, sessions, suppressions, thresholds, tokens, saved_views, cases)
+from fingerprint.web.api.responses import Ascii
 
 NOUNS = (
-    work,
+    cases,
     export,
     alerts,
-    entities,
+    principals,
     suppressions,
     thresholds,
-    views,
+    saved_views,
     audit,
     banks,
     tokens,
     sessions,
-    people,
+    accounts,
     live,
-    schema,
+    openapi,
 )
 
 

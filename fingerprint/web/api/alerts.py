@@ -12,13 +12,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field, field_validator
 
-from fingerprint.casework import MOST_GROUPED, By, Entry, Evidence, Group, Note, Page, Row
-from fingerprint.domain import AlertEvent, Disposition, Rarity
-from fingerprint.web.access import Viewer
-from fingerprint.web.api.answers import Figure, Said, etag
-from fingerprint.web.api.asking import Before, Following, Listing, Size, Wanted, Which
-from fingerprint.web.doors import TheDoors
-from fingerprint.web.watch import record_read
+from fingerprint.core.case import MOST_GROUPED, By, Entry, Evidence, Group, Note, Page, Row
+from fingerprint.core.alert import AlertEvent, Disposition, Rarity
+from fingerprint.web.auth import Viewer
+from fingerprint.web.api.responses import Figure, Said, etag
+from fingerprint.web.api.queue_params import Before, Following, Listing, Size, Wanted, Which
+from fingerprint.web.dependencies import TheDoors
+from fingerprint.web.security_metrics import record_read
 
 router = APIRouter(tags=["alerts"])
 MOST_SIMILAR = 10

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from fingerprint.casework import Entry
-from fingerprint.web.access import Engineer
-from fingerprint.web.api.asking import Before, Size, Wanted
-from fingerprint.web.doors import TheDoors
+from fingerprint.core.case import Entry
+from fingerprint.web.auth import Engineer
+from fingerprint.web.api.queue_params import Before, Size, Wanted
+from fingerprint.web.dependencies import TheDoors
 
 router = APIRouter(tags=["audit"])
 

@@ -11,13 +11,13 @@ from typing import Literal
 
 from fastapi import APIRouter
 
-from fingerprint.cards import Readiness, readiness
-from fingerprint.casework import Filter, Report
-from fingerprint.domain import FingerprintError, NotThere
-from fingerprint.ports_banks import BankVersion
-from fingerprint.web.access import Viewer
-from fingerprint.web.api.answers import Figure, Said
-from fingerprint.web.doors import Doors, TheDoors
+from fingerprint.analysis.principal_profile import Readiness, readiness
+from fingerprint.core.case import Filter, Report
+from fingerprint.core.alert import FingerprintError, NotThere
+from fingerprint.registry.catalog import BankVersion
+from fingerprint.web.auth import Viewer
+from fingerprint.web.api.responses import Figure, Said
+from fingerprint.web.dependencies import Doors, TheDoors
 
 router = APIRouter(tags=["banks and health"])
 

@@ -12,14 +12,14 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
-from fingerprint.casework import Order, Page
-from fingerprint.outward.formats import exported
-from fingerprint.outward.news import News
-from fingerprint.web import links
-from fingerprint.web.access import Viewer
-from fingerprint.web.api.asking import Which
-from fingerprint.web.doors import Doors, TheDoors
-from fingerprint.web.watch import counted_export
+from fingerprint.core.case import Order, Page
+from fingerprint.delivery.formats.registry import exported
+from fingerprint.delivery.notification import News
+from fingerprint.web import urls
+from fingerprint.web.auth import Viewer
+from fingerprint.web.api.queue_params import Which
+from fingerprint.web.dependencies import Doors, TheDoors
+from fingerprint.web.security_metrics import counted_export
 
 router = APIRouter(tags=["alerts"])
 TOGETHER = 100  # alerts in memory at once, with their events
@@ -58,7 +58,7 @@ def _told(doors: Doors, asked: Exporting, page: Page) -> Iterator[News]:
     base = doors.settings.web.public_url or ""
     while True:
         for alert, said in doors.desk.whole([row.alert_id for row in page.rows]):
-            yield News(alert, "new", said, f"{base}{links.alert(alert.alert_id)}" if base else "")
+            yield News(alert, "new", said, f"{base}{urls.alert(alert.alert_id)}" if base else "")
         if not page.following:
             return
         page = doors.desk.page(asked.filter(), asked.order, TOGETHER, page.following)

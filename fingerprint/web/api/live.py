@@ -29,10 +29,10 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
-from fingerprint.domain import FingerprintError
-from fingerprint.web.access import Viewer
-from fingerprint.web.api.asking import LARGEST
-from fingerprint.web.following import Batch, Displaced, Following
+from fingerprint.core.alert import FingerprintError
+from fingerprint.web.auth import Viewer
+from fingerprint.web.api.queue_params import LARGEST
+from fingerprint.web.change_feed import Batch, Displaced, Following
 from fingerprint.web.security_events import note
 
 router = APIRouter(tags=["live"])

@@ -12,9 +12,9 @@ from typing import Any
 from fastapi.encoders import jsonable_encoder
 from pydantic import BaseModel
 
-from fingerprint.casework import Row
-from fingerprint.hostile import visible
-from fingerprint.web.api.answers import Ascii
+from fingerprint.core.case import Row
+from fingerprint.core.sanitize import visible
+from fingerprint.web.api.responses import Ascii
 
 Declared = dict[int | str, dict[str, Any]]
 MEDIA = "application/problem+json"

@@ -11,11 +11,11 @@ from datetime import datetime
 
 from fastapi import APIRouter, Request
 
-from fingerprint.people import Proof
-from fingerprint.web.access import InPerson, session_of
-from fingerprint.web.api.answers import Said
-from fingerprint.web.api.asking import Wanted
-from fingerprint.web.doors import TheDoors
+from fingerprint.core.account import Proof
+from fingerprint.web.auth import InPerson, session_of
+from fingerprint.web.api.responses import Said
+from fingerprint.web.api.queue_params import Wanted
+from fingerprint.web.dependencies import TheDoors
 
 router = APIRouter(tags=["sessions"])
 

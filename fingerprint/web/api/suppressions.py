@@ -12,12 +12,12 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import Field
 
-from fingerprint import casework
-from fingerprint.casework import Preview, Suppression
-from fingerprint.web.access import Engineer, Viewer
-from fingerprint.web.api.asking import Asked, Moment, Reason, Wanted
+from fingerprint.core import case
+from fingerprint.core.case import Preview, Suppression
+from fingerprint.web.auth import Engineer, Viewer
+from fingerprint.web.api.queue_params import Asked, Moment, Reason, Wanted
 from fingerprint.web.api.problems import CONFLICT
-from fingerprint.web.doors import TheDoors
+from fingerprint.web.dependencies import TheDoors
 
 router = APIRouter(tags=["suppressions"])
 
@@ -35,8 +35,8 @@ class Match(Asked):
     user_agent: Annotated[Wanted, Field(description="its beginning")] = ""
     error_code: Wanted = ""
 
-    def match(self) -> casework.Match:
-        return casework.Match(**self.model_dump())
+    def match(self) -> case.Match:
+        return case.Match(**self.model_dump())
 
 
 class Previewing(Asked):

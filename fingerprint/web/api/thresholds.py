@@ -12,10 +12,10 @@ from typing import Annotated, Literal
 from fastapi import APIRouter
 from pydantic import Field
 
-from fingerprint.casework import Foreseen, Tuned
-from fingerprint.web.access import Engineer, Viewer
-from fingerprint.web.api.asking import Asked, Reason
-from fingerprint.web.doors import TheDoors, thresholds_of
+from fingerprint.core.case import Foreseen, Tuned
+from fingerprint.web.auth import Engineer, Viewer
+from fingerprint.web.api.queue_params import Asked, Reason
+from fingerprint.web.dependencies import TheDoors, thresholds_of
 
 router = APIRouter(tags=["thresholds"])
 Threshold = Annotated[float, Field(ge=1, le=37, allow_inf_nan=False, description="a z of the autoencoder")]

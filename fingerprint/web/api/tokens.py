@@ -12,11 +12,11 @@ from typing import Annotated
 from fastapi import APIRouter, HTTPException
 from pydantic import Field
 
-from fingerprint.people import Scope, Token
-from fingerprint.web.access import InPerson, Proven, Viewer
-from fingerprint.web.api.answers import Said
-from fingerprint.web.api.asking import Asked, Moment, Wanted
-from fingerprint.web.doors import TheDoors
+from fingerprint.core.account import Scope, Token
+from fingerprint.web.auth import InPerson, Proven, Viewer
+from fingerprint.web.api.responses import Said
+from fingerprint.web.api.queue_params import Asked, Moment, Wanted
+from fingerprint.web.dependencies import TheDoors
 
 router = APIRouter(tags=["tokens"])
 

@@ -14,15 +14,15 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
-from fingerprint.cards import Learned, card_of
-from fingerprint.casework import Evidence, Filter, Row
-from fingerprint.domain import Alert, FingerprintError, Hop
-from fingerprint.web import after, asked, links, told
-from fingerprint.web.access import Viewer
-from fingerprint.web.doors import Doors, TheDoors, WholeDesk
-from fingerprint.web.page import explained
-from fingerprint.web.site import show
-from fingerprint.web.watch import record_read
+from fingerprint.analysis.principal_profile import Learned, card_of
+from fingerprint.core.case import Evidence, Filter, Row
+from fingerprint.core.alert import Alert, FingerprintError, Hop
+from fingerprint.web import flash, queue_query, urls, audit_text
+from fingerprint.web.auth import Viewer
+from fingerprint.web.dependencies import Doors, TheDoors, WholeDesk
+from fingerprint.web.static_report import explained
+from fingerprint.web.layout import show
+from fingerprint.web.security_metrics import record_read
 
 AROUND = 100  # alerts of the queue among which the next one is looked for
 SIMILAR = 6  # alerts
@@ -35,7 +35,7 @@ router = APIRouter()
 def alert(alert_id: str, request: Request, caller: Viewer, doors: TheDoors) -> Response:
     """One alert by its id. `from` is the query of the queue it was opened from, `events` where its page of events begins."""
     desk, asks = doors.desk, request.query_params
-    queue = asked.of_query(asks.get("from", "")).query
+    queue = queue_query.of_query(asks.get("from", "")).query
     newest = desk.newest_change()
     row, whole = desk.row(alert_id), desk.explained(alert_id)
     evidence = desk.evidence(alert_id, EVENTS, asks.get("events") or None, raw=False)
@@ -46,12 +46,12 @@ def alert(alert_id: str, request: Request, caller: Viewer, doors: TheDoors) -> R
         title=f"{row.urgency} · {found.title[:120]}",
         row=row,
         queue=queue,
-        back=links.alert(alert_id, queue),
+        back=urls.alert(alert_id, queue),
         around=_around(desk, row, queue),
-        after=after.read(asks.multi_items(), desk),
+        after=flash.read(asks.multi_items(), desk),
         now=doors.clock.now(),
         newest=newest,
-        links=links,
+        links=urls,
         **explained(found),
         **_of_events(alert_id, evidence, queue, asks.get("events", "")),
         **_beside(doors, found, row),
@@ -63,7 +63,7 @@ def record(alert_id: str, event: str, request: Request, caller: Viewer, doors: T
     """The raw record of one event, as AWS wrote it."""
     found, removed = doors.desk.event(alert_id, event), doors.desk.records_removed(alert_id)
     record_read(request, alert_id, bool(found.raw), event)
-    back = links.alert(alert_id)
+    back = urls.alert(alert_id)
     return show(request, "desk/record.html", title="A record", back=back, event=found, removed=removed)
 
 
@@ -72,10 +72,10 @@ def _of_events(alert_id: str, evidence: Evidence, queue: str, began: str) -> dic
 
     def more(following: str) -> str:
         asks = {"from": queue, "events": following}
-        return f"{links.alert(alert_id)}?{urlencode(asks)}#timeline"
+        return f"{urls.alert(alert_id)}?{urlencode(asks)}#timeline"
 
     return {
-        "record_of": lambda event: links.record(alert_id, event.event_id),
+        "record_of": lambda event: urls.record(alert_id, event.event_id),
         "total": evidence.total,
         "following": evidence.following,
         "page_of_events": began,
@@ -92,18 +92,18 @@ def _beside(doors: Doors, found: Alert, row: Row) -> dict[str, Any]:
         "shared": desk.shared_by(alert_id),
         "similar": [each for each in desk.similar(alert_id, limit=SIMILAR) if each.alert_id != alert_id],
         "held": _held(doors, found),
-        "story": told.story(desk.history(alert_id), desk.notes(alert_id), desk.dispositions(alert_id)),
+        "story": audit_text.story(desk.history(alert_id), desk.notes(alert_id), desk.dispositions(alert_id)),
     }
 
 
 def _around(desk: WholeDesk, row: Row, queue: str) -> dict[str, str]:
     """Addresses of the alerts before and after this one in its queue, `prev` and `next`; empty where there is none, or this one
     is no longer among the first: then the first is next."""
-    wanted = asked.of_query(queue)
+    wanted = queue_query.of_query(queue)
     ids = [each.alert_id for each in desk.page(wanted.filter, wanted.order, AROUND).rows]
     at = ids.index(row.alert_id) if row.alert_id in ids else -1
     beside = {"prev": ids[at - 1 : at] if at > 0 else [], "next": ids[at + 1 : at + 2]}
-    return {name: links.alert(found[0], queue) if found else "" for name, found in beside.items()}
+    return {name: urls.alert(found[0], queue) if found else "" for name, found in beside.items()}
 
 
 def _neighbours(desk: WholeDesk, row: Row) -> list[Row]:

@@ -11,10 +11,10 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 
-from fingerprint.web import told
-from fingerprint.web.access import Engineer
-from fingerprint.web.doors import TheDoors
-from fingerprint.web.site import show
+from fingerprint.web import audit_text
+from fingerprint.web.auth import Engineer
+from fingerprint.web.dependencies import TheDoors
+from fingerprint.web.layout import show
 
 SIZE = 100  # lines of a page
 router = APIRouter()
@@ -36,7 +36,7 @@ def audit(
         "desk/audit.html",
         title="Audit",
         target=target,
-        lines=[(entry, told.detail_of(entry)) for entry in entries],
+        lines=[(entry, audit_text.detail_of(entry)) for entry in entries],
         next=f"/audit?{urlencode(more)}" if more else "",
         first=before is None,
         now=doors.clock.now(),

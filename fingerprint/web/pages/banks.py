@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
-from fingerprint.bank import Bank
-from fingerprint.cards import readiness
-from fingerprint.domain import FingerprintError
-from fingerprint.web.access import Viewer
-from fingerprint.web.doors import Doors, TheDoors
-from fingerprint.web.site import show
+from fingerprint.registry.bank import Bank
+from fingerprint.analysis.principal_profile import readiness
+from fingerprint.core.alert import FingerprintError
+from fingerprint.web.auth import Viewer
+from fingerprint.web.dependencies import Doors, TheDoors
+from fingerprint.web.layout import show
 
 LATE = timedelta(hours=1)  # behind the clock by more is said aloud
 SILENT = timedelta(minutes=2)  # a program speaks several times a minute

@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request, Response
 
-from fingerprint.people import Refused, SecondFactorNeeded, TooMany
-from fingerprint.web.access import TheCaller, check_origin, forget_session, session_of, where_of
-from fingerprint.web.doors import Doors, TheDoors
-from fingerprint.web.entering import ask_second, let_in
-from fingerprint.web.limited import limited
+from fingerprint.core.account import Refused, SecondFactorNeeded, TooMany
+from fingerprint.web.auth import TheCaller, check_origin, forget_session, session_of, where_of
+from fingerprint.web.dependencies import Doors, TheDoors
+from fingerprint.web.login import ask_second, let_in
+from fingerprint.web.connection_limits import limited
 from fingerprint.web.security_events import note
-from fingerprint.web.site import go, local, show
+from fingerprint.web.layout import go, local, show
 
 router = APIRouter()
 

@@ -11,12 +11,12 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Request, Response
 from pydantic import BaseModel, Field
 
-from fingerprint.casework import View
-from fingerprint.domain import FingerprintError
-from fingerprint.web import after, asked, links
-from fingerprint.web.access import Analyst, Viewer
-from fingerprint.web.doors import TheDoors
-from fingerprint.web.site import go, show
+from fingerprint.core.case import View
+from fingerprint.core.alert import FingerprintError
+from fingerprint.web import flash, queue_query, urls
+from fingerprint.web.auth import Analyst, Viewer
+from fingerprint.web.dependencies import TheDoors
+from fingerprint.web.layout import go, show
 
 SIZE = 50  # rows of a page
 LONGEST_NAME = 60  # characters of a view's name
@@ -27,22 +27,22 @@ router = APIRouter()
 def queue(request: Request, caller: Viewer, doors: TheDoors) -> Response:
     """Rows, or groups where the address asks for them; what became of the last change stands above."""
     pairs, desk = request.query_params.multi_items(), doors.desk
-    wanted, newest = asked.read(pairs), desk.newest_change()
+    wanted, newest = queue_query.read(pairs), desk.newest_change()
     return show(
         request,
         "desk/queue.html",
         title="Queue",
         asked=wanted,
-        choices=asked.CHOICES,
-        nobody=asked.NOBODY,
-        day_of=asked.day_of,
+        choices=queue_query.CHOICES,
+        nobody=queue_query.NOBODY,
+        day_of=queue_query.day_of,
         counts=desk.counts(wanted.filter),
         page=None if wanted.by else desk.page(wanted.filter, wanted.order, SIZE, wanted.following),
         groups=desk.groups(wanted.filter, wanted.by) if wanted.by else [],
         views=desk.views(caller.name),
-        after=after.read(pairs, desk),
+        after=flash.read(pairs, desk),
         newest=newest,
-        links=links,
+        links=urls,
         now=doors.clock.now(),
     )
 
@@ -57,7 +57,7 @@ class NewView(BaseModel):
 @router.post("/views")
 def save_view(said: Annotated[NewView, Form()], caller: Analyst, doors: TheDoors) -> Response:
     """Keep what the queue shows under a name of one's own; the same name again is overwritten."""
-    query = asked.of_query(said.query).query
+    query = queue_query.of_query(said.query).query
     if not (name := said.name.strip()):
         raise FingerprintError("a view needs a name: go back and give it one")
     doors.desk.save_view(View(caller.name, name, query))
@@ -68,4 +68,4 @@ def save_view(said: Annotated[NewView, Form()], caller: Analyst, doors: TheDoors
 def forget_view(said: Annotated[NewView, Form()], caller: Analyst, doors: TheDoors) -> Response:
     """Forget one of one's own views."""
     doors.desk.forget_view(caller.name, said.name)
-    return go(f"/?{asked.of_query(said.query).query}")
+    return go(f"/?{queue_query.of_query(said.query).query}")

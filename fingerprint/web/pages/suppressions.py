@@ -13,14 +13,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Request, Response
 from pydantic import BaseModel, Field
 
-from fingerprint.casework import LARGEST_PAGE, Match
-from fingerprint.domain import FingerprintError
-from fingerprint.suppressing import FIELDS, LONGEST, LONGEST_REASON, LONGEST_TERM, said
-from fingerprint.web import links
-from fingerprint.web.access import Engineer, Viewer
-from fingerprint.web.doors import Doors, TheDoors
-from fingerprint.web.likeness import like
-from fingerprint.web.site import go, show
+from fingerprint.core.case import LARGEST_PAGE, Match
+from fingerprint.core.alert import FingerprintError
+from fingerprint.alerting.suppression import FIELDS, LONGEST, LONGEST_REASON, LONGEST_TERM, said
+from fingerprint.web import urls
+from fingerprint.web.auth import Engineer, Viewer
+from fingerprint.web.dependencies import Doors, TheDoors
+from fingerprint.web.suppression_suggestion import like
+from fingerprint.web.layout import go, show
 
 DAYS = 30  # a suppression lasts, unless somebody chooses otherwise
 HINTS = {
@@ -145,7 +145,7 @@ def _form(request: Request, doors: Doors, wish: Wish, status: int = 200, **value
         soonest=f"{now:%Y-%m-%d}",
         latest=f"{now + LONGEST_TERM - timedelta(days=1):%Y-%m-%d}",
         longest=LONGEST,
-        links=links,
+        links=urls,
         now=now,
         **shown,
     )

@@ -1,0 +1,93 @@
+"""Clients of AWS for the SQS door, and what their errors mean: to be mended by a person, or by time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    NoCredentialsError,
+    NoRegionError,
+    ParamValidationError,
+    PartialCredentialsError,
+)
+
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.ports import Away
+
+_CONFIG = Config(
+    retries={"mode": "standard", "total_max_attempts": 4},
+    connect_timeout=10,
+    read_timeout=60,  # longer than any poll
+)
+_REGION = re.compile(r"//(?:[^/]*\.)?sqs(?:-fips)?\.([a-z]{2}(?:-[a-z]+)+-\d+)\.")
+_FOR_NOW = ("Throttl", "SlowDown", "OverLimit", "RequestTimeout", "TooManyRequests", "ServiceUnavailable")
+
+
+def client(service: str, queue_url: str) -> Any:
+    """A client of boto3's, with credentials and endpoint from the environment; its region is the queue's, if that tells."""
+    region = _REGION.search(queue_url)
+    with meant(queue_url):
+        try:
+            return boto3.session.Session().client(
+                service, region_name=region[1] if region else None, config=_CONFIG
+            )
+        except ValueError as error:  # an endpoint that is no URL
+            raise FingerprintError(f"AWS cannot be reached: {error}; see AWS_ENDPOINT_URL") from None
+
+
+@contextmanager
+def meant(queue_url: str) -> Iterator[None]:
+    """Turns what a queue's client raises into FingerprintError (a person must mend it) or Away."""
+    try:
+        yield
+    except ClientError as error:
+        raise _answer(queue_url, error) from None
+    except (NoCredentialsError, PartialCredentialsError) as error:
+        raise FingerprintError(
+            f"no AWS credentials ({_line(error)}); give the program a role, or set AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+        ) from None
+    except NoRegionError:
+        raise FingerprintError("which region the queue lies in is not known; set AWS_REGION") from None
+    except ParamValidationError as error:
+        raise FingerprintError(f"{queue_url}: {_line(error)}") from None
+    except BotoCoreError as error:
+        raise Away(_line(error)) from None
+
+
+def _is_for_now(error: ClientError) -> bool:
+    """Throttled or out of order, as against refused."""
+    return _status(error) >= 500 or any(word in code_of(error) for word in _FOR_NOW)
+
+
+def code_of(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def _status(error: ClientError) -> int:
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def _answer(queue_url: str, error: ClientError) -> Exception:
+    if _is_for_now(error):
+        return Away(_line(error))
+    code = code_of(error)
+    if "NonExistentQueue" in code or "QueueDoesNotExist" in code:
+        return FingerprintError(f"{queue_url}: there is no such queue; is the region right?")
+    if "AccessDenied" in code or _status(error) == 403:
+        return FingerprintError(
+            f"{queue_url}: refused ({_line(error)}); the role needs sqs:ReceiveMessage, sqs:DeleteMessage, "
+            "sqs:ChangeMessageVisibility and sqs:GetQueueAttributes, and sqs:SendMessage to give letters back"
+        )
+    return FingerprintError(f"{queue_url}: {_line(error)}")
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,126 @@
+"""A manifest: the small file that says what a snapshot is made of, and is the snapshot.
+
+Example:
+    >>> unpack(pack(manifest)) == manifest
+    True
+
+    {"about": {...}, "checksum": "...", "era": 0, "format": 1, "generation": 7, "kept": ["events/3/parts/..."],
+     "offset": 120, "partition": 3, "parts": {"waiting": "<SHA-256>-<bytes>-<token>"}, "sequence": 12, "topic": "events"}
+
+Of every format this much holds: it is one JSON object, and `checksum` is the SHA-256 of the object without it, as JSON
+with sorted keys, no spaces, ASCII. So a format that is not known can be told from damage.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters.checkpoints.paths import content_named, manifest_name, part_stored
+from fingerprint.core.ports import Fence, Partition, Snapshot
+
+FORMAT = 4
+MOST_BYTES = 32 << 20  # room for some 200,000 names of parts
+
+
+class Damaged(Exception):
+    """Not what was written; says why."""
+
+
+class Manifest(NamedTuple):
+    """`parts`: file by name of the part; `kept`: names that `put` gave."""
+
+    partition: Partition
+    offset: int
+    fence: Fence
+    about: Mapping[str, Any]
+    parts: Mapping[str, str]
+    kept: tuple[str, ...]
+
+    @property
+    def files(self) -> frozenset[str]:
+        """Of every part it names, in the partition's folder of parts."""
+        return frozenset(self.parts.values()) | {part_stored(path)[1] for path in self.kept}
+
+
+def check(snapshot: Snapshot) -> None:
+    """ValueError or TypeError for what no snapshot can hold: the program is wrong, not the store."""
+    manifest_name(snapshot.fence)
+    _canonical(snapshot.about)
+
+
+def pack(manifest: Manifest) -> bytes:
+    """FingerprintError if it is larger than one may be."""
+    facts = {
+        "format": FORMAT,
+        **manifest.partition._asdict(),
+        **manifest.fence._asdict(),
+        "offset": manifest.offset,
+        "about": dict(manifest.about),
+        "parts": dict(manifest.parts),
+        "kept": list(manifest.kept),
+    }
+    facts["partition"] = facts.pop("number")
+    data = _canonical(facts | {"checksum": _checksum(facts)})
+    if len(data) > MOST_BYTES:
+        raise FingerprintError(
+            f"the manifest of a snapshot of {manifest.partition.place} would have {len(data):,} bytes, "
+            f"{MOST_BYTES:,} at most: keep fewer, larger parts"
+        )
+    return data
+
+
+def unpack(data: bytes) -> Manifest:
+    """Damaged if it is not what was packed; FingerprintError if a program of another version packed it."""
+    facts = _facts(data)
+    if not _is_intact(facts):
+        raise Damaged("its checksum is not that of its content")
+    if facts.get("format") != FORMAT:
+        raise FingerprintError(
+            f"a snapshot has format {facts.get('format')!r} and this program reads {FORMAT}: "
+            "start the version of the program that wrote it, or a later one"
+        )
+    return _manifest(facts)
+
+
+def _facts(data: bytes) -> dict[str, Any]:
+    try:
+        facts = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise Damaged(f"it is not JSON ({error})") from None
+    if not isinstance(facts, dict):
+        raise Damaged("it is not a JSON object")
+    return facts
+
+
+def _is_intact(facts: dict[str, Any]) -> bool:
+    """Takes the checksum out of the facts."""
+    try:
+        return facts.pop("checksum", None) == _checksum(facts)
+    except (ValueError, RecursionError):  # a NaN, or nested too deeply: never packed
+        return False
+
+
+def _manifest(facts: dict[str, Any]) -> Manifest:
+    manifest = Manifest(
+        Partition(facts["topic"], facts["partition"]),
+        facts["offset"],
+        Fence(facts["era"], facts["generation"], facts["sequence"]),
+        facts["about"],
+        facts["parts"],
+        tuple(facts["kept"]),
+    )  # intact, so everything is there
+    if not all(map(content_named, manifest.parts.values())):
+        raise Damaged("it names a part in a way that no part is named")
+    return manifest
+
+
+def _canonical(facts: Mapping[str, Any]) -> bytes:
+    return json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def _checksum(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_canonical(facts)).hexdigest()

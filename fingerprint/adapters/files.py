@@ -1,0 +1,172 @@
+"""The files door: files, folders, globs and object stores to batches of records, in constant memory.
+
+Example:
+    >>> for records in read(["data/real"], Reading()):
+    ...     flatten(records)
+
+A source is anything fsspec opens (`trail/`, `2023-07-*.json.gz`, `s3://bucket/AWSLogs/`, `memory://x.jsonl`). In a
+folder, the files with a suffix of SUFFIXES are read, in order of their names, except `labels.*` and `provenance.*`.
+What a file holds is told from its bytes (`chunks.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import chain
+from typing import Any, BinaryIO
+
+import fsspec
+from fsspec.core import url_to_fs
+
+from fingerprint.sources import archives
+from fingerprint.core import time_range
+from fingerprint.sources.archives import CutShort
+from fingerprint.sources.cloudtrail.envelopes import Records
+from fingerprint.core.credentials import holds_credentials
+from fingerprint.core.alert import FingerprintError
+from fingerprint.sources.cloudtrail.s3_layout import is_trail, months_of
+from fingerprint.core.extras import how_to_install
+from fingerprint.core.settings import Reading
+from fingerprint.core.time_range import EVER, Span
+
+SUFFIXES = (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz")
+NOT_RECORDS = ("labels.", "provenance.")
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file on its file system; `path` is what a reject names, `stamp` is another one when the file has changed."""
+
+    system: fsspec.AbstractFileSystem
+    path: str
+    size: int
+    stamp: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """What lies within a span: the `files` to read, of all that were `found`; and the first days of months that were not even
+    looked into, one for each trail that has them."""
+
+    found: list[File]
+    files: list[File]
+    unlisted: list[date]
+
+
+def read(sources: Sequence[str], bounds: Reading, progress: Progress | None = None) -> Iterator[Records]:
+    """Batches of at most `bounds.batch_records` lines, rejects and skipped counts with the batch they fell
+    in.
+
+    `progress` is called with the bytes read from the store since its last call; they add up to
+    `size(find(sources))`.
+    Raises FingerprintError before anything is read when a source is missing, empty or needs a package that
+    is not there.
+    """
+    return read_found(find(sources), bounds, progress)
+
+
+def read_found(files: Sequence[File], bounds: Reading, progress: Progress | None = None) -> Iterator[Records]:
+    """The same of files that were found already, or some of them."""
+    return archives.batches(chain.from_iterable(_file(file, bounds, progress) for file in files), bounds)
+
+
+def find(sources: Sequence[str]) -> list[File]:
+    """The files behind the sources, in the order in which they are read. Raises FingerprintError as `read`
+    does."""
+    return [file for source in sources for file in _expand(str(source), EVER)[0]]
+
+
+def within(sources: Sequence[str], span: Span) -> Within:
+    """The same without the objects of trails that cannot hold events of the span. FingerprintError as `read` does."""
+    expanded = [_expand(str(source), span) for source in sources]
+    found = [file for files, _ in expanded for file in files]
+    wide = span.before_day(time_range.newest_day(file.path for file in found))
+    return Within(
+        found,
+        [file for file in found if wide.may_hold(file.path)],
+        [month for _, months in expanded for month in months],
+    )
+
+
+def size(files: Sequence[File]) -> int:
+    """Bytes as stored: the length of a progress bar."""
+    return sum(file.size for file in files)
+
+
+def _expand(source: str, span: Span) -> tuple[list[File], list[date]]:
+    """The files behind a source, and the months of trails that were passed over."""
+    if holds_credentials(source):
+        raise FingerprintError(
+            f"{source}: a source holds no password or token, it stands in every reject; "
+            "its client takes them from the environment"
+        )
+    months: list[date] = []
+    try:
+        system, path = url_to_fs(source)
+        if span and is_trail(path):
+            found, months = months_of(system, path, span)
+            found = {name: info for name, info in found.items() if _holds_records(name)}
+        else:
+            found = _paths(system, path)
+        files = [
+            File(system, name, int(info.get("size") or 0), _stamp(info))
+            for name, info in sorted(found.items())
+        ]
+    except ImportError as error:
+        raise FingerprintError(f"{source}: {error}; {how_to_install('s3')} reads S3") from None
+    except Exception as error:  # each object store raises its own kinds
+        raise FingerprintError(f"{source}: cannot be read ({error})") from None
+    if not files and not months:
+        raise FingerprintError(f"{source}: no such file, and no folder or pattern with files of records")
+    return files, months
+
+
+def _stamp(info: dict[str, Any]) -> str:
+    """What a store says of a file's content: each has its own words for it."""
+    return " ".join(
+        str(info[word]) for word in ("size", "ETag", "mtime", "LastModified", "created") if word in info
+    )
+
+
+def _paths(system: fsspec.AbstractFileSystem, path: str) -> dict[str, Any]:
+    if system.isfile(path):
+        return {path: system.info(path)}
+    if system.isdir(path):
+        found = system.find(path, detail=True)
+        return {name: info for name, info in found.items() if _holds_records(name)}
+    found = system.glob(path, detail=True) if any(mark in path for mark in "*?[") else {}
+    files = {name: info for name, info in found.items() if info["type"] == "file" and not _is_aside(name)}
+    for name, info in found.items():
+        files |= _paths(system, name) if info["type"] == "directory" else {}
+    return files
+
+
+def _is_aside(path: str) -> bool:
+    return path.rsplit("/", 1)[-1].startswith((".", *NOT_RECORDS))
+
+
+def _holds_records(path: str) -> bool:
+    return path.lower().endswith(SUFFIXES) and not _is_aside(path)
+
+
+def _file(file: File, bounds: Reading, progress: Progress | None) -> Iterator[Records]:
+    return archives.read(file.path, _stored(file, progress), bounds)
+
+
+def _stored(file: File, progress: Progress | None) -> Iterator[bytes]:
+    try:
+        with file.system.open(file.path, "rb") as stream:
+            yield from _counted(stream, progress)
+    except OSError as error:
+        raise CutShort(f"cannot be read: {error.strerror or error}") from None
+
+
+def _counted(stream: BinaryIO, progress: Progress | None) -> Iterator[bytes]:
+    while chunk := stream.read(archives.CHUNK):
+        if progress:
+            progress(len(chunk))
+        yield chunk

@@ -1,0 +1,129 @@
+"""How a program is doing, for whoever runs it: /livez, /readyz and /metrics over HTTP.
+
+Example:
+    >>> with serve("127.0.0.1", 0, {"kafka": lambda: None}) as health:
+    ...     health.url("/readyz")
+    'http://127.0.0.1:40123/readyz'
+
+A *check* gives None while all is well, else a sentence. `/readyz` is 200 when every check of `ready` is content, `/livez`
+likewise for `alive` (a program that stands still is not alive; one whose broker is away is), 503 with the sentences
+otherwise. Metrics are Prometheus', and say besides whether each check of `ready` is content (`fingerprint_ready`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Metric, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters.health_memory import ContainerMemory
+
+Check = Callable[[], str | None]
+Checks = Mapping[str, Check]
+_TEXT = "text/plain; charset=utf-8"
+
+
+class Health:
+    """A server that runs until `close`."""
+
+    def __init__(
+        self, host: str, port: int, ready: Checks, alive: Checks, registry: CollectorRegistry
+    ) -> None:
+        registries = (registry, _own(ready))
+        handler = type("Handler", (_Handler,), {"ready": ready, "alive": alive, "registries": registries})
+        try:
+            self.server = ThreadingHTTPServer((host, port), handler)
+        except OSError as error:
+            raise FingerprintError(
+                f"the health server cannot listen on {host}:{port} ({error.strerror or error}); "
+                "set health.host and health.port"
+            ) from None
+        self.server.daemon_threads = True
+        self.thread = Thread(target=self.server.serve_forever, args=(0.1,), name="health", daemon=True)
+        self.thread.start()
+
+    def url(self, path: str) -> str:
+        host, port = self.server.server_address[:2]
+        return f"http://{host!s}:{port}{path}"
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+@contextmanager
+def serve(
+    host: str,
+    port: int,
+    ready: Checks,
+    alive: Checks | None = None,
+    registry: CollectorRegistry = REGISTRY,
+) -> Iterator[Health]:
+    """A health server while the block runs; port 0 takes any that is free. Raises FingerprintError if it cannot listen."""
+    health = Health(host, port, ready, alive or {}, registry)
+    try:
+        yield health
+    finally:
+        health.close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    ready: Checks
+    alive: Checks
+    registries: tuple[CollectorRegistry, ...]
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path == "/livez":
+            self._answer(*_verdict(self.alive))
+        elif path == "/readyz":
+            self._answer(*_verdict(self.ready))
+        elif path == "/metrics":
+            self._answer(200, b"".join(map(generate_latest, self.registries)), CONTENT_TYPE_LATEST)
+        else:
+            self._answer(404, b"/livez, /readyz or /metrics\n")
+
+    def _answer(self, status: int, body: bytes, type_: str = _TEXT) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", type_)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Probes come every few seconds: no line for each."""
+
+
+class Readiness(Collector):
+    """The checks of /readyz as a gauge, made when it is asked for."""
+
+    def __init__(self, ready: Checks) -> None:
+        self.ready = ready
+
+    def collect(self) -> Iterator[Metric]:
+        gauge = GaugeMetricFamily(
+            "fingerprint_ready", "1 while a check of /readyz is content.", labels=["check"]
+        )
+        for name, check in self.ready.items():
+            gauge.add_metric([name], check() is None)
+        yield gauge
+
+
+def _own(ready: Checks) -> CollectorRegistry:
+    """What is the same for every program: of this server alone, so that several in one process do not meet."""
+    registry = CollectorRegistry()
+    registry.register(Readiness(ready))
+    registry.register(ContainerMemory())
+    return registry
+
+
+def _verdict(checks: Checks) -> tuple[int, bytes]:
+    troubles = [f"{name}: {trouble}" for name, check in checks.items() if (trouble := check())]
+    return (503, "\n".join([*troubles, ""]).encode()) if troubles else (200, b"ok\n")

@@ -1,0 +1,53 @@
+"""Settings as librdkafka wants them.
+
+Example:
+    >>> connection(Kafka(brokers=("127.0.0.1:9092",)))["bootstrap.servers"]
+    '127.0.0.1:9092'
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.settings import Kafka, secret
+
+TOKEN_SECONDS = 300  # a token from a file is read again this often
+
+
+def connection(settings: Kafka) -> dict[str, Any]:
+    """What consumer and producer share."""
+    settings.check_files()
+    guard = "SASL_" if settings.mechanism else ""
+    options = {
+        "bootstrap.servers": ",".join(settings.brokers),
+        "security.protocol": guard + ("SSL" if settings.tls else "PLAINTEXT"),
+        "broker.address.family": "any",
+        "reconnect.backoff.max.ms": 1000,
+        "log_level": 2,
+        **_sasl(settings),
+        "ssl.ca.location": settings.ca_file,
+        "ssl.certificate.location": settings.certificate_file,
+        "ssl.key.location": settings.key_file,
+        "ssl.key.password": secret(settings.key_password_file),
+    }
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _sasl(settings: Kafka) -> dict[str, Any]:
+    if settings.mechanism is None:
+        return {}
+    if settings.mechanism == "AWS_MSK_IAM":
+        raise FingerprintError("confluent-kafka does not speak AWS_MSK_IAM: set kafka.client = kafka-python")
+    if settings.mechanism == "OAUTHBEARER":
+        return {"sasl.mechanisms": "OAUTHBEARER", "oauth_cb": lambda _: _token(settings)}
+    return {
+        "sasl.mechanisms": settings.mechanism,
+        "sasl.username": settings.user,
+        "sasl.password": secret(settings.password_file),
+    }
+
+
+def _token(settings: Kafka) -> tuple[str, float]:
+    return secret(settings.token_file) or "", time.time() + TOKEN_SECONDS

@@ -1,0 +1,68 @@
+"""Settings as kafka-python wants them, and the check that its fast checksum is there.
+
+Example:
+    >>> connection(Kafka(brokers=("127.0.0.1:9092",)))
+    {'bootstrap_servers': ['127.0.0.1:9092'], 'security_protocol': 'PLAINTEXT', ...}
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.extras import how_to_install
+from fingerprint.core.settings import Kafka, secret
+
+
+class TokenFile(AbstractTokenProvider):  # type: ignore[misc]
+    """An OAuth token that somebody else renews in a file; read anew at each connection."""
+
+    def __init__(self, file: str):
+        self._file = file
+
+    def token(self) -> str:
+        return secret(self._file) or ""
+
+
+def require_checksum() -> None:
+    """FingerprintError unless CRC32C is computed in C: in pure Python, consuming is eleven times as slow or worse."""
+    if not importlib.util.find_spec("crc32c"):
+        raise FingerprintError(f"kafka-python needs the C module crc32c: {how_to_install('kafka')}")
+
+
+def connection(settings: Kafka) -> dict[str, Any]:
+    """What consumer, producer and admin share."""
+    require_checksum()
+    settings.check_files()
+    guard = "SASL_" if settings.mechanism else ""
+    return {
+        "bootstrap_servers": list(settings.brokers),
+        "security_protocol": guard + ("SSL" if settings.tls else "PLAINTEXT"),
+        "bootstrap_timeout_ms": int(settings.answer_seconds * 1000),
+        "reconnect_backoff_max_ms": 1000,
+        **(_tls(settings) if settings.tls else {}),
+        **(_sasl(settings) if settings.mechanism else {}),
+    }
+
+
+def _tls(settings: Kafka) -> dict[str, Any]:
+    return {
+        "ssl_cafile": settings.ca_file,
+        "ssl_certfile": settings.certificate_file,
+        "ssl_keyfile": settings.key_file,
+        "ssl_password": secret(settings.key_password_file),
+    }
+
+
+def _sasl(settings: Kafka) -> dict[str, Any]:
+    if settings.mechanism == "OAUTHBEARER":
+        provider = TokenFile(settings.token_file or "")
+        return {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": provider}
+    return {
+        "sasl_mechanism": settings.mechanism,
+        "sasl_plain_username": settings.user,
+        "sasl_plain_password": secret(settings.password_file),
+    }

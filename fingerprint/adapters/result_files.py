@@ -1,0 +1,97 @@
+"""The judged events in a file: one row an event, Parquet or JSON lines by the file's name.
+
+Example:
+    >>> with Results(Path("events.parquet"), settings) as results:
+    ...     results.write(judged.frame)
+"""
+
+from __future__ import annotations
+
+import os
+from errno import EISDIR
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.settings import Settings
+
+SUFFIXES = (".parquet", ".jsonl")
+
+
+class Results:
+    """Columns: event_id, event_time, principal, entity, `<detector>_z` (null for no opinion), `<detector>_vote`, verdict,
+    alert_id (null where none), level, degraded, bank_version. Without a file nothing is written; a run that fails leaves the
+    file as it was."""
+
+    def __init__(self, file: Path | None, settings: Settings) -> None:
+        self.file, self.schema = file, _schema(settings)
+        self.parquet: pq.ParquetWriter | None = None
+        self.text: TextIO | None = None
+        self.staged = file and file.with_name(f".{file.name}.{os.getpid()}")
+        if file and file.suffix not in SUFFIXES:
+            raise FingerprintError(f"--out {file}: name a file that ends in {' or '.join(SUFFIXES)}")
+
+    def __enter__(self) -> Results:
+        try:
+            if self.file and self.file.is_dir():
+                raise IsADirectoryError(EISDIR, "is a folder")
+            if self.staged:
+                self.staged.parent.mkdir(parents=True, exist_ok=True)
+                self._open(self.staged)
+        except OSError as error:
+            raise FingerprintError(f"--out {self.file}: {error.strerror or error}") from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for stream in (self.parquet, self.text):
+            if stream:
+                stream.close()
+        if self.file and self.staged and error is None:
+            self.staged.replace(self.file)
+        elif self.staged:
+            self.staged.unlink(missing_ok=True)
+
+    def _open(self, file: Path) -> None:
+        if self.file and self.file.suffix == ".parquet":
+            self.parquet = pq.ParquetWriter(file, self.schema, compression="zstd")
+        else:
+            self.text = file.open("w", encoding="utf-8")
+
+    def write(self, frame: pd.DataFrame) -> None:
+        """Append judged events."""
+        if self.parquet:
+            table: Any = pa.Table.from_pandas(
+                frame[self.schema.names], schema=self.schema, preserve_index=False
+            )
+            self.parquet.write_table(table)
+        elif self.text:
+            lines = frame[self.schema.names].to_json(
+                orient="records", lines=True, date_format="iso", date_unit="us"
+            )
+            self.text.write(lines)
+
+
+def _schema(settings: Settings) -> pa.Schema:
+    detectors = settings.voting.detectors
+    return pa.schema(
+        [
+            ("event_id", pa.string()),
+            ("event_time", pa.timestamp("us", tz="UTC")),
+            ("principal", pa.string()),
+            ("entity", pa.string()),
+            *((f"{name}_z", pa.float32()) for name in detectors),
+            *((f"{name}_vote", pa.bool_()) for name in detectors),
+            ("verdict", pa.bool_()),
+            ("alert_id", pa.string()),
+            ("level", pa.string()),
+            ("degraded", pa.bool_()),
+            ("bank_version", pa.string()),
+        ]
+    )

@@ -1,0 +1,126 @@
+"""The model repository that a Triton server serves, filled from banks.
+
+Example:
+    >>> repository = Repository(Path("triton"), instances=2)
+    >>> number = repository.add(Path("bank"))
+    >>> repository.serve([number])
+
+    triton/fingerprint/
+      config.pbtxt                  models/fingerprint/config.pbtxt, how many instances, which versions; replaced as a whole
+      <number of a bank version>/   (`serving.number`)
+        model.py                    models/fingerprint/model.py
+        bank/                       CURRENT and versions/<version>/: links to the bank's files where that can be, else copies
+
+What is there is complete: a version is made beside and moved into place. The official container serves the same folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from fingerprint.core import settings
+from fingerprint.registry import signatures
+from fingerprint.registry.bank import DEFAULT, open_bank
+from fingerprint.core.alert import FingerprintError
+from fingerprint.detection.triton_model import number
+
+MODEL = "fingerprint"
+_HERE = Path(__file__).parents[2]
+_TEMPLATES = (
+    _HERE / "_models" / MODEL,
+    _HERE.parent / "models" / MODEL,
+)  # in an installed wheel, in a checkout
+_SERVED = re.compile(r"^version_policy \{ specific \{ versions: \[ ([\d, ]*) \] \} \}$", re.MULTILINE)
+_COUNT = re.compile(r"(?<=KIND_AUTO )count: \d+")
+
+
+class Repository:
+    """One folder, filled by one program at a time."""
+
+    def __init__(self, folder: Path, instances: int = 2) -> None:
+        self.folder, self.instances = folder / MODEL, instances
+
+    def served(self) -> list[int]:
+        """Numbers of the versions that the server is told to serve, the newest last."""
+        try:
+            found = _SERVED.search((self.folder / "config.pbtxt").read_text())
+        except FileNotFoundError:
+            return []
+        return [int(each) for each in found[1].split(",")] if found else []
+
+    def names(self) -> dict[int, str]:
+        """Number -> bank version, of all that lie here."""
+        here = [each for each in self.folder.glob("*/bank/CURRENT") if each.parts[-3].isdecimal()]
+        return {int(each.parts[-3]): each.read_text().strip() for each in here}
+
+    def add(self, bank: Path, options: settings.Bank = DEFAULT) -> int:
+        """Put the bank's current version here, verified, not served yet; its number. FingerprintError where it is damaged, or
+        not signed as `options` want it."""
+        version = open_bank(bank, options).version
+        target = self.folder / str(number(version))
+        staged = self.folder / f".{target.name}.{os.getpid()}"
+        try:
+            if not target.exists():
+                self._fill(staged, bank, version)
+                staged.rename(target)
+            self._sign(target, bank, version)
+        except OSError as error:
+            raise FingerprintError(
+                f"cannot write the model repository {self.folder}: {error.strerror or error}"
+            ) from None
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
+        return number(version)
+
+    def _fill(self, staged: Path, bank: Path, version: str) -> None:
+        inside = staged / "bank" / "versions"
+        inside.mkdir(parents=True)
+        shutil.copytree(bank / "versions" / version, inside / version, copy_function=_link)
+        (staged / "bank" / "CURRENT").write_text(version + "\n")
+        shutil.copyfile(_template("model.py"), staged / "model.py")
+
+    def _sign(self, target: Path, bank: Path, version: str) -> None:
+        """Bring the signatures up to date: of a version, nothing else is ever written again."""
+        signed = Path("versions", version, signatures.FILE)
+        staged = target / f".{signed.name}.{os.getpid()}"
+        if (bank / signed).exists():
+            shutil.copyfile(bank / signed, staged)
+            staged.replace(target / "bank" / signed)
+
+    def serve(self, numbers: Sequence[int]) -> None:
+        """Say which versions are served, the newest last; none: there is no model here."""
+        config = self.folder / "config.pbtxt"
+        if not numbers:
+            config.unlink(missing_ok=True)
+            return
+        policy = f"version_policy {{ specific {{ versions: [ {', '.join(map(str, numbers))} ] }} }}"
+        staged = self.folder / f".config.{os.getpid()}"
+        config_text = _COUNT.sub(f"count: {self.instances}", _template("config.pbtxt").read_text())
+        staged.write_text(f"{config_text}\n{policy}\n")
+        staged.replace(config)
+
+    def tidy(self) -> None:
+        """Remove versions that are not served. A server that still has one open keeps what it has mapped."""
+        for each in set(self.names()) - set(self.served()):
+            shutil.rmtree(self.folder / str(each), ignore_errors=True)
+
+
+def _template(name: str) -> Path:
+    for place in _TEMPLATES:
+        if (place / name).is_file():
+            return place / name
+    raise FingerprintError(
+        f"models/{MODEL}/{name} is missing from this installation: install the package again"
+    )
+
+
+def _link(source: str, target: str) -> None:
+    """A second name for the same file; a copy where the file systems differ. Files of a bank are never written again."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)

@@ -1,0 +1,155 @@
+"""One call to Triton: its rows cut into requests, several under way at a time, asked again where that helps, until a deadline.
+
+Example:
+    >>> loss, known = Call(client, number(version), settings.triton, fingerprint, codes).answer()
+"""
+
+from __future__ import annotations
+
+import queue
+import random
+import time
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tritonclient.grpc import InferenceServerClient, InferInput, InferRequestedOutput
+from tritonclient.utils import InferenceServerException
+
+from fingerprint.core import settings
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.ports import Away
+
+MODEL = "fingerprint"
+BACKOFF_SECONDS = 0.05  # before the second try; each further one waits twice as long, half of it by chance
+FINAL = ("NOT_FOUND", "UNIMPLEMENTED", "UNAUTHENTICATED", "PERMISSION_DENIED")  # asking again is no use
+WANTED = [InferRequestedOutput("loss"), InferRequestedOutput("known")]
+
+
+class Reply(NamedTuple):
+    """What came of the request whose rows begin at `start`."""
+
+    start: int
+    result: Any
+    error: Exception | None
+
+
+class Call:
+    """The rows of one call, and the answers that have come."""
+
+    def __init__(
+        self,
+        client: InferenceServerClient,
+        number: int,
+        options: settings.Triton,
+        fingerprint: NDArray[np.int32],
+        codes: NDArray[np.uint64],
+    ) -> None:
+        self.client, self.number, self.options = client, str(number), options
+        self.fingerprint, self.codes = fingerprint.astype(np.int32)[:, None], np.ascontiguousarray(codes)
+        self.loss, self.known = np.empty(codes.shape, np.float32), np.empty(codes.shape, bool)
+        self.deadline = time.monotonic() + options.seconds
+        self.replies: queue.SimpleQueue[Reply] = queue.SimpleQueue()
+        self.under_way: dict[int, Any] = {}  # by start: what cancels the request
+
+    def answer(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """All rows measured. Away if the server does not, FingerprintError if it cannot."""
+        todo = list(range(0, len(self.codes), self.options.batch))
+        reason = ""
+        for attempt in range(self.options.tries):
+            if attempt:
+                self._wait(BACKOFF_SECONDS * 2**attempt)
+            try:
+                todo, reason = self._round(todo)
+            finally:
+                self._cancel()
+            if not todo:
+                return self.loss, self.known
+        raise Away(f"{self.options.url}: {reason}")
+
+    def _round(self, starts: list[int]) -> tuple[list[int], str]:
+        """Ask for the rows that begin at these places; those to ask for again, and why the first is."""
+        todo, failed, reasons = list(reversed(starts)), [], []
+        while todo or self.under_way:
+            while todo and len(self.under_way) < self.options.in_flight:
+                self._ask(todo.pop())
+            reply = self._next()
+            if reply.error is None:
+                self._take(reply)
+            else:
+                failed.append(reply.start)
+                reasons.append(self._retriable(reply.error))
+        return failed, reasons[0] if reasons else ""
+
+    def _ask(self, start: int) -> None:
+        rows = slice(start, start + self.options.batch)
+        inputs = [
+            _input("fingerprint", "INT32", self.fingerprint[rows]),
+            _input("codes", "UINT64", self.codes[rows]),
+        ]
+        self.under_way[start] = self.client.async_infer(
+            MODEL,
+            inputs,
+            partial(self._came, start),
+            model_version=self.number,
+            outputs=WANTED,
+            timeout=max(int(self._left() * 1e6), 1),  # what waits in the server's queue for longer, it drops
+            client_timeout=self._left(),
+        )
+
+    def _came(self, start: int, result: Any, error: Exception | None) -> None:
+        self.replies.put(Reply(start, result, error))
+
+    def _next(self) -> Reply:
+        """The next reply to a request that is under way."""
+        while True:
+            try:
+                reply = self.replies.get(timeout=self._left())
+            except queue.Empty:
+                raise Away(f"{self.options.url}: no answer within {self.options.seconds:g} s") from None
+            if self.under_way.pop(reply.start, None) is not None:
+                return reply
+
+    def _take(self, reply: Reply) -> None:
+        """Copy an answer into its place, if it is one."""
+        version = reply.result.get_response().model_version
+        if version != self.number:
+            raise Away(f"{self.options.url}: answered by version {version}, asked was {self.number}")
+        rows = slice(reply.start, reply.start + self.options.batch)
+        loss, known = reply.result.as_numpy("loss"), reply.result.as_numpy("known")
+        shape = self.codes[rows].shape
+        if loss is None or known is None or loss.shape != shape or known.shape != shape:
+            raise Away(f"{self.options.url}: the answer has not the shape {shape}")
+        if not np.isfinite(loss).all():
+            raise Away(f"{self.options.url}: the answer holds losses that are no numbers")
+        self.loss[rows], self.known[rows] = loss, known
+
+    def _retriable(self, error: Exception) -> str:
+        """Why a request failed, if the same may be asked again; else raises."""
+        status = str(error.status() if isinstance(error, InferenceServerException) else "").split(".")[-1]
+        text = str(error.message() if isinstance(error, InferenceServerException) else error).splitlines()[0]
+        if status == "INVALID_ARGUMENT":
+            raise FingerprintError(f"Triton at {self.options.url}: {text}")
+        if status in FINAL:
+            raise Away(f"{self.options.url}: {text}")
+        return text
+
+    def _left(self) -> float:
+        return max(self.deadline - time.monotonic(), 0.001)
+
+    def _wait(self, seconds: float) -> None:
+        jittered = seconds * (1 + random.random()) / 2  # noqa: S311  (it guards nothing)
+        if time.monotonic() + jittered < self.deadline:
+            time.sleep(jittered)
+
+    def _cancel(self) -> None:
+        for request in self.under_way.values():
+            request.cancel()
+        self.under_way.clear()
+
+
+def _input(name: str, kind: str, array: NDArray[Any]) -> InferInput:
+    tensor = InferInput(name, list(array.shape), kind)
+    tensor.set_data_from_numpy(array)
+    return tensor

@@ -1,0 +1,180 @@
+"""A cluster of Dask's worker processes as workers: on this machine, on its GPUs, or wherever a scheduler says.
+
+Example:
+    >>> with open_workers(Workers(where="dask", processes=4)) as workers:
+    ...     for place, figures in workers.each(partial(learn, folder), pieces):
+    ...         progress(place, figures)
+
+A worker that dies is replaced, and its piece is done again by another. Pieces are handed out one by one as there is room: a
+hundred thousand cost the scheduler no more than a few, and none lies ready at a worker, where it would be blamed for the
+death of another (Dask counts all that a dead worker had).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import dask
+from distributed import Client, LocalCluster, Security, as_completed
+from distributed.comm.core import CommClosedError
+from distributed.scheduler import KilledWorker
+
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.extras import DISTRIBUTION
+from fingerprint.core.settings import Workers as Options
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+LOOPBACK = "127.0.0.1"
+
+
+class DaskWorkers:
+    """Workers (see `ports`) behind a Dask scheduler. It is another's to open and close."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    @property
+    def count(self) -> int:
+        """As many as threads: workers that come later get their share, those that died are not counted."""
+        return max(1, sum(self.client.nthreads().values()))
+
+    def each(self, work: Callable[[T], R], pieces: Sequence[T]) -> Iterator[tuple[int, R]]:
+        """FingerprintError that names a piece that killed all who took it; or that the scheduler is gone."""
+        waiting = iter(enumerate(pieces))
+        under_way: dict[Any, int] = {}
+        done = as_completed(loop=self.client.loop)
+        try:
+            self._hand_out(work, waiting, under_way, done)
+            while under_way:
+                future = next(done)
+                place = under_way.pop(future)
+                answer = _answer(future, place, pieces[place])
+                self._hand_out(work, waiting, under_way, done)
+                yield place, answer
+        finally:
+            if under_way and self._there:
+                self.client.cancel(list(under_way), force=True)
+
+    @property
+    def _there(self) -> bool:
+        return bool(self.client.status == "running")
+
+    def _hand_out(
+        self,
+        work: Callable[[T], R],
+        waiting: Iterator[tuple[int, T]],
+        under_way: dict[Any, int],
+        done: Any,
+    ) -> None:
+        """Pieces to the scheduler, until all who work have one or none is left."""
+        while len(under_way) < self.count and (following := next(waiting, None)) is not None:
+            place, piece = following
+            future = self.client.submit(work, piece, pure=False)
+            under_way[future] = place
+            done.add(future)
+
+
+def _answer(future: Any, place: int, piece: object) -> Any:
+    try:
+        return future.result()
+    except KilledWorker as error:
+        raise FingerprintError(
+            f"piece {place} ({piece}) killed the {error.allowed_failures + 1} workers that took it, the last one "
+            f"{error.last_worker.address}: look at that machine's log, and whether workers.memory_bytes is enough"
+        ) from None
+    except (CancelledError, CommClosedError, asyncio.CancelledError):
+        raise FingerprintError(
+            "the scheduler of the workers is gone: start it again, and this command; what is done stays done"
+        ) from None
+
+
+# --- where they are ---------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def open_workers(options: Options) -> Iterator[DaskWorkers]:
+    """Workers as the settings say. Those of this machine end with the block, whatever ended it."""
+    with dask.config.set({"distributed.scheduler.allowed-failures": options.tries - 1}):
+        if options.where in ("dask", "dask-cuda"):
+            with _cluster(options) as cluster, Client(cluster) as client:
+                yield DaskWorkers(client)
+        else:
+            with _client(options) as client:
+                _check(client, options.where)
+                yield DaskWorkers(client)
+
+
+def _cluster(options: Options) -> Any:
+    """One thread a process: NumPy's own threads would share the same cores."""
+    common = {
+        "threads_per_worker": 1,
+        "host": LOOPBACK,
+        "dashboard_address": options.dashboard
+        or f"{LOOPBACK}:0",  # it answers who asks for its health in any case
+        "scheduler_kwargs": {"dashboard": options.dashboard is not None},
+        "memory_limit": options.memory_bytes or "auto",
+        "silence_logs": "ERROR",
+    }
+    if options.where == "dask":
+        return LocalCluster(n_workers=options.processes, processes=True, **common)
+    try:
+        from dask_cuda import LocalCUDACluster
+    except ImportError as error:
+        raise FingerprintError(
+            f"workers.where dask-cuda needs a package that is not there ({error.name}): pip install dask-cuda"
+        ) from None
+    return LocalCUDACluster(**common)
+
+
+def _client(options: Options) -> Any:
+    try:
+        return Client(options.where, timeout=options.answer_seconds, security=_security(options))
+    except (OSError, TimeoutError, CommClosedError) as error:
+        raise FingerprintError(
+            f"no scheduler answers at {options.where} within {options.answer_seconds:g} seconds "
+            f"({_first_line(error)}): start `dask scheduler` there, or name another in workers.where"
+        ) from None
+    except ValueError as error:
+        raise FingerprintError(f"workers.where {options.where}: {_first_line(error)}") from None
+
+
+def _security(options: Options) -> Security | None:
+    if not options.where.startswith("tls://"):
+        return None
+    options.check_files()
+    return Security(
+        require_encryption=True,
+        tls_ca_file=options.ca_file,
+        tls_client_cert=options.certificate_file,
+        tls_client_key=options.key_file,
+    )
+
+
+def _check(client: Any, where: str) -> None:
+    """FingerprintError where nobody works, or with other versions than here: the same code must do every piece."""
+    if not client.nthreads():
+        raise FingerprintError(f"the scheduler at {where} has no workers: start `dask worker {where}`")
+    try:
+        client.get_versions(check=True)
+    except ValueError as error:
+        raise FingerprintError(
+            f"the cluster at {where} has other versions than this program: {_first_line(error)}"
+        ) from None
+    mine = importlib.metadata.version(DISTRIBUTION)
+    for worker, theirs in client.run(importlib.metadata.version, DISTRIBUTION, on_error="return").items():
+        if theirs != mine:
+            raise FingerprintError(
+                f"worker {worker} has {DISTRIBUTION} {theirs if isinstance(theirs, str) else 'not at all'}, here it is {mine}: "
+                "install the same"
+            )
+
+
+def _first_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,427 @@
+"""Verdicts -> alerts: grouped, explained, with an urgency.
+
+Example:
+    >>> for alert in build(judged.batch, judged.frame, explainer):
+    ...     print(alert.urgency, alert.title)
+    84 alice@example.com called iam:CreateAccessKey and 4 other actions new to them from 198.51.100.0/24 (never seen), ...
+
+Urgency is how rare the strangest event is (`tails`): the z of its surprise, told as nats of a tail probability and mapped to
+0 ... 100. So it means the same for everybody, and the queue is worked from what happens least often by chance. A fingerprint
+that had to fall back knows less, so its urgency is capped. An alert about somebody who has no history of counts yet says when
+they were first seen, and that their peers alone speak for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint.features import encoding
+from fingerprint.compute import frames
+from fingerprint.sources.cloudtrail import attack_tactics
+from fingerprint.estimators import tail_calibration
+from fingerprint.registry.bank import PEER, Bank
+from fingerprint.detection.detectors import CHANNELS, surprise_of
+from fingerprint.core.alert import Alert, AlertEvent, Curve, Driver, Level, Rarity
+from fingerprint.compute.hashing import Hashes
+from fingerprint.detection.batch import Measured, concat
+from fingerprint.detection.scorer import alert_windows
+from fingerprint.state.activity_series import Series
+from fingerprint.core.settings import Settings
+
+HALF_URGENT = 18.0  # nats of tail probability at which urgency is 50: one active interval in 66 million
+CAP: dict[Level, int] = {"entity": 100, "principal": 100, "peer": 85, "generic": 70}
+DRIVERS = 10  # values shown
+LEAST_SURPRISE = 1.0  # nats; less is not worth an analyst's eye
+CURVE_DAYS = 7
+
+
+@dataclass(frozen=True)
+class Explainer:
+    """What alerts are explained from: the bank that judges, the earlier ones that measured what still waits, by version, and
+    series."""
+
+    bank: Bank
+    series: Series
+    settings: Settings
+    earlier: Mapping[str, Bank] = field(default_factory=dict)
+
+    def measured_by(self, batch: Measured, row: int) -> tuple[Bank, NDArray[np.int32]]:
+        """The bank that measured an event, and which row of its stack did, (1,). The one that judges now explains what was
+        measured by one that is gone."""
+        version = batch.frame["bank_version"].iloc[row]
+        if version == self.bank.version or version in self.earlier:
+            return self.earlier.get(version, self.bank), batch.fingerprint[[row]]
+        which = slice(row, row + 1)
+        return self.bank, self.bank.resolve(
+            batch.entity[which], batch.principal[which], batch.frame.iloc[which]
+        )[0]
+
+
+def build(batch: Measured, frame: pd.DataFrame, by: Explainer) -> Iterator[Alert]:
+    """One alert for every `alert_id` of the verdicts in a judged batch, in order of first event."""
+    alert_id = frame["alert_id"].where(frame["verdict"])
+    for name, places in frame.groupby(alert_id, sort=False).indices.items():
+        places = _in_time(frame, np.asarray(places))
+        yield _alert(str(name), batch.take(places), frames.rows(frame, places), by)
+
+
+def _in_time(frame: pd.DataFrame, places: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Places of events in the order of time, ties by id: what is told first must not depend on the order in which they came."""
+    ids, times = (frame[name].to_numpy()[places] for name in ("event_id", "event_time"))
+    return places[np.lexsort((ids.astype(object), times))]
+
+
+def _alert(alert_id: str, batch: Measured, frame: pd.DataFrame, by: Explainer) -> Alert:
+    drivers = _drivers(batch, frame, by)
+    level = _level(frame)
+    window = by.settings.alerts.window_seconds
+    times = frame["event_time"]
+    events = tuple(_events(frame, batch))
+    return Alert(
+        alert_id=alert_id,
+        principal=str(frame["principal"].iloc[0]),
+        human=_human(frame),
+        window_start=times.iloc[0].floor(f"{window}s").to_pydatetime(),
+        first_event_time=times.min().to_pydatetime(),
+        last_event_time=times.max().to_pydatetime(),
+        urgency=min(round(urgency(_nats(frame))), CAP[level]),
+        title=_title(frame, drivers, _first_seen(batch, frame, by)),
+        level=level,
+        bank_version=events[-1].bank_version,
+        drivers=tuple(drivers[:DRIVERS]),
+        curve=_curve(batch, frame, by),
+        tactics=_tactics(frame),
+        next_steps=_next_steps(frame, drivers, _first_seen(batch, frame, by)),
+        events=events,
+        degraded="degraded" in frame and bool(frame["degraded"].eq(True).any()),
+    )
+
+
+def urgency(nats: Any) -> Any:
+    """0 ... 100 from the nats of a tail probability; HALF_URGENT are 50, and nothing is ever quite 100."""
+    return 100 * (1 - 2 ** (-nats / HALF_URGENT))
+
+
+def _nats(frame: pd.DataFrame) -> float:
+    """How rare the strangest event is, as minus the log of its tail probability; 0 where no autoencoder judged."""
+    return float(tail_calibration.nats(frame["autoencoder_z"].max())) if "autoencoder_z" in frame else 0.0
+
+
+# --- what drove the loss --------------------------------------------------------------------------------------------
+
+
+def _drivers(batch: Measured, frame: pd.DataFrame, by: Explainer) -> list[Driver]:
+    """The values that surprised most, strongest first."""
+    if "autoencoder" not in batch.evidence:
+        return []
+    surprise = surprise_of(batch)
+    strongest = [
+        _strongest(batch.codes[:, place], surprise[:, place]) for place in range(len(encoding.FEATURES))
+    ]
+    shown = [
+        (place, row, value, count)
+        for place, each in enumerate(strongest)
+        for row, value, count in each[:DRIVERS]
+        if value >= LEAST_SURPRISE
+    ]
+    texts = encoding.texts(frame.iloc[sorted({row for _, row, _, _ in shown})])
+    drivers = [
+        _driver(batch, texts.loc[row].iloc[place], by, place, row, value, count)
+        for place, row, value, count in shown
+    ]
+    return sorted(drivers, key=lambda driver: -driver.surprise)
+
+
+def _strongest(codes: NDArray[np.uint64], surprise: NDArray[np.float32]) -> list[tuple[int, float, int]]:
+    """Distinct values of a feature by their surprise: (an example row, nats, events that share it)."""
+    order = np.lexsort((-surprise, codes))
+    _, first, counts = np.unique(codes[order], return_index=True, return_counts=True)
+    rows = order[first]
+    ranked = np.lexsort((codes[rows], -surprise[rows]))
+    return [(int(rows[at]), float(surprise[rows[at]]), int(counts[at])) for at in ranked]
+
+
+def _driver(
+    batch: Measured, seen: Any, by: Explainer, place: int, row: int, nats: float, count: int
+) -> Driver:
+    bank, at = by.measured_by(batch, row)
+    share = float(bank.vocabulary.share(at, batch.codes[[row]])[0, place])
+    usual = bank.vocabulary.codes[at[0], place, 1:4]
+    expected = ", ".join(text for text in bank.text(usual[usual != 0]) if text)
+    return Driver(
+        encoding.FEATURES[place].label,
+        _text(seen) or "(none)",
+        expected or "nothing yet",
+        _rarity(share),
+        round(nats, 2),
+        count,
+        _among_peers(bank, int(at[0]), batch.codes[[row]], place),
+    )
+
+
+def _among_peers(bank: Bank, fingerprint: int, codes: Hashes, place: int) -> Rarity | None:
+    """How rare a value is among those that resemble the principal: codes (1, F), `place` the feature."""
+    peers = bank.peers[[fingerprint]]
+    return _rarity(float(bank.vocabulary.share(peers, codes)[0, place])) if peers[0] >= 0 else None
+
+
+def _rarity(share: float) -> Rarity:
+    return "unseen" if share == 0 else "rare" if share < 0.01 else "infrequent" if share < 0.1 else "frequent"
+
+
+def _level(frame: pd.DataFrame) -> Level:
+    level: Level = frame["level"].value_counts().index[0]
+    return level
+
+
+# --- who, what, where, when -----------------------------------------------------------------------------------------
+
+
+def _first_seen(batch: Measured, frame: pd.DataFrame, by: Explainer) -> str:
+    """How long before the alert a principal was first seen that only its peers could speak for; empty for all others."""
+    if "spectral_z" not in frame or frame["spectral_z"].notna().any() or (batch.level < PEER).any():
+        return ""
+    hours = int((batch.interval - batch.since).max()) * by.settings.spectral.interval_seconds // 3600
+    if hours < 0:
+        return "first seen after that"
+    return (
+        "first seen in the same hour" if not hours else f"first seen {hours} hour{'s' * (hours > 1)} before"
+    )
+
+
+def _title(frame: pd.DataFrame, drivers: list[Driver], first_seen: str) -> str:
+    """A sentence: who did what, where, and how unusual that is; of somebody new when they were `first_seen`."""
+    new = [driver for driver in drivers if driver.feature == "action" and driver.rarity == "unseen"]
+    actions = [driver.seen for driver in new] or list(_ranked_actions(frame))
+    more = f" and {len(actions) - 1} other{'s' if len(actions) > 2 else ''}" if len(actions) > 1 else ""
+    what = f"called {actions[0]}{more}" + (", new to them," if new else "")
+    unseen = {driver.feature: driver.seen for driver in reversed(drivers) if driver.rarity == "unseen"}
+    network = unseen.get("network") or unseen.get("address range")
+    origin = f"{network}, a network never seen before" if network else _text(frame["source_address"].iloc[0])
+    tool = f", with {unseen['program']} for the first time" if "program" in unseen else ""
+    failed = int(frame["error_code"].notna().sum())
+    errors = f"; {failed} of {len(frame)} calls failed" if failed else ""
+    size = f"{len(frame)} {'events' if len(frame) > 1 else 'event'}"
+    who = f"{_who(frame)} (new: {first_seen})" if first_seen else _who(frame)
+    return f"{who} {what} from {origin}{tool} ({_account(frame)}, {size}){errors}{_late(frame)}"
+
+
+def _late(frame: pd.DataFrame) -> str:
+    """How long after they happened the events came, where that is days: whoever dates records back wants nobody to look."""
+    days = int(frame["delay"].max()) // 86400 if "delay" in frame else 0
+    return f"; delivered {days:,} day{'s' if days > 1 else ''} late" if days else ""
+
+
+def _who(frame: pd.DataFrame) -> str:
+    """The person where there is one, else the principal without its account, and what ran behind it."""
+    human, name = _human(frame), str(frame["principal"].iloc[0]).split(":", 1)[-1]
+    return human if "@" in human else f"{name} ({human})" if human and human not in name else name
+
+
+def _human(frame: pd.DataFrame) -> str:
+    return _first(frame["human"])
+
+
+def _first(column: pd.Series) -> str:
+    """The first value of a column that is there."""
+    return _text(column.dropna().iloc[0]) if column.notna().any() else ""
+
+
+def _ranked_actions(frame: pd.DataFrame) -> Iterator[str]:
+    strange = frame.sort_values("autoencoder_z", ascending=False) if "autoencoder_z" in frame else frame
+    yield from (strange["service"].astype(object) + ":" + strange["action"].astype(object)).drop_duplicates()
+
+
+def _account(frame: pd.DataFrame) -> str:
+    region = _text(frame["region"].iloc[0])
+    return f"account {_text(frame['recipient_account'].iloc[0]) or 'unknown'}" + (
+        f", {region}" if region else ""
+    )
+
+
+def _text(value: object) -> str:
+    return "" if value is None or value is pd.NA or value != value else str(value)
+
+
+def _tactics(frame: pd.DataFrame) -> tuple[str, ...]:
+    pairs = frame[["service", "action"]].drop_duplicates().astype(str)
+    return attack_tactics.tactics_among(list(zip(pairs["service"], pairs["action"], strict=True)))
+
+
+def _next_steps(frame: pd.DataFrame, drivers: list[Driver], first_seen: str) -> tuple[str, str]:
+    """The two things an analyst would do next."""
+    who, first = _human(frame), frame["event_time"].min()
+    asked = f"Ask {who}" if "@" in who else f"Ask the owner of {frame['principal'].iloc[0]}"
+    strange = next(
+        (f"{driver.feature} {driver.seen}" for driver in drivers if driver.rarity == "unseen"), "this"
+    )
+    key = _first(frame["access_key"])
+    cut = {"AKIA": f"deactivate access key {key}", "ASIA": "revoke the role's active sessions"}.get(key[:4])
+    trail = f"key {key}" if key else "this session"
+    judged = " It is new and judged by its peers alone: who made it, and what for?" if first_seen else ""
+    return (
+        f"{asked} about {strange} at {first:%H:%M} UTC on {first:%d %B}.{judged}",
+        f"If they do not know it: {cut or 'block the principal'}, then list everything done with {trail} and undo it.",
+    )
+
+
+def _events(frame: pd.DataFrame, batch: Measured) -> Iterator[AlertEvent]:
+    """The verdicts as the analyst reads them, oldest first."""
+    for row in frame.sort_values(["event_time", "event_id"]).to_dict("records"):
+        yield AlertEvent(
+            event_id=str(row["event_id"]),
+            event_time=row["event_time"].to_pydatetime(),
+            entity=str(row["entity"]),
+            service=str(row["service"]),
+            action=str(row["action"]),
+            region=_text(row["region"]),
+            source_address=_text(row["source_address"]),
+            user_agent=_text(row["user_agent"]),
+            error_code=_text(row["error_code"]),
+            session=_text(row["session"]),
+            autoencoder_z=_number(row.get("autoencoder_z")),
+            spectral_z=_number(row.get("spectral_z")),
+            raw=_record(row.get("raw")),
+            bank_version=str(row["bank_version"]),
+            access_key=_text(row["access_key"]),
+        )
+
+
+def _record(raw: object) -> str:
+    """Bytes, as they came; a text, where they lay on a device."""
+    if isinstance(raw, bytes):
+        return raw.decode(errors="replace")
+    return raw if isinstance(raw, str) else ""
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None or np.isnan(value) else round(float(value), 3)
+
+
+def _curve(batch: Measured, frame: pd.DataFrame, by: Explainer) -> Curve | None:
+    """The activity of the series that voted most strongly, with its expected line, over the last days."""
+    if "spectral" not in batch.evidence or frame["spectral_z"].isna().all():
+        return None
+    at = int(np.nan_to_num(frame["spectral_z"].to_numpy(), nan=-np.inf).argmax())
+    rows = by.series.find(batch.evidence["spectral"][at])
+    z = by.series.z(rows, np.repeat(batch.interval[at], len(rows)))
+    row = rows[int(np.nan_to_num(z, nan=-np.inf).argmax())]
+    seconds, window = by.settings.spectral.interval_seconds, by.settings.alerts.window_seconds
+    end = -(-(int(frame["event_time"].iloc[at].timestamp()) // window + 1) * window // seconds)
+    start, counts, expected, flagged = by.series.curve(row, int(batch.interval[at]), CURVE_DAYS, end)
+    owner, channel = by.series.of(int(row))
+    return Curve(
+        entity=str(frame["entity"].iloc[at] if owner == batch.owner[at] else frame["principal"].iloc[at]),
+        channel=CHANNELS.get(channel) or str(frame["action"].iloc[at]),
+        start=pd.Timestamp(start * seconds, unit="s", tz="UTC").to_pydatetime(),
+        interval_seconds=seconds,
+        counts=tuple(counts.round(2).tolist()),
+        expected=tuple(expected.round(2).tolist()),
+        flagged=tuple(flagged.tolist()),
+    )
+
+
+class Groups:
+    """Verdicts that belong to alerts whose window is still open. An alert is built when its window is over, and before that
+    whenever it has grown.
+
+    Example:
+        >>> groups = Groups(explainer)
+        >>> groups.add(judged.batch, judged.frame)
+        >>> early = groups.grown(so_far.batch, so_far.frame)    # with verdicts whose interval is still open
+        >>> alerts = groups.close(before=ledger.closed())
+    """
+
+    def __init__(self, by: Explainer) -> None:
+        self.by = by
+        self.open: list[Verdicts] = []
+        self.shown: dict[str, int] = {}  # alert id -> events it had when it was last built
+
+    def add(self, batch: Measured, frame: pd.DataFrame) -> None:
+        """Keep the verdicts of a judged batch."""
+        self.open += _verdicts(batch, frame)
+
+    def grown(self, batch: Measured, frame: pd.DataFrame) -> list[Alert]:
+        """The alerts of verdicts that may still change their z's, with those that are kept, where they have grown.
+
+        Large ones are not built for every event: by a twentieth they must have grown.
+        """
+        early = _verdicts(batch, frame)
+        if not early:
+            return []
+        ids = set(early[0].frame["alert_id"])
+        kept = [part.take(part.frame["alert_id"].isin(ids).to_numpy()) for part in self.open]
+        return self._grown(_together(kept + early))
+
+    def _grown(self, together: Verdicts) -> list[Alert]:
+        sizes = together.frame["alert_id"].value_counts()
+        before = sizes.index.map(lambda name: self.shown.get(name, 0)).to_numpy(float)
+        news = sizes[sizes.to_numpy() > before * (1 + GROWTH)]
+        self.shown |= {str(name): int(size) for name, size in news.items()}
+        return list(build(*together.take(together.frame["alert_id"].isin(news.index).to_numpy()), self.by))
+
+    def delivered_late(self) -> list[Alert]:
+        """The alerts of what was delivered late, where they have grown. Their intervals closed long ago, so nothing of them
+        waits, and nothing else tells of them before their window is over."""
+        late = [(part, alert_windows(part.frame, self.by.settings)[1]) for part in self.open]
+        kept = [part.take(which) for part, which in late if which.any()]
+        return self._grown(_together(kept)) if kept else []
+
+    def together(self) -> Verdicts:
+        """All that are kept, as one part; there must be some."""
+        self.open = [_together(self.open)]
+        return self.open[0]
+
+    def close(self, before: int | None = None) -> list[Alert]:
+        """Build the alerts of windows that ended before interval `before` (all, if None) and let them go."""
+        done: list[Verdicts] = []
+        for place, part in enumerate(self.open):
+            over = self._over(part.frame, before)
+            if over.any():
+                done.append(part.take(over))
+                self.open[place] = part.take(~over)
+        self.open = [part for part in self.open if len(part.frame)]
+        if not done:
+            return []
+        together = _together(done)
+        for name in together.frame["alert_id"].unique():
+            self.shown.pop(name, None)
+        return list(build(*together, self.by))
+
+    def _over(self, frame: pd.DataFrame, before: int | None) -> NDArray[np.bool_]:
+        if before is None:
+            return np.ones(len(frame), bool)
+        end = (alert_windows(frame, self.by.settings)[0] + 1) * self.by.settings.alerts.window_seconds
+        over: NDArray[np.bool_] = end <= before * self.by.settings.spectral.interval_seconds
+        return over
+
+
+GROWTH = 0.05
+
+
+class Verdicts(NamedTuple):
+    """Judged events with a verdict."""
+
+    batch: Measured
+    frame: pd.DataFrame
+
+    def take(self, which: NDArray[np.bool_]) -> Verdicts:
+        return Verdicts(self.batch.take(which), frames.rows(self.frame, which))
+
+
+def _verdicts(batch: Measured, frame: pd.DataFrame) -> list[Verdicts]:
+    """The verdicts among judged events: one part, or none."""
+    verdict = frame["verdict"].to_numpy(dtype=bool)
+    return [Verdicts(batch, frame).take(verdict)] if verdict.any() else []
+
+
+def _together(parts: list[Verdicts]) -> Verdicts:
+    return Verdicts(
+        concat([part.batch for part in parts]), pd.concat([part.frame for part in parts], ignore_index=True)
+    )

@@ -1,0 +1,67 @@
+"""Alerts, votes and notices as messages: JSON with a schema version, keyed by principal or feed.
+
+Example:
+    >>> [(key, value)] = votes(frame.head(1))
+    >>> value
+    b'{"schema":1,"event_id":"...","event_time":"2026-01-23T03:28:11.000Z","principal":"...", ... "z":5.2,"vote":true}'
+
+An alert is told again when it has grown: the newest of its id holds all the others. Its events come without their records,
+and at most MOST_EVENTS of them, the newest; `event_count` says how many there are. The desk has everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import pandas as pd
+
+from fingerprint.core.alert import Alert, Notice
+
+SCHEMA = 1
+MOST_EVENTS = 200
+
+_VOTE_COLUMNS = (
+    "event_id",
+    "event_time",
+    "principal",
+    "entity",
+    "detector",
+    "z",
+    "threshold",
+    "vote",
+    "level",
+    "bank_version",
+    "alone",
+)
+
+
+def alerts(told: Sequence[Alert]) -> Iterator[tuple[bytes, bytes]]:
+    """Key and value of each."""
+    for alert in told:
+        fields = msgspec.to_builtins(alert)
+        events = [{**event, "raw": None} for event in fields.pop("events")]
+        for event in events:
+            del event["raw"]
+        newest = events[-MOST_EVENTS:]
+        message = {"schema": SCHEMA, **fields, "event_count": len(events), "events": newest}
+        yield alert.principal.encode(errors="replace"), msgspec.json.encode(message)
+
+
+def votes(frame: pd.DataFrame) -> Iterator[tuple[bytes, bytes]]:
+    """Key and value of each row."""
+    if not len(frame):
+        return
+    table = frame[list(_VOTE_COLUMNS)]
+    table.insert(0, "schema", SCHEMA)
+    text = table.to_json(orient="records", lines=True, date_format="iso", date_unit="ms", double_precision=6)
+    lines = text.encode(errors="replace").splitlines()
+    keys = [str(name).encode(errors="replace") for name in frame["principal"]]
+    yield from zip(keys, lines, strict=True)
+
+
+def notices(told: Sequence[Notice]) -> Iterator[tuple[bytes, bytes]]:
+    """Key and value of each; told again when it has grown or ended."""
+    for notice in told:
+        message = {"schema": SCHEMA, **msgspec.to_builtins(notice)}
+        yield notice.feed.encode(errors="replace"), msgspec.json.encode(message)

@@ -1,0 +1,217 @@
+"""Which alerts a suppression hides: those all of whose events are as it says, letter by letter.
+
+Example:
+    >>> hides = Matcher(Match(service="glue", network="10.0.0.0/8"))
+    >>> hides(Facts("111122223333:role/etl", "", ["111122223333"], [Seen("glue", "StartJobRun", "10.3.1.8", "Boto3/1.34", "")]))
+    True
+
+A match is literal: an attacker writes half of what it is compared with, and no character of it means more than itself. One
+event that is different shows the alert, so whoever steals what is suppressed is seen as soon as they do anything else. What an
+attacker can write at will (WRITTEN) narrows a match and is never all of it: beside it stands a principal, or a network and an
+account.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import NamedTuple
+
+from fingerprint.core.case import Match
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.sanitize import storable, visible
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+LONGEST = 4_000  # characters of one value; principals and user agents are long at most like this
+LONGEST_REASON = 2_000  # characters
+LONGEST_TERM = timedelta(days=366)  # what nobody looked at for a year is nobody's decision any more
+WIDEST = {4: 8, 6: 16}  # bits of a network that may stand alone: a wider one hides a share of the internet
+FIELDS = tuple(each.name for each in fields(Match))
+WRITTEN = (
+    "human",
+    "user_agent",
+    "error_code",
+)  # an attacker chooses them: a session's name, a program's, a call that fails
+SHORTEST = 8  # characters of these: "B" begins the user agent of Boto3, Browsers and Burp
+
+
+class Seen(NamedTuple):
+    """What a match asks of an event."""
+
+    service: str
+    action: str
+    source_address: str
+    user_agent: str
+    error_code: str
+
+
+class Facts(NamedTuple):
+    """What a match asks of an alert: `accounts` as the queue shows them, the principal's own and those it called into; of
+    `events` the distinct ones are enough."""
+
+    principal: str
+    human: str
+    accounts: Collection[str]
+    events: Collection[Seen]
+
+
+class Matcher:
+    """A match, read once. FingerprintError for one that asks nothing, too much, or cannot be read (`checked`)."""
+
+    def __init__(self, match: Match) -> None:
+        self.match = checked(match)
+        self.service, self.action = _call(self.match)
+        self.network = _network(self.match.network) if self.match.network else None
+
+    def __call__(self, facts: Facts) -> bool:
+        """Whether the alert is hidden: it has events, and every one is as the match says."""
+        return self.fits(facts) and bool(facts.events) and all(map(self.covers, facts.events))
+
+    def fits(self, facts: Facts) -> bool:
+        """Whether it is of the principal, the human and the one account that are asked for."""
+        wanted = self.match
+        return (
+            wanted.principal in ("", facts.principal)
+            and wanted.human in ("", facts.human)
+            and (not wanted.account or set(facts.accounts) == {wanted.account})
+        )
+
+    def covers(self, event: Seen) -> bool:
+        """Whether one event is as the match says."""
+        wanted = self.match
+        return (
+            self.service in ("", event.service)
+            and self.action in ("", event.action)
+            and wanted.error_code in ("", event.error_code)
+            and event.user_agent.startswith(wanted.user_agent)
+            and self.holds(event.source_address)
+        )
+
+    def holds(self, address: str) -> bool:
+        """Whether an address lies in the network that is asked for, if any is."""
+        return self.network is None or _lies_in(address, self.network)
+
+
+def checked(match: Match) -> Match:
+    """The match as it is kept. FingerprintError, in one sentence, for one that no suppression may have."""
+    kept = Match(**{name: storable(getattr(match, name)) for name in FIELDS})
+    for name in FIELDS:
+        _check_value(name.replace("_", " "), getattr(kept, name))
+    _call(kept)
+    network = _network(kept.network) if kept.network else None
+    asked = [name for name in FIELDS if getattr(kept, name)]
+    if not asked:
+        raise FingerprintError("a suppression that asks nothing would hide every alert: say whose or what")
+    written = [name for name in WRITTEN if getattr(kept, name)]
+    wide = network is not None and network.prefixlen < WIDEST[network.version]
+    if network is not None and wide and (asked == ["network"] or (written and not kept.principal)):
+        raise FingerprintError(
+            f"network {network} alone is too much of the internet to hide (at least /{WIDEST[network.version]}): "
+            "say also whose or what"
+        )
+    for name in written:
+        _check_written(kept, name)
+    return kept
+
+
+def check_reason(
+    reason: str, what: str = "a suppression needs a reason: whoever reads it later asks why"
+) -> str:
+    """The reason as it is kept. FingerprintError without one."""
+    kept: str = storable(reason).strip()
+    if not kept:
+        raise FingerprintError(what)
+    if len(kept) > LONGEST_REASON:
+        raise FingerprintError(f"a reason has at most {LONGEST_REASON:,} characters, this one {len(kept):,}")
+    return kept
+
+
+def check_end(expires_at: datetime, now: datetime) -> datetime:
+    """The end, in UTC. FingerprintError for one that has passed, or lies more than LONGEST_TERM ahead."""
+    if expires_at.tzinfo is None:
+        raise FingerprintError("the end of a suppression needs a time zone: 2026-06-01T00:00Z")
+    if expires_at <= now:
+        raise FingerprintError(f"the end of a suppression lies ahead, {expires_at:%Y-%m-%d %H:%M} does not")
+    if expires_at > now + LONGEST_TERM:
+        raise FingerprintError(
+            f"a suppression ends within a year ({now + LONGEST_TERM:%Y-%m-%d}): end it and make another then"
+        )
+    return expires_at.astimezone(UTC)
+
+
+def said(match: Match) -> str:
+    """A match in words, one line: `service glue, network 10.0.0.0/8`."""
+    parts = ((name.replace("_", " "), getattr(match, name)) for name in FIELDS)
+    return ", ".join(f"{name} {visible(value)}" for name, value in parts if value)
+
+
+def _check_written(match: Match, name: str) -> None:
+    """FingerprintError for a condition on what an attacker writes that is short, or stands by itself."""
+    said = name.replace("_", " ")
+    if len(getattr(match, name).strip()) < SHORTEST:
+        raise FingerprintError(
+            f"the {said} of a suppression has {SHORTEST} characters or more: attackers choose theirs, "
+            "and a shorter one fits too much"
+        )
+    if not match.principal and not (match.network and match.account):
+        raise FingerprintError(
+            f"an attacker chooses the {said}: say also whose alerts (principal), or from where (network and account)"
+        )
+
+
+def _check_value(name: str, value: str) -> None:
+    if value and not value.strip():
+        raise FingerprintError(f"the {name} of a suppression is blank: leave it out, or say which")
+    if len(value) > LONGEST:
+        raise FingerprintError(
+            f"the {name} of a suppression has at most {LONGEST:,} characters, this one {len(value):,}"
+        )
+
+
+def _call(match: Match) -> tuple[str, str]:
+    """Service and action: `iam:ListUsers` says both."""
+    service, colon, action = match.action.partition(":")
+    if not colon:
+        return match.service, match.action
+    if not service or not action:
+        raise FingerprintError(f"{visible(match.action)!r} is no action: one is iam:ListUsers, or ListUsers")
+    if match.service not in ("", service):
+        raise FingerprintError(
+            f"no event is of service {visible(match.service)} and calls {visible(match.action)}: leave one out"
+        )
+    return service, action
+
+
+def _network(text: str) -> Network:
+    """A CIDR, or one address. FingerprintError for anything else, and for bits behind the prefix, which would be ignored."""
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError:
+        pass
+    try:
+        meant = ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise FingerprintError(
+            f"{visible(text[:100])!r} is no network: one is 198.51.100.0/24, 2001:db8::/32 or 198.51.100.7"
+        ) from None
+    raise FingerprintError(f"{visible(text)} lies in the network {meant}: say which of the two is meant")
+
+
+def _lies_in(address: str, network: Network) -> bool:
+    found = _address(address)
+    return found is not None and found.version == network.version and found in network
+
+
+@lru_cache(1 << 14)
+def _address(text: str) -> Address | None:
+    """None for what is no address: AWS's own services call from names."""
+    try:
+        found = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    return getattr(found, "ipv4_mapped", None) or found

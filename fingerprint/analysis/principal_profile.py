@@ -1,0 +1,243 @@
+"""What is known of a principal, on a card: what is usual, what it was learned from, and how strange each of its days was.
+
+Example:
+    >>> card = card_of(bank, "123456789012:user/ana", settings)
+    >>> card.group, card.fingerprints[0].key, card.fingerprints[0].events
+    ('people admin', '123456789012:user/ana', 1830)
+    >>> card.usual[0].feature, card.usual[0].values[0]
+    ('action', Value(text='s3:GetObject', share=0.44))
+
+    >>> days_of(desk.votes(principal=card.principal))[-1]
+    Day(day=datetime.date(2026, 3, 4), detector='autoencoder', kept=31, votes=9, strongest=16.8, threshold=3.2)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint.analysis import fingerprints as looking
+from fingerprint.registry import quality
+from fingerprint.registry.bank import MOVED, Bank
+from fingerprint.core.alert import LEVELS, Detector, FingerprintError, Level
+from fingerprint.core.settings import Settings
+
+MOST_FINGERPRINTS = 200  # on a card, the busiest
+MOST_VALUES = 5  # of a feature
+WITHIN = (1.0, 7.0, 30.0)  # days
+
+Rows = NDArray[np.intp]
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """`share` is that of the intervals in which the feature was present and this value came."""
+
+    text: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """What is usual of one feature, the most frequent value first; what is left to 1 are other values."""
+
+    feature: str
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """One fingerprint: of the principal as a whole, or of one of its entities.
+
+    `first` and `last` are the starts of the intervals it was first and last seen in. One that is not `ready` falls back a level;
+    at the pace it has had, it will be in `ready_in_days`. `net`: its history was long enough for one. `usual_loss` is what an
+    ordinary event of it surprises, in nats over all features. An event has a vote from `threshold` on: dispositions moved it by
+    the share `shift`, `benign` and `malicious` alerts of them.
+    """
+
+    key: str
+    level: Level
+    events: int
+    days: int
+    first: datetime
+    last: datetime
+    ready: bool
+    ready_in_days: float | None
+    net: bool
+    usual_loss: float
+    threshold: float
+    shift: float
+    benign: int
+    malicious: int
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A principal in a bank that learned the history from `since` to `until`.
+
+    `group`: the peer group it falls back to. `fingerprints` has the principal's own first, then its entities, the busiest first;
+    there are `total`. `usual` is what is usual of `shown`, one of their keys.
+    """
+
+    principal: str
+    bank_version: str
+    since: str
+    until: str
+    kind: str
+    group: str
+    fingerprints: tuple[Learned, ...]
+    total: int
+    shown: str
+    usual: tuple[Usual, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """The single votes of one detector on one day (UTC): `kept` of them were strange enough to be kept at all, `votes` reached
+    their threshold. `strongest` is the highest z, `threshold` the one that was held against it."""
+
+    day: date
+    detector: Detector
+    kept: int
+    votes: int
+    strongest: float
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Fingerprints of one level: so many speak for themselves (`ready`); of the others, at the pace they have had, so many will
+    within a day, a week, a month, or later."""
+
+    level: Level
+    fingerprints: int
+    ready: int
+    day: int
+    week: int
+    month: int
+    later: int
+
+
+def card_of(bank: Bank, principal: str, settings: Settings, shown: str | None = None) -> Card:
+    """The card of a principal; `shown` says whose usual values are on it, without one the principal's own.
+
+    FingerprintError where the bank does not know the principal, or `shown` is none of its fingerprints.
+    """
+    rows = _rows(bank, principal)
+    key = principal if shown is None else shown
+    if key not in set(bank.fingerprints["key"].iloc[rows]):
+        raise FingerprintError(f"{principal!r} has no fingerprint {key!r}: the card lists those it has")
+    kind, group = _who(bank, principal)
+    since, until = bank.manifest["span"]
+    learned = tuple(_learned(bank, rows[:MOST_FINGERPRINTS], settings))
+    usual = tuple(_usual(bank, key))
+    return Card(principal, bank.version, since, until, kind, group, learned, len(rows), key, usual)
+
+
+VOTES_SHOWN = 20_000  # of one principal, the newest, that a page or an answer counts by day
+
+
+def days_of(votes: pd.DataFrame) -> list[Day]:
+    """Single votes (V rows, fields of Vote) as days, the oldest first; of a day a row for each detector."""
+    if votes.empty:
+        return []
+    strongest_last = votes.assign(day=votes["event_time"].dt.date).sort_values("z", kind="stable")
+    table = strongest_last.groupby(["day", "detector"]).agg(
+        kept=("z", "size"), votes=("vote", "sum"), strongest=("z", "last"), threshold=("threshold", "last")
+    )
+    return [
+        Day(day, detector, int(kept), int(count), float(strongest), float(threshold))
+        for (day, detector), (kept, count, strongest, threshold) in zip(
+            table.index, table.itertuples(index=False), strict=True
+        )
+    ]
+
+
+def readiness(bank: Bank, settings: Settings) -> list[Readiness]:
+    """Who is ready and who still warms up, by level, the finest first."""
+    table, seconds = bank.fingerprints, _seconds(bank)
+    return [
+        _readiness(level, table[table["level"] == number], seconds, settings)
+        for number, level in enumerate(LEVELS)
+    ]
+
+
+def _readiness(level: Level, table: pd.DataFrame, seconds: int, settings: Settings) -> Readiness:
+    ready = table["ready"].to_numpy(bool)
+    bins = np.searchsorted(WITHIN, _wait(table[~ready], seconds, settings))  # 0: within a day
+    return Readiness(
+        level, len(table), int(ready.sum()), *np.bincount(bins, minlength=len(WITHIN) + 1).tolist()
+    )
+
+
+def _seconds(bank: Bank) -> int:
+    """Of an interval."""
+    return int(bank.manifest["settings"]["spectral"]["interval_seconds"])
+
+
+def _rows(bank: Bank, principal: str) -> Rows:
+    """The rows of a principal's fingerprints in the stack: its own, then its entities', the busiest first."""
+    own = looking.place_of(bank, principal)
+    entities = np.flatnonzero(bank.whole == own)
+    busiest = np.argsort(-bank.fingerprints["events"].to_numpy()[entities], kind="stable")
+    return np.concatenate([[own], entities[busiest]])
+
+
+def _who(bank: Bank, principal: str) -> tuple[str, str]:
+    """Kind and peer group."""
+    known = bank.people[bank.people["principal"] == principal]
+    return (str(known["kind"].iloc[0]), str(known["peer"].iloc[0])) if len(known) else ("", "")
+
+
+def _learned(bank: Bank, rows: Rows, settings: Settings) -> list[Learned]:
+    table, seconds = bank.fingerprints.iloc[rows], _seconds(bank)
+    first, last = (
+        pd.to_datetime(table[name].astype("int64") * seconds, unit="s", utc=True)
+        for name in ("first", "last")
+    )
+    base = quality.threshold_of(bank.manifest["quality"], settings.autoencoder)
+    wait = _wait(table, seconds, settings)
+    usual = np.asarray(bank.baseline.center)[rows].sum(axis=1)
+    net, shift = np.asarray(bank.weights.row)[rows] >= 0, bank.shift[rows].tolist()
+    return [
+        Learned(
+            key=str(row["key"]),
+            level=LEVELS[row["level"]],
+            events=int(row["events"]),
+            days=int(row["days"]),
+            first=first.iloc[at].to_pydatetime(),
+            last=last.iloc[at].to_pydatetime(),
+            ready=bool(row["ready"]),
+            ready_in_days=None if row["ready"] else round(float(wait[at]), 1),
+            net=bool(net[at]),
+            usual_loss=round(float(usual[at]), 2),
+            threshold=round(base * (1 + shift[at]), 4),
+            shift=round(shift[at], 4),
+            benign=int(row.get(MOVED[1], 0)),
+            malicious=int(row.get(MOVED[2], 0)),
+        )
+        for at, row in enumerate(table.to_dict("records"))
+    ]
+
+
+def _wait(table: pd.DataFrame, seconds: int, settings: Settings) -> Doubles:
+    """Days until each is ready, if it goes on as it did between its first and its last interval: (N,)."""
+    options = settings.entities
+    span = ((table["last"] - table["first"] + 1) * seconds / 86400).clip(lower=1)
+    events = (options.ready_events - table["events"]) / (table["events"].clip(lower=1) / span)
+    days = (options.ready_days - table["days"]) / (table["days"].clip(lower=1) / span)
+    return np.maximum(np.maximum(events.to_numpy(), days.to_numpy()), 0.0)
+
+
+def _usual(bank: Bank, key: str) -> list[Usual]:
+    """By feature, in their order."""
+    table = looking.usual(bank, key, MOST_VALUES)
+    return [
+        Usual(str(feature), tuple(map(Value, rows["value"], map(float, rows["share"].round(4)))))
+        for feature, rows in table.groupby("feature", sort=False)
+    ]

@@ -1,0 +1,155 @@
+"""Thresholds chosen as alerts a day: what others would have shown, by the votes that a desk remembers.
+
+Example:
+    >>> past = Past.of(desk.votes(since=since), desk.standing(), settings, desk.alerts_since(since))
+    >>> past.of_quorum(2).threshold_for(alerts_per_day=5)
+    3.6
+    >>> applied(settings, desk.tuned()).autoencoder.threshold
+    3.6
+
+A desk keeps single votes from a z of `desk.vote_floor` on: the autoencoder's by event, the spectral detector's by interval of a
+series. An event is taken to have its interval's vote whichever series of its entity or principal it was given to, though the
+event may not be counted in that one. So what is said here of alerts a day is at most too many; docs/desk.md says by how much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from fingerprint.core.case import Foreseen, Tuned
+from fingerprint.core.alert import LEVELS, Decision, FingerprintError
+from fingerprint.detection.scorer import alert_ids
+from fingerprint.core.settings import Settings
+from fingerprint.analysis.threshold_what_if import Tuning
+
+SURGE = "interval:"  # how the id of a vote on an interval begins; a silence is never a verdict
+DAY = 86_400  # seconds
+PEERS = LEVELS[LEVELS.index("peer") :]
+CONFIRMED: Decision = "true_positive"
+
+
+def applied(settings: Settings, tuned: Tuned | None) -> Settings:
+    """The settings with what was chosen at the desk, which goes before files and environment. FingerprintError where the two do
+    not fit."""
+    if tuned is None or tuned.cleared:
+        return settings
+    table = settings.model_dump()
+    if tuned.threshold is not None:
+        table["autoencoder"] |= {"threshold": tuned.threshold, "alerts_per_day": None}
+    if tuned.quorum is not None:
+        table["voting"]["quorum"] = tuned.quorum
+    try:
+        return Settings.model_validate(table)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise FingerprintError(f"what was chosen at the desk does not fit the settings: {reason}") from None
+
+
+def said(settings: Settings, tuned: Tuned | None) -> dict[str, object]:
+    """For a log and for people: what events are held to, and at whose word."""
+    by = {"by": tuned.by, "at": tuned.at.isoformat()} if tuned and not tuned.cleared else {}
+    return {"threshold": settings.autoencoder.threshold, "quorum": settings.voting.quorum, **by}
+
+
+@dataclass(frozen=True)
+class Past:
+    """`events`: event_time, principal, z (-inf where the autoencoder was silent; a newcomer's divided by the share of the
+    threshold that is enough), `counted` (the spectral detector voted on its interval), `alone` (it had no opinion on it) and
+    group (the alert it would belong to); `there` the alerts that lie on the desk, `confirmed` those that analysts called true;
+    `days` how long."""
+
+    events: pd.DataFrame
+    there: tuple[str, ...]
+    confirmed: frozenset[str]
+    days: float
+
+    @classmethod
+    def of(
+        cls,
+        votes: pd.DataFrame,
+        standing: Mapping[str, Decision],
+        settings: Settings,
+        there: Sequence[str] = (),
+    ) -> Past:
+        """`votes`: the columns of Vote, as the desk gives them; `standing`: what is decided of which alert."""
+        seconds = settings.spectral.interval_seconds
+        time = votes["event_time"].astype("datetime64[us, UTC]").astype("int64") // 1_000_000
+        timed = votes.assign(interval=time // seconds)
+        surges = _surges(timed, seconds)
+        habits = timed[timed["detector"].eq("autoencoder")]
+        counted = _lie_in(habits, "entity", surges) | _lie_in(habits, "principal", surges)
+        alone = habits["alone"].eq(True)
+        reach = habits["z"].where(
+            ~(alone & habits["level"].isin(PEERS)), habits["z"] / settings.voting.newcomers
+        )
+        events = pd.concat(
+            [
+                habits[["event_time", "principal"]].assign(z=reach, counted=counted, alone=alone),
+                surges[["event_time", "principal"]].assign(z=-np.inf, counted=True, alone=False),
+            ],
+            ignore_index=True,
+        )
+        group = alert_ids(events, np.ones(len(events), bool), settings)
+        confirmed = frozenset(name for name, word in standing.items() if word == CONFIRMED)
+        days = max((time.max() - time.min()) / DAY, 1.0) if len(time) else 1.0
+        return cls(events.assign(group=group), tuple(there), confirmed, float(days))
+
+    def of_quorum(self, quorum: int) -> Tuning:
+        """What thresholds of the autoencoder would have shown, with one of two votes or both, or with its own where the spectral
+        detector had no opinion; an attack is an alert that analysts confirmed."""
+        counted, alone = (self.events[name].to_numpy(bool) for name in ("counted", "alone"))
+        z = self.events["z"].to_numpy(float)
+        reach = np.where(counted | alone, z, -np.inf) if quorum > 1 else np.where(counted, np.inf, z)
+        session = self.events["group"].where(self.events["group"].isin(self.confirmed))
+        table = pd.DataFrame(
+            {
+                "event_time": self.events["event_time"],
+                "group": self.events["group"],
+                "reach": reach,
+                "session": session,
+            }
+        )
+        shown = table[table["reach"] > -np.inf]
+        return Tuning(shown, int(shown["session"].nunique()), self.days)
+
+
+def foreseen(
+    tuning: Tuning, threshold: float, quorum: int, known: NDArray[np.float32] | None = None
+) -> Foreseen:
+    """`tuning`: of the quorum (`Past.of_quorum`). `known` (A,): the z of each known attack's strangest call."""
+    share = None if known is None or not len(known) else round(float((known >= threshold).mean()), 4)
+    return Foreseen(
+        round(threshold, 3),
+        quorum,
+        round(tuning.alerts_per_day(threshold), 2),
+        tuning.sessions,
+        round(tuning.recall(threshold) * tuning.sessions),
+        share,
+    )
+
+
+def _surges(timed: pd.DataFrame, seconds: int) -> pd.DataFrame:
+    """The intervals in which the spectral detector voted, by entity or principal; `event_time` becomes their beginning. A vote
+    on an interval is told when it is over."""
+    voted = (
+        timed["detector"].eq("spectral") & timed["vote"].eq(True) & timed["event_id"].str.startswith(SURGE)
+    )
+    surges = timed[voted.to_numpy(bool)]
+    begun = surges["event_time"] - pd.Timedelta(seconds=seconds)
+    return surges.assign(event_time=begun, interval=surges["interval"] - 1)
+
+
+def _lie_in(events: pd.DataFrame, name: str, surges: pd.DataFrame) -> NDArray[np.bool_]:
+    """Which events (N,), by their entity or principal, lie in an interval that had a vote of that name."""
+    voted, mine = (
+        pd.MultiIndex.from_arrays([table[key].astype(object), table["interval"]])
+        for table, key in ((surges, "entity"), (events, name))
+    )
+    found: NDArray[np.bool_] = mine.isin(voted)
+    return found

@@ -1,0 +1,96 @@
+"""What another threshold would have shown: alerts a day and attacks found, of events that were judged with every z.
+
+Example:
+    >>> tuned = Tuning.of(tried.judged, settings, days=7)       # the columns of `fingerprint score --out`
+    >>> tuned.threshold_for(alerts_per_day=5)
+    3.1
+    >>> tuned.alerts_per_day(3.1)
+    4.9
+
+A z does not depend on its threshold, so nothing has to be judged again: an event's *reach* is the highest threshold at which
+it is still a verdict, and that of an alert (a principal in a window) is its events' highest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint.detection import ensemble
+from fingerprint.core.alert import LEVELS
+from fingerprint.evaluation.metrics import hits
+from fingerprint.detection.scorer import alert_ids
+from fingerprint.core.settings import Settings
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """`events`: event_time, group (the alert it would belong to) and reach of each event that some threshold shows, with
+    `session` where it is known. `sessions` is how many attack sessions there are, `days` how long was judged."""
+
+    events: pd.DataFrame
+    sessions: int
+    days: float
+
+    @classmethod
+    def of(
+        cls, judged: pd.DataFrame, settings: Settings, days: float, detector: str = "autoencoder"
+    ) -> Tuning:
+        """`judged`: the columns of `fingerprint score --out`, and `session` where attacks are known. The other detectors keep
+        their thresholds."""
+        reach = reach_of(judged, settings, detector)
+        named = alert_ids(judged, np.ones(len(judged), bool), settings)
+        session = judged["session"] if "session" in judged else pd.Series(pd.NA, judged.index, dtype=object)
+        events = pd.DataFrame(
+            {"event_time": judged["event_time"], "group": named, "reach": reach, "session": session}
+        )
+        return cls(events[reach > -np.inf], int(session.nunique()), days)
+
+    @cached_property
+    def alerts(self) -> pd.Series:
+        """The reach of each alert, highest first."""
+        return self.events.groupby("group")["reach"].max().sort_values(ascending=False)
+
+    def alerts_per_day(self, threshold: float) -> float:
+        """Alerts a day that a threshold shows."""
+        return float((self.alerts >= threshold).sum()) / self.days
+
+    def threshold_for(self, alerts_per_day: float) -> float:
+        """The lowest threshold, in hundredths, that shows at most so many alerts a day on these days."""
+        reach = self.alerts.to_numpy()
+        most = int(alerts_per_day * self.days)
+        if most >= len(reach):
+            return 0.0
+        too_many = float(reach[most])  # the first alert beyond the budget
+        return np.inf if np.isinf(too_many) else float(np.floor(too_many * 100 + 1) / 100)
+
+    def recall(self, threshold: float) -> float:
+        """Share of the attack sessions that an alert is about (`evaluation.metrics.hits`); 0 where none is known."""
+        shown = self.events[self.events["reach"] >= threshold]
+        return hits(shown)["session"].nunique() / self.sessions if self.sessions else 0.0
+
+    def sweep(self, thresholds: Iterable[float]) -> pd.DataFrame:
+        """One row a threshold: threshold, alerts_per_day, recall."""
+        rows = [(each, self.alerts_per_day(each), self.recall(each)) for each in thresholds]
+        return pd.DataFrame(rows, columns=["threshold", "alerts_per_day", "recall"])
+
+
+def reach_of(judged: pd.DataFrame, settings: Settings, detector: str = "autoencoder") -> Floats:
+    """The highest threshold of a detector at which each event is a verdict (N,): its z where one vote is lacking, more of a
+    newcomer, for whom a share of the threshold is enough; infinity where the others suffice, minus infinity where it could not
+    help."""
+    names = settings.voting.detectors
+    z = {name: judged[f"{name}_z"].to_numpy(float) for name in names}
+    votes = sum(judged[f"{name}_vote"].eq(True).to_numpy(int) for name in names if name != detector)
+    opinions, level = ensemble.opinions(z), pd.Categorical(judged["level"], LEVELS).codes
+    lacking = ensemble.needed(opinions, settings.voting.quorum) - votes
+    own = z[detector] / np.where(ensemble.newcomers(opinions, level), settings.voting.newcomers, 1)
+    reach: Floats = np.select([lacking <= 0, lacking == 1], [np.inf, own], -np.inf)
+    return np.nan_to_num(reach, nan=-np.inf, posinf=np.inf, neginf=-np.inf)

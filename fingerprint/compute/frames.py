@@ -1,0 +1,201 @@
+"""What pandas and cuDF do differently with a table of events, each thing said once; codes and numbers stay where the table lies.
+
+Example:
+    >>> rows(pd.DataFrame({"service": ["s3", "ec2"]}, index=[7, 9]), np.array([False, True])).to_dict("list")
+    {'service': ['ec2']}
+    >>> factorize(pd.Series(["s3", None, "ec2", "s3"]))
+    (array([ 0, -1,  1,  0]), ['s3', 'ec2'])
+
+A table of events has some fifty columns and each costs, so rows are only taken where some are left out. Of a column on a device
+only the distinct values come down, to be named here; their codes stay. A device keeps times without a zone: they are UTC.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from fingerprint.compute import arrays
+from fingerprint.compute.arrays import Array
+
+Frame = Any  # a DataFrame of pandas, or of a library that does as cuDF does
+Column = Any  # a Series of the same
+
+NAT = np.iinfo(np.int64).min  # what stands for "no time" among microseconds, as it does in NumPy
+
+
+def library(frame: Frame | Column) -> Any:
+    """The module that a table or column comes from: pandas, or cudf."""
+    return sys.modules[type(frame).__module__.partition(".")[0]]
+
+
+def at_home(frame: Frame | Column) -> bool:
+    """Whether it lies in the host's memory."""
+    return library(frame) is pd
+
+
+def namespace(frame: Frame | Column) -> Any:
+    """The module of the arrays that lie where the table lies: numpy, or cupy."""
+    return arrays.namespace(frame.index.values)
+
+
+def rows(frame: Frame, which: Array) -> Frame:
+    """The rows of a mask (N,) or at places (M,), numbered from 0; where none is left out, the table itself."""
+    if not at_home(frame):
+        return _rows_there(frame, which)
+    which, numbered = arrays.host(which), pd.RangeIndex(len(frame))
+    if which.dtype == bool:
+        if which.all() and frame.index.equals(numbered):
+            return frame
+        which = np.flatnonzero(which)
+    out = frame.take(which) if len(which) else frame.iloc[:0]
+    out.index = numbered[: len(which)]  # `reset_index` would copy every column
+    return out
+
+
+def _rows_there(frame: Frame, which: Array) -> Frame:
+    xp = namespace(frame)
+    which = arrays.like(which, frame.index.values) if arrays.at_home(which) else which
+    if which.dtype == bool:
+        which = xp.flatnonzero(which)
+        if len(which) == len(frame):
+            return frame.reset_index(drop=True)
+    return frame.take(which).reset_index(drop=True)
+
+
+def host(frame: Frame) -> pd.DataFrame:
+    """It itself where it lies in the host's memory, else a copy that does, with the types that `flatten` gives its columns."""
+    if at_home(frame):
+        return frame
+    table = frame.to_arrow(preserve_index=False)
+    zoned = [_zoned(table[name]) for name in table.column_names]
+    return pa.table(dict(zip(table.column_names, zoned, strict=True))).to_pandas(
+        types_mapper={pa.bool_(): pd.BooleanDtype()}.get
+    )
+
+
+def lifted(frame: pd.DataFrame, tables: str) -> Frame:
+    """A table of events, brought up to where the tables of that library lie. Records, which are bytes here, are texts there."""
+    if named(tables) is pd:
+        return frame
+    table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
+    plain = {name: _unzoned(table[name]) for name in table.column_names}
+    return named(tables).DataFrame.from_arrow(pa.table(plain))
+
+
+def concat(parts: Sequence[Frame]) -> Frame:
+    """Tables of one library, one after the other, numbered from 0; those without rows need no columns. At least one."""
+    some = [part for part in parts if len(part)] or list(parts[:1])
+    return library(some[0]).concat(some, ignore_index=True)
+
+
+def named(tables: str) -> Any:
+    """The library of that name, brought in when a table is first made with it."""
+    __import__(tables)
+    return sys.modules[tables]
+
+
+def arrays_of(tables: str) -> Any:
+    """The module of the arrays that go with the tables of that library."""
+    return namespace(named(tables).Series([0]))
+
+
+def beneath(tables: str) -> Any:
+    """The library beneath cuDF, which takes and shows memory as it lies."""
+    return named({"cudf": "pylibcudf"}.get(tables, tables))
+
+
+def microseconds(column: Column) -> Array:
+    """Times (N,) as whole numbers since 1970, where the column lies; NAT where there is none."""
+    if at_home(column):
+        return column.to_numpy("datetime64[us]").astype(np.int64)
+    return column.astype("int64").to_cupy(na_value=NAT)
+
+
+def seconds(column: Column) -> Array:
+    """Times (N,), of which none is missing, as whole seconds since 1970, where the column lies."""
+    return microseconds(column) // 1_000_000
+
+
+def factorize(column: Column) -> tuple[Array, list[Any]]:
+    """The code of each value (N,), where the column lies, -1 for a missing one; the distinct values, here."""
+    if at_home(column):
+        codes, distinct = column.array.factorize()
+        return codes, [*distinct]
+    codes, distinct = column.factorize()
+    return codes, distinct.to_arrow().to_pylist()
+
+
+def coded(column: Column) -> tuple[Array, int]:
+    """The code of each value (N,), where the column lies, -1 for a missing one; how many distinct values there are."""
+    codes, distinct = pd.factorize(column) if at_home(column) else column.factorize()
+    return codes, len(distinct)
+
+
+def mask(column: Column) -> Array:
+    """A column of true and false without gaps as an array (N,), where it lies."""
+    return column.to_numpy(dtype=bool) if at_home(column) else column.to_cupy().astype(bool)
+
+
+def text(values: Sequence[str | None], codes: Array, frame: Frame) -> Column:
+    """A column of `frame`'s library: of each code the text at that place in `values`; codes (N,) lie where the frame does."""
+    if at_home(frame):
+        return pd.Series(list(values), dtype="str").take(codes).reset_index(drop=True)
+    there = library(frame).Series.from_arrow(pa.array(values, pa.string()))
+    return there.take(codes).reset_index(drop=True)
+
+
+def renamed(column: Column, name: Callable[[str | None], str | None]) -> Column:
+    """A column of texts of what `name` makes of each distinct value, and of a missing one."""
+    codes, distinct = factorize(column)
+    places = namespace(column).where(codes < 0, len(distinct), codes)
+    return text([name(each) for each in [*distinct, None]], places, column)
+
+
+def strings(characters: Array, borders: Array, tables: str) -> Column:
+    """A column of texts over memory that lies there already: UTF-8 (B,) uint8, and where each begins (N + 1,) int32."""
+    there, low = named(tables), beneath(tables)
+    column = low.Column(
+        low.DataType(low.TypeId.STRING),
+        len(borders) - 1,
+        low.gpumemoryview(characters),
+        None,
+        0,
+        0,
+        [low.Column.from_cuda_array_interface(borders)],
+    )
+    return there.Series.from_pylibcudf(column)
+
+
+def characters(column: Column) -> tuple[Array, Array]:
+    """The UTF-8 of a column of texts on a device (B,), and where each of them begins (N + 1,) int64; a missing one is empty."""
+    xp, (there, _) = namespace(column), column.to_pylibcudf()
+    if not len(column):
+        return xp.zeros(0, xp.uint8), xp.zeros(1, xp.int64)
+    low = beneath(library(column).__name__)
+    borders = there.child(0)
+    wide = xp.int64 if borders.type().id() == low.TypeId.INT64 else xp.int32
+    at = xp.asarray(borders.data()).view(wide)[there.offset() : there.offset() + len(column) + 1]
+    data = there.data()
+    return (xp.zeros(0, xp.uint8) if data is None else xp.asarray(data).view(xp.uint8)), at.astype(xp.int64)
+
+
+def _zoned(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    return values.cast(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(values.type) else values
+
+
+def _unzoned(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """As a device keeps them: times without a zone, texts of one width."""
+    if pa.types.is_timestamp(values.type):
+        return values.cast(pa.timestamp("us"))
+    wide = (
+        pa.types.is_large_string(values.type)
+        or pa.types.is_binary(values.type)
+        or pa.types.is_large_binary(values.type)
+    )
+    return values.cast(pa.string()) if wide else values

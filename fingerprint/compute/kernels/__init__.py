@@ -1,0 +1,43 @@
+"""What no library does for us, in C: small kernels for a device, which run from the same source on a CPU, where they are tested.
+
+Example:
+    >>> out = cupy.empty(len(borders) - 1, cupy.uint64)
+    >>> launch("siphash", len(out), characters, borders, out)
+
+A kernel is one file `NAME.cu` with one function NAME, whose first argument is how many rows there are; `each.h` says how the rows
+are shared out. It is compiled when it is first asked for, by the library whose arrays it is given (CuPy: NVRTC).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fingerprint.compute import arrays
+
+HERE = Path(__file__).parent
+THREADS = 128  # a block: few enough that a long record keeps few others waiting
+BLOCKS = 1 << 16  # at most; threads take further rows in turn
+
+
+def launch(name: str, count: int, *values: Any) -> None:
+    """Run a kernel over `count` rows. Arrays must lie on one device and be contiguous; numbers are passed as 64 bits."""
+    if not count:
+        return
+    xp = next(arrays.namespace(value) for value in values if hasattr(value, "dtype"))
+    blocks = min(-(-count // THREADS), BLOCKS)
+    given = tuple(np.int64(value) if isinstance(value, int) else value for value in values)
+    _function(xp.RawModule, name)((blocks,), (THREADS,), (np.int64(count), *given))
+
+
+def source(name: str) -> str:
+    """The text of a kernel, as it is compiled."""
+    return "".join((HERE / file).read_text() for file in ("each.h", f"{name}.cu"))
+
+
+@cache
+def _function(module: Any, name: str) -> Any:
+    return module(code=source(name), options=("--std=c++14",)).get_function(name)

@@ -1,0 +1,163 @@
+"""A small columnar store: sorted 64-bit keys with columns beside them; what the ledger and the bank are made of.
+
+Example:
+    >>> table = SortedTable.empty(count=np.float32)
+    >>> table.add(np.array([7, 3, 7]), count=np.array([1, 1, 1]))          # rows with one key are summed
+    >>> table.get(np.array([7, 5]), "count", missing=0)
+    array([2., 0.], dtype=float32)
+
+Additions go to a small young part that is merged into the old one when it has grown, so that adding costs the logarithm
+of what is there, not its length.
+
+A table lies where it is placed, on the host or on a device. It may be asked from either: keys are brought to it, and the answer
+back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute import arrays
+from fingerprint.compute.arrays import Place, like, namespace, stays
+
+Keys = NDArray[Any]  # uint64 or int64, sorted where it says so
+Columns = dict[str, NDArray[Any]]
+
+YOUNG_SHARE = 8  # the young part is merged when it is longer than an eighth of the old
+YOUNG_LEAST = 4096
+
+
+class SortedTable:
+    """Keys (M,) sorted and distinct, columns (M,); the same key added again has its columns summed (`first`: kept)."""
+
+    def __init__(self, keys: Keys, columns: Columns, keep_first: bool = False) -> None:
+        self.old = (keys, columns)
+        self.young = (keys[:0], {name: column[:0] for name, column in columns.items()})
+        self.keep_first = keep_first
+
+    @classmethod
+    def empty(
+        cls, keep_first: bool = False, key: Any = np.uint64, place: Place = stays, **dtypes: Any
+    ) -> SortedTable:
+        columns = {name: place(np.empty(0, dtype)) for name, dtype in dtypes.items()}
+        return cls(place(np.empty(0, key)), columns, keep_first)
+
+    def __len__(self) -> int:
+        return len(self.old[0]) + len(self.young[0])
+
+    def add(self, keys: Keys, **columns: Any) -> None:
+        """Add rows, keys in any order and repeated or not."""
+        if not len(keys):
+            return
+        own = self.old[1]
+        placed = {name: like(columns[name], column).astype(column.dtype) for name, column in own.items()}
+        fresh = self._into(self.old, _reduce(like(keys, self.old[0]), placed, self.keep_first))
+        self.young = _merge(self.young, fresh, self.keep_first)
+        if len(self.young[0]) > max(YOUNG_LEAST, len(self.old[0]) // YOUNG_SHARE):
+            self.settle()
+
+    def merge(self, keys: Keys, **columns: Any) -> None:
+        """Add the rows of another table, as `settle` gives them."""
+        if len(self):
+            self.add(keys, **columns)
+        else:
+            own = self.old[1].items()
+            mine = {name: like(columns[name], column).astype(column.dtype) for name, column in own}
+            self.old = (like(keys, self.old[0]).copy(), mine)
+
+    def get(self, keys: Keys, column: str, missing: Any = 0) -> NDArray[Any]:
+        """A column at `keys`, `missing` where a key is not there: (N,) -> (N,)."""
+        wanted, dtype = like(keys, self.old[0]), self.old[1][column].dtype
+        out = namespace(wanted).full(len(wanted), missing, dtype=dtype)
+        for part, columns in (self.old, self.young):
+            place, found = find(part, wanted)
+            out[found] = columns[column][place[found]]
+        return like(out, keys)
+
+    def has(self, keys: Keys) -> NDArray[np.bool_]:
+        """Which keys are there: (N,) -> (N,)."""
+        wanted = like(keys, self.old[0])
+        return like(find(self.old[0], wanted)[1] | find(self.young[0], wanted)[1], keys)
+
+    def put(self, keys: Keys, column: str, values: NDArray[Any]) -> None:
+        """Overwrite a column at keys that are there."""
+        keys, values = (like(each, self.old[0]) for each in (keys, values))
+        for part, columns in (self.old, self.young):
+            place, found = find(part, keys)
+            columns[column][place[found]] = values[found]
+
+    def settle(self) -> tuple[Keys, Columns]:
+        """Everything as one sorted part: (keys, columns)."""
+        if len(self.young[0]):
+            self.old = _merge(self.old, self.young, self.keep_first)
+            self.young = (self.old[0][:0], {name: column[:0] for name, column in self.old[1].items()})
+        return self.old
+
+    def keep(self, which: NDArray[np.bool_]) -> None:
+        """Forget all rows but these (a mask over `settle()`'s order)."""
+        keys, columns = self.settle()
+        self.old = (keys[which], {name: column[which] for name, column in columns.items()})
+
+    def items(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """The columns by name, keys as `key`: what a snapshot writes."""
+        keys, columns = self.settle()
+        yield "key", keys
+        yield from columns.items()
+
+    def _into(self, part: tuple[Keys, Columns], fresh: tuple[Keys, Columns]) -> tuple[Keys, Columns]:
+        """Add what `part` already has a key for in place; what is left is returned."""
+        place, found = find(part[0], fresh[0])
+        if not self.keep_first:
+            for name, column in part[1].items():
+                column[place[found]] += fresh[1][name][found]
+        return fresh[0][~found], {name: column[~found] for name, column in fresh[1].items()}
+
+
+def find(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Places of `wanted` in sorted `keys`, and which of them are really there. Both lie in one memory."""
+    xp = namespace(keys)
+    place = xp.searchsorted(keys, wanted)
+    if not len(keys):
+        return place, xp.zeros(len(wanted), bool)
+    return place, keys[xp.minimum(place, len(keys) - 1)] == wanted
+
+
+def _reduce(keys: Keys, columns: Columns, keep_first: bool) -> tuple[Keys, Columns]:
+    if not len(keys):
+        return keys, columns
+    order = namespace(keys).argsort(keys, kind="stable")
+    ordered = keys[order]
+    starts = starts_of(ordered)
+    if keep_first:
+        return ordered[starts], {name: column[order][starts] for name, column in columns.items()}
+    return ordered[starts], {name: arrays.sums(column[order], starts) for name, column in columns.items()}
+
+
+def starts_of(ordered: Keys) -> NDArray[np.intp]:
+    """Where each run of equal keys begins: (N,) -> (R,)."""
+    xp = namespace(ordered)
+    first = xp.ones(len(ordered), bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    starts: NDArray[np.intp] = xp.flatnonzero(first)
+    return starts
+
+
+def _merge(left: tuple[Keys, Columns], right: tuple[Keys, Columns], keep_first: bool) -> tuple[Keys, Columns]:
+    xp = namespace(left[0])
+    return _reduce(
+        xp.concatenate([left[0], right[0]]),
+        {name: xp.concatenate([column, right[1][name]]) for name, column in left[1].items()},
+        keep_first,
+    )
+
+
+def ranges(starts: NDArray[np.intp], ends: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """All places of many ranges at once: starts, ends (R,) -> (which range, place), each (sum of lengths,)."""
+    xp, lengths = namespace(starts), ends - starts
+    which = arrays.numbered(lengths)
+    before = xp.cumsum(lengths) - lengths  # places in the ranges before
+    return which, (starts - before)[which] + xp.arange(len(which))

@@ -1,0 +1,209 @@
+"""Who works at the desk, and what each may do: persons, roles, sessions, second factors, tokens, invitations.
+
+Example:
+    >>> may("analyst", "viewer"), may("analyst", "engineer")
+    (True, False)
+    >>> role_of("admin", ("read",))
+    'viewer'
+
+Roles rise: a *viewer* reads; an *analyst* decides, assigns, notes and saves views; an *engineer* suppresses, sets thresholds and
+reads the audit; an *admin* sees to people, everybody's tokens and retention. A *secret* is 256 random bits that one side shows
+and the other keeps only as a digest: of a session, a token, an invitation.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal, get_args
+
+from fingerprint.core.alert import FingerprintError
+
+Role = Literal["viewer", "analyst", "engineer", "admin"]
+ROLES: tuple[Role, ...] = get_args(Role)  # rising
+Scope = Literal["read", "triage", "engineer", "admin"]
+SCOPES: dict[Scope, Role] = dict(
+    zip(get_args(Scope), ROLES, strict=True)
+)  # what a token of this scope may at most
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
+LONGEST_TOKEN_DAYS = 366
+RECENT = timedelta(minutes=10)  # that a proof of identity counts for what needs a fresh one
+
+Proof = Literal["password", "code", "recovery code", "passkey", "provider"]  # what opened a session
+FactorKind = Literal["code", "passkey"]
+
+
+class Refused(FingerprintError):
+    """Whoever asks is not let in, or not now; the sentence may be shown to anybody."""
+
+
+class TooMany(Refused):
+    """Too many attempts failed: come back after so many seconds, whatever the password."""
+
+    def __init__(self, seconds: int) -> None:
+        unit, count = ("minute", -(-seconds // 60)) if seconds > 90 else ("second", seconds)
+        super().__init__(f"too many attempts failed; try again in {count} {unit}{'s' if count != 1 else ''}")
+        self.seconds = seconds
+
+
+class SecondFactorNeeded(Refused):
+    """The password is right, and a second factor is still to be shown; `login` is the secret of the login begun."""
+
+    def __init__(self, login: str) -> None:
+        super().__init__("a second factor is needed")
+        self.login = login
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody with an account. `name` is what the audit says for ever: it is never given to somebody else.
+
+    Whoever comes from an OpenID provider is `issuer` and `subject`, and nothing else: never a name or an address.
+    """
+
+    person_id: str
+    name: str
+    role: Role
+    created_at: datetime
+    disabled_at: datetime | None = None
+    last_login: datetime | None = None
+    issuer: str = ""
+    subject: str = ""
+    has_password: bool = False
+
+    @property
+    def invited(self) -> bool:
+        """Whether the account waits for its first password."""
+        return not self.has_password and not self.subject
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who an OpenID provider says it is; `role` as its claim is mapped, None where roles are given out here.
+
+    `authenticated_at` is when the provider last asked for a proof (`auth_time`), None where it does not say.
+    """
+
+    issuer: str
+    subject: str
+    name: str
+    role: Role | None = None
+    authenticated_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """From where somebody asks: an address, the browser's own words, and the secret of a device that logged in before."""
+
+    address: str = ""
+    agent: str = ""
+    device: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session as its owner sees it. `proven_at` is when its owner last showed a password, a second factor or a fresh login
+    at the provider; None where that is not known."""
+
+    session_id: str
+    owner: str
+    created_at: datetime
+    seen_at: datetime
+    expires_at: datetime
+    address: str
+    agent: str
+    proof: Proof
+    proven_at: datetime | None
+
+    def is_proven(self, now: datetime) -> bool:
+        """Whether its owner proved within the last ten minutes who they are."""
+        return self.proven_at is not None and now - self.proven_at < RECENT
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A second factor: an authenticator app's codes (`code`), or a passkey."""
+
+    factor_id: str
+    kind: FactorKind
+    label: str
+    created_at: datetime
+    last_used: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A login whose password was right and whose second factor is awaited; without `kinds` one must be set up now."""
+
+    name: str
+    kinds: tuple[FactorKind, ...]
+    recovery: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RelyingParty:
+    """Where browsers find the desk, as WebAuthn binds a passkey to it: `https://desk.example.com`, `desk.example.com`."""
+
+    origin: str
+    rp_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A second factor as it is shown: a code (of an app, or for recovery), or a passkey's answer as JSON to whom it says it."""
+
+    code: str = ""
+    passkey: str = ""
+    party: RelyingParty | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What a program shows instead of a password: never more than its owner may, and never more than its scopes."""
+
+    token_id: str
+    owner: str
+    label: str
+    scopes: tuple[Scope, ...]
+    created_at: datetime
+    expires_at: datetime
+    last_used: datetime | None = None
+    revoked_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """A link that sets a first or a new password, once. Without a name it is the first admin's, who chooses one."""
+
+    name: str
+    expires_at: datetime
+
+
+def may(role: Role, needed: Role) -> bool:
+    """Whether a role includes another."""
+    return ROLES.index(role) >= ROLES.index(needed)
+
+
+def role_of(owner: Role, scopes: tuple[Scope, ...]) -> Role:
+    """The role of a token: the highest of its scopes, capped by its owner's. FingerprintError without a scope."""
+    if not scopes:
+        raise FingerprintError("a token needs a scope: read, triage, engineer or admin")
+    widest = max((SCOPES[scope] for scope in scopes), key=ROLES.index)
+    return min(owner, widest, key=ROLES.index)
+
+
+def checked_name(name: str) -> str:
+    """A name as it is kept, in small letters. FingerprintError for what cannot be one."""
+    kept = name.strip().lower()
+    if not NAME.fullmatch(kept):
+        raise FingerprintError(
+            "a name has 1 to 64 of the letters a to z, digits and . _ @ + -, and begins with a letter or digit"
+        )
+    return kept
+
+
+def fitting_name(said: str) -> str:
+    """A name for whom a provider calls something else: what a name cannot have becomes a dash."""
+    return re.sub(r"[^a-z0-9._@+-]+", "-", said.lower()).strip("._@+-")[:50] or "person"

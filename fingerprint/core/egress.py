@@ -1,0 +1,150 @@
+"""Which addresses a webhook may reach: those of the internet, and of inner networks only what the settings allow.
+
+Example:
+    >>> refusal("169.254.169.254")
+    '169.254.169.254 is link-local'
+    >>> refusal("64:ff9b::a00:1")                               # NAT64: it leads to 10.0.0.1
+    '64:ff9b::a00:1 leads to 10.0.0.1, which is private'
+    >>> refusal("10.0.0.1", allowed=networks(["10.0.0.0/24"])) is None
+    True
+
+It is addresses that are judged, never names: whatever a name or an odd spelling (2130706433, 0x7f.1) resolves to is judged when
+a connection is opened, and that very address is connected to. A cloud's metadata service hands out credentials to whoever asks
+it from inside, which is what a chosen URL would be good for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from fingerprint.core.credentials import MASK
+from fingerprint.core.alert import FingerprintError
+
+HIDDEN = 6  # letters of a part of a path that may be a secret
+PLAIN_URL = re.compile(r"[!-~]+")  # ASCII that is seen
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+SPECIAL: dict[
+    Network, str
+] = {  # beyond what every Python of today knows of IANA's registries of special addresses
+    ip_network("168.63.129.16/32"): "Azure's metadata",  # public to look at
+    ip_network("192.0.0.0/24"): "reserved",  # Oracle's metadata is 192.0.0.192
+    ip_network("64:ff9b:1::/48"): "private",  # NAT64 of a network's own, RFC 8215
+    ip_network("3fff::/20"): "reserved",  # documentation, RFC 9637
+}
+TRANSLATED = ip_network("64:ff9b::/96")  # NAT64, RFC 6052
+COMPATIBLE = ip_network("::/96")  # RFC 4291, given up, and still understood by some
+
+
+class Place(NamedTuple):
+    """A URL that may be posted to. Shown, it is without its path, which is a secret with Slack."""
+
+    scheme: str
+    host: str
+    url: str
+
+    @property
+    def secure(self) -> bool:
+        return self.scheme == "https"
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.host}"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def without_path(self, text: str) -> str:
+        """Return what a receiver answered without the parts of the URL that it repeats: many name the path that they lack."""
+        parts = urlsplit(self.url)
+        secret = {each for each in re.split(r"[/?&=#]", f"{parts.path}?{parts.query}") if len(each) >= HIDDEN}
+        for each in sorted({*secret, *map(unquote, secret)}, key=len, reverse=True):
+            text = text.replace(each, MASK)
+        return text
+
+
+def place_of(url: str, plain_http: bool = False) -> Place:
+    """A receiver's URL. FingerprintError for one that cannot be, which does not say it: it may hold a secret."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        raise FingerprintError("a receiver's URL is none: one is https://soc.example.com/alerts") from None
+    if parts.scheme not in ("https", "http") or not host or not PLAIN_URL.fullmatch(url):
+        raise FingerprintError("a receiver's URL is none: one is https://soc.example.com/alerts")
+    if parts.username is not None or parts.password is not None:
+        raise FingerprintError(f"the URL to {host} holds a name or password; sign with secret_file instead")
+    if parts.scheme == "http" and not plain_http:
+        raise FingerprintError(
+            f"the URL to {host} is http://, which is not sent to without plain_http = true"
+        )
+    return Place(parts.scheme, host, url.partition("#")[0])
+
+
+def networks(written: Sequence[str]) -> tuple[Network, ...]:
+    """Networks as settings write them, CIDR or one address. FingerprintError for what is none."""
+    try:
+        return tuple(ip_network(text) for text in written)
+    except ValueError as error:
+        raise FingerprintError(f"{error}: name a network like 10.20.0.0/16, or one address") from None
+
+
+def refusal(text: str, allowed: Collection[Network] = ()) -> str | None:
+    """Why an address is not connected to; None if it may be."""
+    address = ip_address(text.partition("%")[0])
+    if _within(address, allowed):
+        return None
+    if why := _kind(address):
+        return f"{address} is {why}"
+    for inner in _inside(address):
+        if not _within(inner, allowed) and (why := _kind(inner)):
+            return f"{address} leads to {inner}, which is {why}"
+    return None
+
+
+def _within(address: Address, allowed: Collection[Network]) -> bool:
+    return any(address in network for network in allowed if network.version == address.version)
+
+
+def _kind(address: Address) -> str | None:
+    """What an address is, if it is not one of the internet's; one that leads to another is asked by that one."""
+    for network, kind in SPECIAL.items():
+        if _within(address, [network]):
+            return kind
+    if _inside(address):
+        return None
+    kinds = {
+        "unspecified": address.is_unspecified,
+        "loopback": address.is_loopback,
+        "link-local": address.is_link_local,
+        "multicast": address.is_multicast,
+        "private": address.is_private or getattr(address, "is_site_local", False),
+        "reserved": address.is_reserved or not address.is_global,
+    }
+    return next((name for name, so in kinds.items() if so), None)
+
+
+def _inside(address: Address) -> list[IPv4Address]:
+    """The IPv4 addresses that an IPv6 address leads to: mapped, translated (NAT64), by 6to4 or by Teredo."""
+    if isinstance(address, IPv4Address):
+        return []
+    if address.ipv4_mapped:
+        return [address.ipv4_mapped]
+    if address.sixtofour:
+        return [address.sixtofour]
+    if address.teredo:
+        return list(address.teredo)
+    leads = address in TRANSLATED or (address in COMPATIBLE and int(address) > 1)
+    return [IPv4Address(int(address) & 0xFFFF_FFFF)] if leads else []

@@ -1,0 +1,68 @@
+"""Files that only their owner may read: how they are made, and a warning about those that others can read.
+
+Example:
+    >>> make_folder(Path("snapshots"))                              # mode 0700, and so are folders above it that were missing
+    >>> with open("snapshots/part", "xb", opener=opener) as file:   # mode 0600, whatever the umask
+    ...     file.write(b"...")
+
+A program calls `keep` at its start. The functions that write banks, alert databases, ledgers, snapshots and topics do not rely
+on it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from pathlib import Path
+
+FOLDER, FILE = 0o700, 0o600
+MOUNTED = (
+    "/run/secrets/"  # what an orchestrator puts there is 0444 by its own default; the container guards it
+)
+
+log = logging.getLogger("fingerprint.core.private_files")
+_warned: set[Path] = set()
+
+
+def keep() -> None:
+    """Make everything that this process writes from now on readable by its owner alone."""
+    os.umask(0o777 & ~FOLDER)
+
+
+def make_folder(folder: Path) -> list[Path]:
+    """Make a folder, and those above it, with mode FOLDER; return those that were missing, the innermost first."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(FOLDER, exist_ok=True)
+    return missing
+
+
+def opener(path: str, flags: int) -> int:
+    """Open a file for `open(..., opener=opener)`; a new one has mode FILE."""
+    return os.open(path, flags, FILE)
+
+
+def restrict(folder: Path) -> None:
+    """Set the mode FILE for the files of a folder that was made with `make_folder`."""
+    for each in folder.iterdir():
+        each.chmod(FILE)
+
+
+def is_exposed(path: Path) -> bool:
+    """Return whether every user of this machine can read a file: by its own mode, and that of each folder above it."""
+    try:
+        own, above = path.stat().st_mode, [each.stat().st_mode for each in path.absolute().parents]
+    except OSError:
+        return False
+    return bool(own & stat.S_IROTH) and all(mode & stat.S_IXOTH for mode in above)
+
+
+def warn_if_exposed(path: Path, mend: Path | None = None) -> None:
+    """Log a warning, once in a process, about a file that every user can read; `mend` names what to close, if not it."""
+    if path in _warned or str(path.absolute()).startswith(MOUNTED) or not is_exposed(path):
+        return
+    _warned.add(path)
+    closed = mend or path
+    how = f"chmod {'-R ' if closed.is_dir() else ''}o= {closed}"
+    log.warning("every user of this machine can read %s: `%s` ends that", path, how)

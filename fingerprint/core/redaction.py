@@ -1,0 +1,74 @@
+"""Fields of a record that are not to be kept: replaced before the record is stored.
+
+Example:
+    >>> redaction = Redaction(["requestParameters.password", "responseElements.*.secret"])
+    >>> redaction.of('{"requestParameters":{"password":"hunter2","name":"x"}}')
+    '{"requestParameters":{"password":"[redacted]","name":"x"}}'
+
+A path names fields from the outside in, case and all; `*` is any one name, and lists are walked through. A record that holds
+nothing of the kind stays as AWS wrote it, letter by letter; one that cannot be read, or says a name twice, is replaced whole,
+since nobody can say what is in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fingerprint.core.alert import FingerprintError
+
+REDACTED = "[redacted]"
+ANY = "*"
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """Paths, read once: `a.b.*.c`. FingerprintError for one that names no field."""
+
+    given: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for path in self.given:
+            if not all(path.split(".")) or path.strip() != path:
+                raise FingerprintError(
+                    f"{path!r} names no field of a record: one is requestParameters.password"
+                )
+
+    def __bool__(self) -> bool:
+        return bool(self.given)
+
+    def of(self, raw: str) -> str:
+        """A record, JSON text, without the values at these paths. Empty text stays empty."""
+        if not self.given or not raw:
+            return raw
+        try:
+            record = json.loads(raw, object_pairs_hook=_once)
+        except (ValueError, RecursionError):
+            return json.dumps(REDACTED)
+        found = sum(_redact(record, tuple(path.split("."))) for path in self.given)
+        return json.dumps(record, ensure_ascii=False, separators=(",", ":")) if found else raw
+
+
+def _redact(value: Any, path: Path) -> int:
+    """Replace in place what lies at `path`; how many values that were. Lists are walked through."""
+    if isinstance(value, list):
+        return sum(_redact(part, path) for part in value)
+    if not isinstance(value, dict):
+        return 0
+    names = list(value) if path[0] == ANY else [path[0]] if path[0] in value else []
+    if len(path) > 1:
+        return sum(_redact(value[name], path[1:]) for name in names)
+    value |= dict.fromkeys(names, REDACTED)
+    return len(names)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose names come once each: of one that comes twice a reader sees only the last."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name comes twice")
+    return found

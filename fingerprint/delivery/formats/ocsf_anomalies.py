@@ -1,0 +1,75 @@
+"""What was unusual beside what is usual, as `anomaly_analyses` of an OCSF finding.
+
+Example:
+    >>> analyses(alert)[0]["anomalies"][0]["observations"]
+    [{'value': '185.220.101.0/24', 'count': 9}]
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import Any
+
+from fingerprint.core.alert import Alert, Curve, Driver
+from fingerprint.delivery.formats.text import filled
+
+Part = dict[str, Any]  # an `anomaly` or a `baseline`
+
+
+def analyses(alert: Alert) -> list[Part]:
+    """One analysis: the principal's values against its habits, and its activity against the expected one. None where the
+    alert was given no explanation."""
+    pairs = [_of_driver(driver) for driver in alert.drivers]
+    if alert.curve:
+        pairs += _of_curve(alert.curve)
+    if not pairs:
+        return []
+    return [
+        {
+            "analysis_targets": [{"name": alert.principal or "(none)", "type": "Principal"}],
+            "anomalies": [anomaly for anomaly, _ in pairs],
+            "baselines": [baseline for _, baseline in pairs],
+        }
+    ]
+
+
+def _of_driver(driver: Driver) -> tuple[Part, Part]:
+    """A feature's value that surprised, and what is usual for it."""
+    feature = driver.feature or "(none)"
+    seen = {"value": driver.seen or "(none)", "count": driver.events}
+    surprise = f"{driver.rarity}; {driver.surprise:.1f} nats above what is usual"
+    return (
+        _part(feature, "Habit", surprise, [seen]),
+        _part(feature, "Habit", None, [{"value": driver.expected or "(none)"}]),
+    )
+
+
+def _of_curve(curve: Curve) -> list[tuple[Part, Part]]:
+    """The flagged intervals of a curve: counted, and expected."""
+    spans = [place for place in curve.flagged if place < len(curve.counts)]
+    if not spans:
+        return []
+    name, pattern = curve.channel or "(none)", f"per {curve.interval_seconds} s, {curve.entity}"
+    counted = [_observation(curve, place, curve.counts[place]) for place in spans]
+    expected = [_observation(curve, place, curve.expected[place]) for place in spans]
+    return [(_part(name, "Activity", pattern, counted), _part(name, "Activity", pattern, expected))]
+
+
+def _observation(curve: Curve, place: int, value: float) -> Part:
+    start = curve.start + timedelta(seconds=curve.interval_seconds * place)
+    ends = (start, start + timedelta(seconds=curve.interval_seconds))
+    first, last = (int(moment.timestamp() * 1000) for moment in ends)
+    return {
+        "value": f"{value:g}" if math.isfinite(value) else "unknown",
+        "timespan": {"start_time": first, "end_time": last, "type_id": 9, "type": "Time Interval"},
+    }
+
+
+def _part(parameter: str, kind: str, pattern: str | None, observations: list[Part]) -> Part:
+    return filled(
+        observation_parameter=parameter,
+        observation_type=kind,
+        observed_pattern=pattern,
+        observations=observations,
+    )

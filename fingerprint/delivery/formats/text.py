@@ -1,0 +1,56 @@
+"""Text and figures made fit to leave the house: of a bounded length, without what no database takes, and as ASCII.
+
+Example:
+    >>> line({"name": "evil\\u202eexe.txt", "z": float("nan")})
+    b'{"name":"evil\\\\u202eexe.txt","z":null}'
+
+A receiver gets the text that was in the record; only NULs and halves of surrogate pairs become U+FFFD, which JSON's readers
+refuse or change silently. On its way nothing can steer a terminal: what is not printable ASCII is escaped.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from fingerprint.core.sanitize import storable
+
+LONGEST = 4_096  # characters of one text that is told
+
+
+def cut(text: str, most: int = LONGEST) -> str:
+    """At most so many characters; one that is longer ends with an ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def bounded(value: Any, most: int = LONGEST) -> Any:
+    """The same value with every text in it cut."""
+    if isinstance(value, str):
+        return cut(value, most)
+    if isinstance(value, list | tuple):
+        return [bounded(part, most) for part in value]
+    if isinstance(value, dict):
+        return {cut(key, most): bounded(part, most) for key, part in value.items()}
+    return value
+
+
+def filled(**fields: Any) -> dict[str, Any]:
+    """The fields that say something: without None, and without empty texts, lists and objects."""
+    return {name: value for name, value in fields.items() if value not in (None, "", [], {}, ())}
+
+
+def line(value: Any) -> bytes:
+    """One value as JSON on one line of ASCII, without the end of the line; NaN and infinities are null."""
+    text = json.dumps(
+        _finite(storable(value)), ensure_ascii=True, allow_nan=False, separators=(",", ":"), default=str
+    )
+    return text.replace("\x7f", "\\u007f").encode("ascii")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
+    return {key: _finite(part) for key, part in value.items()} if isinstance(value, dict) else value

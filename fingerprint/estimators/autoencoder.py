@@ -1,0 +1,243 @@
+"""Did it do what it usually does? Many autoencoders as one stacked tensor program: loss per feature, and z.
+
+Example:
+    >>> loss, known = losses(vocabulary, weights, fingerprint, codes)       # (N, F) nats
+    >>> surprise = surprises(loss, baseline.center, fingerprint)            # (N, F) nats above what is usual
+    >>> excess(surprise, company, at_home, options)                         # (N,) nats in all; `tails` says how rare that is
+
+Each fingerprint has a masked autoencoder with one hidden layer. Every feature is reconstructed from the others: the
+hidden layer sums the embeddings of the other features' values, and its output *corrects* the counted likelihood of each
+slot (a softmax over log p + correction). An untrained net corrects nothing, so what is served is never worse than the
+counts by construction, and a value nobody reconstructs keeps the likelihood its prior gives it. Fitting needs torch
+(`fitting`); this needs an array library only, and is written over the namespace of its arguments.
+
+Half precision is for what rests: a net is gathered at 2 bytes a weight and widened before anything is computed. Where it is
+computed memory is the bound, at half an operation a byte (docs/gpu.md), so products in half precision would gain nothing, and
+cost a thousandth of a nat.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_numpy_namespace, to_device
+from numpy.typing import NDArray
+
+from fingerprint.compute import hashing
+from fingerprint.core import settings
+from fingerprint.compute.arrays import Place, like, namespace, placed
+from fingerprint.features.encoding import FACETED, FACETS, GIVEN, IS_BIN, WEIGHT
+from fingerprint.features.vocabulary import Floats, Ints, Vocabulary
+
+Array = Any
+
+FREE = np.flatnonzero(
+    GIVEN < 0
+)  # (G,) features that are reconstructed; the others are judged given one of these
+ADDS = np.flatnonzero(GIVEN >= 0)  # (F - G,) those others ...
+TO = GIVEN[ADDS]  # ... and what each of them is judged given
+BINS = np.flatnonzero(IS_BIN)
+# (G, F): what a feature is reconstructed from: not from itself, nor from what contains it (parameters name the action)
+VISIBLE = ((np.arange(len(GIVEN)) != FREE[:, None]) & (FREE[:, None] != GIVEN)).astype(np.float32)
+LIMIT = 4.0  # nats: a net is badly calibrated for what it has hardly seen, so it may correct the counts only so far
+ANY_BIN = (
+    0.1  # share of a bin's probability spread over all 16 or so: the next bin is never out of the question
+)
+ALONE = 8.0  # nats an event must surprise by itself before the company it keeps counts
+ODD = 2.0  # nats: what surprises less is neither company nor asked about again
+FAR = 7.0  # nats of surprise at a place that is not the principal's own
+APART = 5.0  # nats that it adds to be there while the principal works where it usually does
+PLACE = FACETS.index("place")
+MOST = 10.0  # nats that one feature may surprise: past "one in twenty thousand" it is only ever "never seen"
+CHUNK = (
+    3 << 20
+)  # bytes of weights gathered at a time, which caches hold: those of 292 rows, at 14 x 24 x 8 x 4 B
+LARGE_CHUNK = 192 << 20  # the same where NumPy does not compute: enough to keep a GPU busy
+_FILLED = np.int32(-0x70002000)  # bits of a float32 that a float16 moved by 13 bits fills: 1 + 5 + 10
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """P stacked nets with H hidden units: `inputs` (P, F, K, H), `bias` (P, H), `outputs` (P, G, K, H), in half precision.
+
+    What is gathered of them is widened before anything is computed. `row` (E,) is the net of each fingerprint, -1 where the
+    history was too thin for one.
+    """
+
+    inputs: Array
+    bias: Array
+    outputs: Array
+    row: Ints
+
+    def on(self, place: Place) -> Weights:
+        """Themselves with their arrays where `place` puts them."""
+        return placed(self, place)
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What is usual, from held-out rows: `center` (E, F) loss of each feature; `rate`, `edge` and `slope` (E,) say how rare
+    an excess is (`tails`)."""
+
+    center: Floats
+    rate: Floats
+    edge: Floats
+    slope: Floats
+
+    def on(self, place: Place) -> Baseline:
+        """Itself with its arrays where `place` puts them."""
+        return placed(self, place)
+
+
+def losses(
+    vocabulary: Vocabulary, weights: Weights, fingerprint: Ints, codes: hashing.Hashes
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Loss of each feature in nats and whether its value was known: fingerprint (N,), codes (N, F) -> 2 x (N, F).
+
+    Rows that are alike are measured once: what machines do repeats itself. All of it happens where `codes` lie, and the
+    vocabulary with them; nets may lie elsewhere.
+    """
+    xp = namespace(codes)
+    alike = fingerprint.astype(np.uint64)
+    for column in codes.T:
+        alike = hashing.mix(alike, column)
+    _, first, inverse = xp.unique(alike, return_index=True, return_inverse=True)
+    logp, slot, known = vocabulary.look_up(fingerprint[first], codes[first])
+    loss = -logp
+    adds, to, free, bins = (like(places, codes) for places in (ADDS, TO, FREE, BINS))
+    loss[:, adds] = xp.maximum(loss[:, adds] - loss[:, to], 0)  # what it adds to the feature it contains
+    loss[:, free] -= correction(weights, vocabulary.base, fingerprint[first], slot)
+    loss[:, bins] = -xp.log((1 - ANY_BIN) * xp.exp(-loss[:, bins]) + ANY_BIN / 16)
+    return xp.maximum(loss, 0)[inverse], known[inverse]
+
+
+def correction(weights: Weights, base: Floats, fingerprint: Ints, slot: NDArray[np.int16]) -> Floats:
+    """log p(slot | the other features) - log p(slot): fingerprint (N,), slot (N, F) -> (N, G), zero without a net.
+
+    It is computed where the nets lie, and `base` with them, and comes back to where `slot` lies.
+    """
+    xp, here = array_namespace(weights.inputs), namespace(slot)
+    place = device(weights.inputs)
+    out = here.zeros((len(fingerprint), len(FREE)), np.float32)
+    net_of = weights.row[fingerprint]
+    netted = here.flatnonzero(net_of >= 0)
+    if len(netted) > 1:  # rows of one net read it one after the other
+        netted = netted[here.argsort(net_of[netted], kind="stable")]
+    most = CHUNK if is_numpy_namespace(xp) else LARGE_CHUNK
+    step = max(1, most // (4 * math.prod(weights.outputs.shape[1:])))
+    for start in range(0, len(netted), step):
+        rows = netted[start : start + step]
+        net, at, slots, free = (
+            xp.asarray(index.astype(np.int64), device=place)
+            for index in (net_of[rows], fingerprint[rows], slot[rows], FREE)
+        )
+        logits = reconstruct(weights.inputs, weights.bias, weights.outputs, net, slots)
+        out[rows] = _beside(out, gain(logits, base[at][:, free], slots[:, free]))
+    return here.clip(out, -LIMIT, LIMIT)
+
+
+def _beside(out: Array, found: Array) -> Array:
+    """What was found, brought to the host where `out` is another library's."""
+    return found if isinstance(found, type(out)) else to_device(found, "cpu")
+
+
+def reconstruct(inputs: Array, bias: Array, outputs: Array, net: Array, slot: Array) -> Array:
+    """Corrections of all slots of all free features, each seen from the other features: -> (N, G, K)."""
+    xp = array_namespace(inputs)
+    features = xp.arange(slot.shape[1], device=device(inputs))
+    seen = widened(inputs[net[:, None], features, slot])  # (N, F, H)
+    visible = xp.asarray(VISIBLE, dtype=seen.dtype, device=device(inputs))
+    hidden = xp.tanh(xp.matmul(visible, seen) + bias[net][:, None, :])  # (N, G, H)
+    return xp.matmul(widened(outputs[net]), hidden[..., None])[..., 0]
+
+
+def widened(half: Array) -> Array:
+    """Finite half-precision numbers as float32, exactly; float32 stays what it is.
+
+    NumPy takes 1.6 ns for a number of its own accord. Moved to where float32 has its exponent and fraction, and multiplied by
+    the difference of what the exponents are counted from, the bits take 0.2 ns.
+    """
+    if not isinstance(half, np.ndarray) or half.dtype != np.float16:
+        xp = array_namespace(half)
+        return xp.astype(half, xp.float32, copy=False)
+    bits = half.view(np.int16).astype(np.int32)
+    bits <<= 13
+    bits &= _FILLED
+    wide = bits.view(np.float32)
+    wide *= np.float32(2.0 ** (127 - 15))
+    return wide
+
+
+def gain(logits: Array, base: Array, slot: Array) -> Array:
+    """How much likelier the corrected softmax makes each slot than the counts do: (N, G, K), (N, G, K), (N, G) -> (N, G)."""
+    xp = array_namespace(logits)
+    taken = xp.take_along_axis(logits, xp.astype(slot, xp.int64)[..., None], axis=-1)[..., 0]
+    return taken - _logsumexp(logits + base) + _logsumexp(base)
+
+
+def _logsumexp(values: Array) -> Array:
+    xp = array_namespace(values)
+    top = xp.max(values, axis=-1, keepdims=True)
+    return xp.log(xp.sum(xp.exp(values - top), axis=-1)) + top[..., 0]
+
+
+def surprises(loss: Floats, center: Floats, fingerprint: Ints) -> Floats:
+    """What is surprising about each feature (N, F): weighted nats above its usual loss, center (E, F), at most MOST."""
+    return namespace(loss).clip((loss - center[fingerprint]) * like(WEIGHT, loss), 0, MOST)
+
+
+def news(surprise: Floats, whole: Ints, again: Callable[[NDArray[np.intp]], Floats]) -> Floats:
+    """What surprises at the entity (N, F) and at its principal as a whole, `whole` (N,), -1 for none: (N, F). A tool that
+    somebody uses every day is no news at a service where they do not.
+
+    Of what is ODD alone the principal is asked: `again` gives the surprise there of the rows (M,) it is called with, (M, F).
+    """
+    xp = namespace(surprise)
+    rows = xp.flatnonzero((surprise >= ODD).any(axis=1) & (whole >= 0))
+    if len(rows):
+        surprise = surprise.copy()
+        surprise[rows] = xp.minimum(surprise[rows], again(rows))
+    return surprise
+
+
+def facets(surprise: Floats) -> Floats:
+    """The strongest surprise of each facet: (N, F) -> (N, number of FACETS). A new action brings new parameters along, a new
+    tool a new version: one fact is news once."""
+    strongest = [surprise[:, like(places, surprise)].max(axis=1) for places in FACETED]
+    return namespace(surprise).column_stack(strongest)
+
+
+def combine(surprise: Floats) -> Floats:
+    """How surprising events are by themselves, (N, F) -> (N,): one strange facet is enough, two are more."""
+    return facets(surprise).sum(axis=1)
+
+
+def place_of(surprise: Floats) -> Floats:
+    """How surprising the place is that events come from: (N, F) -> (N,)."""
+    out: Floats = surprise[:, like(FACETED[PLACE], surprise)].max(axis=1)
+    return out
+
+
+def undecided(surprise: Floats) -> NDArray[np.bool_]:
+    """Events (N,) strange enough by themselves that what else happens in their interval counts."""
+    return combine(surprise) >= ALONE
+
+
+def excess(
+    surprise: Floats, company: Floats, at_home: NDArray[np.bool_], options: settings.Autoencoder
+) -> Floats:
+    """Nats by which events lie above what is usual: surprise (N, F) -> (N,).
+
+    An event that is strange by itself (ALONE) is credited with a share of the `company` (N,) it keeps, what else of its
+    principal surprised in its interval; and, if it came from FAR, with its principal having been `at_home` (N,) meanwhile:
+    nobody is in two places at once.
+    """
+    strongest = facets(surprise)
+    own = strongest.sum(axis=1)
+    others = options.company * namespace(own).maximum(company - own, 0)
+    apart = APART * (at_home & (strongest[:, PLACE] >= FAR))
+    return own + (others + apart) * (own >= ALONE)

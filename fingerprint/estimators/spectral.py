@@ -1,0 +1,101 @@
+"""Did it do it as much, and when, as it usually does? Many series as one matrix: expected, residual, z.
+
+Example:
+    >>> day = np.array([0.0] * 8 + [5.0] * 8 + [0.0] * 8)
+    >>> ahead, spread = forecast(np.tile(day, 14)[None, :], horizon=24, quantile=0.9)
+    >>> bool(z(np.array([20.0]), ahead[:, 10], spread, floor=0.04)[0] > 4)       # twenty calls where five are usual
+    True
+
+The method is the published one (NVIDIA, "Detecting stolen AWS credentials": keep the strongest frequencies, invert, judge
+the difference by a rolling z), with what makes it hold on a stream: it looks backwards only, its scale is robust (past
+bursts do not mask a new one) and has a Poisson floor (a flat series never divides by zero).
+
+Everything is written over the array namespace of its arguments: NumPy, CuPy or torch. On a CPU a few rows are transformed at a
+time, so that they stay in its cache; on a device all are, or as many as `room` has bytes for. docs/gpu.md counts the bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from array_api_compat import array_namespace, is_numpy_namespace
+
+from fingerprint.compute import order_statistics
+
+Array = Any  # (series, intervals), of any array library
+
+ROWS = 128  # series transformed together on a CPU: 128 x 1,440 x 4 B = 0.7 MB, which its cache holds
+BYTES = 20  # a device needs for each value while it forecasts: spectrum 4, its copy 4, result 4, cuFFT's own 4, mask; and a rest
+MOST = 2**31 - 1  # values in one transform: cuFFT's plans count in 32 bits
+SAME = 1e-3  # powers that differ by less, as a share, are the same: float32 tells them apart by its rounding alone
+TO_SIGMA = 1.4826  # median absolute deviation -> standard deviation, for a normal distribution
+
+
+def keep_strongest(series: Array, quantile: float) -> Array:
+    """The part of each series that its strongest frequencies explain: (S, W) -> (S, W), never below zero.
+
+    A frequency is kept when its power is not below the `quantile` of the series' own powers; the mean always is. Few calls
+    make many powers that are the same (one call makes all of them so): those at the quantile are kept together. Without that,
+    rounding would choose among them, and each library's transform rounds in its own way.
+    """
+    xp = array_namespace(series)
+    spectrum = xp.fft.rfft(series, axis=-1)
+    weak = _weak(spectrum[:, 1:], quantile)
+    nothing = xp.asarray(0, dtype=spectrum.dtype)
+    spectrum[:, 1:] = xp.where(weak, nothing, spectrum[:, 1:])
+    expected = xp.fft.irfft(spectrum, n=series.shape[-1], axis=-1)
+    return xp.maximum(expected, xp.asarray(0, dtype=expected.dtype))  # `clip` would gather and scatter
+
+
+def _weak(spectrum: Array, quantile: float) -> Array:
+    """Which frequencies are not kept: (S, F) complex -> (S, F)."""
+    xp = array_namespace(spectrum)
+    power = xp.real(spectrum) ** 2 + xp.imag(spectrum) ** 2
+    place = min(int(quantile * power.shape[1]), power.shape[1] - 1)
+    least = order_statistics.smallest(power, place) * (1 - SAME)
+    return power < xp.maximum(least, xp.asarray(1e-9, dtype=power.dtype))
+
+
+def forecast(
+    series: Array, horizon: int, quantile: float, gap: int = 0, room: int | None = None
+) -> tuple[Array, Array]:
+    """Expected counts after the window, and the spread of what the window's residuals were.
+
+    `series` is (S, W), oldest first, W a whole number of the periods that matter (days, weeks); `gap` intervals after the
+    window are skipped, because late records may still change them. Kept frequencies repeat with the window, so what they
+    say of interval W + k is what they say of interval k. Returns (S, horizon) expected counts and (S,) spreads, the
+    residuals' robust standard deviation (1.4826 x median absolute deviation). `room` is how many bytes a device has left.
+    """
+    xp = array_namespace(series)
+    places = xp.asarray([(gap + k) % series.shape[-1] for k in range(horizon)])
+    rows = ROWS if is_numpy_namespace(xp) else rows_at_once(series.shape[-1], room)
+    starts = range(0, max(series.shape[0], 1), rows)
+    parts = [_forecast(series[start : start + rows], places, quantile) for start in starts]
+    return xp.concat([ahead for ahead, _ in parts]), xp.concat([spread for _, spread in parts])
+
+
+def rows_at_once(width: int, room: int | None) -> int:
+    """How many series of so many intervals a device transforms together in so many bytes; None is no bound but cuFFT's.
+
+    Example:
+        >>> rows_at_once(504, 40 * 10**9)
+        3968253
+    """
+    values = MOST if room is None else min(MOST, room // BYTES)
+    return max(1, values // width)
+
+
+def _forecast(series: Array, places: Array, quantile: float) -> tuple[Array, Array]:
+    xp = array_namespace(series)
+    kept = keep_strongest(series, quantile)
+    return xp.take(kept, places, axis=-1), TO_SIGMA * order_statistics.median(xp.abs(series - kept))
+
+
+def z(count: Array, expected: Array, spread: Array, floor: float) -> Array:
+    """How far a count lies above what was expected, in robust standard deviations; below is negative.
+
+    The scale is the larger of the residuals' spread and the Poisson root of the expected count (plus `floor`, so that a
+    first call where nothing was ever expected has a finite z of 1/sqrt(floor)).
+    """
+    xp = array_namespace(count)
+    return (count - expected) / xp.maximum(spread, xp.sqrt(expected + floor))

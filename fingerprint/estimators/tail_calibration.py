@@ -1,0 +1,143 @@
+"""How rare is it? Nats above the usual -> the share of a principal's hours that hold anything as strange -> z.
+
+Example:
+    >>> hours = strangest(excess, hour, owner)          # of each interval in which a principal was active, held-out rows
+    >>> edge, slope = shape(hours.excess)
+    >>> rate = rates(hours, edge, parent)               # (E,)
+    >>> float(z(log_share(np.array([40.0]), rate[:1], edge, slope))[0]) > 4
+    True
+
+A z must mean the same for a quiet and a busy entity, for a calm and a restless one. So an excess x is told by S(x), the share of
+the principal's active intervals whose strangest event lies at least x above what is usual:
+
+    S(x) = rate exp(-(x - edge) / slope)      from the edge on
+    S(x) = rate ^ (x / edge)                  below it
+
+`edge` is what one interval in twenty of the whole organisation passes, `slope` the mean excess over it (the exponential tail of
+peaks over a threshold, Pickands 1975, with shape 0: nats are logarithms already), and `rate` the share of the principal's own
+intervals that pass it, leaning on its peers' and theirs on everybody's. Then z = -Phi^-1(S): what is as rare as four standard
+deviations of a normal distribution has a z of four, once in 31,574 active intervals.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtri_exp
+
+from fingerprint.compute.arrays import Array, namespace, special
+from fingerprint.estimators.autoencoder import Baseline
+from fingerprint.compute.hashing import Hashes
+from fingerprint.features.vocabulary import Floats, Ints
+
+BEYOND = 0.05  # share of all intervals past the edge
+EDGE, SLOPE = 10.0, 3.0  # nats: those of a usual organisation ...
+EDGE_HOURS, SLOPE_HOURS = 200, 20  # ... and how many intervals, and peaks over the edge, they are worth
+RAREST = -700.0  # log of about the smallest probability that a float64 says exactly
+PARENT_HOURS = 300  # intervals that the rate of a parent is worth
+
+
+class Hours(NamedTuple):
+    """Active intervals (U,) of principals: the `excess` of each one's strangest event, and whose it is (`owner`, a row of the
+    stack)."""
+
+    excess: Floats
+    owner: Ints
+
+
+def strangest(excess: Floats, hour: Hashes, owner: Ints) -> Hours:
+    """The strangest event of each interval: excess, hour (a principal's interval, hashed) and owner of each event (N,)."""
+    first = highest(excess, hour)
+    return Hours(excess[first], owner[first])
+
+
+def highest(values: Floats, group: Hashes) -> NDArray[np.intp]:
+    """Where the highest value of each group is: values and group (N,) -> (U,), in the order of the groups."""
+    order = np.lexsort((-values, group))
+    return order[np.unique(group[order], return_index=True)[1]]
+
+
+def shape(excess: Floats) -> tuple[float, float]:
+    """Edge and slope in nats, from the strangest of each interval (U,)."""
+    if not len(excess):
+        return EDGE, SLOPE
+    own = float(np.quantile(excess, 1 - BEYOND))
+    edge = (len(excess) * own + EDGE_HOURS * EDGE) / (len(excess) + EDGE_HOURS)
+    peaks = np.sort(excess[excess > edge] - edge)  # in one order, whichever piece they came from
+    return edge, float((peaks.sum() + SLOPE_HOURS * SLOPE) / (len(peaks) + SLOPE_HOURS))
+
+
+def rates(hours: Hours, edge: float, parent: Ints) -> Floats:
+    """Log share of each fingerprint's intervals that pass the edge: parent (E,) -> (E,). Who has none of its own has its
+    parent's."""
+    count, passed = (
+        _up_the_tree(np.bincount(hours.owner, weight, len(parent)), parent)
+        for weight in (None, (hours.excess > edge).astype(float))
+    )
+    rate = np.full(len(parent), BEYOND)
+    for level in depths(parent):
+        above = np.where(parent[level] >= 0, rate[parent[level]], BEYOND)
+        rate[level] = (passed[level] + PARENT_HOURS * above) / (count[level] + PARENT_HOURS)
+    return np.log(rate).astype(np.float32)
+
+
+def log_share(excess: Floats, rate: Floats, edge: Any, slope: Any) -> NDArray[np.float64]:
+    """log S of an excess (N,), at most 0: rate, edge and slope (N,) or of all."""
+    xp = namespace(excess)
+    below = rate * xp.clip(excess / edge, 0, 1)
+    out: NDArray[np.float64] = below - xp.maximum(excess - edge, 0) / slope
+    return out
+
+
+def z(log_share: NDArray[np.float64]) -> Floats:
+    """The z of a normal distribution that is passed with this probability, its logarithm given (N,)."""
+    xp = namespace(log_share)
+    logarithm = xp.minimum(log_share, -1e-9)
+    out: Floats = -(ndtri_exp(logarithm) if xp is np else _ndtri_exp(logarithm))
+    return out.astype(np.float32)
+
+
+def _ndtri_exp(logarithm: Array) -> Array:
+    """SciPy's function where only `ndtri` is to be had (N,), as from CuPy; both agree to 1e-6.
+
+    What is rarer than a float64 can say follows from the tail, log Phi(-z) = -z^2 / 2 - log(z sqrt(2 pi)) - 1 / z^2, solved by
+    putting the last z into the smaller terms.
+    """
+    xp, logarithm = namespace(logarithm), logarithm.astype(np.float64)  # in float32 e^-1e-9 is 1
+    near = special(logarithm).ndtri(xp.exp(xp.maximum(logarithm, RAREST)))
+    twice = -2 * xp.minimum(logarithm, RAREST)
+    z = xp.sqrt(twice)
+    for _ in range(3):
+        z = xp.sqrt(twice - math.log(2 * math.pi) - 2 * xp.log(z) - 2 / (z * z))
+    return xp.where(logarithm > RAREST, near, -z)
+
+
+def z_of(excess: Floats, usual: Baseline, fingerprint: Ints) -> Floats:
+    """The z of excesses (N,) at fingerprints (N,)."""
+    return z(log_share(excess, usual.rate[fingerprint], usual.edge[fingerprint], usual.slope[fingerprint]))
+
+
+def nats(z: Any) -> Any:
+    """Back: how many nats of surprise it is that a z is passed, (N,)."""
+    return -log_ndtr(-np.asarray(z, np.float64))
+
+
+def depths(parent: Ints) -> list[NDArray[np.intp]]:
+    """Fingerprints by their distance from the generic one, nearest first: parent (E,), -1 for none."""
+    depth = np.zeros(len(parent), int)
+    at = parent.copy()
+    while (at >= 0).any():
+        depth += at >= 0
+        at = np.where(at >= 0, parent[np.maximum(at, 0)], -1)
+    return [np.flatnonzero(depth == level) for level in range(depth.max() + 1)]
+
+
+def _up_the_tree(counts: NDArray[Any], parent: Ints) -> NDArray[Any]:
+    """Each fingerprint's own counts and those of all below it (E,)."""
+    out = counts.astype(float)
+    for level in reversed(depths(parent)[1:]):
+        np.add.at(out, parent[level], out[level])
+    return out

@@ -1,0 +1,212 @@
+"""The published digital fingerprinting as a peer: one `dfencoder` autoencoder a principal, mean absolute z.
+
+Example:
+    >>> method = Dfencoder(progress)                            # needs dfencoder and torch
+    >>> z = method(past, now)                                   # (len(now),); published as an anomaly above 2
+
+As published (NVIDIA Morpheus, digital fingerprinting): a principal with LEAST rows or more has a model of its own, all
+others share one that is fitted to everybody's; each feature's loss is standardised by its mean and spread over the
+table that was learned, and an event's z is the mean of their absolute values. The columns are our recorded features as
+text, which hold what the published columns hold of CloudTrail (source and name of the event, errors, user agent, address,
+identity, parameters), already cleaned of ids.
+
+Two things differ, to its advantage. Its model is fitted to MOST rows, spread evenly over the past, so that it ends today.
+And one step goes backwards once through the sum of the features' losses, not once for each of them: the same gradients,
+less rounding, in a fraction of the time.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint.evaluation.alert_counting import RECORDED
+from fingerprint.evaluation.ranking import Scores
+from fingerprint.evaluation.event_table import Rows
+from fingerprint.features.encoding import NAMES
+from fingerprint.compute.hashing import Hashes
+from fingerprint.training.pipeline import Progress
+
+Floats = NDArray[np.float32]
+
+PUBLISHED: Mapping[str, Any] = {
+    "encoder_layers": [512, 500],
+    "decoder_layers": [512],
+    "activation": "relu",
+    "swap_p": 0.2,
+    "lr": 0.001,
+    "lr_decay": 0.99,
+    "batch_size": 512,
+    "optimizer": "sgd",
+    "scaler": "standard",
+    "min_cats": 1,
+    "verbose": False,
+    "progress_bar": False,
+}
+EPOCHS = 30
+LEAST = 300  # rows of a principal with a model of its own, as published
+MOST = 1000  # rows that a model is fitted to
+BATCH = 4096  # distinct rows scored at a time
+
+
+@dataclass(frozen=True)
+class Options:
+    """How models are fitted."""
+
+    settings: Mapping[str, Any] = field(default_factory=lambda: PUBLISHED)
+    epochs: int = EPOCHS
+    least: int = LEAST
+    most: int = MOST
+
+
+@dataclass(frozen=True)
+class Dfencoder:
+    """A method (`baselines`): fits its models anew at each call, says how many of them are done."""
+
+    published_threshold: ClassVar[float] = 2.0
+
+    progress: Progress = lambda *_: None
+    options: Options = Options()
+
+    def __call__(self, past: Rows, now: Rows) -> Scores:
+        out = np.empty(len(now))
+        parts = list(_parts(past, now, self.options))
+        for done, (learned, judged) in enumerate(parts):
+            self.progress("dfencoder models", done, len(parts))
+            model = learn(_spread(past.codes[learned], self.options.most), self.options)
+            out[judged] = model.of(now.codes[judged])
+        return out
+
+
+def _parts(past: Rows, now: Rows, options: Options) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Of each model the rows it learns (in `past`) and those it judges (in `now`); last the one that is everybody's."""
+    who, events = np.unique(past.principal, return_counts=True)
+    own = who[events >= options.least]
+    for principal in own[np.isin(own, now.principal)]:
+        yield np.flatnonzero(past.principal == principal), np.flatnonzero(now.principal == principal)
+    rest = np.flatnonzero(~np.isin(now.principal, own))
+    if len(rest):
+        yield np.arange(len(past)), rest
+
+
+def _spread(codes: Hashes, most: int) -> Hashes:
+    """At most `most` rows, evenly spread."""
+    if len(codes) <= most:
+        return codes
+    return codes[np.arange(most) * len(codes) // most]
+
+
+# --- one model ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Standardised:
+    """A fitted model, and the mean and spread (F,) of its losses on the table it was fitted to."""
+
+    model: Any
+    mean: Floats
+    spread: Floats
+
+    def z(self, table: pd.DataFrame) -> tuple[Floats, Floats]:
+        """Each feature's absolute z (N, F), and their mean (N,)."""
+        return self.standardised(losses(self.model, table))
+
+    def standardised(self, loss: Floats) -> tuple[Floats, Floats]:
+        each = np.abs((loss - self.mean) / self.spread)
+        return each, each.mean(1)
+
+    def of(self, codes: Hashes) -> Floats:
+        """The mean absolute z of events (N,) by their codes; what is alike is scored once."""
+        distinct, inverse = np.unique(codes[:, RECORDED], axis=0, return_inverse=True)
+        parts = [
+            self.z(_table(distinct[start : start + BATCH]))[1] for start in range(0, len(distinct), BATCH)
+        ]
+        return np.concatenate(parts)[inverse]
+
+
+def learn(codes: Hashes, options: Options) -> Standardised:
+    """The model of a principal's codes (N, all features)."""
+    table = _table(codes[:, RECORDED])
+    model = fitted(table, options.settings, options.epochs, together=True)
+    return standardised(model, table)
+
+
+def standardised(model: Any, table: pd.DataFrame) -> Standardised:
+    """A model with the mean and spread of its losses on the table that it was fitted to."""
+    loss = losses(model, table)
+    spread = loss.std(0)
+    return Standardised(model, loss.mean(0), np.where(spread > 0, spread, 1))
+
+
+def fitted(
+    table: pd.DataFrame, settings: Mapping[str, Any] = PUBLISHED, epochs: int = EPOCHS, together: bool = False
+) -> Any:
+    """dfencoder's model of a table of text, by its own code; the same table gives the same model. Columns of another dtype
+    than object it passes over without a word.
+
+    `together` adds the features' losses up before it goes backwards, instead of going backwards for each.
+    """
+    import torch
+    from dfencoder import AutoEncoder
+
+    with _alone(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a table of text leaves its layer of numbers without a weight
+        model = AutoEncoder(**settings, device=torch.device("cpu"))
+        if together:
+            model.do_backward = lambda numbers, flags, codes: (numbers + flags + sum(codes)).backward()
+        model.fit(table, epochs=epochs)
+    return model
+
+
+def losses(model: Any, table: pd.DataFrame) -> Floats:
+    """Loss of each feature (N, F): what `get_anomaly_score` takes the mean of, by the same calls."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pandas will not take values beyond a column's categories for ever
+        return losses_of(model, model.prepare_df(table))
+
+
+def losses_of(model: Any, data: pd.DataFrame) -> Floats:
+    """The same of a table that is prepared."""
+    import torch
+
+    model.eval()
+    numbers, flags, codes = model.compute_targets(data)
+    with torch.no_grad():
+        number, flag, code = model.forward(data)
+        kinds = [model.mse(number, numbers), model.bce(flag, flags)]
+        kinds += [model.cce(mine, target.long())[:, None] for mine, target in zip(code, codes, strict=True)]
+    out: Floats = torch.cat(kinds, dim=1).numpy()
+    return out
+
+
+def _table(codes: Hashes) -> pd.DataFrame:
+    """Codes (N, R) of the recorded features as columns of text."""
+    return pd.DataFrame(
+        {
+            NAMES[place]: pd.Series(codes[:, column].astype(str), dtype=object)
+            for column, place in enumerate(RECORDED)
+        }
+    )
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """On one thread: its steps are so small that several threads mostly wait for each other. It draws from the generators
+    that everybody shares: they are set, and put back."""
+    import torch
+
+    threads, before = torch.get_num_threads(), np.random.get_state()
+    torch.set_num_threads(1)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        np.random.seed(0)
+        yield
+    np.random.set_state(before)
+    torch.set_num_threads(threads)

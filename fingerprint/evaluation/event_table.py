@@ -1,0 +1,78 @@
+"""The rows of a trial: every event once, with its codes and the alert it would belong to.
+
+Example:
+    >>> rows = gather(history.chunks(), window_seconds=6 * 3600)
+    >>> past, now = rows.split(cut)                     # cut: seconds from the epoch
+    >>> len(past) + len(now) == len(rows)
+    True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint.features import encoding
+from fingerprint.sources import flatten
+from fingerprint.compute import hashing
+from fingerprint.compute.hashing import Hashes
+
+Seconds = NDArray[np.int64]
+
+HOUR = 3600
+
+
+@dataclass(frozen=True)
+class Rows:
+    """N events in the order of time. `frame` has event_id, event_time and principal; `codes` (N, F) are those
+    of `features.encode`; `principal` (N,) hashes; `seconds` (N,) from the epoch; `group` (N,) is the hash of
+    principal and window."""
+
+    frame: pd.DataFrame
+    codes: Hashes
+    principal: Hashes
+    seconds: Seconds
+    group: Hashes
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    @property
+    def hour(self) -> Seconds:
+        return self.seconds // HOUR
+
+    @property
+    def days(self) -> float:
+        """Length of the span in days, at least an hour's worth."""
+        return max(float(self.seconds[-1] - self.seconds[0]), HOUR) / 86400 if len(self) else HOUR / 86400
+
+    def take(self, which: NDArray[np.bool_]) -> Rows:
+        """The events of a mask."""
+        frame = self.frame[which].reset_index(drop=True)
+        return Rows(frame, self.codes[which], self.principal[which], self.seconds[which], self.group[which])
+
+    def split(self, cut: int) -> tuple[Rows, Rows]:
+        """What happened before `cut`, and what happened from then on."""
+        return self.take(self.seconds < cut), self.take(self.seconds >= cut)
+
+
+def gather(chunks: Iterable[pd.DataFrame], window_seconds: int) -> Rows:
+    """Rows of a history given as chunks of events with entities, oldest first; repeats are dropped.
+
+    The group of an event is its principal and its fixed window of event time: what an alert is made of.
+    """
+    frames, codes, keys = [], [], []
+    for events in chunks:
+        frames.append(events[["event_id", "event_time", "principal"]])
+        codes.append(encoding.encode(events))
+        keys.append(flatten.repeat_key(events))
+    once = np.sort(np.unique(np.concatenate(keys), return_index=True)[1])
+    frame = pd.concat(frames, ignore_index=True).iloc[once].reset_index(drop=True)
+    principal = hashing.of(frame["principal"])
+    seconds = (frame["event_time"].astype("int64").to_numpy() // 1_000_000).astype(np.int64)
+    group = hashing.mix(principal, (seconds // window_seconds).astype(np.uint64))
+    return Rows(frame, np.concatenate(codes)[once], principal, seconds, group)

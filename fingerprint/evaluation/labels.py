@@ -1,0 +1,90 @@
+"""What is known of the events: which attack session each belongs to.
+
+Example:
+    >>> lines = [{"event_id": "1", "session": "s", "strength": "quiet"}]
+    >>> truth([*lines, {"eventID": "2", "label": "attack_setup"}])
+      event_id session strength
+    0        1       s    quiet
+
+Two forms are read: the simulator's (`event_id`, `session`, `strength`) and that of the real sets (`eventID`,
+`label`, `technique`, `run`), where only the label `attack` counts and a run of a technique is a session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint.compute import hashing
+from fingerprint.compute.hashing import Hashes
+
+COLUMNS = ("event_id", "session", "strength")
+DAY = 86400
+
+
+def truth(labels: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """One row an attack event: event_id, session, strength (`real` where no label says it)."""
+    attacks = [label for label in labels if label.get("label", "attack") == "attack"]
+    rows = [(_id(label), _session(label), str(label.get("strength", "real"))) for label in attacks]
+    return pd.DataFrame(rows, columns=list(COLUMNS), dtype=object).drop_duplicates(
+        "event_id", ignore_index=True
+    )
+
+
+def labelled(judged: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
+    """Judged events (`judged.Judged.table`) as `metrics.measure` wants them, but for a method's score and flags."""
+    place = find(judged["event"].to_numpy(), known)
+    columns = {name: named(known[name], place) for name in ("session", "strength")}
+    return pd.DataFrame(
+        {
+            "event_time": pd.to_datetime(judged["time"], unit="us", utc=True),
+            "principal": judged["principal"],
+            "group": judged["group"],
+            **columns,
+        }
+    )
+
+
+def find(events: Hashes, known: pd.DataFrame) -> NDArray[np.int64]:
+    """Which row of `known` is each event's (N,), by the hash of its id; -1 for those that no label names."""
+    if not len(known):
+        return np.full(len(events), -1, np.int64)
+    names = hashing.of(known["event_id"])
+    order = np.argsort(names)
+    place = order[np.minimum(np.searchsorted(names[order], events), len(order) - 1)]
+    return np.where(names[place] == events, place, -1)
+
+
+def where_to_split(first: int, last: int, attacks: NDArray[np.int64]) -> int:
+    """When judging begins, in seconds, of a span from `first` to `last` with attack events at `attacks` (A,): after
+    three quarters of it, at midnight if it is days.
+
+    A first attack before that, but not in the first half, begins it: labels may decide where the past ends,
+    never what is learned of it.
+    """
+    cut = first + (last - first) * 3 // 4
+    if last - first >= 4 * DAY:
+        cut = round(cut / DAY) * DAY
+    begins = int(attacks.min()) if len(attacks) else last
+    return begins if (first + last) / 2 <= begins < cut else cut
+
+
+def named(names: pd.Series, place: NDArray[np.int64]) -> pd.Categorical:
+    """The names at some places, missing at -1, as categories: a byte or four each."""
+    codes, categories = pd.factorize(names)
+    return pd.Categorical.from_codes(
+        np.append(codes, -1)[place], categories=pd.Index(categories, dtype=object)
+    )
+
+
+def _id(label: Mapping[str, Any]) -> str:
+    return str(label.get("event_id") or label.get("eventID") or "")
+
+
+def _session(label: Mapping[str, Any]) -> str:
+    run = " ".join(str(label[part]) for part in ("technique", "run") if label.get(part))
+    return str(label.get("session") or run or _id(label))

@@ -1,0 +1,166 @@
+"""Does the form of a record betray an attack? If it did, a benchmark would flatter whoever looks at it.
+
+Example:
+    >>> betrayal(lines, attack_ids)                          # JSON records of the judged days, ids of the attacks' events
+    {'auc': 0.51, 'attack_rows': 893, 'benign_rows': 1642, 'actions': 57}
+
+A forest sees of each record its form alone (`simulation.forms.form_of`: keys, versions, names of parameters) and its
+action. Records of attacks and of everybody else are drawn from the same actions with the same outcome, made in the same
+way (at the console or not, through an endpoint or not: that is tool and network, which a detector should see), direct
+calls only, and guessed by a forest that did not see their caller.
+
+    auc = sum of n AUC / sum of n      over actions, outcomes and folds; n: their attack rows
+
+where AUC is the chance that an attack's row is guessed to be one rather than another row of the same action and
+outcome (ties count half). 0.5: the form tells nothing. 1: it tells everything. None: nothing could be compared.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import StratifiedGroupKFold
+
+from fingerprint.simulation.record_templates import form_of
+
+Record = dict[str, Any]
+Like = tuple[str, str, str, str]  # source, name, error code, way: what is compared with each other
+
+MOST = {True: 40, False: 80}  # rows of one action and outcome that are drawn: an attack's, others'
+LEAST = 5  # rows of others, or an action and outcome is not judged
+FOLDS, TREES, LEAF, SEED = 5, 60, 5, 0
+
+WAYS = (
+    "sessionCredentialFromConsole",
+    "vpcEndpointId",
+)  # keys that say by which tool or from where a call came
+_WAYS = tuple(f'"{way}"'.encode() for way in WAYS)
+_ID = re.compile(rb'"eventID":\s*"([^"]+)"')
+_LIKE = re.compile(rb'"(?:eventSource|eventName|errorCode)":\s*"([^"]*)"')
+
+
+def betrayal(lines: Iterable[bytes], attack_ids: set[str]) -> dict[str, float | int | None]:
+    """How well forms tell attacks from the rest: `auc`, and how many rows and actions it rests on.
+
+    `lines` are records as JSON, one each, in any number: they are read once and a sample is kept.
+    """
+    likes, records = _compared(drawn(lines, attack_ids), attack_ids)
+    guilty = np.array([record["eventID"] in attack_ids for record in records], bool)
+    parts = [part for part in _judged(likes, records, guilty) if 0 < part[0].sum() < len(part[0])]
+    rows = [int(truth.sum()) for truth, _, _ in parts]
+    scores = [roc_auc_score(truth, guess) for truth, guess, _ in parts]
+    return {
+        "auc": round(float(np.average(scores, weights=rows)), 4) if parts else None,
+        "attack_rows": sum(rows),
+        "benign_rows": sum(len(truth) for truth, _, _ in parts) - sum(rows),
+        "actions": len({like[:2] for _, _, like in parts}),
+    }
+
+
+# --- which rows -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Some:
+    """At most `most` of those that came, each with the same chance (Vitter's algorithm R)."""
+
+    most: int
+    kept: list[bytes] = field(default_factory=list)
+    came: int = 0
+
+    def add(self, line: bytes, draw: Random) -> None:
+        self.came += 1
+        if len(self.kept) < self.most:
+            self.kept.append(line)
+        elif (at := draw.randrange(self.came)) < self.most:
+            self.kept[at] = line
+
+
+def drawn(lines: Iterable[bytes], attack_ids: set[str]) -> Iterator[Record]:
+    """A sample of the records, at most MOST of each action and outcome; of actions that no attack calls, none."""
+    draw, ids = Random(SEED), {name.encode() for name in attack_ids}  # noqa: S311 - draws a sample, guards nothing
+    some: dict[tuple[tuple[bytes, ...], bool], _Some] = {}
+    for line in lines:
+        guilty = not ids.isdisjoint(_ID.findall(line))
+        key = (tuple(_LIKE.findall(line) + [way for way in _WAYS if way in line]), guilty)
+        if key not in some:
+            some[key] = _Some(MOST[guilty])
+        some[key].add(line, draw)
+    attacked = {like for like, guilty in some if guilty}
+    for (like, _), kept in some.items():
+        if like in attacked:
+            yield from _parsed(kept.kept)
+
+
+def _parsed(lines: Iterable[bytes]) -> Iterator[Record]:
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(record, dict) and isinstance(record.get("eventID"), str):
+            yield record
+
+
+def _compared(records: Iterable[Record], attack_ids: set[str]) -> tuple[list[Like], list[Record]]:
+    """Each record once, of those (action, outcome) that both attacks and enough others have."""
+    groups: dict[Like, list[Record]] = defaultdict(list)
+    for record in {record["eventID"]: record for record in records}.values():
+        if record["eventID"] in attack_ids or "invokedBy" not in _identity(record):
+            groups[_like(record)].append(record)
+    kept = []
+    for like, some in groups.items():
+        guilty = sum(record["eventID"] in attack_ids for record in some)
+        kept += [(like, record) for record in some] if guilty and len(some) - guilty >= LEAST else []
+    return [like for like, _ in kept], [record for _, record in kept]
+
+
+def _like(record: Record) -> Like:
+    source, name, error = (str(record.get(key, "")) for key in ("eventSource", "eventName", "errorCode"))
+    return source, name, error, " ".join(way for way in WAYS if way in record)
+
+
+def _identity(record: Record) -> dict[str, Any]:
+    identity = record.get("userIdentity")
+    return identity if isinstance(identity, dict) else {}
+
+
+# --- how well they are told apart ---------------------------------------------------------------------------
+
+
+def _judged(
+    likes: list[Like], records: list[Record], guilty: NDArray[np.bool_]
+) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.float64], Like]]:
+    """Truth and guess of the rows of each (action, outcome) in each fold, with a forest that saw no caller of it.
+
+    Rows of different folds are not compared: the forest that did not see an attack thinks less of its likes than
+    the one that did, and every AUC would lie under a half.
+    """
+    who = np.array([str(_identity(record).get("arn")) for record in records])
+    folds = min(FOLDS, len(set(who[guilty])))
+    if folds < 2:
+        return
+    forms = [dict.fromkeys({*form_of(record), "".join(_like(record)[:2])}, 1) for record in records]
+    table = DictVectorizer(dtype=np.float32, sparse=False).fit_transform(forms)
+    names = {like: number for number, like in enumerate(dict.fromkeys(likes))}
+    numbers = np.array([names[like] for like in likes])
+    for seen, rows in StratifiedGroupKFold(folds).split(table, guilty, who):
+        guess = _forest().fit(table[seen], guilty[seen]).predict_proba(table[rows])[:, -1]
+        for like, number in names.items():
+            here = numbers[rows] == number
+            yield guilty[rows][here], guess[here], like
+
+
+def _forest() -> RandomForestClassifier:
+    return RandomForestClassifier(TREES, min_samples_leaf=LEAF, class_weight="balanced", random_state=SEED)

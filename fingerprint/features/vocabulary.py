@@ -1,0 +1,260 @@
+"""What fingerprints know: the values each has seen, how often, and the likelihood of any value, seen or not.
+
+Example:
+    >>> vocabulary = build(presences, parent, slots=24)
+    >>> logp, slot, known = vocabulary.look_up(np.array([5]), codes[:1])     # fingerprint 5, codes (1, F)
+
+A fingerprint keeps a share e of its probability for what it has not seen, and hands it to its parent, entity -> principal
+-> peer group -> generic, where the values it does know are left out (they were not meant; "exclusion" in Cleary and Witten
+1984, without which a value that is new at every level would pay for its novelty at every level):
+
+    p(x) = (1 - e) count(x) / n                               x was seen here
+    p(x) = e p_parent(x) / (1 - sum of p_parent(known here))  x was not
+    e    = (T + LEAN e_parent) / (n + T + LEAN)               T distinct values in n presences (Witten and Bell 1991), a
+                                                              thin fingerprint being as curious as its parent
+
+Counts are presences, not events: distinct intervals at an entity or principal, distinct principal-days in a peer group,
+distinct principals in the organisation (the continuation counts of Kneser and Ney 1995). How *much* somebody does is the
+spectral detector's question; here a loop of a million calls must not drown what else is usual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute import hashing
+from fingerprint.compute.arrays import Place, host, like, namespace, placed
+from fingerprint.features.encoding import IS_BIN
+from fingerprint.compute.sorted_table import find
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int32]
+
+POSSIBLE = np.where(
+    IS_BIN, 32.0, 10_000.0
+)  # (F,) values that could be seen and never were: operations, networks, ...
+LOG_POSSIBLE = np.log(POSSIBLE).astype(np.float32)
+LEAST = 1e-3  # of the parent is always left for the unknown, however much is known
+LEAN = 5.0  # presences that a parent's curiosity is worth
+
+
+@dataclass(frozen=True, slots=True)
+class Presences:
+    """Counts of one level: (M,) fingerprint, feature, code and the number of its units that show the value."""
+
+    fingerprint: Ints
+    feature: NDArray[np.int16]
+    code: hashing.Hashes
+    count: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """M known values of E fingerprints with F features, K slots each; everything is an array, nothing a string.
+
+    `keys` (M,) sorted hashes of (fingerprint, feature, code); `logp`, `count`, `slot` (M,) beside them; `escape` (E, F)
+    log probability of a value never seen here, over what its parent has left for it; `base` (E, F, K) log probability
+    of each slot, slot 0 being all values without one; `codes` (E, F, K) which value has the slot; `total` (E, F)
+    presences in all; `parent` (E,), -1 at generic.
+    """
+
+    keys: hashing.Hashes
+    logp: Floats
+    count: Floats
+    slot: NDArray[np.int16]
+    escape: Floats
+    base: Floats
+    codes: hashing.Hashes
+    total: Floats
+    parent: Ints
+
+    def on(self, place: Place) -> Vocabulary:
+        """Itself with its arrays where `place` puts them; but for `codes`, which explain and never score."""
+        return placed(self, place, but=("codes",))
+
+    def look_up(
+        self, fingerprint: Ints, codes: hashing.Hashes
+    ) -> tuple[Floats, NDArray[np.int16], NDArray[np.bool_]]:
+        """Log probability, slot and whether it was known, of each feature: fingerprint (N,), codes (N, F) -> 3 x (N, F).
+
+        A value that is not known here escapes to the parent, and so on; known nowhere, it is one of POSSIBLE values.
+        """
+        xp = namespace(codes)
+        possible = like(LOG_POSSIBLE, codes)
+        logp = xp.zeros(codes.shape, np.float32)
+        slot = xp.zeros(codes.shape, np.int16)
+        known = xp.zeros(codes.shape, bool)
+        row, column = (index.ravel() for index in xp.indices(codes.shape))
+        at = xp.repeat(fingerprint, codes.shape[1])
+        first = True
+        while len(row):
+            place, found = find(self.keys, key_of(at, column, codes[row, column]))
+            hit, miss = (row[found], column[found]), ~found
+            logp[hit] += self.logp[place[found]]
+            if first:
+                slot[hit], known[hit], first = self.slot[place[found]], True, False
+            row, column, at = row[miss], column[miss], at[miss]
+            logp[row, column] += self.escape[at, column]
+            at = self.parent[at]
+            rootless = at < 0
+            logp[row[rootless], column[rootless]] -= possible[column[rootless]]
+            row, column, at = row[~rootless], column[~rootless], at[~rootless]
+        return logp, slot, known
+
+    def share(self, fingerprint: Ints, codes: hashing.Hashes) -> Floats:
+        """How often a value was seen at the fingerprint itself, as a share of its presences: (N, F), 0 if never. It explains, so
+        it is asked of few and answers on the host, wherever the counts lie."""
+        owner, codes = host(fingerprint), host(codes)
+        feature = np.broadcast_to(np.arange(codes.shape[1]), codes.shape).ravel()
+        keys = key_of(np.repeat(owner, codes.shape[1]), feature, codes.ravel())
+        place, found = find(self.keys, like(keys, self.keys))
+        count = np.zeros(codes.size, np.float32)
+        count[host(found)] = host(self.count[place[found]])
+        total = host(self.total[like(owner, self.total)])
+        return (count.reshape(codes.shape) / np.maximum(total, 1)).astype(np.float32)
+
+
+def key_of(fingerprint: Any, feature: Any, code: hashing.Hashes) -> hashing.Hashes:
+    return hashing.mix(_whole(fingerprint) * np.uint64(256) + _whole(feature), code)
+
+
+def _whole(number: Any) -> Any:
+    return number.astype(np.uint64) if hasattr(number, "astype") else np.uint64(number)
+
+
+def presences(fingerprint: Ints, unit: NDArray[Any], codes: hashing.Hashes) -> Presences:
+    """Count in how many distinct units (intervals, days, principals) each value was present.
+
+    `fingerprint` (R,) and `unit` (R,) of each row, `codes` (R, F). A unit in which a value occurs often counts once.
+    """
+    parts = [
+        _presences_of(fingerprint, unit, codes[:, feature], feature) for feature in range(codes.shape[1])
+    ]
+    owners, features, values, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Presences(owners.astype(np.int32), features.astype(np.int16), values, counts.astype(np.float32))
+
+
+def _presences_of(
+    fingerprint: Ints, unit: NDArray[Any], code: hashing.Hashes, feature: int
+) -> tuple[Any, ...]:
+    value = key_of(fingerprint, feature, code)
+    _, one_per_unit = np.unique(hashing.mix(value, unit.astype(np.uint64)), return_index=True)
+    _, example, counts = np.unique(value[one_per_unit], return_index=True, return_counts=True)
+    example = one_per_unit[example]
+    return fingerprint[example], np.full(len(example), feature), code[example], counts
+
+
+def added(parts: Sequence[Presences]) -> Presences:
+    """Counts of the same level from several places, of units that no two of them share; in the order of their keys."""
+    owner, feature, code, count = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("fingerprint", "feature", "code", "count")
+    )
+    keys = key_of(owner, feature, code)
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=~keys[order[:1]]))
+    first = order[starts]
+    total = np.add.reduceat(count[order], starts) if len(starts) else count
+    return Presences(owner[first], feature[first], code[first], total)
+
+
+def build(levels: Sequence[Presences], parent: Ints, slots: int) -> Vocabulary:
+    """Fold presences of all levels, generic first, into one vocabulary: each level's likelihoods rest on those before it."""
+    shape = (len(parent), len(POSSIBLE))
+    total, curiosity = np.zeros(shape, np.float32), np.ones(shape)
+    known = _empty(parent, np.zeros(shape, np.float32))
+    for level in levels:
+        known = _with_level(known, level, total, curiosity, slots)
+    return _with_slots(known, levels, total, slots)
+
+
+def _empty(parent: Ints, escape: Floats) -> Vocabulary:
+    none, codes = np.empty(0, np.float32), np.empty((0, 0, 0), np.uint64)
+    return Vocabulary(codes.ravel(), none, none, none.astype(np.int16), escape, none, codes, escape, parent)
+
+
+def _with_level(
+    known: Vocabulary, level: Presences, total: Floats, curiosity: NDArray[np.float64], slots: int
+) -> Vocabulary:
+    """Add a level; `total` and `curiosity` (E, F), presences and the share e left to what is new, are filled in place."""
+    at = (level.fingerprint, level.feature)
+    inherited = _inherited(known, level)
+    distinct, excluded = np.zeros(total.shape), np.zeros(total.shape)
+    np.add.at(total, at, level.count)
+    np.add.at(distinct, at, 1)
+    np.add.at(excluded, at, inherited)
+    rows = np.unique(level.fingerprint)
+    above = np.where(known.parent[rows, None] >= 0, curiosity[known.parent[rows]], 1.0)
+    curiosity[rows] = (distinct[rows] + LEAN * above) / (total[rows] + distinct[rows] + LEAN)
+    escape = known.escape.copy()
+    escape[rows] = np.log(curiosity[rows] / np.maximum(1 - excluded[rows], LEAST))
+    logp = np.log((1 - curiosity[at]) * level.count / total[at]).astype(np.float32)
+    keys = np.concatenate([known.keys, key_of(level.fingerprint, level.feature, level.code)])
+    order = np.argsort(keys)
+    return Vocabulary(
+        keys[order],
+        np.concatenate([known.logp, logp])[order],
+        np.concatenate([known.count, level.count])[order],
+        np.concatenate([known.slot, _slots_by_count(level, slots)])[order],
+        escape,
+        known.base,
+        known.codes,
+        known.total,
+        known.parent,
+    )
+
+
+def _inherited(known: Vocabulary, level: Presences) -> NDArray[np.float64]:
+    """What the parents say of each value (M,)."""
+    at, out = known.parent[level.fingerprint], np.zeros(len(level.code))
+    open_ = np.arange(len(level.code))
+    while len(open_):
+        feature = level.feature[open_]
+        here = at[open_]
+        rootless = here < 0
+        out[open_[rootless]] -= np.log(POSSIBLE[feature[rootless]])
+        open_, feature, here = open_[~rootless], feature[~rootless], here[~rootless]
+        place, found = find(known.keys, key_of(here, feature, level.code[open_]))
+        out[open_[found]] += known.logp[place[found]]
+        open_, feature, here = open_[~found], feature[~found], here[~found]
+        out[open_] += known.escape[here, feature]
+        at[open_] = known.parent[here]
+    return np.exp(out)
+
+
+def _slots_by_count(level: Presences, slots: int) -> NDArray[np.int16]:
+    """Slots 1 ... slots - 1 go to a feature's most present values, ties by code; 0 to the rest: (M,)."""
+    order = np.lexsort((level.code, -level.count, level.feature, level.fingerprint))
+    owner = level.fingerprint[order].astype(np.int64) * 256 + level.feature[order]
+    starts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]]) if len(owner) else np.empty(0, int)
+    rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
+    out = np.zeros(len(order), np.int16)
+    out[order] = np.where(rank < slots - 1, rank + 1, 0)
+    return out
+
+
+def _with_slots(known: Vocabulary, levels: Sequence[Presences], total: Floats, slots: int) -> Vocabulary:
+    shape = (*total.shape, slots)
+    base, codes = np.full(shape, 1e-9, np.float64), np.zeros(shape, np.uint64)
+    for level in levels:
+        place, _ = find(known.keys, key_of(level.fingerprint, level.feature, level.code))
+        kept = known.slot[place] > 0
+        where = (level.fingerprint[kept], level.feature[kept], known.slot[place][kept])
+        base[where], codes[where] = np.exp(known.logp[place][kept]), level.code[kept]
+    base[..., 0] = np.maximum(1 - base[..., 1:].sum(-1), 1e-4)
+    return Vocabulary(
+        known.keys,
+        known.logp,
+        known.count,
+        known.slot,
+        known.escape,
+        np.log(base).astype(np.float32),
+        codes,
+        total,
+        known.parent,
+    )

@@ -1,0 +1,115 @@
+"""The files of one folder, opened once: what is checked is what is read, and a change of an open file is noticed.
+
+Example:
+    >>> files = Sealed(Path("bank/versions/2026-02-01-5b3c0a1e"))
+    >>> files.names
+    ['fingerprints.parquet', 'ledger.safetensors', 'manifest.json', ...]
+    >>> files.sha256("ledger.safetensors") == manifest["files"]["ledger.safetensors"]["sha256"]
+    True
+    >>> files.changed()                                   # later, while its arrays are mapped
+    []
+
+Links are not followed, and a file is never opened a second time: whoever moves another file into its place changes nothing
+that is open. Whoever writes into the file itself changes the pages of a map that were not read yet. So its time of change is
+kept, which no writer can set (`st_ctime_ns`), and a file that was touched is hashed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+
+from fingerprint.core.alert import FingerprintError
+
+TICK = 2_000_000_000  # ns: a change so soon after another may bear the same time
+
+
+class Sealed:
+    """A folder and its files. They stay open as long as this object lives; none of its methods is for several threads."""
+
+    def __init__(self, root: Path) -> None:
+        """FingerprintError where the folder is none, or a link."""
+        self.root = root
+        self._opened: dict[str, int] = {}
+        self._hashes: dict[str, str] = {}
+        self._contents: dict[str, bytes] = {}
+        self._touched: dict[str, int] = {}  # by name: the time of change at which the hash was true
+        with self._plainly(root):
+            self._folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            weakref.finalize(self, _close, self._folder, self._opened)
+            self.names = sorted(os.listdir(self._folder))
+
+    def descriptor(self, name: str) -> int:
+        """The file, open for reading. FingerprintError that names what is no plain file, or missing."""
+        if name not in self._opened:
+            file = self.root / name
+            with self._plainly(file):
+                # NONBLOCK: to open a pipe must not wait for its writer
+                opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=self._folder)
+                self._opened[name] = opened
+                if not stat.S_ISREG(os.fstat(opened).st_mode):
+                    raise FingerprintError(f"{file} is no plain file: remove it")
+        return self._opened[name]
+
+    def stream(self, name: str) -> BufferedReader:
+        """The file from its beginning; to be closed, which leaves the descriptor open."""
+        os.lseek(self.descriptor(name), 0, os.SEEK_SET)
+        return os.fdopen(self.descriptor(name), "rb", closefd=False)
+
+    def content(self, name: str, most: int) -> bytes:
+        """Return a small file whole, as it was when it was first asked for. ValueError where it is longer than `most` bytes."""
+        if name not in self._contents:
+            if self.size(name) > most:
+                raise ValueError(f"{name} is longer than {most:,} bytes")
+            with self.stream(name) as stream:
+                self._contents[name] = stream.read(most)
+        return self._contents[name]
+
+    def size(self, name: str) -> int:
+        """Bytes."""
+        return os.fstat(self.descriptor(name)).st_size
+
+    def sha256(self, name: str) -> str:
+        """The hash of a file, in hex; computed once, and remembered until `changed` finds that the file was touched."""
+        if name not in self._hashes:
+            before = os.fstat(self.descriptor(name)).st_ctime_ns
+            with self.stream(name) as stream:
+                self._hashes[name] = hashlib.file_digest(stream, "sha256").hexdigest()
+            self._touched[name] = before if before < time.time_ns() - TICK else 0  # 0: look again
+        return self._hashes[name]
+
+    def touched(self) -> bool:
+        """Whether `changed` would have anything to hash."""
+        return any(os.fstat(self._opened[name]).st_ctime_ns != when for name, when in self._touched.items())
+
+    def changed(self) -> list[str]:
+        """The hashed files whose content is another by now; reads those that were touched since. Links made and removed, as
+        Triton's repository does, touch a file and change nothing."""
+        names = []
+        for name, when in list(self._touched.items()):
+            if os.fstat(self._opened[name]).st_ctime_ns != when:
+                was = self._hashes.pop(name)
+                if self.sha256(name) != was:
+                    names.append(name)
+                    self._hashes[name], self._touched[name] = was, 0  # say so each time
+        return names
+
+    @contextmanager
+    def _plainly(self, file: Path) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            link = " (a link is not followed)" if os.path.islink(file) else ""
+            raise FingerprintError(f"{file} cannot be read: {error.strerror or error}{link}") from None
+
+
+def _close(folder: int, opened: dict[str, int]) -> None:
+    for descriptor in (folder, *opened.values()):
+        os.close(descriptor)

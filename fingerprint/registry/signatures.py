@@ -1,0 +1,170 @@
+"""Who vouches for a version of a bank: Ed25519 signatures over its manifest, which lists the hash of every file.
+
+Example:
+    >>> make_keys(Path("bank-key"))                                      # bank-key, bank-key.pub
+    >>> signed = sign(manifest, "served", KeyFile(Path("bank-key")))
+    >>> problem(manifest, signed, ("served",), trusted(("bank-key.pub",))) is None
+    True
+
+What is signed is one short line: what for, and the SHA-256 of the manifest. So a key that never leaves a key management
+service can sign it (`Signer`), and a signature for one purpose is none for another:
+
+    learned   this installation trained it; it may be looked at, compared and offered to the gate
+    served    it may judge: the gate let it pass, or a person said so
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Literal, Protocol
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from fingerprint.core.alert import FingerprintError
+
+FILE = "signatures.json"  # beside the manifest
+LONGEST = 10_000  # bytes of that file
+
+Purpose = Literal["learned", "served"]
+
+
+class Signer(Protocol):
+    """Whoever holds a private Ed25519 key: a file, or a key management service behind the setting `bank.signer`."""
+
+    def sign(self, content: bytes, /) -> bytes:
+        """The 64 bytes of an Ed25519 signature (RFC 8032, of the content itself, not prehashed). `content` is < 200 bytes."""
+        ...
+
+
+class KeyFile:
+    """A private key in a PEM file (PKCS 8, not encrypted). FingerprintError where it is none."""
+
+    def __init__(self, file: Path) -> None:
+        key = _loaded(file, lambda content: serialization.load_pem_private_key(content, None))
+        if not isinstance(key, Ed25519PrivateKey):
+            raise FingerprintError(
+                f"{file} holds no private Ed25519 key that is not encrypted: `fingerprint bank keys` makes one"
+            )
+        self.key = key
+
+    def sign(self, content: bytes, /) -> bytes:
+        return self.key.sign(content)
+
+
+def hook(name: str) -> Signer:
+    """What `package.module:factory` makes. FingerprintError where it cannot be had."""
+    module, colon, factory = name.partition(":")
+    try:
+        if not colon:
+            raise ValueError("it is not like package.module:factory")
+        made: Signer = getattr(import_module(module), factory)()
+    except Exception as error:  # whatever somebody else's code raises
+        raise FingerprintError(f"bank.signer {name!r} gives no signer: {error}") from None
+    return made
+
+
+def make_keys(file: Path) -> str:
+    """Write a new pair: the private key to `file`, readable by its owner alone, the public one to `file`.pub; returns the
+    public key's id. FingerprintError where one of them is there already."""
+    public = file.with_name(f"{file.name}.pub")
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    shown = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    for path, content, mode in ((file, private, 0o600), (public, shown, 0o644)):
+        try:
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:
+                stream.write(content)
+        except OSError as error:
+            raise FingerprintError(f"cannot write the key {path}: {error.strerror}") from None
+    return key_id(key.public_key())
+
+
+def trusted(files: Sequence[str]) -> dict[str, Ed25519PublicKey]:
+    """Public keys (PEM) by their ids. FingerprintError that names a file that holds none."""
+    keys = {}
+    for name in files:
+        key = _loaded(Path(name), serialization.load_pem_public_key)
+        if not isinstance(key, Ed25519PublicKey):
+            raise FingerprintError(
+                f"{name} holds no public Ed25519 key: name the .pub that `fingerprint bank keys` made"
+            )
+        keys[key_id(key)] = key
+    return keys
+
+
+def key_id(key: Ed25519PublicKey) -> str:
+    """16 hex digits of its SHA-256: what a signature names its key by."""
+    return hashlib.sha256(key.public_bytes_raw()).hexdigest()[:16]
+
+
+def sign(manifest: bytes, purpose: Purpose, signer: Signer) -> bytes:
+    """A signature of a manifest as it lies on disk. FingerprintError where the signer does not."""
+    try:
+        return signer.sign(_statement(manifest, purpose))
+    except Exception as error:  # a service may be away, or refuse, in words of its own
+        raise FingerprintError(f"the bank cannot be signed: {error}") from None
+
+
+def added(content: bytes, purpose: Purpose, signature: bytes) -> bytes:
+    """The file of signatures with one more, in place of the last one for this purpose."""
+    known = {**_read(content), purpose: signature}
+    text = {name: base64.b64encode(each).decode() for name, each in known.items()}
+    return json.dumps(text, indent=1, sort_keys=True).encode() + b"\n"
+
+
+def problem(
+    manifest: bytes, content: bytes, purposes: Sequence[Purpose], keys: Mapping[str, Ed25519PublicKey]
+) -> str | None:
+    """Why a manifest is not vouched for by one of `keys`, for any of `purposes`; None if it is, or if there are no keys."""
+    if not keys:
+        return None
+    signatures = _read(content)
+    told = [(purpose, signatures[purpose]) for purpose in purposes if purpose in signatures]
+    if any(_true(manifest, purpose, signature, key) for purpose, signature in told for key in keys.values()):
+        return None
+    how = "has no true signature" if told else "is not signed"
+    return f"{how} as {' or '.join(purposes)}"
+
+
+def _true(manifest: bytes, purpose: Purpose, signature: bytes, key: Ed25519PublicKey) -> bool:
+    try:
+        key.verify(signature, _statement(manifest, purpose))
+    except InvalidSignature:
+        return False
+    return True
+
+
+def _statement(manifest: bytes, purpose: Purpose) -> bytes:
+    return f"fingerprint bank, {purpose}: {hashlib.sha256(manifest).hexdigest()}\n".encode()
+
+
+def _read(content: bytes) -> dict[str, bytes]:
+    """Signatures by purpose; none where the file is damaged."""
+    try:
+        known = json.loads(content)
+        return {str(name): base64.b64decode(each, validate=True) for name, each in known.items()}
+    except (ValueError, TypeError, AttributeError, RecursionError, binascii.Error):
+        return {}
+
+
+def _loaded(file: Path, load: Callable[[bytes], object]) -> object:
+    """A key of any kind; None where the file holds none."""
+    try:
+        return load(file.read_bytes())
+    except OSError as error:
+        raise FingerprintError(f"key {file} cannot be read: {error.strerror}") from None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return None

@@ -1,0 +1,56 @@
+"""A ledger in a folder, so that one run continues the next: arrays as safetensors, moved into place as the last step.
+
+Example:
+    >>> save(ledger, Path("ledger"))
+    >>> ledger = restore(Path("ledger"), settings)
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from fingerprint.core import private_files
+from fingerprint.sources.arrival import check_watermark
+from fingerprint.core.alert import FingerprintError
+from fingerprint.state.ledger import Ledger
+from fingerprint.core.settings import Settings
+
+FILE = "ledger.safetensors"
+
+
+def save(ledger: Ledger, folder: Path) -> None:
+    """Write the ledger; a crash while writing leaves the one before. FingerprintError if the folder cannot be written."""
+    staged = folder / f".{FILE}.{os.getpid()}"
+    try:
+        private_files.make_folder(folder)
+        save_file({name: np.ascontiguousarray(array) for name, array in ledger.as_arrays().items()}, staged)
+        staged.chmod(private_files.FILE)
+        staged.replace(folder / FILE)
+    except OSError as error:
+        raise FingerprintError(f"cannot write the ledger {folder}: {error.strerror or error}") from None
+
+
+def restore(folder: Path, settings: Settings) -> Ledger | None:
+    """The ledger of a folder, None if there is none yet. FingerprintError if it cannot be read, or its
+    clock lies ahead of this machine's."""
+    if not (folder / FILE).exists():
+        return None
+    try:
+        ledger = Ledger.from_arrays(settings, arrays(folder))
+    except (OSError, SafetensorError, KeyError, ValueError, IndexError) as error:
+        raise FingerprintError(f"the ledger {folder / FILE} cannot be read: {error}") from None
+    remedy = "Name another folder in --ledger, and score again what followed the bank's history"
+    check_watermark(f"the ledger {folder / FILE}", ledger.watermark, remedy)
+    return ledger
+
+
+def arrays(folder: Path) -> dict[str, NDArray[Any]]:
+    """The ledger of a folder as `Ledger.as_arrays` gave it."""
+    return load_file(folder / FILE)

@@ -1,0 +1,197 @@
+"""The versions of a bank in its folder: which there are, which one is served, and what was served when, and why.
+
+Example:
+    >>> serve(folder, "2026-02-01-5b3c0a1e", Note("train", why="the gate let it pass"))
+    >>> current(folder), before(folder)
+    ('2026-02-01-5b3c0a1e', '2026-01-25-77aa01f2')
+    >>> roll_back(folder, Note("rollback", why="too many votes"))
+    '2026-01-25-77aa01f2'
+
+    bank/
+      CURRENT                 the version that is served; replaced in one step
+      HISTORY.jsonl           a line for each decision, only ever added to
+      versions/<version>/     what `bank` writes; never changed once it is there
+
+The line is written before CURRENT is moved. Who dies in between has said what they were about to do and not done it: a line
+says which version was served *before*, and only the line of the version that is served is asked for that.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from fingerprint.core import private_files
+from fingerprint.core.alert import FingerprintError
+
+SERVED = ("train", "publish", "rollback")
+NAME = re.compile(r"\w[\w.-]{0,199}", re.ASCII)  # of a version: never a path, nor what begins with a dot
+LONGEST_NAME = 1_000  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Who decided what, when (ISO 8601) and why. `refused`: the gate kept it from being served."""
+
+    action: Literal["train", "publish", "rollback", "refused"]
+    at: str = ""
+    by: str = ""
+    why: str = ""
+    forced: bool = False
+
+
+def current(folder: Path) -> str:
+    """The version that is served. FingerprintError where there is none, or the pointer names none."""
+    try:
+        with open(folder / "CURRENT", "rb", opener=_at_once) as stream:
+            version = (stream.read(LONGEST_NAME) or b"").decode(errors="replace").strip()
+    except OSError:
+        raise FingerprintError(_none(folder)) from None
+    if not NAME.fullmatch(version):
+        raise FingerprintError(f"{folder / 'CURRENT'} does not name a version of the bank")
+    return version
+
+
+def _at_once(file: str, flags: int) -> int:
+    """Opens what may be a pipe without waiting for who writes into it."""
+    return os.open(file, flags | os.O_NONBLOCK)
+
+
+def _none(folder: Path) -> str:
+    if kept(folder):
+        return (
+            f"no version of the bank {folder} is served: `fingerprint bank list` says which are kept, and why"
+        )
+    return f"no bank in {folder}: make one with `fingerprint train SOURCE --bank {folder}`"
+
+
+def served(folder: Path) -> str | None:
+    """The version that is served, None where there is none."""
+    return current(folder) if (folder / "CURRENT").exists() else None
+
+
+def kept(folder: Path) -> list[str]:
+    """All versions that are there, the one written last first."""
+    root = folder / "versions"
+    found = [each for each in root.iterdir() if _is_version(each)] if root.is_dir() else []
+    return [each.name for each in sorted(found, key=_written, reverse=True)]
+
+
+def _is_version(folder: Path) -> bool:
+    return not folder.name.startswith(".") and (folder / "manifest.json").is_file()
+
+
+def _written(folder: Path) -> tuple[float, str]:
+    return (folder / "manifest.json").stat().st_mtime, folder.name
+
+
+def place(folder: Path, version: str) -> Path:
+    """The folder of a version. FingerprintError that names those there are."""
+    if version in (there := kept(folder)):
+        return folder / "versions" / version
+    names = ", ".join(there) or "none"
+    raise FingerprintError(f"bank {folder} has no version {version!r} (kept: {names})")
+
+
+def serve(folder: Path, version: str, note: Note) -> None:
+    """Serve a version from now on. Serving what is served changes nothing."""
+    with _locked(folder):
+        was = served(folder)
+        if was != version:
+            _move(folder, version, was, note)
+
+
+def roll_back(folder: Path, note: Note) -> str:
+    """Serve the version that was served before, and say which; again, and it is the one before that.
+
+    FingerprintError where there is none, or it was retired.
+    """
+    with _locked(folder):
+        version = before(folder)
+        if version is None:
+            raise FingerprintError(f"bank {folder} has served no version before {current(folder)}")
+        place(folder, version)
+        _move(folder, version, _before(folder, version), note)
+    return version
+
+
+def remark(folder: Path, version: str, note: Note) -> None:
+    """Add a line about a version that is not served."""
+    with _locked(folder):
+        _append(folder, {"version": version, **asdict(note)})
+
+
+def history(folder: Path) -> list[dict[str, Any]]:
+    """The lines, oldest first; one that a crash cut off is passed over."""
+    try:
+        text = (folder / "HISTORY.jsonl").read_text(errors="replace")
+    except FileNotFoundError:
+        return []
+    return [line for line in map(_line, text.splitlines()) if line]
+
+
+def before(folder: Path) -> str | None:
+    """The version that was served before the one that is."""
+    return _before(folder, current(folder))
+
+
+def _before(folder: Path, version: str) -> str | None:
+    lines = (line for line in reversed(history(folder)) if line.get("action") in SERVED)
+    return next((line.get("before") for line in lines if line["version"] == version), None)
+
+
+def retire(folder: Path, most: int) -> list[str]:
+    """Remove all but the newest `most` versions, never what is served nor what was before; returns which."""
+    with _locked(folder):
+        safe = {served(folder), before(folder) if served(folder) else None}
+        old = [version for version in kept(folder)[most:] if version not in safe]
+        for version in old:
+            gone = folder / "versions" / f".{version}.retired"
+            (folder / "versions" / version).rename(gone)  # half a version must not look like one
+            shutil.rmtree(gone, ignore_errors=True)
+    return old
+
+
+def _move(folder: Path, version: str, was: str | None, note: Note) -> None:
+    _append(folder, {"version": version, "before": was, **asdict(note)})
+    pointer = folder / f".CURRENT.{os.getpid()}"
+    pointer.write_text(version + "\n")
+    pointer.replace(folder / "CURRENT")
+
+
+def _append(folder: Path, line: dict[str, Any]) -> None:
+    with (folder / "HISTORY.jsonl").open("a+b") as stream:
+        end = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, end - 1))
+        torn = end > 0 and stream.read(1) != b"\n"
+        stream.write(b"\n" * torn + json.dumps(line).encode() + b"\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _line(text: str) -> dict[str, Any] | None:
+    try:
+        line = json.loads(text)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) and isinstance(line.get("version"), str) else None
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One decision at a time; the lock goes with its holder, however that ends."""
+    try:
+        private_files.make_folder(folder)
+        with (folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+    except OSError as error:
+        raise FingerprintError(f"cannot write the bank {folder}: {error.strerror or error}") from None

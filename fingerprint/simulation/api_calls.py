@@ -1,0 +1,87 @@
+"""Calls as columns: the exchange between those who act and what writes records.
+
+Example:
+    >>> few = Calls.of([3.0, 9.5], [7, 7], session=0)
+    >>> len(few), few.time.dtype.name
+    (2, 'float64')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fingerprint.simulation.identifiers import Pools
+from fingerprint.simulation.user_agents import Program
+
+DAY = 86_400
+
+
+@dataclass(slots=True)
+class Session:
+    """Who calls, with what, from where: everything of a record that its form leaves open, but for times and
+    ids.
+
+    `identity` is the userIdentity as JSON. `values` fills the places that the session fixes (account, region,
+    caller).
+    """
+
+    identity: str
+    program: Program
+    address: str
+    region: str
+    values: dict[str, str]
+    pools: Pools
+    console: bool = False
+    endpoint: str = ""  # of the VPC, or nothing
+    shared: bool = False  # seen by a second account too
+    salt: int = 0  # which of the account's names and ids this one works with
+
+
+@dataclass(slots=True)
+class Calls:
+    """Calls of one day, not in order. time: seconds since the day's midnight, UTC, up to two days on.
+
+    `form` numbers the library's forms, `session` the list of sessions that comes along, `salt` picks the
+    values of places.
+    """
+
+    time: NDArray[np.float64]
+    form: NDArray[np.int32]
+    session: NDArray[np.int32]
+    salt: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, time: ArrayLike, form: ArrayLike, session: ArrayLike, salt: ArrayLike = 0) -> Calls:
+        """Calls from columns; a scalar holds for all."""
+        times = np.asarray(time, np.float64)
+        columns = (
+            np.broadcast_to(np.asarray(c, np.int32), times.shape).copy() for c in (form, session, salt)
+        )
+        return cls(times, *columns)
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def take(self, keep: NDArray[np.bool_] | NDArray[np.intp]) -> Calls:
+        return Calls(self.time[keep], self.form[keep], self.session[keep], self.salt[keep])
+
+
+def join(parts: Sequence[tuple[Calls, Sequence[Session]]]) -> tuple[Calls, list[Session]]:
+    """One table of all parts; sessions are renumbered."""
+    parts = [part for part in parts if len(part[0])]
+    sessions: list[Session] = []
+    shifts = []
+    for _, some in parts:
+        shifts.append(len(sessions))
+        sessions.extend(some)
+    if not parts:
+        return Calls.of([], 0, 0), sessions
+    numbers = [calls.session + shift for (calls, _), shift in zip(parts, shifts, strict=True)]
+    columns = ([getattr(calls, name) for calls, _ in parts] for name in ("time", "form"))
+    time, form = (np.concatenate(column) for column in columns)
+    salt = np.concatenate([calls.salt for calls, _ in parts])
+    return Calls(time, form, np.concatenate(numbers), salt), sessions

@@ -1,0 +1,101 @@
+"""Intruders: with whose session, with which tool, from where, and when.
+
+A thief uses a stolen instance credential, access key or single sign-on session from a network and with tools of
+their own; some of these are also what colleagues have. A mimic uses the victim's, while the victim is at work.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fingerprint.simulation import user_agents
+from fingerprint.simulation.api_calls import Session
+from fingerprint.simulation.machines import Machine
+from fingerprint.simulation.people import Habit, Person, favourite
+from fingerprint.simulation.job_tasks import Tool
+
+Victim = Person | Machine
+NOON = 46_800  # local seconds: from 13:00 on a person is where they spend the afternoon
+
+
+@dataclass(frozen=True, slots=True)
+class Intruder:
+    """A session in the wrong hands, from second `start` of its day. `habits` are what its owner does with it: a
+    mimic does the same.
+    """
+
+    start: float
+    session: Session
+    habits: tuple[Habit, ...] = ()
+
+
+def thief(
+    victim: Victim, colleague: Person, day: int, start: float, by_console: float, draw: random.Random
+) -> Intruder:
+    """The victim's session of that day, begun before the attack, in the attacker's hands; one of single sign-on is
+    used at the console in a share of cases.
+    """
+    if isinstance(victim, Machine):
+        stolen = victim.session(day, victim.session_at(day, start))
+    else:
+        by_hand = victim.kind != "user" and draw.random() < by_console
+        tool: Tool = "console" if by_hand else "cli"
+        stolen = victim.session(tool, day, draw.randrange(2), start - draw.uniform(300, 3 * 3600))
+    program = user_agents.browser(draw, draw.randrange(2)) if stolen.console else _tool(colleague, day, draw)
+    address = _address(victim, colleague, day, draw)
+    return Intruder(
+        start, replace(stolen, endpoint="", address=address, program=program, salt=draw.randrange(200))
+    )
+
+
+def mimic(victim: Victim, day: int, draw: random.Random) -> Intruder:
+    """The victim's own session, begun at a moment of that day at which the victim calls something too."""
+    times = victim.day(day)[0].time
+    start = draw.choice(times.tolist()) if len(times) else (13 - victim.utc_offset) % 24 * 3600
+    if isinstance(victim, Machine):
+        return Intruder(start, victim.session(day, victim.session_at(day, start)), _routines(victim, day))
+    first, half = float(times.min()) if len(times) else start, start + victim.utc_offset * 3600 > NOON
+    habits = victim.habits_on(day)
+    tool = favourite(habits, draw.random()).tool
+    session = victim.session(tool, day, int(half), max(first - 40, 0.0))
+    return Intruder(start, session, tuple(habit for habit in habits if habit.tool == tool))
+
+
+def _routines(machine: Machine, day: int) -> tuple[Habit, ...]:
+    """What the machine calls by itself, each routine as a habit: its operations, up to once each."""
+    own = [routine for _, routine in machine.routines(day) if not routine.lane]
+    forms = [np.unique(machine.forms(routine, day)) for routine in own]
+    return tuple(Habit("sdk", 1, len(some), some) for some in forms)
+
+
+def _address(victim: Victim, colleague: Person, day: int, draw: random.Random) -> str:
+    """A rented server, a home in the victim's country, a machine inside AWS, or where a colleague is: the VPN, a
+    neighbour's connection.
+    """
+    where = draw.choices(("cloud", "home", "aws", "colleague"), (45, 25, 15, 15))[0]
+    if where == "colleague":
+        return colleague.address(day, draw.randrange(2))
+    if where == "home":
+        return user_agents.home(draw, colleague.place.name)
+    return user_agents.cloud(draw) if where == "cloud" else user_agents.aws(draw)
+
+
+def _tool(colleague: Person, day: int, draw: random.Random) -> user_agents.Program:
+    """One in four has what a colleague has, to the version: everybody installs the same tools."""
+    tools: tuple[Tool, ...] = ("cli", "cli", "sdk", "terraform")
+    if draw.random() < 0.25:
+        return colleague.program(draw.choice(tools), day)
+    level, system = draw.randrange(6), draw.choice((*user_agents.SYSTEMS, "linux#6.11.2-amd64"))
+    return draw.choice(
+        (
+            user_agents.cli(system, level),
+            user_agents.cli(system, level),
+            user_agents.boto(system, level, draw.choice(("3.12.6", "3.10.12"))),
+            user_agents.terraform(level),
+            user_agents.go(level),
+            user_agents.fixed(f"Go-http-client/{1 + level % 2}.1"),
+        )
+    )

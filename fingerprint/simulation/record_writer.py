@@ -1,0 +1,96 @@
+"""Calls to JSON lines: each record is its form with who, when and where put back in.
+
+A record depends on its row alone, so that the same row written twice is a repeat, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.simulation.api_calls import Calls, Session
+from fingerprint.simulation.record_templates import Form
+from fingerprint.simulation.identifiers import MASK
+
+_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+_DIGITS = np.array([i for i in range(36) if i not in (8, 13, 18, 23)])
+_BASE36 = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def ids(raw: NDArray[np.uint8]) -> list[str]:
+    """Sixteen random bytes a row (n, 16) as n UUIDs in hexadecimal."""
+    text = np.full((len(raw), 36), ord("-"), np.uint8)
+    text[:, _DIGITS] = _HEX[np.stack([raw >> 4, raw & 15], axis=2).reshape(len(raw), 32)]
+    whole = text.tobytes().decode()
+    return [whole[i : i + 36] for i in range(0, len(whole), 36)]
+
+
+def lines(
+    calls: Calls,
+    sessions: Sequence[Session],
+    forms: Sequence[Form],
+    midnight: np.datetime64,
+    event: list[str],
+    request: list[str],
+) -> Iterator[str]:
+    """One JSON text a call, its newline included. `event` and `request` hold the rows' ids, `midnight`
+    begins the day.
+    """
+    stamps = np.datetime_as_string(
+        midnight + calls.time.astype("timedelta64[s]"), unit="s", timezone="UTC"
+    ).tolist()
+    rows = zip(
+        calls.form.tolist(), calls.session.tolist(), calls.salt.tolist(), stamps, event, request, strict=True
+    )
+    for number, who, salt, stamp, event_id, request_id in rows:
+        yield _line(forms[number], sessions[who], salt, stamp, event_id, request_id)
+
+
+def _line(form: Form, session: Session, salt: int, stamp: str, event_id: str, request_id: str) -> str:
+    fixed, pools, shift = session.values, session.pools, session.salt + salt
+    if form.dated:
+        fixed = fixed | _dates(stamp)
+    filled: list[Any] = [
+        fixed[kind] if kind in fixed else pools[kind][(which + shift) & MASK] for kind, which in form.places
+    ]
+    region = form.region or session.region
+    direct = session.address[-1].isdigit()
+    middle = (
+        f',"sharedEventID":"{event_id[::-1].replace("-", "")[:8]}{event_id[8:]}"' if session.shared else ""
+    )
+    if session.endpoint:
+        middle += f',"vpcEndpointId":"{session.endpoint}"'
+    tls = form.tls_details(region) if direct else ""
+    tail = ',"sessionCredentialFromConsole":"true"' if session.console else tls
+    return form.template % (
+        session.identity,
+        stamp,
+        region,
+        session.address,
+        session.program.agent(form.service, form.name),
+        *filled[: form.split],
+        _request(form, request_id),
+        event_id,
+        *filled[form.split :],
+        fixed["account"],
+        middle,
+        tail,
+    )
+
+
+def _request(form: Form, request_id: str) -> str:
+    if form.service == "s3":
+        return "".join([_BASE36[int(c, 16) * 2 + 1] for c in request_id[:8] + request_id[24:32]])
+    return request_id if form.has_request_id else ""
+
+
+def _dates(stamp: str) -> dict[str, str]:
+    when = datetime.fromisoformat(stamp)
+    return {
+        "iso": stamp[:19],
+        "when": f"{when:%b} {when.day}, {when.year}, {when.hour % 12 or 12}:{when:%M:%S %p}",
+    }

@@ -1,0 +1,182 @@
+"""The `userIdentity` blocks, each as AWS writes it for its kind, as JSON text.
+
+Example:
+    >>> service("lambda.amazonaws.com")
+    '{"type":"AWSService","invokedBy":"lambda.amazonaws.com"}'
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from fingerprint.sources.cloudtrail import identity as entity
+
+_COLUMNS = {  # member -> column of `entity.IDENTITY`: the caller's, the session issuer's
+    "type": ("identity_type", "issuer_type"),
+    "principalId": ("principal_id", "issuer_id"),
+    "arn": ("arn", "issuer_arn"),
+    "accountId": ("account", "issuer_account"),
+    "userName": ("user_name", "issuer_name"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """An IAM role. `path` begins and ends with a slash."""
+
+    account: str
+    name: str
+    unique_id: str  # AROA...
+    path: str = "/"
+
+    @property
+    def arn(self) -> str:
+        return f"arn:aws:iam::{self.account}:role{self.path}{self.name}"
+
+    def session_arn(self, session: str) -> str:
+        return f"arn:aws:sts::{self.account}:assumed-role/{self.name}/{session}"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    account: str
+    name: str
+    unique_id: str  # AIDA...
+
+    @property
+    def arn(self) -> str:
+        return f"arn:aws:iam::{self.account}:user/{self.name}"
+
+
+def assumed_role(
+    role: Role,
+    session: str,
+    key: str,
+    created: str,
+    mfa: bool = False,
+    invoked_by: str = "",
+    instance: bool = False,
+    federated: str = "",
+) -> str:
+    """A session of `role`. `federated` is the OIDC provider's ARN where one vouched, `instance` an EC2
+    instance's own.
+    """
+    issuer = {
+        "type": "Role",
+        "principalId": role.unique_id,
+        "arn": role.arn,
+        "accountId": role.account,
+        "userName": role.name,
+    }
+    context: dict[str, Any] = {"sessionIssuer": issuer}
+    if federated:
+        context["webIdFederationData"] = {"federatedProvider": federated, "attributes": {}}
+    context["attributes"] = {"creationDate": created, "mfaAuthenticated": str(mfa).lower()}
+    if instance:
+        context["ec2RoleDelivery"] = "2.0"
+    block = {
+        "type": "AssumedRole",
+        "principalId": f"{role.unique_id}:{session}",
+        "arn": role.session_arn(session),
+        "accountId": role.account,
+        "accessKeyId": key,
+        "sessionContext": context,
+    }
+    return _json(block, invoked_by)
+
+
+def iam_user(user: User, key: str, created: str = "", mfa: bool = False, invoked_by: str = "") -> str:
+    """An IAM user: by a long-term key, or at the console with a session `created` at a time; no key, at the
+    sign-in.
+    """
+    block: dict[str, Any] = {
+        "type": "IAMUser",
+        "principalId": user.unique_id,
+        "arn": user.arn,
+        "accountId": user.account,
+    }
+    if key:
+        block["accessKeyId"] = key
+    block["userName"] = user.name
+    if created:
+        block["sessionContext"] = {
+            "attributes": {"creationDate": created, "mfaAuthenticated": str(mfa).lower()}
+        }
+    return _json(block, invoked_by)
+
+
+def root(account: str, key: str, created: str) -> str:
+    context = {"attributes": {"creationDate": created, "mfaAuthenticated": "true"}}
+    block = {
+        "type": "Root",
+        "principalId": account,
+        "arn": f"arn:aws:iam::{account}:root",
+        "accountId": account,
+    }
+    return _json(block | {"accessKeyId": key, "sessionContext": context})
+
+
+def clock(second: float) -> str:
+    """hh:mm:ss of a second of the day; what is before it or after it comes to its edge."""
+    second = min(max(int(second), 0), 86_399)
+    return f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
+
+
+def service(name: str) -> str:
+    return _json({"type": "AWSService", "invokedBy": name})
+
+
+def other_account(account: str, unique_id: str) -> str:
+    return _json({"type": "AWSAccount", "principalId": unique_id, "accountId": account})
+
+
+def web_identity(provider: str, subject: str) -> str:
+    block = {
+        "type": "WebIdentityUser",
+        "principalId": f"{provider}:sts.amazonaws.com:{subject}",
+        "userName": subject,
+    }
+    return _json(block | {"identityProvider": provider})
+
+
+def identity_center(account: str, user: str, store: str) -> str:
+    behind = {"userId": user, "identityStoreArn": f"arn:aws:identitystore::{account}:identitystore/{store}"}
+    return _json(
+        {"type": "IdentityCenterUser", "accountId": account, "onBehalfOf": behind, "credentialId": user[:36]}
+    )
+
+
+def saml(name: str) -> str:
+    return _json(
+        {
+            "type": "SAMLUser",
+            "principalId": f"aB3xK9:{name}",
+            "userName": name,
+            "identityProvider": "https://sso.corp/saml",
+        }
+    )
+
+
+def untyped(account: str, invoked_by: str) -> str:
+    return _json({"accountId": account, "invokedBy": invoked_by})
+
+
+def key_of(identity: str) -> str:
+    """The principal's key, as the product names who has this `userIdentity`.
+
+    Example:
+        >>> key_of(iam_user(User("111122223333", "ana", "AIDA7"), key=""))
+        '111122223333:user/ana'
+    """
+    block = json.loads(identity)
+    issuer = block.get("sessionContext", {}).get("sessionIssuer", {})
+    caller = {column: block.get(member, "") for member, (column, _) in _COLUMNS.items()}
+    return entity.name(
+        caller | {column: issuer.get(member, "") for member, (_, column) in _COLUMNS.items()}
+    ).key
+
+
+def _json(block: dict[str, Any], invoked_by: str = "") -> str:
+    return json.dumps(block | ({"invokedBy": invoked_by} if invoked_by else {}), separators=(",", ":"))

@@ -1,0 +1,69 @@
+"""Bound every clock that a record can move: by when the record arrived, and by the reader's own clock.
+
+Example:
+    >>> now = 1_767_225_600_000                                      # ms since 1970: 2026-01-01
+    >>> arrived(np.array([1_767_225_000_000, 0, 4_070_908_800_000]), now).tolist()
+    [1767225000000, 1767225600000, 1767225600000]
+    >>> future_dated(np.array([now + 60_000, now + 3_600_000]), now, seconds=900).tolist()
+    [False, True]
+
+A record says when its event happened, and whoever wrote the record chose what it says. Kafka's timestamp of a message may be
+the producer's word too (`message.timestamp.type=CreateTime`), and some connectors copy the event's own time into it. So
+neither is believed past the clock of the process that reads. An arrival that is not known is now.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.core.alert import FingerprintError
+
+Longs = NDArray[np.int64]
+Now = Callable[[], int]  # the reader's own clock, ms since 1970
+
+FILE_SECONDS = 900  # records in files may be dated so far past the clock of who reads them: clocks differ
+FUTURE = "dated in the future: more than {seconds:,} s past its arrival"  # why a record is a dead letter
+
+
+def wall_clock() -> int:
+    """Return the machine's own time, ms since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def arrived(timestamps: Longs, now: int) -> Longs:
+    """Return when messages arrived, from their broker timestamps: ms (n,) each, at most `now`; 0 or less is unknown, so `now`."""
+    return np.minimum(np.where(timestamps > 0, timestamps, now), now)
+
+
+def future_dated(at: Longs, arrived: Longs | int, seconds: int) -> NDArray[np.bool_]:
+    """Return which events, at ms (n,), claim to have happened more than `seconds` after they arrived, ms (n,) or one for all."""
+    return at > np.asarray(arrived) + seconds * 1000
+
+
+def check_watermark(
+    what: str, watermark: int, remedy: str, now: int | None = None, seconds: int = FILE_SECONDS
+) -> None:
+    """Raise FingerprintError if a stored watermark (seconds since 1970) lies more than `seconds` ahead of the clock (ms), which
+    no honest one does.
+
+    `what` names where it is stored, `remedy` says what to do about it.
+    """
+    now = wall_clock() if now is None else now
+    if watermark * 1000 > now + seconds * 1000:
+        raise FingerprintError(
+            f"{what} says that event time has come to {moment(watermark)}, and this machine's clock says {moment(now // 1000)}: "
+            f"records dated in the future moved it, or the clock is wrong. {remedy}"
+        )
+
+
+def moment(seconds: int) -> str:
+    """Return seconds since 1970 as people read them, whatever the number: 2026-01-31T18:00:00Z."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds:,} s after 1970"

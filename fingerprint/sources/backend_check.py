@@ -1,0 +1,157 @@
+"""Before another road's reading is trusted: both read the same few records, and must say the same of them.
+
+Example:
+    >>> difference("cudf")                     # None: they do
+    >>> difference("pandas", "cudf")
+    "record 12: user_agent is 'aws-cli/2.0' by pandas, None by cudf"
+
+Libraries change, and a driver may be one that nobody has met. So a device reads, before it reads anything that matters, what
+travels with the project: real records of many kinds, and lines that were made to be misread (`CROOKED`). Rejects, events,
+entities, codes and the keys by which repeats are known must be the same, each one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, zip_longest
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint.compute import arrays, frames
+from fingerprint.sources.cloudtrail import envelopes, samples
+from fingerprint.features import encoding
+from fingerprint.core.alert import Reject
+from fingerprint.sources.cloudtrail.identity import add_entities
+from fingerprint.sources.flatten import flatten, repeat_key
+from fingerprint.core.settings import Entities
+
+SET, REAL = (
+    "real/schema_variety",
+    60,
+)  # one record of each kind of CloudTrail's, and how many of them are read
+PLAIN = (1, 60)  # from which of them to which all are plain: no host helps to read these
+
+_AT = b'"eventVersion":"1.08","eventTime":"2023-07-10T11:42:18Z"'
+_WHO = b'"userIdentity":{"type":"IAMUser","accountId":"111122223333","userName":"alice"}'
+
+CROOKED: tuple[bytes, ...] = (
+    b"{" + _AT + b"," + _WHO + b',"eventID":"","eventName":"","eventSource":"EC2.amazonaws.com"}',
+    b"{"
+    + _AT
+    + b',"userAgent":"tab\\there \\"quoted\\" \\\\ and a \\u00e9 and a \\ud83d\\ude00","readOnly":"true"}',
+    b"{" + _AT + ',"userAgent":"Zoë, 東京, 😀","eventName":"GetObject"}'.encode(),
+    b"{" + _AT + b',"userAgent":"one","userAgent":"two","eventName":"TwoKeys"}',
+    b"{" + _AT + b',"userIdentity":"nobody","eventName":["a","list"],"awsRegion":17,"readOnly":1}',
+    b"{" + _AT + b',"userIdentity":{"sessionContext":[],"accountId":111122223333,"userName":null}}',
+    b"{"
+    + _AT
+    + b',"requestParameters":{"z":1,"a":{"roleArn":"arn:aws:iam::444455556666:role/x"},"roleArn":"r"}}',
+    b"{"
+    + _AT
+    + b',"requestParameters":"text","resources":[{"accountId":"444455556666"},{"accountId":null}]}',
+    b"{"
+    + _AT
+    + b',"requestParameters":{"a,b":"arn:aws:s3:::bucket","":[]},"responseElements":{"ConsoleLogin":"Failure"}}',
+    b"{"
+    + _AT
+    + b',"errorMessage":"denied","errorCode":"","mfaAuthenticated":"false","managementEvent":"yes"}',
+    b'{ "eventVersion" : "1.08" , "eventTime" : "2023-07-10T11:42:18.123+02:00" , "eventName" : "Spaced" }',
+    b'{"eventVersion":"1.08","eventTime":"2023-13-45T99:00:00Z","eventName":"NoSuchDay"}',
+    b'{"eventVersion":"1.08","eventTime":1688989338,"eventName":"ANumber"}',
+    b'{"eventVersion":"1.08","eventName":"NoTime"}',
+    b'{"eventVersion":"1.08","eventTime":"2023-07-10T11:42:18Z","eventName":"CutOff"',
+    b"{" + _AT + b",'eventName':'SingleQuotes'}",
+    b"{" + _AT + b',"eventName":"Raw\tTab","n":NaN,"m":01,}',
+    b"{" + _AT + b',"eventName":"After"} and more',
+    b"{" + _AT + b',"eventCategory":"Insight","eventType":"AwsCloudTrailInsight"}',
+    b"{" + _AT + b',"eventSource":"aws:s3","eventName":"ObjectCreated:Put"}',
+    b"{"
+    + _AT
+    + b',"sourceIPAddress":"2001:db8::1","errorCode":"\\ud83d alone","n":1e999,"big":123456789012345678901234567890}',
+    b"{" + _AT + b',"userAgent":"' + b"a" * 3000 + b'","eventName":"' + b"L" * 2000 + b'"}',
+    b"[]",
+    b"",
+)
+
+
+class Read(NamedTuple):
+    """What a road made of the lines: a table of the events with their entities on the host, `codes` (N, F), `keys` (N,)."""
+
+    rejects: list[Reject]
+    skipped: int
+    events: pd.DataFrame
+    codes: NDArray[np.uint64]
+    keys: NDArray[np.uint64]
+
+
+def corpus() -> list[bytes]:
+    """Some real records, and the crooked lines between them: neighbours must not be hurt."""
+    real = islice(samples.lines(SET), REAL)
+    return [line for pair in zip_longest(real, CROOKED) for line in pair if line is not None]
+
+
+def corpora() -> Iterator[list[bytes]]:
+    """What is read: the corpus; a batch that is all the device's; nothing that is an event."""
+    yield corpus()
+    yield list(islice(samples.lines(SET), *PLAIN))
+    yield [b"[]"]
+
+
+def difference(tables: str, by: str = "pandas", lines: Sequence[bytes] | None = None) -> str | None:
+    """The first thing that is read otherwise by two roads, in one sentence; None where nothing is."""
+    return next(_told(tables, by, corpora() if lines is None else [lines]), None)
+
+
+def _told(tables: str, by: str, many: Iterable[Sequence[bytes]]) -> Iterator[str]:
+    for lines in many:
+        ours, theirs = (read(lines, name) for name in (by, tables))
+        yield from _differences(ours, theirs, by, tables)
+
+
+def read(lines: Sequence[bytes], tables: str) -> Read:
+    """The lines along the road of some tables, as far as codes."""
+    flat = flatten(envelopes.split_lines(lines), tables)
+    events = add_entities(flat.events, Entities())
+    codes, keys = arrays.host(encoding.encode(events)), arrays.host(repeat_key(events))
+    return Read(flat.rejects, flat.skipped, frames.host(events), codes, keys)
+
+
+def _differences(ours: Read, theirs: Read, by: str, tables: str) -> Iterator[str]:
+    for one, other in zip_longest(ours.rejects, theirs.rejects):
+        if one != other:
+            yield f"a reject is {_said(one)} by {by}, {_said(other)} by {tables}"
+    if ours.skipped != theirs.skipped:
+        yield f"{ours.skipped} records are no events by {by}, {theirs.skipped} by {tables}"
+    if len(ours.events) != len(theirs.events):
+        yield f"{len(ours.events)} records are events by {by}, {len(theirs.events)} by {tables}"
+        return
+    yield from _in_columns(ours.events, theirs.events, by, tables)
+    for name, one, other in (("code", ours.codes, theirs.codes), ("key", ours.keys, theirs.keys)):
+        if not np.array_equal(one, other):
+            places = np.argwhere(one != other)[0] if one.shape == other.shape else [0]
+            what = f"the {name} of {encoding.NAMES[places[1]]}" if len(places) > 1 else f"the {name}"
+            yield f"record {ours.events['row'].iloc[int(places[0])]}: {what} is not the same by {by} and {tables}"
+
+
+def _in_columns(ours: pd.DataFrame, theirs: pd.DataFrame, by: str, tables: str) -> Iterator[str]:
+    for name in ours.columns:
+        if name not in theirs.columns:
+            yield f"column {name} is missing by {tables}"
+            continue
+        pairs = zip(_plain(ours[name]), _plain(theirs[name]), ours["row"].tolist(), strict=True)
+        for one, other, row in pairs:
+            if one != other:
+                yield f"record {row}: {name} is {_said(one)} by {by}, {_said(other)} by {tables}"
+
+
+def _plain(column: pd.Series) -> list[Any]:
+    """Values that compare: whatever stands for missing is None."""
+    return [None if missing else value for value, missing in zip(column, column.isna(), strict=True)]
+
+
+def _said(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:120]} ..."

@@ -1,0 +1,52 @@
+"""Who began a session: calls that hand out credentials, remembered by the access key they handed out.
+
+Example:
+    >>> hops = issued(events)                               # of events with entities: AssumeRole and its like
+    >>> desk.save(hops=hops)
+    >>> [hop.principal for hop in climbed("ASIA…", by_key.get)]     # the nearest first
+    ['123456789012:role/deploy', '123456789012:user/alice']
+
+A session's credentials have an access key of their own, and the record of the call that issued them names it
+(`responseElements.credentials.accessKeyId`) beside the key of whoever called (`userIdentity.accessKeyId`). Joined by these keys,
+the calls lead from a role back to the person or the first key. Calls of AWS services for themselves are left out: they are most
+of them, and nobody stands behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from fingerprint.compute import frames
+from fingerprint.core.alert import Hop
+from fingerprint.compute.frames import Frame
+
+LONGEST = 20  # calls; AWS allows any number, one after the other
+FIELDS = ("action", "principal", "human", "access_key", "source_address", "region")
+
+
+def issued(events: Frame) -> list[Hop]:
+    """The calls among events (with entities) that handed out credentials to somebody, the oldest first and one a key."""
+    handed = (
+        (events["issued_key"].fillna("") != "") & (events["kind"] != "service") & events["event_id"].notna()
+    )
+    calls = events[["event_time", "event_id", "issued_key", *FIELDS]]
+    found = frames.host(frames.rows(calls, frames.mask(handed))).sort_values(["event_time", "event_id"])
+    found = found.drop_duplicates("issued_key")
+    texts = found[["event_id", "issued_key", *FIELDS]].astype(object)
+    rows = texts.where(texts.notna(), "").to_dict("records")
+    return [
+        Hop(at=at.to_pydatetime(), **{str(name): str(value) for name, value in row.items()})
+        for at, row in zip(found["event_time"], rows, strict=True)
+    ]
+
+
+def climbed(access_key: str, hop: Callable[[str], Hop | None]) -> Iterator[Hop]:
+    """From a session's access key to the call that began it, to the call that began the caller's session, and so on."""
+    passed: set[str] = set()
+    while access_key and access_key not in passed and len(passed) < LONGEST:
+        passed.add(access_key)
+        found = hop(access_key)
+        if found is None:
+            return
+        yield found
+        access_key = found.access_key

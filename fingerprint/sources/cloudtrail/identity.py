@@ -1,0 +1,308 @@
+"""Who acted: an identity to a principal with a stable key, and the entity that has a fingerprint.
+
+Example:
+    >>> name({"identity_type": "AssumedRole", "issuer_arn": "arn:aws:iam::123456789012:role/deploy",
+    ...       "arn": "arn:aws:sts::123456789012:assumed-role/deploy/build-7"}).key
+    '123456789012:role/deploy'
+
+The account comes first, because the same name exists in many. A role's sessions collapse onto the role, for
+whoever
+assumes a role chooses the session's name; only where the issuer fixes it (Identity Center, SAML) is the
+person at the
+role the principal. What a caller may choose is escaped, so that no name can be made that is another
+principal's key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+
+from fingerprint.compute import arrays, frames
+from fingerprint.compute.arrays import Array
+from fingerprint.core.alert import Lane
+from fingerprint.compute.frames import Frame
+from fingerprint.core.settings import Entities
+
+Kind = Literal["person", "user", "role", "root", "federated", "account", "service", "unknown"]
+Identity = Mapping[str, str]  # the columns of IDENTITY; "" for missing
+
+IDENTITY = (
+    "identity_type",
+    "principal_id",
+    "arn",
+    "account",
+    "user_name",
+    "invoked_by",
+    "identity_provider",
+    "issuer_type",
+    "issuer_arn",
+    "issuer_id",
+    "issuer_account",
+    "issuer_name",
+    "federated_provider",
+    "behalf_user",
+    "recipient_account",
+    "service",
+)
+ADDED = ("principal", "kind", "role", "lane", "via", "entity", "human", "session")
+
+_PERSON_ROLES = (r"^AWSReservedSSO_",)
+_NAMELESS = {"", "HIDDEN_DUE_TO_SECURITY_REASONS", "UNKNOWN", "-"}
+_SERVICE_ROLE_PATH = ":role/aws-service-role/"
+_SSO_ROLE_PATH = ":role/aws-reserved/sso.amazonaws.com/"  # only Identity Center can make roles there
+_RESERVED = re.compile(r"[%/|:?*\x00-\x1f\x7f-\xa0\u2000-\u200f\u2028-\u202f\u205f-\u206f\ufeff]")
+_INSTANCE = re.compile(r"^i-[0-9a-f]{8,17}$")
+_PERSONAL = re.compile(r"^[^@\s]++@[^@\s][^@\s.]*+\.[^@\s]++$|^[A-Za-z]{2,}+[._][A-Za-z]{2,}+$")
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who acted. `human` is shown and never trusted; `role`, `via`, `session` and `human` are empty where
+    there is none."""
+
+    key: str
+    kind: Kind
+    role: str = ""
+    lane: Lane = "direct"
+    via: str = ""
+    human: str = ""
+    session: str = ""
+
+
+def name(identity: Identity, person_roles: tuple[str, ...] = _PERSON_ROLES) -> Principal:
+    """The principal of one identity: the columns of IDENTITY as text, missing ones absent or empty.
+
+    Follows the userIdentity reference of the CloudTrail user guide; the shapes seen in practice are in
+    tests/test_entity.py.
+    """
+    who = {column: identity.get(column) or "" for column in IDENTITY}
+    account = _account(who)
+    principal = _of_type(who, account, person_roles)
+    lane, via = _lane(who, principal)
+    return replace(principal, lane=lane, via=via, human=principal.human or _human(who, principal))
+
+
+def add_entities(events: Frame, settings: Entities) -> Frame:
+    """The events with the columns of ADDED (`str`, NA where there is none); each distinct identity is named
+    once, on the host, wherever the events lie.
+
+    entity is `{principal}|{service}|{lane}`, with `*` for what the granularity leaves out.
+    """
+    codes, distinct = _distinct(events)
+    people = [name(identity, settings.person_roles) for identity in distinct]
+    out = events.copy(deep=False)
+    out["principal"] = frames.text([person.key for person in people], codes, events)
+    for column in ("kind", "role", "lane", "via", "human", "session"):
+        out[column] = frames.text([getattr(person, column) or None for person in people], codes, events)
+    keys = [_entity(person, who["service"], settings) for person, who in zip(people, distinct, strict=True)]
+    out["entity"] = frames.text(keys, codes, events)
+    return out[[*events.columns, *ADDED]]
+
+
+def escape(text: str) -> str:
+    """Percent-escapes what keys are made of (`/ | : ? * %`), and control and bidirectional characters."""
+    if not _RESERVED.search(text):
+        return text
+    return _RESERVED.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), text)
+
+
+def _distinct(events: Frame) -> tuple[Array, list[Identity]]:
+    """The number of each event's identity (n,), and the distinct identities: column by column, numbers of
+    pairs of numbers."""
+    xp = frames.namespace(events)
+    codes = xp.zeros(len(events), np.int64)
+    for column in IDENTITY:
+        of_column, count = frames.coded(events[column])
+        codes = arrays.told_apart(codes * (count + 1) + of_column + 1)[0]
+    first = xp.unique(codes, return_index=True)[1]
+    table = frames.host(frames.rows(events[list(IDENTITY)], first)).astype(object)
+    rows = table.where(table.notna(), "").to_numpy(object)
+    return codes, [dict(zip(IDENTITY, row, strict=True)) for row in rows]
+
+
+def _entity(person: Principal, service: str, settings: Entities) -> str:
+    principal = "*" if settings.granularity == "service" else person.key
+    service = "*" if settings.granularity == "principal" else escape(service)
+    return f"{principal}|{service}|{person.lane}"
+
+
+def _account(who: Identity) -> str:
+    found = (who["account"], who["issuer_account"], _arn(who["issuer_arn"])[0], _arn(who["arn"])[0])
+    return escape(next((each for each in found if each), who["recipient_account"] or "unknown"))
+
+
+def _arn(arn: str) -> tuple[str, str]:
+    """Account and resource of an ARN: `arn:aws:iam::123456789012:role/x` -> `123456789012`, `role/x`."""
+    parts = arn.split(":", 5)
+    return (parts[4], parts[5]) if len(parts) == 6 and parts[0] == "arn" else ("", "")
+
+
+def _of_type(who: Identity, account: str, person_roles: tuple[str, ...]) -> Principal:
+    match who["identity_type"]:
+        case "Root":
+            return Principal(f"{account}:root", "root")
+        case "IAMUser":
+            return _user(who, account)
+        case "AssumedRole" | "Role":
+            return _role(who, account, person_roles)
+        case "FederatedUser":
+            return _federated_user(who, account, person_roles)
+        case "SAMLUser" | "WebIdentityUser":
+            return _federated(who, account)
+        case "IdentityCenterUser":
+            return _identity_center(who, account)
+        case "AWSAccount":
+            return Principal(
+                f"{account}:account/{escape(who['principal_id'].split(':')[0] or account)}", "account"
+            )
+        case "AWSService":
+            return _service(who, account)
+        case "":
+            return _without_type(who, account, person_roles)
+        case other:  # Directory, Unknown, and what AWS will think of next
+            return _other(who, account, other)
+
+
+def _user(who: Identity, account: str) -> Principal:
+    """The name of the ARN without its path: it is unique in the account, and the one that `userName`
+    holds."""
+    resource = _arn(who["arn"])[1]
+    from_arn = resource.rsplit("/", 1)[-1] if resource.startswith("user/") else ""
+    named = _named(from_arn) or _named(who["user_name"])
+    if named:
+        return Principal(f"{account}:user/{escape(named)}", "user")
+    identifier = who["principal_id"] or resource
+    return Principal(f"{account}:user/?{escape(identifier)}", "user")
+
+
+def _role(who: Identity, account: str, person_roles: tuple[str, ...]) -> Principal:
+    role, session = _role_and_session(who)
+    key = f"{account}:role/{escape(role)}" if role else f"{account}:role/?{escape(_id(who))}"
+    if session and role and _session_is_fixed(role, who, person_roles):
+        return Principal(f"{key}/{escape(session)}", "person", role=key, session=session, human=session)
+    return Principal(key, "role", role=key, session=session)
+
+
+def _role_and_session(who: Identity) -> tuple[str, str]:
+    """Role name (without path) and session name: from the session issuer, else from the ARN, else from the
+    user name."""
+    resource = _arn(who["arn"])[1]
+    kind, _, rest = resource.partition("/")
+    of_arn, _, session = rest.partition("/") if kind == "assumed-role" else (rest.rsplit("/", 1)[-1], "", "")
+    issuer = _arn(who["issuer_arn"])[1]
+    of_issuer = issuer.rsplit("/", 1)[-1] if issuer.startswith("role/") else _named(who["issuer_name"])
+    role = of_issuer or _named(of_arn) or _named(who["user_name"])
+    return role, session or who["principal_id"].partition(":")[2]
+
+
+def _id(who: Identity) -> str:
+    return who["issuer_id"] or who["principal_id"].split(":")[0]
+
+
+def _session_is_fixed(role: str, who: Identity, person_roles: tuple[str, ...]) -> bool:
+    """Whether the issuer of the session, and not the caller, wrote its name."""
+    if ":saml-provider/" in who["federated_provider"] or _SSO_ROLE_PATH in who["issuer_arn"]:
+        return True
+    return any(pattern.search(role) for pattern in _patterns(person_roles))
+
+
+@lru_cache(maxsize=8)
+def _patterns(person_roles: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(pattern) for pattern in person_roles)
+
+
+def _federated_user(who: Identity, account: str, person_roles: tuple[str, ...]) -> Principal:
+    """GetFederationToken: the caller chose the federation's name, so the principal is who called: an IAM
+    user or root."""
+    shown = _arn(who["arn"])[1].partition("/")[2] or who["principal_id"].partition(":")[2]
+    issuer = _arn(who["issuer_arn"])[1]
+    if issuer == "root" or who["issuer_type"] == "Root":
+        return Principal(f"{account}:root", "root", session=shown)
+    if issuer.startswith("role/") or who["issuer_type"] == "Role":
+        return replace(_role(who, account, person_roles), session=shown)
+    named = issuer.rsplit("/", 1)[-1] if issuer.startswith("user/") else _named(who["issuer_name"])
+    if named:
+        return Principal(f"{account}:user/{escape(named)}", "user", session=shown)
+    return Principal(f"{account}:federated/?", "federated", session=shown)
+
+
+def _federated(who: Identity, account: str) -> Principal:
+    """The provider vouches for the subject: AssumeRoleWithSAML or AssumeRoleWithWebIdentity, before there
+    is a session."""
+    identifier = who["principal_id"]
+    provider = who["identity_provider"] or who["federated_provider"] or identifier.rpartition(":")[0]
+    subject = _named(who["user_name"]) or identifier.rpartition(":")[2]
+    return Principal(f"{account}:federated/{escape(provider)}/{escape(subject)}", "federated")
+
+
+def _identity_center(who: Identity, account: str) -> Principal:
+    subject = who["behalf_user"] or who["principal_id"] or _named(who["user_name"])
+    return Principal(f"{account}:identitycenter/{escape(subject)}", "person")
+
+
+def _service(who: Identity, account: str) -> Principal:
+    """Keyed by the account it acted in, not its own. `AWS Internal` says no more than that it was AWS."""
+    account = escape(who["recipient_account"]) or account
+    source = who["service"] or "unknown"
+    service = who["invoked_by"] or (
+        source if "." in source or source == "unknown" else f"{source}.amazonaws.com"
+    )
+    return Principal(f"{account}:service/{escape(service)}", "service", lane="service", via=service)
+
+
+def _without_type(who: Identity, account: str, person_roles: tuple[str, ...]) -> Principal:
+    """Older records and service events have no type: believe the ARN, then `invokedBy`, then the event
+    source."""
+    resource = _arn(who["arn"])[1]
+    for prefix, kind in (
+        ("user/", "IAMUser"),
+        ("assumed-role/", "AssumedRole"),
+        ("role/", "Role"),
+        ("root", "Root"),
+    ):
+        if resource.startswith(prefix):
+            return _of_type({**who, "identity_type": kind}, account, person_roles)
+    if not who["invoked_by"] and _named(who["user_name"]):
+        return _user(who, account)
+    return _service(who, account)
+
+
+def _other(who: Identity, account: str, type_: str) -> Principal:
+    subject = who["principal_id"] or _named(who["user_name"]) or who["arn"]
+    return Principal(f"{account}:unknown/{escape(type_)}/{escape(subject)}", "unknown")
+
+
+def _lane(who: Identity, principal: Principal) -> tuple[Lane, str]:
+    """Through which service, if any: AWS itself, somebody on whose behalf it calls, or a role that only it
+    can assume."""
+    if principal.kind == "service":
+        return "service", principal.via
+    if who["invoked_by"]:
+        return "service", who["invoked_by"]
+    _, found, rest = who["issuer_arn"].partition(_SERVICE_ROLE_PATH)
+    role = principal.role.rsplit("/", 1)[-1]
+    if found:
+        return "service", rest.split("/")[0]
+    return ("service", "") if role.startswith("AWSServiceRoleFor") else ("direct", "")
+
+
+def _human(who: Identity, principal: Principal) -> str:
+    """Who or what is behind it, for the screen: an e-mail or a person's name, an instance, the user's
+    name."""
+    for text in (principal.session, who["behalf_user"], _named(who["user_name"])):
+        if _PERSONAL.match(text) or _INSTANCE.match(text):
+            return text
+    if principal.kind in ("user", "federated"):
+        return _named(who["user_name"]) or _arn(who["arn"])[1].rsplit("/", 1)[-1]
+    return who["behalf_user"]
+
+
+def _named(text: str) -> str:
+    """A name, or nothing where AWS hid it or had none."""
+    return "" if text in _NAMELESS else text

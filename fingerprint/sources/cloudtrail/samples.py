@@ -1,0 +1,51 @@
+"""The data that travels with the project: real records with their licences, and the catalogue of AWS
+operations.
+
+Example:
+    >>> folder("real/invictus_stratus").name
+    'invictus_stratus'
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fingerprint.core.alert import FingerprintError
+
+_HERE = Path(__file__).parents[2]
+_PLACES = (_HERE / "_data", _HERE.parent / "data")  # in an installed wheel, in a checkout
+
+
+def folder(name: str = "") -> Path:
+    """The folder `name` under data/, wherever the package was installed from.
+
+    Raises FingerprintError when the installation lacks it.
+    """
+    for place in _PLACES:
+        if (place / name).is_dir():
+            return place / name
+    raise FingerprintError(
+        f"data folder {name!r} is missing from this installation: install the package again"
+    )
+
+
+def records(name: str) -> Iterator[dict[str, Any]]:
+    """The raw records of one real set, in the order of its file: `records("real/invictus_stratus")`."""
+    yield from map(json.loads, lines(name))
+
+
+def lines(name: str) -> Iterator[bytes]:
+    """The same, each as it was written."""
+    with gzip.open(folder(name) / f"{Path(name).name}.jsonl.gz", "rb") as written:
+        for line in written:
+            yield line.rstrip(b"\r\n")
+
+
+def labels(name: str) -> dict[str, dict[str, str]]:
+    """eventID -> label of one real set that has labels."""
+    with gzip.open(folder(name) / "labels.jsonl.gz", "rb") as lines:
+        return {label["eventID"]: label for label in map(json.loads, lines)}

@@ -1,0 +1,256 @@
+"""Records to events on a host: one query of DuckDB over a batch of lines, and the careful reader for what it refuses.
+
+Example:
+    >>> read(split(b'{"eventTime": "2023-07-10T11:42:18Z"}')).events["action"].tolist()
+    ['unknown']
+
+COLUMNS becomes a structure for DuckDB's `json_transform`, which reads each line once, gives NULL where a type conflicts, and runs
+over a whole batch in C++. What it refuses goes through `mend`, one by one. docs/reading.md has the figures and what was tried.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+from collections.abc import Sequence
+from functools import cache
+from hashlib import blake2b
+from threading import Lock
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fingerprint.sources.cloudtrail.envelopes import Records, joined
+from fingerprint.sources.cloudtrail.schema import (
+    COLUMNS, KEY_LENGTH, PARAMETERS, RESOURCE_ACCOUNT, RESOURCES, SHOWN, Flat, Type, in_order, structure)
+from fingerprint.core.alert import Reject
+from fingerprint.sources.cloudtrail.lenient import EARLIEST, LATEST, Unreadable, instant, mend, why_no_event
+
+# How each type is read from its field {f} of the record r. Paths that two types share are read as JSON text.
+_ARN_ACCOUNT = '\'arn:aws[a-z-]*:[^:"]*:[^:"]*:([0-9]{12})[:"]\''
+_OWN_ACCOUNT = "coalesce(r.recipientAccountId, r.userIdentity.accountId, '')"
+_RESOURCES = (  # their accounts, written as ARNs
+    "concat('arn:aws:::', array_to_string(list_transform(r.resources, lambda x: x.accountId), ':arn:aws:::'), ':')"
+)
+
+
+def _other_account(text: str) -> str:
+    """SQL: the first account in the ARNs of `text` that is not the record's own."""
+    return f"nullif(regexp_extract(replace({text}, {_OWN_ACCOUNT}, ''), {_ARN_ACCOUNT}, 1), '')"
+
+
+_READ: dict[Type, str] = {
+    "text": "{f}",
+    "name": "coalesce(nullif({f}, ''), 'unknown')",
+    "service": "coalesce(nullif(replace(lower({f}), '.amazonaws.com', ''), ''), 'unknown')",
+    "flag": "TRY_CAST({f} AS BOOLEAN)",
+    "time": "TRY_STRPTIME({f}, '%Y-%m-%dT%H:%M:%SZ')",
+    "error": "coalesce(nullif({f}, ''), CASE WHEN nullif(r.errorMessage, '') IS NOT NULL"
+    " OR r.responseElements.ConsoleLogin = 'Failure' THEN 'Failure' END)",
+    "keys": "coalesce(array_to_string(json_keys({f}), ','), '')",
+    "role": "CASE WHEN contains({f}::VARCHAR, '\"roleArn\"') THEN json_extract_string({f}, '$.roleArn') END",
+    "target": "coalesce(CASE WHEN r.resources[2] IS NOT NULL"
+    " OR r.resources[1].accountId <> coalesce(r.recipientAccountId, '')"
+    f" THEN {_other_account(_RESOURCES)} END,"
+    f" CASE WHEN contains({{f}}::VARCHAR, 'arn:aws') THEN {_other_account('{f}::VARCHAR')} END)",
+}
+
+
+def read(records: Records) -> Flat:
+    """One row per readable record, in their order; see `flatten`."""
+    table, rejects = _extract(records)
+    frame, no_time = _to_frame(table, records.lines)
+    no_event, skipped = _sort_out(frame, no_time, records)
+    events = frame.drop(index=frame.index[no_event]) if no_event.any() else frame
+    return Flat(
+        events.reset_index(drop=True), records.rejects + rejects + skipped[0], records.skipped + skipped[1]
+    )
+
+
+def _texts(members: dict[str, Any]) -> dict[str, Any]:
+    """Everything is read as text first, for whatever types a record's fields have."""
+    return {name: _texts(each) if isinstance(each, dict) else "VARCHAR" for name, each in members.items()}
+
+
+def _structure() -> str:
+    """What json_transform makes of a line; the parameters stay JSON, to be looked into."""
+    texts = _texts(structure())
+    return json.dumps(texts | {PARAMETERS: "JSON", RESOURCES: [{RESOURCE_ACCOUNT: "VARCHAR"}]})
+
+
+@cache
+def _query() -> str:
+    fields = [f"{_READ[c.type].replace('{f}', 'r.' + c.path)} AS {c.name}" for c in COLUMNS]
+    odd = [
+        f"CASE WHEN {c.name} IS NULL THEN r.{c.path} END AS odd_{c.name}" for c in COLUMNS if c.type == "time"
+    ]
+    return (
+        f"SELECT {', '.join(fields + odd)}, row FROM "  # noqa: S608 - made of the table above alone
+        f"(SELECT row, json_transform(line, '{_structure()}') AS r FROM lines)"
+    )
+
+
+class _Lines:
+    """What a query reads from: whatever table is in it when the query runs."""
+
+    table = pa.table({"line": pa.array([], pa.large_string()), "row": np.arange(0)})
+
+    def __arrow_c_stream__(self, schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(schema)
+
+
+class _Reader:
+    """A query over `lines(line, row)`, planned once: planning it costs as much as reading 3,000 records."""
+
+    def __init__(self, query: str) -> None:
+        self.lock, self.lines = Lock(), _Lines()
+        self.engine = duckdb.connect(
+            config={
+                "threads": "1",  # one batch is one vector of work: more threads were measured to gain nothing
+                "enable_external_access": "false",
+                "autoinstall_known_extensions": "false",
+                "autoload_known_extensions": "false",
+            }
+        )
+        self.engine.register("lines", self.lines)
+        self.engine.execute(f"PREPARE reading AS {query}")
+        atexit.register(self.engine.close)  # it holds `lines`: left open, the interpreter complains of leaks
+
+    def read(self, table: pa.Table) -> pa.Table:
+        with self.lock:
+            self.lines.table = table
+            try:
+                return self.engine.sql("EXECUTE reading").to_arrow_table()
+            except duckdb.OutOfMemoryException as error:
+                raise MemoryError(str(error)) from None
+            finally:
+                del self.lines.table
+
+
+_reader = cache(_Reader)
+
+
+def _run(query: str, lines: Sequence[bytes], rows: np.ndarray) -> pa.Table:
+    """The query over a table `lines(line, row)`. Raises duckdb.Error if one line is no strict JSON."""
+    text, borders = joined(lines)
+    column = pa.LargeStringArray.from_buffers(len(lines), pa.py_buffer(borders), pa.py_buffer(text))
+    return _reader(query).read(pa.table({"line": column, "row": rows}))
+
+
+def _extract(records: Records) -> tuple[pa.Table, list[Reject]]:
+    """All columns of all lines that are or can be made strict JSON, in the order of the lines; rejects for
+    the rest."""
+    rows = np.arange(len(records.lines))
+    try:
+        return _run(_query(), records.lines, rows), []
+    except (duckdb.InvalidInputException, UnicodeDecodeError):  # the message quotes the line, cut anywhere
+        valid = _valid(records.lines)
+    mended, mended_rows, rejects = _mend(records, rows[~valid])
+    parts = [
+        _run(_query(), [records.lines[row] for row in rows[valid]], rows[valid]),
+        _run(_query(), mended, mended_rows),
+    ]
+    return pa.concat_tables(parts).sort_by("row"), rejects
+
+
+def _valid(lines: Sequence[bytes]) -> np.ndarray:
+    table = _run("SELECT row, json_valid(line) AS ok FROM lines", lines, np.arange(len(lines)))
+    return np.asarray(table.sort_by("row")["ok"].to_numpy(), bool)
+
+
+def _mend(
+    records: Records,
+    rows: np.ndarray,
+) -> tuple[list[bytes], np.ndarray, list[Reject]]:
+    mended: dict[int, bytes] = {}
+    rejects = []
+    for row in rows.tolist():
+        try:
+            mended[row] = mend(records.lines[row])
+        except Unreadable as error:
+            rejects.append(_reject(records, row, str(error)))
+    good = _valid(list(mended.values()))
+    for row in np.array(list(mended), np.int64)[~good].tolist():
+        rejects.append(_reject(records, row, "malformed JSON"))
+        del mended[row]
+    return list(mended.values()), np.array(list(mended), np.int64), rejects
+
+
+def _to_frame(table: pa.Table, lines: list[bytes]) -> tuple[pd.DataFrame, np.ndarray]:
+    """Arrow to pandas with times mended, keys cut and ids filled; and which rows have no usable time."""
+    columns: dict[str, Any] = {}
+    for column in COLUMNS:
+        values = table[column.name]
+        if column.type == "time":
+            values = _times(values, table[f"odd_{column.name}"])
+        elif column.type == "keys":
+            values = _sorted(values)
+        elif column.type != "flag" and column.name not in SHOWN:
+            values = _cut(values)
+        columns[column.name] = values
+    columns["event_id"] = _ids(columns["event_id"], table["row"], lines)
+    columns["row"] = table["row"]
+    frame = pa.table(columns).to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get)
+    return frame, pc.is_null(columns["event_time"]).to_numpy()
+
+
+def _times(parsed: pa.ChunkedArray, odd: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Times as UTC; those not written the usual way are read one by one."""
+    known = parsed.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+    possible = pc.and_(pc.greater_equal(known, EARLIEST), pc.less(known, LATEST))
+    known = pc.if_else(possible, known, pa.scalar(None, known.type))
+    if odd.null_count == len(odd):
+        return known
+    careful = pa.array([instant(text) if text else None for text in odd.to_pylist()], known.type)
+    return pc.coalesce(known, careful)
+
+
+def _sorted(names: pa.ChunkedArray) -> pa.Array:
+    """Parameter names in the order of the alphabet; done once per distinct set, of which there are few."""
+    encoded = names.combine_chunks().dictionary_encode()
+    ordered = [in_order(each) for each in encoded.dictionary.to_pylist()]
+    return pa.array(ordered, names.type).take(encoded.indices)
+
+
+def _cut(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    longest = pc.max(pc.binary_length(values)).as_py() or 0
+    return pc.utf8_slice_codeunits(values, 0, KEY_LENGTH) if longest > KEY_LENGTH else values
+
+
+def _ids(ids: pa.ChunkedArray, rows: pa.ChunkedArray, lines: list[bytes]) -> pa.ChunkedArray:
+    missing = pc.equal(pc.fill_null(ids, ""), "")
+    if not pc.any(missing).as_py():
+        return ids
+    digests = [
+        f"digest:{blake2b(lines[row], digest_size=16).hexdigest()}"
+        for row in rows.filter(missing).to_pylist()
+    ]
+    return pc.replace_with_mask(ids.combine_chunks(), missing.combine_chunks(), pa.array(digests, ids.type))
+
+
+def _sort_out(
+    frame: pd.DataFrame, no_time: np.ndarray, records: Records
+) -> tuple[np.ndarray, tuple[list[Reject], int]]:
+    """Which rows are no events; their rejects; how many are none by design (insights, digests, test
+    notices)."""
+    insight = (
+        (frame["event_category"] == "Insight") | (frame["event_type"] == "AwsCloudTrailInsight")
+    ).to_numpy(bool)
+    notice = (frame["service"] == "aws:s3").to_numpy(bool)
+    rejects, skipped = [], int(insight.sum())
+    for row in frame["row"][no_time & ~insight & ~notice].tolist():
+        reason = why_no_event(records.lines[row])
+        skipped += reason is None
+        rejects += [_reject(records, row, reason)] if reason else []
+    for row in frame["row"][notice & ~insight].tolist():
+        rejects.append(_reject(records, row, "an S3 notice: it names objects and holds no record"))
+    return no_time | insight | notice, (rejects, skipped)
+
+
+def _reject(records: Records, row: int, reason: str) -> Reject:
+    source, position = records.origins[row]
+    return Reject(source, position, reason)

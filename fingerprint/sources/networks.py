@@ -1,0 +1,57 @@
+"""Whose network an address lies in, from a table of ranges: better than a prefix, where a table is given.
+
+Example:
+    >>> table = Networks.of([("198.51.100.0", "198.51.100.255", "AS64500 Example Cloud")])
+    >>> table.names(pd.Series(["198.51.100.7", "192.0.2.1", "ec2.amazonaws.com"])).tolist()
+    ['AS64500 Example Cloud', nan, nan]
+
+A home that gets a new address every few days stays with its provider, and an intruder from the same cloud as yesterday is
+the same cloud: an autonomous system says both where a prefix says neither.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fingerprint.compute import frames
+from fingerprint.compute.frames import Column
+
+
+@dataclass(frozen=True, slots=True)
+class Networks:
+    """Ranges that do not overlap, sorted: first and last address as 16 bytes (IPv4 mapped into IPv6), and names, each (M,)."""
+
+    first: tuple[bytes, ...] = ()
+    last: tuple[bytes, ...] = ()
+    name: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, ranges: Iterable[tuple[str, str, str]]) -> Networks:
+        """From (first address, last address, name) in any order. ValueError for what is no address."""
+        rows = sorted((_packed(first), _packed(last), name) for first, last, name in ranges)
+        return cls(*(tuple(column) for column in zip(*rows, strict=True))) if rows else cls()
+
+    def names(self, addresses: Column) -> Column:
+        """The network of each address (N,), none where the table has none; each distinct address is looked up once. Numbered
+        from 0, where the addresses lie."""
+        codes, distinct = frames.factorize(addresses)
+        found = [*(self._of(str(address)) for address in distinct), None]
+        return frames.text(
+            found, codes + (codes < 0) * len(found), addresses
+        )  # what is missing has no network
+
+    def _of(self, address: str) -> str | None:
+        try:
+            packed = _packed(address)
+        except ValueError:
+            return None
+        place = bisect_right(self.first, packed) - 1
+        return self.name[place] if place >= 0 and packed <= self.last[place] else None
+
+
+def _packed(address: str) -> bytes:
+    ip = ipaddress.ip_address(address)
+    return ip.packed if ip.version == 6 else b"\0" * 10 + b"\xff\xff" + ip.packed

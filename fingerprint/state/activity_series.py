@@ -1,0 +1,442 @@
+"""The series of all entities as one sparse matrix, and the z of any of its open intervals.
+
+Example:
+    >>> series = Series(settings.spectral)
+    >>> keys = series.count(owner, channel, interval, since, weight)    # a row per owner and channel; counts grow
+    >>> series.z(series.find(keys), interval)                 # how strange is each count, as it stands now
+    array([0.3, 7.1])
+
+Expectations are made once a day for the rows that are touched, from intervals that ended before the day began minus the
+allowed lateness, so that a late record cannot move a vote already given, and where a batch is cut cannot either. Counts
+that were flagged enter the past clipped at the threshold, so that an attack does not teach the series to expect the next.
+
+All of it lies where `place` puts it, and is made there: on a device the rows that a day touches are transformed together. What is
+asked (`find`, `z`) may lie on the host too, and is answered where it lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute import arrays, hashing
+from fingerprint.core import settings
+from fingerprint.estimators import spectral
+from fingerprint.compute.arrays import Place, host, like, namespace, stays
+from fingerprint.compute.hashing import Hashes
+from fingerprint.compute.sorted_table import SortedTable, ranges
+
+Ints = NDArray[np.int32]
+Floats = NDArray[np.float32]
+
+CHUNK = 4096  # rows made dense at a time: 4096 x 504 x 4 B = 8 MB
+ROOM = 4 << 30  # bytes that a device may spend on rows made dense and on what is made of them
+
+
+@dataclass
+class Day:
+    """Forecasts of one day: `place` (rows,) is a row's index in `expected` (n, intervals) and `spread` (n,), -1 if none."""
+
+    place: Ints
+    expected: Floats
+    spread: Floats
+
+    @classmethod
+    def empty(cls, intervals: int, place: Place = stays) -> Day:
+        none = (
+            np.empty(0, np.int32),
+            np.empty((0, intervals), np.float32),
+            np.empty(0, np.float32),
+        )
+        return cls(*map(place, none))
+
+    def add(self, rows: Ints, expected: Floats, spread: Floats) -> None:
+        """Forecasts of rows (n,) that have none yet: expected (n, intervals), spread (n,)."""
+        xp = namespace(self.spread)
+        self.place[rows] = (len(self.spread) + xp.arange(len(rows))).astype(np.int32)
+        self.expected = xp.concatenate([self.expected, expected])
+        self.spread = xp.concatenate([self.spread, spread])
+
+
+@dataclass
+class Series:
+    """Rows are (owner, channel); cells are (row, interval) counts. Intervals are numbered from the epoch."""
+
+    options: settings.Spectral
+    place: Place = stays
+    rows: SortedTable = field(init=False)
+    owner: Hashes = field(init=False)  # (R,) the entity or principal of a row
+    channel: Hashes = field(init=False)  # (R,) what of it is counted
+    since: Ints = field(init=False)  # (R,) interval since which its principal is known
+    past: SortedTable = field(init=False)
+    open: SortedTable = field(init=False)
+    days: dict[int, Day] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        empty = partial(SortedTable.empty, place=self.place)
+        self.rows = empty(keep_first=True, row=np.int32)
+        self.owner, self.channel = (self.place(np.empty(0, np.uint64)) for _ in range(2))
+        self.since = self.place(np.empty(0, np.int32))
+        self.past, self.open = (empty(key=np.int64, count=np.float32) for _ in range(2))
+
+    @property
+    def per_day(self) -> int:
+        return 86400 // self.options.interval_seconds
+
+    @property
+    def gap(self) -> int:
+        """Intervals before a moment that late records may still change, the running one not counted."""
+        return -(-self.options.lateness_seconds // self.options.interval_seconds)
+
+    def count(self, owner: Hashes, channel: Hashes, interval: Ints, since: Ints, weight: Floats) -> Hashes:
+        """Add `weight` to the cells of (owner, channel, interval), all (N,); returns the key of each one's row (N,).
+
+        A key names a row for ever; the row's number may change when state is cut or put together.
+        """
+        keys = hashing.within(owner, channel)
+        row = self.find(keys)
+        new = namespace(row).flatnonzero(row < 0)
+        if len(new):
+            self._add_rows(keys[new], owner[new], channel[new], since[new])
+            row[new] = self.find(keys[new])
+        self.open.add(_cell(row, interval), count=weight)
+        return keys
+
+    def find(self, keys: Hashes) -> Ints:
+        """The row of each key, -1 where there is none: (N,) -> (N,)."""
+        codes, distinct = arrays.told_apart(keys)  # a batch names few rows, many times
+        row: Ints = self.rows.get(distinct, "row", missing=-1)[codes]
+        return row
+
+    def _add_rows(self, keys: Hashes, owner: Hashes, channel: Hashes, since: Ints) -> None:
+        xp = namespace(self.owner)
+        fresh, first = xp.unique(keys, return_index=True)
+        self.rows.add(fresh, row=len(self.since) + xp.arange(len(fresh)))
+        self.owner = xp.concatenate([self.owner, owner[first]])
+        self.channel = xp.concatenate([self.channel, channel[first]])
+        self.since = xp.concatenate([self.since, since[first]])
+
+    def z(self, row: Ints, interval: Ints) -> Floats:
+        """z of the counts of cells as they stand: row (N,), -1 for none, and interval (N,) -> (N,), NaN for no opinion."""
+        cells, inverse = namespace(row).unique(_cell(row, interval), return_inverse=True)
+        z: Floats = like(self._z_of_cells(like(cells, self.owner)), row)[inverse]
+        return z
+
+    def _z_of_cells(self, cells: NDArray[np.int64]) -> Floats:
+        xp, (row, interval) = namespace(cells), _split(cells)
+        out: Floats = xp.full(len(cells), np.nan, np.float32)
+        counts = self.open.get(cells, "count") + self.past.get(cells, "count")
+        for day in _distinct(interval // self.per_day):
+            here = xp.flatnonzero((interval // self.per_day == day) & (row >= 0))
+            expected, spread = self.expected(row[here], interval[here])
+            out[here] = spectral.z(counts[here], expected, spread, self.options.floor)
+        return out
+
+    def expected(self, row: Ints, interval: Ints) -> tuple[Floats, Floats]:
+        """Expected count and spread of cells of one day, (N,) each; NaN while warming up."""
+        if not len(row):
+            none = namespace(row).empty(0, np.float32)
+            return none, none
+        day = self._day(int(interval[0]) // self.per_day, row)
+        place = day.place[row]
+        return day.expected[place, interval % self.per_day], day.spread[place]
+
+    def warm(self, since: Ints, interval: Ints) -> NDArray[np.bool_]:
+        """Return which intervals (N,) lie on a day that is forecast for who is known since some interval (N,)."""
+        warm: NDArray[np.bool_] = (
+            self._windows(interval // self.per_day * self.per_day - self.gap - since) > 0
+        )
+        return warm
+
+    def of(self, row: int) -> tuple[np.uint64, np.uint64]:
+        """Whose row it is, and what is counted in it: owner and channel."""
+        return np.uint64(int(self.owner[row])), np.uint64(int(self.channel[row]))
+
+    def curve(
+        self, row: int, interval: int, days: int, end: int
+    ) -> tuple[int, Floats, Floats, NDArray[np.intp]]:
+        """What an analyst is shown of one row: the last `days`, that of `interval` among them, up to interval `end` - 1.
+
+        Returns the first interval, counts, expected counts (what the kept frequencies say of the past, the forecast of
+        the last day) and the places where the count was flagged. Counts of the days before are shown as they enter the
+        past, clipped, whether or not they have: so it does not matter when the curve is drawn.
+        """
+        rows = self.place(np.array([row], np.int32))
+        today = interval // self.per_day * self.per_day
+        start, end = (
+            max(today - (days - 1) * self.per_day, int(self.since[row])),
+            min(end, today + self.per_day),
+        )
+        counts = host(self.dense(rows, start, end, clip=False))[0]
+        counts[: max(today - start, 0)] = host(self.dense(rows, min(start, today), today))[0]
+        ahead, spread = self._ahead(rows, today, end)
+        width = int(self._windows(today - self.gap - self.since[rows])[0])
+        past = self.dense(rows, today - self.gap - width, today - self.gap)
+        kept = host(spectral.keep_strongest(past, self.options.quantile))[0]
+        expected = np.concatenate([kept, np.repeat(ahead[:1], self.gap), ahead])[-len(counts) :]
+        expected = np.concatenate([np.zeros(len(counts) - len(expected), np.float32), expected])
+        flagged = spectral.z(counts, expected, spread[:1], self.options.floor) >= self.options.threshold
+        return start, counts, expected, np.flatnonzero(flagged)
+
+    def _ahead(self, rows: Ints, start: int, end: int) -> tuple[Floats, Floats]:
+        """Expected counts and spreads of one row (1,) in intervals start ... end - 1 of a day, on the host."""
+        interval = self.place(np.arange(start, end, dtype=np.int32))
+        ahead, spread = self.expected(namespace(rows).repeat(rows, len(interval)), interval)
+        return host(ahead), host(spread)
+
+    # --- forecasts ----------------------------------------------------------------------------------------------------
+
+    def _day(self, number: int, row: Ints) -> Day:
+        """The forecasts of a day, made now for those of the rows that have none yet."""
+        day = self._begun(number)
+        wanted = namespace(row).unique(row[day.place[row] < 0])
+        if len(wanted):
+            day.add(wanted, *self._forecast(number * self.per_day, wanted))
+        return day
+
+    def _begun(self, number: int) -> Day:
+        """The forecasts of a day, with a place for every row there is now."""
+        day = self.days.setdefault(number, Day.empty(self.per_day, self.place))
+        xp = namespace(day.place)
+        day.place = xp.concatenate([day.place, xp.full(len(self.since) - len(day.place), -1, np.int32)])
+        return day
+
+    def _forecast(self, start: int, rows: Ints) -> tuple[Floats, Floats]:
+        """Forecasts of the day that begins at interval `start`: rows (R,) -> (R, intervals a day), (R,)."""
+        xp, end = namespace(rows), start - self.gap
+        expected = xp.full((len(rows), self.per_day), np.nan, np.float32)
+        spread = xp.full(len(rows), np.nan, np.float32)
+        window = self._windows(end - self.since[rows])
+        for width in _distinct(window[window > 0]):
+            same, chunk = xp.flatnonzero(window == width), self._rows_at_once(width)
+            for at in range(0, len(same), chunk):
+                part = same[at : at + chunk]
+                expected[part], spread[part] = self._forecast_dense(rows[part], end, width)
+        return expected, spread
+
+    def _rows_at_once(self, width: int) -> int:
+        """Rows that are made dense together: those whose windows caches hold, or as many as a device has ROOM for, which needs
+        another copy of each for the counts themselves."""
+        if arrays.at_home(self.owner):
+            return CHUNK
+        return max(CHUNK, ROOM // (width * (spectral.BYTES + 4)))
+
+    def _forecast_dense(self, rows: Ints, end: int, width: int) -> tuple[Floats, Floats]:
+        dense = self.dense(rows, end - width, end)
+        xp = namespace(dense)
+        expected = xp.zeros((len(rows), self.per_day), np.float32)
+        spread = xp.zeros(len(rows), np.float32)
+        active = xp.flatnonzero(dense.any(axis=1))  # nothing expects nothing
+        if len(active):
+            expected[active], spread[active] = spectral.forecast(
+                dense[active], self.per_day, self.options.quantile, self.gap
+            )
+        return expected, spread
+
+    def _windows(self, known: Ints) -> Ints:
+        """Intervals of the past that are used: whole weeks if there is one, else whole days, 0 while warming up."""
+        xp = namespace(known)
+        days = xp.minimum(known // self.per_day, self.options.history_days)
+        days = xp.where(days >= 7, days // 7 * 7, days)
+        used: Ints = xp.where(days >= self.options.warm_up_days, days * self.per_day, 0).astype(np.int32)
+        return used
+
+    def dense(self, rows: Ints, start: int, end: int, clip: bool = True) -> Floats:
+        """Counts of rows over intervals start ... end - 1, flagged ones clipped: (R, end - start)."""
+        xp = namespace(rows)
+        out: Floats = xp.zeros((len(rows), end - start), np.float32)
+        for table in (self.past, self.open):
+            keys, columns = table.settle()
+            which, place = ranges(*(xp.searchsorted(keys, _cell(rows, at)) for at in (start, end)))
+            cells = keys[place]
+            counts = columns["count"][place]
+            if clip and table is self.open:
+                counts = self._clipped(cells, counts)
+            out[which, _split(cells)[1] - start] += counts
+        return out
+
+    def _clipped(self, cells: NDArray[np.int64], counts: Floats) -> Floats:
+        """Counts, at most what the threshold allowed on the days whose forecasts are known."""
+        xp, (row, interval) = namespace(cells), _split(cells)
+        out = counts.copy()
+        for number, day in self.days.items():
+            here = xp.flatnonzero(interval // self.per_day == number)
+            here = here[row[here] < len(day.place)]
+            here = here[day.place[row[here]] >= 0]
+            place = day.place[row[here]]
+            expected = day.expected[place, interval[here] % self.per_day]
+            scale = xp.maximum(day.spread[place], xp.sqrt(expected + self.options.floor))
+            cap = expected + self.options.threshold * scale
+            out[here] = xp.where(xp.isnan(cap), out[here], xp.minimum(out[here], cap))
+        return out
+
+    # --- put away and taken back --------------------------------------------------------------------------------------
+
+    def as_arrays(self) -> dict[str, NDArray[Any]]:
+        """Rows, cells and the forecasts of open days as plain arrays by name, on the host; open cells are kept unclipped.
+
+        Forecasts cannot be made anew: late records may have changed the past that they were made from.
+        """
+        out: dict[str, NDArray[Any]] = {
+            name: host(getattr(self, name)) for name in ("owner", "channel", "since")
+        }
+        for name in ("past", "open"):
+            out |= {f"{name}.{column}": host(array) for column, array in getattr(self, name).items()}
+        return out | self._days_as_arrays()
+
+    def _days_as_arrays(self) -> dict[str, NDArray[Any]]:
+        every = [(number, self._down(day)) for number, day in sorted(self.days.items())]
+        days = [(number, day, np.flatnonzero(day.place >= 0)) for number, day in every]
+        none = Day.empty(self.per_day)
+        return {
+            "days.number": np.repeat(
+                np.array([number for number, _, _ in days], np.int32), [len(row) for _, _, row in days]
+            ),
+            "days.row": np.concatenate([none.place, *(row.astype(np.int32) for _, _, row in days)]),
+            "days.expected": np.concatenate(
+                [none.expected, *(day.expected[day.place[row]] for _, day, row in days)]
+            ),
+            "days.spread": np.concatenate(
+                [none.spread, *(day.spread[day.place[row]] for _, day, row in days)]
+            ),
+        }
+
+    @staticmethod
+    def _down(day: Day) -> Day:
+        return Day(host(day.place), host(day.expected), host(day.spread))
+
+    @classmethod
+    def from_arrays(
+        cls, options: settings.Spectral, kept: Mapping[str, NDArray[Any]], place: Place = stays
+    ) -> Series:
+        """Series that go on where the arrays left off."""
+        series = cls(options, place)
+        if "owner" in kept:
+            series.merge(kept)
+        return series
+
+    def become(self, other: Series) -> None:
+        """Go on as another one, for everybody who holds this one."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(other, each.name))
+
+    def merge(self, kept: Mapping[str, NDArray[Any]]) -> None:
+        """Take in the rows of other series, as `as_arrays` gives them, none of which is here: numbered after those that are."""
+        xp, before = namespace(self.owner), len(self.owner)
+        keys = hashing.within(kept["owner"], kept["channel"])
+        self.rows.add(keys, row=before + np.arange(len(keys)))
+        self.owner, self.channel, self.since = (
+            xp.concatenate([getattr(self, name), self.place(kept[name])])
+            for name in ("owner", "channel", "since")
+        )
+        for name in ("past", "open"):
+            cells = kept[f"{name}.key"] + (np.int64(before) << 32)
+            getattr(self, name).merge(cells, count=kept[f"{name}.count"])
+        for number in np.unique(kept["days.number"]):
+            which = kept["days.number"] == number
+            forecasts = kept["days.row"] + np.int32(before), kept["days.expected"], kept["days.spread"]
+            self._begun(int(number)).add(*(self.place(each[which]) for each in forecasts))
+
+    # --- time passes --------------------------------------------------------------------------------------------------
+
+    def roll(self, interval: int) -> None:
+        """Let all days that ended before `interval` minus the lateness become past; forget what no window will see."""
+        today = (interval - self.gap) // self.per_day
+        keys, columns = self.open.settle()
+        over = _split(keys)[1] < today * self.per_day
+        if over.any():
+            self.past.add(keys[over], count=self._clipped(keys[over], columns["count"][over]))
+            self.open.keep(~over)
+        self.days = {number: day for number, day in self.days.items() if number >= today - 1}
+        horizon = (today - self.options.history_days - 2) * self.per_day
+        keys, _ = self.past.settle()
+        kept = _split(keys)[1] >= horizon
+        if not kept.all():
+            self.past.keep(kept)
+
+    def forget(self, passing: int) -> None:
+        """Forget rows without a count, and those whose counts lie within a day of their principal's beginning and before interval
+        `passing`. Who comes again begins them as they were: with nothing counted since their principal is known."""
+        xp, latest = namespace(self.since), self.latest()
+        kept = (latest >= passing) | (latest - self.since >= self.per_day)
+        if kept.all():
+            return
+        number = xp.cumsum(kept) - 1
+        keys, columns = self.rows.settle()
+        row = columns["row"]
+        self.rows.old = (keys[kept[row]], {"row": number[row[kept[row]]].astype(np.int32)})
+        for table in (self.past, self.open):
+            cells, counts = table.settle()
+            mine = kept[cells >> 32]
+            cells = cells[mine]
+            table.old = (number[cells >> 32] << 32 | cells & 0xFFFFFFFF, {"count": counts["count"][mine]})
+        self.owner, self.channel, self.since = self.owner[kept], self.channel[kept], self.since[kept]
+        for day in self.days.values():
+            day.place = day.place[kept[: len(day.place)]]
+
+    def filled(self, start: int, end: int) -> tuple[Ints, Ints, Floats]:
+        """The cells of intervals start ... end - 1 in which something came, and how strange their counts are now: rows,
+        intervals and z (NaN for no opinion) of each."""
+        row, interval = self.counted(start, end)
+        return row, interval, self._z_of_cells(_cell(row, interval))
+
+    def counted(self, start: int, end: int) -> tuple[Ints, Ints]:
+        """The cells of open intervals start ... end - 1 in which something came: rows and intervals."""
+        row, interval = _split(self.open.settle()[0])
+        here = (interval >= start) & (interval < end)
+        return row[here], interval[here]
+
+    def silences(self, channel: np.uint64, start: int, end: int) -> tuple[Ints, Ints, Floats]:
+        """Intervals start ... end - 1 in which far less came than expected: rows, intervals and z (above 0) of each.
+
+        Only rows of `channel` that were busy in the last days are looked at: what is expected to be less than
+        threshold squared cannot be missed (the Poisson root).
+        """
+        rows = self.busy(channel, start)
+        grids = namespace(rows).meshgrid(rows, self.place(np.arange(start, end)))
+        row, interval = (grid.ravel().astype(np.int32) for grid in grids)
+        lack = -self.z(row, interval)
+        silent = lack >= self.options.threshold
+        return row[silent], interval[silent], lack[silent]
+
+    def latest(self) -> Ints:
+        """The last interval in which something was counted in each row, -1 for none: (R,)."""
+        xp = namespace(self.owner)
+        out: Ints = xp.full(len(self.owner), -1, np.int32)
+        for table in (self.past, self.open):
+            row, interval = _split(table.settle()[0])  # in order: the last cell of a row is its latest
+            ends = xp.flatnonzero(xp.diff(row, append=-1))
+            out[row[ends]] = xp.maximum(out[row[ends]], interval[ends])
+        return out
+
+    def busy(self, channel: np.uint64, start: int) -> Ints:
+        """Rows of a channel in which a silence could be noticed from interval `start` on: what is counted no more now can
+        only become fewer."""
+        xp = namespace(self.since)
+        counted = xp.zeros(len(self.since), np.float32)
+        for table in (self.past, self.open):
+            keys, columns = table.settle()
+            row, interval = _split(keys)
+            recent = interval >= start - 2 * self.per_day
+            xp.add.at(counted, row[recent], columns["count"][recent])
+        rows = xp.flatnonzero((counted >= self.options.threshold**2) & (self.channel == channel))
+        return rows.astype(np.int32)
+
+
+def _cell(row: Ints, interval: Ints | int) -> NDArray[np.int64]:
+    return row.astype(np.int64) << 32 | interval
+
+
+def _distinct(values: Ints) -> list[int]:
+    """Few numbers, on the host: there is something to be done for each."""
+    found: list[int] = host(namespace(values).unique(values)).tolist()
+    return found
+
+
+def _split(cells: NDArray[np.int64]) -> tuple[Ints, Ints]:
+    return (cells >> 32).astype(np.int32), (cells & 0xFFFFFFFF).astype(np.int32)

@@ -1,0 +1,92 @@
+"""Part of a ledger's state, by home: what one worker hands to another, or puts away.
+
+Example:
+    >>> mine = hashing.of_partitions(np.arange(256) % 4 == 1)      # the principals of Kafka partition 1 of 4
+    >>> part = pick(ledger.as_arrays(), mine)                      # goes to whoever has partition 1 now
+    >>> rest = Ledger.from_arrays(settings, pick(ledger.as_arrays(), ~mine))
+    >>> rest.merge(part)                                           # and scores on like the ledger that was never cut
+
+Every key of the ledger's tables says in its top 16 bits where it belongs (`hashing`). What is numbered (slots of
+principals, rows of series) is numbered anew, in the same order, so tables that were sorted stay so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute import hashing
+
+Arrays = Mapping[str, NDArray[Any]]
+Mask = NDArray[np.bool_]
+
+_NUMBER = np.int64(32)  # a cell is a slot or row, shifted by this, and an interval
+_HOMED = (
+    "repeats",
+    "principals",
+    "strangers",
+    "firsts",
+    "seen",
+    "company.values",
+    "company.sums",
+    "company.home",
+)
+_CELLS = ("past", "open")
+
+
+def pick(arrays: Arrays, homes: Mask) -> dict[str, NDArray[Any]]:
+    """The part of `Ledger.as_arrays()` whose home is wanted, `homes` (65536,); the clock is the whole's."""
+    out = {"clock": arrays["clock"].copy()}
+    for table in _HOMED:
+        if f"{table}.key" in arrays:
+            out |= _rows_of(arrays, table, homes[hashing.homes(arrays[f"{table}.key"])])
+    if "activity.key" in arrays:
+        out |= _activity(arrays, out["principals.slot"])
+        out["principals.slot"] = _renumbered(out["principals.slot"])
+    if "series.owner" in arrays:
+        out |= _series(arrays, homes[hashing.homes(arrays["series.owner"])])
+    return out
+
+
+def _rows_of(arrays: Arrays, table: str, which: Mask) -> dict[str, NDArray[Any]]:
+    start = f"{table}."
+    return {
+        name: array[which]
+        for name, array in arrays.items()
+        if name.startswith(start) and "." not in name[len(start) :]
+    }
+
+
+def _activity(arrays: Arrays, slots: NDArray[np.int32]) -> dict[str, NDArray[Any]]:
+    """The activity of principals by their slots (P,)."""
+    number = np.full(len(arrays["principals.slot"]), -1, np.int64)
+    number[slots] = _renumbered(slots)
+    return _cells(arrays, "activity", number)
+
+
+def _series(arrays: Arrays, wanted: Mask) -> dict[str, NDArray[Any]]:
+    number = np.where(wanted, np.cumsum(wanted) - 1, -1)
+    out = {f"series.{name}": arrays[f"series.{name}"][wanted] for name in ("owner", "channel", "since")}
+    for name in _CELLS:
+        out |= _cells(arrays, f"series.{name}", number)
+    days = _rows_of(arrays, "series.days", wanted[arrays["series.days.row"]])
+    return out | days | {"series.days.row": number[days["series.days.row"]].astype(np.int32)}
+
+
+def _cells(arrays: Arrays, table: str, number: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """Cells of slots or rows that are wanted, `number` (all of them,) being their new numbers, -1 for unwanted."""
+    key = arrays[f"{table}.key"]
+    now = number[key >> _NUMBER]
+    out = _rows_of(arrays, table, now >= 0)
+    interval = out[f"{table}.key"] & np.int64(0xFFFFFFFF)
+    return out | {f"{table}.key": now[now >= 0] << _NUMBER | interval}
+
+
+def _renumbered(numbers: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Distinct numbers as 0 ... n - 1, in the same order: (n,) -> (n,)."""
+    out = np.empty(len(numbers), np.int32)
+    out[np.argsort(numbers)] = np.arange(len(numbers), dtype=np.int32)
+    return out

@@ -1,0 +1,67 @@
+"""What all parts of the accounts stand on: transactions that come one after the other, the clock and the settings.
+
+Example:
+    >>> class Counting(Turns):
+    ...     def there(self) -> int:
+    ...         return self._read(lambda connection: connection.scalar(sql.select(sql.func.count()).select_from(persons)))
+
+Changes come one after the other, so that the last admin cannot be lost between two of them; on PostgreSQL they take a turn of
+their own, so nobody who logs in waits for the scorer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
+from typing import NoReturn, TypeVar
+
+import sqlalchemy as sql
+
+from fingerprint.core.alert import FingerprintError
+from fingerprint.store import engine as desk_engine
+from fingerprint.core.account import Refused
+from fingerprint.core.ports import Clock
+from fingerprint.core.settings import Web
+
+TURN = 0x70656F70  # the advisory lock of PostgreSQL for changes of people: "peop" in ASCII
+
+T = TypeVar("T")
+
+
+class Turns:
+    """Reads as of one moment, writes all or nothing and in turn."""
+
+    def __init__(self, engine: sql.Engine, clock: Clock, web: Web) -> None:
+        self._engine, self._clock, self._web = engine, clock, web
+
+    def _change(self, work: Callable[[sql.Connection, datetime], T]) -> T:
+        return self._write(lambda connection: work(connection, self._clock.now()))
+
+    def _write(self, work: Callable[[sql.Connection], T]) -> T:
+        with desk_engine.plainly(self._engine.url):
+            return desk_engine.written(self._engine, partial(_in_turn, work=work), desk_engine.ROWS)
+
+    def _note(self, work: Callable[[sql.Connection], None]) -> None:
+        """What may be written down, or else the next time."""
+        with suppress(FingerprintError):
+            self._write(work)
+
+    def _read(self, work: Callable[[sql.Connection], T]) -> T:
+        with (
+            desk_engine.plainly(self._engine.url),
+            self._engine.connect() as connection,
+            connection.begin(),
+        ):
+            return work(connection)
+
+
+def refuse(sentence: str) -> NoReturn:
+    raise Refused(sentence)
+
+
+def _in_turn(connection: sql.Connection, work: Callable[[sql.Connection], T]) -> T:
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({TURN})")
+    return work(connection)

@@ -1,0 +1,100 @@
+"""What the queue is filtered and grouped by, derived from alerts as they are saved: services, accounts, tactics, surprises.
+
+Example:
+    >>> sorted(values_of("123456789012:role/ci", ["Discovery"], ["ec2", "s3"], ['{"recipientAccountId": "210987654321"}']))
+    [('account', '123456789012'), ('account', '210987654321'), ('service', 'ec2'), ('service', 's3'), ('tactic', 'Discovery')]
+
+Services and accounts are those of all evidence, and never fall; tactics and surprises are the newest save's, as on the alert.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+import sqlalchemy as sql
+
+from fingerprint.store.queue_tables import alert_surprises, alert_values
+from fingerprint.store.schema import Row, insert_of, key_of
+from fingerprint.core.sanitize import storable
+
+CHUNK = 10_000  # rows of one executemany
+IDS = 500  # ids of one IN (...)
+_ACCOUNT = re.compile(r"[0-9]{12}")
+
+
+class _Record(msgspec.Struct):
+    recipientAccountId: str = ""
+
+
+_READ = msgspec.json.Decoder(_Record)
+
+
+def put(connection: sql.Connection, alerts: Sequence[Row], events: Iterable[Row]) -> None:
+    """What is derived from the rows of these alerts and of their events, in place of what was."""
+    services, raws = _gathered(events, "service"), _gathered(events, "raw")
+    names = [row["alert_id"] for row in alerts]
+    for start in range(0, len(names), IDS):
+        _forget(connection, names[start : start + IDS])
+    values: list[Row] = []
+    surprises: list[Row] = []
+    for row in alerts:
+        name = row["alert_id"]
+        found = values_of(row["principal"], row["tactics"], services.get(name, ()), raws.get(name, ()))
+        values += [{"alert_id": name, "kind": kind, "value": value} for kind, value in sorted(found)]
+        surprises += surprises_of(name, row["drivers"])
+    _add(connection, alert_values, values)
+    _add(connection, alert_surprises, surprises)
+
+
+def values_of(
+    principal: str, tactics: Iterable[str], services: Iterable[str], raws: Iterable[str]
+) -> set[tuple[str, str]]:
+    """(kind, value) of an alert. The accounts are the principal's and those whose trail recorded its calls."""
+    accounts = {principal.partition(":")[0], *map(_recipient, raws)}
+    found = {"account": filter(_ACCOUNT.fullmatch, accounts), "service": services, "tactic": tactics}
+    return {(kind, key_of(value)) for kind, values in found.items() for value in values}
+
+
+def surprises_of(alert_id: str, drivers: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+    """A row for each driver, in their order."""
+    for place, driver in enumerate(drivers):
+        feature, seen = storable(driver["feature"]), storable(driver["seen"])
+        own = {"alert_id": alert_id, "place": place, "surprise_id": surprise_id(feature, seen)}
+        yield own | {"feature": feature, "seen": seen, "surprise": driver["surprise"] or 0.0}
+
+
+def surprise_id(feature: str, seen: str) -> str:
+    """The same for the same value of the same feature, 32 characters."""
+    return blake2b(f"{feature}\0{seen}".encode(), digest_size=16).hexdigest()
+
+
+def _recipient(raw: str) -> str:
+    """The account whose trail recorded a call: the record's own field, never one that a caller wrote into its parameters."""
+    try:
+        return _READ.decode(raw).recipientAccountId
+    except (msgspec.DecodeError, UnicodeError):
+        return ""
+
+
+def _gathered(events: Iterable[Row], column: str) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for row in events:
+        found.setdefault(row["alert_id"], set()).add(row[column])
+    return found
+
+
+def _forget(connection: sql.Connection, alert_ids: Collection[str]) -> None:
+    """What the newest save says anew."""
+    tactics = (alert_values.c.kind == "tactic") & alert_values.c.alert_id.in_(alert_ids)
+    connection.execute(sql.delete(alert_values).where(tactics))
+    connection.execute(sql.delete(alert_surprises).where(alert_surprises.c.alert_id.in_(alert_ids)))
+
+
+def _add(connection: sql.Connection, table: sql.Table, rows: Sequence[Row]) -> None:
+    statement = insert_of(connection, table).on_conflict_do_nothing()
+    for start in range(0, len(rows), CHUNK):
+        connection.execute(statement, rows[start : start + CHUNK])

@@ -1,0 +1,131 @@
+"""Slow down who guesses passwords and codes, and never lock out anybody else. Failures are counted on the desk, for all servers.
+
+Example:
+    >>> counted = counters("password", "maria", where, known=False)
+    >>> reserve(connection, now, counted)      # before the password is looked at; TooMany inside a delay
+    >>> forgive(connection, counted)           # it was right
+
+Each counter has a pace: some failures are free, then each next try has to wait, longer and longer. A counter lives a day.
+
+- A name from one network (IPv4 address, IPv6 /64): 4 free, then 2, 4, 8 ... seconds, 15 minutes at most: 107 tries a day.
+- A name from all networks together: 50 free, then one try in 2 minutes: 769 tries a day. Codes of a second factor, which are
+  short: 10 free, then one in 15 minutes: 105 tries a day.
+- A browser in which the person logged in before has a counter of its own instead of both: no stranger's failures delay it.
+- A session that proves again who it is has a counter of its own, too.
+
+A try that is refused inside a delay is not counted. One counts before it is looked at, so many at the same time are not more
+than one after the other. Names and addresses are digests here: who mistypes may have typed a password for a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from ipaddress import IPv6Address, ip_address, ip_network
+from math import ceil
+from typing import Literal
+
+import sqlalchemy as sql
+
+from fingerprint.store.account_tables import attempts
+from fingerprint.core.account import TooMany, Where
+
+DAY = timedelta(days=1)  # that a counter lives, from its first failure on
+What = Literal["password", "code"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How many failures are free, and the delays after them: `first` seconds, then twice as long each time up to `longest`."""
+
+    free: int
+    first: int
+    longest: int
+
+    def delay(self, failures: int) -> timedelta:
+        """Return how long to wait after the last of so many failures."""
+        beyond = failures - self.free
+        return timedelta(seconds=min(self.longest, self.first << min(beyond, 20)) if beyond >= 0 else 0)
+
+
+ONE_PLACE = Pace(free=4, first=2, longest=900)
+ALL_PLACES: dict[What, Pace] = {"password": Pace(50, 120, 120), "code": Pace(10, 900, 900)}
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """What failures are counted of (a digest), and the pace they are held to."""
+
+    of: str
+    pace: Pace
+
+
+def counters(what: What, name: str, where: Where, known: bool) -> list[Counter]:
+    """Return what a try counts for, the narrowest first; `known` is whether the person logged in with this device before."""
+    who = name.strip().lower()
+    if known:
+        return [Counter(_digest(what, who, "device", where.device), ONE_PLACE)]
+    nearby = Counter(_digest(what, who, "network", _network(where.address)), ONE_PLACE)
+    return [nearby, Counter(_digest(what, who), ALL_PLACES[what])]
+
+
+def of_session(digest: str) -> list[Counter]:
+    """Return what a session counts for that proves again who it is."""
+    return [Counter(_digest("session", digest), ONE_PLACE)]
+
+
+def reserve(connection: sql.Connection, now: datetime, counted: Sequence[Counter]) -> None:
+    """Count a try for each counter. TooMany, and nothing is counted, inside the delay of any of them."""
+    there = _alive(connection, now, counted)
+    waits = [
+        each.pace.delay(row.failures) - (now - row.at) for each in counted if (row := there.get(each.of))
+    ]
+    if (wait := max(waits, default=timedelta())) > timedelta():
+        raise TooMany(ceil(wait.total_seconds()))
+    for each in counted:
+        row = there.get(each.of)
+        failures, begun = (row.failures, row.begun_at) if row else (0, now)
+        connection.execute(sql.delete(attempts).where(attempts.c.of == each.of))
+        new = {"of": each.of, "failures": failures + 1, "begun_at": begun, "at": now}
+        connection.execute(sql.insert(attempts).values(**new))
+
+
+def forgive(connection: sql.Connection, counted: Sequence[Counter]) -> None:
+    """It was right: what failed in this place is forgotten, and everywhere no more than that."""
+    here, *wider = counted
+    failed = connection.scalar(sql.select(attempts.c.failures).where(attempts.c.of == here.of)) or 0
+    connection.execute(sql.delete(attempts).where(attempts.c.of == here.of))
+    for each in wider:
+        mine = attempts.c.of == each.of
+        connection.execute(sql.delete(attempts).where(mine, attempts.c.failures <= failed))
+        connection.execute(sql.update(attempts).where(mine).values(failures=attempts.c.failures - failed))
+
+
+def forget(connection: sql.Connection, now: datetime) -> None:
+    """Drop counters that are over."""
+    connection.execute(sql.delete(attempts).where(attempts.c.begun_at <= now - DAY))
+
+
+def _alive(
+    connection: sql.Connection, now: datetime, counted: Sequence[Counter]
+) -> dict[str, sql.Row[tuple[str, int, datetime, datetime]]]:
+    """The counters' rows by their digests."""
+    those = attempts.c.of.in_([each.of for each in counted]) & (attempts.c.begun_at > now - DAY)
+    return {row.of: row for row in connection.execute(sql.select(attempts).where(those))}
+
+
+def _network(address: str) -> str:
+    """The address, or of IPv6 its network of 64 bits: whoever has one address there has all."""
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is None:
+        return str(ip_network((parsed, 64), strict=False))
+    return str(getattr(parsed, "ipv4_mapped", None) or parsed)
+
+
+def _digest(*parts: str) -> str:
+    return blake2b("\0".join(parts).encode(errors="surrogatepass"), digest_size=16).hexdigest()

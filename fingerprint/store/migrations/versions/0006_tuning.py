@@ -1,0 +1,34 @@
+"""What was chosen at the desk to hold events to; who began which session, joined by access key."""
+
+from __future__ import annotations
+
+import sqlalchemy as sql
+from alembic import op
+
+from fingerprint.store.queue_tables import NUMBER
+from fingerprint.store.schema import Real, text, when
+
+revision, down_revision = "0006", "0005"
+
+
+def upgrade() -> None:
+    op.create_table(
+        "tunings",
+        sql.Column("number", NUMBER, primary_key=True),
+        when("at"),
+        text("by"),
+        text("why"),
+        sql.Column("threshold", Real),
+        sql.Column("quorum", sql.Integer),
+        sql.Column("cleared", sql.Boolean, nullable=False),
+        sqlite_autoincrement=True,
+    )
+    op.create_table(
+        "hops",
+        text("issued_key", primary_key=True),
+        when("at"),
+        *(text(name) for name in ("event_id", "action", "principal", "human")),
+        *(text(name) for name in ("access_key", "source_address", "region")),
+    )
+    op.create_index("ix_hops_at", "hops", ["at"])
+    op.add_column("alert_events", text("access_key", server_default=""))

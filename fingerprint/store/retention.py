@@ -1,0 +1,239 @@
+"""What a desk no longer keeps: records, votes and alerts that are old enough, and all that is of one principal.
+
+Example:
+    >>> prune(read, write, Retention(raw_days=30), "maria", now, progress=print)
+    records 1800
+    {'records': 1800}
+
+A step asks as a reader what is old, and removes it in short turns of a writer, so that the stream never waits for long.
+
+Everything goes by when the desk stored it, not by the time that a record gives of itself: what was dated back would be gone
+before anybody had looked. Records go whatever became of their alert. Alerts go when they are closed and none of those that are
+left is a duplicate of theirs; all tables that name an alert go with it (`of_alerts`), so that a table added later is not
+forgotten.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, NamedTuple
+
+import sqlalchemy as sql
+
+from fingerprint.core.alert import NotThere
+from fingerprint.store import audit, change_feed, prevalence
+from fingerprint.store.credential_chains import hops
+from fingerprint.store.suppression_tables import removed_records, suppression_hits, suppressions
+from fingerprint.store.queue_tables import cases
+from fingerprint.store.suppressions import digest
+from fingerprint.store.schema import (
+    alert_events, alerts, dispositions, insert_of, metadata, votes)
+from fingerprint.core.sanitize import storable, visible
+from fingerprint.core.settings import Retention
+
+BATCH = 200  # alerts of one turn
+VOTES = 5_000  # of one turn
+IDS = 500  # of one IN (...)
+
+Keys = Sequence[Any]
+Work = Callable[[sql.Connection], Any]
+Read = Callable[[Work], Any]  # in a reader's transaction
+Write = Callable[[Work], Any]  # in a writer's turn
+Progress = Callable[[str, int], None]  # a kind, and how much of it was removed so far
+
+
+class Step(NamedTuple):
+    """One kind of what is old: whose turn it is, in reads and short writes."""
+
+    name: str
+    before: datetime
+    batch: int
+    old: Callable[[sql.Connection], Keys]
+    remove: Callable[[Keys, sql.Connection], int]
+
+
+def steps(kept: Retention, now: datetime) -> Iterator[Step]:
+    """What there is to do; nothing for what is kept for ever."""
+    if kept.raw_days:
+        before = now - timedelta(days=kept.raw_days)
+        yield Step("records", before, BATCH, _with_records(before), _remove_records(before, now))
+    if kept.votes_days:
+        before = now - timedelta(days=kept.votes_days)
+        yield Step("votes", before, VOTES, _old_votes(before), _remove_votes)
+        yield Step("hops", before, VOTES, _old_hops(before), _remove_hops)
+    if kept.alerts_days:
+        before = now - timedelta(days=kept.alerts_days)
+        yield Step("alerts", before, BATCH, _closed(before), _remove_closed(before))
+
+
+def prune(
+    read: Read, write: Write, kept: Retention, by: str, now: datetime, progress: Progress
+) -> dict[str, int]:
+    """Remove what is old, turn by turn; how much that was, by kind. What was removed is said in the audit, also of a run that
+    was stopped."""
+    removed: Counter[str] = Counter()
+    try:
+        for step in steps(kept, now):
+            for done in _turns(read, write, step):
+                removed[step.name] += done
+                progress(step.name, removed[step.name])
+    finally:
+        if removed:
+            detail = {"removed": dict(removed), "days": kept.model_dump()}
+            write(lambda connection: audit.say(connection, now, by, "desk.prune", "desk", detail))
+    return dict(removed)
+
+
+def _turns(read: Read, write: Write, step: Step) -> Iterator[int]:
+    """How much each turn removed, until nothing is left that may go."""
+    while keys := read(step.old):
+        parts = [keys[start : start + step.batch] for start in range(0, len(keys), step.batch)]
+        done = 0
+        for part in parts:
+            removed = write(partial(step.remove, part))
+            done += removed
+            yield removed
+        if not done:  # somebody needs them again
+            return
+
+
+def removed_at(connection: sql.Connection, alert_id: str) -> datetime | None:
+    """When raw records of an alert were removed; None while all are there."""
+    found: datetime | None = connection.scalar(
+        sql.select(removed_records.c.at).where(removed_records.c.alert_id == storable(alert_id))
+    )
+    return found
+
+
+# --- by age ---------------------------------------------------------------------------------------------------------
+
+
+def _with_records(before: datetime) -> Callable[[sql.Connection], Keys]:
+    own = (alert_events.c.alert_id == alerts.c.alert_id) & _old_records(before)
+    query = sql.select(alerts.c.alert_id).where(sql.exists().where(own))
+    return lambda connection: connection.scalars(query.order_by(alerts.c.alert_id)).all()
+
+
+def _old_records(before: datetime) -> sql.ColumnElement[bool]:
+    return (alert_events.c.stored_at < before) & (alert_events.c.raw != "")
+
+
+def _remove_records(before: datetime, now: datetime) -> Callable[[Keys, sql.Connection], int]:
+    def remove(keys: Keys, connection: sql.Connection) -> int:
+        old = sql.update(alert_events).where(alert_events.c.alert_id.in_(keys), _old_records(before))
+        count = connection.execute(old.values(raw="")).rowcount
+        statement = insert_of(connection, removed_records)
+        again = statement.on_conflict_do_update(
+            index_elements=["alert_id"], set_={"at": statement.excluded.at}
+        )
+        connection.execute(again, [{"alert_id": key, "at": now} for key in keys])
+        return count
+
+    return remove
+
+
+def _old_votes(before: datetime) -> Callable[[sql.Connection], Keys]:
+    key = (votes.c.event_id, votes.c.detector)
+    query = sql.select(*key).where(votes.c.stored_at < before).order_by(votes.c.stored_at).limit(VOTES)
+    return lambda connection: [tuple(row) for row in connection.execute(query)]
+
+
+def _remove_votes(keys: Keys, connection: sql.Connection) -> int:
+    one = (votes.c.event_id == sql.bindparam("event")) & (votes.c.detector == sql.bindparam("by"))
+    connection.execute(sql.delete(votes).where(one), [{"event": event, "by": by} for event, by in keys])
+    return len(keys)
+
+
+def _old_hops(before: datetime) -> Callable[[sql.Connection], Keys]:
+    old = sql.select(hops.c.issued_key).where(hops.c.stored_at < before)
+    query = old.order_by(hops.c.stored_at).limit(VOTES)
+    return lambda connection: connection.scalars(query).all()
+
+
+def _remove_hops(keys: Keys, connection: sql.Connection) -> int:
+    one = sql.delete(hops).where(hops.c.issued_key == sql.bindparam("key"))
+    connection.execute(one, [{"key": key} for key in keys])
+    return len(keys)
+
+
+def _closed(before: datetime) -> Callable[[sql.Connection], Keys]:
+    query = _may_go(before)
+    return lambda connection: connection.scalars(query).all()
+
+
+def _may_go(before: datetime) -> sql.Select[Any]:
+    """Alerts that are over, closed, and not the original of a duplicate that is still there."""
+    copies = dispositions.alias("copies")
+    young = (alert_events.c.alert_id == alerts.c.alert_id) & (alert_events.c.stored_at >= before)
+    copied = (copies.c.duplicate_of == alerts.c.alert_id) & (copies.c.alert_id != alerts.c.alert_id)
+    return (
+        sql.select(alerts.c.alert_id)
+        .join_from(alerts, cases, cases.c.alert_id == alerts.c.alert_id)
+        .where(
+            ~sql.exists().where(young),
+            cases.c.decision.is_not(None),
+            cases.c.decided_events >= alerts.c.event_count,
+            ~sql.exists().where(copied),
+        )
+        .order_by(alerts.c.alert_id)
+    )
+
+
+def _remove_closed(before: datetime) -> Callable[[Keys, sql.Connection], int]:
+    def remove(keys: Keys, connection: sql.Connection) -> int:
+        """Only those that nobody opened again meanwhile."""
+        still = _may_go(before).where(alerts.c.alert_id.in_(keys)).with_for_update()
+        ids = connection.scalars(still).all()
+        _, changed = of_alerts(connection, ids)
+        change_feed.mark(connection, changed)
+        return len(ids)
+
+    return remove
+
+
+def of_alerts(connection: sql.Connection, alert_ids: Sequence[str]) -> tuple[Counter[str], list[str]]:
+    """Remove alerts with all that names them: how many rows that were, by table, and whose figures changed because of it."""
+    changed = prevalence.forget(connection, alert_ids)
+    removed: Counter[str] = Counter()
+    for table in (table for table in metadata.sorted_tables if "alert_id" in table.c):
+        for start in range(0, len(alert_ids), IDS):
+            part = table.c.alert_id.in_(alert_ids[start : start + IDS])
+            removed[table.name] += connection.execute(sql.delete(table).where(part)).rowcount
+    return removed, [each for each in changed if each not in set(alert_ids)]
+
+
+# --- one principal --------------------------------------------------------------------------------------------------
+
+
+def purge(connection: sql.Connection, principal: str, by: str, now: datetime) -> dict[str, int]:
+    """Remove all that is of a principal; how many rows that were, by table. NotThere where nothing is."""
+    name = storable(principal)
+    own = sql.select(alerts.c.alert_id).where(alerts.c.principal == name)
+    removed, changed = of_alerts(connection, connection.scalars(own).all())
+    removed += _of_principal(connection, name) + _suppressions_of(connection, name)
+    gone = {table: rows for table, rows in sorted(removed.items()) if rows}
+    if not gone:
+        raise NotThere(f"nothing on the desk is of the principal {visible(name[:200])!r}")
+    audit.say(connection, now, by, "desk.purge", digest(name), {"removed": gone})
+    change_feed.mark(connection, changed)
+    return gone
+
+
+def _of_principal(connection: sql.Connection, name: str) -> Counter[str]:
+    tables = [table for table in metadata.sorted_tables if "principal" in table.c]
+    rows = {
+        table.name: connection.execute(sql.delete(table).where(table.c.principal == name)) for table in tables
+    }
+    return Counter({table: result.rowcount for table, result in rows.items()})
+
+
+def _suppressions_of(connection: sql.Connection, name: str) -> Counter[str]:
+    """Those that ask for this principal by name."""
+    there = connection.execute(sql.select(suppressions.c.suppression_id, suppressions.c.match)).all()
+    ids = [suppression_id for suppression_id, match in there if match["principal"] == name]
+    for table in (suppression_hits, suppressions):
+        connection.execute(sql.delete(table).where(table.c.suppression_id.in_(ids)))
+    return Counter({suppressions.name: len(ids)})

@@ -1,0 +1,81 @@
+"""What a suppression would hide of the alerts that lie on the desk, before anybody makes it.
+
+Example:
+    >>> with engine.connect() as connection:
+    ...     would = preview(connection, Match(service="glue"), limit=20, now=now)
+    >>> would.alerts, would.open, would.urgent, would.critical, would.confirmed
+    (14, 9, 0, 0, 0)
+
+Urgent and critical is what was so by itself: that many others share it is no reason to hide it, too. Confirmed is what anybody
+judged a true positive, or a duplicate of one, also where it has grown since. What would hide critical or confirmed ones is
+refused unless it is forced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import sqlalchemy as sql
+
+from fingerprint.core.severity import LEAST
+from fingerprint.core.case import Match, Preview
+from fingerprint.core.alert import Decision, FingerprintError
+from fingerprint.store import queue_rows, suppressions, dispositions
+from fingerprint.store.filters import OPEN, WORKED
+from fingerprint.store.queue_tables import cases
+from fingerprint.store.schema import alerts
+from fingerprint.alerting.suppression import Matcher
+
+IDS = 500  # alerts of one IN (...)
+
+
+class Found(NamedTuple):
+    """An alert that would be hidden."""
+
+    urgency: int
+    first_event_time: datetime
+    alert_id: str
+    open: bool
+    decision: Decision | None
+
+
+def preview(connection: sql.Connection, match: Match, limit: int, now: datetime) -> Preview:
+    """All of them counted, the most urgent shown. FingerprintError for a match that asks nothing or cannot be read."""
+    found = sorted(_found(connection, suppressions.matching(connection, Matcher(match))), key=_order)
+    standing = dispositions.standing(connection)
+    attacks = [
+        each for each in found if suppressions.ATTACK in (each.decision, standing.get(each.alert_id))
+    ]
+    shown = queue_rows.among(connection, [each.alert_id for each in found[: max(0, limit)]], now)
+    return Preview(
+        alerts=len(found),
+        open=sum(each.open for each in found),
+        urgent=sum(each.urgency >= LEAST["high"] for each in found),
+        critical=sum(each.urgency >= LEAST["critical"] for each in found),
+        confirmed=len(attacks),
+        rows=tuple(shown),
+    )
+
+
+def check(connection: sql.Connection, match: Match, now: datetime) -> None:
+    """FingerprintError for a match that would hide confirmed attacks or critical alerts."""
+    would = preview(connection, match, 0, now)
+    if would.critical or would.confirmed:
+        raise FingerprintError(
+            f"of the {would.alerts:,} alerts that it would hide {would.critical:,} are critical and {would.confirmed:,} "
+            "confirmed attacks: make it narrower, or force it and say why (--force REASON)"
+        )
+
+
+def _found(connection: sql.Connection, alert_ids: Sequence[str]) -> Iterator[Found]:
+    columns = (alerts.c.urgency, alerts.c.first_event_time, alerts.c.alert_id, OPEN, cases.c.decision)
+    query = sql.select(*columns).select_from(WORKED)
+    for start in range(0, len(alert_ids), IDS):
+        part = query.where(alerts.c.alert_id.in_(alert_ids[start : start + IDS]))
+        yield from (Found(*row) for row in connection.execute(part))
+
+
+def _order(found: Found) -> tuple[int, datetime, str]:
+    return -found.urgency, found.first_event_time, found.alert_id

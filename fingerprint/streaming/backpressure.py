@@ -1,0 +1,46 @@
+"""When there is no room for what follows, fetch nothing, and poll all the same, or the group takes us for dead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from fingerprint.core.ports import Consumer, Message, Partition
+
+
+class Pausing:
+    """A consumer that can be made silent. What it hands on meanwhile is kept for the next turn.
+
+    `on_pause` is called each time, for whoever counts.
+    """
+
+    def __init__(self, consumer: Consumer, on_pause: Callable[[], None]) -> None:
+        self.consumer, self.on_pause = consumer, on_pause
+        self.silenced: frozenset[Partition] = frozenset()
+        self.backlog: list[Message] = []
+
+    def poll(self, seconds: float) -> list[Message]:
+        """What was kept, or else what comes."""
+        kept, self.backlog = self.backlog, []
+        return kept or self.consumer.poll(seconds)
+
+    def pause(self) -> None:
+        """Silence what is ours, and let the group know that we live."""
+        self.on_pause()
+        assigned = self.consumer.assignment()
+        self.consumer.pause(assigned)
+        self.silenced |= assigned
+        self.keep(0.0)
+
+    def keep(self, seconds: float) -> None:
+        """Poll, and keep what comes for the next turn."""
+        self.backlog += self.consumer.poll(seconds)
+
+    def resume(self) -> None:
+        """There is room again."""
+        if self.silenced:
+            self.consumer.resume(self.silenced & self.consumer.assignment())
+            self.silenced = frozenset()
+
+    def forget(self, partitions: Collection[Partition]) -> None:
+        """Others have these now."""
+        self.backlog = [message for message in self.backlog if message.home not in partitions]

@@ -1,0 +1,101 @@
+"""State as bytes, and back: arrays as safetensors, tables as Arrow. Data, never code.
+
+Example:
+    >>> arrays(pack_arrays({"key": np.arange(3)}))["key"]
+    array([0, 1, 2])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from fingerprint.core.alert import FingerprintError
+from fingerprint.detection.batch import ARRAYS, Measured
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def pack_arrays(named: Arrays) -> bytes:
+    """Arrays by name; empty ones too."""
+    return save({name: np.ascontiguousarray(array) for name, array in named.items()})
+
+
+def arrays(packed: bytes) -> dict[str, NDArray[Any]]:
+    """FingerprintError where the bytes are none of ours."""
+    try:
+        return load(packed)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise FingerprintError(f"state cannot be read: {error}") from None
+
+
+def pack_table(frame: pd.DataFrame) -> bytes:
+    """A table with its types; the index is left behind."""
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def table(packed: bytes) -> pd.DataFrame:
+    """FingerprintError where the bytes are none of ours."""
+    try:
+        return pa.ipc.open_stream(packed).read_all().to_pandas()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise FingerprintError(f"state cannot be read: {error}") from None
+
+
+def pack_tables(arrays: Arrays) -> dict[str, bytes]:
+    """Arrays named `table.column`, one part a table: what did not change since is not written again."""
+    tables: dict[str, dict[str, NDArray[Any]]] = {}
+    for name, array in arrays.items():
+        part, _, column = name.rpartition(".")
+        tables.setdefault(part, {})[column] = array
+    return {part: pack_arrays(columns) for part, columns in tables.items()}
+
+
+def tables(parts: Mapping[str, bytes], names: Iterable[str]) -> dict[str, NDArray[Any]]:
+    """The arrays of those parts, named `table.column` again."""
+    return {
+        f"{part}.{column}" if part else column: array
+        for part in names
+        for column, array in arrays(parts[part]).items()
+    }
+
+
+def pack_measured(name: str, batch: Measured, frame: pd.DataFrame | None = None) -> dict[str, bytes]:
+    """A batch as two parts; `frame` (judged, say) in place of its own."""
+    columns = {field: getattr(batch, field) for field in ARRAYS}
+    columns |= {f"evidence.{detector}": kept for detector, kept in batch.evidence.items()}
+    return {
+        f"{name}.arrays": pack_arrays(columns),
+        f"{name}.frame": pack_table(batch.frame if frame is None else frame),
+    }
+
+
+def measured(name: str, parts: Mapping[str, bytes]) -> Measured | None:
+    """The batch of that name, None if none was packed."""
+    if f"{name}.arrays" not in parts:
+        return None
+    columns = arrays(parts[f"{name}.arrays"])
+    evidence = {
+        column.removeprefix("evidence."): columns.pop(column)
+        for column in list(columns)
+        if column.startswith("evidence.")
+    }
+    expected = {field.name for field in fields(Measured)} - {"frame", "evidence"}
+    if set(columns) != expected:
+        raise FingerprintError(
+            f"state cannot be read: {name} lacks {', '.join(sorted(expected - set(columns)))}"
+        )
+    return Measured(frame=table(parts[f"{name}.frame"]), evidence=evidence, **columns)

@@ -1,0 +1,149 @@
+"""What came of each feed, counted interval by interval in one partition: by this a feed that falls silent is missed.
+
+Example:
+    >>> counts = FeedCounts(interval_seconds=3600, most=10_000)
+    >>> counts.count(events, ["cloudtrail/3"], codes, closed)     # codes (N,): which source each event came through
+    >>> counts.take(closed=491_820)                       # what is complete now, and what came late to it
+         kind                    feed  interval  events
+    0 account            123456789012    491819      31
+    1  region  123456789012/eu-west-1    491819      12
+    2  source            cloudtrail/3    491819      31
+
+A *feed* is an account, a region of an account, or a source: the raw partition or the queue by which messages reach us. Events of
+one principal lie in one partition and those of an account in all of them, so only the desk can add a feed up. All events that
+come are counted, those that the bank has learned too, and repeats: they show that the log still speaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint.compute import arrays, frames
+from fingerprint.compute.arrays import Array
+from fingerprint.compute.frames import Frame
+from fingerprint.core.sanitize import storable, visible
+
+ACCOUNT, REGION, SOURCE = "account", "region", "source"
+KEYS = ["kind", "feed", "interval"]
+YOUNG_ROWS = 100_000  # rows of batches that are kept before they are summed
+NAME_LENGTH = 200  # characters of a source's name that are kept
+
+_ACCOUNT = r"[0-9]{12}"  # what AWS gives out: whatever else a record says there is no feed
+_REGION = r"[a-z]{2}(?:-[a-z]{2,12}){1,4}-[0-9]{1,2}"
+
+
+class FeedCounts:
+    """Events by (feed, interval) of one partition; kept until a day after the interval closed, for what comes late. What is
+    later still does not count: so it does not matter where a batch is cut."""
+
+    def __init__(self, interval_seconds: int, most: int) -> None:
+        self.seconds, self.most = interval_seconds, most
+        self.day = 86400 // interval_seconds
+        self.closed = 0  # intervals below this one were taken
+        self.left_out = 0  # feeds that were not counted, because there were too many
+        self._cells = _no_counts().assign(fresh=pd.Series(dtype=bool))
+        self._young: list[pd.DataFrame] = []
+
+    def count(
+        self, events: pd.DataFrame, sources: Sequence[str], codes: NDArray[Any], closed: NDArray[np.int64]
+    ) -> None:
+        """N events; `codes` (N,) say which of `sources` each came through, `closed` (N,) below which interval all had closed
+        when it came."""
+        interval = frames.seconds(events["event_time"]) // self.seconds
+        codes, closed = arrays.like(codes, interval), arrays.like(closed, interval)
+        counts = arrays.namespace(interval).flatnonzero(interval >= closed - self.day)
+        if len(counts):
+            known = frames.rows(events[["recipient_account", "region"]], counts)
+            self._young += _counted(known, interval[counts], sources, codes[counts])
+        if sum(map(len, self._young)) > YOUNG_ROWS:
+            self._settle()
+
+    def take(self, closed: int) -> pd.DataFrame | None:
+        """What the intervals below `closed` hold and was not taken yet, None if none has closed since. A count that grew
+        late is there again, whole."""
+        if closed <= self.closed:
+            return None
+        self.closed = closed
+        self._settle()
+        due = self._cells["fresh"] & (self._cells["interval"] < closed)
+        taken = self._cells.loc[due, [*KEYS, "events"]].reset_index(drop=True)
+        self._cells.loc[due, "fresh"] = False
+        kept = self._cells["interval"] >= closed - self.day
+        self._cells = self._cells[kept].reset_index(drop=True)
+        return taken
+
+    def as_table(self) -> pd.DataFrame:
+        """What must survive, with `closed`; `restore` takes it back."""
+        self._settle()
+        return self._cells
+
+    def restore(self, cells: pd.DataFrame, closed: int) -> None:
+        self._cells, self._young, self.closed = cells, [], closed
+
+    def _settle(self) -> None:
+        if not self._young:
+            return
+        cells = pd.concat([part for part in (self._cells, *self._young) if len(part)], ignore_index=True)
+        summed = cells.groupby(KEYS, sort=True).agg(events=("events", "sum"), fresh=("fresh", "any"))
+        self._cells, self._young = self._busiest(summed.reset_index()), []
+
+    def _busiest(self, cells: pd.DataFrame) -> pd.DataFrame:
+        """Whoever can make up accounts can make up many: the busiest are kept."""
+        feeds = cells.groupby(["kind", "feed"], sort=True)["events"].transform("sum")
+        sizes = cells.assign(all=feeds).drop_duplicates(["kind", "feed"])
+        if len(sizes) <= self.most:
+            return cells
+        self.left_out += len(sizes) - self.most
+        kept = sizes.nlargest(self.most, "all", keep="first")[["kind", "feed"]]
+        return cells.merge(kept, on=["kind", "feed"])
+
+
+def _counted(events: Frame, interval: Array, sources: Sequence[str], codes: Array) -> list[pd.DataFrame]:
+    """A batch as rows of (feed, interval): strings are looked at once for each distinct combination."""
+    named = (frames.factorize(events[name])[0] for name in ("recipient_account", "region"))
+    first, counts = _distinct(*named, codes, interval)
+    few = frames.host(frames.rows(events, first))
+    interval, codes, counts = (arrays.host(each) for each in (interval[first], codes[first], counts))
+    account, region = (few[name].astype(object).fillna("") for name in ("recipient_account", "region"))
+    known = account.str.fullmatch(_ACCOUNT).astype(bool)
+    placed = known & region.str.fullmatch(_REGION).astype(bool)
+    through = [source_name(sources[code]) for code in codes.tolist()]
+    table = pd.DataFrame({"interval": interval, "events": counts, "fresh": True})
+    return [
+        table[known].assign(kind=ACCOUNT, feed=account[known]),
+        table[placed].assign(kind=REGION, feed=account[placed] + "/" + region[placed]),
+        table.assign(kind=SOURCE, feed=pd.Series(through, dtype=object)),
+    ]
+
+
+def _distinct(*columns: Array) -> tuple[Array, Array]:
+    """The distinct rows of some columns (N,): the place of one of each, and how many there are."""
+    xp = arrays.namespace(columns[0])
+    rows = xp.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        codes = arrays.told_apart(column)[0]
+        rows = arrays.told_apart(rows * (int(codes.max()) + 1) + codes)[0]  # below N * N: no overflow
+    first = xp.unique(rows, return_index=True)[1]
+    return first, xp.bincount(rows)
+
+
+def source_name(name: str) -> str:
+    """A source as it is kept and shown; whoever may produce to the events topic may write anything there."""
+    shown: str = storable(visible(name[:NAME_LENGTH]))
+    return shown
+
+
+def _no_counts() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "kind": pd.Series(dtype=object),
+            "feed": pd.Series(dtype=object),
+            "interval": pd.Series(dtype=np.int64),
+            "events": pd.Series(dtype=np.int64),
+        }
+    )

@@ -1,0 +1,190 @@
+"""What `fingerprint stream` counts, for Prometheus and for its own figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import pandas as pd
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from fingerprint.compute.backend import Backend
+from fingerprint.core.alert import Alert
+from fingerprint.streaming.partition_processor import Keeper
+from fingerprint.core.ports import Partition
+from fingerprint.streaming.checkpoints import Kept
+from fingerprint.streaming.dependency_status import Troubles
+from fingerprint.streaming.lag_monitor import WatchMetrics
+
+_PREFIX = "fingerprint_stream"
+_HOME = ("topic", "partition")
+DOORS = ("desk", "snapshots")  # that may fail while the program goes on
+FIGURES = (
+    *("messages", "events", "repeats", "degraded", "dead", "late", "future", "strays", "dropped", "hurried"),
+    "refused",
+    *("learned", "fetched", "unspilled", "silences", "verdicts", "alerts", "snapshots", "snapshot_failures"),
+    *("pauses", "commits_refused"),
+)
+
+
+class StreamMetrics:
+    """One registry a process, or one a test."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, help: str, labels: tuple[str, ...] = ()) -> Counter:
+            return Counter(f"{_PREFIX}_{name}", help, labels, registry=registry)
+
+        def gauge(name: str, help: str) -> Gauge:
+            return Gauge(f"{_PREFIX}_{name}", help, _HOME, registry=registry)
+
+        self.judging: list[str] = []  # versions of banks
+        self.messages = counter("messages", "Messages read.")
+        self.events = counter("events", "Events measured.")
+        self.repeats = counter("repeats", "Events that came before, dropped.")
+        self.degraded = counter("degraded_events", "Events measured in process, because the server was away.")
+        self.dead = counter("dead_letters", "Messages of which something could not be read or believed.")
+        self.learned = counter("learned_events", "Events that the bank has learned already, passed over.")
+        self.unspilled = counter("unspilled", "Times that state could not be put away: the store was.")
+        self.fetched = counter("fetched_homes", "Homes whose state was put away and came back.")
+        self.silences = counter("silences", "Intervals in which far fewer events came than expected.")
+        self.late = counter("late_events", "Events whose interval had closed before they came.")
+        self.future = counter("future_events", "Events dated past their arrival, left out.")
+        self.strays = counter("stray_events", "Events whose principal belongs to another partition.")
+        self.dropped = counter("dropped_events", "Events that could not wait for a verdict: too many did.")
+        self.refused = counter("refused_events", "Events of more strangers than a day may have: no vote.")
+        self.hurried = counter("hurried_events", "Events measured before all sources had come so far.")
+        self.verdicts = counter("verdicts", "Events that the quorum flagged.")
+        self.alerts = counter("alerts_told", "Alerts told, again when they have grown.")
+        self.votes = counter("votes", "Votes by detector.", ("detector",))
+        self.pauses = counter(
+            "pauses", "Times the consumer was silenced because desk or producer had no room."
+        )
+        self.commits_refused = counter("commits_refused", "Commits refused: the partition had another owner.")
+        self.snapshots = counter("snapshots", "Snapshots saved.")
+        self.snapshot_failures = counter("snapshot_failures", "Snapshots that could not be saved.")
+        self.batch_seconds = Histogram(
+            f"{_PREFIX}_batch_seconds",
+            "From a poll's messages to what they lead to, told.",
+            registry=registry,
+        )
+        self.snapshot_seconds = Histogram(
+            f"{_PREFIX}_snapshot_seconds", "Saving one partition's snapshot.", registry=registry
+        )
+        self.watch = WatchMetrics(_PREFIX, registry)
+        self.lag = gauge("lag_messages", "Messages not read yet.")
+        self.watermark = gauge("watermark_timestamp_seconds", "How far event time has come.")
+        self.held = gauge("held_events", "Events that came ahead of other sources.")
+        self.waiting = gauge("waiting_events", "Events that wait for their interval to close.")
+        self.series = gauge("series_rows", "Series in memory.")
+        self.snapshot_bytes = gauge("snapshot_bytes", "Size of the last snapshot.")
+        self.silent_feeds = Gauge(
+            f"{_PREFIX}_silent_feeds",
+            "Accounts, regions and sources that are silent now; said by whoever has partition 0.",
+            registry=registry,
+        )
+        self.bank = Gauge(
+            f"{_PREFIX}_bank_info", "1 for the bank that judges.", ("version",), registry=registry
+        )
+        self.backend = Gauge(
+            "fingerprint_backend_info",
+            "1 for the libraries and the device that read and score.",
+            ("tables", "arrays", "device"),
+            registry=registry,
+        )
+        self.waiting_for_bank = Gauge(
+            f"{_PREFIX}_waiting_for_bank",
+            "1 while there is no bank yet, and it is waited for.",
+            registry=registry,
+        )
+        self.bank_refused = Gauge(
+            f"{_PREFIX}_bank_refused",
+            "1 while the bank that is served cannot judge, and the one before does.",
+            registry=registry,
+        )
+        self.losses_wrong = Gauge(
+            f"{_PREFIX}_losses_wrong",
+            "1 since the server answered with losses that are not the bank's; it is asked no more.",
+            registry=registry,
+        )
+        self.bank_learned_until = Gauge(
+            f"{_PREFIX}_bank_learned_until_seconds", "End of what it learned, event time.", registry=registry
+        )
+        self.bank_drift = Gauge(
+            f"{_PREFIX}_bank_drift",
+            "How far fingerprints moved from the bank served before, and from one of long ago: 0 the same, 1 all.",
+            ("since", "quantile"),
+            registry=registry,
+        )
+        self.in_trouble = Gauge(
+            f"{_PREFIX}_in_trouble",
+            "1 while a door fails, and what needs it waits.",
+            ("door",),
+            registry=registry,
+        )
+
+    def follow(self, troubles: Troubles) -> None:
+        """Say of each door whether it is in trouble, whenever somebody asks."""
+        for door in DOORS:
+            self.in_trouble.labels(door).set_function(partial(troubles.__contains__, door))
+
+    def runs_on(self, backend: Backend) -> None:
+        self.backend.clear()
+        self.backend.labels(backend.tables, backend.arrays, backend.device).set(1)
+
+    def judged_by(self, manifests: Sequence[Mapping[str, Any]]) -> None:
+        """Which banks judge now (while one takes over, two); how old the newest is, the last one, and how far it came."""
+        versions = [manifest["version"] for manifest in manifests]
+        if not manifests or versions == self.judging:
+            return
+        self.judging, manifest = versions, manifests[-1]
+        self.bank.clear()
+        self.bank_drift.clear()
+        for version in versions:
+            self.bank.labels(version).set(1)
+        self.bank_learned_until.set(datetime.fromisoformat(manifest["span"][1]).timestamp())
+        for since, name in (("before", "drift"), ("long ago", "frozen")):
+            moved = manifest.get("gate", {}).get(name, {})
+            for quantile, value in moved.get("quantiles", {}).items():
+                self.bank_drift.labels(since, quantile).set(value)
+
+    def forget(self, partition: Partition) -> None:
+        """Gauges of a partition that others read now must not stand still here."""
+        place = dict(zip(_HOME, map(str, partition), strict=True))
+        for each in (self.lag, self.watermark, self.held, self.waiting, self.series, self.snapshot_bytes):
+            each.remove_by_labels(place)
+
+    @contextmanager
+    def counted(self, keeper: Keeper) -> Iterator[None]:
+        """What a keeper counts meanwhile."""
+        before = keeper.counts()
+        yield
+        for name, value in keeper.counts().items():
+            getattr(self, name).inc(value - before[name])
+
+    def tell(self, alerts: Sequence[Alert], votes: pd.DataFrame) -> None:
+        """What was told."""
+        self.alerts.inc(len(alerts))
+        for detector, count in votes["detector"].value_counts().items():
+            self.votes.labels(str(detector)).inc(int(count))
+
+    def look(self, kept: Mapping[Partition, Kept], lag: Mapping[Partition, int]) -> None:
+        """How the partitions stand, and what their keepers have counted."""
+        for partition, each in kept.items():
+            road = each.keeper.road
+            self.lag.labels(*partition).set(lag.get(partition, 0))
+            self.watermark.labels(*partition).set(road.ledger.watermark)
+            self.held.labels(*partition).set(len(each.keeper.held))
+            self.waiting.labels(*partition).set(sum(map(len, road.scorer.waiting)))
+            self.series.labels(*partition).set(len(road.ledger.series.since))
+
+    def figures(self) -> dict[str, int]:
+        """The counts so far."""
+        return {name: int(value_of(getattr(self, name))) for name in FIGURES}
+
+
+def value_of(counter: Counter) -> float:
+    """What a counter without labels stands at."""
+    return next(s.value for metric in counter.collect() for s in metric.samples if s.name.endswith("_total"))

@@ -1,0 +1,47 @@
+"""When each record of a replay is due: so many a second, or as fast as it happened, times N.
+
+Example:
+    >>> Pace(rate=100).due(np.array([0, 0, 0]))
+    array([0.  , 0.01, 0.02])
+    >>> Pace(speed=60).due(np.array([0, 60_000, 30_000]))
+    array([0., 1., 1.])
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.core.alert import FingerprintError
+
+
+class Pace:
+    """Seconds after the start at which records are due, batch after batch; without rate and speed, at once."""
+
+    def __init__(self, rate: float | None = None, speed: float | None = None) -> None:
+        if rate is not None and speed is not None:
+            raise FingerprintError("--rate and --speed are two answers to one question: give one of them")
+        if any(each is not None and not 0 < each < float("inf") for each in (rate, speed)):
+            raise FingerprintError("--rate and --speed must be above zero")
+        self.rate, self.speed = rate, speed
+        self.sent = 0
+        self.first: int | None = None  # ms since the epoch
+        self.latest = 0
+
+    def due(self, times: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Seconds (n,), never falling, for records with these event times (n,), ms since the epoch.
+
+        A record that comes after a later one, as CloudTrail delivers them, is due at once.
+        """
+        if not len(times):
+            return np.zeros(0)
+        numbers = np.arange(self.sent, self.sent + len(times))
+        self.sent += len(times)
+        if self.rate is not None:
+            return numbers / self.rate
+        if self.speed is None:
+            return np.zeros(len(times))
+        self.first = int(times[0]) if self.first is None else self.first
+        reached = np.maximum.accumulate(np.maximum(times, max(self.latest, self.first)))
+        self.latest = int(reached[-1])
+        return (reached - self.first) / (1000 * self.speed)

@@ -1,0 +1,38 @@
+"""Partitions that lag and stand still: a stream's silent failure, for nothing is raised and nothing arrives.
+
+Example:
+    >>> watchdog, home = Watchdog(seconds=120), Partition("events", 0)
+    >>> watchdog.stuck(0.0, {home: 7}, {home: 3})
+    []
+    >>> watchdog.stuck(130.0, {home: 7}, {home: 5})
+    [Partition(topic='events', number=0)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from fingerprint.core.ports import Offsets, Partition
+
+
+class Watchdog:
+    """What is not assigned, paused on purpose, or read to its end starts anew when that is over."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._stood: dict[Partition, tuple[int, float]] = {}  # at which position, since when
+
+    def stuck(
+        self, now: float, positions: Offsets, lag: Offsets, paused: Collection[Partition] = ()
+    ) -> list[Partition]:
+        """Those that have stood still for `seconds` or longer, in order.
+
+        `now`: seconds, on a clock that never goes back. `positions`: of what was handed on; a partition of which nothing
+        was yet may be missing. `lag`: messages, of every partition that is assigned.
+        """
+        before, self._stood = self._stood, {}
+        for each in (each for each, behind in lag.items() if behind > 0 and each not in paused):
+            position = positions.get(each, -1)
+            at, since = before.get(each, (position, now))
+            self._stood[each] = (at, since) if at == position else (position, now)
+        return sorted(each for each, (_, since) in self._stood.items() if now - since >= self.seconds)

@@ -1,0 +1,115 @@
+"""What is usual of losses, from rows that were not fitted: each fingerprint's center, and how far rows lie above it.
+
+Example:
+    >>> center = center_of(loss, fingerprint, parent)              # (E, F) the usual loss of each feature
+    >>> excess = excess_of(rows, center, options)                  # (N,) nats by which each row lies above it in all
+    >>> of(rows, parent, options).rate                             # how rare that is (`tails`)
+
+A fingerprint with few rows leans on its parent's figures. Where the parents were measured elsewhere (a training goes piece by
+piece), their figures are given as `above`: fingerprints from len(above) on are then those that are still open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.estimators import autoencoder, tail_calibration
+from fingerprint.compute import hashing
+from fingerprint.core import settings
+from fingerprint.estimators.autoencoder import Baseline, surprises
+from fingerprint.state.interval_surprise import Company
+from fingerprint.estimators.tail_calibration import depths
+from fingerprint.features.vocabulary import Floats, Ints
+
+PRIOR_ROWS = 30  # held-out rows that the parent's baseline is worth
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Rows that were not fitted: `loss` (N, F) as measured at `fingerprint` (N,), the finest that is ready, and `whole` (N, F) at
+    `above` (N,), the principal as a whole where the finest is one of its entities; with their `principal`, `interval` and
+    `codes` (N, F)."""
+
+    loss: Floats
+    fingerprint: Ints
+    whole: Floats
+    above: Ints
+    principal: hashing.Hashes
+    interval: Ints
+    codes: hashing.Hashes
+
+    @property
+    def hour(self) -> hashing.Hashes:
+        """The principal's interval of each row (N,)."""
+        return hashing.within(self.principal, self.interval.astype(np.uint64))
+
+
+def center_of(loss: Floats, fingerprint: Ints, parent: Ints, above: Floats | None = None) -> Floats:
+    """The usual loss of each feature: loss (N, F) at fingerprint (N,), parent (E,), above (U, F) -> (E, F)."""
+    order, bounds = _grouped(fingerprint, len(parent))
+    columns = [
+        _leaning(_medians(column[order], bounds), bounds, parent, None if above is None else above[:, place])
+        for place, column in enumerate(loss.T)
+    ]
+    return np.column_stack(columns).astype(np.float32)
+
+
+def excess_of(rows: HeldOut, center: Floats, options: settings.Autoencoder) -> Floats:
+    """How far each row lies above what is usual, the company it keeps credited (N,), as scoring would say (`detectors`).
+
+    All rows of a principal must be there: they are each other's company.
+    """
+    surprise = surprises(rows.loss, center, rows.fingerprint)
+    surprise = autoencoder.news(
+        surprise, rows.above, lambda odd: surprises(rows.whole[odd], center, rows.above[odd])
+    )
+    company = Company()
+    company.add(rows.principal, rows.interval, rows.codes, surprise)
+    where = (rows.principal, rows.interval)
+    return autoencoder.excess(surprise, company.of(*where), company.at_home(*where), options)
+
+
+def of(rows: HeldOut, parent: Ints, options: settings.Autoencoder) -> Baseline:
+    """Everything at once, where all rows are at hand and each is measured at one fingerprint."""
+    center = center_of(rows.loss, rows.fingerprint, parent)
+    hours = tail_calibration.strangest(excess_of(rows, center, options), rows.hour, rows.fingerprint)
+    return with_tails(center, hours, parent)
+
+
+def with_tails(center: Floats, hours: tail_calibration.Hours, parent: Ints) -> Baseline:
+    """Baselines of all fingerprints from their centers (E, F) and the strangest events of active intervals."""
+    edge, slope = tail_calibration.shape(hours.excess)
+    alike = (np.full(len(parent), value, np.float32) for value in (edge, slope))
+    return Baseline(center, tail_calibration.rates(hours, edge, parent), *alike)
+
+
+def _grouped(fingerprint: Ints, size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The order in which rows lie by fingerprint, and the bounds (size + 1,) of each one's."""
+    order = np.argsort(fingerprint, kind="stable")
+    return order, np.searchsorted(fingerprint[order], np.arange(size + 1))
+
+
+def _medians(values: Floats, bounds: NDArray[np.intp]) -> Floats:
+    """The median of each group; `values` (N,) are grouped by `bounds` (E + 1,). Zero for an empty group."""
+    if not len(values):
+        return np.zeros(len(bounds) - 1, np.float32)
+    group = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    ranked = values[np.lexsort((values, group))]
+    count = np.diff(bounds)
+    place = bounds[:-1] + np.maximum(count - 1, 0) // 2
+    return np.where(count > 0, ranked[np.minimum(place, len(ranked) - 1)], 0).astype(np.float32)
+
+
+def _leaning(own: Floats, bounds: NDArray[np.intp], parent: Ints, above: Floats | None = None) -> Floats:
+    """Shrink each fingerprint's figure towards its parent's, parents before children (`parent` < own index)."""
+    rows, out, known = np.diff(bounds), own.copy(), 0
+    if above is not None:
+        out[: len(above)], known = above, len(above)
+    for level in depths(parent)[1:]:
+        level = level[level >= known]
+        share = rows[level] / (rows[level] + PRIOR_ROWS)
+        out[level] = share * own[level] + (1 - share) * out[parent[level]]
+    return out

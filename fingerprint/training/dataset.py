@@ -1,0 +1,175 @@
+"""A history in pieces: each has all events of some principals, is learned by itself, and rests on disk between two stages.
+
+Example:
+    >>> split(chunks, folder, 16, saw)                        # events, oldest first, to Parquet by principal
+    >>> history = Pieces(folder, 16, watermark)
+    >>> history.piece(3)
+    PosixPath('work/pieces/003')
+    >>> once(history.piece(3) / "rows", collect)              # what a stage makes is there whole, or not at all
+
+    work/
+      split.json                 how many pieces, and the time by which the history ended
+      pieces/003/events.parquet  the events of every 16th part of the virtual partitions, in the order of time
+      pieces/003/<stage>/        what a stage of the training made of them
+
+A piece is a range of virtual partitions (`hashing`), so what is named by a principal's hash is a range too. Whoever works
+on a piece needs the folder and a number; whoever dies leaves nothing that another would take for done.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fingerprint.compute import hashing
+from fingerprint.core.alert import FingerprintError
+from fingerprint.compute.hashing import VIRTUAL_PARTITIONS, Hashes
+
+ROWS = 1 << 13  # events of a piece that are written at a time
+NOT_LEARNED = ("raw", "row")  # columns that no stage reads
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A history that was split: its `folder`, how many pieces it has (a power of two), and the time by which it ended
+    (seconds from the epoch); what arrived after `arrived_upto` cannot be in it."""
+
+    folder: Path
+    count: int
+    watermark: int = 0
+    arrived_upto: int = 0
+
+    def piece(self, number: int) -> Path:
+        return self.folder / "pieces" / f"{number:03}"
+
+    def of(self, principal: Hashes) -> hashing.Hashes:
+        """The piece of each principal (N,), by its home."""
+        return (principal >> np.uint64(56)) * np.uint64(self.count) >> np.uint64(8)
+
+    def chunks(self, number: int, most: int) -> Iterator[pd.DataFrame]:
+        """The events of a piece, oldest first, `most` at a time; none if it has none."""
+        file = self.piece(number) / "events.parquet"
+        if file.exists():
+            for batch in pq.ParquetFile(file).iter_batches(most):
+                yield pa.Table.from_batches([batch]).to_pandas()
+
+    def filled(self) -> list[int]:
+        """The pieces that have events, in their order."""
+        return [n for n in range(self.count) if (self.piece(n) / "events.parquet").exists()]
+
+
+def count_for(events: int, most: int) -> int:
+    """Into how many pieces so many events are cut, so that one has about `most`."""
+    count = 1
+    while count * most < events and count < VIRTUAL_PARTITIONS:
+        count *= 2
+    return count
+
+
+def seen(folder: Path) -> None:
+    """FingerprintError where the folder of the work is not there for whoever is to do a piece of it."""
+    if not folder.is_dir():
+        raise FingerprintError(
+            f"a worker does not see {folder}: name a folder in workers.folder that all of them see"
+        )
+
+
+def once(folder: Path, make: Callable[[Path], None]) -> Path:
+    """Let `make` fill a folder, unless that was done before. Two who do it at once do not disturb each other."""
+    if folder.exists():
+        return folder
+    staged = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
+    staged.mkdir(parents=True)
+    try:
+        make(staged)
+        staged.rename(folder)
+    except OSError:
+        if not folder.exists():  # else the other one was faster, with the same result
+            raise
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+    return folder
+
+
+# --- splitting --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Writer:
+    """One Parquet file that grows: tables wait until there are ROWS of them."""
+
+    file: Path
+    waiting: list[pa.Table] = field(default_factory=list)
+    rows: int = 0
+    parquet: pq.ParquetWriter | None = None
+
+    def add(self, table: pa.Table) -> None:
+        self.waiting.append(table)
+        self.rows += len(table)
+        if self.rows >= ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        if self.waiting:
+            table = pa.concat_tables(self.waiting)
+            if self.parquet is None:
+                self.parquet = pq.ParquetWriter(self.file, table.schema, compression="lz4")
+            self.parquet.write_table(table)
+        self.waiting, self.rows = [], 0
+
+    def close(self) -> None:
+        self.flush()
+        if self.parquet is not None:
+            self.parquet.close()
+
+
+def split(
+    chunks: Iterable[pd.DataFrame],
+    folder: Path,
+    count: int,
+    saw: Callable[[pd.DataFrame], None],
+    without: Sequence[str] = NOT_LEARNED,
+) -> None:
+    """Write a history as `count` pieces, one file each, and tell `saw` of every chunk; what lay there is removed. Columns
+    `without` are left out."""
+    pieces = Pieces(folder, count)
+    shutil.rmtree(folder, ignore_errors=True)
+    writers = [_Writer(pieces.piece(number) / "events.parquet") for number in range(count)]
+    for writer in writers:
+        writer.file.parent.mkdir(parents=True)
+    schema: pa.Schema | None = None
+    for events in chunks:
+        saw(events)
+        kept = events.drop(columns=[name for name in without if name in events])
+        schema = schema or _schema(kept)
+        table = pa.Table.from_pandas(kept, schema=schema, preserve_index=False)
+        number = pieces.of(hashing.homed(events["principal"])).astype(np.int64)
+        for piece in np.unique(number):
+            writers[piece].add(table.filter(pa.array(number == piece)) if count > 1 else table)
+    for writer in writers:
+        writer.close()
+
+
+def _schema(events: pd.DataFrame) -> pa.Schema:
+    """Of the first events; a column that is empty in them holds text, or it would have a type of its own."""
+    schema = pa.Schema.from_pandas(events, preserve_index=False)
+    for place, each in enumerate(schema):
+        if pa.types.is_null(each.type):
+            schema = schema.set(place, each.with_type(pa.large_string()))
+    return schema
+
+
+# --- small things beside the pieces -----------------------------------------------------------------------------------
+
+
+def note(file: Path, **figures: object) -> None:
+    file.write_text(json.dumps(figures))

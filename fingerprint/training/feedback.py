@@ -1,0 +1,145 @@
+"""How far what analysts said moves the threshold of a fingerprint: little by little, bounded both ways, fading with age.
+
+Example:
+    >>> judged = desk.judged(until)                     # alert, principal, entity, event_time, decision
+    >>> bank = applied(bank, judged, settings.training)
+    >>> bank.fingerprints.loc[bank.shift != 0, ["key", "shift", "benign", "malicious"]]
+                                     key   shift  benign  malicious
+    41   123456789012:user/ana|s3|direct  0.0293       1          0
+
+The *shift* of a fingerprint is a share of the autoencoder's threshold: 0.03 and a threshold of 4 are 4.12. So it means the same
+whichever threshold is set; z's are divided by 1 + shift, and so told against one threshold for all (`detectors`). With s, the
+sum over the alerts that were judged of +1 (benign, false positive) or -2 (true positive), each halved with every
+`judged_half_days` between its newest event and the end of the history:
+
+    shift = threshold_raised * (1 - 2^(-s/2)) if s >= 0, else -threshold_lowered * (1 - 2^(s/2))
+
+The first false alarm moves a threshold by 29 % of what is possible, ten by 97 %: whoever has an analyst call everything
+benign gains `threshold_raised`, and no more. An alert moves what judges its events now: the fingerprint of their entity, or of
+their principal where that is not ready. What is shared (peer groups, everybody) is moved by nobody's word. A duplicate carries
+the decision on its original over to its own entities; with however many duplicates, one decision counts once for a fingerprint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint.registry.bank import MOVED, Bank, renamed
+from fingerprint.core.alert import LEVELS
+from fingerprint.core.settings import Training
+
+COLUMNS = ("alert", "principal", "entity", "event_time", "decision")  # of what was judged
+WEIGHT: Mapping[str, float] = {"benign": 1.0, "false_positive": 1.0, "true_positive": -2.0}
+DAY = 86_400  # seconds
+DIGITS = 4  # of a shift: what has faded to less is nothing
+
+Doubles = NDArray[np.float64]
+
+
+def applied(bank: Bank, judged: pd.DataFrame, options: Training) -> Bank:
+    """A bank whose thresholds are moved by what was judged, under a version's name of its own; itself where nothing moves.
+
+    `judged` has COLUMNS: `alert` names what was decided on (a duplicate's original), `event_time` is UTC.
+    """
+    table = shifted(bank.fingerprints, judged, int(bank.manifest["watermark"]), options)
+    if not table["shift"].any():
+        return bank
+    return renamed(replace(bank, fingerprints=table), shifted=figures(table))
+
+
+def shifted(table: pd.DataFrame, judged: pd.DataFrame, end: int, options: Training) -> pd.DataFrame:
+    """A bank's fingerprints (E rows) with the columns MOVED: `shift`, and of how many alerts each follows. `end` is where the
+    history ended, seconds since 1970."""
+    said = judged.assign(row=_rows(table, judged))
+    said = said[(said["row"] >= 0) & said["decision"].isin(list(WEIGHT))]
+    said = (
+        said.groupby(["row", "alert", "decision"])["event_time"].max().reset_index()
+    )  # once for a fingerprint
+    row = said["row"].to_numpy(np.intp)
+    weight = said["decision"].map(WEIGHT).to_numpy(np.float64)
+    score = np.zeros(len(table))
+    np.add.at(score, row, weight * _faded(said["event_time"], end, options))
+    benign, malicious = (np.bincount(row[which], minlength=len(table)) for which in (weight > 0, weight < 0))
+    values = (shift_of(score, options), benign.astype(np.int32), malicious.astype(np.int32))
+    return table.assign(**dict(zip(MOVED, values, strict=True)))
+
+
+def shift_of(score: Doubles, options: Training) -> NDArray[np.float32]:
+    """Scores (E,) to shifts (E,), shares of the threshold within -`threshold_lowered` and `threshold_raised`."""
+    most = np.where(score >= 0, options.threshold_raised, -options.threshold_lowered)
+    return np.round(most * (1 - np.exp2(-np.abs(score) / 2)), DIGITS).astype(np.float32)
+
+
+def figures(table: pd.DataFrame) -> dict[str, int]:
+    """How many thresholds are raised and lowered: what a manifest keeps."""
+    shift = table["shift"]
+    return {"raised": int((shift > 0).sum()), "lowered": int((shift < 0).sum())}
+
+
+def differing(older: Bank, newer: Bank) -> list[dict[str, Any]]:
+    """Fingerprints whose shift is not the same in two banks, those that moved furthest first; one that a bank lacks has 0."""
+    both = _moved(older).merge(_moved(newer), "outer", on=["level", "key"], suffixes=("_before", ""))
+    both = both.fillna({name: 0 for name in both.columns if name not in ("level", "key")})
+    both["far"] = (both["shift"] - both["shift_before"]).abs()
+    both = both[both["far"] > 0].sort_values(["far", "key"], ascending=[False, True])
+    return _plain(both)
+
+
+def furthest(bank: Bank, most: int) -> list[dict[str, Any]]:
+    """The fingerprints whose thresholds are moved furthest."""
+    table = _moved(bank)
+    order = np.lexsort((table["key"], -table["shift"].abs()))[:most]
+    return _plain(table.iloc[order])
+
+
+def _rows(table: pd.DataFrame, judged: pd.DataFrame) -> NDArray[np.intp]:
+    """The row of what judges each event (N,): its entity where that is ready, else its principal, else -1."""
+    entity, principal = (
+        judged[name].map(_places(table, level, judged[name]))
+        for name, level in (("entity", "entity"), ("principal", "principal"))
+    )
+    rows = entity.fillna(principal).fillna(-1)
+    return np.asarray(rows, np.intp)
+
+
+def _places(table: pd.DataFrame, level: str, wanted: pd.Series) -> dict[str, int]:
+    """The rows of those that are ready, by key."""
+    ready = table["ready"] & (table["level"] == LEVELS.index(level)) & table["key"].isin(wanted)
+    rows = np.flatnonzero(ready.to_numpy())
+    return dict(zip(table["key"].iloc[rows], rows.tolist(), strict=True))
+
+
+def _faded(times: pd.Series, end: int, options: Training) -> Doubles:
+    """What is left (N,) of what was said of events of those times; of an event past the end, all."""
+    micros = times.astype("datetime64[us, UTC]").astype("int64").to_numpy(np.float64)
+    days = np.maximum(end - micros / 1_000_000, 0) / DAY
+    faded: Doubles = np.exp2(-days / options.judged_half_days)
+    return faded
+
+
+def _moved(bank: Bank) -> pd.DataFrame:
+    table = bank.fingerprints.reindex(columns=["level", "key", *MOVED], fill_value=0)
+    return table[table["shift"] != 0]
+
+
+def _plain(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """For JSON: a record each, few."""
+    names = [name for name in ("key", "level", "shift_before", *MOVED) if name in table]
+    of_each = [dict(zip(names, row, strict=True)) for row in table[names].itertuples(index=False)]
+    return [
+        {
+            "key": str(each["key"]),
+            "level": LEVELS[int(each["level"])],
+            "before": round(float(each.get("shift_before", 0)), DIGITS),
+            "shift": round(float(each["shift"]), DIGITS),
+            "benign": int(each["benign"]),
+            "malicious": int(each["malicious"]),
+        }
+        for each in of_each
+    ]

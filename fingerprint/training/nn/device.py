@@ -1,0 +1,64 @@
+"""The device that nets are fitted on: which it is, how much room it has, and the way home from it.
+
+Example:
+    >>> device = chosen("auto")
+    >>> room(device)                    # bytes that a bucket may take
+    33554432
+    >>> inputs, bias = home(nets.inputs, nets.bias)     # NumPy arrays
+
+A process sees the devices that CUDA_VISIBLE_DEVICES leaves it, and uses the first: Dask's workers on GPUs (`workers.where` is
+dask-cuda) are one process each, and each sees another one first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+
+from fingerprint.core.alert import FingerprintError
+
+CPU_ROOM = 32 << 20  # bytes: a CPU is quicker where its caches hold a bucket
+# On a device: some 26,000 nets. Their step takes 6 ms of an H100's memory and its launches a fifteenth of that (docs/gpu.md): a
+# larger bucket would gain nothing, and 32 bits would no longer count its numbers.
+MOST_ROOM = 8 << 30
+SHARE = 4  # of the memory that is free; what a step computes comes on top, and others live here, too
+
+
+def chosen(setting: str) -> torch.device:
+    """Where nets are fitted. FingerprintError where a GPU is asked for and torch sees none."""
+    seen = torch.cuda.is_available() if setting != "cpu" else False
+    if setting == "cuda" and not seen:
+        raise FingerprintError(
+            "autoencoder.device is cuda, but torch sees no CUDA device: set it to auto or cpu"
+        )
+    return torch.device("cuda", torch.cuda.current_device()) if seen else torch.device("cpu")
+
+
+def room(device: torch.device) -> int:
+    """Bytes that a bucket may take."""
+    return CPU_ROOM if device.type == "cpu" else min(free(device) // SHARE, MOST_ROOM)
+
+
+def free(device: torch.device) -> int:
+    """Bytes of a CUDA device that nobody uses, with those that torch has put by."""
+    unused = torch.cuda.mem_get_info(device)[0]
+    if torch.cuda.get_allocator_backend() == "pluggable":  # it keeps no accounts
+        return int(unused)
+    return int(unused + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
+
+
+def home(*tensors: torch.Tensor) -> list[NDArray[Any]]:
+    """NumPy arrays of them. From a device by way of pinned memory, which its copy engine fills at the full speed of the bus."""
+    landed = [_landed(each) for each in tensors]
+    if any(each.is_cuda for each in tensors):
+        torch.cuda.current_stream().synchronize()
+    return [each.numpy() for each in landed]
+
+
+def _landed(tensor: torch.Tensor) -> torch.Tensor:
+    if not tensor.is_cuda:
+        return tensor
+    pinned = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    return pinned.copy_(tensor, non_blocking=True)

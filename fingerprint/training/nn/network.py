@@ -1,0 +1,128 @@
+"""Many nets as one program of stacked tensors: their loss, its gradients, and a step of Adam.
+
+Example:
+    >>> optimiser = Adam(nets.parameters, rate=0.02)
+    >>> optimiser.step(nets.parameters, nets.gradients(seen, wanted, decay=1e-3))
+
+The gradients are written out: five batched products instead of a recorded graph, in a layout that lets every product read
+its operands as they lie (rows last). The test of this module lets autograd judge them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+
+from fingerprint.estimators.autoencoder import FREE, VISIBLE
+
+Tensor = torch.Tensor
+Parameters = tuple[Tensor, Tensor, Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Nets:
+    """P nets with H hidden units over K slots: `inputs` (P, F, H, K), `bias` (P, H), `outputs` (P, G, H, K).
+
+    They correct `base` (P, G, K), the log-likelihoods of the slots.
+    """
+
+    inputs: Tensor
+    bias: Tensor
+    outputs: Tensor
+    base: Tensor
+
+    @property
+    def parameters(self) -> Parameters:
+        return self.inputs, self.bias, self.outputs
+
+    def take(self, which: Tensor) -> Nets:
+        """Some of them."""
+        return Nets(self.inputs[which], self.bias[which], self.outputs[which], self.base[which])
+
+    def losses(self, seen: Tensor, wanted: Tensor) -> Tensor:
+        """Mean cross-entropy of each net's rows, summed over features: slots 2 x (P, F, B) -> (P,) nats."""
+        logits = self._logits(self._hidden(seen))
+        taken = logits.gather(1, _free(wanted))[:, 0]
+        each = torch.logsumexp(logits, dim=1) - taken  # (P G, B)
+        return each.view(len(self.bias), -1).sum(-1) / seen.shape[-1]
+
+    def gradients(self, seen: Tensor, wanted: Tensor, decay: float) -> Parameters:
+        """Gradients, by parameter, of the loss and `decay` times the squared weights; times B, which Adam does not mind."""
+        nets, features, hidden, slots = self.inputs.shape
+        rows = seen.shape[-1]
+        units = self._hidden(seen)  # (P G, H, B)
+        wrong = torch.softmax(self._logits(units), dim=1)  # (P G, K, B)
+        wrong.scatter_add_(1, _free(wanted), wrong.new_full((1, 1, 1), -1.0).expand(len(wrong), 1, rows))
+        outputs = torch.baddbmm(
+            self.outputs.view(-1, hidden, slots), units, wrong.mT, beta=2 * decay * rows
+        )  # (P G, H, K)
+        blame = torch.bmm(self.outputs.view(-1, hidden, slots), wrong)
+        blame = torch.ops.aten.tanh_backward(blame, units).view(nets, -1, hidden * rows)  # (P, G, H B)
+        embedded = torch.bmm(_constants(self.bias.device)[0].mT.expand(nets, -1, -1), blame)  # (P, F, H B)
+        shown = embedded.new_zeros(nets * features, slots, rows)
+        shown.scatter_(1, seen.view(-1, 1, rows), 1.0)
+        inputs = torch.baddbmm(
+            self.inputs.view(-1, hidden, slots),
+            embedded.view(-1, hidden, rows),
+            shown.mT,  # adding row by row would have no fixed order on a GPU
+            beta=2 * decay * rows,
+        )
+        bias = blame.view(nets, -1, hidden, rows).sum((1, 3))
+        return inputs.view_as(self.inputs), bias, outputs.view_as(self.outputs)
+
+    def _hidden(self, seen: Tensor) -> Tensor:
+        """Hidden units, each feature seen from the others: slots (P, F, B) -> (P G, H, B)."""
+        nets, features, hidden, _ = self.inputs.shape
+        rows = seen.shape[-1]
+        embedded = self.inputs.gather(3, seen[:, :, None].expand(-1, -1, hidden, -1))
+        visible = _constants(self.bias.device)[0].expand(nets, -1, -1)
+        units = torch.bmm(visible, embedded.view(nets, features, -1)).view(nets, -1, hidden, rows)
+        return units.add_(self.bias[:, None, :, None]).tanh_().view(-1, hidden, rows)
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        """Likelihoods, corrected and not normalised: (P G, H, B) -> (P G, K, B)."""
+        units, slots = self.outputs.shape[2:]
+        return torch.baddbmm(self.base.view(-1, slots, 1), self.outputs.view(-1, units, slots).mT, hidden)
+
+
+def _free(slots: Tensor) -> Tensor:
+    """Slots of the features that are reconstructed: (P, F, B) -> (P G, 1, B)."""
+    return slots[:, _constants(slots.device)[1]].view(-1, 1, slots.shape[-1])
+
+
+@cache
+def _constants(device: torch.device) -> tuple[Tensor, Tensor]:
+    """VISIBLE (G, F) and FREE (G,) where the nets lie."""
+    return torch.from_numpy(VISIBLE).to(device), torch.from_numpy(FREE).to(device)
+
+
+class Adam:
+    """Kingma and Ba 2015, with their constants; torch's own spends seconds on importing a compiler.
+
+    Everything it remembers lies where the parameters lie, the number of steps too, and is changed in place. If it is
+    `replayed`, no tensor is asked for its value, which costs a pass over memory, and changes no bit.
+    """
+
+    def __init__(self, parameters: Parameters, rate: float, replayed: bool = False) -> None:
+        self.rate, self.replayed = rate, replayed
+        self.steps = torch.zeros((), dtype=torch.float64, device=parameters[0].device)
+        self.means = [(torch.zeros_like(part), torch.zeros_like(part)) for part in parameters]
+
+    def step(self, parameters: Parameters, gradients: Parameters) -> None:
+        """Move the parameters against their gradients, in place."""
+        self.steps += 1
+        back = -self.rate * (1 - 0.999**self.steps).sqrt() / (1 - 0.9**self.steps)
+        for part, gradient, (mean, square) in zip(parameters, gradients, self.means, strict=True):
+            mean.lerp_(gradient, 0.1)
+            square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
+            root = square.sqrt().add_(1e-8)
+            if self.replayed:
+                part.addcdiv_(mean * back, root)
+            else:
+                part.addcdiv_(mean, root, value=float(back))
+
+    def take(self, which: Tensor) -> None:
+        """Go on with some of the nets."""
+        self.means = [(mean[which], square[which]) for mean, square in self.means]

@@ -1,0 +1,220 @@
+"""Fit many autoencoders at once in torch, which only this and what it rests on (`nets`, `drawing`) import.
+
+Example:
+    >>> weights = fit(vocabulary, rows, held_out, ready, settings.autoencoder)
+
+Denoising by swapping: a share of a row's inputs is replaced by the same features of another row of the same fingerprint,
+and a few are blanked to "never seen", so that a net reconstructs what belongs together instead of copying. The generic
+net is fitted first; all others start from its weights, value by value, and stop one by one: each keeps the weights of the
+epoch in which its held-out rows were reconstructed best, the counts alone (no correction) included, and leaves the stack
+when `patience` epochs brought nothing better.
+
+A net depends on the seed and on its own fingerprint: its rows, its slots, and the stream of random numbers that its key
+names. Fitted in other company, on another worker or in another piece of the history, it is the same to 1e-6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute import hashing
+from fingerprint.core import settings
+from fingerprint.compute.arrays import as_torch
+from fingerprint.estimators.autoencoder import FREE, VISIBLE, Weights
+from fingerprint.registry.bank import Bank
+from fingerprint.training.nn.batching import Bucket, Places, buckets
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.extras import how_to_install
+from fingerprint.compute.hashing import Hashes
+from fingerprint.training.nn.weight_remapping import move
+from fingerprint.features.vocabulary import Ints, Vocabulary
+
+try:
+    import torch
+
+    from fingerprint.training.nn.sampling import History
+    from fingerprint.training.nn.loop import Run
+    from fingerprint.training.nn.device import chosen, home, room
+    from fingerprint.training.nn.network import Nets, Parameters
+    from fingerprint.training.nn.warm_start import started
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise FingerprintError(f"learning needs torch, scoring does not: {how_to_install('train')}") from None
+
+__all__ = ["Rows", "Start", "fit", "move"]
+
+CHECKED = 32  # rows held out that say whether an epoch was an improvement
+LARGEST = float(np.finfo(np.float16).max)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Slots (R, F) of rows sorted by fingerprint; `bounds` (E + 1,) cuts them by fingerprint."""
+
+    slots: NDArray[np.int16]
+    bounds: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, fingerprint: Ints, slots: NDArray[np.int16], size: int) -> Rows:
+        order = np.argsort(fingerprint, kind="stable")
+        return cls(slots[order], np.searchsorted(fingerprint[order], np.arange(size + 1)))
+
+    @property
+    def counts(self) -> NDArray[np.intp]:
+        """(E,)"""
+        return np.diff(self.bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The net that others start from: one of Weights, over the slots `codes` (1, F, K)."""
+
+    net: Weights
+    codes: Hashes
+
+    @classmethod
+    def of(cls, weights: Weights, codes: Hashes) -> Start:
+        """The first of several nets."""
+        first = Weights(weights.inputs[:1], weights.bias[:1], weights.outputs[:1], np.zeros(1, np.int32))
+        return cls(first, codes[:1])
+
+    @classmethod
+    def of_bank(cls, bank: Bank) -> Start:
+        """The generic net of a bank that was trained before, on whatever history."""
+        return cls.of(bank.weights, bank.vocabulary.codes)
+
+
+def fit(
+    vocabulary: Vocabulary,
+    rows: Rows,
+    held_out: Rows,
+    ready: Places,
+    options: settings.Autoencoder,
+    advance: Callable[[int], None] = lambda done: None,
+    *,
+    start: Start | None = None,
+    keys: Hashes | None = None,
+) -> Weights:
+    """Nets, in half precision, for the fingerprints `ready` (P,). Calls `advance` with nets done.
+
+    The generic one (0), if it is among them, is fitted first, from `start`, and the others start from it; else all start
+    from `start`. `keys` (E,) name the fingerprints wherever they are fitted; without, their numbers do. Who has no rows,
+    or none held out, has a net that corrects nothing. Raises FingerprintError where the device of the setting is not to
+    be had, or `start` has nets of another size.
+    """
+    stack = _nothing(vocabulary, ready, options.hidden)
+    if not options.epochs:
+        advance(len(ready))
+        return stack
+    keys = np.arange(len(vocabulary.parent), dtype=np.uint64) if keys is None else keys
+    here = _Fitting(vocabulary, rows, held_out, keys, options)
+    start = _checked(start, options) or _fresh(vocabulary, options)
+    generic, others = ready[ready == 0], ready[ready != 0]
+    if len(generic):
+        here.fit_all(generic, start, stack, advance)
+        start = (
+            Start.of(stack, vocabulary.codes) if stack.inputs[0].any() else start
+        )  # it may have had no rows
+    here.fit_all(others, start, stack, advance)
+    return stack
+
+
+def _nothing(vocabulary: Vocabulary, ready: Places, hidden: int) -> Weights:
+    """Nets that correct nothing."""
+    nets, features, slots = len(ready), len(VISIBLE[0]), vocabulary.base.shape[2]
+    row = np.full(len(vocabulary.parent), -1, np.int32)
+    row[ready] = np.arange(nets)
+    return Weights(
+        np.zeros((nets, features, slots, hidden), np.float16),
+        np.zeros((nets, hidden), np.float16),
+        np.zeros((nets, len(FREE), slots, hidden), np.float16),
+        row,
+    )
+
+
+def _fresh(vocabulary: Vocabulary, options: settings.Autoencoder) -> Start:
+    shape = (1, *vocabulary.base.shape[1:], options.hidden)
+    inputs = np.random.default_rng(options.seed).normal(0, 0.5, shape).astype(np.float32)
+    nothing = np.zeros((1, options.hidden), np.float32)
+    outputs = np.zeros((1, len(FREE), *shape[2:]), np.float32)
+    return Start(Weights(inputs, nothing, outputs, np.zeros(1, np.int32)), vocabulary.codes[:1])
+
+
+def _checked(start: Start | None, options: settings.Autoencoder) -> Start | None:
+    if start and (hidden := start.net.bias.shape[1]) != options.hidden:
+        raise FingerprintError(
+            f"the nets to start from have {hidden} hidden units, autoencoder.hidden is {options.hidden}: "
+            "set it to theirs, or start without them"
+        )
+    return start
+
+
+class _Fitting:
+    """What all buckets have in common; the rows lie on the device once."""
+
+    def __init__(
+        self, vocabulary: Vocabulary, rows: Rows, held_out: Rows, keys: Hashes, options: settings.Autoencoder
+    ) -> None:
+        self.vocabulary, self.rows, self.held_out, self.options = vocabulary, rows, held_out, options
+        self.keys = hashing.mix(keys, np.uint64(options.seed)).view(np.int64)
+        self.device = chosen(options.device)
+        self.slots = [as_torch(each.slots).to(self.device) for each in (rows, held_out)]
+
+    def fit_all(self, members: Places, start: Start, stack: Weights, advance: Callable[[int], None]) -> None:
+        """Fill the nets of some fingerprints in; on a CPU each core has a bucket of its own."""
+        fitted = members[(self.rows.counts[members] > 0) & (self.held_out.counts[members] > 0)]
+        advance(len(members) - len(fitted))
+        threads = torch.get_num_threads() if self.device.type == "cpu" else 1
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            for done in pool.map(partial(self._fill, start=start, stack=stack), self._buckets(fitted)):
+                advance(done)
+
+    def _buckets(self, members: Places) -> Iterator[Bucket]:
+        codes = self.vocabulary.codes[members]
+        used = 1 + (codes != 0).sum(2).max(1, initial=0)
+        sizes = codes.shape[2], self.options.hidden, room(self.device)
+        return buckets(members, self.rows.counts[members], used, *sizes)
+
+    def _fill(self, bucket: Bucket, start: Start, stack: Weights) -> int:
+        """Fit a bucket; its nets come home one after the other as they are done."""
+        places = stack.row[bucket.members]
+        self._run(bucket, start).train(lambda done, best: _put(stack, places, done, best))
+        return len(places)
+
+    def _run(self, bucket: Bucket, start: Start) -> Run:
+        history, held_out = (
+            self._history(slots, each, bucket.members)
+            for slots, each in zip(self.slots, (self.rows, self.held_out), strict=True)
+        )
+        nets = self._started(bucket, start)
+        return Run(nets, history, held_out.spread(CHECKED), bucket.rows, self.options)
+
+    def _history(self, slots: torch.Tensor, rows: Rows, members: Places) -> History:
+        columns = (rows.bounds[members], rows.counts[members], self.keys[members])
+        return History(slots, *(torch.from_numpy(column).to(self.device) for column in columns))
+
+    def _started(self, bucket: Bucket, start: Start) -> Nets:
+        """The start's weights at the slots that their values have in each fingerprint."""
+        codes = self.vocabulary.codes[bucket.members, :, : bucket.slots]
+        base = self.vocabulary.base[bucket.members][:, FREE, : bucket.slots]
+        return started(start.net, start.codes[0], codes, base, self.device)
+
+
+def _put(stack: Weights, places: Ints, done: torch.Tensor, best: Parameters) -> None:
+    """Nets of a bucket, those at `done` (M,), into the stack; slots that were not fitted stay zero."""
+    inputs, bias, outputs = (_rounded(part) for part in best)
+    at, *parts = home(done, inputs.mT.contiguous(), bias, outputs.mT.contiguous())
+    rows, slots = places[at], parts[0].shape[2]
+    stack.inputs[rows, :, :slots], stack.bias[rows], stack.outputs[rows, :, :slots] = parts
+
+
+def _rounded(part: torch.Tensor) -> torch.Tensor:
+    """In half precision, where the weights lie: half as much goes home."""
+    return part.clamp(-LARGEST, LARGEST).to(torch.float16)

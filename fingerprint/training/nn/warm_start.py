@@ -1,0 +1,59 @@
+"""The nets of a bucket as they start: one net's weights, moved value by value to the slots of each fingerprint.
+
+Example:
+    >>> nets = started(start.net, start.codes[0], codes, base)      # P nets over L slots
+
+It is `moving.move` from one net to many, done where they are fitted: what goes up to a device are the names of values, 8 bytes
+a slot, and not the weights that each of them has.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from fingerprint.estimators.autoencoder import FREE, Weights
+from fingerprint.compute.hashing import Hashes
+from fingerprint.training.nn.weight_remapping import FEATURE_BITS
+from fingerprint.training.nn.network import Nets
+from fingerprint.features.vocabulary import Floats
+
+Tensor = torch.Tensor
+
+
+def started(net: Weights, old: Hashes, new: Hashes, base: Floats, device: torch.device) -> Nets:
+    """Nets over the slots `new` (P, F, L), whose likelihoods are `base` (P, G, L), from the first of `net`, whose slots are
+    `old` (F, K)."""
+    slot, found = _slots_before(_up(old.view(np.int64), device), _up(new.view(np.int64), device))
+    free = torch.from_numpy(FREE).to(device)
+    bias = _up(net.bias[:1].astype(np.float32), device)
+    return Nets(
+        _moved(_up(net.inputs[0].astype(np.float32), device), slot, found),
+        bias.repeat(len(new), 1),
+        _moved(_up(net.outputs[0].astype(np.float32), device), slot[:, free], found[:, free]),
+        _up(base, device),
+    )
+
+
+def _up(array: np.ndarray, device: torch.device) -> Tensor:
+    """A copy of its own."""
+    return torch.from_numpy(np.ascontiguousarray(array)).to(device, copy=True)
+
+
+def _slots_before(old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
+    """Which slot each value had, and whether it had one: old (F, K), new (P, F, L) -> 2 x (P, F, L). Slot 0 stays slot 0."""
+    feature = torch.arange(len(old), device=old.device)[:, None] << FEATURE_BITS
+    keys, order = (old ^ feature).flatten().sort()
+    wanted = new ^ feature
+    place = torch.searchsorted(keys, wanted).clamp_(max=len(keys) - 1)
+    found = (keys[place] == wanted) & (new != 0)
+    slot = torch.where(found, order[place] % old.shape[1], 0)
+    found[..., 0], slot[..., 0] = True, 0
+    return slot, found
+
+
+def _moved(weights: Tensor, slot: Tensor, found: Tensor) -> Tensor:
+    """Weights (F, K, H) of one net at the slots (P, F, L) of others, zeros where they had none: -> (P, F, H, L)."""
+    hidden = weights.shape[2]
+    index = slot[:, :, None].expand(-1, -1, hidden, -1)
+    return weights.mT.expand(len(slot), -1, -1, -1).gather(3, index).masked_fill_(~found[:, :, None], 0)

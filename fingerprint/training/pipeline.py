@@ -1,0 +1,133 @@
+"""History -> bank: split it into pieces, collect what was done in each, count, fit, set the baselines, fill the series.
+
+Example:
+    >>> bank = train(chunks, settings, progress)        # chunks: events with entities, oldest first
+    >>> int(bank.fingerprints["ready"].sum())
+    412
+
+    split ─▶ collect ─▶ survey ─▶ count ─▶ learn commons ─▶ fit ─▶ settle ─▶ finish ─▶ assemble
+             a piece              a piece                   a piece           a piece
+
+The stages on the lower line work on each piece by itself, here or on other machines (`ports.Workers`); those between put
+together what the pieces found, which is little. Memory follows the size of a piece, not that of the history. Every stage
+leaves files, whole or not at all: begun again in the same folder, a training goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from fingerprint.training import build_bank, distinct_rows, shared_priors, partition_fit, dataset, fingerprint_index
+from fingerprint.compute import frames, hashing
+from fingerprint.sources.arrival import wall_clock
+from fingerprint.registry.bank import Bank
+from fingerprint.core.alert import FingerprintError
+from fingerprint.state.event_clock import EventClock
+from fingerprint.training.nn.trainer import Start
+from fingerprint.training.dataset import Pieces
+from fingerprint.core.ports import Workers
+from fingerprint.core.settings import Settings
+
+Progress = Callable[[str, int, int], None]  # stage, done, of
+Stage = Callable[[int], int | Path]  # a piece's number -> how much was done
+
+SPLIT = "split.json"  # is there when the whole history is
+
+
+def train(
+    chunks: Iterable[pd.DataFrame],
+    settings: Settings,
+    progress: Progress = lambda *_: None,
+    events: int = 0,
+) -> Bank:
+    """Learn all fingerprints of a history given as chunks of events with entities, oldest first, in this process.
+
+    `events` says about how many there are, from which the number of pieces follows; without, there is one. Raises
+    FingerprintError if the history is empty. Fitting needs torch (the extra `train`).
+    """
+    with tempfile.TemporaryDirectory(prefix="fingerprint-training-") as folder:
+        split(chunks, settings, Path(folder), events, progress)
+        return learn(Path(folder), settings, progress)
+
+
+def split(
+    chunks: Iterable[pd.DataFrame],
+    settings: Settings,
+    folder: Path,
+    events: int = 0,
+    progress: Progress = lambda *_: None,
+    arrived_upto: int | None = None,
+    end: int | None = None,
+) -> None:
+    """Lay a history, about so many events, into `folder` piece by piece. FingerprintError if there is nothing in it.
+
+    `arrived_upto`: what arrived later, in seconds since 1970, cannot be in the history; now, if it is not said. `end`: when its
+    activity ended; if it is not said, what an `EventClock` makes of it.
+    """
+    clock, total = EventClock(settings.spectral.interval_seconds), 0
+    # fingerprints that principals share lie in no piece as a whole
+    shared = settings.entities.granularity == "service"
+    count = 1 if shared else dataset.count_for(events, settings.training.piece_events)
+    arrived_upto = wall_clock() // 1000 if arrived_upto is None else arrived_upto
+
+    def saw(chunk: pd.DataFrame) -> None:
+        nonlocal total
+        clock.see(frames.seconds(chunk["event_time"]), hashing.homed(chunk["principal"]))
+        total += len(chunk)
+        progress("splitting history", total, events)
+
+    dataset.split((chunk for chunk in chunks if len(chunk)), folder, count, saw)
+    if not total:
+        shutil.rmtree(folder)
+        raise FingerprintError(
+            "there is no event to learn from: name a file or folder with CloudTrail records"
+        )
+    watermark = clock.watermark if end is None else end
+    dataset.note(folder / SPLIT, count=count, watermark=watermark, arrived_upto=arrived_upto)
+
+
+def learn(
+    folder: Path,
+    settings: Settings,
+    progress: Progress = lambda *_: None,
+    workers: Workers | None = None,
+    start: Start | None = None,
+) -> Bank:
+    """Learn the history that was split into `folder`, from where the stages stand.
+
+    `start` is the net that the generic one starts from. The bank maps arrays in the folder, which may go when the bank
+    is written, or forgotten.
+    """
+    history = Pieces(folder, **json.loads((folder / SPLIT).read_text()))
+    each = partial(_each, history, workers, progress)
+    each("collecting", partial(distinct_rows.collect, history, settings=settings))
+    stack = fingerprint_index.survey(history, settings)
+    fingerprint_index.leave(stack, history)
+    each("counting", partial(shared_priors.count, history, settings=settings))
+    shared_priors.learn(history, settings, start)
+    each("fitting", partial(partition_fit.fit, history, settings=settings), int(stack.table["ready"].sum()))
+    shared_priors.settle(history, settings)
+    each("finishing", partial(partition_fit.finish, history, settings=settings), len(stack.table))
+    return build_bank.assemble(history, stack, settings)
+
+
+def _each(
+    history: Pieces,
+    workers: Workers | None,
+    progress: Progress,
+    name: str,
+    stage: Stage,
+    of: int | None = None,
+) -> None:
+    """One stage on all pieces; `of` is what the pieces' figures add up to, without it they are counted."""
+    numbers, done = history.filled(), 0
+    for _, figure in workers.each(stage, numbers) if workers else enumerate(map(stage, numbers)):
+        done += figure if isinstance(figure, int) else 1
+        progress(name, done, of or len(numbers))

@@ -1,0 +1,149 @@
+"""Whether a new bank may replace the one that is served: it finds what that found, and is no surprise otherwise.
+
+Example:
+    >>> word = judge(trained, served, settings)
+    >>> word.passed, word.reasons
+    (False, ('it misses 69 of the 96 attacks that 2026-01-25-77aa01f2 clearly finds, more than the 10% of ...',))
+
+Seven questions. (1) Of known attacks, tried as principals of the served bank (`probe`), it finds what the served bank finds
+clearly: those on the edge of the threshold fall to one side or the other with every training (docs/bank.md has figures).
+(2) It does so of the attacks that analysts confirmed. (3) The quantiles of its losses on its own held-out days are near those
+of the served bank on its own. (4) Most fingerprints that were ready still are: a bank of half the input is half a bank. (5) So
+many principals have a vote on a day of the held-out history, at most; alerts, which need a quorum, are fewer. (6) It has learned
+nothing that has not happened yet. (7) The days that were held out are not nearly empty: the other answers rest on them. A first
+bank has nothing to be held against but (5) to (7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fingerprint.registry import drift, quality
+from fingerprint.training import attack_injection
+from fingerprint.sources.arrival import check_watermark
+from fingerprint.registry.bank import Bank
+from fingerprint.core.alert import FingerprintError
+from fingerprint.registry.drift import Drift
+from fingerprint.training.attack_injection import Probe
+from fingerprint.core.settings import Gate, Settings
+
+LEAST_HELD, LEAST_SHARE = 20, 0.001  # rows that are held out, fewer than both are nearly none
+
+NO_CASES: Mapping[str, Sequence[bytes]] = {}
+
+
+@dataclass(frozen=True)
+class Word:
+    """What the gate says: `reasons` why not, none if the bank may pass; `figures` for the manifest."""
+
+    reasons: tuple[str, ...]
+    figures: dict[str, Any]
+
+    @property
+    def passed(self) -> bool:
+        return not self.reasons
+
+
+def judge(
+    challenger: Bank,
+    champion: Bank | None,
+    settings: Settings,
+    frozen: Bank | None = None,
+    confirmed: Mapping[str, Sequence[bytes]] = NO_CASES,
+) -> Word:
+    """Hold a new bank against the one that is served, and measure how far it is from a `frozen` one of long ago. `confirmed`
+    are attacks that happened: by alert, the records of its events."""
+    figures: dict[str, Any] = {"against": champion.version if champion else None}
+    reasons = [*_future(challenger), *_empty(challenger), *_votes(challenger, settings.gate)]
+    if champion:
+        moved = drift.between(champion, challenger)
+        figures |= {"probe": _tried(challenger, champion, settings), "drift": moved.figures()}
+        reasons += _missed(figures["probe"], champion, settings.gate)
+        if happened := attack_injection.of_cases(champion, confirmed, settings):
+            figures["confirmed"] = _tried(challenger, champion, settings, happened)
+            reasons += _missed(
+                figures["confirmed"], champion, settings.gate, "attacks that analysts confirmed and"
+            )
+        reasons += _shifted(challenger, champion, settings.gate)
+        reasons += _lost(moved, settings.gate)
+    if frozen:
+        figures["frozen"] = drift.between(frozen, challenger).figures() | {
+            "probe": _tried(challenger, frozen, settings)
+        }
+    return Word(tuple(reasons), {**figures, "passed": not reasons, "reasons": reasons})
+
+
+def _tried(
+    challenger: Bank, champion: Bank, settings: Settings, attacks: Probe | None = None
+) -> dict[str, Any]:
+    """The same attacks on both banks, without any those known to all: what each finds, and what the new one misses of what
+    the old one found clearly."""
+    attacks = attacks or attack_injection.of_bank(champion, settings)
+    threshold = quality.threshold_of(champion.manifest["quality"], settings.autoencoder)
+    then, now = (attack_injection.strangest(bank, attacks, settings.autoencoder) for bank in (champion, challenger))
+    clear = then >= settings.gate.clear * threshold
+    return {
+        "before": attack_injection.summary(attacks, then >= threshold),
+        "now": attack_injection.summary(attacks, now >= threshold),
+        "clear": int(clear.sum()),
+        "missed": int((clear & (now < threshold)).sum()),
+    }
+
+
+def _missed(
+    tried: dict[str, Any], champion: Bank, options: Gate, which: str = "attacks that"
+) -> Iterator[str]:
+    if tried["missed"] > options.missed * tried["clear"]:
+        yield (
+            f"it misses {tried['missed']:,} of the {tried['clear']:,} {which} {champion.version} clearly finds, "
+            f"more than the {options.missed:.0%} of the setting gate.missed"
+        )
+
+
+def _shifted(challenger: Bank, champion: Bank, options: Gate) -> Iterator[str]:
+    then, now = (bank.manifest["quality"]["loss"] for bank in (champion, challenger))
+    for name in sorted(then.keys() & now.keys()):
+        moved = abs(now[name] / max(then[name], 1.0) - 1)
+        if moved > options.shift:
+            yield (
+                f"the {float(name):.0%} quantile of its losses went from {then[name]:.1f} to {now[name]:.1f} nats, "
+                f"by more than the {options.shift:.0%} of the setting gate.shift"
+            )
+
+
+def _lost(moved: Drift, options: Gate) -> Iterator[str]:
+    if moved.lost > options.lost:
+        yield (
+            f"{moved.lost:.0%} of the fingerprints that were ready in {moved.older} are not any more, "
+            f"more than the {options.lost:.0%} of the setting gate.lost: is some of the history missing?"
+        )
+
+
+def _future(challenger: Bank) -> Iterator[str]:
+    """A bank from the future would have all events until then passed over."""
+    try:
+        remedy = "find the records that are dated in the future, or set the clock"
+        check_watermark("its history", int(challenger.manifest["watermark"]), remedy)
+    except FingerprintError as error:
+        yield str(error)
+
+
+def _empty(challenger: Bank) -> Iterator[str]:
+    """Days on which next to nothing happened say nothing of how good a bank is: a few records dated past all others make such."""
+    rows, events = challenger.manifest["quality"]["rows"], challenger.manifest["events"]
+    if rows < min(LEAST_HELD, int(LEAST_SHARE * events)):
+        yield (
+            f"its held-out days have {rows:,} rows of {events:,} events: its history does not end where its activity does, "
+            f"look at its span (`fingerprint bank show`)"
+        )
+
+
+def _votes(challenger: Bank, options: Gate) -> Iterator[str]:
+    votes = challenger.manifest["quality"]["votes_per_day"]
+    if votes > options.votes_per_day:
+        yield (
+            f"{votes:,.1f} principals a day have a vote in its held-out history, "
+            f"more than the {options.votes_per_day:,.0f} of the setting gate.votes_per_day"
+        )

@@ -1,0 +1,79 @@
+"""The API's own description, OpenAPI 3.1, at /api/v1/openapi.json: every route, every answer, every way to be refused.
+
+Example:
+    $ curl -H "Authorization: Bearer $TOKEN" "$DESK/api/v1/openapi.json"
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.openapi.utils import get_openapi
+
+from fingerprint.web.auth import Viewer, cookie_name
+from fingerprint.web.api.responses import Ascii
+from fingerprint.web.api.problems import MEDIA, Problem
+from fingerprint.web.dependencies import TheDoors
+
+router = APIRouter(include_in_schema=False)
+REFUSED = {
+    400: "what was asked cannot be done: the sentence says why",
+    401: "no token and no session, or one that is not good",
+    403: "the role does not allow it",
+    404: "there is no such thing",
+    413: "the body is too large",
+    422: "a parameter or the body cannot be read: the sentence names it",
+    503: "the desk does not answer, or too many are listening",
+}
+JSON = "application/json"
+
+Part = dict[str, Any]
+
+
+@router.get("/openapi.json")
+def openapi(request: Request, caller: Viewer, doors: TheDoors) -> Ascii:
+    """What is described here is all there is."""
+    state = request.app.state
+    if not hasattr(state, "description"):  # made once: it takes a while, and never changes
+        state.description = described(request.app, cookie_name(doors.settings))
+    return Ascii(state.description)
+
+
+def described(app: FastAPI, cookie: str) -> Part:
+    """The description of an application's API; whoever asks shows a token, or the cookie of a session."""
+    said = get_openapi(title=f"{app.title}: the desk", version=app.version, routes=app.routes)
+    parts = said.setdefault("components", {})
+    parts["securitySchemes"] = {
+        "token": {"type": "http", "scheme": "bearer"},
+        "session": {"type": "apiKey", "in": "cookie", "name": cookie},
+    }
+    said["security"] = [{"token": []}, {"session": []}]
+    parts["schemas"] = {
+        name: schema for name, schema in parts["schemas"].items() if "ValidationError" not in name
+    } | {"Problem": Problem.model_json_schema()}
+    for path in said["paths"].values():
+        for operation in path.values():
+            _declare(operation["responses"])
+            for parameter in operation.get("parameters", ()):
+                parameter["schema"] = _given(parameter["schema"])
+    return said
+
+
+def _given(schema: Part) -> Part:
+    """A parameter that is given: what is left out in an address or a header is no null."""
+    kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
+    if len(kinds) != 1:
+        return schema
+    return {name: part for name, part in schema.items() if name != "anyOf"} | kinds[0]
+
+
+def _declare(answers: Part) -> None:
+    """Every way to be refused, each as problem+json."""
+    problem = {"$ref": "#/components/schemas/Problem"}
+    for code, why in REFUSED.items():
+        answers[str(code)] = {"description": why, "content": {MEDIA: {"schema": problem}}}
+    for status, answer in answers.items():
+        content = answer.get("content", {})
+        if int(status) >= 400 and JSON in content:
+            content[MEDIA] = content.pop(JSON)

@@ -1,0 +1,47 @@
+"""What every answer of the API has in common: JSON in ASCII, figures that are figures, and an ETag to change by.
+
+Example:
+    >>> Ascii({"user_agent": "\\u202eexe", "z": 9.4}).body
+    b'{"user_agent":"\\\\u202eexe","z":9.4}'
+
+Texts are given whole and as they were recorded: nothing in them can steer the terminal of whoever reads an answer there, because
+all but printable ASCII is escaped.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Annotated, Any
+
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+from fingerprint.core.case import Row
+
+
+class Ascii(JSONResponse):
+    """JSON with every character escaped that is not printable ASCII."""
+
+    def render(self, content: Any) -> bytes:
+        text = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+        return text.replace("\x7f", "\\u007f").encode("ascii")
+
+
+class Said(BaseModel):
+    """What an answer says: made from the house's own records, by their fields' names."""
+
+    model_config = ConfigDict(from_attributes=True, frozen=True)
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no word for NaN or an infinity: null."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+Figure = Annotated[float | None, BeforeValidator(_finite)]
+
+
+def etag(row: Row) -> str:
+    """What was seen of an alert: its version, and how many events it had."""
+    return f'"{row.version}-{row.events}"'

@@ -1,0 +1,78 @@
+"""What was done, as sentences: lines of the audit, notes and decisions of one alert in the order in which they came.
+
+Example:
+    >>> [(line.by, line.sentence) for line in story(desk.history(alert_id), desk.notes(alert_id), [])]
+    [('maria', 'closed it as benign'), ('maria', 'wrote a note')]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from fingerprint.core.case import Entry, Note
+from fingerprint.core.alert import Disposition
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Somebody did something; `text` is what they wrote about it."""
+
+    at: datetime
+    by: str
+    sentence: str
+    text: str = ""
+
+
+def story(entries: Iterable[Entry], notes: Iterable[Note], said: Iterable[Disposition]) -> list[Line]:
+    """The newest first. A note is shown with its text, a decision once: by the audit, or, where it came in before there was
+    an audit, by itself."""
+    audited = list(entries)
+    decided = {(entry.at, entry.by) for entry in audited if entry.action == "alert.decide"}
+    lines = [of_entry(entry) for entry in audited if entry.action != "alert.note"]
+    lines += [Line(note.at, note.by, "wrote a note", note.text) for note in notes]
+    lines += [_decision(each) for each in said if (each.at, each.by) not in decided]
+    return sorted(lines, key=lambda line: line.at, reverse=True)
+
+
+def of_entry(entry: Entry) -> Line:
+    """A line of the audit as a sentence; one of a kind that nobody has words for is said with its own."""
+    detail = dict(entry.detail)
+    why = str(detail.pop("why", "") or detail.pop("reason", "") or "")
+    say = _SENTENCES.get(entry.action)
+    return Line(entry.at, entry.by, say(detail) if say else _plain(entry.action, detail), why)
+
+
+def detail_of(entry: Entry) -> str:
+    """What a line says besides, as `name: value`."""
+    return ", ".join(f"{name}: {value}" for name, value in entry.detail.items() if value not in ("", None))
+
+
+def _decision(said: Disposition) -> Line:
+    return Line(
+        said.at, said.by, _decided({"decision": said.decision, "duplicate_of": said.duplicate_of}), said.why
+    )
+
+
+def _decided(detail: Mapping[str, Any]) -> str:
+    decision, of = str(detail.get("decision", "")), str(detail.get("duplicate_of") or "")
+    return f"closed it as a duplicate of {of}" if of else f"closed it as {decision.replace('_', ' ')}"
+
+
+def _assigned(detail: Mapping[str, Any]) -> str:
+    to = str(detail.get("to") or "")
+    return f"assigned it to {to}" if to else "gave it back: nobody has it"
+
+
+def _plain(action: str, detail: Mapping[str, Any]) -> str:
+    more = ", ".join(f"{name} {value}" for name, value in detail.items() if value not in ("", None))
+    return action.replace(".", ": ", 1).replace("_", " ") + (f" ({more})" if more else "")
+
+
+_SENTENCES: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "alert.decide": _decided,
+    "alert.assign": _assigned,
+    "alert.reopen": lambda _: "opened it again",
+}

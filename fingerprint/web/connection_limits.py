@@ -1,0 +1,90 @@
+"""Threads of their own for what is slow, so that it never takes those that answer pages.
+
+Example:
+    >>> @router.post("/login")
+    ... @limited("passwords")
+    ... def enter(...) -> Response: ...
+
+A synchronous route usually runs in one of 40 threads that all routes share. Where 40 passwords are being checked, or 40 requests
+wait for an OpenID provider that hangs, no page would be answered. A route that is `limited` runs in one of AT_A_TIME threads of
+its kind; WAITING more may wait for one, and the next is told to come again. Of one network EACH may run or wait: who floods fills
+no queue in which others wait.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar
+
+from anyio import CapacityLimiter
+from anyio.lowlevel import RunVar
+from anyio.to_thread import run_sync
+from fastapi import HTTPException
+
+from fingerprint.web.auth import address_of
+from fingerprint.web.security_events import network_of
+
+AT_A_TIME = 4  # of a kind; argon2 takes 64 MiB for each password
+WAITING = 100  # of a kind, at 4 passwords in 0.2 s a wait of 5 s
+EACH = 8  # of a kind and network, running or waiting
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_under_way: RunVar[Counter[tuple[str, str]]] = RunVar("_under_way")  # by kind and network, of one event loop
+_limiters: RunVar[dict[str, CapacityLimiter]] = RunVar("_limiters")  # by kind, of one event loop
+
+
+class Busy(HTTPException):
+    """503: too many of a kind wait already."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            503, "too many ask for this at the moment: try again in some seconds", {"Retry-After": "5"}
+        )
+
+
+def limited(kind: str, each: int = EACH) -> Callable[[Callable[P, T]], Callable[P, Awaitable[T]]]:
+    """A synchronous route as one that runs in threads of its kind. Busy where too many wait, of all or `each` of a network."""
+
+    def made(route: Callable[P, T]) -> Callable[P, Awaitable[T]]:
+        @wraps(route)
+        async def run(*arguments: P.args, **named: P.kwargs) -> T:
+            limiter, under_way, source = _limiter(kind), _counts(), (kind, _network(named))
+            if limiter.statistics().tasks_waiting >= WAITING or under_way[source] >= each:
+                raise Busy
+            under_way[source] += 1
+            try:
+                return await run_sync(partial(route, *arguments, **named), limiter=limiter)
+            finally:
+                under_way[source] -= 1
+                if not under_way[source]:
+                    del under_way[source]
+
+        return run
+
+    return made
+
+
+def _network(named: Mapping[str, Any]) -> str:
+    """From where a request comes; FastAPI gives routes their arguments by name."""
+    return network_of(address_of(named["request"], named["doors"].settings))
+
+
+def _counts() -> Counter[tuple[str, str]]:
+    try:
+        return _under_way.get()
+    except LookupError:
+        counts: Counter[tuple[str, str]] = Counter()
+        _under_way.set(counts)
+        return counts
+
+
+def _limiter(kind: str) -> CapacityLimiter:
+    try:
+        limiters = _limiters.get()
+    except LookupError:
+        _limiters.set(limiters := {})
+    return limiters.setdefault(kind, CapacityLimiter(AT_A_TIME))

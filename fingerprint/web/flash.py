@@ -1,0 +1,100 @@
+"""What became of a change, carried in the address of the page that is shown after it (POST, redirect, GET).
+
+Example:
+    >>> path("/?status=all", "benign", [Outcome("3fa9", True, 4), Outcome("77b0", False, 2, "changed by maria")])
+    '/?status=all&did=benign&done=4%3A3fa9&lost=77b0'
+
+Ids alone travel, never sentences: whoever makes up such an address can make the page say nothing that is not so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from fingerprint.core.case import Chosen, Entry, Outcome, Row
+from fingerprint.core.alert import FingerprintError
+from fingerprint.web.dependencies import WholeDesk
+
+MOST = 50  # ids that an address carries; of more it only counts
+DID = {
+    "true_positive": "closed as true positive",
+    "benign": "closed as benign",
+    "false_positive": "closed as false positive",
+    "duplicate": "closed as a duplicate",
+    "take": "assigned to you",
+    "assign": "assigned",
+    "release": "given back: nobody has them now",
+    "reopen": "open again",
+    "note": "noted",
+}
+DECISIONS = ("true_positive", "benign", "false_positive", "duplicate")
+_SEEN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?:(.+)", re.DOTALL)  # version, events, id
+_OURS = frozenset({"did", "done", "lost", "count"})
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """An alert that was not changed, and what somebody else did to it last."""
+
+    row: Row
+    last: Entry | None
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """`done` are alerts as they were left by the change, which may be undone; `count` says how many there were in all."""
+
+    did: str
+    count: int
+    done: tuple[Chosen, ...]
+    lost: tuple[Lost, ...]
+    missing: int  # that are not on the desk any more
+
+    @property
+    def sentence(self) -> str:
+        return DID[self.did]
+
+    @property
+    def undoable(self) -> bool:
+        return self.did in DECISIONS and bool(self.done)
+
+
+def path(back: str, did: str, outcomes: Sequence[Outcome]) -> str:
+    """Where to go on after a change: the page it came from, with what became of it."""
+    parts = urlsplit(back)
+    kept = [(name, value) for name, value in parse_qsl(parts.query) if name not in _OURS]
+    done = [f"{each.version}:{each.alert_id}" for each in outcomes if each.done]
+    said = [("done", each) for each in done] if len(done) <= MOST else [("count", str(len(done)))]
+    lost = [("lost", each.alert_id) for each in outcomes if not each.done][:MOST]
+    return f"{parts.path}?{urlencode([*kept, ('did', did), *said, *lost])}"
+
+
+def read(pairs: Sequence[tuple[str, str]], desk: WholeDesk) -> After | None:
+    """What a page says above everything else; None where nothing was changed."""
+    did = dict(pairs).get("did", "")
+    if did not in DID:
+        return None
+    done = tuple(filter(None, (chosen(value) for name, value in pairs if name == "done")))[:MOST]
+    asked = [value for name, value in pairs if name == "lost"][:MOST]
+    lost = tuple(filter(None, (_lost(desk, alert_id) for alert_id in asked)))
+    counted = dict(pairs).get("count", "")
+    count = int(counted) if counted.isascii() and counted.isdecimal() and len(counted) < 7 else len(done)
+    return After(did, count, done, lost, len(asked) - len(lost))
+
+
+def chosen(text: str) -> Chosen | None:
+    """`4-9:3fa9`, as forms write an alert that somebody saw at a version, with so many events; `4:3fa9`, as addresses write one
+    whose events do not matter; None for anything else."""
+    seen = _SEEN.fullmatch(text)
+    return Chosen(seen[3], int(seen[1]), int(seen[2]) if seen[2] else None) if seen else None
+
+
+def _lost(desk: WholeDesk, alert_id: str) -> Lost | None:
+    try:
+        row = desk.row(alert_id)
+    except FingerprintError:
+        return None
+    return Lost(row, next(iter(desk.history(row.alert_id, limit=1)), None))

@@ -1,0 +1,76 @@
+"""A page of the site: one template within `site.html`, escaped as every page is (`page`).
+
+Example:
+    >>> return show(request, "queue/list.html", title="Queue", rows=page.rows)
+
+Every template has `caller` (None before the login), `csrf`, `nav` (the entries of the caller's role), `here` (the path), `site`
+(its title) and `words`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from fingerprint.core.account import Role
+from fingerprint.web.auth import Caller
+from fingerprint.web.dependencies import Doors
+from fingerprint.web.static_report import environment
+
+
+class Entry(NamedTuple):
+    """A place the navigation leads to, for whoever has the role."""
+
+    path: str
+    name: str
+    role: Role
+
+
+NAV = (
+    Entry("/", "Queue", "viewer"),
+    Entry("/suppressions", "Suppressions", "viewer"),
+    Entry("/tuning", "Tuning", "viewer"),
+    Entry("/banks", "Banks and health", "viewer"),
+    Entry("/audit", "Audit", "engineer"),
+    Entry("/people", "People", "admin"),
+)
+
+
+def show(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """The page, for whoever asks. `title` is among the values."""
+    caller: Caller | None = getattr(request.state, "caller", None)
+    doors: Doors = request.app.state.doors
+    text = (
+        environment()
+        .get_template(template)
+        .render(
+            caller=caller,
+            csrf=caller.csrf if caller else "",
+            nav=[entry for entry in NAV if caller and caller.may(entry.role)],
+            here=request.url.path,
+            site=doors.settings.web.title,
+            **values,
+        )
+    )
+    return HTMLResponse(text, status)
+
+
+def go(path: str) -> RedirectResponse:
+    """After a form: on to a page (POST, redirect, GET)."""
+    return RedirectResponse(path, 303)
+
+
+def link(request: Request, path: str) -> str:
+    """A path as somebody else can open it."""
+    doors: Doors = request.app.state.doors
+    return f"{doors.settings.web.public_url or str(request.base_url).rstrip('/')}{path}"
+
+
+def local(path: str) -> str:
+    """A path of our own to go on to; the queue for anything else, since it came with the address."""
+    fine = (
+        path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() and path.isascii()
+    )
+    return path if fine and "\\" not in path and len(path) <= 2000 else "/"

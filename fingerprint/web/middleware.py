@@ -1,0 +1,128 @@
+"""What every request and every answer passes: the Host that is ours, a body of a bounded size, and the headers that keep a page
+to itself.
+
+Example:
+    >>> app.add_middleware(Guard, hosts=hosts_of(settings), most=settings.web.max_body_bytes, https=settings.web.https)
+
+The Content-Security-Policy allows scripts, styles and connections of the own origin alone, nothing inline and no frame around.
+A Host that is not expected is refused: a name that an attacker points at this machine would open the desk to their own pages.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fingerprint.core.settings import Web
+from fingerprint.web.security_events import note
+
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+# `same-origin`, because with `no-referrer` browsers say `Origin: null` of our own forms, too
+HEADERS = {
+    "Content-Security-Policy": CSP,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
+PROBES = frozenset(
+    {"/livez", "/readyz", "/metrics"}
+)  # asked by address: no name leads a browser's session there
+NETLOC = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
+LONGEST_NUMBER = 15  # digits of a length that is looked at
+YEAR = 365 * 86400  # seconds
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+ANYWHERE = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  what these name is no Host
+
+
+def hosts_of(web: Web) -> frozenset[str]:
+    """Names that a Host header may have, without their port."""
+    own = {_host(urlsplit(web.public_url or "").netloc), web.host if ":" not in web.host else f"[{web.host}]"}
+    return LOOPBACK | {each.lower() for each in (*own, *web.allowed_hosts) if each} - ANYWHERE
+
+
+class TooLarge(HTTPException):
+    """The body went on past its bound."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(413, f"a request has at most {most:,} bytes")
+
+
+class Guard:
+    """ASGI middleware around the whole application."""
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str], most: int, https: bool) -> None:
+        self.app, self.hosts, self.most = app, hosts, most
+        self.headers = HEADERS | ({"Strict-Transport-Security": f"max-age={YEAR}"} if https else {})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        if refused := self._refused(scope["path"], headers):
+            why, status, sentence = refused
+            note(scope, why=why)
+            await _refuse(status, sentence, self._guarded(send))
+            return
+        await self.app(scope, self._bounded(receive), self._guarded(send))
+
+    def _refused(self, path: str, headers: Headers) -> tuple[str, int, str] | None:
+        host = _host(headers.get("host", "")).lower()
+        if path not in PROBES and (host not in self.hosts or len(headers.getlist("host")) != 1):
+            return "host", 400, "this name is not the desk's: set web.public_url or web.allowed_hosts"
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and (len(length) > LONGEST_NUMBER or int(length) > self.most):
+            return "too_large", 413, f"a request has at most {self.most:,} bytes"
+        return None
+
+    def _bounded(self, receive: Receive) -> Receive:
+        """The body, which may come in pieces and say nothing of its length."""
+        read = 0
+
+        async def bounded() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > self.most:
+                raise TooLarge(self.most)
+            return message
+
+        return bounded
+
+    def _guarded(self, send: Send) -> Send:
+        """Answers with the headers; what says nothing of its keeping is not kept."""
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(self.headers)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        return guarded
+
+
+def _host(netloc: str) -> str:
+    """`[::1]:8080` -> `[::1]`; nothing for what is no host and port."""
+    found = NETLOC.fullmatch(netloc)
+    return found["host"] if found else ""
+
+
+async def _refuse(status: int, sentence: str, send: Send) -> None:
+    title = HTTPStatus(status).phrase
+    body = json.dumps({"type": "about:blank", "status": status, "title": title, "detail": sentence}).encode()
+    headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,157 @@
+"""The middleware that sees every request and its answer, and writes the security event that the answer is.
+
+Example:
+    >>> app.add_middleware(Watch, events=events, settings=settings)     # the outermost
+    >>> note(request.scope, event="login", name=name)                   # a page adds what only it knows
+    >>> record_read(request, alert_id, 1, event_id=event_id)            # what is no refusal is said where it happens
+
+A refusal is known by its status, so no page can forget to tell it. Each request has an id of its own, which is also in the answer
+(`X-Request-ID`): one that a caller sends is not looked at.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from fastapi import Request
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fingerprint.core.settings import Settings
+from fingerprint.web.auth import SAFE, address_of
+from fingerprint.web.security_events import SecurityEvent, SecurityEvents
+
+WHY = {401: "unauthenticated", 403: "forbidden", 408: "slow", 413: "too_large", 429: "throttled"}
+API = "/api/v1"
+ACCOUNTS = (
+    "/account",
+    "/people",
+    "/setup",
+    "/logout",
+    f"{API}/people",
+    f"{API}/tokens",
+    f"{API}/sessions",
+)  # routes of accounts
+
+log = logging.getLogger("fingerprint.web")
+
+T = TypeVar("T")
+
+
+class Watch:
+    """ASGI middleware around everything else."""
+
+    def __init__(self, app: ASGIApp, events: SecurityEvents, settings: Settings) -> None:
+        self.app, self.events, self.settings = app, events, settings
+        self._trusts_nobody = not settings.web.proxies  # until it was said that somebody forwards
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        scope.setdefault("state", {})["request_id"] = secrets.token_hex(8)
+        self.events.turn()
+        self._warn_of_proxy(scope)
+
+        async def watched(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)["X-Request-ID"] = scope["state"]["request_id"]
+                self._see(scope, message["status"])
+            await send(message)
+
+        await self.app(scope, receive, watched)
+
+    def _warn_of_proxy(self, scope: Scope) -> None:
+        """Once: a proxy that is not counted makes all people one address."""
+        if self._trusts_nobody and any(name == b"x-forwarded-for" for name, _ in scope["headers"]):
+            self._trusts_nobody = False
+            log.warning(
+                "a request was forwarded, but web.proxies is 0: everybody behind that proxy has its address, "
+                "and bad logins of one slow down all; set web.proxies"
+            )
+
+    def _see(self, scope: Scope, status: int) -> None:
+        """Write what this answer is, if it is a security event."""
+        facts: Mapping[str, str] = scope["state"].get("security", {})
+        event, name = (
+            event_of(scope, self.settings, facts.get("event", "request"), status),
+            facts.get("name", ""),
+        )
+        if why := _why(status, facts):
+            known = {"name_digest": self.events.digest(name)} if name else {}
+            known |= {"reason": facts["reason"]} if "reason" in facts else {}
+            self.events.refused(why, replace(event, detail=known))
+        elif status < 400 and "event" in facts:
+            self.events.write(replace(event, outcome="allowed", who=event.who or name.strip().lower()))
+        elif status < 400 and event.method not in SAFE and _is_of_accounts(event):
+            filled = scope.get("path_params", {})
+            target = {part: str(filled[part]) for part in ("name", "token_id") if part in filled}
+            self.events.write(replace(event, event="account", outcome="allowed", detail=target))
+
+
+def _is_of_accounts(event: SecurityEvent) -> bool:
+    """Whether a change is somebody's: nobody's log-out is none."""
+    return event.route.startswith(ACCOUNTS) and bool(event.who or event.route.startswith("/setup"))
+
+
+def _why(status: int, facts: Mapping[str, str]) -> str | None:
+    """Why a request was refused, one of `security_events.REFUSALS`; None where it was not."""
+    if "why" in facts:
+        return facts["why"]
+    if status < 400:
+        return None
+    return "login" if "event" in facts and status in (401, 403) else WHY.get(status)
+
+
+def record_read(request: Request, alert_id: str, records: int, event_id: str = "") -> None:
+    """Somebody was shown raw records of an alert, `event_id` where it was one."""
+    detail = {"alert_id": alert_id} | ({"event_id": event_id} if event_id else {})
+    settings: Settings = request.app.state.doors.settings
+    _events(request).read(records, event_of(request.scope, settings, "read", 200, detail))
+
+
+def counted_export(request: Request, format: str, filter: str, rows: Iterator[T]) -> Iterator[T]:
+    """The same rows; when they end, or whoever takes them is gone, the export is told with their number."""
+    count, outcome = 0, "broken off"
+    try:
+        for row in rows:
+            count += 1
+            yield row
+        outcome = "allowed"
+    finally:
+        settings: Settings = request.app.state.doors.settings
+        event = event_of(request.scope, settings, "export", 200, {"filter": filter})
+        _events(request).exported(format, count, replace(event, outcome=outcome))
+
+
+def event_of(
+    scope: Scope, settings: Settings, event: str, status: int, detail: Mapping[str, str] | None = None
+) -> SecurityEvent:
+    """What is the same for every event of a request: who, from where, on which route."""
+    caller = scope["state"].get("caller")
+    return SecurityEvent(
+        event,
+        who=caller.name if caller else "",
+        address=address_of(Request(scope), settings),
+        method=scope["method"],
+        route=route_of(scope),
+        status=status,
+        request_id=scope["state"]["request_id"],
+        detail=detail or {},
+    )
+
+
+def route_of(scope: Scope) -> str:
+    """The template of the route that answers: `/api/v1/alerts/{alert_id}`; empty for what no route answers."""
+    path = str(getattr(scope.get("route"), "path", ""))
+    inner = path and scope["path"].startswith(f"{API}/") and not path.startswith(API)
+    return f"{API}{path}" if inner else path  # an included router knows its templates without the prefix
+
+
+def _events(request: Request) -> SecurityEvents:
+    found: SecurityEvents = request.app.state.security
+    return found

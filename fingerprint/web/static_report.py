@@ -1,0 +1,109 @@
+"""An alert, and the queue of alerts, as pages that need nothing else: no script, no network, no second file.
+
+Example:
+    >>> write_alert_page(desk.alert("3fa9"), Path("alert.html"))
+    PosixPath('alert.html')
+
+Whatever a template shows is escaped twice on its way: characters that would steer a screen become visible
+text (`hostile.visible`), then markup becomes text. The Content-Security-Policy allows the page's own style
+and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup, escape
+
+from fingerprint.core.alert import Alert, FingerprintError
+from fingerprint.core.sanitize import indented, visible
+from fingerprint.web import formatting
+from fingerprint.web.charts import draw
+
+TEMPLATES = Path(__file__).parent / "templates"
+WIDE, NARROW = (1000, 260), (350, 210)  # the curve for a desk's and for a pocket's screen
+
+
+def write_alert_page(alert: Alert, file: Path, queue: str | None = None) -> Path:
+    """One alert as one HTML file; `queue` is a link back. Raises FingerprintError where the file cannot be
+    written."""
+    return _write(file, render_alert(alert, queue))
+
+
+def write_queue_page(alerts: Sequence[Alert], folder: Path) -> Path:
+    """`index.html` with a row per alert, the most urgent first, and a page for each beside it; the path of
+    the index."""
+    alerts = sorted(alerts, key=lambda alert: (-alert.urgency, alert.first_event_time, alert.alert_id))
+    names = {alert.alert_id: f"alert-{_file_name(alert.alert_id)}.html" for alert in alerts}
+    for alert in alerts:
+        write_alert_page(alert, folder / names[alert.alert_id], queue="index.html")
+    return _write(folder / "index.html", _render("queue.html", alerts=alerts, names=names))
+
+
+def render_alert(alert: Alert, queue: str | None = None) -> str:
+    """The page as text, which holds no lone surrogates or control characters but line ends."""
+    return _render("alert.html", queue=queue, **explained(alert))
+
+
+def explained(alert: Alert) -> dict[str, Any]:
+    """What the templates that explain an alert are given; it may have some of its events only."""
+    curve = alert.curve
+    drawings = [draw(curve, *size) for size in (WIDE, NARROW)] if curve and curve.counts else []
+    most = max((driver.surprise for driver in alert.drivers), default=0.0)
+    events = sorted(alert.events, key=lambda event: (event.event_time, event.event_id))
+    return {"alert": alert, "drawings": drawings, "most": max(most, 1e-9), "events": events}
+
+
+def _render(template: str, **values: Any) -> str:
+    style = (TEMPLATES / "style.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return environment().get_template(template).render(style=Markup(style), digest=digest, **values)  # noqa: S704
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """The templates, and how they show what they are given."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+    )
+    environment.globals["words"] = formatting
+    environment.filters["record"] = _record
+    return environment
+
+
+def _shown(value: Any) -> Any:
+    """What every expression of a template passes through. Markup is the templates' own."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _record(raw: str) -> Markup:
+    """A raw record over several lines."""
+    return escape(visible(indented(raw), lines=True))
+
+
+def _file_name(alert_id: str) -> str:
+    """The id where it is one already (they are hexadecimal), else a digest of it."""
+    if re.fullmatch(r"[0-9A-Za-z_-]{1,100}", alert_id):
+        return alert_id
+    return hashlib.blake2b(alert_id.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
+def _write(file: Path, page: str) -> Path:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(page, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise FingerprintError(f"page {file}: {error.strerror or error}") from None
+    return file

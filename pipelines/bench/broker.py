@@ -1,0 +1,146 @@
+"""A real broker for the bench, with topics of one stream in it: scorers, producers and readers are processes beside it.
+
+The broker is that of the tests (`tests/services/kafka.py`), so the bench runs from a checkout.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fingerprint.adapters.system import SystemClock
+from fingerprint.core.settings import Settings
+from pipelines.runtime import wiring
+from pipelines.bench.report import Skipped
+from fingerprint.streaming.bounded_read import until_end
+
+TESTS = Path(__file__).parents[2] / "tests"
+PARTITIONS = 4
+PATIENCE = 300.0  # seconds that a program may take
+
+
+@contextmanager
+def broker(folder: Path) -> Iterator[str]:
+    """Its address. Skipped where there is none: no checkout, no Java."""
+    sys.path.insert(0, str(TESTS))
+    try:
+        kafka: Any = importlib.import_module("services.kafka")
+    except ImportError:
+        raise Skipped("the broker of the tests is not here; run it from a checkout") from None
+    finally:
+        sys.path.remove(str(TESTS))
+    try:
+        with kafka.Broker.started(folder) as running:
+            yield running.address
+    except kafka.Unavailable as reason:
+        raise Skipped(str(reason)) from None
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The topics of one stream on a broker, and the bank that its scorers use."""
+
+    address: str
+    name: str
+    bank: Path
+    folder: Path
+
+    def create(self) -> Topics:
+        from kafka import KafkaAdminClient
+        from kafka.admin import NewTopic
+
+        admin = KafkaAdminClient(bootstrap_servers=self.address)
+        counts = {"events": PARTITIONS, "alerts": 1, "votes": 1, "events.dlq": 1}
+        new = [NewTopic(f"{self.name}.{topic}", count, 1) for topic, count in counts.items()]
+        admin.create_topics(new, wait_for_metadata=True)
+        admin.close()
+        return self
+
+    def settings(self, client: str, group: str = "bench", port: int = 0) -> dict[str, dict[str, Any]]:
+        """The sections of the settings that are not as usual."""
+        topics = {topic: f"{self.name}.{topic}" for topic in ("events", "alerts", "votes")}
+        return {
+            "kafka": {"brokers": [self.address], "client": client, "group": group, **topics},
+            "health": {"port": port},
+            "state": {"snapshots": str(self.folder / group / "snapshots")},
+            "desk": {"url": f"sqlite:///{self.folder / group}/desk.sqlite"},
+        }
+
+    def start(
+        self, program: str, *arguments: str, client: str = "kafka-python", group: str = "bench", port: int = 0
+    ) -> subprocess.Popen[str]:
+        """`fingerprint <program>` as a process of its own."""
+        (self.folder / group).mkdir(exist_ok=True)
+        own = {
+            f"FINGERPRINT_{section}__{key}".upper(): value[0] if isinstance(value, list) else str(value)
+            for section, table in self.settings(client, group, port).items()
+            for key, value in table.items()
+        }
+        command = [sys.executable, "-m", "pipelines.cli", program, *arguments, "--json"]
+        return subprocess.Popen(  # noqa: S603
+            command, env=os.environ | own, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+
+    def send(self, files: list[str], rate: float | None = None) -> subprocess.Popen[str]:
+        """`fingerprint replay`: the records of files, keyed by principal."""
+        pace = [] if rate is None else ["--rate", str(rate)]
+        return self.start(
+            "replay", *files, "--topic", f"{self.name}.events", "--keyed", *pace, client="confluent"
+        )
+
+    def score(
+        self, *options: str, client: str = "kafka-python", group: str, port: int = 0
+    ) -> subprocess.Popen[str]:
+        """`fingerprint stream` in a group, with a desk and snapshots of that group."""
+        return self.start("stream", "--bank", str(self.bank), *options, client=client, group=group, port=port)
+
+    def read(self, topic: str, client: str, group: str) -> Iterator[list[Any]]:
+        """The messages of a topic to where it ends, as a scorer's consumer gets them and in polls of its size."""
+        kafka = Settings.model_validate(self.settings(client, group)).kafka
+        with wiring.consumer(kafka, "bench") as consumer:
+            consumer.subscribe([f"{self.name}.{topic}"])
+            yield from until_end(consumer)
+
+
+def figures(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """What a program prints at its end."""
+    out, _ = process.communicate(timeout=PATIENCE)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(map(str, process.args))} ended with {process.returncode}")  # type: ignore[arg-type]
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait_until_ready(port: int, process: subprocess.Popen[str]) -> None:
+    """Until a program has joined its group."""
+    deadline = time.monotonic() + PATIENCE
+    while not _answers(f"http://127.0.0.1:{port}/readyz"):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError("the scorer did not become ready")
+        SystemClock().wait(0.05)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310
+            return bool(answer.status == 200)
+    except OSError:
+        return False

@@ -1,0 +1,93 @@
+"""The road on a GPU against the CPU, same run, same records; docs/gpu.md has the table. `make bench-gpu` runs it; or by itself:
+
+    python -m pipelines.bench.gpu --page docs/gpu.md
+    python -m pipelines.bench.gpu --only flatten,spectral
+    python -m pipelines.bench.gpu --only training --entities 1000000
+
+Without a device the CPU is measured all the same, and every other figure says why it is not there. The rows of training are those
+of `bench_training`, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from fingerprint.compute.backend import HOST, Backend
+from fingerprint.compute.cuda import version
+from pipelines.runtime import backend
+from pipelines.bench.gpu_reading import reading
+from pipelines.bench.gpu_pipeline import road
+from pipelines.bench.gpu_report import Row, Side, header, page, write
+from pipelines.bench.gpu_spectral import forecasts
+from pipelines.bench.gpu_training import training
+
+OUT, PAGE = Path("docs/gpu-figures.json"), Path("docs/gpu.md")
+LIMIT = 500  # seconds after which no row is begun: a lent machine gives ten minutes a command
+
+Section = Callable[[Side, Side, argparse.Namespace], Iterator[Row]]
+SECTIONS: dict[str, Section] = {
+    "flatten": reading,
+    "spectral": forecasts,
+    "road": road,
+    "training": training,
+}
+
+
+def main(argv: list[str] | None = None) -> None:
+    asked = _parsed(argv)
+    found = backend.ready("auto")
+    measured(asked, found if found.device == "cuda" else None, found.reason)
+
+
+def _parsed(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", default=",".join(SECTIONS), help="sections, by comma (default: all)")
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--page", type=Path, nargs="?", const=PAGE, help="write the tables into this page")
+    parser.add_argument("--seconds", type=float, default=LIMIT, help="after which no row is begun")
+    parser.add_argument(
+        "--share", type=float, default=1.0, help="of the sizes: a look at all of it takes less"
+    )
+    parser.add_argument("--entities", help="fingerprints that are trained, by comma (default: 10000)")
+    asked = parser.parse_args(argv)
+    asked.only = asked.only.split(",")
+    if unknown := set(asked.only) - set(SECTIONS):
+        parser.error(f"no section {sorted(unknown)[0]!r} (known: {', '.join(SECTIONS)})")
+    return asked
+
+
+def measured(asked: argparse.Namespace, device: Backend | None, why: str) -> dict[str, Any]:
+    """Measures the sections asked for, one after the other; each is written as soon as one of its rows is there."""
+    deadline = time.monotonic() + asked.seconds
+    cpu, other = Side(HOST, "", deadline), Side(device, why, deadline)
+    about = header(device, why, {name: version(name) for name in backend.LIBRARIES if version(name)})
+    every: dict[str, Any] = {}
+    for name in asked.only:
+        rows: list[Row] = []
+        for each in SECTIONS[name](cpu, other, asked):
+            rows.append(each)
+            every = write(asked.out, name, about, rows)
+            Console().print(f"{name}: {each.what}: {_told(each)}", markup=False, highlight=False)
+        if asked.page and every:
+            page(asked.page, every)
+    return every
+
+
+def _told(row: Row) -> str:
+    sides = row.figures._asdict().items()
+    return "; ".join(
+        f"{name} {figure.value:,.1f} {row.unit} {figure.notes}"
+        if figure.value is not None
+        else f"{name} {figure.why}"
+        for name, figure in sides
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""Rows of the GPU's bench: forecasts of many series at once, and the transforms in them alone.
+
+The bytes that a forecast must move, by value of a series (docs/gpu.md counts them): the share of a device's bandwidth follows.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute import arrays
+from fingerprint.estimators import spectral
+from fingerprint.compute.backend import Backend
+from pipelines.bench.gpu_report import Both, Figure, Row, Side
+
+SOME = 10_000  # series that are drawn; more of them are these again
+MOVED = (
+    400  # bytes by value of a series: 2 x 31 passes of bisection over powers and residuals are 280 of them
+)
+QUANTILE, AHEAD, GAP = 0.9, 24, 1
+WEEKS, MONTHS = 504, 1440  # three weeks and two months of hours
+SECOND = 1.0
+
+
+def forecasts(cpu: Side, device: Side, asked: argparse.Namespace) -> Iterator[Row]:
+    """A CPU is asked for a tenth of them: its pace does not change with their number."""
+    for width in (WEEKS, MONTHS):
+        some = drawn(min(SOME, max(1, int(SOME * asked.share))), width)
+        at_once = max(1, int(1_000_000 * asked.share))
+        for what, run in (("transforms there and back", _transforms), ("forecasts", _forecasts)):
+            yield Row(
+                f"{what}, series of {width:,}",
+                "series/s",
+                Both(
+                    cpu.pace(len(some), partial(_run, run, some, 1)),
+                    device.pace(len(some) * 10, partial(_run, run, some, 10)),
+                ),
+            )
+        yield Row(
+            f"{at_once:,} series x {width:,} in one transform",
+            "s",
+            Both(
+                Figure(None, "see the row above"),
+                device.figure(partial(_million, some, max(1, at_once // len(some)))),
+            ),
+            aim=SECOND,
+            at_most=True,
+        )
+
+
+def drawn(rows: int, width: int) -> NDArray[np.float32]:
+    """Counts of a daily rhythm, some busy and most not."""
+    random = np.random.default_rng(0)
+    rhythm = np.clip(np.sin(np.arange(width) * 2 * np.pi / 24), 0, None)
+    counts: NDArray[np.float32] = random.poisson(random.gamma(0.5, 3, (rows, 1)) * rhythm).astype(np.float32)
+    return counts
+
+
+def _run(run: Callable[[Any], Any], some: NDArray[np.float32], times: int, by: Backend) -> Any:
+    return run(_laid(some, times, by))
+
+
+_laid_out: dict[tuple[Any, ...], Any] = {}
+
+
+def _laid(some: NDArray[np.float32], times: int, by: Backend) -> Any:
+    """So many copies of the series where the backend's arrays lie; those of the last question are kept, so that a second run does
+    not count their making."""
+    key = (by.arrays, times, some.shape)
+    if key not in _laid_out:
+        _laid_out.clear()
+        there = by.place(some)
+        _laid_out[key] = arrays.namespace(there).concatenate([there] * times) if times > 1 else there
+    return _laid_out[key]
+
+
+def _transforms(series: Any) -> None:
+    """All at once on a device; on the CPU as many at a time as `spectral` takes."""
+    xp = arrays.namespace(series)
+    rows = spectral.ROWS if arrays.at_home(series) else len(series)
+    for start in range(0, len(series), rows):
+        xp.fft.irfft(xp.fft.rfft(series[start : start + rows], axis=-1), n=series.shape[-1], axis=-1)
+
+
+def _forecasts(series: Any, room: int | None = None) -> Any:
+    return spectral.forecast(series, AHEAD, QUANTILE, GAP, room)
+
+
+def _million(some: NDArray[np.float32], times: int, by: Backend) -> Figure:
+    series = _laid(some, times, by)
+    room = by.about.free - series.nbytes if by.about else None
+    paced = Side(by).pace(len(series), lambda by: _forecasts(series, room))
+    if paced.value is None:
+        return paced
+    taken = len(series) / paced.value
+    moved = MOVED * series.shape[0] * series.shape[1] / taken / 1e12
+    return Figure(taken, notes={"TB_a_second_by_count": round(moved, 2), **paced.notes})

@@ -1,0 +1,99 @@
+"""A history of as many entities as wanted, out of that of a few: the same days, done again in other accounts.
+
+Example:
+    >>> some = few()                                     # events of some hundred entities, oldest first
+    >>> for events in copied(some, copies=200):          # a hundred thousand entities, never all in memory
+    ...     ...
+
+A copy is an organisation of its own: its accounts have other numbers, and so its principals, roles and entities have other
+names and homes. What they do, and when, is the same. So a bank of copies knows no more words than one of a few, while everything
+that is an entity's own (counts, nets, baselines, series) is there as often as it is in life.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fingerprint.detection.batch import READ
+from fingerprint.core.settings import Settings
+from pipelines.bench.organisation import events_of, organisation
+
+PRINCIPALS, DAYS = 100, 14  # simulated
+LEAST, MOST = 20, 80  # events of an entity: with fewer it is left out, more are thinned evenly
+SERVICES = 5  # that a principal uses at least
+CHUNK = 20_000  # events at a time
+NAMED = ("principal", "entity", "role", "recipient_account")  # columns that begin with an account
+STRIDE = 7_919  # from one copy's account number to the next one's
+_ACCOUNT = re.compile(r"^\d{12}")
+_DASH = pa.scalar("-", pa.large_string())
+
+
+def few() -> pa.Table:
+    """Events of the principals of a simulated organisation who use several services, about ten each."""
+    with organisation(PRINCIPALS, DAYS, scale=1.5, attacks=0) as days:
+        events = pd.concat(events_of(days, Settings(), READ), ignore_index=True)
+    events = thinned(events, LEAST, MOST)
+    services = events.groupby("principal")["entity"].transform("nunique")
+    return pa.Table.from_pandas(events[services >= SERVICES], preserve_index=False)
+
+
+def thinned(events: pd.DataFrame, least: int, most: int) -> pd.DataFrame:
+    """At most `most` events of each entity, evenly spread over its own; of who has fewer than `least`, none."""
+    events = events.drop_duplicates("event_id")
+    place = events.groupby("entity").cumcount()
+    size = events.groupby("entity")["entity"].transform("size")
+    kept = size.clip(upper=most)
+    # the k-th of n is taken where k * kept / n passes a whole number
+    taken = ((place + 1) * kept // size > place * kept // size) & (size >= least)
+    return events[taken].reset_index(drop=True)
+
+
+def copied(some: pa.Table, copies: int, rows: int = CHUNK) -> Iterator[pd.DataFrame]:
+    """The events of `copies` organisations, oldest first, about `rows` at a time."""
+    names = {name: _Renamed(some[name], copies) for name in NAMED}
+    step = max(1, rows // copies)
+    for start in range(0, len(some), step):
+        stretch = min(step, len(some) - start)
+        row = np.repeat(np.arange(start, start + stretch), copies)
+        yield _chunk(some, row, np.tile(np.arange(copies), stretch), names)
+
+
+def _chunk(
+    some: pa.Table, row: NDArray[np.intp], copy: NDArray[np.intp], names: dict[str, _Renamed]
+) -> pd.DataFrame:
+    events = some.take(pa.array(row))
+    number = pa.array(copy).cast(pa.large_string())
+    ids = pc.binary_join_element_wise(events["event_id"].cast(pa.large_string()), number, _DASH)
+    columns = {"event_id": ids} | {name: renamed.take(row, copy) for name, renamed in names.items()}
+    for name, column in columns.items():
+        events = events.set_column(events.column_names.index(name), name, column)
+    frame: pd.DataFrame = events.to_pandas()
+    return frame
+
+
+class _Renamed:
+    """The texts of a column in every copy: made once, then taken."""
+
+    def __init__(self, column: pa.ChunkedArray, copies: int) -> None:
+        coded = column.combine_chunks().dictionary_encode()
+        distinct = coded.dictionary.to_pylist()
+        texts = [_in_copy(text, copy) for copy in range(copies) for text in distinct]
+        self.texts, self.size = pa.array(texts, pa.large_string()), len(distinct)
+        self.code = coded.indices
+
+    def take(self, row: NDArray[np.intp], copy: NDArray[np.intp]) -> pa.Array:
+        """Of each row in each copy (N,), missing where it is missing."""
+        code = self.code.take(pa.array(row)).cast(pa.int64())
+        return self.texts.take(pc.add(code, pa.array(copy * self.size)))
+
+
+def _in_copy(text: str, copy: int) -> str:
+    """`111122223333:user/ann` with another account; the first copy is the original."""
+    return _ACCOUNT.sub(lambda account: f"{(int(account[0]) + copy * STRIDE) % 10**12:012d}", text)

@@ -1,0 +1,176 @@
+"""What it would change to compute with fewer bits, as a GPU offers to: nets fitted, events scored. By itself:
+
+    python -m pipelines.bench.precision
+
+No device is needed: operands of every product are rounded here as tensor cores round them, and added up in float32 as they add.
+A small organisation is learned and scored each way; beside it, how far another seed lies from ours.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from fingerprint.estimators import autoencoder
+from fingerprint.training.nn import network
+from fingerprint.training import pipeline
+from fingerprint.registry.bank import Bank
+from fingerprint.state.ledger import Ledger
+from fingerprint.pipeline import Road
+from fingerprint.core.settings import Autoencoder, Settings
+from fingerprint.features.vocabulary import Floats
+from pipelines.bench.organisation import events_of, organisation
+
+OUT = Path("build/bench-precision.json")
+PRINCIPALS, DAYS, LEARNED = 50, 14, 10
+Round = Callable[[torch.Tensor], torch.Tensor]
+
+
+def main() -> None:
+    with organisation(PRINCIPALS, DAYS) as days:
+        history, following = (events_of(part, Settings()) for part in (days[:LEARNED], days[LEARNED:]))
+    ours = judged(fitted(history), following)
+    result = {name: compared(ours, other) for name, other in _others(history, following)}
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    OUT.write_text(json.dumps(result, indent=1) + "\n")
+    Console().print(_table(result))
+
+
+def _others(history: list[pd.DataFrame], following: list[pd.DataFrame]) -> Iterator[tuple[str, Judged]]:
+    for name, way in ROUNDED.items():
+        with products(way):
+            bank = fitted(history)
+        yield f"fitted in {name}", judged(bank, following)
+    bank = fitted(history)
+    with halved():
+        yield "scored in float16", judged(bank, following)
+    yield "another seed", judged(fitted(history, seed=1), following)
+
+
+def fitted(history: list[pd.DataFrame], seed: int = 0) -> Bank:
+    return pipeline.train(history, Settings(autoencoder=Autoencoder(seed=seed)))
+
+
+class Judged(NamedTuple):
+    """`events` of the days that follow with z, votes and verdict; `losses` (N, F) of rows that the bank was trained on."""
+
+    events: pd.DataFrame
+    losses: Floats
+
+
+def judged(bank: Bank, following: list[pd.DataFrame]) -> Judged:
+    road = Road(bank, Ledger.from_arrays(Settings(), bank.ledger), Settings(), every_event=True)
+    said = [*map(road.walk, following), road.finish()]
+    events = pd.concat([frame for each in said for frame in each.judged])
+    fingerprint, codes = bank.ledger["sample.fingerprint"], bank.ledger["sample.codes"]
+    losses, _ = autoencoder.losses(bank.vocabulary, bank.weights, fingerprint, codes)
+    return Judged(events.set_index("event_id").sort_index(), losses)
+
+
+def compared(ours: Judged, other: Judged) -> dict[str, Any]:
+    """How far apart two ways are over the same events, and over the same rows."""
+    one, two = ours.events, other.events
+    z, loss = (one["autoencoder_z"] - two["autoencoder_z"]).abs(), np.abs(ours.losses - other.losses)
+    return {
+        "events": len(one),
+        "votes": int(one["autoencoder_vote"].sum()),
+        "votes_changed": int((one["autoencoder_vote"] != two["autoencoder_vote"]).sum()),
+        "verdicts_changed": int((one["verdict"] != two["verdict"]).sum()),
+        "loss_apart_mean": float(loss.mean()),
+        "loss_apart_99": float(np.quantile(loss, 0.99)),
+        "loss_apart_most": float(loss.max()),
+        "z_apart_median": float(z.median()),
+        "z_apart_99": float(z.quantile(0.99)),
+        "z_apart_99_where_above_2": float(z[one["autoencoder_z"] > 2].quantile(0.99)),
+    }
+
+
+# --- fewer bits ---------------------------------------------------------------------------------------------------------
+
+
+def tf32(numbers: torch.Tensor) -> torch.Tensor:
+    """Ten bits of fraction, to the nearest."""
+    return ((numbers.contiguous().view(torch.int32) + (1 << 12)) & -(1 << 13)).view(torch.float32)
+
+
+def bfloat16(numbers: torch.Tensor) -> torch.Tensor:
+    """Seven."""
+    return numbers.to(torch.bfloat16).to(torch.float32)
+
+
+ROUNDED: dict[str, Round] = {"tf32": tf32, "bfloat16": bfloat16}
+
+
+class _Rounding:
+    """torch, but that its products see rounded numbers."""
+
+    def __init__(self, way: Round) -> None:
+        self.way = way
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+    def bmm(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        return torch.bmm(self.way(left), self.way(right))
+
+    def baddbmm(
+        self, added: torch.Tensor, left: torch.Tensor, right: torch.Tensor, **named: Any
+    ) -> torch.Tensor:
+        return torch.baddbmm(added, self.way(left), self.way(right), **named)
+
+
+@contextmanager
+def products(way: Round) -> Iterator[None]:
+    """Nets are fitted with rounded products in the block."""
+    network.torch = _Rounding(way)  # type: ignore[assignment, attr-defined]
+    try:
+        yield
+    finally:
+        network.torch = torch  # type: ignore[attr-defined]
+
+
+@contextmanager
+def halved() -> Iterator[None]:
+    """Losses are computed in half precision in the block: what is summed, the hidden units, the corrections."""
+    plain = autoencoder.reconstruct
+
+    def half(inputs: Any, bias: Any, outputs: Any, net: Any, slot: Any) -> Any:
+        seen = autoencoder.widened(inputs[net[:, None], np.arange(slot.shape[1]), slot])
+        summed = _half(_half(np.matmul(autoencoder.VISIBLE, seen)) + bias[net][:, None, :].astype(np.float32))
+        hidden = _half(np.tanh(summed))
+        return _half(np.matmul(autoencoder.widened(outputs[net]), hidden[..., None])[..., 0])
+
+    autoencoder.reconstruct = half
+    try:
+        yield
+    finally:
+        autoencoder.reconstruct = plain
+
+
+def _half(numbers: Any) -> Any:
+    return numbers.astype(np.float16).astype(np.float32)
+
+
+def _table(result: dict[str, Any]) -> Table:
+    """A column for each way; a row for each figure."""
+    table = Table("against float32 and seed 0", *result, title=f"written to {OUT}")
+    for name in next(iter(result.values())):
+        values = (figures[name] for figures in result.values())
+        table.add_row(
+            name.replace("_", " "),
+            *(f"{each:.2g}" if isinstance(each, float) else f"{each:,}" for each in values),
+        )
+    return table
+
+
+if __name__ == "__main__":
+    main()

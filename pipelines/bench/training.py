@@ -1,0 +1,284 @@
+"""A hundred thousand fingerprints trained: time, memory, bytes an entity. `make bench-long` runs it; by itself, at any size:
+
+    python -m pipelines.bench.training --entities 2000 --processes 2
+    python -m pipelines.bench.training --entities 1000000 --device cuda --processes 16   # then scored on the device, too
+
+The history is that of `bench_many`. A process of its own learns it, by the stages of `fingerprint train`: it is split into
+pieces, these are learned by so many processes, the bank is written. What a process held at most (VmHWM) is asked of the kernel
+while it lives, and summed over all that took part: pages that several of them map are counted for each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from fingerprint.registry import bank as banks
+from fingerprint.training import pipeline
+from fingerprint.compute.arrays import Place, as_torch, stays
+from fingerprint.core.alert import LEVELS
+from fingerprint.adapters.process_pool import InProcess
+from fingerprint.detection.inference import InProcess as InProcessLosses
+from fingerprint.core.ports import Workers
+from fingerprint.detection.triton_model import nets_only
+from fingerprint.core.settings import Autoencoder, Settings
+from fingerprint.core.settings import Workers as Options
+from pipelines.bench import device as bench_device
+from pipelines.cli import console
+from pipelines.bench.organisations import copied, few
+from pipelines.bench.report import Skipped, kept
+from pipelines.runtime.memory import peaks
+
+OUT = Path("build/bench-training.json")
+ENTITIES, MILLION = 100_000, 1_000_000
+PROCESSES = 2
+BUDGET = 20 * 1000  # bytes an entity, series apart
+ASKED, ASKED_OF_DEVICE = 100_000, 2_000_000  # rows scored
+POLL = 0.5  # seconds between two looks at how much memory is held
+FEW, DONE = "few.parquet", "done.json"
+
+
+def main(argv: list[str] | None = None) -> None:
+    asked = _parsed(argv)
+    if asked.folder:
+        trained(Path(asked.folder), asked.entities, asked.processes, asked.device)
+    else:
+        report(asked.entities, asked.processes, asked.device)
+
+
+def _parsed(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--entities", type=int, default=ENTITIES)
+    parser.add_argument("--processes", type=int, default=PROCESSES)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--folder", help=argparse.SUPPRESS)  # where the learning process finds its history
+    return parser.parse_args(argv)
+
+
+def report(entities: int, processes: int, device: str, out: Path = OUT) -> dict[str, Any]:
+    """Measure, write the figures beside those of other sizes in `out`, print them."""
+    try:
+        result = measured(entities, processes, device)
+    except Skipped as reason:
+        result = {"skipped": str(reason)}
+    kept(out, f"{entities} on {device}", result)
+    Console().print(_table(f"{entities:,} entities, {device}, {processes} processes", result, out))
+    return result
+
+
+def measured(entities: int, processes: int, device: str) -> dict[str, Any]:
+    """What the learning process says of itself, and the most that it and its children held."""
+    _check(device)
+    with tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as folder:
+        pq.write_table(few(), Path(folder) / FEW)
+        command = [sys.executable, "-m", "pipelines.bench.training", "--folder", folder, "--device", device]
+        command += ["--entities", str(entities), "--processes", str(processes)]
+        process = subprocess.Popen(command)  # noqa: S603
+        held: dict[int, int] = {}
+        while process.poll() is None:
+            for pid, most in peaks(process.pid).items():
+                held[pid] = max(most, held.get(pid, 0))  # who is just ending holds nothing any more
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(POLL)
+        if process.returncode:
+            raise RuntimeError(f"the training ended with {process.returncode}")
+        figures: dict[str, Any] = json.loads((Path(folder) / DONE).read_text())
+    sizes = sorted(held.values(), reverse=True)
+    return {**figures, "peak_mib": sum(sizes) >> 20, "peak_mib_by_process": [size >> 20 for size in sizes]}
+
+
+def _check(device: str) -> None:
+    import torch
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise Skipped("no CUDA device")
+    if not Path("/proc/self/status").exists():
+        raise Skipped("what processes held is asked of /proc, which is not here")
+
+
+# --- in the process that learns ---------------------------------------------------------------------------------------
+
+
+def trained(folder: Path, entities: int, processes: int, device: str) -> None:
+    """Learn, write the bank, score from the device's memory if it has one; leave the figures in `folder`."""
+    some = pq.read_table(folder / FEW)
+    copies = max(1, round(entities / len(some["entity"].unique())))
+    settings = Settings(autoencoder=Autoencoder(device=device))
+    with console.progress() as progress:
+        figures = _learned(some, copies, folder, settings, processes, progress)
+    if device == "cuda":
+        figures |= {"device_mib": bench_device.peak_mib(device)} if processes == 1 else {}
+        figures |= scored(banks.open_bank(folder / "bank", settings.bank), device, ASKED_OF_DEVICE)
+    (folder / DONE).write_text(json.dumps(figures))
+
+
+def _learned(
+    some: pa.Table, copies: int, folder: Path, settings: Settings, processes: int, progress: console.Progress
+) -> dict[str, Any]:
+    started, cpu = time.monotonic(), _core_seconds()
+    pipeline.split(copied(some, copies), settings, folder / "work", len(some) * copies, progress)
+    split = time.monotonic()
+    with _workers(processes) as workers:
+        learned = pipeline.learn(folder / "work", settings, progress, workers)
+    fitted = time.monotonic()
+    banks.publish(learned, folder / "bank")
+    written = time.monotonic()
+    return {
+        **_counts(learned),
+        **_bytes_an_entity(folder / "bank", learned),
+        "seconds": round(written - started, 1),
+        "seconds_by_stage": {
+            "split": round(split - started, 1),
+            "learn": round(fitted - split, 1),
+            "write": round(written - fitted, 1),
+        },
+        "core_seconds": round(_core_seconds() - cpu, 1),
+    }
+
+
+@contextmanager
+def _workers(processes: int) -> Iterator[Workers]:
+    if processes == 1:
+        yield InProcess()
+        return
+    from fingerprint.adapters.worker_pool import open_workers
+
+    with open_workers(Options(where="dask", processes=processes)) as workers:
+        yield workers
+
+
+def _core_seconds() -> float:
+    """Of this process and of those of its children that are over."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def _counts(learned: banks.Bank) -> dict[str, Any]:
+    level = learned.fingerprints["level"].to_numpy()
+    ready = learned.fingerprints["ready"].to_numpy(bool)
+    return {
+        "events": int(learned.manifest["events"]),
+        "fingerprints": {name: int((level == number).sum()) for number, name in enumerate(LEVELS)},
+        "ready": {name: int(ready[level == number].sum()) for number, name in enumerate(LEVELS)},
+    }
+
+
+def _bytes_an_entity(folder: Path, learned: banks.Bank) -> dict[str, Any]:
+    """On disk, over the entities, whatever levels it is of: weights, encoder and tables; and the series apart."""
+    files = banks.manifest_of(folder / "versions" / learned.version)["files"]
+    series = sum(each["bytes"] for name, each in files.items() if name.startswith("ledger"))
+    entities = max(1, int((learned.fingerprints["level"] == 0).sum()))
+    whole = sum(each["bytes"] for each in files.values())
+    return {"bytes_an_entity": (whole - series) // entities, "series_bytes_an_entity": series // entities}
+
+
+# --- from a device's memory -------------------------------------------------------------------------------------------
+
+
+def scored(bank: banks.Bank, device: str, rows: int = ASKED) -> dict[str, Any]:
+    """Rows a second whose losses are measured where bank and events lie, fingerprints in random order; and how much that is of
+    what the device's memory and arithmetic could do.
+
+    Of a device with CuPy all is measured there, and nothing comes down but the end; with torch alone the nets are there.
+    """
+    there, place = _library(device)
+    losses = InProcessLosses(bank.on(place) if there == "cupy" else nets_only(bank, place))
+    asked = _asked(bank, rows)
+    if there == "cupy":
+        asked = place(asked[0]), place(asked[1])
+    losses.of(asked[0][:1024], asked[1][:1024])  # warm
+    started = time.monotonic()
+    loss, _ = losses.of(*asked)
+    float(loss.sum())  # waits for the device
+    seconds = time.monotonic() - started
+    read = rows * read_of(bank) / seconds
+    peak = bench_device.peak(device)
+    return {
+        "scored_by": there,
+        "scored_rows": rows,
+        "scored_seconds": round(seconds, 3),
+        "scored_rows_a_second": round(rows / seconds),
+        "net_bytes_a_second": round(read),
+        "share_of_bandwidth": round(read / peak.bandwidth, 4) if peak else None,
+        "share_of_arithmetic": round(rows * operations_of(bank) / seconds / peak.arithmetic, 4)
+        if peak
+        else None,
+        "scored_device_mib": _held(there),
+    }
+
+
+def _library(device: str) -> tuple[str, Place]:
+    """What measures there, and how arrays are put there."""
+    if device == "cpu":
+        return "numpy", stays
+    try:
+        import cupy  # type: ignore[import-not-found]
+    except ImportError:
+        return "torch", lambda array: as_torch(array).to(device)
+    return "cupy", cupy.asarray
+
+
+def _held(there: str) -> int | None:
+    """MiB of the device that arrays hold, with what is kept of them for the next ones."""
+    if there == "cupy":
+        import cupy
+
+        return int(cupy.get_default_memory_pool().total_bytes()) >> 20
+    return bench_device.peak_mib("cuda" if there == "torch" else "cpu")
+
+
+def operations_of(bank: banks.Bank) -> int:
+    """Of the products of one row, 2 for a multiplication and its addition: F features seen from G, then K slots of each, by H
+    hidden units. 2 G F H + 2 G K H."""
+    free, slots, hidden = bank.weights.outputs.shape[1:]
+    features = bank.weights.inputs.shape[1]
+    return int(2 * free * hidden * (features + slots))
+
+
+def _asked(bank: banks.Bank, rows: int) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
+    """Ready fingerprints drawn at random, each asked of what somebody did in training."""
+    random = np.random.default_rng(0)
+    codes = np.asarray(bank.ledger["sample.codes"])
+    ready = np.flatnonzero(bank.fingerprints["ready"].to_numpy(bool))
+    return random.choice(ready, rows).astype(np.int32), codes[random.integers(0, len(codes), rows)]
+
+
+def read_of(bank: banks.Bank) -> int:
+    """Bytes of bank that a row reads at least: bias, outputs and likelihoods of its net, one slot of each feature's inputs."""
+    nets, slots = bank.weights, bank.weights.inputs.shape[2]
+    parts = (nets.bias[0], nets.outputs[0], bank.vocabulary.base[0], nets.inputs[0])
+    bias, outputs, base, inputs = (int(part.nbytes) for part in parts)
+    return bias + outputs + base + inputs // int(slots)
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def _table(title: str, result: dict[str, Any], out: Path) -> Table:
+    table = Table("what", "value", title=f"{title}; written to {out}")
+    for name, value in result.items():
+        table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))
+    if "bytes_an_entity" in result:
+        met = "yes" if result["bytes_an_entity"] <= BUDGET else "no"
+        table.add_row(f"bytes an entity, at most {BUDGET:,}", met)
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,250 @@
+"""What a person sees while a program works: progress on standard error, so that standard output stays for results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from rich import progress as bars
+from rich.console import Console
+
+from fingerprint.adapters.event_spool import History
+from pipelines.simulate import Simulated
+
+
+class Progress(Protocol):
+    def __call__(self, stage: str, done: int, of: int = 0) -> None:
+        """`done` of `of` things (0: nobody knows how many) of a stage are done."""
+        ...
+
+
+def silent(stage: str, done: int, of: int = 0) -> None:
+    """No progress at all: for tests and for programs that are called by programs."""
+
+
+def stages() -> Progress:
+    """A line on standard output when a stage begins: for places that draw no bars, like notebooks."""
+    begun: set[str] = set()
+
+    def show(stage: str, done: int, of: int = 0) -> None:
+        if stage not in begun:
+            begun.add(stage)
+            print(stage)
+
+    return show
+
+
+@contextmanager
+def progress(shown: bool = True) -> Iterator[Progress]:
+    """A bar per stage on standard error while the block runs; nothing is printed before the first stage."""
+    if not shown:
+        yield silent
+        return
+    columns = (
+        bars.TextColumn("{task.description:<18}"),
+        bars.BarColumn(),
+        bars.TextColumn("{task.completed:>10,.0f}"),
+        bars.TimeElapsedColumn(),
+    )
+    display = bars.Progress(*columns, console=Console(stderr=True))
+    tasks: dict[str, bars.TaskID] = {}
+
+    def finish() -> None:
+        for task in tasks.values():
+            display.update(task, total=display.tasks[task].completed or 1)
+
+    def show(stage: str, done: int, of: int = 0) -> None:
+        display.start()
+        if stage not in tasks:
+            finish()
+            tasks[stage] = display.add_task(stage, total=None)
+        display.update(tasks[stage], completed=done, total=of or None)
+
+    try:
+        yield show
+        finish()
+    finally:
+        if tasks:
+            display.stop()
+
+
+def of_simulated(written: Simulated, days: int) -> dict[str, Any]:
+    """The figures of `simulate --json`."""
+    return {
+        "out": str(written.folder),
+        "principals": written.principals,
+        "days": days,
+        "records": written.records,
+        "duplicates": written.repeats,
+        "attacks": written.attacks,
+        "attack_records": written.attack_events,
+    }
+
+
+def simulated(figures: dict[str, Any]) -> None:
+    print(
+        f"{figures['records']:,} records of {figures['principals']} principals over {figures['days']} days in {figures['out']}"
+    )
+    attacks = ", ".join(f"{count} {strength}" for strength, count in figures["attacks"].items())
+    if attacks:
+        print(f"attack sessions: {attacks} ({figures['attack_records']:,} records), labelled in labels.jsonl")
+
+
+def trained(figures: dict[str, Any]) -> None:
+    """What `train` says to a person: what is known, what falls back, when the rest will be ready."""
+    ready, waits = figures["ready"], figures["waiting"]
+    print(f"{_read(figures)}; learned {figures['span'][0][:16]} to {figures['span'][1][:16]} UTC")
+    _future(figures)
+    if figures["ahead"]:
+        print(f"not learned, because they are dated past the end of all others: {figures['ahead']:,} events")
+    _outside(figures)
+    _left_out(figures)
+    if figures["shifted"]:
+        print(f"thresholds, by what analysts said: {counts(figures['shifted'], WAYS)}")
+    print(
+        f"ready: {ready['entity']:,} entities, {ready['principal']:,} principals, {ready['peer']:,} peer groups"
+    )
+    falls = ", ".join(
+        f"{count:,} to their {level}" for level, count in waits["fall_back_to"].items() if count
+    )
+    print(f"not ready: {waits['entities']:,} entities" + (f" (falling back: {falls})" if falls else ""))
+    when = ", ".join(f"{count:,} in {span}" for span, count in waits["ready_in_days"].items() if count)
+    if when:
+        print(f"at the pace they have had they are ready: {when}")
+    _reasons(figures)
+    if figures["served"]:
+        print(f"published bank {figures['version']} in {figures['bank']}")
+
+
+def _future(figures: dict[str, Any]) -> None:
+    if figures["future_dated"]:
+        print(f"left out, because they are dated in the future: {figures['future_dated']:,} events")
+
+
+def _outside(figures: dict[str, Any]) -> None:
+    if figures["outside"]:
+        print(f"outside the span: {figures['outside']:,} events")
+    if figures["months_not_listed"]:
+        print(f"not listed, months of trails that lie outside: {figures['months_not_listed']:,}")
+    if figures["not_fetched"]:
+        print(
+            f"not fetched, by the day in their key: {figures['not_fetched']:,} of {figures['objects']:,} objects"
+        )
+
+
+def _left_out(figures: dict[str, Any]) -> None:
+    """What the desk says was flagged, and what became of it."""
+    desk = figures["desk"]
+    if desk["asked"] is None:
+        return
+    print(f"left out, by {plain(desk['asked'])}: {counts(figures['left_out'], WHY_LEFT_OUT)}")
+    if any(figures["came_back"].values()):
+        print(f"flagged and learned all the same: {counts(figures['came_back'], WHY_BACK)}")
+
+
+def counts(figures: dict[str, int], words: dict[str, str]) -> str:
+    """`3 events in open alerts, 1 ...`: those that are not 0."""
+    return (
+        ", ".join(f"{figures[name]:,} {text}" for name, text in words.items() if figures[name]) or "nothing"
+    )
+
+
+WHY_LEFT_OUT = {
+    "malicious": "called malicious",
+    "open": "in alerts that are open",
+    "recent vote": "with a vote that is young",
+    "past the cap": "with a vote, past the cap of their entity's day",
+}
+WAYS = {"raised": "raised", "lowered": "lowered"}
+WHY_BACK = {"called benign": "called benign", "returned vote": "with a vote that is old enough"}
+
+
+def scored(figures: dict[str, Any]) -> None:
+    """What `score` says to a person."""
+    print(f"{_read(figures)}; started from: {figures['started_from']}")
+    _future(figures)
+    votes = ", ".join(f"{name} {count:,}" for name, count in figures["votes"].items())
+    print(f"votes: {votes}; verdicts: {figures['verdicts']:,}; silences: {figures['silences']:,}")
+    if figures["degraded"]:
+        print(
+            f"degraded: the losses of {figures['degraded']:,} events were measured in process, the server was away"
+        )
+    if figures["no_opinion"]:
+        print(f"no opinion yet, warming up: {figures['no_opinion']:,} intervals of series")
+    _reasons(figures)
+    memory = f"{figures['peak_memory_bytes'] / 2**20:,.0f} MiB"
+    print(f"alerts: {figures['alerts']} in {figures['seconds']:.1f} s, at most {memory}")
+    print("the queue: fingerprint alerts list")
+
+
+def ingested(figures: dict[str, Any]) -> None:
+    """What `ingest` says to a person when it leaves."""
+    print(
+        f"{figures['messages']:,} messages: {figures['records']:,} records sent, {figures['dead_letters']:,} dead letters, "
+        f"{figures['skipped']:,} skipped, {figures['empty']:,} empty; {figures['seconds']:.1f} s"
+    )
+    if figures.get("kept"):
+        print(
+            f"{figures['kept']:,} times a notice stayed in the queue: its object could not be had for now (the log says why)"
+        )
+    if figures["dead_letters"]:
+        print("look at them: fingerprint dlq list")
+
+
+def streamed(figures: dict[str, Any]) -> None:
+    """What `stream` says to a person when it ends."""
+    pace = figures["events"] / max(figures["seconds"], 0.001)
+    print(
+        f"{figures['messages']:,} messages: {figures['events']:,} events, {figures['repeats']:,} duplicates, "
+        f"{figures['dead']:,} dead letters, {figures['late']:,} late; {pace:,.0f} events/s"
+    )
+    print(
+        f"verdicts: {figures['verdicts']:,}; alerts told: {figures['alerts']:,}; snapshots: {figures['snapshots']:,}"
+    )
+
+
+def replayed(figures: dict[str, Any]) -> None:
+    """What `replay` says to a person."""
+    print(
+        f"{figures['records']:,} records to {figures['topic']}, {figures['skipped']:,} skipped, "
+        f"{figures['rejects']:,} rejected; {figures['seconds']:.1f} s"
+    )
+    _reasons(figures)
+
+
+def letters_replayed(figures: dict[str, Any]) -> None:
+    """What `dlq replay` says to a person."""
+    print(f"{figures['replayed']:,} letters given back to {figures['topic']}")
+    if "queue" in figures:
+        print(f"{figures['to_queue']:,} notices given back to {figures['queue']}")
+    if figures["without_value"]:
+        print(
+            f"{figures['without_value']:,} were too large for a letter: send them again from where they lie"
+        )
+
+
+def _read(figures: dict[str, Any]) -> str:
+    return (
+        f"{figures['records']:,} records: {figures['events']:,} events, {figures['duplicates']:,} duplicates, "
+        f"{figures['skipped']:,} skipped, {figures['rejects']:,} rejected"
+    )
+
+
+def reasons(history: History) -> list[str]:
+    """What was rejected and why, as `source position: reason`."""
+    return [f"{reject.source} {reject.position}: {reject.reason}" for reject in history.rejects]
+
+
+def _reasons(figures: dict[str, Any], most: int = 20) -> None:
+    for reason in figures["reasons"][:most]:
+        print(f"  rejected {plain(reason)}")
+    if figures["rejects"] > most:
+        print(f"  ... and {figures['rejects'] - most:,} more (all of the first thousand with --json)")
+
+
+def plain(text: str) -> str:
+    """Text that a terminal shows and does not obey: control characters as escapes."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
+    )

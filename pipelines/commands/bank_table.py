@@ -1,0 +1,154 @@
+"""What `fingerprint bank` says to a person. Every text of a record is made visible first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fingerprint.core.sanitize import visible
+from fingerprint.web import formatting
+from pipelines.cli import console
+
+MOVED = 10  # fingerprints whose threshold moved furthest
+
+
+def print_list(found: list[dict[str, Any]]) -> None:
+    table = Table(
+        "", "version", "learned (UTC)", "events", "ready", "size", "the gate's word", box=None, pad_edge=False
+    )
+    for each in found:
+        mark = "served" if each["served"] else ""
+        if each["problem"]:
+            table.add_row(mark, each["version"], "", "", "", "", _text(each["problem"]))
+            continue
+        ready = f"{sum(each['ready'].values()):,} of {each['fingerprints']:,}"
+        span = " to ".join(moment[:10] for moment in each["span"])
+        table.add_row(
+            mark, each["version"], span, f"{each['events']:,}", ready, _size(each["bytes"]), _word(each)
+        )
+    Console().print(table)
+
+
+def _word(each: dict[str, Any]) -> Text:
+    """The last decision, or else what the gate said when the bank was made."""
+    last = each["last_decision"] or {}
+    how = (
+        "served by force: "
+        if last.get("forced")
+        else {"refused": "kept back: "}.get(last.get("action", ""), "")
+    )
+    return _text(f"{how}{last.get('why') or 'never asked'}")
+
+
+def print_show(figures: dict[str, Any]) -> None:
+    span, ready = figures["span"], figures["ready"]
+    print(f"bank {figures['version']}, {'served' if figures['served'] else 'not served'}")
+    print(
+        f"learned {span[0][:16]} to {span[1][:16]} UTC: {figures['events']:,} events, {figures['repeats']:,} repeats"
+    )
+    print(
+        f"ready: {ready['entity']:,} of {figures['entities']:,} entities, {ready['principal']:,} of "
+        f"{figures['principals']:,} principals, {ready['peer']:,} peer groups; {figures['values']:,} values known"
+    )
+    quality = figures["quality"]
+    print(
+        f"held out: {quality['rows']:,} rows of {quality['days']} days, loss {_quantiles(quality['loss'])} nats; "
+        f"{quality['votes_per_day']:.1f} principals with a vote a day"
+    )
+    if any(figures.get("left_out", {}).values()):
+        print(f"left out, as the desk said: {console.counts(figures['left_out'], console.WHY_LEFT_OUT)}")
+    print(
+        f"on disk: {_size(figures['bytes'])}, series apart {figures['bytes_an_entity']:,} bytes an entity, "
+        f"{figures['bytes_with_net']:,} with a net of its own"
+    )
+    for title, name in (("largest", "largest"), ("quietest that are ready", "quietest_ready")):
+        print(f"{title}:")
+        for each in figures[name]:
+            print(f"  {each['events']:>10,} events on {each['days']:>3} days  {visible(each['key'])}")
+    _print_moved("thresholds moved by what analysts said", figures["shifted"], figures["shifted"]["furthest"])
+    if tried := (figures["gate"] or {}).get("confirmed"):
+        print(f"attacks that analysts confirmed: {_found(tried)}")
+    for reason in (figures["gate"] or {}).get("reasons", []):
+        print(f"the gate: {visible(reason)}")
+
+
+def _found(tried: dict[str, Any]) -> str:
+    """Of the attacks that were tried on both banks, what each finds."""
+    before, now = tried["before"], tried["now"]
+    return f"finds {now['found']:,} of {now['attacks']:,}, the bank before {before['found']:,}"
+
+
+def print_diff(figures: dict[str, Any]) -> None:
+    entities, drift, values = figures["entities"], figures["drift"], figures["values"]
+    print(f"from {figures['older']} to {figures['newer']}")
+    print(
+        f"entities: {entities['came']:,} came, {entities['gone']:,} went; {entities['became_ready']:,} became ready, "
+        f"{entities['no_longer_ready']:,} are ready no longer"
+    )
+    print(f"values: {values['came']:,} came, {values['gone']:,} went")
+    table = Table("quantiles", "older", "newer", box=None, pad_edge=False)
+    for title, name in (
+        ("loss, same sample", "loss_on_sample"),
+        ("loss, each its own held-out days", "loss_held_out"),
+    ):
+        table.add_row(title, *(_quantiles(figures[name][side]) for side in ("older", "newer")))
+    table.add_row("votes a day", *(f"{figures['votes_per_day'][side]:.1f}" for side in ("older", "newer")))
+    Console().print(table)
+    print(
+        f"drift of {drift['fingerprints']:,} that are ready in both: {_quantiles(drift['quantiles'])}; furthest:"
+    )
+    for each in drift["top"]:
+        print(f"  {each['drift']:.2f}  {each['level']:<9}  {visible(each['key'])} ({each['most']})")
+    moved = figures["shifted"]["entities"]
+    title = f"thresholds that what analysts said has moved since: {len(moved):,}; furthest"
+    _print_moved(title, figures["shifted"], moved[:MOVED])
+
+
+def _print_moved(title: str, shifted: dict[str, Any], moved: list[dict[str, Any]]) -> None:
+    """`  4.0 + 0.7 (3 alerts judged benign)  123456789012:user/ana|s3|direct`, a line each; nothing where none moved."""
+    if not moved:
+        return
+    print(f"{title}:")
+    for each in moved:
+        said = formatting.threshold(shifted["threshold"], each["shift"], each["benign"], each["malicious"])
+        before = f", was {shifted['threshold'] * (1 + each['before']):.1f}" if each["before"] else ""
+        print(f"  {said}{before}  {visible(each['key'])}")
+
+
+def print_published(figures: dict[str, Any]) -> None:
+    if figures["served"]:
+        how = " by force" if figures["forced"] else ""
+        print(f"serving {figures['version']}{how}; before: {figures['before'] or 'nothing'}")
+
+
+def print_rolled_back(figures: dict[str, Any]) -> None:
+    print(f"serving {figures['version']} again, instead of {figures['before']}")
+
+
+def print_verified(figures: dict[str, Any]) -> None:
+    for problem in figures["problems"]:
+        print(visible(problem))
+    if not figures["problems"]:
+        keys = ", ".join(figures["keys"])
+        vouched = (
+            f"signed by a key of {keys}" if keys else "no signature was asked for: set bank.verify_key_files"
+        )
+        print(f"sound: {', '.join(figures['versions'])} ({vouched})")
+
+
+def _quantiles(values: dict[str, float]) -> str:
+    return ", ".join(f"{float(share):.0%} {value:.2f}" for share, value in values.items()) or "none"
+
+
+def _size(count: int) -> str:
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20)):
+        if count >= size:
+            return f"{count / size:,.1f} {unit}"
+    return f"{count / 1024:,.0f} KiB"
+
+
+def _text(text: str) -> Text:
+    return Text(visible(text), overflow="fold")

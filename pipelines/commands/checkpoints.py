@@ -1,0 +1,43 @@
+"""Snapshots: what a scorer of the stream would restore, partition by partition."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from fingerprint.adapters.checkpoints import StoredSnapshots
+from fingerprint.adapters.checkpoints.store import Summary
+from fingerprint.core.settings import Settings
+
+
+def run_list(settings: Settings) -> list[dict[str, Any]]:
+    """`fingerprint snapshots list`: the latest of each partition, as `--json` prints them."""
+    return [_row(each) for each in StoredSnapshots(settings.state).summaries()]
+
+
+def print_snapshots(found: list[dict[str, Any]]) -> None:
+    for each in found:
+        fence = f"{each['era']}-{each['generation']}-{each['sequence']}"
+        print(
+            f"{each['topic']}/{each['partition']}  offset {each['offset']:,}, fence {fence}, written {each['written']}, "
+            f"{each['bytes']:,} bytes, {each['snapshots']} there"
+        )
+    print(f"partitions with a snapshot: {len(found):,}")
+
+
+def _row(summary: Summary) -> dict[str, Any]:
+    return {
+        "topic": summary.partition.topic,
+        "partition": summary.partition.number,
+        "offset": summary.offset,
+        **summary.fence._asdict(),
+        "written": _moment(summary.written),
+        "bytes": summary.bytes,
+        "snapshots": summary.snapshots,
+    }
+
+
+def _moment(seconds: float) -> str:
+    if seconds == float("inf"):
+        return "the store does not say when"
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

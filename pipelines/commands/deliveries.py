@@ -1,0 +1,75 @@
+"""What was told elsewhere and what could not be, at the keyboard: `fingerprint deliveries list` and `retry`."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fingerprint.delivery.policy import Delivery
+from fingerprint.adapters.system import SystemClock
+from fingerprint.store.alerts import open_desk
+from fingerprint.store.outbox import outbox_of
+from fingerprint.core.sanitize import visible
+from fingerprint.web import formatting
+
+
+def run_list(
+    desk_url: str, receiver: str = "", failed: bool = False, limit: int = 200
+) -> list[dict[str, Any]]:
+    """What `deliveries list --json` gives, the newest first. FingerprintError where there is no desk."""
+    with closing(open_desk(desk_url, create=False)) as desk:
+        found = outbox_of(desk).deliveries(receiver, "failed" if failed else None, limit)
+    return [summary(each) for each in found]
+
+
+def run_retry(desk_url: str, key: str = "", receiver: str = "") -> dict[str, Any]:
+    """What has failed waits again: one by its key, those of a receiver, or all."""
+    with closing(open_desk(desk_url, create=False)) as desk:
+        return {"tried_anew": outbox_of(desk).revive(SystemClock().now(), key, receiver)}
+
+
+def summary(delivery: Delivery) -> dict[str, Any]:
+    """A delivery; times are ISO 8601 with a Z."""
+    return {
+        "key": delivery.key,
+        "receiver": delivery.receiver,
+        "alert_id": visible(delivery.alert_id),
+        "happened": delivery.happened,
+        "state": delivery.state,
+        "tries": delivery.tries,
+        "reason": visible(delivery.reason),
+        "created_at": formatting.iso(delivery.created_at),
+        "due_at": formatting.iso(delivery.due_at),
+        "done_at": formatting.iso(delivery.done_at) if delivery.done_at else None,
+    }
+
+
+def print_list(found: list[dict[str, Any]]) -> None:
+    """The newest first."""
+    if not found:
+        print("no deliveries: nothing was to be told, or nobody (docs/deliver.md)")
+        return
+    table = Table(
+        "receiver", "alert", "what", "state", "tries", "since (UTC)", "why", box=None, pad_edge=False
+    )
+    for each in found:
+        since = each["created_at"][:16].replace("T", " ")
+        told = (each["receiver"], each["alert_id"][:12], each["happened"], each["state"], str(each["tries"]))
+        table.add_row(*map(Text, told), since, Text(each["reason"], overflow="fold"))
+    Console().print(table)
+
+
+def print_delivered(figures: dict[str, Any]) -> None:
+    """What `deliver` says to a person when it ends."""
+    print(
+        f"{figures['sent']:,} sent, {figures['tries_failed']:,} tries failed, {figures['failed']:,} given up; "
+        f"{figures['waiting']:,} wait, {figures['given_up']:,} are given up: `fingerprint deliveries list` says why"
+    )
+
+
+def print_retried(figures: dict[str, Any]) -> None:
+    print(f"{formatting.many(figures['tried_anew'], 'delivery').replace('deliverys', 'deliveries')} tried anew")

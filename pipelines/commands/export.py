@@ -1,0 +1,55 @@
+"""Alerts as a file for other systems: `fingerprint alerts export`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from fingerprint.core.alert import FingerprintError
+from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.store.alert_export import every
+from fingerprint.delivery.formats.registry import exported
+from fingerprint.delivery.notification import News
+
+
+def export_alerts(desk_url: str, format: str, out: Path | None = None) -> int:
+    """Write every alert of the desk, the most urgent first, to a file or to standard output; how many. FingerprintError where
+    there is no desk, or the file cannot be written."""
+    with closing(open_desk(desk_url, create=False)) as desk, _opened(out) as file:
+        told = Counted(desk, raw=format == "jsonl")
+        for piece in exported(format, told):
+            file.write(piece)
+    return told.count
+
+
+class Counted:
+    """The alerts of a desk, few of them in memory at a time; how many there were."""
+
+    def __init__(self, desk: SqlDesk, raw: bool) -> None:
+        self.desk, self.raw, self.count = desk, raw, 0
+
+    def __iter__(self) -> Iterator[News]:
+        for alert, said in every(self.desk, self.raw):
+            self.count += 1
+            yield News(alert, "new", said)
+
+
+@contextmanager
+def _opened(out: Path | None) -> Iterator[BinaryIO]:
+    """A file that appears when it is complete; what was there stays if it is not."""
+    if out is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    staged = out.with_name(f".{out.name}.partial")
+    try:
+        with staged.open("wb") as file:
+            yield file
+        staged.replace(out)
+    except OSError as error:
+        raise FingerprintError(f"{out} cannot be written: {error.strerror or error}") from None
+    finally:
+        staged.unlink(missing_ok=True)

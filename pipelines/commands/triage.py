@@ -1,0 +1,47 @@
+"""What people decide of alerts, at the keyboard: `fingerprint alerts triage`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from fingerprint.core.alert import Decision, Disposition, FingerprintError
+from fingerprint.adapters.system import SystemClock
+from fingerprint.store.alerts import open_desk
+from fingerprint.core.sanitize import visible
+from fingerprint.web import formatting
+from pipelines.runtime import operator
+
+
+def triage_alert(
+    desk_url: str,
+    alert_id: str,
+    decision: Decision,
+    why: str = "",
+    of: str | None = None,
+    by: str | None = None,
+) -> dict[str, Any]:
+    """Put a disposition of an alert on the desk. Raises FingerprintError if an id names no one alert, or a duplicate says not
+    of what."""
+    if (decision == "duplicate") != (of is not None):
+        raise FingerprintError("a duplicate is a duplicate of another alert: `... duplicate --of ALERT_ID`")
+    desk = open_desk(desk_url, create=False)
+    alert = desk.alert(alert_id)
+    now, who = SystemClock().now(), by or operator.name()
+    desk.triage(Disposition(alert.alert_id, decision, who, why, now, len(alert.events), of or ""))
+    return plain(desk.dispositions(alert.alert_id)[-1]) | {"title": alert.title}
+
+
+def print_triaged(figures: dict[str, Any]) -> None:
+    print(visible(f"{figures['alert_id']} is {sentence(figures)}: {figures['title']}"))
+
+
+def plain(said: Disposition) -> dict[str, Any]:
+    """A disposition for JSON."""
+    return {**asdict(said), "at": formatting.iso(said.at)}
+
+
+def sentence(said: dict[str, Any]) -> str:
+    """`benign, says maria`, or `duplicate of 397edb7b6806, says maria`."""
+    of = f" of {said['duplicate_of']}" if said["duplicate_of"] else ""
+    return f"{said['decision'].replace('_', ' ')}{of}, says {said['by']}"

@@ -1,0 +1,100 @@
+"""A bank for a Triton server: put into its repository, served beside the one before, then instead of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fingerprint.detection import triton_model
+from fingerprint.registry.bank import DEFAULT
+from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters.triton.repository import Repository
+from fingerprint.core.extras import how_to_install
+from fingerprint.core.settings import Bank, Triton
+
+if TYPE_CHECKING:
+    from fingerprint.adapters.triton.control import Control
+
+
+def run_load(bank: Path, options: Triton, wanted: Bank = DEFAULT) -> dict[str, Any]:
+    """`fingerprint triton load`: the figures of `--json`. Without a server only the repository is filled.
+
+    `wanted` says who has to have signed the bank. What was served stays served where the new version cannot be, and
+    FingerprintError says why.
+    """
+    repository = Repository(Path(options.repository), options.instances)
+    number, before = repository.add(bank, wanted), repository.served()
+    repository.serve([*(each for each in before if each != number), number][-options.kept :])
+    if options.url is not None:
+        try:
+            with _control(options) as control:
+                control.load()
+        except FingerprintError:
+            repository.serve(before)
+            repository.tidy()
+            raise
+    repository.tidy()
+    return run_status(options) | {"loaded": repository.names()[number]}
+
+
+def has(version: str, options: Triton) -> bool:
+    """Whether the server that the settings name measures against a version, and it is the newest of the repository."""
+    newest = Repository(Path(options.repository)).served()[-1:]
+    return newest == [triton_model.number(version)] and _serves(version, options)
+
+
+def run_status(options: Triton) -> dict[str, Any]:
+    """`fingerprint triton status`: versions in the repository, the newest last, and how each stands at the server."""
+    repository, states = Repository(Path(options.repository)), {}
+    if options.url is not None:
+        with _control(options) as control:
+            states = control.versions()
+    names, served = repository.names(), repository.served()
+    known = [*served, *sorted((set(names) | set(states)) - set(served))]
+    return {
+        "repository": options.repository,
+        "url": options.url,
+        "versions": [
+            {
+                "number": number,
+                "bank_version": names.get(number),
+                "served": number in served,
+                "state": states.get(number),
+            }
+            for number in known
+        ],
+    }
+
+
+def print_status(figures: dict[str, Any]) -> None:
+    """The same for people."""
+    if "loaded" in figures:
+        print(f"bank {figures['loaded']} is in {figures['repository']}")
+    if figures["url"] is None:
+        print("no server is asked: name one with the setting triton.url")
+    for each in figures["versions"]:
+        name = each["bank_version"] or "not in the repository"
+        state = each["state"] or ("to be served" if each["served"] else "not served")
+        print(f"{each['number']:>16}  {state.lower():<12}  {name}")
+    if not figures["versions"]:
+        print("nothing is served: `fingerprint triton load --bank bank`")
+
+
+def _serves(version: str, options: Triton) -> bool:
+    from fingerprint.adapters.triton.client import serves
+
+    return serves(version, options)
+
+
+@contextmanager
+def _control(options: Triton) -> Iterator[Control]:
+    try:
+        from fingerprint.adapters.triton.control import Control
+    except ImportError as error:
+        raise FingerprintError(
+            f"triton.url needs a package that is not there ({error.name}): {how_to_install('triton')}"
+        ) from None
+    with closing(Control(options)) as control:
+        yield control

@@ -1,0 +1,74 @@
+"""The organisations that `evaluate` simulates: which seeds are for what, how many attacks, where they are kept.
+
+Example:
+    >>> with simulated(50, 28, seed=0, attacks=attacks_for(50), keep=Path("build/organisations")) as folder:
+    ...     labels = read_labels([str(folder)])
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fingerprint import simulation
+from fingerprint.core.alert import FingerprintError
+from fingerprint.simulation.attacks import STRENGTHS
+from pipelines.simulate import simulate
+
+DEVELOPMENT_SEEDS = (0, 1, 2)  # looked at whenever something is changed
+FINAL_SEEDS = (101, 102, 103)  # for the final table alone: whoever tunes by them has no final table any more
+FEWEST, MOST = 3, 24  # attack sessions of each strength
+
+
+def attacks_for(principals: int) -> int:
+    """How many attack sessions an organisation gets: as many of each strength, one for every ten principals,
+    at least 12 and at most 96.
+
+    >>> attacks_for(50), attacks_for(500), attacks_for(5000)
+    (12, 48, 96)
+    """
+    each = principals // (10 * len(STRENGTHS))
+    return len(STRENGTHS) * min(max(each, FEWEST), MOST)
+
+
+def seeds_for(given: list[int] | None, final: bool) -> tuple[int, ...]:
+    """The seeds that are asked for; the first of development without a word."""
+    if final and given:
+        raise FingerprintError("--final has its own seeds: leave --seed out")
+    if final:
+        return FINAL_SEEDS
+    return tuple(given or DEVELOPMENT_SEEDS[:1])
+
+
+@contextmanager
+def simulated(
+    principals: int,
+    days: int,
+    seed: int,
+    attacks: int,
+    keep: Path | None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[Path]:
+    """A folder with the organisation's records and labels; under `keep` it stays, and is found again.
+
+    A folder is whole or not there. Its name holds a digest of the simulator, so that a changed one makes its own.
+    """
+    name = f"{principals}-principals-{days}-days-{attacks}-attacks-seed-{seed}-{_simulator()}"
+    with tempfile.TemporaryDirectory(prefix="fingerprint-") as temporary:
+        folder = (keep or Path(temporary)) / name
+        if not folder.exists():
+            begun = folder.with_name(f".{name}")
+            shutil.rmtree(begun, ignore_errors=True)  # of a run that was stopped
+            simulate(principals, days, seed, begun, attacks, progress=progress)
+            begun.rename(folder)
+        yield folder
+
+
+def _simulator() -> str:
+    """A digest of the simulator's source: 8 hexadecimal digits."""
+    sources = sorted(Path(str(simulation.__file__)).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:8]

@@ -1,0 +1,211 @@
+"""The figures of `evaluate` as tables on the screen, none wider than 110 columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from fingerprint.evaluation.false_alert_causes import ORDINARY
+from fingerprint.evaluation.metrics import BUDGETS
+
+Figures = dict[str, Any]
+
+STRENGTHS = ("smash", "session", "quiet", "mimic")  # loudest first
+BUDGET = "20"  # alerts a day, where only one can be shown
+SURE = "95 %"  # interval
+WIDTH = 110  # columns where the output is no terminal
+NOTHING = "[dim]-[/dim]"
+
+
+def print_figures(figures: Figures) -> None:
+    """Print what was judged; how each method does at its threshold, within budgets, by strength; when our alerts are there, and
+    what the false ones come from."""
+    console = _console()
+    for about in figures["organisations"]:
+        console.print(_sentence(about), highlight=False)
+    methods = figures["methods"]
+    tables = [_at_threshold(methods), _within(methods), _by_strength(methods)]
+    tables += [_delays(figures["time_to_alert"])] if figures["time_to_alert"] else []
+    tables += [_by_surprise(methods[0])] if methods[0].get("by_surprise") else []
+    for table in tables:
+        caption, table.caption = table.caption, None
+        console.print(table)
+        console.print(caption, style="dim", highlight=False)
+        console.print()
+    for sentence in figures["left_out"]:
+        console.print(sentence, style="dim", highlight=False)
+    if "real" in figures:
+        _print_real(figures["real"], console)
+
+
+def _print_real(sets: list[Figures], console: Console) -> None:
+    """What became of the real sets, and what that is worth."""
+    table = _table(
+        "Real sets",
+        "records",
+        "rejects",
+        "learned",
+        "judged",
+        "autoencoder",
+        "spectral",
+        "verdicts",
+        "alerts",
+    )
+    for each in sets:
+        counts = [each[name] for name in ("records", "rejects", "learned", "judged")]
+        counts += [*each["votes"].values(), each["verdicts"], each["alerts"]]
+        table.add_row(each["set"], *(f"{count:,}" for count in counts))
+    console.print(table)
+    for each in sets:
+        console.print(f"{each['set']}: {each['says']}", style="dim", highlight=False)
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDTH)
+
+
+def _sentence(about: Figures) -> str:
+    seed = f"Seed {about['seed']}: " if "seed" in about else ""
+    learned = (
+        f" ({about['attack_events_learned']} attack events in what was learned)"
+        if about["attack_events_learned"]
+        else ""
+    )
+    return (
+        f"{seed}{about['events']:,} events of {about['principals']:,} principals; "
+        f"{_days(about['days_learned'])} learned{learned}, {_days(about['days_judged'])} judged, in them "
+        f"{about['attack_sessions']} attack sessions with {about['attack_events']:,} of "
+        f"{about['events_judged']:,} events.{_form(about.get('form'))}"
+    )
+
+
+def _form(form: Figures | None) -> str:
+    return f" Form alone: AUC {form['auc']:.2f}." if form and form["auc"] is not None else ""
+
+
+def _at_threshold(methods: list[Figures]) -> Table:
+    """Both halves of a method: its events, and its alerts."""
+    heads = ["P ev", "R ev", "F1 ev", "AP ev", "P al", "R ses", "F1", "AP al", "alerts", "false"]
+    several = methods[0]["intervals"]["false_alerts_per_day"] is not None
+    table = _table("At each method's threshold", *heads, *([SURE] if several else []))
+    table.caption = (
+        "ev: per event; al, ses: per alert and attack session. P precision, R recall, AP average precision of the\n"
+        "ranking. Alerts and false alerts a day"
+        + (", these with their interval over seeds." if several else ".")
+    )
+    for method in methods:
+        event, session = method["per_event"], method["per_session"]
+        names = ("precision", "recall", "f1", "average_precision")
+        sure = method["intervals"]["false_alerts_per_day"]
+        table.add_row(
+            method["name"],
+            *(f"{part[name]:.2f}" for part in (event, session) for name in names),
+            f"{method['alerts_per_day']:.1f}",
+            f"{method['false_alerts_per_day']:.1f}",
+            *([_range(sure)] if sure else []),
+        )
+    return table
+
+
+def _within(methods: list[Figures]) -> Table:
+    there = methods[0]["sessions"]
+    heads = [f"{budget} a day" for budget in BUDGETS]
+    table = _table(
+        f"Sessions found, of {there}", "threshold", SURE, *(x for head in heads for x in (head, SURE))
+    )
+    table.caption = "At the method's threshold, and when an analyst reads so many alerts a day (of the whole organisation)."
+    for method in methods:
+        sure = method["intervals"]
+        cells = [(method["recall"], sure["recall"])]
+        cells += [(method["recall_at"][str(at)], sure["recall_at"][str(at)]) for at in BUDGETS]
+        table.add_row(method["name"], *(x for share, interval in cells for x in _share(share, interval)))
+    return table
+
+
+def _by_strength(methods: list[Figures]) -> Table:
+    strengths = _ordered(methods[0]["by_strength"])
+    heads = [f"{name} ({methods[0]['by_strength'][name]['sessions']})" for name in strengths]
+    table = _table(f"At {BUDGET} alerts a day", *(x for head in heads for x in (head, SURE)))
+    table.caption = "Sessions found by strength; how many there are in brackets."
+    for method in methods:
+        cells = [
+            (part["recall_at"][BUDGET], sure["recall_at"][BUDGET])
+            for part, sure in (
+                (method["by_strength"][name], method["intervals"]["by_strength"][name]) for name in strengths
+            )
+        ]
+        table.add_row(method["name"], *(x for share, interval in cells for x in _share(share, interval)))
+    return table
+
+
+def _delays(times: Figures) -> Table:
+    table = _table("From first event to alert", "found", "median", "p90", "events", "p90")
+    table.caption = (
+        "Event time from a session's first event to the record that made the verdict, and how many events of the\n"
+        "session had arrived by then. What delivery and the service take comes on top (docs/detection.md)."
+    )
+    for name in ("all", *_ordered({name: part for name, part in times.items() if name != "all"})):
+        part = times[name]
+        table.add_row(
+            name,
+            str(part["sessions"]),
+            *(_time(part[f"{word}_seconds"]) for word in ("median", "p90")),
+            *(f"{part[f'{word}_events']:.0f}" for word in ("median", "p90")),
+        )
+    return table
+
+
+def _by_surprise(served: Figures) -> Table:
+    table = _table(
+        "Our false alerts by cause", "principal-days", "false alerts", "per 1,000 days", "highest urgency"
+    )
+    table.caption = "An alert counts for each surprise that its principal had on that day."
+    causes = served["by_surprise"]
+    for name in sorted(causes, key=lambda name: (name == ORDINARY, name)):
+        part = causes[name]
+        days, false, highest = part["principal_days"], part["false_alerts"], part["highest_score"]
+        table.add_row(
+            name.replace("_", " "),
+            f"{days:,}",
+            f"{false:,}",
+            f"{1000 * false / days:.1f}" if days else NOTHING,
+            f"{highest:.0f}" if highest is not None else NOTHING,
+        )
+    return table
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, caption_justify="left")
+    table.add_column(first, no_wrap=True)
+    for name in others:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _ordered(strengths: Figures) -> list[str]:
+    return sorted(strengths, key=lambda name: (STRENGTHS.index(name) if name in STRENGTHS else 9, name))
+
+
+def _share(share: float, interval: list[float] | None) -> tuple[str, str]:
+    return (
+        f"{share:.0%}",
+        f"[dim]{interval[0] * 100:.0f}-{interval[1] * 100:.0f}[/dim]" if interval else NOTHING,
+    )
+
+
+def _range(interval: list[float]) -> str:
+    return f"[dim]{max(interval[0], 0):.1f}-{interval[1]:.1f}[/dim]"
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return NOTHING
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _days(days: float) -> str:
+    return f"{days:.0f} days" if days >= 2 else f"{days * 24:.1f} hours"

@@ -1,0 +1,65 @@
+"""How many days of events a topic holds, by a look at its ends: a few messages of each partition, never all of it.
+
+Nobody's place moves by it: the reader is the only member of a group of its own, which commits nothing and is gone when it leaves.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
+
+from fingerprint.sources import decode as messages_
+from fingerprint.training import schedule
+from fingerprint.core.ports import Consumer, Message, Offsets, Partition
+from fingerprint.core.settings import Settings
+from pipelines.runtime import wiring
+from fingerprint.streaming.bounded_read import UntilEnd
+
+FEW = 20  # messages at an end of a partition
+FETCH_BYTES = 256 << 10  # of a partition at a time: a few messages, not megabytes of what follows them
+
+
+def days(topic: str, settings: Settings, asked_to_end: Callable[[], bool]) -> float | None:
+    """Of event time; None where the topic holds nothing that can be read. FingerprintError where there is no such topic, or the
+    broker does not answer."""
+    alone = settings.kafka.model_copy(update={"member": None, "lost": "skip", "fetch_bytes": FETCH_BYTES})
+    with wiring.consumer(alone, f"retrain-{uuid.uuid4().hex[:12]}") as consumer:
+        homes = [Partition(topic, number) for number in range(consumer.partitions(topic))]
+        begins, ends = consumer.beginning(homes), consumer.end(homes)
+        consumer.subscribe([topic], lambda ours: {home: begins[home] for home in ours})
+        heads = {home: min(begins[home] + FEW, ends[home]) for home in homes}
+        oldest = _few(_until(consumer, heads, asked_to_end), slice(FEW))
+        tails = {home: max(ends[home] - FEW, begins[home]) for home in consumer.assignment() & {*homes}}
+        for home, offset in tails.items():
+            consumer.seek(home, offset)
+        newest = _few(_until(consumer, ends, asked_to_end), slice(-FEW, None))
+    return schedule.held_days(_times(oldest, settings), _times(newest, settings))
+
+
+def _until(consumer: Consumer, goals: Offsets, asked_to_end: Callable[[], bool]) -> list[Message]:
+    """The next messages of each partition, up to its goal at least."""
+    end, got = UntilEnd(consumer, goals=goals), list[Message]()
+    while not end.reached() and not asked_to_end():
+        messages = consumer.poll(0.2)
+        end.saw(messages)
+        got += messages
+    return got
+
+
+def _few(messages: Sequence[Message], which: slice) -> list[Message]:
+    """The first or the last of each partition."""
+    found: dict[Partition, list[Message]] = defaultdict(list)
+    for message in messages:
+        found[message.home].append(message)
+    return [message for each in found.values() for message in each[which]]
+
+
+def _times(messages: Sequence[Message], settings: Settings) -> Collection[list[datetime]]:
+    """When the events in them happened, by partition."""
+    found: dict[Partition, list[datetime]] = defaultdict(list)
+    for piece in messages_.read(messages, settings):
+        for number, at in zip(piece.source.tolist(), piece.events["event_time"], strict=True):
+            found[messages[number].home].append(at.to_pydatetime())
+    return found.values()
