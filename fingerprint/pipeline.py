@@ -21,16 +21,16 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from fingerprint.compute import frames, hashing
 from fingerprint.alerting.explanation import Explainer, Groups
-from fingerprint.registry.bank import Bank
-from fingerprint.core.alert import Alert
+from fingerprint.compute import frames, hashing
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
-from fingerprint.state.ledger import Ledger
+from fingerprint.core.alert import Alert
 from fingerprint.core.ports import Losses
-from fingerprint.detection.scorer import Judged, Scorer, Taken, no_votes
 from fingerprint.core.settings import Settings
+from fingerprint.detection.scorer import Judged, Scorer, Taken, no_votes
+from fingerprint.registry.bank import Bank
+from fingerprint.state.ledger import Ledger
 
 NOTHING = Taken(0, 0, np.empty(0, np.uint64), no_votes())
 

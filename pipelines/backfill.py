@@ -19,26 +19,26 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from fingerprint.registry import bank as banks
-from fingerprint.sources.cloudtrail import credential_chain
-from fingerprint.compute import hashing
-from fingerprint.analysis import threshold_preview
-from fingerprint.registry.bank import Bank
 from fingerprint.adapters import files, result_spool, work_directory
-from fingerprint.registry import state_files
-from fingerprint.store.alerts import open_desk
 from fingerprint.adapters.files import File
 from fingerprint.adapters.result_files import Results
-from fingerprint.state.ledger import Ledger
-from fingerprint.training.dataset import split
+from fingerprint.analysis import threshold_preview
+from fingerprint.compute import hashing
 from fingerprint.core.ports import Desk
 from fingerprint.core.settings import Settings
 from fingerprint.detection.partitioned_replay import Steps
-from pipelines.runtime import backend, wiring, memory
+from fingerprint.registry import bank as banks
+from fingerprint.registry import state_files
+from fingerprint.registry.bank import Bank
+from fingerprint.sources.cloudtrail import credential_chain
+from fingerprint.state.ledger import Ledger
+from fingerprint.store.alerts import open_desk
+from fingerprint.training.dataset import split
 from pipelines import backfill_worker
 from pipelines.backfill_worker import Plan
-from pipelines.score import LEDGER, start_of
 from pipelines.cli.console import Progress, reasons
+from pipelines.runtime import backend, memory, wiring
+from pipelines.score import LEDGER, start_of
 
 FORMAT = 2  # of what lies in the work folder
 EACH = 4  # parts for each worker, if the settings do not say: the last ones under way leave little idle

@@ -11,21 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from fingerprint.registry import bank as banks
-from fingerprint.compute import hashing
-from fingerprint.core import settings
-from fingerprint.state import partitioning
-from fingerprint.compute.backend import Backend
-from fingerprint.registry.bank import Bank
-from fingerprint.registry import state_files
 from fingerprint.adapters.result_spool import SaidFiles
-from fingerprint.state.ledger import Ledger
-from fingerprint.training.dataset import Pieces, once, seen
-from fingerprint.pipeline import Road
+from fingerprint.compute import hashing
+from fingerprint.compute.backend import Backend
+from fingerprint.core import settings
 from fingerprint.core.settings import Settings
-from fingerprint.state.partitioning import Arrays, Mask
 from fingerprint.detection.partitioned_replay import walk
-from pipelines.runtime import backend as backends, wiring
+from fingerprint.pipeline import Road
+from fingerprint.registry import bank as banks
+from fingerprint.registry import state_files
+from fingerprint.registry.bank import Bank
+from fingerprint.state import partitioning
+from fingerprint.state.ledger import Ledger
+from fingerprint.state.partitioning import Arrays, Mask
+from fingerprint.training.dataset import Pieces, once, seen
+from pipelines.runtime import backend as backends
+from pipelines.runtime import wiring
 from pipelines.score import BANK, LEDGER, figures
 
 

@@ -19,20 +19,20 @@ from uuid import uuid4
 
 from prometheus_client import REGISTRY, CollectorRegistry
 
-from fingerprint.delivery.policy import LONGEST_WAIT, Delivery, next_try, wait
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters.system import SystemClock
-from fingerprint.store.alerts import open_desk
-from fingerprint.store.outbox import outbox_of
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.ports import Away, Clock, Gone
+from fingerprint.core.settings import Deliver, Settings
 from fingerprint.delivery.formats.registry import body
 from fingerprint.delivery.notification import News
-from fingerprint.core.ports import Away, Clock, Gone
 from fingerprint.delivery.outbox import Busy, Outbox, Taker
-from fingerprint.core.settings import Deliver, Settings
-from pipelines.deliver_metrics import DeliverMetrics
-from pipelines.runtime.service import running
-from pipelines.runtime.receivers import taker
+from fingerprint.delivery.policy import LONGEST_WAIT, Delivery, next_try, wait
+from fingerprint.store.alerts import open_desk
+from fingerprint.store.outbox import outbox_of
 from fingerprint.streaming.dependency_status import Troubles
+from pipelines.deliver_metrics import DeliverMetrics
+from pipelines.runtime.receivers import taker
+from pipelines.runtime.service import running
 
 MOST = 20  # deliveries of one turn
 LOOK_SECONDS = 2.0  # between two looks for something new

@@ -6,8 +6,8 @@ import json
 import shutil
 from pathlib import Path
 
-from fingerprint.store.alerts import open_desk
 from fingerprint.core.settings import Settings
+from fingerprint.store.alerts import open_desk
 from fingerprint.web.static_report import write_queue_page
 from pipelines.cli import console
 from pipelines.commands.alerts import list_alerts

@@ -11,18 +11,17 @@ import numpy as np
 from prometheus_client import REGISTRY
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.streaming.rekeying import Batch, Ingesting, Limit, Outgoing
-from fingerprint.core.ports import (
-    Consumer, Message, NotOwner, Partition, Producer, Rebalancing)
+from fingerprint.core.ports import Consumer, Message, NotOwner, Partition, Producer, Rebalancing
 from fingerprint.core.settings import Settings
-from pipelines.runtime import wiring
-from fingerprint.streaming.ingest_metrics import IngestMetrics
 from fingerprint.streaming.backpressure import Pausing
-from fingerprint.streaming.poison import REASON, PoisonGuard
-from pipelines.runtime.service import running
-from fingerprint.streaming.retrying_producer import Sender
 from fingerprint.streaming.bounded_read import NOTHING_OURS, UntilEnd
+from fingerprint.streaming.ingest_metrics import IngestMetrics
 from fingerprint.streaming.lag_monitor import Watch
+from fingerprint.streaming.poison import REASON, PoisonGuard
+from fingerprint.streaming.rekeying import Batch, Ingesting, Limit, Outgoing
+from fingerprint.streaming.retrying_producer import Sender
+from pipelines.runtime import wiring
+from pipelines.runtime.service import running
 
 POLL_SECONDS = 0.5
 

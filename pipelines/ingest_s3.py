@@ -11,20 +11,20 @@ from typing import Any, TypeVar
 import numpy as np
 from prometheus_client import REGISTRY
 
-from fingerprint.sources.cloudtrail import s3_notifications
 from fingerprint.core.alert import FingerprintError
-from fingerprint.streaming.s3_objects import Fetching
-from fingerprint.core.sanitize import visible
-from fingerprint.streaming.rekeying import Limit, letter
-from fingerprint.sources.cloudtrail.s3_notifications import Object
 from fingerprint.core.ports import Away, Gone, Message, Objects, Partition, Producer, Queue, Taken
+from fingerprint.core.sanitize import visible
 from fingerprint.core.settings import Settings
-from pipelines.runtime import wiring
-from pipelines.ingest import too_many_dead
+from fingerprint.sources.cloudtrail import s3_notifications
+from fingerprint.sources.cloudtrail.s3_notifications import Object
 from fingerprint.streaming.ingest_s3_metrics import NoticeMetrics
-from pipelines.runtime.service import running
-from fingerprint.streaming.retrying_producer import Sender
 from fingerprint.streaming.lag_monitor import LOOK_SECONDS
+from fingerprint.streaming.rekeying import Limit, letter
+from fingerprint.streaming.retrying_producer import Sender
+from fingerprint.streaming.s3_objects import Fetching
+from pipelines.ingest import too_many_dead
+from pipelines.runtime import wiring
+from pipelines.runtime.service import running
 
 T = TypeVar("T")
 SUSPECT = 3  # a notice that was taken so often: two readers may have died of it

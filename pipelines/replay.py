@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fingerprint.sources.cloudtrail.envelopes import Records
-from fingerprint.core.alert import Reject
 from fingerprint.adapters import files
 from fingerprint.adapters.system import SystemClock
+from fingerprint.core.alert import Reject
+from fingerprint.core.ports import Clock, Producer
+from fingerprint.core.settings import Settings
+from fingerprint.sources.cloudtrail.envelopes import Records
 from fingerprint.sources.cloudtrail.identity import add_entities
 from fingerprint.sources.flatten import flatten
 from fingerprint.streaming.rekeying import Outgoing
 from fingerprint.streaming.replay_rate import Pace
-from fingerprint.core.ports import Clock, Producer
-from fingerprint.core.settings import Settings
-from pipelines.runtime import wiring
 from fingerprint.streaming.retrying_producer import Sender
 from pipelines.cli.console import Progress
+from pipelines.runtime import wiring
 
 TICK = 0.05  # seconds: records due within one are sent together
 REASONS_KEPT = 1000

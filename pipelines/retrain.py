@@ -18,19 +18,19 @@ from typing import Any
 
 from prometheus_client import REGISTRY, CollectorRegistry
 
-from fingerprint.training import schedule
-from fingerprint.registry import versions
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters import work_directory
 from fingerprint.adapters.system import SystemClock
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Clock
-from fingerprint.training.schedule import Due, Known
 from fingerprint.core.settings import Settings
-from pipelines.runtime import subprocess, topic_time_span
+from fingerprint.registry import versions
+from fingerprint.streaming.dependency_status import Troubles
+from fingerprint.training import schedule
+from fingerprint.training.schedule import Due, Known
 from pipelines.commands import triton
 from pipelines.retrain_metrics import RetrainMetrics
+from pipelines.runtime import subprocess, topic_time_span
 from pipelines.runtime.service import running
-from fingerprint.streaming.dependency_status import Troubles
 
 TICK_SECONDS = 0.2  # how late SIGTERM is heard between two looks
 SETTLED_SECONDS = 600.0  # between two looks at the topic once a bank is served: each joins a group of its own

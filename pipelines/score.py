@@ -9,24 +9,25 @@ from typing import Any
 
 import pandas as pd
 
-from fingerprint.registry import bank as banks
-from fingerprint.sources.cloudtrail import credential_chain
-from fingerprint.compute import frames
-from fingerprint.analysis import threshold_preview
-from fingerprint.registry.bank import Bank
-from fingerprint.core.alert import Hop
 from fingerprint.adapters import files
-from fingerprint.registry import state_files
-from fingerprint.store.alerts import open_desk
 from fingerprint.adapters.event_spool import History
 from fingerprint.adapters.result_files import Results
-from fingerprint.state.ledger import Ledger
+from fingerprint.analysis import threshold_preview
+from fingerprint.compute import frames
+from fingerprint.core.alert import Hop
 from fingerprint.core.ports import Desk
-from fingerprint.pipeline import Road, Said
 from fingerprint.core.settings import Settings
+from fingerprint.pipeline import Road, Said
+from fingerprint.registry import bank as banks
+from fingerprint.registry import state_files
+from fingerprint.registry.bank import Bank
+from fingerprint.sources.cloudtrail import credential_chain
+from fingerprint.state.ledger import Ledger
 from fingerprint.state.partitioning import Arrays
-from pipelines.runtime import backend as backends, wiring, memory
+from fingerprint.store.alerts import open_desk
 from pipelines.cli.console import Progress, reasons
+from pipelines.runtime import backend as backends
+from pipelines.runtime import memory, wiring
 
 LEDGER, BANK = "ledger", "bank"  # where a run may start
 EMPTY = "empty: the input begins inside the bank's training span"
@@ -61,7 +62,12 @@ def score(
         ledger = Ledger.from_arrays(settings, arrays, backend.place)
         road = Road(bank, ledger, settings, every_event=out is not None, losses=losses)
         for events in history.chunks():
-            keep(road.walk(frames.lifted(events, backend.tables)), desk, results, credential_chain.issued(events))
+            keep(
+                road.walk(frames.lifted(events, backend.tables)),
+                desk,
+                results,
+                credential_chain.issued(events),
+            )
             progress("scoring events", road.tally.events + road.tally.repeats, history.events)
         keep(road.finish(), desk, results)
         if ledger_folder:

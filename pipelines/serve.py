@@ -15,20 +15,20 @@ from typing import cast
 
 from prometheus_client import REGISTRY
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters import health, logs
 from fingerprint.adapters.system import SystemClock
-from fingerprint.store.alerts import SqlDesk, open_desk
-from fingerprint.store.accounts import people_of
+from fingerprint.analysis.threshold_forecast import Foreseeing
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Clock
 from fingerprint.core.ports.accounts import People, Provider
 from fingerprint.core.settings import Settings, Web
+from fingerprint.registry.bank_listing import SeenBanks
+from fingerprint.store.accounts import people_of
+from fingerprint.store.alerts import SqlDesk, open_desk
 from fingerprint.web.dependencies import Doors, WholeDesk
 from pipelines import deliver
 from pipelines.commands import retention
-from fingerprint.registry.bank_listing import SeenBanks
 from pipelines.deliver_metrics import DeliverMetrics
-from fingerprint.analysis.threshold_forecast import Foreseeing
 from pipelines.runtime.service import asked
 
 

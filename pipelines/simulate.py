@@ -21,11 +21,11 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.simulation import attacks as intruders
 from fingerprint.simulation import benign_anomalies as oddities
 from fingerprint.simulation.attacks import STRENGTHS
+from fingerprint.simulation.benign_anomalies import SURPRISES
 from fingerprint.simulation.days import day_of
 from fingerprint.simulation.log_delivery import Delivery
 from fingerprint.simulation.organisation import Organisation
 from fingerprint.simulation.staff import hire
-from fingerprint.simulation.benign_anomalies import SURPRISES
 
 START = date(2026, 1, 5)  # a Monday
 CHUNK = 10_000  # lines compressed at a time

@@ -15,15 +15,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from fingerprint.registry import versions
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters import logs
 from fingerprint.adapters.system import SystemClock
-from fingerprint.streaming.replay_rate import Pace
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Clock
 from fingerprint.core.settings import Settings
-from pipelines.runtime import wiring
+from fingerprint.registry import versions
+from fingerprint.streaming.replay_rate import Pace
 from pipelines.replay import replay
+from pipelines.runtime import wiring
 from pipelines.runtime.service import asked
 from pipelines.simulate import ATTACKS, DAYS, PRINCIPALS, SEED, beginning, past, simulate
 

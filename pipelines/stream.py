@@ -20,35 +20,36 @@ import numpy as np
 from numpy.typing import NDArray
 from prometheus_client import REGISTRY
 
-from fingerprint.streaming import routing
-from fingerprint.sources.cloudtrail import credential_chain
-from fingerprint.compute import frames
-from fingerprint.sources import decode
-from fingerprint.analysis import threshold_preview
-from fingerprint.streaming.routing import Arrival, Rows
-from fingerprint.core.case import Report, Tuned
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters import network_table
-from fingerprint.adapters.system import SystemClock
-from fingerprint.store.alerts import open_desk
 from fingerprint.adapters.checkpoints import StoredSnapshots
+from fingerprint.adapters.system import SystemClock
+from fingerprint.analysis import threshold_preview
+from fingerprint.compute import frames
 from fingerprint.compute.frames import Frame
-from fingerprint.detection.batch import READ
-from fingerprint.sources.decode import Piece
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.case import Report, Tuned
 from fingerprint.core.ports import Message, NotOwner, Partition, Rebalancing
-from fingerprint.pipeline import Said
 from fingerprint.core.settings import Settings
-from pipelines.runtime import backend as backends, wiring, first_bank, memory, operator
-from fingerprint.streaming.bank_watcher import Banks
+from fingerprint.detection.batch import READ
+from fingerprint.pipeline import Said
+from fingerprint.sources import decode
+from fingerprint.sources.cloudtrail import credential_chain
+from fingerprint.sources.decode import Piece
+from fingerprint.store.alerts import open_desk
+from fingerprint.streaming import routing
 from fingerprint.streaming.backpressure import Pausing
-from fingerprint.streaming.poison import REASON, PoisonGuard
-from fingerprint.streaming.checkpoints import Kept, Remembering
-from pipelines.runtime.service import running
-from fingerprint.streaming.metrics import StreamMetrics
-from fingerprint.streaming.dependency_status import Troubles
+from fingerprint.streaming.bank_watcher import Banks
 from fingerprint.streaming.bounded_read import NOTHING_OURS, UntilEnd
-from fingerprint.streaming.publisher import Outside, Voice
+from fingerprint.streaming.checkpoints import Kept, Remembering
+from fingerprint.streaming.dependency_status import Troubles
 from fingerprint.streaming.lag_monitor import Watch
+from fingerprint.streaming.metrics import StreamMetrics
+from fingerprint.streaming.poison import REASON, PoisonGuard
+from fingerprint.streaming.publisher import Outside, Voice
+from fingerprint.streaming.routing import Arrival, Rows
+from pipelines.runtime import backend as backends
+from pipelines.runtime import first_bank, memory, operator, wiring
+from pipelines.runtime.service import running
 
 POLL_SECONDS = 0.5
 REPORT_SECONDS = 15.0  # between two reports to the desk
@@ -281,7 +282,9 @@ class Stream:
         self.settings = self.remembering.settings = settings
         for each in self.kept.values():
             each.keeper.hold_to(settings)
-        log.info("held to what was chosen at the desk", extra={"fields": threshold_preview.said(settings, tuned)})
+        log.info(
+            "held to what was chosen at the desk", extra={"fields": threshold_preview.said(settings, tuned)}
+        )
 
     def _report(self) -> None:
         """How it goes, to the desk, now and then."""

@@ -9,17 +9,17 @@ import uuid
 from collections.abc import Iterator
 from datetime import datetime
 
-from fingerprint.sources import arrival
-from fingerprint.streaming import routing
-from fingerprint.sources import decode as messages_
-from fingerprint.core.alert import FingerprintError, Reject
 from fingerprint.adapters.event_spool import History
+from fingerprint.core.alert import FingerprintError, Reject
 from fingerprint.core.ports import Message, Partition
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import MARGIN
-from pipelines.runtime import wiring
-from pipelines.cli.console import Progress
+from fingerprint.sources import arrival
+from fingerprint.sources import decode as messages_
+from fingerprint.streaming import routing
 from fingerprint.streaming.bounded_read import until_end
+from pipelines.cli.console import Progress
+from pipelines.runtime import wiring
 
 
 def read(topic: str, history: History, settings: Settings, progress: Progress) -> int:

@@ -10,20 +10,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fingerprint.sources import arrival
-from fingerprint.core import private_files
-from fingerprint.training import feedback, pipeline
-from fingerprint.registry.bank import open_bank, renamed
-from fingerprint.core.alert import LEVELS
 from fingerprint.adapters import files, work_directory
-from fingerprint.training.nn.trainer import Start
+from fingerprint.core import private_files
+from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import EVER, Span
-from pipelines.runtime import backend, wiring
+from fingerprint.registry.bank import open_bank, renamed
+from fingerprint.sources import arrival
+from fingerprint.training import feedback, pipeline, publish
+from fingerprint.training.nn.trainer import Start
 from pipelines import training_data
-from fingerprint.training import publish
-from pipelines.training_data import NOBODY, Wanted
 from pipelines.cli.console import Progress, reasons
+from pipelines.runtime import backend, wiring
+from pipelines.training_data import NOBODY, Wanted
 
 FORMAT = 3  # of what lies in the work folder
 HISTORY, JUDGED = "history", "judged.parquet"

@@ -10,15 +10,15 @@ from typing import Any
 
 import pandas as pd
 
-from fingerprint.training import feedback
+from fingerprint.adapters import files
+from fingerprint.adapters.event_spool import History
 from fingerprint.core import time_range
 from fingerprint.core.alert import FingerprintError
-from fingerprint.adapters import files
-from fingerprint.store.alerts import SqlDesk, is_there, name_of, open_desk
-from fingerprint.adapters.event_spool import History
-from fingerprint.training.exclusions import Flagged
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import EVER, Span
+from fingerprint.store.alerts import SqlDesk, is_there, name_of, open_desk
+from fingerprint.training import feedback
+from fingerprint.training.exclusions import Flagged
 from pipelines import topic_reread
 from pipelines.cli.console import Progress
 
@@ -119,5 +119,7 @@ def _days(near: files.Within) -> tuple[datetime, datetime]:
 
 
 def _nothing(span: Span, seen: tuple[datetime, datetime] | None) -> str:
-    there = f": the history has {time_range.moment(seen[0])} to {time_range.moment(seen[1])} UTC" if seen else ""
+    there = (
+        f": the history has {time_range.moment(seen[0])} to {time_range.moment(seen[1])} UTC" if seen else ""
+    )
     return f"there is no event {span}{there}"

@@ -19,8 +19,8 @@ from typing import Any
 from fastapi import FastAPI
 from make_alert import NASTY, nasty, new_pipeline, stolen_session
 
-from fingerprint.core.alert import Alert
 from fingerprint.core.account import Role, Scope
+from fingerprint.core.alert import Alert
 from fingerprint.core.ports.accounts import People
 from fingerprint.web.server import Server, configured
 

@@ -15,15 +15,15 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from fingerprint.adapters.system import SystemClock
-from fingerprint.store.alerts import open_desk
 from fingerprint.adapters.checkpoints import StoredSnapshots
+from fingerprint.adapters.system import SystemClock
 from fingerprint.core.settings import load
-from pipelines.runtime import wiring
+from fingerprint.store.alerts import open_desk
 from fingerprint.streaming.bank_watcher import Banks
-from pipelines.stream import Stream
 from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.publisher import Outside
+from pipelines.runtime import wiring
+from pipelines.stream import Stream
 
 
 class Deadly:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from streaming import Place, Records
 
+from fingerprint.detection.batch import Measured
+from fingerprint.detection.detectors import surprise_of
+from fingerprint.detection.inference import InProcess
 from fingerprint.estimators import autoencoder
 from fingerprint.registry import versions
 from fingerprint.registry.bank import Bank
-from fingerprint.detection.detectors import surprise_of
-from fingerprint.detection.inference import InProcess
-from fingerprint.detection.batch import Measured
 from fingerprint.registry.versions import Note
 from pipelines.stream import Stream
 

@@ -12,10 +12,10 @@ from typing import Any
 import pandas as pd
 
 from fingerprint.core.alert import Alert
-from fingerprint.store.alerts import SqlDesk, open_desk
 from fingerprint.core.settings import Autoencoder, Settings
-from pipelines.score import score
+from fingerprint.store.alerts import SqlDesk, open_desk
 from pipelines.cli.console import silent
+from pipelines.score import score
 from pipelines.simulate import simulate
 from pipelines.train import train
 

@@ -22,12 +22,12 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from fingerprint.adapters.system import SystemClock
-from fingerprint.store.alerts import SqlDesk, open_desk
-from fingerprint.store.accounts import SqlPeople, people_of
 from fingerprint.core.account import SCOPES, Identity, Role
 from fingerprint.core.settings import Settings, load
-from fingerprint.web.auth import cookie_name, csrf_of
+from fingerprint.store.accounts import SqlPeople, people_of
+from fingerprint.store.alerts import SqlDesk, open_desk
 from fingerprint.web.app import create_app
+from fingerprint.web.auth import cookie_name, csrf_of
 from fingerprint.web.dependencies import Doors, WholeDesk
 
 BASE = "http://localhost"

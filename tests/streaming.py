@@ -20,28 +20,28 @@ from kafka.admin import NewTopic
 from prometheus_client import CollectorRegistry
 from services.kafka import Broker
 
-from fingerprint.compute.backend import HOST
-from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.core.alert import Alert
+from fingerprint.adapters.checkpoints import StoredSnapshots
 from fingerprint.adapters.file_broker import log as topic_log
-from fingerprint.adapters.system import SystemClock
+from fingerprint.adapters.file_broker.consumer import FilesConsumer, FilesProducer, create_topic
 from fingerprint.adapters.kafka.confluent import ConfluentConsumer
 from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
-from fingerprint.store.alerts import SqlDesk, open_desk
 from fingerprint.adapters.kafka.kafka_python import KafkaConsumer
 from fingerprint.adapters.kafka.kafka_python_producer import KafkaProducer
-from fingerprint.adapters.checkpoints import StoredSnapshots
-from fingerprint.adapters.file_broker.consumer import FilesConsumer, FilesProducer, create_topic
-from fingerprint.sources.cloudtrail.identity import add_entities
-from fingerprint.sources.flatten import flatten
+from fingerprint.adapters.system import SystemClock
+from fingerprint.compute.backend import HOST
+from fingerprint.core.alert import Alert
 from fingerprint.core.ports import Headers, Message, Partition
 from fingerprint.core.settings import Settings
+from fingerprint.sources.cloudtrail.envelopes import split_lines
+from fingerprint.sources.cloudtrail.identity import add_entities
+from fingerprint.sources.flatten import flatten
+from fingerprint.store.alerts import SqlDesk, open_desk
 from fingerprint.streaming.bank_watcher import Banks
-from fingerprint.streaming.checkpoints import Kept
-from pipelines.stream import Stream
-from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.bounded_read import until_end
+from fingerprint.streaming.checkpoints import Kept
+from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.publisher import Outside
+from pipelines.stream import Stream
 
 PARTITIONS = 4
 Records = list[tuple[bytes, bytes]]  # keys and values

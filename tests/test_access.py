@@ -23,20 +23,20 @@ from services.ports import free_port
 from serving_desk import BASE, Site, desk_in
 from typer.testing import CliRunner
 
-from fingerprint.core.alert import FingerprintError
-from fingerprint.store import secret_hashes
 from fingerprint.adapters.system import SystemClock
-from fingerprint.store.alerts import open_desk
-from fingerprint.store.accounts import people_of
 from fingerprint.core.account import ROLES, Role
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Retention, Web, load
+from fingerprint.store import secret_hashes
+from fingerprint.store.accounts import people_of
+from fingerprint.store.alerts import open_desk
 from fingerprint.web import pages
-from fingerprint.web.auth import Needs, address_of, csrf_of
 from fingerprint.web.app import create_app
-from fingerprint.web.middleware import hosts_of
+from fingerprint.web.auth import Needs, address_of, csrf_of
 from fingerprint.web.layout import local
-from pipelines.serve import run as serve
+from fingerprint.web.middleware import hosts_of
 from pipelines.commands.retention import tidied
+from pipelines.serve import run as serve
 
 OPEN = {  # to whoever comes
     ("GET", "/livez"),

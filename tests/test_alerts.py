@@ -13,11 +13,11 @@ import pytest
 import road
 
 from fingerprint.alerting import explanation
-from fingerprint.detection import detectors
-from fingerprint.registry.bank import open_bank
 from fingerprint.core.alert import Alert
-from fingerprint.detection.scorer import alert_ids
 from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
+from fingerprint.detection import detectors
+from fingerprint.detection.scorer import alert_ids
+from fingerprint.registry.bank import open_bank
 
 WINDOW = road.SETTINGS.alerts.window_seconds
 

@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from make_alert import NASTY, nasty, new_pipeline, stolen_session
 
-from fingerprint.core.case import Chosen, Match, Reopen
 from fingerprint.core.alert import FingerprintError
-from fingerprint.store.alerts import open_desk
+from fingerprint.core.case import Chosen, Match, Reopen
 from fingerprint.core.sanitize import storable
+from fingerprint.store.alerts import open_desk
 from pipelines.commands.alerts import list_alerts, show_alert, sparkline
 from pipelines.commands.triage import triage_alert
 

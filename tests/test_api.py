@@ -21,11 +21,11 @@ from hypothesis import HealthCheck, given, settings
 from make_alert import NASTY, PERSON, curve, new_pipeline, stolen_session, votes
 from services.postgres import Postgres
 
-from fingerprint.core.case import Filter
-from fingerprint.core.alert import Alert
 from fingerprint.adapters.system import SystemClock
-from fingerprint.store.alerts import open_desk
+from fingerprint.core.alert import Alert
+from fingerprint.core.case import Filter
 from fingerprint.core.sanitize import storable
+from fingerprint.store.alerts import open_desk
 from fingerprint.web.api import export
 from fingerprint.web.app import create_app
 from pipelines.serve import doors_of

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 from make_alert import NASTY
 
-from fingerprint.core.case import By, Filter, Group, Order, Status
 from fingerprint.core.alert import LEVELS, Decision, FingerprintError
+from fingerprint.core.case import By, Filter, Group, Order, Status
 from fingerprint.web.queue_query import Asked, of_query, read
 
 MOMENTS = some.none() | some.datetimes(datetime(1971, 1, 1), datetime(9000, 1, 1), timezones=some.just(UTC))

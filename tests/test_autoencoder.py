@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fingerprint.estimators import autoencoder, tail_calibration
-from fingerprint.training.nn import trainer
-from fingerprint.training import baseline as baselines
-from fingerprint.estimators.autoencoder import FREE, VISIBLE, Baseline, Weights
-from fingerprint.training.baseline import HeldOut
-from fingerprint.features.encoding import FEATURES, NAMES
 from fingerprint.core.settings import Autoencoder
+from fingerprint.estimators import autoencoder, tail_calibration
+from fingerprint.estimators.autoencoder import FREE, VISIBLE, Baseline, Weights
+from fingerprint.features.encoding import FEATURES, NAMES
 from fingerprint.features.vocabulary import build, presences
+from fingerprint.training import baseline as baselines
+from fingerprint.training.baseline import HeldOut
+from fingerprint.training.nn import trainer
 
 F, K, H = len(FEATURES), 5, 3
 
@@ -208,7 +208,9 @@ def held_out(loss: np.ndarray, owner: np.ndarray, principal: np.ndarray | None =
 def z_of(loss: np.ndarray, baseline: Baseline, at: int) -> float:
     fingerprint = np.array([at], np.int32)
     surprise = autoencoder.surprises(loss[None].astype(np.float32), baseline.center, fingerprint)
-    return float(tail_calibration.z_of(autoencoder.excess(surprise, *ALONE, OPTIONS), baseline, fingerprint)[0])
+    return float(
+        tail_calibration.z_of(autoencoder.excess(surprise, *ALONE, OPTIONS), baseline, fingerprint)[0]
+    )
 
 
 def test_a_fingerprint_whose_losses_never_varied_does_not_win_every_time() -> None:

@@ -15,8 +15,8 @@ from prometheus_client import CollectorRegistry
 from streaming import Place
 from test_backend import NO_DRIVER, ROOT, WORKS, Machine
 
-from fingerprint.sources import backend_check, cudf_reader
 from fingerprint.compute.backend import HOST
+from fingerprint.sources import backend_check, cudf_reader
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.streaming.metrics import StreamMetrics
 

@@ -20,13 +20,13 @@ from test_workers import until
 from typer.testing import CliRunner
 
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.settings import Settings, Workers
 from fingerprint.registry import state_files
 from fingerprint.store.alerts import open_desk
-from fingerprint.core.settings import Settings, Workers
 from pipelines import backfill as backfills
 from pipelines.backfill import backfill
-from pipelines.cli import app
 from pipelines.backfill_worker import Plan, walk_part
+from pipelines.cli import app
 from pipelines.cli.console import silent
 
 OWN = ("seconds", "peak_memory_bytes", "parts")  # figures of a run that are not of what it says

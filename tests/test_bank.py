@@ -14,11 +14,11 @@ import pytest
 import road
 from road import SETTINGS, Road
 
-from fingerprint.registry import bank as banks
-from fingerprint.core import settings
 from fingerprint.compute import mapped_arrays
-from fingerprint.registry import versions
+from fingerprint.core import settings
 from fingerprint.core.alert import FingerprintError
+from fingerprint.registry import bank as banks
+from fingerprint.registry import versions
 from pipelines.cli.console import silent
 from pipelines.train import train
 

@@ -15,12 +15,12 @@ import road
 from prometheus_client import Gauge
 from streaming import Place
 
-from fingerprint.registry import bank as banks
 from fingerprint.core import settings
+from fingerprint.registry import bank as banks
 from fingerprint.registry import versions
 from pipelines import cli
-from pipelines.runtime import operator
 from pipelines.cli.console import silent
+from pipelines.runtime import operator
 from pipelines.train import train
 
 

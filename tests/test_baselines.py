@@ -9,11 +9,17 @@ import pandas as pd
 import pytest
 
 from fingerprint.compute import hashing
+from fingerprint.evaluation.alert_counting import (
+    NOTHING,
+    count,
+    count_earlier,
+    log_frequencies,
+    previous_action,
+)
+from fingerprint.evaluation.event_table import Rows
 from fingerprint.evaluation.peers import METHODS, threshold, trial
-from fingerprint.evaluation.alert_counting import NOTHING, count, count_earlier, log_frequencies, previous_action
 from fingerprint.evaluation.ranking import best_of_groups, by_strongest, faded_sums
 from fingerprint.evaluation.rarity_peer import log_rarity, log_rarity_in_order, log_rarity_lately
-from fingerprint.evaluation.event_table import Rows
 from fingerprint.features.encoding import NAMES
 
 DAYS, CUT = 8, 6 * 86400

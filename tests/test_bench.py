@@ -13,12 +13,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fingerprint.training import pipeline
-from fingerprint.detection.batch import READ
 from fingerprint.core.settings import Settings
-from pipelines.bench import dfencoder, fitting, dfencoder_tables, training as bench_training
-from pipelines.bench.organisations import copied, thinned
+from fingerprint.detection.batch import READ
+from fingerprint.training import pipeline
+from pipelines.bench import dfencoder, dfencoder_tables, fitting
+from pipelines.bench import training as bench_training
 from pipelines.bench.organisation import events_of, organisation
+from pipelines.bench.organisations import copied, thinned
 from pipelines.runtime.memory import peaks
 
 

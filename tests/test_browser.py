@@ -18,8 +18,8 @@ from services import browser as browsers
 from services.needed import needed
 
 from fingerprint.core.case import Chosen, Decide, Match, Reopen, View
-from fingerprint.store.alerts import open_desk
 from fingerprint.core.sanitize import storable, visible
+from fingerprint.store.alerts import open_desk
 
 PASSWORD = "four plain english words"  # noqa: S105
 WIDE, NARROW = {"width": 1280, "height": 860}, {"width": 390, "height": 800}

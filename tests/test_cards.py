@@ -10,15 +10,18 @@ import pytest
 import road
 from make_alert import stolen_session, votes
 
-from fingerprint.analysis import principal_profile, fingerprints
-from fingerprint.registry.bank import Bank
+from fingerprint.analysis import fingerprints, principal_profile
 from fingerprint.core.alert import FingerprintError
+from fingerprint.registry.bank import Bank
 
 
 @pytest.fixture(scope="module")
 def principal(bank: Bank) -> str:
     """A person with a fingerprint of their own, who has used some services too rarely for another."""
-    known, people = fingerprints.fingerprints(bank), bank.people.loc[bank.people["kind"] == "person", "principal"]
+    known, people = (
+        fingerprints.fingerprints(bank),
+        bank.people.loc[bank.people["kind"] == "person", "principal"],
+    )
     ready = known.loc[(known["level"] == "principal") & known["ready"], "key"]
     return str(ready[ready.isin(people)].iloc[0])
 
@@ -41,7 +44,10 @@ def test_a_card_says_what_is_usual_of_the_principal_or_of_the_entity_that_is_ask
 ) -> None:
     card = principal_profile.card_of(bank, principal, road.SETTINGS)
     entity = card.fingerprints[1].key
-    for key, shown in ((principal, card), (entity, principal_profile.card_of(bank, principal, road.SETTINGS, entity))):
+    for key, shown in (
+        (principal, card),
+        (entity, principal_profile.card_of(bank, principal, road.SETTINGS, entity)),
+    ):
         table = fingerprints.usual(bank, key, principal_profile.MOST_VALUES)
         said = [(one.feature, each.text) for one in shown.usual for each in one.values]
         assert said == list(zip(table["feature"], table["value"], strict=True))
@@ -65,7 +71,9 @@ def test_a_threshold_that_dispositions_moved_is_shown_moved(bank: Bank, principa
     place = fingerprints.place_of(bank, principal)
     table = bank.fingerprints.assign(shift=0.0, benign=0, malicious=0)
     table.loc[place, ["shift", "benign"]] = [0.05, 3]
-    own = principal_profile.card_of(replace(bank, fingerprints=table), principal, road.SETTINGS).fingerprints[0]
+    own = principal_profile.card_of(replace(bank, fingerprints=table), principal, road.SETTINGS).fingerprints[
+        0
+    ]
     usual = principal_profile.card_of(bank, principal, road.SETTINGS).fingerprints[0]
     assert (own.benign, own.malicious, own.shift) == (3, 0, 0.05)
     assert own.threshold == pytest.approx(1.05 * usual.threshold)
@@ -84,7 +92,9 @@ def test_days_count_the_votes_of_each_detector_and_keep_the_strongest() -> None:
         replace(vote, event_time=vote.event_time + timedelta(days=1), z=3.0, vote=False) for vote in seen
     ]
     strongest = replace(seen[0], z=11.5, threshold=3.3)
-    days = principal_profile.days_of(pd.DataFrame([*later, strongest, *seen[1:], *votes(stolen_session(), "spectral")]))
+    days = principal_profile.days_of(
+        pd.DataFrame([*later, strongest, *seen[1:], *votes(stolen_session(), "spectral")])
+    )
     assert [(day.day, day.detector, day.kept, day.votes) for day in days] == [
         (date(2026, 3, 4), "autoencoder", 9, 9),
         (date(2026, 3, 4), "spectral", 9, 9),
@@ -94,12 +104,18 @@ def test_days_count_the_votes_of_each_detector_and_keep_the_strongest() -> None:
 
 
 def test_no_votes_are_no_days() -> None:
-    assert principal_profile.days_of(pd.DataFrame(columns=["event_time", "detector", "z", "vote", "threshold"])) == []
+    assert (
+        principal_profile.days_of(pd.DataFrame(columns=["event_time", "detector", "z", "vote", "threshold"]))
+        == []
+    )
 
 
 def test_readiness_counts_every_fingerprint_once(bank: Bank) -> None:
     for each in principal_profile.readiness(bank, road.SETTINGS):
-        assert each.fingerprints == (bank.fingerprints["level"] == principal_profile.LEVELS.index(each.level)).sum()
+        assert (
+            each.fingerprints
+            == (bank.fingerprints["level"] == principal_profile.LEVELS.index(each.level)).sum()
+        )
         assert each.ready == bank.manifest["ready"][each.level]
         assert each.ready + each.day + each.week + each.month + each.later == each.fingerprints
     assert each.level == "generic"

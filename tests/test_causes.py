@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from fingerprint.compute import hashing
-from fingerprint.evaluation.false_alert_causes import Causes
 from fingerprint.evaluation.aggregation import pool
+from fingerprint.evaluation.false_alert_causes import Causes
 
 DAY = 20_000  # the first judged day, from the epoch: 2024-10-04
 WHO = hashing.of(pd.Series(["ada", "ben", "eva"], dtype=object))

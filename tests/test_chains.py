@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from road import SETTINGS
 
-from fingerprint.sources.cloudtrail import credential_chain, envelopes
 from fingerprint.core.alert import Hop
+from fingerprint.sources.cloudtrail import credential_chain, envelopes
 from fingerprint.sources.cloudtrail.identity import add_entities
 from fingerprint.sources.flatten import flatten
 
@@ -106,4 +106,6 @@ def test_a_chain_that_bites_its_tail_ends() -> None:
 def test_a_key_that_is_named_twice_belongs_to_the_first_who_was_handed_it(minute: int) -> None:
     first = call({**ALICE, "accessKeyId": "AKIAALICE"}, minute, issues="ASIAONE")
     again = call(role("evil", "ASIAX"), minute + 1, issues="ASIAONE")
-    assert [hop.principal for hop in credential_chain.issued(events(again, first))] == [f"{ACCOUNT}:user/alice"]
+    assert [hop.principal for hop in credential_chain.issued(events(again, first))] == [
+        f"{ACCOUNT}:user/alice"
+    ]

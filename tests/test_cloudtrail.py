@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fingerprint.sources.cloudtrail.envelopes import cut, depth, merge, split, split_lines
 from fingerprint.core.settings import Reading
+from fingerprint.sources.cloudtrail.envelopes import cut, depth, merge, split, split_lines
 
 ONE = {"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:18Z", "eventName": "GetUser"}
 TWO = {"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:19Z", "eventName": "ListUsers"}

@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 from road import Road
 
-from fingerprint.features import encoding
-from fingerprint.compute import hashing
-from fingerprint.compute.dictionary import Coded, numbers, renamed
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import History
+from fingerprint.compute import hashing
+from fingerprint.compute.dictionary import Coded, numbers, renamed
 from fingerprint.core.settings import Settings
+from fingerprint.features import encoding
 
 EVENTS = pd.DataFrame(
     {

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fingerprint.estimators.autoencoder import ODD
-from fingerprint.state.interval_surprise import COUNTED, Company
 from fingerprint.features.encoding import FEATURES, NAMES
+from fingerprint.state.interval_surprise import COUNTED, Company
 
 F = len(FEATURES)
 

@@ -20,17 +20,17 @@ from make_alert import new_pipeline, stolen_session
 from prometheus_client import CollectorRegistry
 from receiving import Listening, listening
 
+from fingerprint.adapters.webhook import Webhook
 from fingerprint.core import webhook_signature
 from fingerprint.core.alert import Disposition, FingerprintError
-from fingerprint.store.alerts import SqlDesk, open_desk
-from fingerprint.store.outbox import SqlOutbox, outbox_of
-from fingerprint.store.every_table import metadata
-from fingerprint.adapters.webhook import Webhook
 from fingerprint.core.ports import Away, Message
 from fingerprint.core.settings import Deliver, Settings, load
+from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.store.every_table import metadata
+from fingerprint.store.outbox import SqlOutbox, outbox_of
+from pipelines.commands.deliveries import print_list, run_list, run_retry
 from pipelines.deliver import LONGEST_REST, Sender, alongside, run
 from pipelines.deliver_metrics import DeliverMetrics
-from pipelines.commands.deliveries import print_list, run_list, run_retry
 from pipelines.runtime.receivers import taker
 
 NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)

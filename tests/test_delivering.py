@@ -14,10 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from fingerprint.core import webhook_signature
-from fingerprint.delivery.policy import (
-    LONGEST_WAIT, Delivery, Stand, Told, heard, key_of, news_for, next_try, wait)
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Deliver, load
+from fingerprint.delivery.policy import (
+    LONGEST_WAIT,
+    Delivery,
+    Stand,
+    Told,
+    heard,
+    key_of,
+    news_for,
+    next_try,
+    wait,
+)
 
 NOW = datetime(2026, 3, 4, 14, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
@@ -118,7 +127,9 @@ def test_by_default_it_is_tried_for_two_days():
 def test_a_signature_is_the_one_of_standard_webhooks():
     """Computed as its specification says, with nothing of ours."""
     body = b'{"test": 2432232314}'
-    made = webhook_signature.headers("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body, webhook_signature.secrets_of(SECRET))
+    made = webhook_signature.headers(
+        "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body, webhook_signature.secrets_of(SECRET)
+    )
     key = b64decode(SECRET.removeprefix("whsec_"))
     signed = hmac.new(key, b"msg_p5jXN8AQM9LWM0D4loKWxJek.1614265330." + body, hashlib.sha256).digest()
     assert made["webhook-signature"] == "v1," + b64encode(signed).decode()

@@ -17,14 +17,15 @@ from hypothesis import strategies as st
 from walking import SETTINGS
 
 from fingerprint.compute import arrays, frames, hashing
-from fingerprint.detection import detectors, batch as measured
-from fingerprint.estimators import tail_calibration
-from fingerprint.registry.bank import Bank, open_bank
-from fingerprint.core.alert import Alert
-from fingerprint.state.ledger import Ledger
-from fingerprint.detection.inference import InProcess
-from fingerprint.pipeline import Road, Said
 from fingerprint.compute.sorted_table import SortedTable
+from fingerprint.core.alert import Alert
+from fingerprint.detection import batch as measured
+from fingerprint.detection import detectors
+from fingerprint.detection.inference import InProcess
+from fingerprint.estimators import tail_calibration
+from fingerprint.pipeline import Road, Said
+from fingerprint.registry.bank import Bank, open_bank
+from fingerprint.state.ledger import Ledger
 
 there = elsewhere.asarray
 NUMBERS = np.arange(5)
@@ -137,7 +138,9 @@ def test_names_are_made_the_same_there() -> None:
 def test_rare_is_as_rare_there_however_rare_it_is() -> None:
     exact = -np.concatenate([[0.0], np.logspace(-9, 4, 500)])
     for log_share in (exact, exact.astype(np.float32)):
-        np.testing.assert_allclose(tail_calibration.z(there(log_share)).get(), tail_calibration.z(log_share), atol=1e-5)
+        np.testing.assert_allclose(
+            tail_calibration.z(there(log_share)).get(), tail_calibration.z(log_share), atol=1e-5
+        )
 
 
 # --- the road -----------------------------------------------------------------------------------------------------------

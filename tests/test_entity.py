@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fingerprint.core.settings import Entities
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.sources.cloudtrail.identity import ADDED, IDENTITY, Principal, add_entities, escape, name
 from fingerprint.sources.flatten import flatten
-from fingerprint.core.settings import Entities
 
 REAL = Path(__file__).parent.parent / "data" / "real"
 ACCOUNT = "123456789012"

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import road
 
-from fingerprint.sources.cloudtrail import samples
 from fingerprint.core import time_range
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Autoencoder, Settings
+from fingerprint.sources.cloudtrail import samples
+from pipelines.cli.console import silent
 from pipelines.evaluation.evaluate import Asked, evaluate, print_figures
 from pipelines.evaluation.real_datasets import real
-from pipelines.cli.console import silent
 from pipelines.simulate import simulate
 from pipelines.train import train
 
@@ -95,7 +95,11 @@ def test_what_is_judged_is_what_score_would_have_said(
 ) -> None:
     files = sorted(small.glob("*.gz"))
     train(
-        [str(file) for file in files], tmp_path / "bank", SETTINGS, silent, span=time_range.of(until="2026-01-11")
+        [str(file) for file in files],
+        tmp_path / "bank",
+        SETTINGS,
+        silent,
+        span=time_range.of(until="2026-01-11"),
     )
     run = road.run(files[6:], tmp_path / "bank", tmp_path, SETTINGS)
     served = figures["methods"][0]

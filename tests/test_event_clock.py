@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from fingerprint.core.settings import Settings
 from fingerprint.state.event_clock import PATIENCE, SEVERAL, EventClock
 from fingerprint.state.ledger import Ledger
-from fingerprint.core.settings import Settings
 
 NOW, HOUR, DAY, FAR = 1_767_225_600, 3600, 86_400, 4_070_908_800
 

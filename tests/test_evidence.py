@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from make_alert import NASTY, nasty, new_pipeline, stolen_session
 
-from fingerprint.core.case import Chosen, Decide, Evidence
 from fingerprint.core.alert import Alert, AlertEvent, FingerprintError, NotThere
-from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.core.case import Chosen, Decide, Evidence
 from fingerprint.core.sanitize import storable
+from fingerprint.store.alerts import SqlDesk, open_desk
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])

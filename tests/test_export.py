@@ -16,8 +16,8 @@ import pytest
 from make_alert import NASTY, nasty, new_pipeline, stolen_session
 
 from fingerprint.core.alert import Disposition, FingerprintError
-from fingerprint.store.alerts import open_desk
 from fingerprint.core.sanitize import storable
+from fingerprint.store.alerts import open_desk
 from pipelines import cli
 from pipelines.commands.export import export_alerts
 

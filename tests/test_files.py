@@ -8,11 +8,11 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from fingerprint.sources.cloudtrail.envelopes import Records, merge
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters import files
-from fingerprint.sources.flatten import flatten
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Reading
+from fingerprint.sources.cloudtrail.envelopes import Records, merge
+from fingerprint.sources.flatten import flatten
 
 REAL = Path(__file__).parent.parent / "data" / "real"
 

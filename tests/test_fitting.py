@@ -10,24 +10,24 @@ import pytest
 from numpy.typing import NDArray
 from road import SETTINGS, Road, silent
 
-from fingerprint.estimators import autoencoder
-from fingerprint.training.nn import trainer
-from fingerprint.estimators.autoencoder import FREE, VISIBLE, Weights
-from fingerprint.registry.bank import open_bank
-from fingerprint.training.nn.batching import buckets, bytes_of, rows_of, slots_of
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.settings import Autoencoder, Settings
+from fingerprint.estimators import autoencoder
+from fingerprint.estimators.autoencoder import FREE, VISIBLE, Weights
 from fingerprint.features.encoding import FEATURES, NAMES
+from fingerprint.features.vocabulary import Vocabulary, build, presences
+from fingerprint.registry.bank import open_bank
+from fingerprint.training.nn import trainer
+from fingerprint.training.nn.batching import buckets, bytes_of, rows_of, slots_of
 from fingerprint.training.nn.trainer import Rows, Start, fit
 from fingerprint.training.nn.weight_remapping import move
-from fingerprint.core.settings import Autoencoder, Settings
-from fingerprint.features.vocabulary import Vocabulary, build, presences
 from pipelines.train import train
 
 torch = pytest.importorskip("torch")
 
 from fingerprint.training.nn import loop  # noqa: E402 - they need torch
-from fingerprint.training.nn.sampling import BLANK, History, splitmix  # noqa: E402
 from fingerprint.training.nn.network import Adam, Nets  # noqa: E402
+from fingerprint.training.nn.sampling import BLANK, History, splitmix  # noqa: E402
 from fingerprint.training.nn.warm_start import started  # noqa: E402
 
 F, G = len(FEATURES), len(FREE)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.sources.flatten import COLUMNS, Flat, flatten, repeat_key
 from fingerprint.sources.cloudtrail.lenient import instant
+from fingerprint.sources.flatten import COLUMNS, Flat, flatten, repeat_key
 
 REAL = Path(__file__).parent.parent / "data" / "real"
 BASE = {"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:18Z", "eventID": "id-1"}

@@ -12,12 +12,12 @@ import pytest
 from numpy.typing import NDArray
 from road import SETTINGS, Road, simulated
 
+from fingerprint.core.settings import Autoencoder, Gate, Settings
+from fingerprint.features import encoding
 from fingerprint.registry import bank as banks
 from fingerprint.registry import drift
-from fingerprint.features import encoding
-from fingerprint.training import promotion_gate, attack_injection
 from fingerprint.registry.bank import Bank
-from fingerprint.core.settings import Autoencoder, Gate, Settings
+from fingerprint.training import attack_injection, promotion_gate
 from pipelines.cli.console import silent
 from pipelines.train import train
 
@@ -188,7 +188,9 @@ def test_records_that_cannot_be_read_are_no_case(champion: Bank) -> None:
 
 
 def test_the_same_seed_asks_the_same_and_another_seed_asks_others(champion: Bank) -> None:
-    one, same, other = (attack_injection.of_bank(champion, with_gate(seed=seed, victims=3)) for seed in (1, 1, 2))
+    one, same, other = (
+        attack_injection.of_bank(champion, with_gate(seed=seed, victims=3)) for seed in (1, 1, 2)
+    )
     np.testing.assert_array_equal(one.codes, same.codes)
     np.testing.assert_array_equal(one.entity, same.entity)
     assert set(one.principal.tolist()) != set(other.principal.tolist())
@@ -217,7 +219,9 @@ def test_whoever_is_robbed_keeps_clock_and_memory_and_whoever_is_mimicked_their_
     assert set(asked.codes[:, place["idle"]]) <= set(champion.vocabulary.codes[:, place["idle"]].ravel())
 
 
-def _found(bank: Bank, asked: attack_injection.Probe, options: Autoencoder = SETTINGS.autoencoder) -> NDArray[np.bool_]:
+def _found(
+    bank: Bank, asked: attack_injection.Probe, options: Autoencoder = SETTINGS.autoencoder
+) -> NDArray[np.bool_]:
     return attack_injection.strangest(bank, asked, options) >= options.threshold
 
 

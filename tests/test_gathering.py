@@ -17,16 +17,16 @@ from services.aws import bucket
 from services.kafka import Broker
 from streaming import Place, keyed
 
-from fingerprint.core import time_range
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import History
+from fingerprint.core import time_range
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Partition
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import EVER, Span
-from pipelines import training_data, topic_reread
-from pipelines.training_data import Wanted
+from pipelines import topic_reread, training_data
 from pipelines.cli.console import silent
+from pipelines.training_data import Wanted
 
 pytestmark = pytest.mark.alone
 

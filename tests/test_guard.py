@@ -10,9 +10,9 @@ import pytest
 from contracts.guard import GuardContract, Moving, rolled_out
 from serving_desk import Site, desk_in
 
+from fingerprint.core.settings import Retention
 from fingerprint.store import schema
 from fingerprint.store.alerts import open_desk
-from fingerprint.core.settings import Retention
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ from urllib.error import HTTPError
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters import logs
 from fingerprint.adapters.health import Health, serve
 from fingerprint.adapters.health_memory import ContainerMemory
+from fingerprint.core.alert import FingerprintError
 
 
 def ask(health: Health, path: str) -> tuple[int, str]:

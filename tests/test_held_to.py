@@ -12,10 +12,10 @@ from streaming import Place, Records
 from test_swap import BRISK
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.store.alerts import open_desk
 from fingerprint.core.settings import Settings
-from pipelines.runtime import operator
+from fingerprint.store.alerts import open_desk
 from pipelines.commands import thresholds
+from pipelines.runtime import operator
 
 NOW = datetime(2026, 3, 4, tzinfo=UTC)
 HIGH = 20.0  # of which nobody's z falls short by chance

@@ -20,8 +20,8 @@ from fingerprint.core.alert import Alert
 from fingerprint.core.sanitize import storable, visible
 from fingerprint.core.settings import Autoencoder, Settings, Voting
 from fingerprint.web.static_report import render_alert, write_queue_page
-from pipelines.commands.alerts import list_alerts, show_alert
 from pipelines.cli.console import silent
+from pipelines.commands.alerts import list_alerts, show_alert
 from pipelines.train import train
 
 EVERYTHING = Settings(

@@ -23,18 +23,18 @@ from services.ports import free_port
 from streaming import environment
 from test_ingesting import record, wrapped
 
-from fingerprint.core.alert import FingerprintError
+from fingerprint.adapters.file_broker.consumer import FilesConsumer, FilesProducer, create_topic
 from fingerprint.adapters.kafka.confluent import ConfluentConsumer
 from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
 from fingerprint.adapters.kafka.kafka_python import KafkaConsumer
 from fingerprint.adapters.kafka.kafka_python_producer import KafkaProducer
-from fingerprint.adapters.file_broker.consumer import FilesConsumer, FilesProducer, create_topic
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Full, Message, NotOwner, Partition, Undelivered
 from fingerprint.core.settings import Settings
+from fingerprint.streaming.bounded_read import until_end
+from fingerprint.streaming.ingest_metrics import IngestMetrics
 from pipelines.commands.dead_letters import Letter, letters, replay_letters
 from pipelines.ingest import Ingest as Program
-from fingerprint.streaming.ingest_metrics import IngestMetrics
-from fingerprint.streaming.bounded_read import until_end
 
 pytestmark = pytest.mark.alone
 

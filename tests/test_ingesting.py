@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.streaming.rekeying import OWN_HEADERS, Batch, Ingesting, Limit
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Entities, Ingest, Kafka, Reading, Settings, load
+from fingerprint.streaming.rekeying import OWN_HEADERS, Batch, Ingesting, Limit
 
 ALICE = "111122223333:user/alice"
 NOON = 1_688_990_400_000  # 2023-07-10T12:00:00Z, ms

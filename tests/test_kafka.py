@@ -22,12 +22,12 @@ from kafka.net.sasl.msk import SaslMechanismAwsMskIam
 from services.certificates import Authority
 from services.kafka import Broker
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters.kafka.confluent import ConfluentConsumer
 from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
 from fingerprint.adapters.kafka.kafka_python import KafkaConsumer
 from fingerprint.adapters.kafka.kafka_python_producer import KafkaProducer
 from fingerprint.adapters.kafka.kafka_python_settings import connection
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Kafka, load
 
 CLIENTS = [

@@ -15,17 +15,17 @@ import pytest
 import road
 from road import SETTINGS, Road, Run
 
-from fingerprint.registry import bank as banks
-from fingerprint.core.alert import Alert, Decision, FingerprintError
 from fingerprint.adapters import files
-from fingerprint.store.alerts import SqlDesk, open_desk
 from fingerprint.adapters.event_spool import History
+from fingerprint.core.alert import Alert, Decision, FingerprintError
 from fingerprint.core.settings import Forest, Settings, Training, Voting
+from fingerprint.registry import bank as banks
+from fingerprint.store.alerts import SqlDesk, open_desk
 from pipelines import cli, training_data
-from pipelines.training_data import Wanted
 from pipelines.cli.console import silent
-from pipelines.train import train
 from pipelines.commands.triage import triage_alert
+from pipelines.train import train
+from pipelines.training_data import Wanted
 
 LATER = 3  # days after the history, everything in it is done again
 

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from fingerprint.core.alert import Decision, Disposition, FingerprintError
-from fingerprint.training.exclusions import Flagged
-from fingerprint.core.settings import Training
 from fingerprint.core.disposition import standing
+from fingerprint.core.settings import Training
+from fingerprint.training.exclusions import Flagged
 
 END = datetime(2026, 2, 1, tzinfo=UTC)
 Row = tuple[str, datetime, str, str]  # event_id, event_time, entity, word

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fingerprint.compute import hashing
+from fingerprint.core.settings import Settings
 from fingerprint.features.encoding import FEATURES
 from fingerprint.state.ledger import ACTION, ADDRESS, Ledger
-from fingerprint.core.settings import Settings
 
 START = 480_000 // 24 * 24
 COLUMNS = ("idle", "today", "sources", "actions")

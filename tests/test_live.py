@@ -16,15 +16,15 @@ import sqlalchemy as sql
 from desk_server import served, tokens, variants
 from make_alert import new_pipeline, stolen_session
 
-from fingerprint.core.case import Assign, Chosen
 from fingerprint.adapters.system import SystemClock
-from fingerprint.store.alerts import SqlDesk, open_desk
-from fingerprint.store.accounts import people_of
+from fingerprint.core.case import Assign, Chosen
 from fingerprint.core.settings import Settings
+from fingerprint.store.accounts import people_of
+from fingerprint.store.alerts import SqlDesk, open_desk
 from fingerprint.web import change_feed
 from fingerprint.web.app import create_app
-from fingerprint.web.dependencies import Doors
 from fingerprint.web.change_feed import Batch, Following
+from fingerprint.web.dependencies import Doors
 
 STOLEN, PIPELINE = stolen_session().alert_id, new_pipeline().alert_id
 

@@ -9,16 +9,16 @@ import pandas as pd
 import pytest
 import road
 
-from fingerprint.compute import hashing
 from fingerprint.analysis import fingerprints
-from fingerprint.registry.bank import Bank
-from fingerprint.detection.detectors import COUNT
+from fingerprint.compute import hashing
 from fingerprint.core.alert import Curve, FingerprintError
-from fingerprint.features.encoding import FEATURES, NAMES
-from fingerprint.state.ledger import Ledger
-from fingerprint.pipeline import Road
 from fingerprint.core.settings import Autoencoder, Settings
+from fingerprint.detection.detectors import COUNT
+from fingerprint.features.encoding import FEATURES, NAMES
 from fingerprint.features.vocabulary import key_of
+from fingerprint.pipeline import Road
+from fingerprint.registry.bank import Bank
+from fingerprint.state.ledger import Ledger
 from pipelines.evaluation.backtest_result import read
 
 
@@ -69,7 +69,9 @@ def test_a_principal_alone_is_judged_as_among_all_others(bank: Bank, new: pd.Dat
     together = pd.concat([*every.walk(new).judged, *every.finish().judged]).set_index("event_id")
     principal = together.loc[together["verdict"], "principal"].iloc[0]
     mine = new[new["principal"] == principal].reset_index(drop=True)
-    alone = fingerprints.judged_alone((mine[at : at + 50] for at in range(0, len(mine), 50)), bank, road.SETTINGS)
+    alone = fingerprints.judged_alone(
+        (mine[at : at + 50] for at in range(0, len(mine), 50)), bank, road.SETTINGS
+    )
     wanted = together.loc[alone.frame["event_id"]]
     assert len(alone.frame) == (together["principal"] == principal).sum()
     for z in ("autoencoder_z", "spectral_z"):

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fingerprint.compute import hashing
+from fingerprint.evaluation.aggregation import pool
 from fingerprint.evaluation.false_alert_causes import Causes
 from fingerprint.evaluation.metrics import hits, measure, within
-from fingerprint.evaluation.aggregation import pool
 
 START = pd.Timestamp("2026-01-05T00:00:00Z")
 

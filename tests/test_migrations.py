@@ -17,9 +17,10 @@ from alembic.migration import MigrationContext
 from contracts.desk import judged
 from make_alert import ACCOUNT, new_pipeline, stolen_session, votes
 
-from fingerprint.core.case import Filter
 from fingerprint.core.alert import FingerprintError
-from fingerprint.store import engine as desk_engine, migrate, schema
+from fingerprint.core.case import Filter
+from fingerprint.store import engine as desk_engine
+from fingerprint.store import migrate, schema
 from fingerprint.store.alerts import open_desk
 
 EDGES = Path(migrate.__file__).parent
@@ -121,9 +122,7 @@ def test_the_steps_make_the_tables_that_the_programs_expect(url):
 def test_the_steps_follow_each_other_and_are_numbered(tmp_path):
     from alembic.script import ScriptDirectory
 
-    steps = [
-        each.revision for each in ScriptDirectory(str(migrate.FOLDER)).walk_revisions("base", "heads")
-    ]
+    steps = [each.revision for each in ScriptDirectory(str(migrate.FOLDER)).walk_revisions("base", "heads")]
     assert steps[::-1] == [f"{number:04d}" for number in range(1, len(steps) + 1)]
     assert migrate.newest() == migrate.BEFORE + len(steps)
     open_desk(f"sqlite:///{tmp_path}/desk.sqlite").close()

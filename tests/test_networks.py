@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fingerprint.features import encoding
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters import network_table
+from fingerprint.core.alert import FingerprintError
+from fingerprint.features import encoding
 from fingerprint.sources.networks import Networks
 
 TABLE = "198.51.100.0\t198.51.100.127\t64500\tNL\tExample Cloud\n2001:db8::\t2001:db8::ffff\t64501\tDE\tExample Home\n"

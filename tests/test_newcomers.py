@@ -7,12 +7,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fingerprint.sources.cloudtrail.identity import add_entities
-from fingerprint.evaluation.newcomers import HOURS, KINDS, Cast
 from fingerprint.compute.hashing import of
 from fingerprint.core.settings import Autoencoder, Entities, Settings
-from pipelines.evaluation.newcomers import RULES, newcomers, print_newcomers
+from fingerprint.evaluation.newcomers import HOURS, KINDS, Cast
+from fingerprint.sources.cloudtrail.identity import add_entities
 from pipelines.cli.console import silent
+from pipelines.evaluation.newcomers import RULES, newcomers, print_newcomers
 
 SETTINGS = Settings(autoencoder=Autoencoder(epochs=1))
 NOON = 1_767_614_400  # seconds

@@ -18,11 +18,11 @@ from services.prometheus import Prometheus, promtool
 from fingerprint.adapters.health import Readiness
 from fingerprint.adapters.health_memory import ContainerMemory
 from fingerprint.core.settings import Triton
+from fingerprint.streaming.ingest_s3_metrics import NoticeMetrics
+from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.web.security_events import SecurityEvents
 from pipelines.deliver_metrics import DeliverMetrics
-from fingerprint.streaming.ingest_s3_metrics import NoticeMetrics
 from pipelines.retrain_metrics import RetrainMetrics
-from fingerprint.streaming.metrics import StreamMetrics
 
 PAGE = (ROOT / "docs" / "operate.md").read_text()
 PROMETHEUS_OWN = {"up", "ALERTS"}

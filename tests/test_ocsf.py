@@ -12,11 +12,11 @@ from jsonschema import Draft202012Validator
 from make_alert import NASTY, nasty, new_pipeline, stolen_session
 from ocsf_json_schema import OcsfJsonSchemaEmbedded, get_ocsf_schema
 
-from fingerprint.core.severity import BANDS
 from fingerprint.core.alert import Disposition
-from fingerprint.delivery.notification import HAPPENED, MOST_EVENTS, News
+from fingerprint.core.severity import BANDS
 from fingerprint.delivery.formats.ocsf import PROFILES, VERSION, finding
 from fingerprint.delivery.formats.text import LONGEST, line
+from fingerprint.delivery.notification import HAPPENED, MOST_EVENTS, News
 
 VERSIONS = ("1.5.0", "1.6.0", "1.7.0", "1.8.0")
 AT = datetime(2026, 3, 6, 9, tzinfo=UTC)

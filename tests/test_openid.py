@@ -16,11 +16,11 @@ from security_lines import lines_of
 from services.openid import CLIENT, SECRET, Provider
 from serving_desk import BASE, Site, desk_in
 
-from fingerprint.core.alert import Away, FingerprintError
 from fingerprint.adapters import oidc as openid
-from fingerprint.adapters.system import SystemClock
 from fingerprint.adapters.oidc import REST, OpenId
+from fingerprint.adapters.system import SystemClock
 from fingerprint.core.account import Refused
+from fingerprint.core.alert import Away, FingerprintError
 from fingerprint.core.settings import Settings, load
 from pipelines.serve import doors_of
 

@@ -8,7 +8,13 @@ import pytest
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.simulation.attacks import STRENGTHS
-from pipelines.evaluation.organisations import DEVELOPMENT_SEEDS, FINAL_SEEDS, attacks_for, seeds_for, simulated
+from pipelines.evaluation.organisations import (
+    DEVELOPMENT_SEEDS,
+    FINAL_SEEDS,
+    attacks_for,
+    seeds_for,
+    simulated,
+)
 
 
 def test_nothing_is_tuned_on_the_seeds_of_the_final_table() -> None:

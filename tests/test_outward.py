@@ -15,10 +15,11 @@ from make_alert import NASTY, nasty, new_pipeline, stolen_session
 
 from fingerprint.core.alert import Disposition
 from fingerprint.core.sanitize import storable
-from fingerprint.delivery.formats import csv as csv_rows, ecs, json_lines, slack
+from fingerprint.delivery.formats import csv as csv_rows
+from fingerprint.delivery.formats import ecs, json_lines, slack
 from fingerprint.delivery.formats.registry import EXPORTED, TOLD, body, exported
-from fingerprint.delivery.notification import MOST_EVENTS, News
 from fingerprint.delivery.formats.text import LONGEST, line
+from fingerprint.delivery.notification import MOST_EVENTS, News
 
 SAID = Disposition("a", "benign", "maria", "a new laptop", datetime(2026, 3, 6, 9, tzinfo=UTC), 9)
 AWFUL = (

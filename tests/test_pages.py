@@ -18,11 +18,11 @@ from hypothesis import strategies as some
 from make_alert import NASTY, event, new_pipeline, stolen_session, votes
 
 from fingerprint.analysis.principal_profile import Day
-from fingerprint.core.case import Chosen, Decide, Entry, Match, Note, Outcome
 from fingerprint.core.alert import Disposition, Hop
-from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.core.case import Chosen, Decide, Entry, Match, Note, Outcome
 from fingerprint.core.settings import Settings
-from fingerprint.web import flash, urls, risk_chart, audit_text
+from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.web import audit_text, flash, risk_chart, urls
 from fingerprint.web.app import create_app
 from fingerprint.web.suppression_suggestion import like
 from pipelines.serve import doors_of

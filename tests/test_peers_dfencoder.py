@@ -9,8 +9,8 @@ import torch
 from test_baselines import CUT, habits, planted, rows_of
 
 from fingerprint.compute import hashing
-from fingerprint.evaluation.peers import LEFT_OUT, SLOW_METHODS, trial
 from fingerprint.evaluation.dfencoder_peer import PUBLISHED, Dfencoder, Options, fitted, losses
+from fingerprint.evaluation.peers import LEFT_OUT, SLOW_METHODS, trial
 from fingerprint.evaluation.ranking import strongest
 from fingerprint.features.encoding import NAMES
 

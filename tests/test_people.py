@@ -8,14 +8,14 @@ import pytest
 from argon2 import extract_parameters
 from contracts.people import GOOD, HERE, Moment, PeopleContract
 
-from fingerprint.core.alert import FingerprintError
-from fingerprint.store import secret_hashes as secrets_
-from fingerprint.store.alerts import open_desk
-from fingerprint.store.accounts import people_of
-from fingerprint.store.login_throttle import ALL_PLACES, ONE_PLACE
-from fingerprint.core.passwords import weak_password
 from fingerprint.core.account import ROLES, Refused, fitting_name, may, role_of
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.passwords import weak_password
 from fingerprint.core.settings import Web
+from fingerprint.store import secret_hashes as secrets_
+from fingerprint.store.accounts import people_of
+from fingerprint.store.alerts import open_desk
+from fingerprint.store.login_throttle import ALL_PLACES, ONE_PLACE
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,9 @@ def test_bisection_finds_the_very_value_that_sorting_finds(width: int, dtype: st
     for place in {0, width // 3, width // 2, width - 1}:
         sorted_ = order_statistics.smallest(values, place)
         np.testing.assert_array_equal(sorted_[:, 0], np.sort(values, axis=1)[:, place])
-        np.testing.assert_array_equal(order_statistics.smallest(elsewhere.asarray(values), place).get(), sorted_)
+        np.testing.assert_array_equal(
+            order_statistics.smallest(elsewhere.asarray(values), place).get(), sorted_
+        )
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 48, 337])
@@ -43,4 +45,6 @@ def test_torch_bisects_too() -> None:
     np.testing.assert_array_equal(
         order_statistics.smallest(torch.asarray(values), 30).numpy(), order_statistics.smallest(values, 30)
     )
-    np.testing.assert_array_equal(order_statistics.median(torch.asarray(values)).numpy(), order_statistics.median(values))
+    np.testing.assert_array_equal(
+        order_statistics.median(torch.asarray(values)).numpy(), order_statistics.median(values)
+    )

@@ -17,13 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fingerprint.compute import frames
+from fingerprint.compute.kernels import launch, source
 from fingerprint.sources import cudf_reader
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.sources.cloudtrail.schema import COLUMNS
-from fingerprint.sources.flatten import flatten
-from fingerprint.compute.kernels import launch, source
 from fingerprint.sources.cloudtrail.lenient import instant
+from fingerprint.sources.cloudtrail.schema import COLUMNS
 from fingerprint.sources.cudf_reader import Sieved, nodes, passed_on, sieve
+from fingerprint.sources.flatten import flatten
 
 TWIN = "frames_elsewhere"
 BASE = {"eventTime": "2023-07-10T11:42:18Z", "eventID": "id-1"}

@@ -12,10 +12,10 @@ import road
 from contracts import corpus
 from contracts.corpus import SHARED
 
-from fingerprint.sources.cloudtrail import samples
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import History
 from fingerprint.core.settings import Reading
+from fingerprint.sources.cloudtrail import samples
 from pipelines.cli import console
 from pipelines.cli.console import silent
 from pipelines.train import train

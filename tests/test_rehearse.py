@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from streaming import environment
 
-from fingerprint.registry import versions
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
-from pipelines.simulate_live import Ended, Organisation, UntilAsked, print_rehearsed, rehearse
+from fingerprint.registry import versions
 from pipelines.commands.topics import Wish, run_create
+from pipelines.simulate_live import Ended, Organisation, UntilAsked, print_rehearsed, rehearse
 
 NOW = datetime(2026, 3, 18, 0, 30, tzinfo=UTC)  # half an hour after the last day
 SMALL = Organisation(principals=12, days=4, attacks=2, seed=58)

@@ -13,14 +13,14 @@ import pytest
 from road import write
 from test_ingesting import ALICE, record
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters.file_broker.consumer import FilesConsumer, FilesProducer, create_topic
-from fingerprint.streaming.replay_rate import Pace
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Kafka, Settings
-from pipelines.replay import replay
-from pipelines.cli.console import silent
 from fingerprint.streaming.bounded_read import until_end
+from fingerprint.streaming.replay_rate import Pace
+from pipelines.cli.console import silent
+from pipelines.replay import replay
 
 Run = Callable[..., tuple[dict[str, Any], Any]]
 START = datetime(2026, 3, 2, tzinfo=UTC)

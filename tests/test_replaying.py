@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from test_fitting import OPTIONS, SIZES, History8, same
 
-from fingerprint.training.nn import loop, trainer, cuda_graphs
 from fingerprint.core.settings import Autoencoder
+from fingerprint.training.nn import cuda_graphs, loop, trainer
 
 torch = pytest.importorskip("torch")
 

@@ -24,13 +24,13 @@ from prometheus_client import CollectorRegistry
 from services.ports import free_port
 from streaming import Place, Records, keyed
 
-from fingerprint.registry import versions
 from fingerprint.core.alert import FingerprintError
-from fingerprint.training.schedule import Due, Known, due, held_days, last_training, rest
 from fingerprint.core.settings import Retraining, load
+from fingerprint.registry import versions
 from fingerprint.registry.versions import Note
-from pipelines.runtime import topic_time_span
+from fingerprint.training.schedule import Due, Known, due, held_days, last_training, rest
 from pipelines.retrain import print_figures, run
+from pipelines.runtime import topic_time_span
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 OPTIONS = Retraining()

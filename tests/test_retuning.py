@@ -10,11 +10,11 @@ import pytest
 import road
 
 from fingerprint.analysis import threshold_preview
-from fingerprint.core.case import Tuned
-from fingerprint.core.alert import FingerprintError, Vote
 from fingerprint.analysis.threshold_preview import Past
-from fingerprint.detection.scorer import VOTE
+from fingerprint.core.alert import FingerprintError, Vote
+from fingerprint.core.case import Tuned
 from fingerprint.core.settings import Settings
+from fingerprint.detection.scorer import VOTE
 
 START = datetime(2026, 3, 4, tzinfo=UTC)
 ANA, BEN = "123456789012:user/ana", "123456789012:user/ben"

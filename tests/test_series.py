@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fingerprint.compute import hashing
+from fingerprint.core.settings import Spectral
 from fingerprint.estimators import spectral
 from fingerprint.state.activity_series import Series
-from fingerprint.core.settings import Spectral
 
 OPTIONS = Spectral()
 START = 480_000 // 24 * 24  # hours since the epoch, at midnight

@@ -11,14 +11,14 @@ import pytest
 import road
 from contracts.losses import CLOSE, LossesContract, rows_of
 
-from fingerprint.estimators import autoencoder, tail_calibration
-from fingerprint.features import encoding
-from fingerprint.detection import triton_model
-from fingerprint.registry.bank import Bank, open_bank
 from fingerprint.adapters.triton.circuit_breaker import Breaker
 from fingerprint.core.alert import FingerprintError
+from fingerprint.detection import triton_model
 from fingerprint.detection.inference import InProcess, StandIn
 from fingerprint.detection.triton_model import Served
+from fingerprint.estimators import autoencoder, tail_calibration
+from fingerprint.features import encoding
+from fingerprint.registry.bank import Bank, open_bank
 
 MODELS = Path(__file__).parent.parent / "models" / "fingerprint"
 
@@ -82,7 +82,9 @@ def close_to_numpy(served: Served, bank: Bank) -> None:
 def test_torch_measures_what_numpy_measures(bank: Bank) -> None:
     """Here on the CPU; the same program runs where torch's arrays lie on a GPU."""
     torch = pytest.importorskip("torch")
-    close_to_numpy(Served(triton_model.nets_only(bank, lambda array: torch.from_numpy(np.array(array)))), bank)
+    close_to_numpy(
+        Served(triton_model.nets_only(bank, lambda array: torch.from_numpy(np.array(array)))), bank
+    )
 
 
 def test_a_bank_elsewhere_measures_what_it_measures_here_and_only_answers_come_down(bank: Bank) -> None:

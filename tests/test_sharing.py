@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from fingerprint.alerting.prevalence import (
+    FEW,
+    MANY,
+    MOST,
+    PLACES,
+    TOGETHER,
+    Shown,
+    is_counted,
+    lowered,
+    weighed,
+)
 from fingerprint.features.encoding import FEATURES
-from fingerprint.alerting.prevalence import FEW, MANY, MOST, PLACES, TOGETHER, Shown, is_counted, lowered, weighed
 from fingerprint.web.formatting import band
 
 LABELS = {feature.label for feature in FEATURES}

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint.training import feedback
 from fingerprint.core.settings import Gate, Training
+from fingerprint.training import feedback
 
 END = datetime(2026, 6, 1, tzinfo=UTC)
 OPTIONS = Training()

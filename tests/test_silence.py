@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint.streaming import feed_gaps
 from fingerprint.core.alert import Notice
-from fingerprint.streaming.feed_activity import FeedCounts
 from fingerprint.core.settings import Settings
+from fingerprint.streaming import feed_gaps
+from fingerprint.streaming.feed_activity import FeedCounts
 
 SETTINGS = Settings()
 WEEK = 7 * 24

@@ -14,22 +14,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fingerprint.sources.cloudtrail import samples
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters import files
-from fingerprint.sources.cloudtrail.identity import add_entities
-from fingerprint.evaluation.leakage_check import betrayal
-from fingerprint.sources.flatten import flatten
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Entities, Reading
+from fingerprint.evaluation.leakage_check import betrayal
 from fingerprint.simulation import attacks
-from fingerprint.simulation.record_templates import from_record
-from fingerprint.simulation.machines import Machine
-from fingerprint.simulation.organisation import Organisation
+from fingerprint.simulation.attack_scripts import COVER
+from fingerprint.simulation.benign_anomalies import SURPRISES
 from fingerprint.simulation.identifiers import Pools
 from fingerprint.simulation.job_tasks import Tool
-from fingerprint.simulation.attack_scripts import COVER
+from fingerprint.simulation.machines import Machine
+from fingerprint.simulation.organisation import Organisation
+from fingerprint.simulation.record_templates import from_record
 from fingerprint.simulation.staff import Staff, hire
-from fingerprint.simulation.benign_anomalies import SURPRISES
+from fingerprint.sources.cloudtrail import samples
+from fingerprint.sources.cloudtrail.identity import add_entities
+from fingerprint.sources.flatten import flatten
 from pipelines.simulate import START, Simulated, beginning, simulate
 
 Record = dict[str, Any]

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from walking import Outcome, Step, road_of, same, silences, walked
 
-from fingerprint.registry import bank as banks
 from fingerprint.compute import hashing
-from fingerprint.state import partitioning
-from fingerprint.features.encoding import FEATURES
-from fingerprint.state.ledger import Ledger
-from fingerprint.pipeline import Road
 from fingerprint.core.settings import Settings
+from fingerprint.features.encoding import FEATURES
+from fingerprint.pipeline import Road
+from fingerprint.registry import bank as banks
+from fingerprint.state import partitioning
+from fingerprint.state.ledger import Ledger
 
 START = 480_000 // 24 * 24
 

@@ -26,9 +26,8 @@ from contracts.snapshots import (
 from services import aws
 from typer.testing import CliRunner
 
+from fingerprint.adapters.checkpoints import StoredSnapshots, object_store
 from fingerprint.core.alert import FingerprintError
-from fingerprint.adapters.checkpoints import object_store
-from fingerprint.adapters.checkpoints import StoredSnapshots
 from fingerprint.core.ports import Fence, Snapshot
 from fingerprint.core.settings import State
 from pipelines import cli

@@ -94,7 +94,9 @@ def test_with_days_alone_the_newest_key_says_what_is_too_old() -> None:
 
 
 def test_a_span_is_said_as_people_write_it() -> None:
-    assert str(time_range.of("2026-01-01", "2026-02-01T06:00")) == "from 2026-01-01 before 2026-02-01T06:00:00"
+    assert (
+        str(time_range.of("2026-01-01", "2026-02-01T06:00")) == "from 2026-01-01 before 2026-02-01T06:00:00"
+    )
     assert str(time_range.of(days=30)) == "in the last 30 days"
     assert str(EVER) == "ever"
     assert not EVER

@@ -6,9 +6,9 @@ import elsewhere
 import numpy as np
 import pytest
 
-from fingerprint.estimators import spectral
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import load
+from fingerprint.estimators import spectral
 
 DAY = np.array([0.0] * 8 + [6.0] * 9 + [0.0] * 7)  # nine hours of work
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from walking import Outcome, Step, road_of, same, silences, walked
 
-from fingerprint.registry import bank as banks
-from fingerprint.compute import hashing
-from fingerprint.streaming import checkpoint_codec
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters.checkpoints import StoredSnapshots
-from fingerprint.state.ledger import Ledger
+from fingerprint.compute import hashing
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Partition
-from fingerprint.pipeline import Road
 from fingerprint.core.settings import State
+from fingerprint.pipeline import Road
+from fingerprint.registry import bank as banks
+from fingerprint.state.ledger import Ledger
+from fingerprint.streaming import checkpoint_codec
 from fingerprint.streaming.state_eviction import Spill, homes_of
 
 PARTITION = Partition("events", 0)

@@ -23,15 +23,15 @@ from test_ingest_program import LIMIT, PEOPLE, Faulty, OnFiles, expected, record
 from test_ingesting import record, wrapped
 from test_notices import FORMS, TEST, s3, sns
 
-from fingerprint.core.alert import FingerprintError
-from fingerprint.adapters.aws.sqs import SqsQueue, name_of
 from fingerprint.adapters.aws.s3 import S3Objects
 from fingerprint.adapters.aws.session import client
+from fingerprint.adapters.aws.sqs import SqsQueue, name_of
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Away, Message, Taken, Undelivered
-from pipelines.runtime import wiring
+from fingerprint.streaming.ingest_s3_metrics import NoticeMetrics
 from pipelines.commands.dead_letters import replay_letters
 from pipelines.ingest_s3 import IngestNotices, in_batches, run
-from fingerprint.streaming.ingest_s3_metrics import NoticeMetrics
+from pipelines.runtime import wiring
 
 FOLDER = "AWSLogs/111122223333/CloudTrail/eu-west-1/2026/01/01"
 BRISK = {"visibility_seconds": 2, "wait_seconds": 1}

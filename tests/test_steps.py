@@ -10,14 +10,14 @@ import pytest
 import road as roads
 from walking import SETTINGS, Outcome, Step, outcome, road_of, same, silences, steps_of, walked
 
-from fingerprint.registry import bank as banks
 from fingerprint.compute import hashing
 from fingerprint.detection import batch as measured
+from fingerprint.detection.owner_names import Names
+from fingerprint.detection.partitioned_replay import STEP, Steps, walk
+from fingerprint.pipeline import Said
+from fingerprint.registry import bank as banks
 from fingerprint.state import partitioning
 from fingerprint.state.ledger import Ledger
-from fingerprint.detection.owner_names import Names
-from fingerprint.pipeline import Said
-from fingerprint.detection.partitioned_replay import STEP, Steps, walk
 
 
 @pytest.fixture(scope="module")

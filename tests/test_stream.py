@@ -24,11 +24,11 @@ from services.postgres import Postgres
 from streaming import Place, Records, Said
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.store import engine
 from fingerprint.core.ports import Partition
+from fingerprint.store import engine
+from fingerprint.streaming.ingest_metrics import IngestMetrics
 from pipelines.commands.dead_letters import of_topic, run_list
 from pipelines.ingest import Ingest
-from fingerprint.streaming.ingest_metrics import IngestMetrics
 from pipelines.stream import Stream
 
 DYING = Path(__file__).parent / "dying_stream.py"

@@ -11,10 +11,10 @@ import road as roads
 from streaming import Place, Records, Said
 
 from fingerprint.compute.backend import HOST, Backend
-from pipelines.runtime import backend as backends
 from pipelines.backfill import backfill
-from pipelines.score import score
 from pipelines.cli.console import silent
+from pipelines.runtime import backend as backends
+from pipelines.score import score
 
 THERE = Backend("frames_elsewhere", "elsewhere", "cpu", "twins of a device's libraries")
 

@@ -8,10 +8,19 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from make_alert import NASTY
 
-from fingerprint.core.case import Match
+from fingerprint.alerting.suppression import (
+    SHORTEST,
+    Facts,
+    Matcher,
+    Seen,
+    check_end,
+    check_reason,
+    checked,
+    said,
+)
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.case import Match
 from fingerprint.core.sanitize import storable
-from fingerprint.alerting.suppression import SHORTEST, Facts, Matcher, Seen, check_end, check_reason, checked, said
 
 JOB = Seen("glue", "StartJobRun", "10.3.1.8", "Boto3/1.34.60 md/x", "")
 THEFT = Seen("secretsmanager", "GetSecretValue", "185.220.101.34", "aws-cli/2.15", "AccessDenied")

@@ -12,14 +12,14 @@ import road
 from make_alert import NASTY, nasty, new_pipeline, stolen_session, votes
 from typer.testing import CliRunner
 
-from fingerprint.core.case import Filter
 from fingerprint.core.alert import FingerprintError
-from fingerprint.store.alerts import open_desk
+from fingerprint.core.case import Filter
 from fingerprint.core.settings import Desk, Retention, load
-from pipelines.commands import retention
+from fingerprint.store.alerts import open_desk
 from pipelines.cli import app
-from pipelines.score import score
 from pipelines.cli.console import silent
+from pipelines.commands import retention
+from pipelines.score import score
 
 
 @pytest.fixture

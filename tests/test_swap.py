@@ -21,9 +21,9 @@ from living import ids_of, live, measured_by, serve
 from streaming import Place, Records, Said
 from test_stream import DYING, SMALL
 
+from fingerprint.adapters.checkpoints import StoredSnapshots
 from fingerprint.registry import versions
 from fingerprint.registry.bank import open_bank, renamed, write
-from fingerprint.adapters.checkpoints import StoredSnapshots
 from fingerprint.registry.versions import Note
 from fingerprint.streaming.bank_watcher import Banks
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from fingerprint.registry import quality
-from fingerprint.estimators import tail_calibration
 from fingerprint.core.settings import Autoencoder
+from fingerprint.estimators import tail_calibration
 from fingerprint.estimators.tail_calibration import Hours
+from fingerprint.registry import quality
 
 PARENT = np.array([-1, 0, 1, 1], np.int32)  # everybody, a group, two of its members
 
@@ -40,7 +40,10 @@ def test_a_threshold_is_passed_equally_often_by_a_calm_and_by_a_restless_one() -
     hours = hours_of(calm, restless)
     shares = [(z_of(each, hours, at) >= 2.5).mean() for at, each in ((2, calm), (3, restless))]
     assert max(shares) < 2 * min(shares)
-    same = [tail_calibration.z(tail_calibration.log_share(each, np.log(0.05), 16.0, 4.0)) for each in (calm, restless)]
+    same = [
+        tail_calibration.z(tail_calibration.log_share(each, np.log(0.05), 16.0, 4.0))
+        for each in (calm, restless)
+    ]
     assert (same[1] >= 2.5).mean() > 4 * (same[0] >= 2.5).mean()  # what one rate for all would say
 
 

@@ -17,12 +17,12 @@ import road
 from road import Road, Run
 from walking import SETTINGS, Step, road_of, walked
 
-from fingerprint.registry import bank as banks
-from fingerprint.training import attack_injection, feedback
-from fingerprint.registry.bank import MOVED, Bank, renamed
 from fingerprint.core.alert import Alert, Decision, Disposition
-from fingerprint.store.alerts import SqlDesk, open_desk
 from fingerprint.core.settings import Autoencoder, Settings, Training
+from fingerprint.registry import bank as banks
+from fingerprint.registry.bank import MOVED, Bank, renamed
+from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.training import attack_injection, feedback
 from pipelines import cli
 from pipelines.cli.console import silent
 from pipelines.train import train

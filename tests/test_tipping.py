@@ -10,12 +10,12 @@ import pytest
 import road
 from numpy.typing import NDArray
 
-from fingerprint.compute import hashing
-from fingerprint.registry.bank import Bank
 from fingerprint.adapters import files
+from fingerprint.compute import hashing
 from fingerprint.evaluation import time_to_alert
-from fingerprint.evaluation.time_to_alert import SHARE, Listening, tips
 from fingerprint.evaluation.labels import find, named, truth
+from fingerprint.evaluation.time_to_alert import SHARE, Listening, tips
+from fingerprint.registry.bank import Bank
 from fingerprint.state.ledger import Ledger
 from pipelines.evaluation.arrival_order import Delivered
 

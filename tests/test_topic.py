@@ -14,11 +14,11 @@ from kafka.admin import NewTopic
 from services.kafka import Broker
 
 from fingerprint.adapters.file_broker import log as topic_log
+from fingerprint.adapters.file_broker.consumer import FilesConsumer, FilesProducer, create_topic
 from fingerprint.adapters.kafka.confluent import ConfluentConsumer
 from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
 from fingerprint.adapters.kafka.kafka_python import KafkaConsumer
 from fingerprint.adapters.kafka.kafka_python_producer import KafkaProducer
-from fingerprint.adapters.file_broker.consumer import FilesConsumer, FilesProducer, create_topic
 from fingerprint.core.ports import Consumer, Partition, Producer
 from fingerprint.core.settings import Kafka
 

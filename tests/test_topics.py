@@ -17,14 +17,22 @@ import pytest
 from contracts.topics import BrokerContract, TopicsContract
 from services.kafka import Broker
 
-from fingerprint.core.alert import Away, FingerprintError
+from fingerprint.adapters.file_broker.topics import FilesTopics
 from fingerprint.adapters.kafka.confluent_admin import ConfluentTopics
 from fingerprint.adapters.kafka.kafka_python_admin import KafkaTopics
-from fingerprint.adapters.file_broker.topics import FilesTopics
+from fingerprint.core.alert import Away, FingerprintError
 from fingerprint.core.ports.topics import Topic, Topics
 from fingerprint.core.settings import Kafka, Settings
+from pipelines.commands.topics import (
+    Wish,
+    create,
+    patiently,
+    print_created,
+    print_topics,
+    run_create,
+    run_list,
+)
 from pipelines.runtime import wiring
-from pipelines.commands.topics import Wish, create, patiently, print_created, print_topics, run_create, run_list
 
 NUMBERS = count()
 START = datetime(2026, 3, 2, tzinfo=UTC)

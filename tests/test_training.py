@@ -12,15 +12,15 @@ import pandas as pd
 import pytest
 from road import Road
 
-from fingerprint.training import distinct_rows, dataset, pipeline
-from fingerprint.compute import hashing
-from fingerprint.registry.bank import Bank
-from fingerprint.training.distinct_rows import Rows, lowest
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import History
-from fingerprint.state.ledger import Ledger
+from fingerprint.compute import hashing
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Autoencoder, Entities, Settings, Training, Workers
+from fingerprint.registry.bank import Bank
+from fingerprint.state.ledger import Ledger
+from fingerprint.training import dataset, distinct_rows, pipeline
+from fingerprint.training.distinct_rows import Rows, lowest
 from pipelines.runtime import wiring
 
 SETTINGS = Settings(autoencoder=Autoencoder(epochs=1))

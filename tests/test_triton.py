@@ -23,22 +23,22 @@ from prometheus_client import CollectorRegistry
 from services.triton import Triton
 from streaming import Place, Records, Said
 
-from fingerprint.registry import bank as banks
-from fingerprint.detection import triton_model
-from fingerprint.core import settings
-from fingerprint.registry.bank import Bank, open_bank
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters.triton.client import TritonLosses
-from fingerprint.adapters.triton.request import Call
 from fingerprint.adapters.triton.control import Control
 from fingerprint.adapters.triton.repository import Repository
-from fingerprint.detection.inference import InProcess, StandIn
+from fingerprint.adapters.triton.request import Call
+from fingerprint.core import settings
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Away
+from fingerprint.detection import triton_model
+from fingerprint.detection.inference import InProcess, StandIn
+from fingerprint.registry import bank as banks
+from fingerprint.registry.bank import Bank, open_bank
 from pipelines import retrain
-from pipelines.runtime.wiring import must_wait
-from pipelines.score import score
 from pipelines.cli.console import silent
 from pipelines.commands.triton import has, print_status, run_load, run_status
+from pipelines.runtime.wiring import must_wait
+from pipelines.score import score
 
 NOBODY = "127.0.0.1:9"  # the port "discard", where nobody listens
 
@@ -214,7 +214,9 @@ def test_a_bank_that_is_not_the_one_its_folder_says_is_refused(
     """Or answers would name another bank than they are of."""
     repository = Repository(Path(options.repository))
     before, wrong = repository.served(), triton_model.number("another")
-    shutil.copytree(repository.folder / str(triton_model.number(bank.version)), repository.folder / str(wrong))
+    shutil.copytree(
+        repository.folder / str(triton_model.number(bank.version)), repository.folder / str(wrong)
+    )
     repository.serve([*before, wrong])
     try:
         with (

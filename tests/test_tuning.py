@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 import road
 
-from fingerprint.core.settings import Autoencoder, Settings, Voting
 from fingerprint.analysis.threshold_what_if import Tuning, reach_of
+from fingerprint.core.settings import Autoencoder, Settings, Voting
 
 SETTINGS = Settings()
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import road
 
-from fingerprint.core.case import Foreseen
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters.system import SystemClock
+from fingerprint.analysis.threshold_forecast import Foreseeing
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.case import Foreseen
 from fingerprint.store.alerts import SqlDesk, open_desk
 from fingerprint.web.threshold_chart import drawn
-from fingerprint.analysis.threshold_forecast import Foreseeing
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 from walking import MEMORY, SETTINGS, Outcome, Step, road_of, same, walked
 
-from fingerprint.detection import detectors
 from fingerprint.compute import hashing
-from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.detection import detectors
 from fingerprint.detection.batch import prepare
 from fingerprint.pipeline import Road
+from fingerprint.registry.bank import Bank
+from fingerprint.state.ledger import Ledger
 
 HALF = 8  # steps
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fingerprint.registry import versions
 from fingerprint.core.alert import FingerprintError
+from fingerprint.registry import versions
 from fingerprint.registry.versions import Note
 
 PUBLISH, BACK = Note("publish", "2026-02-01T00:00:00Z", "ada", "because"), Note("rollback")

@@ -14,15 +14,15 @@ import road
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fingerprint.registry import bank as banks
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import History
-from fingerprint.state.ledger import Ledger
-from fingerprint.detection.batch import concat
-from fingerprint.detection.scorer import Scorer
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings, Voting
+from fingerprint.detection.batch import concat
 from fingerprint.detection.ensemble import verdicts
+from fingerprint.detection.scorer import Scorer
+from fingerprint.registry import bank as banks
+from fingerprint.state.ledger import Ledger
 from pipelines.cli.console import silent
 from pipelines.train import train
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fingerprint.core.ports import Message, Partition
 from fingerprint.adapters.kafka.fetch_buffer import Waiting
+from fingerprint.core.ports import Message, Partition
 
 
 def messages(count: int, size: int = 10, partition: int = 0) -> list[Message]:

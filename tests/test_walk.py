@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 import road as roads
 
-from fingerprint.registry import bank as banks
-from fingerprint.core.alert import Alert
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import History
-from fingerprint.streaming.partition_processor import Keeper
-from fingerprint.state.ledger import Ledger
-from fingerprint.pipeline import Road, Said
+from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Settings, Voting
+from fingerprint.pipeline import Road, Said
+from fingerprint.registry import bank as banks
+from fingerprint.state.ledger import Ledger
+from fingerprint.streaming.partition_processor import Keeper
 from fingerprint.streaming.watermarks import Sources
 
 

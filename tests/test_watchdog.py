@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Message, Partition
 from fingerprint.core.settings import Kafka
-from fingerprint.streaming.stall_detector import Watchdog
 from fingerprint.streaming.lag_monitor import Watch, WatchMetrics
+from fingerprint.streaming.stall_detector import Watchdog
 
 A, B = Partition("events", 0), Partition("events", 1)
 

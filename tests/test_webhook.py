@@ -13,12 +13,12 @@ import pytest
 from receiving import Listening, listening
 from services.certificates import Authority
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters.webhook import Webhook
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Away, Gone
-from fingerprint.delivery.outbox import Busy
 from fingerprint.core.settings import Deliver
 from fingerprint.core.webhook_signature import secrets_of, verified
+from fingerprint.delivery.outbox import Busy
 
 NOW = datetime(2026, 3, 4, 14, tzinfo=UTC)
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105 - of Standard Webhooks' own example

@@ -14,8 +14,8 @@ import pytest
 from services.certificates import Authority
 from services.cluster import Cluster
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters.process_pool import InProcess
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Workers
 from fingerprint.core.settings import Workers as Options
 from pipelines.runtime import wiring

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import road as roads
 
-from fingerprint.compute import hashing
-from fingerprint.registry.bank import Bank
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import History
-from fingerprint.state.ledger import Ledger
+from fingerprint.compute import hashing
 from fingerprint.pipeline import Road, Said
+from fingerprint.registry.bank import Bank
+from fingerprint.state.ledger import Ledger
 from fingerprint.state.partitioning import Arrays
 
 STEP = 150

@@ -33,17 +33,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames
-from fingerprint.sources.arrival import FILE_SECONDS, Now, future_dated, wall_clock
 from fingerprint.compute.backend import HOST, Backend
-from fingerprint.sources.cloudtrail.envelopes import Records
 from fingerprint.core.alert import Reject
-from fingerprint.sources.cloudtrail.identity import add_entities
-from fingerprint.state.event_clock import PATIENCE, Beliefs, believed, enough
-from fingerprint.sources.flatten import flatten
-from fingerprint.sources.decode import Piece, milliseconds
-from fingerprint.sources.networks import Networks
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import EVER, Span
+from fingerprint.sources.arrival import FILE_SECONDS, Now, future_dated, wall_clock
+from fingerprint.sources.cloudtrail.envelopes import Records
+from fingerprint.sources.cloudtrail.identity import add_entities
+from fingerprint.sources.decode import Piece, milliseconds
+from fingerprint.sources.flatten import flatten
+from fingerprint.sources.networks import Networks
+from fingerprint.state.event_clock import PATIENCE, Beliefs, believed, enough
 
 SPAN = 4 * 3600  # seconds of event time in one file
 LATE_EVENTS, LATE_SHARE = 20, 100  # so many events, or one of so many, may have come hours late

@@ -20,16 +20,16 @@ from typing import Any, BinaryIO
 import fsspec
 from fsspec.core import url_to_fs
 
-from fingerprint.sources import archives
 from fingerprint.core import time_range
-from fingerprint.sources.archives import CutShort
-from fingerprint.sources.cloudtrail.envelopes import Records
-from fingerprint.core.credentials import holds_credentials
 from fingerprint.core.alert import FingerprintError
-from fingerprint.sources.cloudtrail.s3_layout import is_trail, months_of
+from fingerprint.core.credentials import holds_credentials
 from fingerprint.core.extras import how_to_install
 from fingerprint.core.settings import Reading
 from fingerprint.core.time_range import EVER, Span
+from fingerprint.sources import archives
+from fingerprint.sources.archives import CutShort
+from fingerprint.sources.cloudtrail.envelopes import Records
+from fingerprint.sources.cloudtrail.s3_layout import is_trail, months_of
 
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz")
 NOT_RECORDS = ("labels.", "provenance.")

@@ -37,8 +37,8 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
 from fingerprint.adapters.triton.circuit_breaker import Breaker
-from fingerprint.core.alert import Away, FingerprintError
 from fingerprint.core.account import ROLES, Identity, Refused, Role
+from fingerprint.core.alert import Away, FingerprintError
 from fingerprint.core.ports import Clock
 from fingerprint.core.settings import Oidc, secret
 

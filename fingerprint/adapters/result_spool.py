@@ -22,11 +22,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fingerprint.core.alert import Alert
 from fingerprint.adapters.result_files import Results
-from fingerprint.pipeline import Said
-from fingerprint.detection.scorer import VOTE, no_votes
+from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Settings
+from fingerprint.detection.scorer import VOTE, no_votes
+from fingerprint.pipeline import Said
 
 ROWS = 10_000  # votes that are handed on at a time
 _ALERTS = pa.schema([("alert", pa.large_binary())])  # MessagePack: JSON has no NaN, and curves have

@@ -20,14 +20,14 @@ from email.utils import parsedate_to_datetime
 
 import httpcore
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters.guarded_transport import Guarded, Refused, Resolve, resolved
-from fingerprint.core.sanitize import visible
-from fingerprint.core.ports import Away, Gone
-from fingerprint.delivery.outbox import Busy
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.egress import Place, networks, place_of
+from fingerprint.core.ports import Away, Gone
+from fingerprint.core.sanitize import visible
 from fingerprint.core.settings import Deliver, secret
 from fingerprint.core.webhook_signature import headers, secrets_of
+from fingerprint.delivery.outbox import Busy
 
 MOST = 64 << 10  # bytes of an answer that are read
 SHOWN = 200  # characters of an answer that are told

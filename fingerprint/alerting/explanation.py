@@ -21,18 +21,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.features import encoding
 from fingerprint.compute import frames
-from fingerprint.sources.cloudtrail import attack_tactics
-from fingerprint.estimators import tail_calibration
-from fingerprint.registry.bank import PEER, Bank
-from fingerprint.detection.detectors import CHANNELS, surprise_of
-from fingerprint.core.alert import Alert, AlertEvent, Curve, Driver, Level, Rarity
 from fingerprint.compute.hashing import Hashes
-from fingerprint.detection.batch import Measured, concat
-from fingerprint.detection.scorer import alert_windows
-from fingerprint.state.activity_series import Series
+from fingerprint.core.alert import Alert, AlertEvent, Curve, Driver, Level, Rarity
 from fingerprint.core.settings import Settings
+from fingerprint.detection.batch import Measured, concat
+from fingerprint.detection.detectors import CHANNELS, surprise_of
+from fingerprint.detection.scorer import alert_windows
+from fingerprint.estimators import tail_calibration
+from fingerprint.features import encoding
+from fingerprint.registry.bank import PEER, Bank
+from fingerprint.sources.cloudtrail import attack_tactics
+from fingerprint.state.activity_series import Series
 
 HALF_URGENT = 18.0  # nats of tail probability at which urgency is 50: one active interval in 66 million
 CAP: dict[Level, int] = {"entity": 100, "principal": 100, "peer": 85, "generic": 70}

@@ -20,8 +20,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
-from fingerprint.core.case import Match
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.case import Match
 from fingerprint.core.sanitize import storable, visible
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -12,11 +12,11 @@ from typing import Any
 
 import pandas as pd
 
+from fingerprint.core.alert import LEVELS, Alert, FingerprintError
+from fingerprint.core.settings import Settings
 from fingerprint.registry import bank as banks
 from fingerprint.registry import quality, versions
 from fingerprint.registry.bank import MOVED
-from fingerprint.core.alert import LEVELS, Alert, FingerprintError
-from fingerprint.core.settings import Settings
 
 
 def moved(folder: Path, alert: Alert, settings: Settings) -> list[dict[str, Any]]:

@@ -18,18 +18,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.compute import frames, hashing
-from fingerprint.registry.bank import Bank
-from fingerprint.detection.detectors import CHANNELS, COUNT, surprise_of
 from fingerprint.core.alert import LEVELS, Curve, FingerprintError
-from fingerprint.features.encoding import FEATURES, parameters_of
-from fingerprint.state.ledger import Ledger
-from fingerprint.detection.batch import concat
-from fingerprint.detection.scorer import Judged, Scorer
-from fingerprint.state.activity_series import Series
 from fingerprint.core.settings import Settings
+from fingerprint.detection.batch import concat
+from fingerprint.detection.detectors import CHANNELS, COUNT, surprise_of
+from fingerprint.detection.scorer import Judged, Scorer
+from fingerprint.estimators import autoencoder, tail_calibration
+from fingerprint.features.encoding import FEATURES, parameters_of
 from fingerprint.features.vocabulary import Floats
+from fingerprint.registry.bank import Bank
+from fingerprint.state.activity_series import Series
+from fingerprint.state.ledger import Ledger
 
 LABELS = [feature.label for feature in FEATURES]
 

@@ -21,10 +21,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.analysis import fingerprints as looking
-from fingerprint.registry import quality
-from fingerprint.registry.bank import MOVED, Bank
 from fingerprint.core.alert import LEVELS, Detector, FingerprintError, Level
 from fingerprint.core.settings import Settings
+from fingerprint.registry import quality
+from fingerprint.registry.bank import MOVED, Bank
 
 MOST_FINGERPRINTS = 200  # on a card, the busiest
 MOST_VALUES = 5  # of a feature

@@ -14,19 +14,19 @@ from pathlib import Path
 
 import numpy as np
 
-from fingerprint.registry import bank as banks
-from fingerprint.training import attack_injection
-from fingerprint.registry import quality, versions
 from fingerprint.analysis import threshold_preview
-from fingerprint.core.case import Foreseen, Tuned
+from fingerprint.analysis.threshold_preview import Past
+from fingerprint.analysis.threshold_what_if import Tuning
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.case import Foreseen, Tuned
+from fingerprint.core.ports import Clock
+from fingerprint.core.settings import Settings
+from fingerprint.features.vocabulary import Floats
+from fingerprint.registry import bank as banks
+from fingerprint.registry import quality, versions
 from fingerprint.store.alerts import SqlDesk
 from fingerprint.store.threshold_overrides import HIGHEST
-from fingerprint.core.ports import Clock
-from fingerprint.analysis.threshold_preview import Past
-from fingerprint.core.settings import Settings
-from fingerprint.analysis.threshold_what_if import Tuning
-from fingerprint.features.vocabulary import Floats
+from fingerprint.training import attack_injection
 
 DAYS = 14  # of history that is asked
 FRESH_SECONDS = 60  # for so long the same votes are asked again
@@ -76,7 +76,9 @@ class Foreseeing:
     def choose(self, threshold: float | None, quorum: int | None, why: str, by: str) -> Tuned:
         now = self.clock.now()
         wanted = Tuned(0, now, by, why, threshold, quorum, threshold is None and quorum is None)
-        threshold_preview.applied(self.settings, wanted)  # refused here, rather than by every program that reads it
+        threshold_preview.applied(
+            self.settings, wanted
+        )  # refused here, rather than by every program that reads it
         return self.desk.tune(now, by, why, threshold, quorum)
 
     # --- what it rests on ---------------------------------------------------------------------------------------------

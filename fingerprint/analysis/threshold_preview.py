@@ -22,11 +22,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from fingerprint.core.case import Foreseen, Tuned
-from fingerprint.core.alert import LEVELS, Decision, FingerprintError
-from fingerprint.detection.scorer import alert_ids
-from fingerprint.core.settings import Settings
 from fingerprint.analysis.threshold_what_if import Tuning
+from fingerprint.core.alert import LEVELS, Decision, FingerprintError
+from fingerprint.core.case import Foreseen, Tuned
+from fingerprint.core.settings import Settings
+from fingerprint.detection.scorer import alert_ids
 
 SURGE = "interval:"  # how the id of a vote on an interval begins; a silence is never a verdict
 DAY = 86_400  # seconds

@@ -21,11 +21,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.detection import ensemble
 from fingerprint.core.alert import LEVELS
-from fingerprint.evaluation.metrics import hits
-from fingerprint.detection.scorer import alert_ids
 from fingerprint.core.settings import Settings
+from fingerprint.detection import ensemble
+from fingerprint.detection.scorer import alert_ids
+from fingerprint.evaluation.metrics import hits
 
 Floats = NDArray[np.float64]
 

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from fingerprint.delivery.policy import Delivery, State
 from fingerprint.core.alert import Alert, Disposition
 from fingerprint.core.ports import Away
 from fingerprint.core.settings import Deliver
+from fingerprint.delivery.policy import Delivery, State
 
 
 class Busy(Away):

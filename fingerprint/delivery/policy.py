@@ -17,8 +17,8 @@ from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Literal, NamedTuple
 
-from fingerprint.delivery.notification import Happened
 from fingerprint.core.settings import Deliver
+from fingerprint.delivery.notification import Happened
 
 FIRST_WAIT = 5.0  # seconds after the first try that failed; each later wait is twice as long ...
 LONGEST_WAIT = 3600.0  # ... up to this

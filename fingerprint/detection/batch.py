@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.features import encoding
-from fingerprint.sources import flatten
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import host, like, namespace
 from fingerprint.compute.hashing import Hashes
+from fingerprint.features import encoding
+from fingerprint.sources import flatten
 from fingerprint.state.ledger import Ledger
 
 

@@ -37,8 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute.arrays import namespace
-from fingerprint.registry.bank import PEER
 from fingerprint.detection.batch import Measured
+from fingerprint.registry.bank import PEER
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]

@@ -17,13 +17,13 @@ import secrets
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.estimators import autoencoder
 from fingerprint.compute.arrays import host, like
-from fingerprint.registry.bank import Bank
-from fingerprint.core.alert import FingerprintError
 from fingerprint.compute.hashing import Hashes
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Away, Losses
+from fingerprint.estimators import autoencoder
 from fingerprint.features.vocabulary import Floats, Ints
+from fingerprint.registry.bank import Bank
 
 CLOSE = 1e-4  # nats: who measures the same with another library differs by less
 CHECKED_SHARE = 0.01  # of the rows of an answer ...

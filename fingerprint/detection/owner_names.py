@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import host, like, namespace
-from fingerprint.registry.bank import Bank
 from fingerprint.compute.hashing import Hashes
-from fingerprint.detection.batch import Measured
-from fingerprint.state.activity_series import Ints
 from fingerprint.compute.sorted_table import find
+from fingerprint.detection.batch import Measured
+from fingerprint.registry.bank import Bank
+from fingerprint.state.activity_series import Ints
 
 
 class Names:

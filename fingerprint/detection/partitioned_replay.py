@@ -22,8 +22,8 @@ import pandas as pd
 
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.frames import Frame
-from fingerprint.state.ledger import Ledger
 from fingerprint.pipeline import Road, Said
+from fingerprint.state.ledger import Ledger
 
 STEP = "step"  # the column that says in which step of the whole an event came
 

@@ -24,22 +24,23 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.estimators import autoencoder
-from fingerprint.detection import detectors, batch as measured, ensemble
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import counted, host, like, namespace
-from fingerprint.registry.bank import Bank
-from fingerprint.core.alert import LEVELS, Vote
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
-from fingerprint.state.ledger import Ledger
-from fingerprint.detection.inference import InProcess
-from fingerprint.detection.batch import Measured
-from fingerprint.detection.owner_names import Names
+from fingerprint.core.alert import LEVELS, Vote
 from fingerprint.core.ports import Losses
-from fingerprint.state.activity_series import Floats, Ints
 from fingerprint.core.settings import Settings
+from fingerprint.detection import batch as measured
+from fingerprint.detection import detectors, ensemble
+from fingerprint.detection.batch import Measured
 from fingerprint.detection.ensemble import Detector
+from fingerprint.detection.inference import InProcess
+from fingerprint.detection.owner_names import Names
+from fingerprint.estimators import autoencoder
+from fingerprint.registry.bank import Bank
+from fingerprint.state.activity_series import Floats, Ints
+from fingerprint.state.ledger import Ledger
 
 VOTE = tuple(Vote.__dataclass_fields__)  # the columns of votes
 _NAMED = ["event_id", "event_time", "principal", "entity"]  # those that an event has by itself

@@ -19,14 +19,14 @@ import numpy as np
 from array_api_compat import device
 from numpy.typing import NDArray
 
-from fingerprint.estimators import autoencoder, tail_calibration
-from fingerprint.core import settings
 from fingerprint.compute.arrays import Place, host, like
-from fingerprint.registry.bank import DEFAULT, Bank, open_bank
-from fingerprint.core.alert import FingerprintError
 from fingerprint.compute.hashing import Hashes
+from fingerprint.core import settings
+from fingerprint.core.alert import FingerprintError
 from fingerprint.detection.inference import InProcess
+from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.features.vocabulary import Floats, Ints
+from fingerprint.registry.bank import DEFAULT, Bank, open_bank
 
 
 class Answer(NamedTuple):

@@ -28,8 +28,8 @@ from array_api_compat import array_namespace, device, is_numpy_namespace, to_dev
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.core import settings
 from fingerprint.compute.arrays import Place, like, namespace, placed
+from fingerprint.core import settings
 from fingerprint.features.encoding import FACETED, FACETS, GIVEN, IS_BIN, WEIGHT
 from fingerprint.features.vocabulary import Floats, Ints, Vocabulary
 

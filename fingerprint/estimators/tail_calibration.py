@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtri_exp
 
 from fingerprint.compute.arrays import Array, namespace, special
-from fingerprint.estimators.autoencoder import Baseline
 from fingerprint.compute.hashing import Hashes
+from fingerprint.estimators.autoencoder import Baseline
 from fingerprint.features.vocabulary import Floats, Ints
 
 BEYOND = 0.05  # share of all intervals past the edge

@@ -18,9 +18,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
+from fingerprint.compute.hashing import Hashes
 from fingerprint.evaluation.event_table import HOUR, Rows, Seconds
 from fingerprint.features.encoding import FEATURES, NAMES
-from fingerprint.compute.hashing import Hashes
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -27,11 +27,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.evaluation.alert_counting import RECORDED
-from fingerprint.evaluation.ranking import Scores
-from fingerprint.evaluation.event_table import Rows
-from fingerprint.features.encoding import NAMES
 from fingerprint.compute.hashing import Hashes
+from fingerprint.evaluation.alert_counting import RECORDED
+from fingerprint.evaluation.event_table import Rows
+from fingerprint.evaluation.ranking import Scores
+from fingerprint.features.encoding import NAMES
 from fingerprint.training.pipeline import Progress
 
 Floats = NDArray[np.float32]

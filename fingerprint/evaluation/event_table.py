@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.features import encoding
-from fingerprint.sources import flatten
 from fingerprint.compute import hashing
 from fingerprint.compute.hashing import Hashes
+from fingerprint.features import encoding
+from fingerprint.sources import flatten
 
 Seconds = NDArray[np.int64]
 

@@ -27,8 +27,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.evaluation import curves
-from fingerprint.evaluation.false_alert_causes import Causes
 from fingerprint.evaluation.curves import LEAST_SHARE
+from fingerprint.evaluation.false_alert_causes import Causes
 
 Figures = dict[str, Any]
 

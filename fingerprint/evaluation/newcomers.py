@@ -21,12 +21,12 @@ import pandas as pd
 
 from fingerprint.alerting import explanation
 from fingerprint.compute import frames, hashing
-from fingerprint.estimators import tail_calibration
-from fingerprint.sources.cloudtrail.identity import ADDED, IDENTITY, add_entities
-from fingerprint.evaluation.metrics import hits
-from fingerprint.evaluation.labels import DAY, find
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.settings import Entities
+from fingerprint.estimators import tail_calibration
+from fingerprint.evaluation.labels import DAY, find
+from fingerprint.evaluation.metrics import hits
+from fingerprint.sources.cloudtrail.identity import ADDED, IDENTITY, add_entities
 
 KINDS = ("new user", "new role", "root", "robbed newcomer")
 HOURS = 3  # before the attack, that a robbed newcomer began

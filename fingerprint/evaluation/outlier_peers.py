@@ -18,8 +18,8 @@ from sklearn.ensemble import IsolationForest
 
 from fingerprint.compute import hashing
 from fingerprint.evaluation.alert_counting import RECORDED, Floats, log_frequencies
-from fingerprint.evaluation.ranking import Scores, held_out
 from fingerprint.evaluation.event_table import Rows
+from fingerprint.evaluation.ranking import Scores, held_out
 
 TREES, SAMPLE, SEED = 100, 50_000, 0
 USUAL = np.log(1 / 50)  # what happens once in fifty is no outlier, however common it is

@@ -15,8 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.evaluation.labels import find
 from fingerprint.compute.hashing import Hashes
+from fingerprint.evaluation.labels import find
 
 Seconds = NDArray[np.int64]
 

@@ -23,8 +23,10 @@ from importlib.util import find_spec
 import numpy as np
 from numpy.typing import NDArray
 
+from fingerprint.core.extras import how_to_install
 from fingerprint.evaluation import outlier_peers, rarity_peer, rule_peer
 from fingerprint.evaluation.dfencoder_peer import Dfencoder
+from fingerprint.evaluation.event_table import Rows
 from fingerprint.evaluation.ranking import (
     Method,
     Scores,
@@ -33,8 +35,6 @@ from fingerprint.evaluation.ranking import (
     held_out,
     strongest,
 )
-from fingerprint.evaluation.event_table import Rows
-from fingerprint.core.extras import how_to_install
 from fingerprint.training.pipeline import Progress
 
 ALERTS_PER_DAY = 20.0  # the budget that sets thresholds

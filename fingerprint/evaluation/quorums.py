@@ -16,17 +16,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.alerting import explanation
-from fingerprint.estimators import tail_calibration
-from fingerprint.detection import ensemble
 from fingerprint.alerting.explanation import Explainer, Groups
-from fingerprint.registry.bank import Bank
 from fingerprint.core.alert import Alert
-from fingerprint.evaluation.scored_events import Judged
-from fingerprint.state.ledger import Ledger
-from fingerprint.pipeline import Road, Said
+from fingerprint.core.settings import Settings
+from fingerprint.detection import ensemble
 from fingerprint.detection.scorer import Judged as Batch
 from fingerprint.detection.scorer import alert_ids
-from fingerprint.core.settings import Settings
+from fingerprint.estimators import tail_calibration
+from fingerprint.evaluation.scored_events import Judged
+from fingerprint.pipeline import Road, Said
+from fingerprint.registry.bank import Bank
+from fingerprint.state.ledger import Ledger
 
 Shown = tuple[NDArray[np.float64], NDArray[np.bool_]]  # a method's score and flag of each event, (N,) each
 

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
+from fingerprint.compute.hashing import Hashes
 from fingerprint.evaluation.alert_counting import ACTION
 from fingerprint.evaluation.event_table import Rows
-from fingerprint.compute.hashing import Hashes
 
 Scores = NDArray[np.float64]
 Method = Callable[[Rows, Rows], Scores]

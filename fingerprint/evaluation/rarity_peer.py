@@ -7,8 +7,8 @@ Example:
 from __future__ import annotations
 
 from fingerprint.evaluation.alert_counting import log_frequencies, log_frequency_after
-from fingerprint.evaluation.ranking import Scores
 from fingerprint.evaluation.event_table import Rows
+from fingerprint.evaluation.ranking import Scores
 from fingerprint.features.encoding import NAMES
 
 HABITS = [NAMES.index(name) for name in ("action", "program", "network", "error")]

@@ -11,8 +11,8 @@ import numpy as np
 from fingerprint.compute import hashing
 from fingerprint.compute.arrays import firsts
 from fingerprint.evaluation.alert_counting import ACTION, count
-from fingerprint.evaluation.ranking import Scores
 from fingerprint.evaluation.event_table import HOUR, Rows
+from fingerprint.evaluation.ranking import Scores
 
 
 def first_seen_action(past: Rows, now: Rows) -> Scores:

@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
 from fingerprint.compute.arrays import Place, host, like, namespace, placed
-from fingerprint.features.encoding import IS_BIN
 from fingerprint.compute.sorted_table import find
+from fingerprint.features.encoding import IS_BIN
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]

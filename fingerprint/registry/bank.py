@@ -40,19 +40,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fingerprint.features import encoding, peer_groups
 from fingerprint.compute import frames, hashing, mapped_arrays
-from fingerprint.core import private_files, settings
-from fingerprint.registry import signatures, versions
 from fingerprint.compute.arrays import Place, host, like, namespace
-from fingerprint.sources.arrival import check_watermark
-from fingerprint.estimators.autoencoder import Baseline, Weights
-from fingerprint.core.alert import LEVELS, FingerprintError
 from fingerprint.compute.hashing import Hashes
+from fingerprint.compute.sorted_table import find
+from fingerprint.core import private_files, settings
+from fingerprint.core.alert import LEVELS, FingerprintError
+from fingerprint.estimators.autoencoder import Baseline, Weights
+from fingerprint.features import encoding, peer_groups
+from fingerprint.features.vocabulary import Vocabulary
+from fingerprint.registry import signatures, versions
 from fingerprint.registry.sealing import Sealed
 from fingerprint.registry.signatures import Purpose, Signer
-from fingerprint.compute.sorted_table import find
-from fingerprint.features.vocabulary import Vocabulary
+from fingerprint.sources.arrival import check_watermark
 
 FORMAT = 6
 MANIFEST = "manifest.json"

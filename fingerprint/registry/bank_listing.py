@@ -13,11 +13,11 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from fingerprint.core.alert import FingerprintError, NotThere
+from fingerprint.core.settings import Settings
 from fingerprint.registry import versions
 from fingerprint.registry.bank import Bank, open_bank
-from fingerprint.core.alert import FingerprintError, NotThere
 from fingerprint.registry.catalog import BankVersion
-from fingerprint.core.settings import Settings
 from pipelines.commands import bank
 
 

@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.estimators import autoencoder
 from fingerprint.compute import hashing
-from fingerprint.registry.bank import Bank
-from fingerprint.core.alert import LEVELS
-from fingerprint.features.encoding import FEATURES, IS_BIN
 from fingerprint.compute.hashing import Hashes
-from fingerprint.registry.quality import quantiles
 from fingerprint.compute.sorted_table import find
+from fingerprint.core.alert import LEVELS
+from fingerprint.estimators import autoencoder
+from fingerprint.features.encoding import FEATURES, IS_BIN
 from fingerprint.features.vocabulary import Floats, Vocabulary, key_of
+from fingerprint.registry.bank import Bank
+from fingerprint.registry.quality import quantiles
 
 CHUNK = 1024  # fingerprints compared at a time: 1024 x 17 x 24 x 2 keys of 8 B = 7 MB
 VALUES = np.flatnonzero(~IS_BIN)

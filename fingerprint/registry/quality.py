@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
+from fingerprint.compute.hashing import Hashes
 from fingerprint.core import settings
 from fingerprint.estimators import tail_calibration
-from fingerprint.compute.hashing import Hashes
 from fingerprint.features.vocabulary import Floats, Ints
 
 QUANTILES = (0.5, 0.9, 0.99)
@@ -77,7 +77,9 @@ def threshold_of(quality: Mapping[str, Any], options: settings.Autoencoder) -> f
     least = min(PEAKS, len(nats)) - 1
     if rank < least:
         slope = max(float(np.mean(nats[:least] - nats[least])), 1.0)
-        return float(tail_calibration.z(-np.array([nats[least] + slope * np.log((least + 1) / max(rank, 1e-6))]))[0])
+        return float(
+            tail_calibration.z(-np.array([nats[least] + slope * np.log((least + 1) / max(rank, 1e-6))]))[0]
+        )
     place = min(int(rank), len(nats)) - 1
     below = nats[min(place + 1, len(nats) - 1)]
     return float(tail_calibration.z(-np.array([(nats[place] + below) / 2]))[0])

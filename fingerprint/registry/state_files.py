@@ -17,10 +17,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from fingerprint.core import private_files
-from fingerprint.sources.arrival import check_watermark
 from fingerprint.core.alert import FingerprintError
-from fingerprint.state.ledger import Ledger
 from fingerprint.core.settings import Settings
+from fingerprint.sources.arrival import check_watermark
+from fingerprint.state.ledger import Ledger
 
 FILE = "ledger.safetensors"
 

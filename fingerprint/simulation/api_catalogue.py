@@ -19,10 +19,10 @@ from functools import cache, lru_cache
 from random import Random
 from typing import Any, NamedTuple
 
-from fingerprint.sources.cloudtrail import samples
 from fingerprint.core.alert import FingerprintError
-from fingerprint.simulation.record_templates import Form, build, from_record, place
 from fingerprint.simulation.identifiers import MASK
+from fingerprint.simulation.record_templates import Form, build, from_record, place
+from fingerprint.sources.cloudtrail import samples
 
 ATTACKS = "real/invictus_stratus"
 REAL = (ATTACKS, "real/prod_slice_anonymised")

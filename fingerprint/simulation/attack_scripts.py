@@ -20,9 +20,9 @@ import numpy as np
 
 from fingerprint.simulation.api_catalogue import Library
 from fingerprint.simulation.attackers import Intruder
-from fingerprint.simulation.people import Habit, favourite
 from fingerprint.simulation.job_tasks import actions
 from fingerprint.simulation.long_tail import LOGIN
+from fingerprint.simulation.people import Habit, favourite
 
 DISCOVERY = "discovery (composed)"
 COVER = "cover (the victim's own calls)"

@@ -13,9 +13,9 @@ import numpy as np
 
 from fingerprint.simulation import user_agents
 from fingerprint.simulation.api_calls import Session
+from fingerprint.simulation.job_tasks import Tool
 from fingerprint.simulation.machines import Machine
 from fingerprint.simulation.people import Habit, Person, favourite
-from fingerprint.simulation.job_tasks import Tool
 
 Victim = Person | Machine
 NOON = 46_800  # local seconds: from 13:00 on a person is where they spend the afternoon

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.simulation.api_calls import Calls, Session
+from fingerprint.simulation.attack_scripts import Script, disguised, plain
 from fingerprint.simulation.attackers import Intruder, Victim, mimic, thief
 from fingerprint.simulation.machines import Machine
 from fingerprint.simulation.organisation import Organisation
 from fingerprint.simulation.people import Person
-from fingerprint.simulation.attack_scripts import Script, disguised, plain
 from fingerprint.simulation.staff import Staff
 
 STRENGTHS = ("session", "quiet", "smash", "mimic")

@@ -11,12 +11,12 @@ from functools import cached_property
 
 import numpy as np
 
-from fingerprint.simulation import user_identity, user_agents
+from fingerprint.simulation import user_agents, user_identity
 from fingerprint.simulation.api_calls import DAY, Calls, Session
-from fingerprint.simulation.record_templates import Form, build, place
-from fingerprint.simulation.organisation import Account, Organisation
 from fingerprint.simulation.identifiers import Pools, key_id
 from fingerprint.simulation.job_tasks import actions
+from fingerprint.simulation.organisation import Account, Organisation
+from fingerprint.simulation.record_templates import Form, build, place
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,9 @@ class Service:
     def role(self) -> user_identity.Role:
         service = self.duty.who.removeprefix("AWSServiceRoleFor").lower()
         path = f"/aws-service-role/{service}.amazonaws.com/"
-        return user_identity.Role(self.account.number, self.duty.who, key_id("AROA", self._draw("role")), path)
+        return user_identity.Role(
+            self.account.number, self.duty.who, key_id("AROA", self._draw("role")), path
+        )
 
     @cached_property
     def vendor(self) -> str:

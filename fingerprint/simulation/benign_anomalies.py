@@ -19,10 +19,10 @@ import numpy as np
 from fingerprint.core.alert import FingerprintError
 from fingerprint.simulation.api_calls import Calls
 from fingerprint.simulation.api_catalogue import Library
+from fingerprint.simulation.job_tasks import TASKS, Routine, actions
 from fingerprint.simulation.machines import Machine
 from fingerprint.simulation.organisation import Organisation
 from fingerprint.simulation.people import Habit, Person
-from fingerprint.simulation.job_tasks import TASKS, Routine, actions
 from fingerprint.simulation.staff import Staff
 
 WEEK = 7

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fingerprint.simulation.attacks import Attack
 from fingerprint.simulation.api_calls import Calls, Session, join
-from fingerprint.simulation.staff import Staff
+from fingerprint.simulation.attacks import Attack
 from fingerprint.simulation.benign_anomalies import Surprise, suffer
+from fingerprint.simulation.staff import Staff
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.simulation import user_identity, user_agents
-from fingerprint.simulation.calendar import working_times
+from fingerprint.simulation import user_agents, user_identity
 from fingerprint.simulation.api_calls import DAY, Calls, Session, join
-from fingerprint.simulation.organisation import Account, Organisation
+from fingerprint.simulation.calendar import working_times
 from fingerprint.simulation.identifiers import Pools, key_id
 from fingerprint.simulation.job_tasks import TRADES, Routine
-from fingerprint.simulation.user_agents import Program
 from fingerprint.simulation.long_tail import MACHINES, vary
+from fingerprint.simulation.organisation import Account, Organisation
+from fingerprint.simulation.user_agents import Program
 
 INSTANCES = ("instance", "web instance")
 PODS = ("pod", "controller")
@@ -225,7 +225,9 @@ class Machine:
         )
 
     def _web_identity(self) -> str:
-        return user_identity.web_identity(self.account.oidc_provider, f"system:serviceaccount:apps:{self.name}")
+        return user_identity.web_identity(
+            self.account.oidc_provider, f"system:serviceaccount:apps:{self.name}"
+        )
 
     def _name(self, day: int, which: int) -> str:
         if self.trade in INSTANCES:

@@ -14,8 +14,8 @@ from datetime import date, timedelta
 from functools import cached_property
 
 from fingerprint.simulation import user_agents
-from fingerprint.simulation.calendar import PLACES
 from fingerprint.simulation.api_catalogue import Library
+from fingerprint.simulation.calendar import PLACES
 from fingerprint.simulation.identifiers import Pools
 
 _NAMES = ("prod", "dev", "security", "data", "staging", "sandbox", "shared", "network", "billing", "archive")

@@ -14,14 +14,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.simulation import user_identity, user_agents
-from fingerprint.simulation.calendar import Place, is_working_day, utc, working_times
+from fingerprint.simulation import user_agents, user_identity
 from fingerprint.simulation.api_calls import Calls, Session, join
-from fingerprint.simulation.organisation import Account, Organisation
+from fingerprint.simulation.calendar import Place, is_working_day, utc, working_times
 from fingerprint.simulation.identifiers import Pools, key_id
 from fingerprint.simulation.job_tasks import TASKS, Task, Tool
-from fingerprint.simulation.user_agents import Program
 from fingerprint.simulation.long_tail import LOGIN, PEOPLE, Odds, vary
+from fingerprint.simulation.organisation import Account, Organisation
+from fingerprint.simulation.user_agents import Program
 
 PACE: dict[Tool, float] = {
     "console": 0.4,

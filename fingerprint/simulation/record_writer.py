@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.simulation.api_calls import Calls, Session
-from fingerprint.simulation.record_templates import Form
 from fingerprint.simulation.identifiers import MASK
+from fingerprint.simulation.record_templates import Form
 
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _DIGITS = np.array([i for i in range(36) if i not in (8, 13, 18, 23)])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from fingerprint.simulation.aws_services import DUTIES, Service
 from fingerprint.simulation.calendar import PLACES
+from fingerprint.simulation.job_tasks import JOBS, MIX
 from fingerprint.simulation.machines import Machine
 from fingerprint.simulation.organisation import Organisation
 from fingerprint.simulation.people import Person
-from fingerprint.simulation.job_tasks import JOBS, MIX
-from fingerprint.simulation.aws_services import DUTIES, Service
 
 PEOPLE, MACHINES = 0.55, 0.35  # shares; the rest are services
 ROOT_FROM = 20  # principals: in a smaller organisation nobody uses the root user

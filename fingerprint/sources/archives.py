@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 
+from fingerprint.core.alert import Reject
+from fingerprint.core.settings import Reading
 from fingerprint.sources.cloudtrail import envelopes
 from fingerprint.sources.cloudtrail.envelopes import Records
-from fingerprint.core.alert import Reject
 from fingerprint.sources.inflate import MAGIC, Budget, Inflate
-from fingerprint.core.settings import Reading
 
 LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 CHUNK = 1 << 20  # bytes read, or expanded, at a time

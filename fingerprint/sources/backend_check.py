@@ -21,12 +21,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import arrays, frames
-from fingerprint.sources.cloudtrail import envelopes, samples
-from fingerprint.features import encoding
 from fingerprint.core.alert import Reject
+from fingerprint.core.settings import Entities
+from fingerprint.features import encoding
+from fingerprint.sources.cloudtrail import envelopes, samples
 from fingerprint.sources.cloudtrail.identity import add_entities
 from fingerprint.sources.flatten import flatten, repeat_key
-from fingerprint.core.settings import Entities
 
 SET, REAL = (
     "real/schema_variety",

@@ -21,12 +21,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import arrays, frames
-from fingerprint.sources import duckdb_reader
 from fingerprint.compute.arrays import Array
-from fingerprint.sources.cloudtrail.envelopes import Records, joined
-from fingerprint.sources.cloudtrail.schema import COLUMNS, PARAMETERS, RESOURCES, SHOWN, Column, Flat, in_order, structure
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.kernels import launch
+from fingerprint.sources import duckdb_reader
+from fingerprint.sources.cloudtrail.envelopes import Records, joined
+from fingerprint.sources.cloudtrail.schema import (
+    COLUMNS,
+    PARAMETERS,
+    RESOURCES,
+    SHOWN,
+    Column,
+    Flat,
+    in_order,
+    structure,
+)
 
 LONGEST = 1 << 16  # bytes: one thread reads a record, and a long one keeps those beside it waiting
 PIECE = 1 << 30  # bytes of records at a time: a column of text ends at 2^31

@@ -18,14 +18,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import arrays, frames
-from fingerprint.sources.cloudtrail import envelopes
 from fingerprint.compute.backend import HOST, Backend
-from fingerprint.sources.cloudtrail.envelopes import Origin, Records
 from fingerprint.core.alert import Reject
-from fingerprint.sources.cloudtrail.identity import add_entities
-from fingerprint.sources.flatten import Flat, flatten
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Reading, Settings
+from fingerprint.sources.cloudtrail import envelopes
+from fingerprint.sources.cloudtrail.envelopes import Origin, Records
+from fingerprint.sources.cloudtrail.identity import add_entities
+from fingerprint.sources.flatten import Flat, flatten
 
 _USUAL = b'{"eventVersion":'  # how AWS begins every record: these are read together
 _ROW_BYTES = 256  # what a record counts at least where pieces are cut: AWS's have four times as many

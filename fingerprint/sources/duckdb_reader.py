@@ -24,11 +24,21 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fingerprint.sources.cloudtrail.envelopes import Records, joined
-from fingerprint.sources.cloudtrail.schema import (
-    COLUMNS, KEY_LENGTH, PARAMETERS, RESOURCE_ACCOUNT, RESOURCES, SHOWN, Flat, Type, in_order, structure)
 from fingerprint.core.alert import Reject
+from fingerprint.sources.cloudtrail.envelopes import Records, joined
 from fingerprint.sources.cloudtrail.lenient import EARLIEST, LATEST, Unreadable, instant, mend, why_no_event
+from fingerprint.sources.cloudtrail.schema import (
+    COLUMNS,
+    KEY_LENGTH,
+    PARAMETERS,
+    RESOURCE_ACCOUNT,
+    RESOURCES,
+    SHOWN,
+    Flat,
+    Type,
+    in_order,
+    structure,
+)
 
 # How each type is read from its field {f} of the record r. Paths that two types share are read as JSON text.
 _ARN_ACCOUNT = '\'arn:aws[a-z-]*:[^:"]*:[^:"]*:([0-9]{12})[:"]\''

@@ -17,12 +17,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import arrays, frames
-from fingerprint.sources import cudf_reader, duckdb_reader
 from fingerprint.compute.arrays import Array
-from fingerprint.sources.cloudtrail.envelopes import Records
-from fingerprint.sources.cloudtrail.schema import COLUMNS, Flat
 from fingerprint.compute.frames import Column, Frame
 from fingerprint.compute.kernels import launch
+from fingerprint.sources import cudf_reader, duckdb_reader
+from fingerprint.sources.cloudtrail.envelopes import Records
+from fingerprint.sources.cloudtrail.schema import COLUMNS, Flat
 
 __all__ = ["COLUMNS", "Flat", "flatten", "repeat_key"]
 

@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import arrays, hashing
-from fingerprint.core import settings
-from fingerprint.estimators import spectral
 from fingerprint.compute.arrays import Place, host, like, namespace, stays
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable, ranges
+from fingerprint.core import settings
+from fingerprint.estimators import spectral
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]

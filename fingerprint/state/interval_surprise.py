@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
 from fingerprint.compute.arrays import Place, firsts, lexsort, like, namespace, stays
-from fingerprint.estimators.autoencoder import ODD, place_of
-from fingerprint.features.encoding import GIVEN, IS_BIN, NAMES
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable
+from fingerprint.estimators.autoencoder import ODD, place_of
+from fingerprint.features.encoding import GIVEN, IS_BIN, NAMES
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]

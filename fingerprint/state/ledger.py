@@ -24,14 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.core import settings
 from fingerprint.compute.arrays import Place, counted, firsts, host, lexsort, namespace, stays
-from fingerprint.state.interval_surprise import Company
-from fingerprint.state.event_clock import EventClock
-from fingerprint.features.encoding import NAMES
 from fingerprint.compute.hashing import Hashes
-from fingerprint.state.activity_series import Ints, Series
 from fingerprint.compute.sorted_table import SortedTable
+from fingerprint.core import settings
+from fingerprint.features.encoding import NAMES
+from fingerprint.state.activity_series import Ints, Series
+from fingerprint.state.event_clock import EventClock
+from fingerprint.state.interval_surprise import Company
 
 ACTION, ADDRESS = NAMES.index("action"), NAMES.index("address")
 ACTIVITY_DAYS = 2  # days of activity by the interval that are kept

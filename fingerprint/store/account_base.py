@@ -19,11 +19,11 @@ from typing import NoReturn, TypeVar
 
 import sqlalchemy as sql
 
-from fingerprint.core.alert import FingerprintError
-from fingerprint.store import engine as desk_engine
 from fingerprint.core.account import Refused
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Clock
 from fingerprint.core.settings import Web
+from fingerprint.store import engine as desk_engine
 
 TURN = 0x70656F70  # the advisory lock of PostgreSQL for changes of people: "peop" in ASCII
 

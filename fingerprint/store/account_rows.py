@@ -8,12 +8,12 @@ from uuid import uuid4
 
 import sqlalchemy as sql
 
-from fingerprint.core.alert import FingerprintError, NotThere
-from fingerprint.store import secret_hashes as secrets_
-from fingerprint.store.audit import say
-from fingerprint.store.account_tables import invitations, logins, persons, sessions, tokens
 from fingerprint.core.account import NAME, Invitation, Person, Role
+from fingerprint.core.alert import FingerprintError, NotThere
 from fingerprint.core.settings import Web
+from fingerprint.store import secret_hashes as secrets_
+from fingerprint.store.account_tables import invitations, logins, persons, sessions, tokens
+from fingerprint.store.audit import say
 
 INVITED = timedelta(hours=24)  # that an invitation is good for
 

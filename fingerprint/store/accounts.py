@@ -14,25 +14,35 @@ from functools import partial
 
 import sqlalchemy as sql
 
-from fingerprint.core.alert import FingerprintError
-from fingerprint.store import account_rows as accounts
-from fingerprint.store import login_throttle as attempts
-from fingerprint.store import known_browsers as devices
-from fingerprint.store import second_factors as factors
-from fingerprint.store import secret_hashes as secrets_
-from fingerprint.store import sessions
-from fingerprint.store import tokens
-from fingerprint.store.alerts import SqlDesk
-from fingerprint.store.audit import say
-from fingerprint.store.account_rows import Row
-from fingerprint.store.account_base import refuse
-from fingerprint.store.second_factor_login import SecondFactors
-from fingerprint.store.account_tables import persons
-from fingerprint.core.passwords import weak_password
 from fingerprint.core.account import (
-    Identity, Invitation, Person, Refused, Role, Scope, SecondFactorNeeded, Session, Token, Where, checked_name)
+    Identity,
+    Invitation,
+    Person,
+    Refused,
+    Role,
+    Scope,
+    SecondFactorNeeded,
+    Session,
+    Token,
+    Where,
+    checked_name,
+)
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.passwords import weak_password
 from fingerprint.core.ports import Clock
 from fingerprint.core.settings import Web
+from fingerprint.store import account_rows as accounts
+from fingerprint.store import known_browsers as devices
+from fingerprint.store import login_throttle as attempts
+from fingerprint.store import second_factors as factors
+from fingerprint.store import secret_hashes as secrets_
+from fingerprint.store import sessions, tokens
+from fingerprint.store.account_base import refuse
+from fingerprint.store.account_rows import Row
+from fingerprint.store.account_tables import persons
+from fingerprint.store.alerts import SqlDesk
+from fingerprint.store.audit import say
+from fingerprint.store.second_factor_login import SecondFactors
 
 WRONG = "the name or the password is wrong"
 USED = "this link was used, or is older than a day: ask for another"

@@ -16,9 +16,9 @@ import sqlalchemy as sql
 
 from fingerprint.core.alert import Alert, Disposition
 from fingerprint.store import engine as desk_engine
-from fingerprint.store.session import Transactions
 from fingerprint.store.queue_tables import cases
 from fingerprint.store.schema import Row, alert_events, alert_of, alerts, dispositions
+from fingerprint.store.session import Transactions
 
 TOGETHER = 100  # alerts that are in memory at once, with their events
 

@@ -22,16 +22,28 @@ import pandas as pd
 import sqlalchemy as sql
 
 from fingerprint.core.alert import Alert, Decision, Disposition, FingerprintError, Hop, Notice, Vote
-from fingerprint.store import (
-    session, cases, credential_chains, change_feed, engine as desk_engine, feeds, training_labels, id_prefix, prevalence, suppressions, dispositions as desk_triage, filter_values)
-from fingerprint.store import schema as tables
-from fingerprint.store.program_queries import Consulted
-from fingerprint.store.suppression_store import Guarded
-from fingerprint.store.queue import Queued
-from fingerprint.store.schema import Row
-from fingerprint.core.sanitize import storable
 from fingerprint.core.ports import Partition, Votes
 from fingerprint.core.redaction import Redaction
+from fingerprint.core.sanitize import storable
+from fingerprint.store import (
+    cases,
+    change_feed,
+    credential_chains,
+    feeds,
+    filter_values,
+    id_prefix,
+    prevalence,
+    session,
+    suppressions,
+    training_labels,
+)
+from fingerprint.store import dispositions as desk_triage
+from fingerprint.store import engine as desk_engine
+from fingerprint.store import schema as tables
+from fingerprint.store.program_queries import Consulted
+from fingerprint.store.queue import Queued
+from fingerprint.store.schema import Row
+from fingerprint.store.suppression_store import Guarded
 
 CHUNK = 10_000  # rows of one executemany
 IDS = 500  # ids of one IN (...)
@@ -149,9 +161,7 @@ class SqlDesk(Queued, Guarded, Consulted):
     def triage(self, said: Disposition) -> None:
         """An analyst's disposition of an alert, by its id or its first characters; the same again changes nothing.
         FingerprintError where there is no such alert, or what it is said to be a duplicate of is not there, or itself."""
-        self._write(
-            lambda connection: cases.judge(connection, _whole(connection, said)), desk_engine.ROWS
-        )
+        self._write(lambda connection: cases.judge(connection, _whole(connection, said)), desk_engine.ROWS)
 
     def dispositions(self, alert_id: str | None = None) -> list[Disposition]:
         """All that were given, or those of one alert, the oldest first: of each alert the last one counts."""

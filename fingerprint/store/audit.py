@@ -19,9 +19,9 @@ from typing import Any
 import sqlalchemy as sql
 
 from fingerprint.core.case import Entry
+from fingerprint.core.sanitize import storable
 from fingerprint.store.queue_tables import audit
 from fingerprint.store.schema import key_of
-from fingerprint.core.sanitize import storable
 
 
 def say(

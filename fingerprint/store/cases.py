@@ -19,14 +19,14 @@ from typing import Any
 
 import sqlalchemy as sql
 
-from fingerprint.core.case import LARGEST_PAGE, Assign, Change, Chosen, Decide, Outcome
 from fingerprint.core.alert import Disposition, FingerprintError
-from fingerprint.store import audit, change_feed, prevalence, dispositions
+from fingerprint.core.case import LARGEST_PAGE, Assign, Change, Chosen, Decide, Outcome
+from fingerprint.core.sanitize import storable
+from fingerprint.store import audit, change_feed, dispositions, prevalence
 from fingerprint.store.filters import WORKED
 from fingerprint.store.id_prefix import one_id
 from fingerprint.store.queue_tables import cases
 from fingerprint.store.schema import LONGEST_KEY, Row, alerts, insert_of
-from fingerprint.core.sanitize import storable
 
 _LATER = timedelta(microseconds=1)
 _CASE = tuple(column for column in cases.columns if column.name != "alert_id")

@@ -19,9 +19,9 @@ from collections.abc import Collection
 import sqlalchemy as sql
 
 from fingerprint.core.case import Changed
+from fingerprint.core.sanitize import storable
 from fingerprint.store.change_feed_tables import change_counter, changed
 from fingerprint.store.schema import insert_of
-from fingerprint.core.sanitize import storable
 
 CHUNK = 10_000  # rows of one executemany
 

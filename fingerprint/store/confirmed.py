@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import sqlalchemy as sql
 
-from fingerprint.store import schema as tables
 from fingerprint.store import dispositions
+from fingerprint.store import schema as tables
 
 ALERTS = 200  # the newest
 EVENTS = 100  # of one, the first

@@ -16,13 +16,13 @@ from typing import Any
 
 import sqlalchemy as sql
 
-from fingerprint.core.severity import BANDS
-from fingerprint.core.case import MOST_GROUPED, By, Filter, Group
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.case import MOST_GROUPED, By, Filter, Group
+from fingerprint.core.severity import BANDS
 from fingerprint.store.filters import ASSIGNEE, CLOSED, WORKED, Condition, asked, conditions
 from fingerprint.store.queue_tables import alert_values
-from fingerprint.store.suppressions import hidden
 from fingerprint.store.schema import alerts
+from fingerprint.store.suppressions import hidden
 
 SEVERAL = ("service", "account", "tactic")  # fields of which an alert has several
 

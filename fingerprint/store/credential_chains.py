@@ -15,8 +15,8 @@ from datetime import datetime
 import sqlalchemy as sql
 
 from fingerprint.core.alert import Hop
-from fingerprint.store import schema as tables
 from fingerprint.core.sanitize import storable
+from fingerprint.store import schema as tables
 
 hops = sql.Table(
     "hops",

@@ -16,9 +16,9 @@ import sqlalchemy as sql
 
 from fingerprint.core import disposition
 from fingerprint.core.alert import Decision, Disposition
+from fingerprint.core.sanitize import storable
 from fingerprint.store import schema as tables
 from fingerprint.store.queue_tables import cases
-from fingerprint.core.sanitize import storable
 
 _FIELDS = tuple(column.name for column in tables.dispositions.columns)
 

@@ -20,10 +20,10 @@ from sqlalchemy import exc
 
 from fingerprint.core import private_files
 from fingerprint.core.alert import Away, FingerprintError
+from fingerprint.core.extras import how_to_install
 from fingerprint.store import every_table as _every  # noqa: F401 - a table that nobody named is forgotten
 from fingerprint.store import migrate, password_file
 from fingerprint.store import schema as tables
-from fingerprint.core.extras import how_to_install
 
 BUSY_SECONDS = 30  # how long a desk waits for another writer
 WRITERS = 0x6465736B  # the advisory lock of a PostgreSQL desk's writers: "desk" in ASCII

@@ -8,7 +8,13 @@ Example:
 from __future__ import annotations
 
 from fingerprint.store import (
-    change_feed_tables, outbox_tables, suppression_tables, account_tables, queue_tables, schema)
+    account_tables,
+    change_feed_tables,
+    outbox_tables,
+    queue_tables,
+    schema,
+    suppression_tables,
+)
 
 EACH = (
     schema,

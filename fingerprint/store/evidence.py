@@ -16,10 +16,10 @@ from typing import Any
 
 import sqlalchemy as sql
 
-from fingerprint.core.case import LARGEST_PAGE, Evidence
 from fingerprint.core.alert import Alert, AlertEvent, FingerprintError, NotThere
-from fingerprint.store import schema as tables
+from fingerprint.core.case import LARGEST_PAGE, Evidence
 from fingerprint.core.sanitize import storable
+from fingerprint.store import schema as tables
 
 _FIELDS = tuple(AlertEvent.__slots__)
 _TABLE = tables.alert_events.c

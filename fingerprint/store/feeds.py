@@ -16,10 +16,10 @@ import pandas as pd
 import sqlalchemy as sql
 
 from fingerprint.core.alert import Notice
+from fingerprint.core.ports import Partition
+from fingerprint.core.sanitize import storable
 from fingerprint.store import schema as tables
 from fingerprint.store.schema import Row
-from fingerprint.core.sanitize import storable
-from fingerprint.core.ports import Partition
 
 CHUNK = 10_000  # rows of one executemany
 _UPTO = "notices_upto"  # its name in the table meta

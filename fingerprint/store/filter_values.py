@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 import sqlalchemy as sql
 
+from fingerprint.core.sanitize import storable
 from fingerprint.store.queue_tables import alert_surprises, alert_values
 from fingerprint.store.schema import Row, insert_of, key_of
-from fingerprint.core.sanitize import storable
 
 CHUNK = 10_000  # rows of one executemany
 IDS = 500  # ids of one IN (...)

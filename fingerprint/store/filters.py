@@ -19,10 +19,10 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import GenericFunction
 
 from fingerprint.core.case import Filter
-from fingerprint.store.queue_tables import alert_values, cases
-from fingerprint.store.suppressions import hidden
-from fingerprint.store.schema import alerts, key_of
 from fingerprint.core.sanitize import storable
+from fingerprint.store.queue_tables import alert_values, cases
+from fingerprint.store.schema import alerts, key_of
+from fingerprint.store.suppressions import hidden
 
 Condition = sql.ColumnElement[bool]
 

@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 import sqlalchemy as sql
 
 from fingerprint.core.case import Report
-from fingerprint.store import schema as tables
 from fingerprint.core.sanitize import storable
+from fingerprint.store import schema as tables
 
 FORGET = timedelta(days=7)  # after which a program that is silent is gone for good
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import sqlalchemy as sql
 
 from fingerprint.core.alert import FingerprintError, NotThere
-from fingerprint.store.schema import alerts
 from fingerprint.core.sanitize import storable
+from fingerprint.store.schema import alerts
 
 
 def one_id(connection: sql.Connection, id_or_prefix: str) -> str:

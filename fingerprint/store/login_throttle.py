@@ -29,8 +29,8 @@ from typing import Literal
 
 import sqlalchemy as sql
 
-from fingerprint.store.account_tables import attempts
 from fingerprint.core.account import TooMany, Where
+from fingerprint.store.account_tables import attempts
 
 DAY = timedelta(days=1)  # that a counter lives, from its first failure on
 What = Literal["password", "code"]

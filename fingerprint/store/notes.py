@@ -13,12 +13,12 @@ from datetime import datetime
 
 import sqlalchemy as sql
 
-from fingerprint.core.case import Note, View
 from fingerprint.core.alert import FingerprintError, NotThere
+from fingerprint.core.case import Note, View
+from fingerprint.core.sanitize import storable
 from fingerprint.store import audit, change_feed
 from fingerprint.store.queue_tables import notes, views
 from fingerprint.store.schema import alerts, insert_of
-from fingerprint.core.sanitize import storable
 
 LONGEST_NOTE, LONGEST_NAME, LONGEST_QUERY, MOST_VIEWS = (
     20_000,

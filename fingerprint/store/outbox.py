@@ -20,19 +20,20 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sql
 
-from fingerprint.delivery.policy import Delivery, Stand, State, Told, heard, key_of, news_for
 from fingerprint.core.alert import Alert, Disposition
-from fingerprint.store import change_feed, engine as desk_engine
+from fingerprint.core.sanitize import storable
+from fingerprint.core.settings import Deliver
+from fingerprint.delivery.outbox import Waiting
+from fingerprint.delivery.policy import Delivery, Stand, State, Told, heard, key_of, news_for
+from fingerprint.store import change_feed
+from fingerprint.store import engine as desk_engine
+from fingerprint.store.alert_export import whole
 from fingerprint.store.alerts import SqlDesk
 from fingerprint.store.outbox_tables import deliveries, receivers, told
-from fingerprint.store.suppression_tables import suppression_hits
 from fingerprint.store.queue_tables import cases
-from fingerprint.store.suppressions import hidden
 from fingerprint.store.schema import Row, alerts, insert_of
-from fingerprint.store.alert_export import whole
-from fingerprint.core.sanitize import storable
-from fingerprint.delivery.outbox import Waiting
-from fingerprint.core.settings import Deliver
+from fingerprint.store.suppression_tables import suppression_hits
+from fingerprint.store.suppressions import hidden
 
 BATCH = 500  # changes of one transaction, about
 IDS = 500  # of one IN (...)

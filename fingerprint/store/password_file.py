@@ -15,8 +15,8 @@ from typing import Any
 import sqlalchemy as sql
 
 from fingerprint.core import private_files
-from fingerprint.core.credentials import holds_credentials
 from fingerprint.core.alert import Away, FingerprintError
+from fingerprint.core.credentials import holds_credentials
 
 WORD = "password_file"  # of the URL's query
 

@@ -22,12 +22,12 @@ from typing import Any
 
 import sqlalchemy as sql
 
+from fingerprint.alerting.prevalence import DAY, MANY, Shown, is_counted, weighed
 from fingerprint.core.alert import Decision
 from fingerprint.store import engine
-from fingerprint.store.suppression_tables import shared_surprises as shared
 from fingerprint.store.queue_tables import alert_surprises, cases
 from fingerprint.store.schema import Row, alerts, insert_of
-from fingerprint.alerting.prevalence import DAY, MANY, Shown, is_counted, weighed
+from fingerprint.store.suppression_tables import shared_surprises as shared
 
 ALERTS = 100  # of one statement
 ATTACK: Decision = "true_positive"

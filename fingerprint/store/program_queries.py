@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from fingerprint.sources.cloudtrail import credential_chain
-from fingerprint.core.case import Report, Tuned
 from fingerprint.core.alert import Hop
-from fingerprint.store import credential_chains, confirmed as desk_confirmed, training_labels, heartbeats, threshold_overrides
+from fingerprint.core.case import Report, Tuned
+from fingerprint.sources.cloudtrail import credential_chain
+from fingerprint.store import confirmed as desk_confirmed
+from fingerprint.store import credential_chains, heartbeats, threshold_overrides, training_labels
 from fingerprint.store.session import Transactions
 
 
@@ -31,7 +32,9 @@ class Consulted(Transactions):
         quorum: int | None = None,
     ) -> Tuned:
         """Choose what events are held to from now on; without both what the settings say holds again."""
-        return self._write(lambda connection: threshold_overrides.tune(connection, at, by, why, threshold, quorum))
+        return self._write(
+            lambda connection: threshold_overrides.tune(connection, at, by, why, threshold, quorum)
+        )
 
     def tuned(self) -> Tuned | None:
         """What was chosen last; None where nobody ever chose."""
@@ -48,7 +51,9 @@ class Consulted(Transactions):
     def chain(self, access_key: str) -> list[Hop]:
         """Who began the session of an access key, and who began theirs: the nearest first."""
         return self._read(
-            lambda connection: list(credential_chain.climbed(access_key, lambda key: credential_chains.hop(connection, key)))
+            lambda connection: list(
+                credential_chain.climbed(access_key, lambda key: credential_chains.hop(connection, key))
+            )
         )
 
     def newest_vote(self) -> datetime | None:

@@ -10,13 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fingerprint.core.case import (
-    By, Change, Changed, Chosen, Entry, Evidence, Filter, Group, Note, Order, Outcome, Page, Row, View)
 from fingerprint.core.alert import Alert, AlertEvent, Disposition
-from fingerprint.store import (
-    similar_alerts, audit, cases, change_feed, counts as desk_counts, evidence as desk_evidence, notes as desk_notes, queue_rows, alert_export)
-from fingerprint.store.session import Transactions
+from fingerprint.core.case import (
+    By,
+    Change,
+    Changed,
+    Chosen,
+    Entry,
+    Evidence,
+    Filter,
+    Group,
+    Note,
+    Order,
+    Outcome,
+    Page,
+    Row,
+    View,
+)
+from fingerprint.store import alert_export, audit, cases, change_feed, queue_rows, similar_alerts
+from fingerprint.store import counts as desk_counts
+from fingerprint.store import evidence as desk_evidence
+from fingerprint.store import notes as desk_notes
 from fingerprint.store.engine import ROWS
+from fingerprint.store.session import Transactions
 
 
 class Queued(Transactions):
@@ -54,9 +70,7 @@ class Queued(Transactions):
 
     def change(self, chosen: Sequence[Chosen], change: Change, by: str) -> list[Outcome]:
         """Whoever scores is not waited for: the versions of the rows guard them."""
-        return self._write(
-            lambda connection: cases.change(connection, chosen, change, by, self._now()), ROWS
-        )
+        return self._write(lambda connection: cases.change(connection, chosen, change, by, self._now()), ROWS)
 
     def note(self, alert_id: str, text: str, by: str) -> Note:
         return self._write(

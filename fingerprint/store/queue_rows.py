@@ -20,13 +20,13 @@ from typing import Any
 
 import sqlalchemy as sql
 
-from fingerprint.core.case import LARGEST_PAGE, Filter, Order, Page, Row
 from fingerprint.core.alert import FingerprintError, NotThere
+from fingerprint.core.case import LARGEST_PAGE, Filter, Order, Page, Row
+from fingerprint.core.sanitize import storable
 from fingerprint.store.filters import ASSIGNEE, OPEN, WORKED, Condition, conditions
 from fingerprint.store.queue_tables import alert_values, cases, notes
-from fingerprint.store.suppressions import hider
 from fingerprint.store.schema import alerts
-from fingerprint.core.sanitize import storable
+from fingerprint.store.suppressions import hider
 
 Column = sql.Column[Any]
 

@@ -24,15 +24,14 @@ from typing import Any, NamedTuple
 import sqlalchemy as sql
 
 from fingerprint.core.alert import NotThere
-from fingerprint.store import audit, change_feed, prevalence
-from fingerprint.store.credential_chains import hops
-from fingerprint.store.suppression_tables import removed_records, suppression_hits, suppressions
-from fingerprint.store.queue_tables import cases
-from fingerprint.store.suppressions import digest
-from fingerprint.store.schema import (
-    alert_events, alerts, dispositions, insert_of, metadata, votes)
 from fingerprint.core.sanitize import storable, visible
 from fingerprint.core.settings import Retention
+from fingerprint.store import audit, change_feed, prevalence
+from fingerprint.store.credential_chains import hops
+from fingerprint.store.queue_tables import cases
+from fingerprint.store.schema import alert_events, alerts, dispositions, insert_of, metadata, votes
+from fingerprint.store.suppression_tables import removed_records, suppression_hits, suppressions
+from fingerprint.store.suppressions import digest
 
 BATCH = 200  # alerts of one turn
 VOTES = 5_000  # of one turn

@@ -18,8 +18,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
 
 from fingerprint.core.alert import Alert, AlertEvent, Curve, Driver, Notice
-from fingerprint.core.sanitize import storable
 from fingerprint.core.redaction import Redaction
+from fingerprint.core.sanitize import storable
 
 FIRST = {"meta", "alerts", "alert_events", "votes"}  # the tables of version 1
 

@@ -15,17 +15,17 @@ from functools import partial
 
 import sqlalchemy as sql
 
+from fingerprint.core.account import Factor, FactorKind, Login, RelyingParty, Shown, Where
 from fingerprint.core.alert import FingerprintError
 from fingerprint.store import account_rows as accounts
-from fingerprint.store import login_throttle as attempts
 from fingerprint.store import known_browsers as devices
+from fingerprint.store import login_throttle as attempts
 from fingerprint.store import second_factors as factors
 from fingerprint.store import secret_hashes as secrets_
 from fingerprint.store import sessions
-from fingerprint.store.audit import say
-from fingerprint.store.account_rows import Row
 from fingerprint.store.account_base import Turns, refuse
-from fingerprint.core.account import Factor, FactorKind, Login, RelyingParty, Shown, Where
+from fingerprint.store.account_rows import Row
+from fingerprint.store.audit import say
 
 WRONG_FACTOR = "this code or passkey is wrong, or was used before"
 TOO_LATE = "the login took too long: begin again"

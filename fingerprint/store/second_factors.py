@@ -34,12 +34,12 @@ from webauthn.helpers import base64url_to_bytes, bytes_to_base64url
 from webauthn.helpers.exceptions import WebAuthnException
 from webauthn.helpers.structs import PublicKeyCredentialDescriptor
 
+from fingerprint.core.account import Factor, FactorKind, Proof, RelyingParty, Shown
 from fingerprint.core.alert import FingerprintError, NotThere
+from fingerprint.core.sanitize import storable
 from fingerprint.store import secret_hashes as secrets_
 from fingerprint.store.account_rows import Row
 from fingerprint.store.account_tables import factors, persons
-from fingerprint.core.sanitize import storable
-from fingerprint.core.account import Factor, FactorKind, Proof, RelyingParty, Shown
 
 MOST = 10  # of one person
 LONGEST_LABEL = 60  # characters

@@ -14,17 +14,27 @@ from uuid import uuid4
 
 import sqlalchemy as sql
 
+from fingerprint.core.account import (
+    Identity,
+    Login,
+    Person,
+    Proof,
+    Refused,
+    Role,
+    SecondFactorNeeded,
+    Session,
+    Where,
+    fitting_name,
+)
 from fingerprint.core.alert import NotThere
+from fingerprint.core.sanitize import storable
+from fingerprint.core.settings import Web
 from fingerprint.store import account_rows as accounts
 from fingerprint.store import second_factors as factors
 from fingerprint.store import secret_hashes as secrets_
-from fingerprint.store.audit import say
 from fingerprint.store.account_rows import Row
 from fingerprint.store.account_tables import invitations, logins, persons, sessions
-from fingerprint.core.sanitize import storable
-from fingerprint.core.account import (
-    Identity, Login, Person, Proof, Refused, Role, SecondFactorNeeded, Session, Where, fitting_name)
-from fingerprint.core.settings import Web
+from fingerprint.store.audit import say
 
 SEEN_SHARE = (
     20  # of the idle time a session may be seen before that is written down again: the clock is so exact

@@ -11,9 +11,9 @@ from __future__ import annotations
 import sqlalchemy as sql
 
 from fingerprint.core.alert import NotThere
+from fingerprint.core.sanitize import storable
 from fingerprint.store.queue_tables import alert_surprises
 from fingerprint.store.schema import alerts
-from fingerprint.core.sanitize import storable
 
 STRONGEST = 3  # surprises of an alert, of which another shares at least one
 

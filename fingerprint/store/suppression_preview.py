@@ -19,14 +19,14 @@ from typing import NamedTuple
 
 import sqlalchemy as sql
 
-from fingerprint.core.severity import LEAST
-from fingerprint.core.case import Match, Preview
+from fingerprint.alerting.suppression import Matcher
 from fingerprint.core.alert import Decision, FingerprintError
-from fingerprint.store import queue_rows, suppressions, dispositions
+from fingerprint.core.case import Match, Preview
+from fingerprint.core.severity import LEAST
+from fingerprint.store import dispositions, queue_rows, suppressions
 from fingerprint.store.filters import OPEN, WORKED
 from fingerprint.store.queue_tables import cases
 from fingerprint.store.schema import alerts
-from fingerprint.alerting.suppression import Matcher
 
 IDS = 500  # alerts of one IN (...)
 
@@ -45,9 +45,7 @@ def preview(connection: sql.Connection, match: Match, limit: int, now: datetime)
     """All of them counted, the most urgent shown. FingerprintError for a match that asks nothing or cannot be read."""
     found = sorted(_found(connection, suppressions.matching(connection, Matcher(match))), key=_order)
     standing = dispositions.standing(connection)
-    attacks = [
-        each for each in found if suppressions.ATTACK in (each.decision, standing.get(each.alert_id))
-    ]
+    attacks = [each for each in found if suppressions.ATTACK in (each.decision, standing.get(each.alert_id))]
     shown = queue_rows.among(connection, [each.alert_id for each in found[: max(0, limit)]], now)
     return Preview(
         alerts=len(found),

@@ -16,11 +16,12 @@ from typing import TypeVar
 
 import sqlalchemy as sql
 
-from fingerprint.core.case import Match, Preview, Suppression
-from fingerprint.store import change_feed, suppression_preview, retention, prevalence, suppressions as desk_suppressions
-from fingerprint.store.session import Transactions
-from fingerprint.core.settings import Retention
 from fingerprint.alerting.suppression import check_reason
+from fingerprint.core.case import Match, Preview, Suppression
+from fingerprint.core.settings import Retention
+from fingerprint.store import change_feed, prevalence, retention, suppression_preview
+from fingerprint.store import suppressions as desk_suppressions
+from fingerprint.store.session import Transactions
 
 T = TypeVar("T")
 FORCE = "whoever forces a suppression says why it may hide attacks: it is recorded"
@@ -35,7 +36,9 @@ class Guarded(Transactions):
 
     def preview(self, match: Match, limit: int = 20) -> Preview:
         """What a match would hide of the alerts that are on the desk. FingerprintError as `suppressing` says."""
-        return self._read(lambda connection: suppression_preview.preview(connection, match, limit, self._now()))
+        return self._read(
+            lambda connection: suppression_preview.preview(connection, match, limit, self._now())
+        )
 
     def suppress(
         self, match: Match, reason: str, expires_at: datetime, by: str, force: str | None = None

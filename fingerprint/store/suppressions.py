@@ -23,16 +23,16 @@ from typing import Any
 
 import sqlalchemy as sql
 
-from fingerprint.core.severity import LEAST
-from fingerprint.core.case import Match, Suppression
+from fingerprint.alerting.suppression import Facts, Matcher, Seen, check_end, check_reason
 from fingerprint.core.alert import Decision, NotThere, Overtaken
+from fingerprint.core.case import Match, Suppression
+from fingerprint.core.sanitize import storable, visible
+from fingerprint.core.severity import LEAST
 from fingerprint.store import audit
-from fingerprint.store.suppression_tables import suppression_hits as hits
-from fingerprint.store.suppression_tables import suppressions
 from fingerprint.store.queue_tables import alert_values, cases
 from fingerprint.store.schema import Row, alert_events, alerts, insert_of, key_of
-from fingerprint.core.sanitize import storable, visible
-from fingerprint.alerting.suppression import Facts, Matcher, Seen, check_end, check_reason
+from fingerprint.store.suppression_tables import suppression_hits as hits
+from fingerprint.store.suppression_tables import suppressions
 
 IDS = 500  # alerts of one IN (...)
 PRIVATE = (

@@ -14,12 +14,12 @@ from datetime import datetime
 
 import sqlalchemy as sql
 
-from fingerprint.core.case import Tuned
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.case import Tuned
+from fingerprint.core.sanitize import storable
 from fingerprint.store import audit
 from fingerprint.store import schema as tables
 from fingerprint.store.queue_tables import NUMBER
-from fingerprint.core.sanitize import storable
 
 LOWEST, HIGHEST = (
     1.0,

@@ -15,14 +15,14 @@ from uuid import uuid4
 
 import sqlalchemy as sql
 
+from fingerprint.core.account import LONGEST_TOKEN_DAYS, SCOPES, Person, Scope, Token, may
 from fingerprint.core.alert import FingerprintError, NotThere
+from fingerprint.core.sanitize import storable
+from fingerprint.core.settings import Web
 from fingerprint.store import account_rows as accounts
 from fingerprint.store import secret_hashes as secrets_
-from fingerprint.store.audit import say
 from fingerprint.store.account_tables import persons, tokens
-from fingerprint.core.sanitize import storable
-from fingerprint.core.account import LONGEST_TOKEN_DAYS, SCOPES, Person, Scope, Token, may
-from fingerprint.core.settings import Web
+from fingerprint.store.audit import say
 
 PREFIX = "fpt_"
 MOST = 50  # that are alive, of one person

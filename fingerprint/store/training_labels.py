@@ -19,8 +19,8 @@ from typing import Any
 import pandas as pd
 import sqlalchemy as sql
 
-from fingerprint.store import schema as tables
 from fingerprint.store import dispositions
+from fingerprint.store import schema as tables
 
 ROWS = 50_000  # of one table
 ON_INTERVALS = ("spectral",)  # detectors whose votes are on intervals: their ids name no event

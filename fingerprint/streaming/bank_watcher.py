@@ -19,14 +19,14 @@ from threading import Thread
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from fingerprint.registry import versions
 from fingerprint.compute.backend import HOST, Backend
-from fingerprint.registry.bank import Bank, check_settings, open_bank
 from fingerprint.core.alert import FingerprintError
-from fingerprint.detection.inference import Trust
 from fingerprint.core.ports import Losses
-from fingerprint.registry.sealing import Sealed
 from fingerprint.core.settings import Settings
+from fingerprint.detection.inference import Trust
+from fingerprint.registry import versions
+from fingerprint.registry.bank import Bank, check_settings, open_bank
+from fingerprint.registry.sealing import Sealed
 from pipelines.runtime import wiring
 
 Pointer = tuple[int, int] | None  # which CURRENT it is: when written, and its inode; None where there is none

@@ -20,16 +20,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import arrays, frames, hashing
-from fingerprint.state import partitioning
-from fingerprint.sources.arrival import FILE_SECONDS, check_watermark
 from fingerprint.core.alert import FingerprintError
-from fingerprint.streaming.feed_activity import FeedCounts
-from fingerprint.streaming.partition_processor import NO_PARTS, Keeper, Learned
-from fingerprint.state.ledger import Ledger
 from fingerprint.core.ports import Consumer, Fence, NotOwner, Partition, Snapshot, Snapshots
 from fingerprint.core.settings import Settings
-from fingerprint.streaming.watermarks import Sources
+from fingerprint.sources.arrival import FILE_SECONDS, check_watermark
+from fingerprint.state import partitioning
+from fingerprint.state.ledger import Ledger
 from fingerprint.streaming.bank_watcher import Banks
+from fingerprint.streaming.feed_activity import FeedCounts
+from fingerprint.streaming.partition_processor import NO_PARTS, Keeper, Learned
+from fingerprint.streaming.watermarks import Sources
 
 NOWHERE = -1  # a position that was neither saved nor committed yet
 

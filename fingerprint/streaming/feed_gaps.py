@@ -24,9 +24,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.estimators import spectral
 from fingerprint.core.alert import Notice
 from fingerprint.core.settings import Settings
+from fingerprint.estimators import spectral
 
 Floats = NDArray[np.float32]
 Longs = NDArray[np.int64]

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from fingerprint.streaming import feed_gaps
 from fingerprint.core.alert import Notice
-from fingerprint.streaming.partition_processor import Keeper
 from fingerprint.core.ports import Desk
 from fingerprint.core.settings import Settings
+from fingerprint.streaming import feed_gaps
+from fingerprint.streaming.partition_processor import Keeper
 
 STEPS = 24  # intervals looked at in one go, so that a long past holds up nobody
 

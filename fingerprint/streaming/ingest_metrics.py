@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from fingerprint.streaming.rekeying import Batch
 from fingerprint.core.ports import Partition
 from fingerprint.streaming.lag_monitor import WatchMetrics
+from fingerprint.streaming.rekeying import Batch
 
 PREFIX = "fingerprint_ingest"
 _HOME = ("topic", "partition")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter
 
-from fingerprint.streaming.s3_objects import Fetched
 from fingerprint.sources.cloudtrail.s3_notifications import Notice
 from fingerprint.streaming.ingest_metrics import PREFIX, IngestMetrics, value
+from fingerprint.streaming.s3_objects import Fetched
 
 
 class NoticeMetrics(IngestMetrics):

@@ -13,11 +13,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from fingerprint.compute.backend import Backend
 from fingerprint.core.alert import Alert
-from fingerprint.streaming.partition_processor import Keeper
 from fingerprint.core.ports import Partition
 from fingerprint.streaming.checkpoints import Kept
 from fingerprint.streaming.dependency_status import Troubles
 from fingerprint.streaming.lag_monitor import WatchMetrics
+from fingerprint.streaming.partition_processor import Keeper
 
 _PREFIX = "fingerprint_stream"
 _HOME = ("topic", "partition")

@@ -21,24 +21,24 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.compute import arrays, frames, hashing
-from fingerprint.streaming import checkpoint_codec
-from fingerprint.state import partitioning
 from fingerprint.alerting.explanation import Verdicts
+from fingerprint.compute import arrays, frames, hashing
 from fingerprint.compute.arrays import Array
 from fingerprint.compute.backend import HOST, Backend
-from fingerprint.registry.bank import Bank
-from fingerprint.core.alert import FingerprintError
-from fingerprint.streaming.feed_activity import FeedCounts
-from fingerprint.sources.flatten import repeat_key
 from fingerprint.compute.hashing import Hashes
-from fingerprint.state.ledger import Ledger
-from fingerprint.detection.batch import concat
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Losses
-from fingerprint.pipeline import Road, Said
 from fingerprint.core.settings import Settings
-from fingerprint.streaming.watermarks import Sources
+from fingerprint.detection.batch import concat
+from fingerprint.pipeline import Road, Said
+from fingerprint.registry.bank import Bank
+from fingerprint.sources.flatten import repeat_key
+from fingerprint.state import partitioning
+from fingerprint.state.ledger import Ledger
+from fingerprint.streaming import checkpoint_codec
+from fingerprint.streaming.feed_activity import FeedCounts
 from fingerprint.streaming.state_eviction import Spill, homes_of
+from fingerprint.streaming.watermarks import Sources
 
 Longs = NDArray[np.int64]
 

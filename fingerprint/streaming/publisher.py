@@ -13,22 +13,22 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.alerting import messages
-from fingerprint.sources.arrival import FUTURE
-from fingerprint.core.case import Report, Tuned
 from fingerprint.core.alert import FingerprintError, Hop, Reject
-from fingerprint.streaming.rekeying import Letters, Outgoing, letter
-from fingerprint.streaming.partition_processor import Keeper
-from fingerprint.sources.decode import Piece
+from fingerprint.core.case import Report, Tuned
 from fingerprint.core.ports import Clock, Consumer, Desk, Message, Partition, Producer, Snapshots
-from fingerprint.pipeline import Said
-from fingerprint.detection.scorer import no_votes
 from fingerprint.core.settings import Settings
-from fingerprint.streaming.feed_monitor import Listening
+from fingerprint.detection.scorer import no_votes
+from fingerprint.pipeline import Said
+from fingerprint.sources.arrival import FUTURE
+from fingerprint.sources.decode import Piece
 from fingerprint.streaming.backpressure import Pausing
-from fingerprint.streaming.retrying_producer import Sender
-from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.dependency_status import Troubles
+from fingerprint.streaming.feed_monitor import Listening
 from fingerprint.streaming.lag_monitor import Watch
+from fingerprint.streaming.metrics import StreamMetrics
+from fingerprint.streaming.partition_processor import Keeper
+from fingerprint.streaming.rekeying import Letters, Outgoing, letter
+from fingerprint.streaming.retrying_producer import Sender
 
 DESK_SECONDS = 0.5  # between two tries to reach the desk
 

@@ -28,14 +28,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.sources import arrival
 from fingerprint.compute import frames
-from fingerprint.sources.arrival import Now, wall_clock
 from fingerprint.core.alert import Reject
-from fingerprint.core.sanitize import visible
-from fingerprint.sources.decode import Piece, number, read
 from fingerprint.core.ports import Headers, Message, Partition
+from fingerprint.core.sanitize import visible
 from fingerprint.core.settings import Ingest, Settings
+from fingerprint.sources import arrival
+from fingerprint.sources.arrival import Now, wall_clock
+from fingerprint.sources.decode import Piece, number, read
 
 Longs = NDArray[np.int64]
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.streaming.rekeying import Outgoing
 from fingerprint.core.ports import Full, Producer
+from fingerprint.streaming.rekeying import Outgoing
 
 
 class Sender:

@@ -21,11 +21,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.sources import arrival
 from fingerprint.compute import frames
+from fingerprint.core.ports import Message, Partition
+from fingerprint.sources import arrival
 from fingerprint.sources.cloudtrail.envelopes import joined
 from fingerprint.sources.decode import Piece
-from fingerprint.core.ports import Message, Partition
 
 Longs = NDArray[np.int64]
 

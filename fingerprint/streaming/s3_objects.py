@@ -15,17 +15,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fingerprint.sources import arrival, archives
-from fingerprint.sources.arrival import Now, wall_clock
-from fingerprint.sources.cloudtrail.envelopes import Records
 from fingerprint.core.alert import Reject
-from fingerprint.sources.cloudtrail.identity import add_entities
-from fingerprint.sources.flatten import flatten
-from fingerprint.streaming.rekeying import Longs, Outgoing, keyed, latest, without_future
-from fingerprint.sources.decode import Piece, milliseconds, places
-from fingerprint.sources.cloudtrail.s3_notifications import Object
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Settings
+from fingerprint.sources import archives, arrival
+from fingerprint.sources.arrival import Now, wall_clock
+from fingerprint.sources.cloudtrail.envelopes import Records
+from fingerprint.sources.cloudtrail.identity import add_entities
+from fingerprint.sources.cloudtrail.s3_notifications import Object
+from fingerprint.sources.decode import Piece, milliseconds, places
+from fingerprint.sources.flatten import flatten
+from fingerprint.streaming.rekeying import Longs, Outgoing, keyed, latest, without_future
 from fingerprint.streaming.s3_watermarks import Trails
 
 

@@ -22,15 +22,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.detection import detectors
 from fingerprint.compute import hashing
-from fingerprint.streaming import checkpoint_codec
-from fingerprint.state import partitioning
 from fingerprint.compute.arrays import host
 from fingerprint.compute.hashing import Hashes
-from fingerprint.state.ledger import Ledger
+from fingerprint.detection import detectors
+from fingerprint.state import partitioning
 from fingerprint.state.activity_series import Ints
+from fingerprint.state.ledger import Ledger
 from fingerprint.state.partitioning import Arrays, Mask
+from fingerprint.streaming import checkpoint_codec
 
 FILE_ROWS = (
     4096  # rows in one file, about 1.5 MB: small enough to be read for one home, large enough to be few

@@ -23,17 +23,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.estimators import autoencoder, tail_calibration
-from fingerprint.sources.cloudtrail import envelopes, samples
-from fingerprint.features import encoding
 from fingerprint.compute import hashing
+from fingerprint.compute.hashing import Hashes
 from fingerprint.core import settings
+from fingerprint.estimators import autoencoder, tail_calibration
+from fingerprint.features import encoding
+from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import Bank
-from fingerprint.state.interval_surprise import Company
+from fingerprint.sources.cloudtrail import envelopes, samples
 from fingerprint.sources.cloudtrail.identity import add_entities, escape
 from fingerprint.sources.flatten import flatten
-from fingerprint.compute.hashing import Hashes
-from fingerprint.features.vocabulary import Floats
+from fingerprint.state.interval_surprise import Company
 
 SET = "real/invictus_stratus"
 CALLS = 8  # of one technique at most: some repeat theirs twenty times

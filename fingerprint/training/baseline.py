@@ -16,13 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.compute import hashing
 from fingerprint.core import settings
+from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.estimators.autoencoder import Baseline, surprises
-from fingerprint.state.interval_surprise import Company
 from fingerprint.estimators.tail_calibration import depths
 from fingerprint.features.vocabulary import Floats, Ints
+from fingerprint.state.interval_surprise import Company
 
 PRIOR_ROWS = 30  # held-out rows that the parent's baseline is worth
 

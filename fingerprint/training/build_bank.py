@@ -17,23 +17,23 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.training import baseline, fingerprint_index
-from fingerprint.features import encoding, vocabulary
-from fingerprint.training.nn import trainer
-from fingerprint.registry import quality
 from fingerprint.compute import mapped_arrays
+from fingerprint.core.alert import LEVELS
+from fingerprint.core.settings import Settings
 from fingerprint.estimators import tail_calibration
 from fingerprint.estimators.autoencoder import Baseline, Weights
-from fingerprint.registry.bank import LEARNED_BY, Bank, version_of
-from fingerprint.training.distinct_rows import lowest
-from fingerprint.training.shared_priors import Commons, centers
-from fingerprint.core.alert import LEVELS
-from fingerprint.training.partition_fit import SAMPLE_ROWS, Arrays, values
-from fingerprint.state.ledger import Ledger
-from fingerprint.training.dataset import Pieces
-from fingerprint.core.settings import Settings
-from fingerprint.training.fingerprint_index import Stack
+from fingerprint.features import encoding, vocabulary
 from fingerprint.features.vocabulary import Vocabulary
+from fingerprint.registry import quality
+from fingerprint.registry.bank import LEARNED_BY, Bank, version_of
+from fingerprint.state.ledger import Ledger
+from fingerprint.training import baseline, fingerprint_index
+from fingerprint.training.dataset import Pieces
+from fingerprint.training.distinct_rows import lowest
+from fingerprint.training.fingerprint_index import Stack
+from fingerprint.training.nn import trainer
+from fingerprint.training.partition_fit import SAMPLE_ROWS, Arrays, values
+from fingerprint.training.shared_priors import Commons, centers
 
 LONG = (  # one row a fingerprint, or a net
     *("vocabulary.escape", "vocabulary.base", "vocabulary.codes", "vocabulary.total"),

@@ -31,8 +31,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fingerprint.compute import hashing
-from fingerprint.core.alert import FingerprintError
 from fingerprint.compute.hashing import VIRTUAL_PARTITIONS, Hashes
+from fingerprint.core.alert import FingerprintError
 
 ROWS = 1 << 13  # events of a piece that are written at a time
 NOT_LEARNED = ("raw", "row")  # columns that no stage reads

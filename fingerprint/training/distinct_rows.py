@@ -21,14 +21,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.features import encoding
 from fingerprint.compute import hashing, mapped_arrays
-from fingerprint.training import dataset
 from fingerprint.compute.hashing import Hashes
-from fingerprint.state.ledger import Ledger
-from fingerprint.detection.batch import Measured, prepare
-from fingerprint.training.dataset import Pieces
 from fingerprint.core.settings import Settings
+from fingerprint.detection.batch import Measured, prepare
+from fingerprint.features import encoding
+from fingerprint.state.ledger import Ledger
+from fingerprint.training import dataset
+from fingerprint.training.dataset import Pieces
 
 ACTION = encoding.NAMES.index("action")
 MEMORY = ("principals", "activity", "firsts")  # parts of the ledger that reading leaves behind

@@ -30,10 +30,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
-from fingerprint.core.alert import FingerprintError
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.settings import Training
 from fingerprint.compute.sorted_table import find
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.settings import Training
 
 MALICIOUS, OPEN, RECENT, CAPPED = "malicious", "open", "recent vote", "past the cap"
 LEFT_OUT = (MALICIOUS, OPEN, RECENT, CAPPED)

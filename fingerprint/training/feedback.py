@@ -30,9 +30,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.registry.bank import MOVED, Bank, renamed
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Training
+from fingerprint.registry.bank import MOVED, Bank, renamed
 
 COLUMNS = ("alert", "principal", "entity", "event_time", "decision")  # of what was judged
 WEIGHT: Mapping[str, float] = {"benign": 1.0, "false_positive": 1.0, "true_positive": -2.0}

@@ -23,14 +23,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing, mapped_arrays
+from fingerprint.compute.hashing import Hashes
+from fingerprint.compute.sorted_table import find
+from fingerprint.core.alert import LEVELS
+from fingerprint.core.settings import Settings
 from fingerprint.features import peer_groups
 from fingerprint.training import dataset
-from fingerprint.training.distinct_rows import SHARD, Rows
-from fingerprint.core.alert import LEVELS
-from fingerprint.compute.hashing import Hashes
 from fingerprint.training.dataset import Pieces
-from fingerprint.core.settings import Settings
-from fingerprint.compute.sorted_table import find
+from fingerprint.training.distinct_rows import SHARD, Rows
 
 Ints = NDArray[np.int32]
 GENERIC, PEER, PRINCIPAL, ENTITY = 3, 2, 1, 0

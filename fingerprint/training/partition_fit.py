@@ -21,21 +21,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.estimators import (autoencoder)
-from fingerprint.training import (baseline, shared_priors, dataset, fingerprint_index)
-from fingerprint.detection import (detectors)
-from fingerprint.training.nn import (trainer)
-from fingerprint.compute import (hashing, mapped_arrays)
-from fingerprint.features import (vocabulary)
-from fingerprint.estimators.autoencoder import Weights
-from fingerprint.training.distinct_rows import SHARD, Rows, lowest
-from fingerprint.training.shared_priors import Commons
+from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.core.alert import LEVELS
-from fingerprint.state.ledger import Ledger
-from fingerprint.training.dataset import Pieces
 from fingerprint.core.settings import Settings
-from fingerprint.training.fingerprint_index import ENTITY, PRINCIPAL, Part
+from fingerprint.detection import detectors
+from fingerprint.estimators import autoencoder
+from fingerprint.estimators.autoencoder import Weights
+from fingerprint.features import vocabulary
 from fingerprint.features.vocabulary import Floats, Ints, Presences, Vocabulary, key_of
+from fingerprint.state.ledger import Ledger
+from fingerprint.training import baseline, dataset, fingerprint_index, shared_priors
+from fingerprint.training.dataset import Pieces
+from fingerprint.training.distinct_rows import SHARD, Rows, lowest
+from fingerprint.training.fingerprint_index import ENTITY, PRINCIPAL, Part
+from fingerprint.training.nn import trainer
+from fingerprint.training.shared_priors import Commons
 
 OWN = (PRINCIPAL, ENTITY)
 SAMPLE_ROWS = 20_000  # rows kept for detectors that are fitted when they start
@@ -84,7 +84,9 @@ class Piece:
     def counts(self, which: NDArray[np.bool_]) -> list[Presences]:
         """Presences of some rows at this piece's own fingerprints, principals before entities."""
         some = self.rows.take(which)
-        return [shared_priors.presences(self.owners[which, level], some, level, self.settings) for level in OWN]
+        return [
+            shared_priors.presences(self.owners[which, level], some, level, self.settings) for level in OWN
+        ]
 
     def vocabulary(self, above: list[Presences], own: list[Presences]) -> Vocabulary:
         return vocabulary.build([*above, *own], self.here.parent, self.settings.autoencoder.vocabulary)

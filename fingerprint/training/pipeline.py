@@ -24,16 +24,23 @@ from pathlib import Path
 
 import pandas as pd
 
-from fingerprint.training import build_bank, distinct_rows, shared_priors, partition_fit, dataset, fingerprint_index
 from fingerprint.compute import frames, hashing
-from fingerprint.sources.arrival import wall_clock
-from fingerprint.registry.bank import Bank
 from fingerprint.core.alert import FingerprintError
-from fingerprint.state.event_clock import EventClock
-from fingerprint.training.nn.trainer import Start
-from fingerprint.training.dataset import Pieces
 from fingerprint.core.ports import Workers
 from fingerprint.core.settings import Settings
+from fingerprint.registry.bank import Bank
+from fingerprint.sources.arrival import wall_clock
+from fingerprint.state.event_clock import EventClock
+from fingerprint.training import (
+    build_bank,
+    dataset,
+    distinct_rows,
+    fingerprint_index,
+    partition_fit,
+    shared_priors,
+)
+from fingerprint.training.dataset import Pieces
+from fingerprint.training.nn.trainer import Start
 
 Progress = Callable[[str, int, int], None]  # stage, done, of
 Stage = Callable[[int], int | Path]  # a piece's number -> how much was done

@@ -20,14 +20,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fingerprint.registry import drift, quality
-from fingerprint.training import attack_injection
-from fingerprint.sources.arrival import check_watermark
-from fingerprint.registry.bank import Bank
 from fingerprint.core.alert import FingerprintError
-from fingerprint.registry.drift import Drift
-from fingerprint.training.attack_injection import Probe
 from fingerprint.core.settings import Gate, Settings
+from fingerprint.registry import drift, quality
+from fingerprint.registry.bank import Bank
+from fingerprint.registry.drift import Drift
+from fingerprint.sources.arrival import check_watermark
+from fingerprint.training import attack_injection
+from fingerprint.training.attack_injection import Probe
 
 LEAST_HELD, LEAST_SHARE = 20, 0.001  # rows that are held out, fewer than both are nearly none
 
@@ -82,7 +82,9 @@ def _tried(
     the old one found clearly."""
     attacks = attacks or attack_injection.of_bank(champion, settings)
     threshold = quality.threshold_of(champion.manifest["quality"], settings.autoencoder)
-    then, now = (attack_injection.strangest(bank, attacks, settings.autoencoder) for bank in (champion, challenger))
+    then, now = (
+        attack_injection.strangest(bank, attacks, settings.autoencoder) for bank in (champion, challenger)
+    )
     clear = then >= settings.gate.clear * threshold
     return {
         "before": attack_injection.summary(attacks, then >= threshold),

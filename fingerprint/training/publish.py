@@ -8,18 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from fingerprint.registry import bank as banks
-from fingerprint.training import promotion_gate
-from fingerprint.registry import versions
-from fingerprint.registry.bank import Bank
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters.system import SystemClock
-from fingerprint.training.promotion_gate import NO_CASES, Word
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Bank as BankOptions
 from fingerprint.core.settings import Settings
+from fingerprint.registry import bank as banks
+from fingerprint.registry import versions
+from fingerprint.registry.bank import Bank
 from fingerprint.registry.signatures import Signer
 from fingerprint.registry.versions import Note
-from pipelines.runtime import wiring, operator
+from fingerprint.training import promotion_gate
+from fingerprint.training.promotion_gate import NO_CASES, Word
+from pipelines.runtime import operator, wiring
 
 Action = Literal["train", "publish", "rollback", "refused"]
 

@@ -22,17 +22,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.training import baseline, dataset, fingerprint_index
-from fingerprint.training.nn import trainer
 from fingerprint.compute import hashing, mapped_arrays
-from fingerprint.features import vocabulary
-from fingerprint.estimators.autoencoder import Weights
-from fingerprint.training.distinct_rows import SHARD, Rows, lowest
-from fingerprint.training.nn.trainer import Start
-from fingerprint.training.dataset import Pieces
 from fingerprint.core.settings import Settings
-from fingerprint.training.fingerprint_index import GENERIC, PEER, Part
+from fingerprint.estimators.autoencoder import Weights
+from fingerprint.features import vocabulary
 from fingerprint.features.vocabulary import Floats, Ints, Presences, Vocabulary
+from fingerprint.training import baseline, dataset, fingerprint_index
+from fingerprint.training.dataset import Pieces
+from fingerprint.training.distinct_rows import SHARD, Rows, lowest
+from fingerprint.training.fingerprint_index import GENERIC, PEER, Part
+from fingerprint.training.nn import trainer
+from fingerprint.training.nn.trainer import Start
 
 LEVELS = (GENERIC, PEER)
 DRAWN = {
@@ -120,7 +120,9 @@ def learn(history: Pieces, settings: Settings, start: Start | None = None) -> Pa
 
 
 def _learn(history: Pieces, settings: Settings, start: Start | None, folder: Path) -> None:
-    parts = [mapped_arrays.opened(history.piece(number) / "commons", "commons") for number in history.filled()]
+    parts = [
+        mapped_arrays.opened(history.piece(number) / "commons", "commons") for number in history.filled()
+    ]
     counts = {
         name: [vocabulary.added([_presences(each, name, level) for each in parts]) for level in LEVELS]
         for name in ("early", "all")

@@ -13,13 +13,13 @@ from fastapi import FastAPI
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 
-from fingerprint.web import api, errors, pages, health
-from fingerprint.web.dependencies import Doors
+from fingerprint.web import api, errors, health, pages
 from fingerprint.web.change_feed import Following
+from fingerprint.web.dependencies import Doors
 from fingerprint.web.middleware import Guard, hosts_of
-from fingerprint.web.static_report import TEMPLATES
 from fingerprint.web.security_events import SecurityEvents
 from fingerprint.web.security_metrics import Watch
+from fingerprint.web.static_report import TEMPLATES
 
 STATIC = Path(__file__).parent / "static"
 

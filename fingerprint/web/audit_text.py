@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from fingerprint.core.case import Entry, Note
 from fingerprint.core.alert import Disposition
+from fingerprint.core.case import Entry, Note
 
 
 @dataclass(frozen=True, slots=True)

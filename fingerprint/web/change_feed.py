@@ -19,8 +19,8 @@ from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from typing import NamedTuple
 
-from fingerprint.core.case import Changed
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.case import Changed
 from fingerprint.core.ports.case_store import Changes
 
 EVERY = 1.0  # seconds between two questions to the desk

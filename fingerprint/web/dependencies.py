@@ -13,14 +13,14 @@ from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
 
-from fingerprint.core.case import Assign, Change
+from fingerprint.analysis.threshold_service import Thresholds
 from fingerprint.core.alert import FingerprintError, NotThere
+from fingerprint.core.case import Assign, Change
 from fingerprint.core.ports import Clock, Desk
-from fingerprint.registry.catalog import Banks
 from fingerprint.core.ports.accounts import People, Provider
 from fingerprint.core.ports.case_store import Changes, Queue, Suppressions
-from fingerprint.analysis.threshold_service import Thresholds
 from fingerprint.core.settings import Settings
+from fingerprint.registry.catalog import Banks
 
 
 class WholeDesk(Desk, Queue, Suppressions, Changes, Protocol):

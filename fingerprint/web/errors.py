@@ -24,13 +24,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fingerprint.core.account import Refused, TooMany
 from fingerprint.core.alert import Away, FingerprintError, NotThere, Overtaken
 from fingerprint.core.sanitize import visible
-from fingerprint.core.account import Refused, TooMany
 from fingerprint.web.auth import SAFE, CrossSite, LoginNeeded, is_api
 from fingerprint.web.connection_limits import Busy
-from fingerprint.web.security_events import note
 from fingerprint.web.layout import go, show
+from fingerprint.web.security_events import note
 from fingerprint.web.security_metrics import route_of
 
 STATUS: Mapping[type[FingerprintError], int] = {Refused: 403, NotThere: 404, Overtaken: 409, Away: 503}

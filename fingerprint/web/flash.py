@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from fingerprint.core.case import Chosen, Entry, Outcome, Row
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.case import Chosen, Entry, Outcome, Row
 from fingerprint.web.dependencies import WholeDesk
 
 MOST = 50  # ids that an address carries; of more it only counts

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
+from fingerprint.core.alert import LEVELS, Decision, Level
 from fingerprint.core.severity import BANDS as BANDS
 from fingerprint.core.severity import band as band
-from fingerprint.core.alert import LEVELS, Decision, Level
 
 LEVEL = dict(
     zip(

@@ -17,8 +17,8 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, get_args
 from urllib.parse import parse_qsl, urlencode
 
-from fingerprint.core.case import MOST_GROUPED, By, Filter, Group, Order, Status
 from fingerprint.core.alert import LEVELS, Decision, FingerprintError
+from fingerprint.core.case import MOST_GROUPED, By, Filter, Group, Order, Status
 from fingerprint.core.sanitize import storable
 
 NOBODY = "-"  # the assignee of alerts that nobody has

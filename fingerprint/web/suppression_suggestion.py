@@ -10,9 +10,9 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Collection, Iterable
 
-from fingerprint.core.case import Match
-from fingerprint.core.alert import Alert, AlertEvent
 from fingerprint.alerting.suppression import LONGEST, SHORTEST
+from fingerprint.core.alert import Alert, AlertEvent
+from fingerprint.core.case import Match
 
 
 def like(alert: Alert, events: Collection[AlertEvent]) -> Match:

@@ -21,9 +21,9 @@ from typing import Any
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.settings import Settings
-from pipelines.runtime import wiring
-from pipelines.bench.report import Skipped
 from fingerprint.streaming.bounded_read import until_end
+from pipelines.bench.report import Skipped
+from pipelines.runtime import wiring
 
 TESTS = Path(__file__).parents[2] / "tests"
 PARTITIONS = 4

@@ -32,19 +32,19 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from fingerprint.estimators import autoencoder, tail_calibration
-from fingerprint.features import encoding
-from fingerprint.detection import batch as measured
-from fingerprint.training import pipeline
-from fingerprint.registry.bank import Bank
+from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import FingerprintError
+from fingerprint.detection import batch as measured
+from fingerprint.detection.inference import InProcess
+from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.evaluation import dfencoder_peer
 from fingerprint.evaluation.dfencoder_peer import Standardised, losses_of, standardised
-from fingerprint.compute.hashing import Hashes
+from fingerprint.features import encoding
+from fingerprint.registry.bank import Bank
 from fingerprint.state.ledger import Ledger
-from fingerprint.detection.inference import InProcess
-from pipelines.bench.report import Skipped, measure, row, side_by_side
+from fingerprint.training import pipeline
 from pipelines.bench.dfencoder_tables import USERS, published, tables
+from pipelines.bench.report import Skipped, measure, row, side_by_side
 
 Floats = NDArray[np.float32]
 T = TypeVar("T")

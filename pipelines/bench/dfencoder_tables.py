@@ -25,11 +25,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fingerprint.adapters.event_spool import History
+from fingerprint.core.settings import Entities, Settings
 from fingerprint.sources.cloudtrail import samples
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.adapters.event_spool import History
 from fingerprint.training.attack_injection import SET
-from fingerprint.core.settings import Entities, Settings
 from pipelines.bench.organisation import events_of, organisation
 
 USERS, ROWS, LATER, PLANTED = 64, 1000, 200, 20

@@ -24,14 +24,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fingerprint.training import distinct_rows, shared_priors, partition_fit, fingerprint_index, pipeline
-from fingerprint.training.nn import loop, trainer
+from fingerprint.core.settings import Autoencoder, Settings
 from fingerprint.estimators.autoencoder import VISIBLE
+from fingerprint.features.vocabulary import Vocabulary
+from fingerprint.training import distinct_rows, fingerprint_index, partition_fit, pipeline, shared_priors
+from fingerprint.training.dataset import Pieces
+from fingerprint.training.nn import loop, trainer
 from fingerprint.training.nn.batching import rows_of, slots_of
 from fingerprint.training.nn.trainer import Rows, Start
-from fingerprint.training.dataset import Pieces
-from fingerprint.core.settings import Autoencoder, Settings
-from fingerprint.features.vocabulary import Vocabulary
 from pipelines.bench import device as bench_device
 from pipelines.bench.organisations import few
 from pipelines.bench.report import kept

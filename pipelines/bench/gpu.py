@@ -20,12 +20,12 @@ from rich.console import Console
 
 from fingerprint.compute.backend import HOST, Backend
 from fingerprint.compute.cuda import version
-from pipelines.runtime import backend
-from pipelines.bench.gpu_reading import reading
 from pipelines.bench.gpu_pipeline import road
+from pipelines.bench.gpu_reading import reading
 from pipelines.bench.gpu_report import Row, Side, header, page, write
 from pipelines.bench.gpu_spectral import forecasts
 from pipelines.bench.gpu_training import training
+from pipelines.runtime import backend
 
 OUT, PAGE = Path("docs/gpu-figures.json"), Path("docs/gpu.md")
 LIMIT = 500  # seconds after which no row is begun: a lent machine gives ten minutes a command

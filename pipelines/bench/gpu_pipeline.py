@@ -14,21 +14,21 @@ from functools import cache
 import pandas as pd
 import pyarrow as pa
 
-from fingerprint.training import pipeline
+from fingerprint.adapters.files import read
 from fingerprint.compute.backend import Backend
+from fingerprint.core.settings import Settings
+from fingerprint.detection.batch import READ
+from fingerprint.pipeline import Road, Tally
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.adapters.files import read
 from fingerprint.sources.cloudtrail.identity import add_entities
 from fingerprint.sources.flatten import flatten
 from fingerprint.state.ledger import Ledger
-from fingerprint.detection.batch import READ
-from fingerprint.pipeline import Road, Tally
-from fingerprint.core.settings import Settings
+from fingerprint.training import pipeline
 from pipelines.bench.gpu_reading import pieces
 from pipelines.bench.gpu_report import Both, Figure, Row, Side, held, wait
-from pipelines.bench.organisations import STRIDE, copied
 from pipelines.bench.organisation import events_of, organisation
+from pipelines.bench.organisations import STRIDE, copied
 
 PRINCIPALS, DAYS, LEARNED = 50, 14, 10
 COPIES = 26  # organisations: about a million records

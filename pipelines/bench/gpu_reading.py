@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import cycle, islice
 
+from fingerprint.compute.backend import Backend
+from fingerprint.core.settings import Entities
 from fingerprint.features import encoding
 from fingerprint.sources.cloudtrail import samples
-from fingerprint.compute.backend import Backend
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.sources.cloudtrail.identity import add_entities
 from fingerprint.sources.flatten import flatten
-from fingerprint.core.settings import Entities
 from pipelines.bench.gpu_report import Both, Figure, Row, Side
 
 SET = "real/invictus_stratus"

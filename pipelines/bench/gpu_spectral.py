@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import arrays
-from fingerprint.estimators import spectral
 from fingerprint.compute.backend import Backend
+from fingerprint.estimators import spectral
 from pipelines.bench.gpu_report import Both, Figure, Row, Side
 
 SOME = 10_000  # series that are drawn; more of them are these again

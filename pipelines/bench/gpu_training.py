@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fingerprint.compute.backend import Backend
-from pipelines.bench import fitting, training as bench_training
+from pipelines.bench import fitting
+from pipelines.bench import training as bench_training
 from pipelines.bench.gpu_report import NEVER, Both, Figure, Row, Side
 
 ENTITIES = "10000"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from fingerprint.registry.bank import Bank
 from fingerprint.core.settings import Settings
+from fingerprint.registry.bank import Bank
 
 
 @contextmanager
@@ -53,8 +53,8 @@ def events_of(
     files: list[str], settings: Settings, columns: Sequence[str] | None = None
 ) -> list[pd.DataFrame]:
     """The events of files, oldest first; all their columns, or some."""
-    from fingerprint.adapters.files import read
     from fingerprint.adapters.event_spool import History
+    from fingerprint.adapters.files import read
 
     with History(settings) as history:
         for records in read(files, settings.reading):

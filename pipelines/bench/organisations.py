@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fingerprint.detection.batch import READ
 from fingerprint.core.settings import Settings
+from fingerprint.detection.batch import READ
 from pipelines.bench.organisation import events_of, organisation
 
 PRINCIPALS, DAYS = 100, 14  # simulated

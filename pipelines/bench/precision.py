@@ -20,14 +20,14 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from fingerprint.core.settings import Autoencoder, Settings
 from fingerprint.estimators import autoencoder
-from fingerprint.training.nn import network
-from fingerprint.training import pipeline
+from fingerprint.features.vocabulary import Floats
+from fingerprint.pipeline import Road
 from fingerprint.registry.bank import Bank
 from fingerprint.state.ledger import Ledger
-from fingerprint.pipeline import Road
-from fingerprint.core.settings import Autoencoder, Settings
-from fingerprint.features.vocabulary import Floats
+from fingerprint.training import pipeline
+from fingerprint.training.nn import network
 from pipelines.bench.organisation import events_of, organisation
 
 OUT = Path("build/bench-precision.json")

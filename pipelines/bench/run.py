@@ -90,8 +90,8 @@ def scoring() -> tuple[float, float]:
 
 def _judge(batches: list[pd.DataFrame]) -> None:
     from fingerprint.compute import frames, hashing
-    from fingerprint.state.ledger import Ledger
     from fingerprint.detection.scorer import Scorer
+    from fingerprint.state.ledger import Ledger
 
     known = learned()
     scorer = Scorer(known.bank, Ledger.from_arrays(known.settings, known.bank.ledger), known.settings)

@@ -24,10 +24,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from fingerprint.registry import bank
-from fingerprint.training import pipeline
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.settings import Settings
+from fingerprint.registry import bank
+from fingerprint.training import pipeline
 from pipelines.bench import training as bench_training
 from pipelines.bench.broker import PATIENCE, Topics, broker, figures, free_port, wait_until_ready
 from pipelines.bench.organisation import events_of, organisation

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
+from fingerprint.core.settings import Settings
 from fingerprint.registry import bank
 from fingerprint.training import pipeline
-from fingerprint.core.settings import Settings
 from pipelines.bench import delay
 from pipelines.bench.broker import Topics, broker, figures
 from pipelines.bench.organisation import events_of, organisation

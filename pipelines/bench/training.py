@@ -29,20 +29,20 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from fingerprint.registry import bank as banks
-from fingerprint.training import pipeline
+from fingerprint.adapters.process_pool import InProcess
 from fingerprint.compute.arrays import Place, as_torch, stays
 from fingerprint.core.alert import LEVELS
-from fingerprint.adapters.process_pool import InProcess
-from fingerprint.detection.inference import InProcess as InProcessLosses
 from fingerprint.core.ports import Workers
-from fingerprint.detection.triton_model import nets_only
 from fingerprint.core.settings import Autoencoder, Settings
 from fingerprint.core.settings import Workers as Options
+from fingerprint.detection.inference import InProcess as InProcessLosses
+from fingerprint.detection.triton_model import nets_only
+from fingerprint.registry import bank as banks
+from fingerprint.training import pipeline
 from pipelines.bench import device as bench_device
-from pipelines.cli import console
 from pipelines.bench.organisations import copied, few
 from pipelines.bench.report import Skipped, kept
+from pipelines.cli import console
 from pipelines.runtime.memory import peaks
 
 OUT = Path("build/bench-training.json")

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from fingerprint.registry import bank as banks
-from fingerprint.detection import batch
-from fingerprint.state.ledger import Ledger
-from fingerprint.detection.inference import InProcess
 from fingerprint.core.ports import Losses
 from fingerprint.core.settings import Triton
+from fingerprint.detection import batch
+from fingerprint.detection.inference import InProcess
+from fingerprint.registry import bank as banks
+from fingerprint.state.ledger import Ledger
 from pipelines.bench.organisation import learned
 from pipelines.bench.report import Skipped, row
 

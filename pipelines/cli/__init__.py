@@ -14,11 +14,22 @@ import typer
 
 from fingerprint.core import private_files
 from fingerprint.core import settings as settings_
-from fingerprint.core.credentials import masked
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.credentials import masked
 from fingerprint.core.extras import how_to_install
-from pipelines.cli import bank as cli_bank, alerts, secrets, stream as cli_stream
-from pipelines.cli.options import BankFolder, DeskUrl, Json, SettingsFile, Sources, WorkersWhere, printed, refused
+from pipelines.cli import alerts, secrets
+from pipelines.cli import bank as cli_bank
+from pipelines.cli import stream as cli_stream
+from pipelines.cli.options import (
+    BankFolder,
+    DeskUrl,
+    Json,
+    SettingsFile,
+    Sources,
+    WorkersWhere,
+    printed,
+    refused,
+)
 
 app = typer.Typer(
     add_completion=False,
@@ -234,8 +245,8 @@ def score(
     input twice changes nothing on the desk. Where the input begins inside the bank's training span, a run begins without a
     past, and says so; its exit status is 4 where it found nothing at all.
     """
-    from pipelines.cli import console
     from pipelines.backfill import backfill
+    from pipelines.cli import console
     from pipelines.score import doubt, score
 
     loaded = settings_.load(settings, options=_workers(workers))
@@ -309,12 +320,12 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Measure what is found and what is left in peace, beside simpler detectors on the same rows."""
-    from pipelines.evaluation import newcomers as evaluation_newcomers
     from pipelines.cli import console
+    from pipelines.evaluation import newcomers as evaluation_newcomers
     from pipelines.evaluation.evaluate import Asked, evaluate
+    from pipelines.evaluation.organisations import seeds_for
     from pipelines.evaluation.real_datasets import real as real_sets
     from pipelines.evaluation.report import print_figures
-    from pipelines.evaluation.organisations import seeds_for
 
     loaded = settings_.load(settings)
     if newcomers:
@@ -364,8 +375,8 @@ def deliver(
     (`fingerprint deliveries list`). Several may run. Runs until SIGTERM, which finishes what is under way. Health and metrics:
     the settings `health.host` and `health.port`.
     """
-    from pipelines.deliver import run
     from pipelines.commands.deliveries import print_delivered
+    from pipelines.deliver import run
 
     figures = run(settings_.load(settings), desk, once)
     printed(figures, json, lambda: print_delivered(figures))

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from fingerprint.core import settings as settings_
-from fingerprint.core.alert import Decision
 from fingerprint.core.account import Role
+from fingerprint.core.alert import Decision
 from pipelines.cli.options import BankFolder, DeskUrl, Json, SettingsFile, printed
 
 alerts = typer.Typer(help="The analysts' queue: what was forwarded, and why.")

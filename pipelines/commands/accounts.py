@@ -16,10 +16,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from fingerprint.adapters.system import SystemClock
-from fingerprint.store.alerts import open_desk
-from fingerprint.store.accounts import SqlPeople, people_of
 from fingerprint.core.account import Person, Role
 from fingerprint.core.settings import Settings
+from fingerprint.store.accounts import SqlPeople, people_of
+from fingerprint.store.alerts import open_desk
 from pipelines.runtime import operator
 from pipelines.serve import base_of
 

@@ -15,15 +15,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fingerprint.core.case import LARGEST_PAGE, Filter, Row
+from fingerprint.analysis import adjusted_thresholds
 from fingerprint.core.alert import Alert, AlertEvent, Curve, Decision, Disposition
-from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.core.case import LARGEST_PAGE, Filter, Row
 from fingerprint.core.sanitize import visible
 from fingerprint.core.settings import Settings
+from fingerprint.store.alerts import SqlDesk, open_desk
 from fingerprint.web import formatting
 from fingerprint.web.static_report import write_alert_page
 from pipelines.commands import feed_gaps, triage
-from fingerprint.analysis import adjusted_thresholds
 
 LONG = 400  # characters of a text shown here; the page and --json have it whole
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -46,7 +46,9 @@ def list_alerts(desk_url: str, json: bool = False) -> None:
     else:
         print("no alerts: nothing was forwarded to the analysts")
     if hidden := desk.counts(Filter(status="all"))["suppressed"]:
-        print(f"{formatting.many(hidden, 'alert')} more, suppressed: `fingerprint suppressions list` says why")
+        print(
+            f"{formatting.many(hidden, 'alert')} more, suppressed: `fingerprint suppressions list` says why"
+        )
 
 
 def _rows(desk: SqlDesk, which: Filter) -> list[Row]:
@@ -152,7 +154,8 @@ def sparkline(values: tuple[float, ...], width: int = 84) -> str:
 def _plain(record: Any, names: tuple[str, ...]) -> dict[str, Any]:
     values = ((name, getattr(record, name)) for name in names)
     return {
-        name: formatting.iso(value) if hasattr(value, "isoformat") else _number(value) for name, value in values
+        name: formatting.iso(value) if hasattr(value, "isoformat") else _number(value)
+        for name, value in values
     }
 
 
@@ -208,7 +211,9 @@ def _print_summary(
     facts.add_row("principal", _text(alert.principal))
     facts.add_row("behind it", _text(alert.human or "not recorded"))
     facts.add_row("when", formatting.span(alert.first_event_time, alert.last_event_time))
-    facts.add_row("judged by", Text.assemble(formatting.level(alert.level), "; bank ", _text(alert.bank_version)))
+    facts.add_row(
+        "judged by", Text.assemble(formatting.level(alert.level), "; bank ", _text(alert.bank_version))
+    )
     for held in moved:
         how = formatting.threshold(held["threshold"], held["shift"], held["benign"], held["malicious"])
         facts.add_row("threshold", _text(f"{how}, {held['key']}"))
@@ -216,7 +221,9 @@ def _print_summary(
         facts.add_row("degraded", "measured in process: the server was away")
     for each in said:
         why = f": {each.why}" if each.why else ""
-        facts.add_row("decided", _text(f"{triage.sentence(triage.plain(each))}, {formatting.iso(each.at)}{why}"))
+        facts.add_row(
+            "decided", _text(f"{triage.sentence(triage.plain(each))}, {formatting.iso(each.at)}{why}")
+        )
     if row.grown:
         facts.add_row("", f"open again: {row.grown:,} events came since")
     elif said and row.decision is None:
@@ -251,7 +258,9 @@ def _print_curve(console: Console, curve: Curve) -> None:
     for name, values in (("counted", curve.counts), ("expected", curve.expected)):
         top = max((value for value in values[-width:] if math.isfinite(value)), default=0.0)
         console.print(
-            f"{name:<9}{sparkline(values, width)}  at most {formatting.figure(top)}", soft_wrap=True, markup=False
+            f"{name:<9}{sparkline(values, width)}  at most {formatting.figure(top)}",
+            soft_wrap=True,
+            markup=False,
         )
     console.print(f"{'':<9}{marks}", soft_wrap=True, markup=False)
 

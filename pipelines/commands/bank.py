@@ -8,15 +8,14 @@ from typing import Any
 
 import pandas as pd
 
-from fingerprint.registry import bank as banks
-from fingerprint.registry import drift, quality, signatures, versions
-from fingerprint.training import feedback
 from fingerprint.core import settings as settings_
-from fingerprint.registry.bank import Bank
 from fingerprint.core.alert import LEVELS, FingerprintError
 from fingerprint.core.settings import Settings
+from fingerprint.registry import bank as banks
+from fingerprint.registry import drift, quality, signatures, versions
+from fingerprint.registry.bank import Bank
+from fingerprint.training import feedback, publish
 from pipelines import training_data
-from fingerprint.training import publish
 
 SHOWN = 5  # fingerprints, largest and quietest
 MOVED = 10  # fingerprints that moved furthest

@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.sanitize import visible
-from fingerprint.streaming.rekeying import OWN_HEADERS, Outgoing
 from fingerprint.core.ports import Consumer, Message, NotOwner, Producer, Queue, Rebalancing
+from fingerprint.core.sanitize import visible
 from fingerprint.core.settings import Settings
-from pipelines.runtime import wiring
-from fingerprint.streaming.retrying_producer import Sender
 from fingerprint.streaming.bounded_read import until_end
+from fingerprint.streaming.rekeying import OWN_HEADERS, Outgoing
+from fingerprint.streaming.retrying_producer import Sender
+from pipelines.runtime import wiring
 
 _QUEUE = "sqs:"  # how the origin of a notice begins; no topic can
 

@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fingerprint.delivery.policy import Delivery
 from fingerprint.adapters.system import SystemClock
+from fingerprint.core.sanitize import visible
+from fingerprint.delivery.policy import Delivery
 from fingerprint.store.alerts import open_desk
 from fingerprint.store.outbox import outbox_of
-from fingerprint.core.sanitize import visible
 from fingerprint.web import formatting
 
 
@@ -72,4 +72,6 @@ def print_delivered(figures: dict[str, Any]) -> None:
 
 
 def print_retried(figures: dict[str, Any]) -> None:
-    print(f"{formatting.many(figures['tried_anew'], 'delivery').replace('deliverys', 'deliveries')} tried anew")
+    print(
+        f"{formatting.many(figures['tried_anew'], 'delivery').replace('deliverys', 'deliveries')} tried anew"
+    )

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.store.alerts import SqlDesk, open_desk
-from fingerprint.store.alert_export import every
 from fingerprint.delivery.formats.registry import exported
 from fingerprint.delivery.notification import News
+from fingerprint.store.alert_export import every
+from fingerprint.store.alerts import SqlDesk, open_desk
 
 
 def export_alerts(desk_url: str, format: str, out: Path | None = None) -> int:

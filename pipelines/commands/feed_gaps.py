@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fingerprint.core.alert import Notice
-from fingerprint.store.alerts import open_desk
 from fingerprint.core.sanitize import visible
+from fingerprint.store.alerts import open_desk
 from fingerprint.web import formatting
 
 

@@ -14,10 +14,10 @@ from threading import Event, Thread
 from typing import Any
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.store.alerts import SqlDesk, open_desk
 from fingerprint.core.settings import Retention
-from pipelines.runtime import operator
+from fingerprint.store.alerts import SqlDesk, open_desk
 from pipelines.cli.console import Progress
+from pipelines.runtime import operator
 
 BY = "program:retention"  # who it is in the audit, when nobody asked; no account has a name with a colon
 SOON, DAY, AGAIN = 60.0, 86_400.0, 3_600.0  # seconds: after the start, after it was done, after it failed

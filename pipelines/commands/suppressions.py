@@ -15,13 +15,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fingerprint.core import time_range
-from fingerprint.core.case import Match, Preview, Row, Suppression
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters.system import SystemClock
-from fingerprint.store.alerts import open_desk
-from fingerprint.core.sanitize import visible
 from fingerprint.alerting.suppression import said
+from fingerprint.core import time_range
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.case import Match, Preview, Row, Suppression
+from fingerprint.core.sanitize import visible
+from fingerprint.store.alerts import open_desk
 from fingerprint.web import formatting
 from pipelines.runtime import operator
 

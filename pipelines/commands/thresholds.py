@@ -10,14 +10,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from fingerprint.analysis import threshold_preview
 from fingerprint.adapters.system import SystemClock
-from fingerprint.store.alerts import open_desk
+from fingerprint.analysis import threshold_preview
+from fingerprint.analysis.threshold_forecast import DAYS, QUORUMS, Foreseeing
 from fingerprint.core.sanitize import visible
 from fingerprint.core.settings import Settings
+from fingerprint.store.alerts import open_desk
 from fingerprint.web import formatting
 from pipelines.runtime import operator
-from fingerprint.analysis.threshold_forecast import DAYS, QUORUMS, Foreseeing
 
 WISHES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # alerts a day that are foreseen
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
-from fingerprint.core.alert import Away, FingerprintError
 from fingerprint.adapters.system import SystemClock
 from fingerprint.compute.hashing import VIRTUAL_PARTITIONS
+from fingerprint.core.alert import Away, FingerprintError
 from fingerprint.core.ports import Clock
 from fingerprint.core.ports.topics import Topic, Topics
 from fingerprint.core.settings import Kafka, Settings

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from fingerprint.core.alert import Decision, Disposition, FingerprintError
 from fingerprint.adapters.system import SystemClock
-from fingerprint.store.alerts import open_desk
+from fingerprint.core.alert import Decision, Disposition, FingerprintError
 from fingerprint.core.sanitize import visible
+from fingerprint.store.alerts import open_desk
 from fingerprint.web import formatting
 from pipelines.runtime import operator
 

@@ -7,12 +7,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fingerprint.detection import triton_model
-from fingerprint.registry.bank import DEFAULT
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters.triton.repository import Repository
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.extras import how_to_install
 from fingerprint.core.settings import Bank, Triton
+from fingerprint.detection import triton_model
+from fingerprint.registry.bank import DEFAULT
 
 if TYPE_CHECKING:
     from fingerprint.adapters.triton.control import Control

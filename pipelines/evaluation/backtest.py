@@ -20,20 +20,20 @@ from typing import Any
 
 import pandas as pd
 
-from fingerprint.registry import bank as banks
-from fingerprint.training import pipeline
-from fingerprint.registry.bank import Bank
-from fingerprint.core.alert import FingerprintError
-from fingerprint.store.alerts import open_desk
 from fingerprint.adapters.event_spool import History
 from fingerprint.adapters.result_files import Results
-from fingerprint.state.ledger import Ledger
-from fingerprint.pipeline import Road
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import Span
-from pipelines.score import keep
+from fingerprint.pipeline import Road
+from fingerprint.registry import bank as banks
+from fingerprint.registry.bank import Bank
+from fingerprint.state.ledger import Ledger
+from fingerprint.store.alerts import open_desk
+from fingerprint.training import pipeline
 from pipelines.cli.console import Progress
 from pipelines.evaluation.backtest_result import ABOUT, BANK, DESK, EVENTS, Tried, desk_url, opened, read
+from pipelines.score import keep
 
 DAY = 86_400  # seconds
 WHOLE_DAYS = 4 * DAY  # a span so long is cut at midnight

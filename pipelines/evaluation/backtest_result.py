@@ -18,17 +18,17 @@ from typing import Any
 
 import pandas as pd
 
-from fingerprint.registry import bank as banks
-from fingerprint.registry.bank import Bank
-from fingerprint.core.alert import Alert, FingerprintError
 from fingerprint.adapters import files
-from fingerprint.store.alerts import open_desk
 from fingerprint.adapters.event_spool import History
+from fingerprint.core.alert import Alert, FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import EVER, Span
-from pipelines.runtime import backend
+from fingerprint.registry import bank as banks
+from fingerprint.registry.bank import Bank
+from fingerprint.store.alerts import open_desk
 from pipelines.cli import console
 from pipelines.cli.console import Progress
+from pipelines.runtime import backend
 
 ABOUT, BANK, EVENTS, DESK = "trial.json", "bank", "events.parquet", "desk.sqlite"  # what lies in the folder
 
@@ -91,7 +91,9 @@ class Tried:
 def opened(folder: Path, settings: Settings) -> Tried:
     """A trial that was made before. FingerprintError where none was finished."""
     if not (folder / ABOUT).exists():
-        raise FingerprintError(f"there is no finished trial in {folder}: make it with pipelines.evaluation.backtest")
+        raise FingerprintError(
+            f"there is no finished trial in {folder}: make it with pipelines.evaluation.backtest"
+        )
     return Tried(folder, settings, json.loads((folder / ABOUT).read_text()))
 
 

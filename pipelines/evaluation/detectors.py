@@ -11,15 +11,15 @@ from types import TracebackType
 import numpy as np
 import pandas as pd
 
-from fingerprint.registry.bank import Bank
+from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import Forest
-from fingerprint.store.alerts import open_desk
+from fingerprint.detection.scorer import no_votes
 from fingerprint.evaluation import quorums
 from fingerprint.evaluation.quorums import Panel, Shown
-from fingerprint.state.ledger import Ledger
 from fingerprint.pipeline import Said
-from fingerprint.detection.scorer import no_votes
-from fingerprint.core.settings import Settings
+from fingerprint.registry.bank import Bank
+from fingerprint.state.ledger import Ledger
+from fingerprint.store.alerts import open_desk
 from pipelines.cli.console import Progress
 
 THIRD = Forest.name  # the optional third detector

@@ -12,30 +12,31 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.compute import frames, hashing
-from fingerprint.training import pipeline
-from fingerprint.registry.bank import Bank
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters import files, network_table
 from fingerprint.adapters.event_spool import History
-from fingerprint.evaluation.label_files import read_labels, read_surprises
-from fingerprint.evaluation import peers as baselines, leakage_check, time_to_alert
-from fingerprint.evaluation.false_alert_causes import Causes
+from fingerprint.compute import frames, hashing
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.settings import Settings
+from fingerprint.evaluation import leakage_check, time_to_alert
+from fingerprint.evaluation import peers as baselines
+from fingerprint.evaluation.aggregation import pool
 from fingerprint.evaluation.confidence import intervals
+from fingerprint.evaluation.event_table import HOUR, Rows, gather
+from fingerprint.evaluation.false_alert_causes import Causes
+from fingerprint.evaluation.label_files import read_labels, read_surprises
+from fingerprint.evaluation.labels import DAY, labelled, truth, where_to_split
 from fingerprint.evaluation.metrics import Figures, measure
 from fingerprint.evaluation.overview import Overview
-from fingerprint.evaluation.aggregation import pool
 from fingerprint.evaluation.quorums import Shown
-from fingerprint.evaluation.event_table import HOUR, Rows, gather
-from fingerprint.evaluation.labels import DAY, labelled, truth, where_to_split
-from fingerprint.core.settings import Settings
-from pipelines.runtime import backend, memory
-from pipelines.evaluation.arrival_order import Delivered
-from pipelines.evaluation.time_to_alert import alerted, victims_of
-from pipelines.evaluation.detectors import ours
-from pipelines.evaluation.report import print_figures
-from pipelines.evaluation.organisations import attacks_for, simulated
+from fingerprint.registry.bank import Bank
+from fingerprint.training import pipeline
 from pipelines.cli.console import Progress
+from pipelines.evaluation.arrival_order import Delivered
+from pipelines.evaluation.detectors import ours
+from pipelines.evaluation.organisations import attacks_for, simulated
+from pipelines.evaluation.report import print_figures
+from pipelines.evaluation.time_to_alert import alerted, victims_of
+from pipelines.runtime import backend, memory
 
 Peer = Callable[[Rows, Rows], NDArray[np.float64]]
 

@@ -16,23 +16,23 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from fingerprint.compute import frames, hashing
-from fingerprint.training import pipeline
-from fingerprint.registry.bank import Bank
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import History
+from fingerprint.compute import frames, hashing
+from fingerprint.core.settings import Settings
 from fingerprint.evaluation.label_files import read_labels
+from fingerprint.evaluation.labels import DAY, find, labelled, truth, where_to_split
 from fingerprint.evaluation.newcomers import KINDS, Cast, figures
 from fingerprint.evaluation.overview import Overview
 from fingerprint.evaluation.quorums import Panel
-from fingerprint.evaluation.labels import DAY, find, labelled, truth, where_to_split
+from fingerprint.registry.bank import Bank
 from fingerprint.state.ledger import Ledger
-from fingerprint.core.settings import Settings
-from pipelines.runtime import backend
-from pipelines.evaluation.evaluate import part
-from pipelines.evaluation.report import WIDTH
-from pipelines.evaluation.organisations import simulated
+from fingerprint.training import pipeline
 from pipelines.cli.console import Progress
+from pipelines.evaluation.evaluate import part
+from pipelines.evaluation.organisations import simulated
+from pipelines.evaluation.report import WIDTH
+from pipelines.runtime import backend
 
 SHARE = 0.3  # of the principals that are not robbed begin in the judged days
 ATTACKS = 24  # sessions in each organisation

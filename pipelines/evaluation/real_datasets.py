@@ -18,20 +18,20 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import roc_auc_score
 
-from fingerprint.compute import hashing
-from fingerprint.sources.cloudtrail import samples
-from fingerprint.training import pipeline
-from fingerprint.registry.bank import Bank
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import History
+from fingerprint.compute import hashing
+from fingerprint.core.settings import Settings
 from fingerprint.evaluation.label_files import read_labels
 from fingerprint.evaluation.metrics import Figures
 from fingerprint.evaluation.quorums import Panel
+from fingerprint.registry.bank import Bank
+from fingerprint.sources.cloudtrail import samples
 from fingerprint.state.ledger import Ledger
-from fingerprint.core.settings import Settings
-from pipelines.runtime import backend
-from pipelines.evaluation.evaluate import Asked, Trial, part
+from fingerprint.training import pipeline
 from pipelines.cli.console import Progress
+from pipelines.evaluation.evaluate import Asked, Trial, part
+from pipelines.runtime import backend
 from pipelines.simulate import simulate
 
 LABELLED, UNLABELLED = "invictus_stratus", ("prod_slice_anonymised", "schema_variety")

@@ -18,9 +18,9 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 
+from fingerprint.core.settings import Settings
 from fingerprint.evaluation.label_files import read_labels
 from fingerprint.evaluation.labels import truth
-from fingerprint.core.settings import Settings
 from pipelines.cli import console
 from pipelines.evaluation.backtest_result import ABOUT, Tried, opened
 

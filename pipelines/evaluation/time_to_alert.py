@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 
 from fingerprint.compute import hashing
-from fingerprint.state import partitioning
-from fingerprint.registry.bank import Bank
+from fingerprint.core.settings import Settings
 from fingerprint.evaluation import time_to_alert
+from fingerprint.evaluation.labels import find, named
 from fingerprint.evaluation.metrics import hits
 from fingerprint.evaluation.overview import Overview
-from fingerprint.evaluation.labels import find, named
+from fingerprint.registry.bank import Bank
+from fingerprint.state import partitioning
 from fingerprint.state.ledger import Ledger
-from fingerprint.core.settings import Settings
 from pipelines.cli.console import Progress
 
 UNREAD = "raw"  # a column of events that only alerts on a screen need

@@ -17,15 +17,15 @@ from dataclasses import asdict
 from functools import cache
 from typing import Any
 
+from fingerprint.adapters import network_table
+from fingerprint.adapters.event_spool import History
 from fingerprint.compute import backend as backends
-from fingerprint.sources import backend_check
 from fingerprint.compute.backend import Backend, Choice
 from fingerprint.compute.cuda import LONGEST, Device, version
 from fingerprint.core.alert import FingerprintError
-from fingerprint.adapters import network_table
-from fingerprint.adapters.event_spool import History
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import EVER, Span
+from fingerprint.sources import backend_check
 
 PLANS = 2  # of cuFFT that are kept: there and back; each holds memory as large as what it transforms
 KEPT_SHARE = 8  # of the device's memory the pool keeps so much when it is idle; what it holds beyond goes back to the driver
@@ -91,7 +91,11 @@ def figures(setting: Choice, prove: bool) -> dict[str, Any]:
 
 
 def _proof(there: Backend) -> dict[str, Any]:
-    return {"tables": there.tables, "lines": sum(map(len, backend_check.corpora())), "difference": proved(there)}
+    return {
+        "tables": there.tables,
+        "lines": sum(map(len, backend_check.corpora())),
+        "difference": proved(there),
+    }
 
 
 def print_figures(said: dict[str, Any]) -> None:

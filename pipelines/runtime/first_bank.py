@@ -12,9 +12,9 @@ from pathlib import Path
 
 from prometheus_client import Gauge
 
-from fingerprint.registry import versions
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.settings import Settings
+from fingerprint.registry import versions
 from pipelines.runtime.service import running
 
 LOOK_SECONDS = 0.5  # between two looks at one small file; also how late SIGTERM is heard

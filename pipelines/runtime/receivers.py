@@ -8,8 +8,8 @@ from datetime import datetime
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.extras import how_to_install
 from fingerprint.core.ports import Away, Full, Producer, Undelivered
-from fingerprint.delivery.outbox import Taker
 from fingerprint.core.settings import Deliver, Settings
+from fingerprint.delivery.outbox import Taker
 from pipelines.runtime import wiring
 
 

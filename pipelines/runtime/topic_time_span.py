@@ -10,12 +10,12 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
-from fingerprint.sources import decode as messages_
-from fingerprint.training import schedule
 from fingerprint.core.ports import Consumer, Message, Offsets, Partition
 from fingerprint.core.settings import Settings
-from pipelines.runtime import wiring
+from fingerprint.sources import decode as messages_
 from fingerprint.streaming.bounded_read import UntilEnd
+from fingerprint.training import schedule
+from pipelines.runtime import wiring
 
 FEW = 20  # messages at an end of a partition
 FETCH_BYTES = 256 << 10  # of a partition at a time: a few messages, not megabytes of what follows them

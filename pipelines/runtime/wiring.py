@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from fingerprint.registry import signatures
-from fingerprint.registry.bank import Bank
-from fingerprint.core.credentials import holds_credentials
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters.process_pool import InProcess as InThisProcess
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.credentials import holds_credentials
 from fingerprint.core.extras import how_to_install
-from fingerprint.detection.inference import InProcess, StandIn, Trust
 from fingerprint.core.ports import Away, Consumer, Losses, Objects, Producer, Queue, Undelivered
 from fingerprint.core.ports import Workers as Pool
 from fingerprint.core.ports.topics import Topics
 from fingerprint.core.settings import Bank as BankOptions
 from fingerprint.core.settings import Kafka, Sqs, Triton, Workers
+from fingerprint.detection.inference import InProcess, StandIn, Trust
+from fingerprint.registry import signatures
+from fingerprint.registry.bank import Bank
 from fingerprint.registry.signatures import Signer
 
 Opener = tuple[Callable[[Kafka], Consumer], Callable[[Kafka], Producer], Callable[[Kafka], Topics]]
@@ -68,8 +68,8 @@ def queue(url: str, settings: Sqs) -> Iterator[tuple[Queue, Objects]]:
             f"{url}: a queue's URL holds no password or token, boto3 takes them from the environment"
         )
     try:
-        from fingerprint.adapters.aws.sqs import SqsQueue
         from fingerprint.adapters.aws.s3 import S3Objects
+        from fingerprint.adapters.aws.sqs import SqsQueue
     except ImportError as error:
         raise FingerprintError(
             f"a queue needs a package that is not there ({error.name}): {how_to_install('s3')}"
@@ -148,16 +148,16 @@ def _client(settings: Kafka) -> Opener:
 
 def _kafka_python() -> Opener:
     from fingerprint.adapters.kafka.kafka_python import KafkaConsumer
-    from fingerprint.adapters.kafka.kafka_python_producer import KafkaProducer
     from fingerprint.adapters.kafka.kafka_python_admin import KafkaTopics
+    from fingerprint.adapters.kafka.kafka_python_producer import KafkaProducer
 
     return KafkaConsumer, KafkaProducer, KafkaTopics
 
 
 def _confluent() -> Opener:
     from fingerprint.adapters.kafka.confluent import ConfluentConsumer
-    from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
     from fingerprint.adapters.kafka.confluent_admin import ConfluentTopics
+    from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
 
     return ConfluentConsumer, ConfluentProducer, ConfluentTopics
 

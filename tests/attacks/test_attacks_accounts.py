@@ -18,9 +18,9 @@ from serving_desk import Site, desk_in
 from starlette.testclient import TestClient
 from test_callers import GUARDED
 
+from fingerprint.core.account import SCOPES, Refused, Role, Scope, Shown, TooMany, Where
 from fingerprint.store import secret_hashes
 from fingerprint.store.accounts import people_of
-from fingerprint.core.account import SCOPES, Refused, Role, Scope, Shown, TooMany, Where
 from fingerprint.web.auth import cookie_name, csrf_of
 
 ALERTS = [stolen_session(), new_pipeline()]

@@ -20,18 +20,17 @@ from safetensors.numpy import load_file, save_file
 from streaming import Place, Records, Said
 from test_bank import mend_manifest, version_of
 
-from fingerprint.registry import bank as banks
-from fingerprint.training import promotion_gate
-from fingerprint.detection import triton_model
-from fingerprint.registry import signatures, versions
 from fingerprint.core import settings as settings_
-from fingerprint.registry.bank import Bank, open_bank
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
-from fingerprint.registry.signatures import KeyFile
-from fingerprint.training import publish
-from pipelines.commands.bank import run_keys, run_sign, run_verify
+from fingerprint.detection import triton_model
+from fingerprint.registry import bank as banks
+from fingerprint.registry import signatures, versions
+from fingerprint.registry.bank import Bank, open_bank
 from fingerprint.registry.bank_listing import SeenBanks
+from fingerprint.registry.signatures import KeyFile
+from fingerprint.training import promotion_gate, publish
+from pipelines.commands.bank import run_keys, run_sign, run_verify
 
 Edit = Callable[[Path], object]
 

@@ -26,15 +26,15 @@ from test_ingest_program import OnFiles, expected
 from test_ingest_program import records as some
 from test_ingesting import record, wrapped
 
-from fingerprint.sources.cloudtrail import envelopes
-from fingerprint.core import sanitize
-from fingerprint.sources import decode
-from fingerprint.core.alert import Reject
 from fingerprint.adapters import files
-from fingerprint.streaming.rekeying import Ingesting
+from fingerprint.core import sanitize
+from fingerprint.core.alert import Reject
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Reading, Settings
+from fingerprint.sources import decode
+from fingerprint.sources.cloudtrail import envelopes
 from fingerprint.streaming.poison import REASON
+from fingerprint.streaming.rekeying import Ingesting
 
 ROOT = Path(__file__).parents[2]
 DEADLY = Path(__file__).parents[1] / "deadly.py"

@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 import road as roads
 
-from fingerprint.registry import bank as banks
-from fingerprint.compute.arrays import counted
-from fingerprint.core.alert import Alert
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import History
-from fingerprint.state.ledger import EACH_STRANGER, PASSING_DAYS, SILENT_DAYS, Ledger
-from fingerprint.pipeline import Road, Said
+from fingerprint.compute.arrays import counted
+from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Voting
+from fingerprint.pipeline import Road, Said
+from fingerprint.registry import bank as banks
+from fingerprint.state.ledger import EACH_STRANGER, PASSING_DAYS, SILENT_DAYS, Ledger
 
 DAY = 24  # intervals
 

@@ -24,20 +24,20 @@ from pydantic import BaseModel, SecretStr
 from receiving import Listening, listening
 from serving_desk import Site
 
-from fingerprint.core import private_files
-from fingerprint.registry.bank import LEARNED_BY, open_bank
-from fingerprint.core.credentials import holds_credentials, masked
-from fingerprint.core.alert import FingerprintError
-from fingerprint.registry import state_files
 from fingerprint.adapters import logs
-from fingerprint.store.alerts import open_desk
-from fingerprint.adapters.files import find
 from fingerprint.adapters.checkpoints.object_store import open_store
 from fingerprint.adapters.file_broker.consumer import create_topic
-from fingerprint.state.ledger import Ledger
+from fingerprint.adapters.files import find
+from fingerprint.core import private_files
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.credentials import holds_credentials, masked
 from fingerprint.core.settings import Settings, load, secret
-from pipelines.runtime import wiring
+from fingerprint.registry import state_files
+from fingerprint.registry.bank import LEARNED_BY, open_bank
+from fingerprint.state.ledger import Ledger
+from fingerprint.store.alerts import open_desk
 from pipelines.cli.console import silent
+from pipelines.runtime import wiring
 from pipelines.train import train
 
 CANARY = "c4n4ry-n3v3r-sh0wn"
@@ -352,7 +352,11 @@ def test_what_everybody_can_read_is_warned_of_once_with_what_ends_that(
             assert secret(str(password)) == CANARY
             open_desk(f"sqlite:///{desk}").close()
             open_bank(bank)
-        told = [record.getMessage() for record in caplog.records if record.name == "fingerprint.core.private_files"]
+        told = [
+            record.getMessage()
+            for record in caplog.records
+            if record.name == "fingerprint.core.private_files"
+        ]
         assert [each.split("`")[1] for each in told] == [
             f"chmod o= {password}",
             f"chmod o= {desk}",

@@ -10,8 +10,8 @@ import pytest
 import road
 from make_alert import ACCOUNT, new_pipeline, stolen_session
 
-from fingerprint.core.case import Filter, Match
 from fingerprint.core.alert import Alert, FingerprintError
+from fingerprint.core.case import Filter, Match
 from fingerprint.store.alerts import SqlDesk, open_desk
 
 TOMORROW = datetime.now(UTC) + timedelta(days=1)

@@ -16,24 +16,24 @@ import road as roads
 from prometheus_client import CollectorRegistry
 from streaming import Place, Said, keyed
 
-from fingerprint.sources import arrival
-from fingerprint.core import time_range
-from fingerprint.registry import bank as banks
-from fingerprint.registry.bank import Bank
-from fingerprint.core.alert import FingerprintError
-from fingerprint.registry import state_files
-from fingerprint.adapters.file_broker import log as topic_log
 from fingerprint.adapters.event_spool import History
-from fingerprint.state.ledger import Ledger
+from fingerprint.adapters.file_broker import log as topic_log
+from fingerprint.core import time_range
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Partition
 from fingerprint.core.settings import Settings
-from pipelines.training_data import Wanted, gather
-from pipelines.ingest import Ingest
-from fingerprint.streaming.ingest_metrics import IngestMetrics
+from fingerprint.registry import bank as banks
+from fingerprint.registry import state_files
+from fingerprint.registry.bank import Bank
+from fingerprint.sources import arrival
+from fingerprint.state.ledger import Ledger
 from fingerprint.streaming.feed_monitor import STEPS, Listening
+from fingerprint.streaming.ingest_metrics import IngestMetrics
 from fingerprint.training.publish import offer
 from pipelines.cli.console import silent
+from pipelines.ingest import Ingest
 from pipelines.train import train
+from pipelines.training_data import Wanted, gather
 
 Record = dict[str, Any]
 FAR = datetime(2099, 1, 1, tzinfo=UTC)

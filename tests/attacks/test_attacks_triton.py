@@ -24,19 +24,19 @@ from streaming import Place, Records, Said
 from tritonclient.grpc import InferenceServerClient, service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
-from fingerprint.core import settings
-from fingerprint.registry import signatures
-from fingerprint.registry.bank import Bank
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters.triton.client import TritonLosses, serves
 from fingerprint.adapters.triton.control import Control
-from fingerprint.detection.inference import InProcess, StandIn, Trust
+from fingerprint.core import settings
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Away
 from fingerprint.core.settings import Settings
-from pipelines.commands.bank import run_sign
-from pipelines.score import score
+from fingerprint.detection.inference import InProcess, StandIn, Trust
+from fingerprint.registry import signatures
+from fingerprint.registry.bank import Bank
 from pipelines.cli.console import silent
+from pipelines.commands.bank import run_sign
 from pipelines.commands.triton import run_load
+from pipelines.score import score
 
 Losses = np.ndarray
 Lie = Callable[[Losses, np.ndarray], tuple[Losses, np.ndarray]]

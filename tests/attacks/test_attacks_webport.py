@@ -29,10 +29,10 @@ from services.needed import needed
 from services.prometheus import promtool
 from serving_desk import Site, desk_in
 
-from fingerprint.store import secret_hashes
-from fingerprint.adapters.system import SystemClock
 from fingerprint.adapters.oidc import OpenId
+from fingerprint.adapters.system import SystemClock
 from fingerprint.core.settings import load
+from fingerprint.store import secret_hashes
 from fingerprint.web import connection_limits, server
 from fingerprint.web.app import create_app
 from fingerprint.web.change_feed import EACH
@@ -218,7 +218,9 @@ def test_who_floods_the_login_fills_no_queue_in_which_others_wait(tmp_path: Path
         colleague = login(url, "198.51.100.7")
         free.close()
         assert answer(colleague).split(b" ")[1] == b"401"
-        assert [answer(each).split(b" ")[1] for each in flood if each not in told] == [b"401"] * connection_limits.EACH
+        assert [answer(each).split(b" ")[1] for each in flood if each not in told] == [
+            b"401"
+        ] * connection_limits.EACH
 
 
 def login(url: str, address: str, name: str = "nobody") -> socket.socket:

@@ -12,8 +12,8 @@ import pytest
 from make_alert import NASTY, event, nasty, new_pipeline, stolen_session, votes
 
 from fingerprint.core.alert import Alert, Decision, Disposition, FingerprintError, Notice
-from fingerprint.core.sanitize import storable
 from fingerprint.core.ports import Partition
+from fingerprint.core.sanitize import storable
 
 
 def only_events(alert: Alert, first: int, last: int, **fields: object) -> Alert:

@@ -12,13 +12,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from make_alert import ACCOUNT, NASTY, event, nasty, new_pipeline, stolen_session, votes
 
-from fingerprint.core.severity import LEAST
-from fingerprint.core.case import Chosen, Decide, Filter, Match
-from fingerprint.core.alert import Alert, Driver, FingerprintError, Hop, NotThere, Overtaken
-from fingerprint.core.sanitize import storable
-from fingerprint.core.settings import Retention
 from fingerprint.alerting.prevalence import MANY
 from fingerprint.alerting.suppression import SHORTEST
+from fingerprint.core.alert import Alert, Driver, FingerprintError, Hop, NotThere, Overtaken
+from fingerprint.core.case import Chosen, Decide, Filter, Match
+from fingerprint.core.sanitize import storable
+from fingerprint.core.settings import Retention
+from fingerprint.core.severity import LEAST
 
 NOW = datetime(2026, 3, 6, 9, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -7,10 +7,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fingerprint.estimators import autoencoder
-from fingerprint.registry.bank import Bank
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Losses
+from fingerprint.estimators import autoencoder
+from fingerprint.registry.bank import Bank
 
 CLOSE = 1e-4  # nats
 UNKNOWN = np.uint64(12345)  # a code that nobody has

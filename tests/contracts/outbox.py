@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from make_alert import NASTY, nasty, new_pipeline, stolen_session
 
-from fingerprint.core.case import Chosen, Decide, Match, Reopen
 from fingerprint.core.alert import Alert, Disposition
-from fingerprint.store.alerts import SqlDesk
-from fingerprint.store.outbox import SqlOutbox, outbox_of
+from fingerprint.core.case import Chosen, Decide, Match, Reopen
 from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import Deliver
+from fingerprint.store.alerts import SqlDesk
+from fingerprint.store.outbox import SqlOutbox, outbox_of
 
 NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
 SOON = NOW + timedelta(seconds=60)

@@ -25,16 +25,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import arrays, frames
-from fingerprint.sources.cloudtrail import envelopes
 from fingerprint.compute.backend import Backend
-from fingerprint.registry.bank import Bank
 from fingerprint.core.alert import Alert
+from fingerprint.core.settings import Settings
+from fingerprint.detection.inference import InProcess
+from fingerprint.pipeline import Road, Said
+from fingerprint.registry.bank import Bank
+from fingerprint.sources.cloudtrail import envelopes
 from fingerprint.sources.cloudtrail.identity import add_entities
 from fingerprint.sources.flatten import Flat, flatten, repeat_key
 from fingerprint.state.ledger import Ledger
-from fingerprint.detection.inference import InProcess
-from fingerprint.pipeline import Road, Said
-from fingerprint.core.settings import Settings
 
 CLOSE = 1e-4  # nats of a loss; z from its threshold
 FEW = 20  # differences that are told; more would say no more

@@ -14,18 +14,34 @@ import sqlalchemy as sql
 from argon2 import PasswordHasher
 from pyotp import TOTP
 
-from fingerprint.core.case import Entry
+from fingerprint.core.account import (
+    Identity,
+    Refused,
+    RelyingParty,
+    SecondFactorNeeded,
+    Shown,
+    TooMany,
+    Where,
+    role_of,
+)
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.case import Entry
+from fingerprint.core.settings import Web
 from fingerprint.store import secret_hashes
+from fingerprint.store.account_tables import (
+    attempts,
+    devices,
+    factors,
+    invitations,
+    logins,
+    persons,
+    sessions,
+    tokens,
+)
+from fingerprint.store.accounts import SqlPeople, people_of
 from fingerprint.store.alerts import SqlDesk
 from fingerprint.store.audit import history
 from fingerprint.store.engine import TURN
-from fingerprint.store.accounts import SqlPeople, people_of
-from fingerprint.store.account_tables import (
-    attempts, devices, factors, invitations, logins, persons, sessions, tokens)
-from fingerprint.core.account import (
-    Identity, Refused, RelyingParty, SecondFactorNeeded, Shown, TooMany, Where, role_of)
-from fingerprint.core.settings import Web
 
 GOOD = "four plain english words"
 OTHER = "other words that nobody knows"

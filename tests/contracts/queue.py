@@ -13,10 +13,10 @@ import pytest
 from contracts.desk import judged, only_events
 from make_alert import ACCOUNT, DRIVERS, NASTY, START, event, nasty, new_pipeline, stolen_session
 
-from fingerprint.core.severity import BANDS, band
-from fingerprint.core.case import Assign, Chosen, Decide, Filter, Group, Outcome, Reopen, Row, View
 from fingerprint.core.alert import Alert, FingerprintError, NotThere
+from fingerprint.core.case import Assign, Chosen, Decide, Filter, Group, Outcome, Reopen, Row, View
 from fingerprint.core.sanitize import storable
+from fingerprint.core.severity import BANDS, band
 
 HUMANS = ("maria", "Ömer ÇELİK", "straße", "kim", "")
 SERVICES = ("iam", "s3", "ec2", "sts")

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fingerprint.compute import arrays, frames
+from fingerprint.core.settings import Entities
 from fingerprint.features import encoding
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.sources.cloudtrail.schema import Flat
 from fingerprint.sources.cloudtrail.identity import add_entities
+from fingerprint.sources.cloudtrail.schema import Flat
 from fingerprint.sources.flatten import flatten, repeat_key
-from fingerprint.core.settings import Entities
 
 
 def alike(lines: list[bytes], tables: str) -> Flat:

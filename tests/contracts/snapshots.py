@@ -15,9 +15,8 @@ from typing import Any, Protocol
 
 import pytest
 
+from fingerprint.adapters.checkpoints import StoredSnapshots, manifest
 from fingerprint.core.alert import FingerprintError
-from fingerprint.adapters.checkpoints import manifest
-from fingerprint.adapters.checkpoints import StoredSnapshots
 from fingerprint.core.ports import Fence, NotOwner, Partition, Snapshot
 from fingerprint.core.settings import State
 

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import confluent_kafka
 import pytest
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.compute.murmur2 import partition_of
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Consumer, Full, Message, NotOwner, Partition, Producer, Rebalancing
 
 PATIENCE = (

@@ -13,9 +13,9 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
-from fingerprint.sources.archives import CHUNK
 from fingerprint.adapters.aws.session import client, code_of
 from fingerprint.core.ports import Away, Gone
+from fingerprint.sources.archives import CHUNK
 
 _GONE = {
     "404",

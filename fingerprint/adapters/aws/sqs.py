@@ -16,9 +16,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fingerprint.core.alert import FingerprintError
-from fingerprint.adapters.aws.visibility import Hold
 from fingerprint.adapters.aws.session import client, meant
+from fingerprint.adapters.aws.visibility import Hold
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Message, Taken
 from fingerprint.core.settings import Sqs
 

@@ -20,12 +20,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters.checkpoints.garbage import GRACE_SECONDS, Policy
 from fingerprint.adapters.checkpoints.manifest import Damaged, check
+from fingerprint.adapters.checkpoints.object_store import open_store
 from fingerprint.adapters.checkpoints.paths import fence_of, is_topic, part_stored, topic_folder
 from fingerprint.adapters.checkpoints.store import Shelf, Summary
-from fingerprint.adapters.checkpoints.object_store import open_store
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Fence, NotOwner, Partition, Snapshot
 from fingerprint.core.settings import State
 

@@ -18,8 +18,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters.checkpoints.paths import content_named, manifest_name, part_stored
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Fence, Partition, Snapshot
 
 FORMAT = 4

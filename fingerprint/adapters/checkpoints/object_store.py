@@ -24,9 +24,9 @@ import fsspec
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
+from fingerprint.adapters.checkpoints.paths import STAGED
 from fingerprint.core import private_files
 from fingerprint.core.alert import FingerprintError
-from fingerprint.adapters.checkpoints.paths import STAGED
 from fingerprint.core.extras import how_to_install
 
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)

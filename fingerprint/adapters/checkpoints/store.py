@@ -17,12 +17,23 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters.checkpoints.garbage import Garbage, Policy, There, rest
 from fingerprint.adapters.checkpoints.manifest import MOST_BYTES, Damaged, Manifest, pack, unpack
-from fingerprint.adapters.checkpoints.paths import (
-    PARTS, STAGED, bytes_named, content_named, content_of, fence_of, folder_of, fresh_name, manifest_name, part_stored, stored_at)
 from fingerprint.adapters.checkpoints.object_store import Store
+from fingerprint.adapters.checkpoints.paths import (
+    PARTS,
+    STAGED,
+    bytes_named,
+    content_named,
+    content_of,
+    fence_of,
+    folder_of,
+    fresh_name,
+    manifest_name,
+    part_stored,
+    stored_at,
+)
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Fence, NotOwner, Partition, Snapshot
 
 AT_ONCE = 4  # parts read, written or hashed at a time: all of them wait, or let go of the interpreter

@@ -18,13 +18,25 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from fingerprint.core import private_files
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters.file_broker.group import Group, Life, State, release, share
 from fingerprint.adapters.file_broker.log import Log, Reader
 from fingerprint.compute.murmur2 import partition_of
+from fingerprint.core import private_files
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import (
-    NO_METADATA, Assigned, Consumer, Full, Headers, Message, NotOwner, Offsets, Partition, Producer, Revoked, Undelivered)
+    NO_METADATA,
+    Assigned,
+    Consumer,
+    Full,
+    Headers,
+    Message,
+    NotOwner,
+    Offsets,
+    Partition,
+    Producer,
+    Revoked,
+    Undelivered,
+)
 from fingerprint.core.settings import Kafka
 
 GLANCE = 0.01  # seconds between two looks while nothing comes

@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fingerprint.core import private_files
 from fingerprint.adapters.file_broker.log import locked
+from fingerprint.core import private_files
 
 State = dict[
     str, Any

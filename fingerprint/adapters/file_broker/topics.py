@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters.file_broker.consumer import create_topic, partitions_of
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports.topics import Topic, Topics
 from fingerprint.core.settings import Kafka
 

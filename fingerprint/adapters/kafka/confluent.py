@@ -20,14 +20,23 @@ import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it is exported
 
-from fingerprint.core.alert import Away, FingerprintError
 from fingerprint.adapters.kafka.confluent_compat import headers_of
 from fingerprint.adapters.kafka.confluent_errors import Reason, greet
 from fingerprint.adapters.kafka.confluent_settings import connection
-from fingerprint.core.ports import (
-    NO_METADATA, Assigned, Consumer, Message, NotOwner, Offsets, Partition, Rebalancing, Revoked)
-from fingerprint.core.settings import Kafka
 from fingerprint.adapters.kafka.fetch_buffer import Waiting
+from fingerprint.core.alert import Away, FingerprintError
+from fingerprint.core.ports import (
+    NO_METADATA,
+    Assigned,
+    Consumer,
+    Message,
+    NotOwner,
+    Offsets,
+    Partition,
+    Rebalancing,
+    Revoked,
+)
+from fingerprint.core.settings import Kafka
 
 _OUSTED = {
     KafkaError.UNKNOWN_MEMBER_ID,

@@ -22,10 +22,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # they are ex
     ResourceType,
 )
 
-from fingerprint.core.alert import Away
 from fingerprint.adapters.kafka.confluent import PAUSE, said
 from fingerprint.adapters.kafka.confluent_errors import Reason, greet
 from fingerprint.adapters.kafka.confluent_settings import connection
+from fingerprint.core.alert import Away
 from fingerprint.core.ports.topics import LARGEST, RETENTION, STAMPED, Topic, Topics
 from fingerprint.core.settings import Kafka
 

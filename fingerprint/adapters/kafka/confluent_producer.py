@@ -14,10 +14,10 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters.kafka.confluent import said
 from fingerprint.adapters.kafka.confluent_errors import Reason, greet
 from fingerprint.adapters.kafka.confluent_settings import connection
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Full, Headers, Producer, Undelivered
 from fingerprint.core.settings import Kafka
 

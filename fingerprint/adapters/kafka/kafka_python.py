@@ -21,15 +21,24 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.future import Future
 from kafka.structs import OffsetAndMetadata
 
-from fingerprint.core.alert import Away, FingerprintError
+from fingerprint.adapters.kafka.fetch_buffer import Waiting
 from fingerprint.adapters.kafka.kafka_python_compat import tolerate
 from fingerprint.adapters.kafka.kafka_python_errors import overheard
 from fingerprint.adapters.kafka.kafka_python_settings import connection
 from fingerprint.adapters.kafka.rebalance_thread import Caller
+from fingerprint.core.alert import Away, FingerprintError
 from fingerprint.core.ports import (
-    NO_METADATA, Assigned, Consumer, Message, NotOwner, Offsets, Partition, Rebalancing, Revoked)
+    NO_METADATA,
+    Assigned,
+    Consumer,
+    Message,
+    NotOwner,
+    Offsets,
+    Partition,
+    Rebalancing,
+    Revoked,
+)
 from fingerprint.core.settings import Kafka
-from fingerprint.adapters.kafka.fetch_buffer import Waiting
 
 # What was fetched is always taken whole, and bounded here: of kafka-python 3.0.12 a partition that is paused while part
 # of a fetch is left never speaks again (`Fetcher.fetch_records` restores it only into a slot that is None).

@@ -17,9 +17,9 @@ import kafka
 from kafka import errors
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from fingerprint.core.alert import Away
 from fingerprint.adapters.kafka.kafka_python import PAUSE, letting_in
 from fingerprint.adapters.kafka.kafka_python_settings import connection
+from fingerprint.core.alert import Away
 from fingerprint.core.ports.topics import LARGEST, RETENTION, STAMPED, Topic, Topics
 from fingerprint.core.settings import Kafka
 

@@ -15,9 +15,9 @@ from typing import Any
 import kafka
 from kafka import errors
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.adapters.kafka.kafka_python import letting_in, partitions_of
 from fingerprint.adapters.kafka.kafka_python_settings import connection
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Full, Headers, Producer, Undelivered
 from fingerprint.core.settings import Kafka
 

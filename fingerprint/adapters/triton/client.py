@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 from tritonclient.utils import InferenceServerException
 
-from fingerprint.core import settings
-from fingerprint.compute.arrays import host, like, namespace
 from fingerprint.adapters.triton.circuit_breaker import Breaker
-from fingerprint.adapters.triton.request import MODEL, Call
 from fingerprint.adapters.triton.connection import connected
+from fingerprint.adapters.triton.request import MODEL, Call
+from fingerprint.compute.arrays import host, like, namespace
+from fingerprint.core import settings
 from fingerprint.core.ports import Away
 from fingerprint.detection.triton_model import number
 

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 
 from tritonclient.utils import InferenceServerException
 
+from fingerprint.adapters.triton.connection import connected
 from fingerprint.core import settings
 from fingerprint.core.alert import FingerprintError
-from fingerprint.adapters.triton.connection import connected
 
 MODEL = "fingerprint"
 ANSWER_SECONDS = 10.0  # for a question

@@ -23,10 +23,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fingerprint.core import settings
-from fingerprint.registry import signatures
-from fingerprint.registry.bank import DEFAULT, open_bank
 from fingerprint.core.alert import FingerprintError
 from fingerprint.detection.triton_model import number
+from fingerprint.registry import signatures
+from fingerprint.registry.bank import DEFAULT, open_bank
 
 MODEL = "fingerprint"
 _HERE = Path(__file__).parents[2]

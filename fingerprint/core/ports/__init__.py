@@ -19,9 +19,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fingerprint.core.alert import Alert, Decision, Disposition, Hop, Notice, Vote
 from fingerprint.core.case import Report, Tuned
 from fingerprint.sources.cloudtrail.envelopes import Records
-from fingerprint.core.alert import Alert, Decision, Disposition, Hop, Notice, Vote
 
 Votes = Sequence[Vote] | pd.DataFrame  # a table has the fields of Vote as its columns
 Headers = tuple[tuple[str, bytes | None], ...]  # in order; a name may come twice

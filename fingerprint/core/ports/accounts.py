@@ -13,7 +13,20 @@ from datetime import datetime
 from typing import Protocol
 
 from fingerprint.core.account import (
-    Factor, FactorKind, Identity, Invitation, Login, Person, RelyingParty, Role, Scope, Session, Shown, Token, Where)
+    Factor,
+    FactorKind,
+    Identity,
+    Invitation,
+    Login,
+    Person,
+    RelyingParty,
+    Role,
+    Scope,
+    Session,
+    Shown,
+    Token,
+    Where,
+)
 
 
 class SecondFactors(Protocol):

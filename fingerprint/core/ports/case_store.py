@@ -11,9 +11,26 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from fingerprint.core.case import (
-    By, Change, Changed, Chosen, Entry, Evidence, Filter, Group, Match, Note, Order, Outcome, Page, Preview, Row, Suppression, View)
 from fingerprint.core.alert import Alert, AlertEvent, Disposition
+from fingerprint.core.case import (
+    By,
+    Change,
+    Changed,
+    Chosen,
+    Entry,
+    Evidence,
+    Filter,
+    Group,
+    Match,
+    Note,
+    Order,
+    Outcome,
+    Page,
+    Preview,
+    Row,
+    Suppression,
+    View,
+)
 
 
 class Queue(Protocol):

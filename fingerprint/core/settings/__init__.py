@@ -27,9 +27,9 @@ from pydantic import (
 )
 
 from fingerprint.core import private_files
-from fingerprint.core.credentials import holds_credentials
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.account import Role
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.credentials import holds_credentials
 from fingerprint.core.redaction import Redaction
 
 PREFIX = "FINGERPRINT_"

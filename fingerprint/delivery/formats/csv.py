@@ -16,10 +16,10 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 
-from fingerprint.core.severity import band
 from fingerprint.core.sanitize import visible
-from fingerprint.delivery.notification import News, account_of, distinct
+from fingerprint.core.severity import band
 from fingerprint.delivery.formats.text import cut
+from fingerprint.delivery.notification import News, account_of, distinct
 
 LONGEST = 32_000  # characters of a cell; a spreadsheet takes 32,767
 COLUMNS = (

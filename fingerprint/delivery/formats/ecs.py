@@ -14,10 +14,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from fingerprint.core.severity import band
 from fingerprint.core.alert import Alert
-from fingerprint.delivery.notification import News, account_of, address_of, distinct, email_of, name_of
+from fingerprint.core.severity import band
 from fingerprint.delivery.formats.text import bounded, filled
+from fingerprint.delivery.notification import News, account_of, address_of, distinct, email_of, name_of
 from fingerprint.sources.cloudtrail.attack_tactics import TACTICS
 
 VERSION = "8.17.0"

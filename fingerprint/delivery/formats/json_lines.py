@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from fingerprint.delivery.notification import News
 from fingerprint.delivery.formats.text import bounded
+from fingerprint.delivery.notification import News
 
 SCHEMA = 1
 

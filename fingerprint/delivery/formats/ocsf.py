@@ -15,11 +15,19 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from fingerprint.core.severity import band
 from fingerprint.core.alert import Alert, AlertEvent, Decision, Level
-from fingerprint.delivery.notification import Happened, News, account_of, address_of, distinct, email_of, name_of
+from fingerprint.core.severity import band
 from fingerprint.delivery.formats.ocsf_anomalies import analyses
 from fingerprint.delivery.formats.text import bounded, filled
+from fingerprint.delivery.notification import (
+    Happened,
+    News,
+    account_of,
+    address_of,
+    distinct,
+    email_of,
+    name_of,
+)
 from fingerprint.sources.cloudtrail.attack_tactics import TACTICS
 
 VERSION = "1.5.0"

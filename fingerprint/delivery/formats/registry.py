@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from fingerprint.delivery.formats import csv, ecs, json_lines, ocsf, slack
-from fingerprint.delivery.notification import News
 from fingerprint.delivery.formats.text import line
+from fingerprint.delivery.notification import News
 
 Document = Callable[[News], dict[str, Any]]
 

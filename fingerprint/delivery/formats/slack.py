@@ -17,10 +17,10 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from fingerprint.core.severity import band
 from fingerprint.core.sanitize import visible
-from fingerprint.delivery.notification import News, distinct, name_of
+from fingerprint.core.severity import band
 from fingerprint.delivery.formats.text import cut
+from fingerprint.delivery.notification import News, distinct, name_of
 
 HEADER, SECTION, FIELD = 150, 3_000, 2_000  # characters, of Slack's own limits
 TEXT = 1_000  # characters of a text from a record, before it is escaped: five times as many at most after

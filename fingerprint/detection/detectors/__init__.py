@@ -13,20 +13,20 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.compute import hashing
-from fingerprint.registry import quality
 from fingerprint.compute.arrays import host, like, namespace
-from fingerprint.registry.bank import PEER, Bank
-from fingerprint.core.alert import FingerprintError
-from fingerprint.features.encoding import IS_BIN, NAMES
 from fingerprint.compute.hashing import Hashes
-from fingerprint.state.ledger import Ledger
-from fingerprint.detection.batch import Measured
+from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Losses
-from fingerprint.state.activity_series import Series
 from fingerprint.core.settings import Settings
+from fingerprint.detection.batch import Measured
 from fingerprint.detection.ensemble import Detector
+from fingerprint.estimators import autoencoder, tail_calibration
+from fingerprint.features.encoding import IS_BIN, NAMES
+from fingerprint.registry import quality
+from fingerprint.registry.bank import PEER, Bank
+from fingerprint.state.activity_series import Series
+from fingerprint.state.ledger import Ledger
 
 Floats = NDArray[np.float32]
 

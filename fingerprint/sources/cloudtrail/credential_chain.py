@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from fingerprint.compute import frames
-from fingerprint.core.alert import Hop
 from fingerprint.compute.frames import Frame
+from fingerprint.core.alert import Hop
 
 LONGEST = 20  # calls; AWS allows any number, one after the other
 FIELDS = ("action", "principal", "human", "access_key", "source_address", "region")

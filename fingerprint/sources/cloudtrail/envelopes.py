@@ -32,8 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.core.alert import Reject
-from fingerprint.sources.inflate import MAGIC, Budget, Inflate
 from fingerprint.core.settings import Reading
+from fingerprint.sources.inflate import MAGIC, Budget, Inflate
 
 Origin = tuple[str, str]  # source, position
 

@@ -25,8 +25,8 @@ import numpy as np
 
 from fingerprint.compute import arrays, frames
 from fingerprint.compute.arrays import Array
-from fingerprint.core.alert import Lane
 from fingerprint.compute.frames import Frame
+from fingerprint.core.alert import Lane
 from fingerprint.core.settings import Entities
 
 Kind = Literal["person", "user", "role", "root", "federated", "account", "service", "unknown"]

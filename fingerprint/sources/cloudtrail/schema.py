@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from fingerprint.core.alert import Reject
 from fingerprint.compute.frames import Frame
+from fingerprint.core.alert import Reject
 
 KEY_LENGTH = 1024  # characters kept of a column that others group by; what is only shown is kept whole
 SHOWN = {"user_agent", "error_message", "parameter_names"}

@@ -18,11 +18,11 @@ from collections.abc import Callable
 
 import torch
 
-from fingerprint.training.nn import cuda_graphs
 from fingerprint.core import settings
+from fingerprint.training.nn import cuda_graphs
 from fingerprint.training.nn.batching import bytes_of
-from fingerprint.training.nn.sampling import History
 from fingerprint.training.nn.network import Adam, Nets, Parameters
+from fingerprint.training.nn.sampling import History
 
 Tensor = torch.Tensor
 Home = Callable[[Tensor, Parameters], None]  # places in the bucket (M,), their weights

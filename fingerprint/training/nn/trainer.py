@@ -24,24 +24,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.core import settings
 from fingerprint.compute.arrays import as_torch
-from fingerprint.estimators.autoencoder import FREE, VISIBLE, Weights
-from fingerprint.registry.bank import Bank
-from fingerprint.training.nn.batching import Bucket, Places, buckets
+from fingerprint.compute.hashing import Hashes
+from fingerprint.core import settings
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.extras import how_to_install
-from fingerprint.compute.hashing import Hashes
-from fingerprint.training.nn.weight_remapping import move
+from fingerprint.estimators.autoencoder import FREE, VISIBLE, Weights
 from fingerprint.features.vocabulary import Ints, Vocabulary
+from fingerprint.registry.bank import Bank
+from fingerprint.training.nn.batching import Bucket, Places, buckets
+from fingerprint.training.nn.weight_remapping import move
 
 try:
     import torch
 
-    from fingerprint.training.nn.sampling import History
-    from fingerprint.training.nn.loop import Run
     from fingerprint.training.nn.device import chosen, home, room
+    from fingerprint.training.nn.loop import Run
     from fingerprint.training.nn.network import Nets, Parameters
+    from fingerprint.training.nn.sampling import History
     from fingerprint.training.nn.warm_start import started
 except ModuleNotFoundError as error:
     if error.name != "torch":

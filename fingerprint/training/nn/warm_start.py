@@ -12,11 +12,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from fingerprint.estimators.autoencoder import FREE, Weights
 from fingerprint.compute.hashing import Hashes
-from fingerprint.training.nn.weight_remapping import FEATURE_BITS
-from fingerprint.training.nn.network import Nets
+from fingerprint.estimators.autoencoder import FREE, Weights
 from fingerprint.features.vocabulary import Floats
+from fingerprint.training.nn.network import Nets
+from fingerprint.training.nn.weight_remapping import FEATURE_BITS
 
 Tensor = torch.Tensor
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.estimators.autoencoder import FREE, Weights
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find
+from fingerprint.estimators.autoencoder import FREE, Weights
 
 FEATURE_BITS = 58  # a feature's number goes to the top of its values' hashes
 

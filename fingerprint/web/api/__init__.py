@@ -6,7 +6,21 @@ from fastapi import APIRouter
 from fastapi.routing import APIRoute
 
 from fingerprint.web.api import (
-    alerts, audit, banks, principals, export, live, accounts, openapi, sessions, suppressions, thresholds, tokens, saved_views, cases)
+    accounts,
+    alerts,
+    audit,
+    banks,
+    cases,
+    export,
+    live,
+    openapi,
+    principals,
+    saved_views,
+    sessions,
+    suppressions,
+    thresholds,
+    tokens,
+)
 from fingerprint.web.api.responses import Ascii
 
 NOUNS = (

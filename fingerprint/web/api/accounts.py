@@ -16,9 +16,9 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 
 from fingerprint.core.account import Role, Session
-from fingerprint.web.auth import Admin, AdminInPerson, ProvenAdmin
-from fingerprint.web.api.responses import Said
 from fingerprint.web.api.queue_params import Asked, Wanted
+from fingerprint.web.api.responses import Said
+from fingerprint.web.auth import Admin, AdminInPerson, ProvenAdmin
 from fingerprint.web.dependencies import TheDoors
 from fingerprint.web.layout import link
 

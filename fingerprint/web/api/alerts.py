@@ -12,11 +12,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field, field_validator
 
-from fingerprint.core.case import MOST_GROUPED, By, Entry, Evidence, Group, Note, Page, Row
 from fingerprint.core.alert import AlertEvent, Disposition, Rarity
-from fingerprint.web.auth import Viewer
-from fingerprint.web.api.responses import Figure, Said, etag
+from fingerprint.core.case import MOST_GROUPED, By, Entry, Evidence, Group, Note, Page, Row
 from fingerprint.web.api.queue_params import Before, Following, Listing, Size, Wanted, Which
+from fingerprint.web.api.responses import Figure, Said, etag
+from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import TheDoors
 from fingerprint.web.security_metrics import record_read
 

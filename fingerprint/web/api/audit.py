@@ -9,8 +9,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from fingerprint.core.case import Entry
-from fingerprint.web.auth import Engineer
 from fingerprint.web.api.queue_params import Before, Size, Wanted
+from fingerprint.web.auth import Engineer
 from fingerprint.web.dependencies import TheDoors
 
 router = APIRouter(tags=["audit"])

@@ -12,11 +12,11 @@ from typing import Literal
 from fastapi import APIRouter
 
 from fingerprint.analysis.principal_profile import Readiness, readiness
-from fingerprint.core.case import Filter, Report
 from fingerprint.core.alert import FingerprintError, NotThere
+from fingerprint.core.case import Filter, Report
 from fingerprint.registry.catalog import BankVersion
-from fingerprint.web.auth import Viewer
 from fingerprint.web.api.responses import Figure, Said
+from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Doors, TheDoors
 
 router = APIRouter(tags=["banks and health"])

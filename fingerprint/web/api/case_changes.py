@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from fingerprint.core.case import LARGEST_PAGE, Assign, Change, Chosen, Decide, Reopen
 from fingerprint.core.alert import Decision
+from fingerprint.core.case import LARGEST_PAGE, Assign, Change, Chosen, Decide, Reopen
 from fingerprint.core.sanitize import storable
 from fingerprint.web.api.queue_params import WRITTEN, Asked, Wanted
 

@@ -16,13 +16,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, HTTPException, Response
 
-from fingerprint.core.case import Change, Chosen, Note, Outcome, Row
 from fingerprint.core.alert import FingerprintError, NotThere
-from fingerprint.web.auth import Analyst
-from fingerprint.web.api.responses import etag
-from fingerprint.web.api.queue_params import Wanted
+from fingerprint.core.case import Change, Chosen, Note, Outcome, Row
 from fingerprint.web.api.case_changes import Bulk, Noting, OneAssigning, OneDeciding, OneReopening, Seen
 from fingerprint.web.api.problems import OVERTAKEN, overtaken
+from fingerprint.web.api.queue_params import Wanted
+from fingerprint.web.api.responses import etag
+from fingerprint.web.auth import Analyst
 from fingerprint.web.dependencies import Doors, TheDoors, checked
 
 router = APIRouter(tags=["work"])

@@ -16,8 +16,8 @@ from fingerprint.core.case import Order, Page
 from fingerprint.delivery.formats.registry import exported
 from fingerprint.delivery.notification import News
 from fingerprint.web import urls
-from fingerprint.web.auth import Viewer
 from fingerprint.web.api.queue_params import Which
+from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Doors, TheDoors
 from fingerprint.web.security_metrics import counted_export
 

@@ -30,8 +30,8 @@ from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.web.auth import Viewer
 from fingerprint.web.api.queue_params import LARGEST
+from fingerprint.web.auth import Viewer
 from fingerprint.web.change_feed import Batch, Displaced, Following
 from fingerprint.web.security_events import note
 

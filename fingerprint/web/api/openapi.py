@@ -11,9 +11,9 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 
-from fingerprint.web.auth import Viewer, cookie_name
-from fingerprint.web.api.responses import Ascii
 from fingerprint.web.api.problems import MEDIA, Problem
+from fingerprint.web.api.responses import Ascii
+from fingerprint.web.auth import Viewer, cookie_name
 from fingerprint.web.dependencies import TheDoors
 
 router = APIRouter(include_in_schema=False)

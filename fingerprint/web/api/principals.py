@@ -13,11 +13,11 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from fingerprint.analysis.principal_profile import VOTES_SHOWN, Card, Day, card_of, days_of
-from fingerprint.core.case import Filter, Row, Suppression
 from fingerprint.core.alert import FingerprintError, Level
-from fingerprint.web.auth import Viewer
-from fingerprint.web.api.responses import Figure, Said
+from fingerprint.core.case import Filter, Row, Suppression
 from fingerprint.web.api.queue_params import Asked, Moment, Wanted
+from fingerprint.web.api.responses import Figure, Said
+from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Doors, TheDoors
 
 router = APIRouter(tags=["entities"])

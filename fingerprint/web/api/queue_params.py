@@ -13,8 +13,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
-from fingerprint.core.case import LARGEST_PAGE, Filter, Order, Status
 from fingerprint.core.alert import Decision, Level
+from fingerprint.core.case import LARGEST_PAGE, Filter, Order, Status
 from fingerprint.core.sanitize import storable
 
 LONGEST = 2_000  # characters of a text that is asked for

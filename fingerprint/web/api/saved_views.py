@@ -12,13 +12,13 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import AfterValidator, Field, StringConstraints
 
+from fingerprint.core.account import Role, Scope
 from fingerprint.core.case import View
 from fingerprint.core.sanitize import storable
-from fingerprint.core.account import Role, Scope
 from fingerprint.web import queue_query as addresses
-from fingerprint.web.auth import Analyst, Viewer
-from fingerprint.web.api.responses import Said
 from fingerprint.web.api.queue_params import LONGEST, WRITTEN, Asked
+from fingerprint.web.api.responses import Said
+from fingerprint.web.auth import Analyst, Viewer
 from fingerprint.web.dependencies import TheDoors
 
 router = APIRouter(tags=["views"])

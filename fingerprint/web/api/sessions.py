@@ -12,9 +12,9 @@ from datetime import datetime
 from fastapi import APIRouter, Request
 
 from fingerprint.core.account import Proof
-from fingerprint.web.auth import InPerson, session_of
-from fingerprint.web.api.responses import Said
 from fingerprint.web.api.queue_params import Wanted
+from fingerprint.web.api.responses import Said
+from fingerprint.web.auth import InPerson, session_of
 from fingerprint.web.dependencies import TheDoors
 
 router = APIRouter(tags=["sessions"])

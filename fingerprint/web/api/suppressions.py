@@ -14,9 +14,9 @@ from pydantic import Field
 
 from fingerprint.core import case
 from fingerprint.core.case import Preview, Suppression
-from fingerprint.web.auth import Engineer, Viewer
-from fingerprint.web.api.queue_params import Asked, Moment, Reason, Wanted
 from fingerprint.web.api.problems import CONFLICT
+from fingerprint.web.api.queue_params import Asked, Moment, Reason, Wanted
+from fingerprint.web.auth import Engineer, Viewer
 from fingerprint.web.dependencies import TheDoors
 
 router = APIRouter(tags=["suppressions"])

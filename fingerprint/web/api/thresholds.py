@@ -13,8 +13,8 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from fingerprint.core.case import Foreseen, Tuned
-from fingerprint.web.auth import Engineer, Viewer
 from fingerprint.web.api.queue_params import Asked, Reason
+from fingerprint.web.auth import Engineer, Viewer
 from fingerprint.web.dependencies import TheDoors, thresholds_of
 
 router = APIRouter(tags=["thresholds"])

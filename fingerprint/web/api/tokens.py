@@ -13,9 +13,9 @@ from fastapi import APIRouter, HTTPException
 from pydantic import Field
 
 from fingerprint.core.account import Scope, Token
-from fingerprint.web.auth import InPerson, Proven, Viewer
-from fingerprint.web.api.responses import Said
 from fingerprint.web.api.queue_params import Asked, Moment, Wanted
+from fingerprint.web.api.responses import Said
+from fingerprint.web.auth import InPerson, Proven, Viewer
 from fingerprint.web.dependencies import TheDoors
 
 router = APIRouter(tags=["tokens"])

@@ -5,7 +5,23 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from fingerprint.web.pages import (
-    account, alert, audit, banks, cases, confirm_identity, principal, second_factors, login, accounts, single_sign_on, queue, second_factor, invitation, suppressions, thresholds)
+    account,
+    accounts,
+    alert,
+    audit,
+    banks,
+    cases,
+    confirm_identity,
+    invitation,
+    login,
+    principal,
+    queue,
+    second_factor,
+    second_factors,
+    single_sign_on,
+    suppressions,
+    thresholds,
+)
 
 ROUTERS: tuple[APIRouter, ...] = (
     queue.router,

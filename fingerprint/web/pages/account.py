@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, HTTPException, Request, Response
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.account import SCOPES, Refused, Scope, TooMany, may
+from fingerprint.core.alert import FingerprintError
 from fingerprint.web.auth import Caller, InPerson, Proven, session_of, where_of
-from fingerprint.web.dependencies import Doors, TheDoors
-from fingerprint.web.login import let_in
 from fingerprint.web.connection_limits import limited
-from fingerprint.web.security_events import note
+from fingerprint.web.dependencies import Doors, TheDoors
 from fingerprint.web.layout import go, show
+from fingerprint.web.login import let_in
+from fingerprint.web.security_events import note
 
 router = APIRouter()
 MAY: dict[Scope, str] = {

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request, Response
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.account import ROLES, Role
+from fingerprint.core.alert import FingerprintError
 from fingerprint.web.auth import AdminInPerson, Caller, ProvenAdmin
 from fingerprint.web.dependencies import Doors, TheDoors
 from fingerprint.web.layout import go, link, show

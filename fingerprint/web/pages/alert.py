@@ -15,14 +15,14 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request, Response
 
 from fingerprint.analysis.principal_profile import Learned, card_of
-from fingerprint.core.case import Evidence, Filter, Row
 from fingerprint.core.alert import Alert, FingerprintError, Hop
-from fingerprint.web import flash, queue_query, urls, audit_text
+from fingerprint.core.case import Evidence, Filter, Row
+from fingerprint.web import audit_text, flash, queue_query, urls
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Doors, TheDoors, WholeDesk
-from fingerprint.web.static_report import explained
 from fingerprint.web.layout import show
 from fingerprint.web.security_metrics import record_read
+from fingerprint.web.static_report import explained
 
 AROUND = 100  # alerts of the queue among which the next one is looked for
 SIMILAR = 6  # alerts

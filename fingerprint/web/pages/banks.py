@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
-from fingerprint.registry.bank import Bank
 from fingerprint.analysis.principal_profile import readiness
 from fingerprint.core.alert import FingerprintError
+from fingerprint.registry.bank import Bank
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Doors, TheDoors
 from fingerprint.web.layout import show

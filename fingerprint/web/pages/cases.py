@@ -12,8 +12,8 @@ from typing import Annotated, cast
 from fastapi import APIRouter, Form, Response
 from pydantic import BaseModel, Field
 
-from fingerprint.core.case import LARGEST_PAGE, Assign, Change, Chosen, Decide, Outcome, Reopen
 from fingerprint.core.alert import Decision, FingerprintError
+from fingerprint.core.case import LARGEST_PAGE, Assign, Change, Chosen, Decide, Outcome, Reopen
 from fingerprint.web import flash
 from fingerprint.web.auth import Analyst
 from fingerprint.web.dependencies import TheDoors, WholeDesk, checked

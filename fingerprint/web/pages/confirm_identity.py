@@ -8,11 +8,11 @@ from fastapi import APIRouter, Form, Request, Response
 
 from fingerprint.core.account import Refused, Shown, TooMany
 from fingerprint.web.auth import Caller, InPerson, session_of
-from fingerprint.web.dependencies import Doors, TheDoors
-from fingerprint.web.login import relying_party
 from fingerprint.web.connection_limits import limited
-from fingerprint.web.security_events import note
+from fingerprint.web.dependencies import Doors, TheDoors
 from fingerprint.web.layout import go, local, show
+from fingerprint.web.login import relying_party
+from fingerprint.web.security_events import note
 
 router = APIRouter()
 

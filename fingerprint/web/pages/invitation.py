@@ -6,14 +6,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, HTTPException, Request, Response
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.account import Invitation, Refused, SecondFactorNeeded
+from fingerprint.core.alert import FingerprintError
 from fingerprint.web.auth import check_origin, where_of
-from fingerprint.web.dependencies import Doors, TheDoors
-from fingerprint.web.login import ask_second, let_in
 from fingerprint.web.connection_limits import limited
-from fingerprint.web.security_events import note
+from fingerprint.web.dependencies import Doors, TheDoors
 from fingerprint.web.layout import show
+from fingerprint.web.login import ask_second, let_in
+from fingerprint.web.security_events import note
 
 router = APIRouter()
 OVER = "this link was used, or is older than a day: ask for another"

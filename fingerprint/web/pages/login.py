@@ -8,11 +8,11 @@ from fastapi import APIRouter, Form, Request, Response
 
 from fingerprint.core.account import Refused, SecondFactorNeeded, TooMany
 from fingerprint.web.auth import TheCaller, check_origin, forget_session, session_of, where_of
-from fingerprint.web.dependencies import Doors, TheDoors
-from fingerprint.web.login import ask_second, let_in
 from fingerprint.web.connection_limits import limited
-from fingerprint.web.security_events import note
+from fingerprint.web.dependencies import Doors, TheDoors
 from fingerprint.web.layout import go, local, show
+from fingerprint.web.login import ask_second, let_in
+from fingerprint.web.security_events import note
 
 router = APIRouter()
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from fingerprint.analysis.principal_profile import VOTES_SHOWN, Card, card_of, days_of
-from fingerprint.core.case import Filter, Page
 from fingerprint.core.alert import FingerprintError
-from fingerprint.web import urls, risk_chart
+from fingerprint.core.case import Filter, Page
+from fingerprint.web import risk_chart, urls
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Doors, TheDoors
 from fingerprint.web.layout import show

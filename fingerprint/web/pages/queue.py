@@ -11,8 +11,8 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Request, Response
 from pydantic import BaseModel, Field
 
-from fingerprint.core.case import View
 from fingerprint.core.alert import FingerprintError
+from fingerprint.core.case import View
 from fingerprint.web import flash, queue_query, urls
 from fingerprint.web.auth import Analyst, Viewer
 from fingerprint.web.dependencies import TheDoors

@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request, Response
 
-from fingerprint.core.alert import FingerprintError
 from fingerprint.core.account import Login, Refused, Shown, TooMany
+from fingerprint.core.alert import FingerprintError
 from fingerprint.web.auth import check_origin, where_of
 from fingerprint.web.dependencies import Doors, TheDoors
+from fingerprint.web.layout import go, local, show
 from fingerprint.web.login import let_in, login_cookie, relying_party
 from fingerprint.web.qr import qr_code
 from fingerprint.web.security_events import note
-from fingerprint.web.layout import go, local, show
 
 router = APIRouter()
 Typed = Annotated[str, Form(max_length=100)]

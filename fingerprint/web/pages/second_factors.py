@@ -9,9 +9,9 @@ from fastapi import APIRouter, Form, HTTPException, Request, Response
 from fingerprint.core.alert import FingerprintError
 from fingerprint.web.auth import Caller, Proven, session_of
 from fingerprint.web.dependencies import Doors, TheDoors
+from fingerprint.web.layout import go, show
 from fingerprint.web.login import relying_party
 from fingerprint.web.qr import qr_code
-from fingerprint.web.layout import go, show
 
 router = APIRouter()
 HERE = "/account/second"

@@ -11,10 +11,10 @@ from fingerprint.core.account import RECENT, Identity, Refused
 from fingerprint.core.ports.accounts import Provider
 from fingerprint.core.settings import Settings
 from fingerprint.web.auth import keep_session, session_of, where_of
-from fingerprint.web.dependencies import Doors, TheDoors
 from fingerprint.web.connection_limits import WAITING, limited
-from fingerprint.web.security_events import note
+from fingerprint.web.dependencies import Doors, TheDoors
 from fingerprint.web.layout import go, link, local
+from fingerprint.web.security_events import note
 
 router = APIRouter()
 BACK = "/login/provider/back"

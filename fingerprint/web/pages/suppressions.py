@@ -13,14 +13,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Request, Response
 from pydantic import BaseModel, Field
 
-from fingerprint.core.case import LARGEST_PAGE, Match
-from fingerprint.core.alert import FingerprintError
 from fingerprint.alerting.suppression import FIELDS, LONGEST, LONGEST_REASON, LONGEST_TERM, said
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.case import LARGEST_PAGE, Match
 from fingerprint.web import urls
 from fingerprint.web.auth import Engineer, Viewer
 from fingerprint.web.dependencies import Doors, TheDoors
-from fingerprint.web.suppression_suggestion import like
 from fingerprint.web.layout import go, show
+from fingerprint.web.suppression_suggestion import like
 
 DAYS = 30  # a suppression lasts, unless somebody chooses otherwise
 HINTS = {

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from fingerprint.core.case import Foreseen, Row
-from fingerprint.core.alert import FingerprintError
 from fingerprint.analysis.threshold_service import Thresholds
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.case import Foreseen, Row
 from fingerprint.web import urls
 from fingerprint.web.auth import Engineer, Viewer
 from fingerprint.web.dependencies import Doors, TheDoors, thresholds_of

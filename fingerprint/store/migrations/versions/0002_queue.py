@@ -10,9 +10,9 @@ from typing import Any
 import sqlalchemy as sql
 from alembic import op
 
+from fingerprint.store.filter_values import put
 from fingerprint.store.queue_tables import NUMBER
 from fingerprint.store.schema import Json, Real, Utc, text, when
-from fingerprint.store.filter_values import put
 
 revision, down_revision = "0002", "0001"
 
