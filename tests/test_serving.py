@@ -11,7 +11,7 @@ import pytest
 import road
 from contracts.losses import CLOSE, LossesContract, rows_of
 
-from fingerprint.adapters.triton.circuit_breaker import Breaker
+from fingerprint.adapters.triton.client import Breaker
 from fingerprint.core.alert import FingerprintError
 from fingerprint.detection import triton_model
 from fingerprint.detection.inference import InProcess, StandIn

@@ -36,7 +36,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
-from fingerprint.adapters.triton.circuit_breaker import Breaker
+from fingerprint.adapters.triton.client import Breaker
 from fingerprint.core.account import ROLES, Identity, Refused, Role
 from fingerprint.core.alert import Away, FingerprintError
 from fingerprint.core.ports import Clock

@@ -17,13 +17,33 @@ import numpy as np
 from numpy.typing import NDArray
 from tritonclient.utils import InferenceServerException
 
-from fingerprint.adapters.triton.circuit_breaker import Breaker
 from fingerprint.adapters.triton.connection import connected
 from fingerprint.adapters.triton.request import MODEL, Call
 from fingerprint.compute.arrays import host, like, namespace
 from fingerprint.core import settings
 from fingerprint.core.ports import Away
 from fingerprint.detection.triton_model import number
+
+
+class Breaker:
+    """For one caller at a time. `now` are seconds of a clock that never goes back."""
+
+    def __init__(self, failures: int, rest_seconds: float) -> None:
+        self.most, self.rest_seconds = failures, rest_seconds
+        self.failures = 0  # in a row
+        self.until = float("-inf")
+
+    def allows(self, now: float) -> bool:
+        """Whether to try: while they answer, and once after each rest."""
+        return self.failures < self.most or now >= self.until
+
+    def failed(self, now: float) -> None:
+        self.failures += 1
+        self.until = now + self.rest_seconds
+
+    def succeeded(self) -> None:
+        self.failures = 0
+
 
 ANSWER_SECONDS = 2.0  # for the question what it serves
 
