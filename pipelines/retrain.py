@@ -29,7 +29,7 @@ from fingerprint.training import schedule
 from fingerprint.training.schedule import Due, Known
 from pipelines.commands import triton
 from pipelines.retrain_metrics import RetrainMetrics
-from pipelines.runtime import subprocess, topic_time_span
+from pipelines.runtime import child_process, topic_time_span
 from pipelines.runtime.service import running
 
 TICK_SECONDS = 0.2  # how late SIGTERM is heard between two looks
@@ -136,7 +136,7 @@ class Retrain:
         self.metrics.last_attempt.set(self.clock.now().timestamp())
         log.info("a training begins", extra=_fields(why=why, held_days=self.held_days))
         with self._scratch():
-            ended = subprocess.run(self._arguments(), self.scratch, self._unwanted)
+            ended = child_process.run(self._arguments(), self.scratch, self._unwanted)
         seconds = time.monotonic() - began
         if ended is None:
             log.info("the training is broken off, and goes on where it was with the next start")
@@ -150,7 +150,7 @@ class Retrain:
         wanted = ["--topic", self.settings.kafka.events, "--days", str(self.options.days)]
         return ["train", *wanted, "--bank", str(self.folder), "--json", *settings]
 
-    def _count(self, ended: subprocess.Ended, seconds: float) -> None:
+    def _count(self, ended: child_process.Ended, seconds: float) -> None:
         outcome = OUTCOMES.get(ended.status, "failed")
         self.metrics.trainings.labels(outcome).inc()
         if outcome == "failed":
