@@ -66,7 +66,7 @@ def run(
         return figures_of(metrics, started)
     backend = backends.ready(settings.backend)
     with (
-        closing(Banks(folder, settings, backend=backend)) as banks,
+        closing(wiring.bank_watcher(folder, settings, backend)) as banks,
         wiring.consumer(settings.kafka, "stream") as consumer,
         wiring.producer(settings.kafka) as producer,
     ):

@@ -17,11 +17,11 @@ from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import EVER, Span
 from fingerprint.registry.bank import open_bank, renamed
 from fingerprint.sources import arrival
-from fingerprint.training import feedback, pipeline, publish
+from fingerprint.training import feedback, pipeline
 from fingerprint.training.nn.trainer import Start
 from pipelines import training_data
 from pipelines.cli.console import Progress, reasons
-from pipelines.runtime import backend, wiring
+from pipelines.runtime import backend, promotion, wiring
 from pipelines.training_data import NOBODY, Wanted
 
 FORMAT = 3  # of what lies in the work folder
@@ -42,7 +42,7 @@ def train(
     bank to the gate of `folder`, and say what became ready: the figures of `train --json`."""
     wanted, start = Wanted(sources, topic, span, desk), _start(settings)
     private_files.make_folder(folder)  # before the long part, not after it
-    publish.signer(settings.bank)
+    promotion.signer(settings.bank)
     backend.chosen(settings)
     place = work_directory.of(settings.workers, folder)
     with (
@@ -54,12 +54,12 @@ def train(
         learned = feedback.applied(learned, pd.read_parquet(work / JUDGED), settings.training)
         left = {name: read[name] for name in ("outside", "future_dated", "ahead", "left_out", "came_back")}
         learned = renamed(learned, **left)
-        word = publish.offer(learned, folder, settings, training_data.confirmed(wanted.desk, settings))
+        word = promotion.offer(learned, folder, settings, training_data.confirmed(wanted.desk, settings))
     return {
         "bank": str(folder),
         "version": learned.version,
         "served": word.passed,
-        "refusal": None if word.passed else publish.refusal(learned.version, word),
+        "refusal": None if word.passed else promotion.refusal(learned.version, word),
         "gate": word.figures,
         **read,
         "events": learned.manifest["events"],

@@ -19,7 +19,6 @@ from fingerprint.adapters.checkpoints import StoredSnapshots
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.settings import load
 from fingerprint.store.alerts import open_desk
-from fingerprint.streaming.bank_watcher import Banks
 from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.publisher import Outside
 from pipelines.runtime import wiring
@@ -64,7 +63,7 @@ def main(folder: str, door: str, method: str, when: str, number: str) -> None:
         else:
             opened[door] = Deadly(opened[door], method, when, int(number))
         stream = Stream(
-            Banks(Path(folder), settings),
+            wiring.bank_watcher(Path(folder), settings),
             Outside(**opened, clock=SystemClock()),
             settings,
             StreamMetrics(CollectorRegistry()),

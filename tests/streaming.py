@@ -41,6 +41,7 @@ from fingerprint.streaming.bounded_read import until_end
 from fingerprint.streaming.checkpoints import Kept
 from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.publisher import Outside
+from pipelines.runtime import wiring
 from pipelines.stream import Stream
 
 PARTITIONS = 4
@@ -196,7 +197,11 @@ class Place:
             doors.get("snapshots") or StoredSnapshots(self.settings.state),
             doors.get("clock") or SystemClock(),
         )
-        banks = Banks(self.bank, self.settings, doors.get("measuring"), doors.get("backend", HOST))
+        backend = doors.get("backend", HOST)
+        if "measuring" in doors:
+            banks = Banks(self.bank, self.settings, doors["measuring"], backend=backend)
+        else:
+            banks = wiring.bank_watcher(self.bank, self.settings, backend)
         return Stream(banks, outside, self.settings, StreamMetrics(CollectorRegistry()))
 
     def start(self, *options: str) -> subprocess.Popen[str]:

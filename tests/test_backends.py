@@ -16,7 +16,8 @@ from streaming import Place
 from test_backend import NO_DRIVER, ROOT, WORKS, Machine
 
 from fingerprint.compute.backend import HOST
-from fingerprint.sources import backend_check, cudf_reader
+from fingerprint.features import backend_check
+from fingerprint.sources import cudf_reader
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.streaming.metrics import StreamMetrics
 

@@ -13,7 +13,7 @@ from walking import SETTINGS, Outcome, Step, outcome, road_of, same, silences, s
 from fingerprint.compute import hashing
 from fingerprint.detection import batch as measured
 from fingerprint.detection.owner_names import Names
-from fingerprint.detection.partitioned_replay import STEP, Steps, walk
+from fingerprint.partitioned_replay import STEP, Steps, walk
 from fingerprint.pipeline import Said
 from fingerprint.registry import bank as banks
 from fingerprint.state import partitioning

@@ -25,7 +25,7 @@ from fingerprint.adapters.checkpoints import StoredSnapshots
 from fingerprint.registry import versions
 from fingerprint.registry.bank import open_bank, renamed, write
 from fingerprint.registry.versions import Note
-from fingerprint.streaming.bank_watcher import Banks
+from pipelines.runtime import wiring
 
 BRISK = {"bank": {"look_seconds": 0.01}, "state": {"snapshot_seconds": 0.001}, "kafka": SMALL}
 
@@ -199,7 +199,7 @@ def test_who_is_given_a_partition_that_judges_by_the_new_bank_already_does_not_t
 ) -> None:
     """It has not looked yet itself; and again, where what it is given is no longer served."""
     place.configure(bank={"look_seconds": 3600})
-    with closing(Banks(place.bank, place.settings)) as banks:
+    with closing(wiring.bank_watcher(place.bank, place.settings)) as banks:
         serve(place, second)
         assert banks.served.bank.version == first
         assert banks.of(second).bank.version == second == banks.served.bank.version

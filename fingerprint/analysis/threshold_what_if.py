@@ -25,9 +25,9 @@ from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
 from fingerprint.detection.scorer import alert_ids
-from fingerprint.evaluation.metrics import hits
 
 Floats = NDArray[np.float64]
+LEAST_SHARE = 0.1  # of an alert's events, for it to be about the attack
 
 
 @dataclass(frozen=True)
@@ -94,3 +94,14 @@ def reach_of(judged: pd.DataFrame, settings: Settings, detector: str = "autoenco
     own = z[detector] / np.where(ensemble.newcomers(opinions, level), settings.voting.newcomers, 1)
     reach: Floats = np.select([lacking <= 0, lacking == 1], [np.inf, own], -np.inf)
     return np.nan_to_num(reach, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+
+
+def hits(shown: pd.DataFrame) -> pd.DataFrame:
+    """Pairs of an alert (`group`) and a `session` it is about; `first` is its earliest event of it."""
+    attack = shown[shown["session"].notna()]
+    pairs = attack.groupby(["group", "session"], as_index=False, observed=True).agg(
+        events=("event_time", "size"), first=("event_time", "min")
+    )
+    size = shown.groupby("group").size()
+    about = pairs["events"] >= LEAST_SHARE * pairs["group"].map(size)
+    return pairs.loc[about.to_numpy(dtype=bool), ["group", "session", "first"]]

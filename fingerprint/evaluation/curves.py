@@ -16,10 +16,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fingerprint.analysis.threshold_what_if import LEAST_SHARE
+
 Floats = NDArray[np.float64]
 
 POINTS = 100
-LEAST_SHARE = 0.1  # of an alert's events, for it to be about the attack
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fingerprint.analysis.threshold_what_if import hits
 from fingerprint.evaluation import curves
-from fingerprint.evaluation.curves import LEAST_SHARE
 from fingerprint.evaluation.false_alert_causes import Causes
 
 Figures = dict[str, Any]
@@ -76,17 +76,6 @@ def per_session(events: pd.DataFrame, shown: pd.DataFrame, found: pd.DataFrame, 
     right, said = found["group"].nunique(), shown["group"].nunique()
     rates = _rates(right, said, found["session"].nunique(), sessions)
     return {**rates, **_curve(curves.of_alerts(events, sessions))}
-
-
-def hits(shown: pd.DataFrame) -> pd.DataFrame:
-    """Pairs of an alert (`group`) and a `session` it is about; `first` is its earliest event of it."""
-    attack = shown[shown["session"].notna()]
-    pairs = attack.groupby(["group", "session"], as_index=False, observed=True).agg(
-        events=("event_time", "size"), first=("event_time", "min")
-    )
-    size = shown.groupby("group").size()
-    about = pairs["events"] >= LEAST_SHARE * pairs["group"].map(size)
-    return pairs.loc[about.to_numpy(dtype=bool), ["group", "session", "first"]]
 
 
 def ranked(events: pd.DataFrame) -> pd.DataFrame:

@@ -20,12 +20,12 @@ import numpy as np
 import pandas as pd
 
 from fingerprint.alerting import explanation
+from fingerprint.analysis.threshold_what_if import hits
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.settings import Entities
 from fingerprint.estimators import tail_calibration
 from fingerprint.evaluation.labels import DAY, find
-from fingerprint.evaluation.metrics import hits
 from fingerprint.sources.cloudtrail.identity import ADDED, IDENTITY, add_entities
 
 KINDS = ("new user", "new role", "root", "robbed newcomer")

@@ -13,7 +13,6 @@ import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import NamedTuple
@@ -27,10 +26,16 @@ from fingerprint.detection.inference import Trust
 from fingerprint.registry import versions
 from fingerprint.registry.bank import Bank, check_settings, open_bank
 from fingerprint.registry.sealing import Sealed
-from pipelines.runtime import wiring
 
 Pointer = tuple[int, int] | None  # which CURRENT it is: when written, and its inode; None where there is none
 Measuring = Callable[[Bank], AbstractContextManager[Losses]]
+MustWait = Callable[[str, str], bool]
+
+
+def never(judging: str, version: str) -> bool:
+    """Say that no version has to be waited for: whoever measures has every one at once."""
+    return False
+
 
 log = logging.getLogger("fingerprint.banks")
 
@@ -83,13 +88,15 @@ class Banks:
         self,
         folder: Path,
         settings: Settings,
-        measuring: Measuring | None = None,
+        measuring: Measuring,
+        must_wait: MustWait = never,
+        trust: Trust | None = None,
         backend: Backend = HOST,
     ) -> None:
-        """FingerprintError where the version that is served cannot be opened or does not fit."""
+        """`must_wait(judging, version)` says whether the server has the bank that judges and not that version yet.
+        FingerprintError where the version that is served cannot be opened or does not fit."""
         self.folder, self.settings, self.backend = folder, settings, backend
-        self.trust = Trust()
-        self.measuring = measuring or partial(wiring.losses, settings.triton, trust=self.trust)
+        self.measuring, self.must_wait, self.trust = measuring, must_wait, trust or Trust()
         self.judges: dict[str, Judge] = {}
         self.doors: dict[str, ExitStack] = {}  # of each judge
         self.known: WeakValueDictionary[str, Bank] = WeakValueDictionary()  # whatever is open anywhere
@@ -169,7 +176,7 @@ class Banks:
 
     def _opened_where_measured(self, version: str) -> Bank | None:
         """None while the server has the bank that judges and not this one."""
-        if wiring.must_wait(self.settings.triton, self.served.bank.version, version):
+        if self.must_wait(self.served.bank.version, version):
             return None
         return self._opened(version)
 

@@ -14,8 +14,9 @@ from fingerprint.core.settings import Settings
 from fingerprint.registry import bank as banks
 from fingerprint.registry import drift, quality, signatures, versions
 from fingerprint.registry.bank import Bank
-from fingerprint.training import feedback, publish
+from fingerprint.training import feedback
 from pipelines import training_data
+from pipelines.runtime import promotion
 
 SHOWN = 5  # fingerprints, largest and quietest
 MOVED = 10  # fingerprints that moved furthest
@@ -112,13 +113,13 @@ def run_publish(
         raise FingerprintError("--force wants the reason why the gate is passed by: it is recorded")
     was = versions.served(folder)
     happened = training_data.confirmed(None, settings) if force is None else {}
-    word = publish.publish(folder, version, settings, why, force, happened)
+    word = promotion.publish(folder, version, settings, why, force, happened)
     return {
         "version": version,
         "before": was,
         "served": word.passed or force is not None,
         "forced": force is not None,
-        "refusal": None if word.passed else publish.refusal(version, word),
+        "refusal": None if word.passed else promotion.refusal(version, word),
         "gate": word.figures,
     }
 
@@ -126,7 +127,7 @@ def run_publish(
 def run_rollback(folder: Path, settings: Settings, why: str = "") -> dict[str, Any]:
     """Serve what was served before."""
     was = versions.current(folder)
-    return {"version": publish.roll_back(folder, settings, why), "before": was}
+    return {"version": promotion.roll_back(folder, settings, why), "before": was}
 
 
 def run_keys(file: Path) -> dict[str, Any]:
@@ -139,7 +140,7 @@ def run_sign(folder: Path, settings: Settings, version: str | None = None) -> di
     wanted = version or versions.current(folder)
     anyhow = settings.bank.model_copy(update={"verify_key_files": ()})
     manifest = banks.manifest_bytes(banks.open_bank(folder, anyhow, wanted, served=False))
-    if not publish.approve(folder, wanted, manifest, settings):
+    if not promotion.approve(folder, wanted, manifest, settings):
         raise FingerprintError("nobody signs here: set bank.signing_key_file or bank.signer")
     return {"version": wanted}
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from fingerprint.adapters.process_pool import InProcess as InThisProcess
+from fingerprint.compute.backend import HOST, Backend
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.credentials import holds_credentials
 from fingerprint.core.extras import how_to_install
@@ -14,11 +16,12 @@ from fingerprint.core.ports import Away, Consumer, Losses, Objects, Producer, Qu
 from fingerprint.core.ports import Workers as Pool
 from fingerprint.core.ports.topics import Topics
 from fingerprint.core.settings import Bank as BankOptions
-from fingerprint.core.settings import Kafka, Sqs, Triton, Workers
+from fingerprint.core.settings import Kafka, Settings, Sqs, Triton, Workers
 from fingerprint.detection.inference import InProcess, StandIn, Trust
 from fingerprint.registry import signatures
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.signatures import Signer
+from fingerprint.streaming.bank_watcher import Banks
 
 Opener = tuple[Callable[[Kafka], Consumer], Callable[[Kafka], Producer], Callable[[Kafka], Topics]]
 
@@ -122,6 +125,13 @@ def workers(settings: Workers) -> Iterator[Pool]:
         ) from None
     with open_workers(settings) as opened:
         yield opened
+
+
+def bank_watcher(folder: Path, settings: Settings, backend: Backend = HOST) -> Banks:
+    """Return the banks of a folder, measured where the settings say. FingerprintError where none can be opened."""
+    trust = Trust()
+    measuring = partial(losses, settings.triton, trust=trust)
+    return Banks(folder, settings, measuring, partial(must_wait, settings.triton), trust, backend)
 
 
 def must_wait(settings: Triton, judging: str, version: str) -> bool:

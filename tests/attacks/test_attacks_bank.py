@@ -29,8 +29,9 @@ from fingerprint.registry import signatures, versions
 from fingerprint.registry.bank import Bank, open_bank
 from fingerprint.registry.bank_listing import SeenBanks
 from fingerprint.registry.signatures import KeyFile
-from fingerprint.training import promotion_gate, publish
+from fingerprint.training import promotion_gate
 from pipelines.commands.bank import run_keys, run_sign, run_verify
+from pipelines.runtime import promotion
 
 Edit = Callable[[Path], object]
 
@@ -66,7 +67,7 @@ def learned(bank: Bank) -> Bank:
 @pytest.fixture
 def signed(learned: Bank, signs: Settings, tmp_path: Path) -> Path:
     """A bank that the gate let pass, and that is signed."""
-    assert publish.offer(learned, tmp_path / "bank", signs).passed
+    assert promotion.offer(learned, tmp_path / "bank", signs).passed
     return tmp_path / "bank"
 
 
@@ -231,14 +232,14 @@ def test_a_bank_that_the_gate_refused_cannot_be_served_by_moving_the_pointer(
     stack = learned.fingerprints.assign(ready=learned.fingerprints["level"] == 3)
     nobody = {name: int(name == "generic") for name in learned.manifest["ready"]}
     poisoned = banks.renamed(replace(learned, fingerprints=stack), ready=nobody)
-    assert not publish.offer(poisoned, signed, signs).passed
+    assert not promotion.offer(poisoned, signed, signs).passed
     assert open_bank(signed, signs.bank, poisoned.version, served=False).version == poisoned.version
     assert run_verify(signed, signs)["problems"] == []
     (signed / "CURRENT").write_text(poisoned.version)
     with pytest.raises(FingerprintError, match="is not signed as served"):
         open_bank(signed, signs.bank)
     assert "is not signed as served" in run_verify(signed, signs)["problems"][0]
-    publish.publish(signed, poisoned.version, signs, force="a person says so")
+    promotion.publish(signed, poisoned.version, signs, force="a person says so")
     assert open_bank(signed, signs.bank).version == poisoned.version
 
 
@@ -246,7 +247,7 @@ def test_what_is_signed_is_what_the_gate_judged_whatever_was_put_there_meanwhile
     signed: Path, learned: Bank, signs: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     second = banks.renamed(learned, outside=2)
-    banks.write(second, signed, signs.bank, publish.signer(signs.bank))
+    banks.write(second, signed, signs.bank, promotion.signer(signs.bank))
     judge = promotion_gate.judge
 
     def slowly(*arguments: Any) -> Any:
@@ -256,7 +257,7 @@ def test_what_is_signed_is_what_the_gate_judged_whatever_was_put_there_meanwhile
 
     monkeypatch.setattr(promotion_gate, "judge", slowly)
     with pytest.raises(FingerprintError, match="no true signature"):
-        publish.publish(signed, second.version, signs, force="a person says so")
+        promotion.publish(signed, second.version, signs, force="a person says so")
     assert open_bank(signed, signs.bank).version == learned.version
 
 
@@ -264,13 +265,13 @@ def test_whoever_damages_the_served_bank_does_not_weaken_the_gate(
     signed: Path, learned: Bank, signs: Settings
 ) -> None:
     second = banks.renamed(learned, outside=1)
-    assert publish.offer(second, signed, signs).passed
+    assert promotion.offer(second, signed, signs).passed
     loosened(signed / "versions" / second.version)
     with pytest.raises(FingerprintError):
         open_bank(signed, signs.bank)
     nobody = {name: int(name == "generic") for name in learned.manifest["ready"]}
     stack = learned.fingerprints.assign(ready=learned.fingerprints["level"] == 3)
-    word = publish.offer(banks.renamed(replace(learned, fingerprints=stack), ready=nobody), signed, signs)
+    word = promotion.offer(banks.renamed(replace(learned, fingerprints=stack), ready=nobody), signed, signs)
     assert not word.passed
     assert word.figures["against"] == learned.version, "what was served before"
 

@@ -29,9 +29,9 @@ from fingerprint.sources import arrival
 from fingerprint.state.ledger import Ledger
 from fingerprint.streaming.feed_monitor import STEPS, Listening
 from fingerprint.streaming.ingest_metrics import IngestMetrics
-from fingerprint.training.publish import offer
 from pipelines.cli.console import silent
 from pipelines.ingest import Ingest
+from pipelines.runtime.promotion import offer
 from pipelines.train import train
 from pipelines.training_data import Wanted, gather
 

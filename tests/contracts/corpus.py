@@ -17,7 +17,7 @@ from typing import Any
 
 from make_alert import NASTY
 
-from fingerprint.sources import backend_check
+from fingerprint.features import backend_check
 from fingerprint.sources.cloudtrail import samples
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"

@@ -21,21 +21,11 @@ from numpy.typing import NDArray
 
 from fingerprint.core.alert import Alert, Decision, Disposition, Hop, Notice, Vote
 from fingerprint.core.case import Report, Tuned
-from fingerprint.sources.cloudtrail.envelopes import Records
 
 Votes = Sequence[Vote] | pd.DataFrame  # a table has the fields of Vote as its columns
 Headers = tuple[tuple[str, bytes | None], ...]  # in order; a name may come twice
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-class Source(Protocol):
-    """Where records come from. Read again, it gives the same records; in what order, and cut where, is its
-    own affair."""
-
-    def __iter__(self) -> Iterator[Records]:
-        """Batches of records, with what was rejected and skipped on the way."""
-        ...
 
 
 class Desk(Protocol):
