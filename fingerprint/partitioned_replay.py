@@ -23,7 +23,7 @@ import pandas as pd
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.frames import Frame
 from fingerprint.pipeline import Road, Said
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 
 STEP = "step"  # the column that says in which step of the whole an event came
 

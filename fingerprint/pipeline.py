@@ -30,7 +30,7 @@ from fingerprint.core.ports import Losses
 from fingerprint.core.settings import Settings
 from fingerprint.detection.scorer import Judged, Scorer, Taken, no_votes
 from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 
 NOTHING = Taken(0, 0, np.empty(0, np.uint64), no_votes())
 

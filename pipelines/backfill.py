@@ -31,7 +31,7 @@ from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.cloudtrail import credential_chain
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.store.alerts import open_desk
 from fingerprint.training.dataset import split
 from pipelines import backfill_worker

@@ -22,7 +22,7 @@ from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.cloudtrail import credential_chain
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.state.partitioning import Arrays
 from fingerprint.store.alerts import open_desk
 from pipelines.cli.console import Progress, reasons

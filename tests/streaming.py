@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry
 from services.kafka import Broker
 
 from fingerprint.adapters.checkpoints import StoredSnapshots
-from fingerprint.adapters.file_broker import log as topic_log
+from fingerprint.adapters.file_broker import partition_log as topic_log
 from fingerprint.adapters.file_broker.consumer import FilesConsumer, FilesProducer, create_topic
 from fingerprint.adapters.kafka.confluent import ConfluentConsumer
 from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer

@@ -19,7 +19,7 @@ from make_alert import new_pipeline, stolen_session, votes
 from sqlalchemy.dialects import postgresql as postgres
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.store import engine, schema
+from fingerprint.store import database, schema
 from fingerprint.store.alerts import is_there, open_desk, upsert_of
 
 
@@ -219,11 +219,11 @@ def test_a_save_that_postgresql_ended_for_somebody_elses_sake_is_begun_anew(post
 
 
 def test_a_writer_that_does_not_end_is_waited_for_and_then_named(postgresql, monkeypatch):
-    monkeypatch.setattr(engine, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
     url = postgresql.fresh()
     desk = open_desk(url)
     with postgresql.talk(url) as beside:
-        beside.execute(f"BEGIN; SELECT pg_advisory_xact_lock({engine.WRITERS})")
+        beside.execute(f"BEGIN; SELECT pg_advisory_xact_lock({database.WRITERS})")
         with pytest.raises(FingerprintError, match="lock timeout"):
             desk.save([stolen_session()])
         assert desk.alerts() == []  # who reads waits for nobody

@@ -25,7 +25,7 @@ from fingerprint.detection.inference import InProcess
 from fingerprint.estimators import tail_calibration
 from fingerprint.pipeline import Road, Said
 from fingerprint.registry.bank import Bank, open_bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 
 there = elsewhere.asarray
 NUMBERS = np.arange(5)

@@ -9,7 +9,7 @@ import pytest
 
 from fingerprint.core.settings import Settings
 from fingerprint.state.event_clock import PATIENCE, SEVERAL, EventClock
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 
 NOW, HOUR, DAY, FAR = 1_767_225_600, 3600, 86_400, 4_070_908_800
 

@@ -8,7 +8,7 @@ import pytest
 from fingerprint.compute import hashing
 from fingerprint.core.settings import Settings
 from fingerprint.features.encoding import FEATURES
-from fingerprint.state.ledger import ACTION, ADDRESS, Ledger
+from fingerprint.state.scorer_state import ACTION, ADDRESS, Ledger
 
 START = 480_000 // 24 * 24
 COLUMNS = ("idle", "today", "sources", "actions")

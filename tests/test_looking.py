@@ -18,7 +18,7 @@ from fingerprint.features.encoding import FEATURES, NAMES
 from fingerprint.features.vocabulary import key_of
 from fingerprint.pipeline import Road
 from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from pipelines.evaluation.backtest_result import read
 
 

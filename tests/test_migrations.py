@@ -19,7 +19,7 @@ from make_alert import ACCOUNT, new_pipeline, stolen_session, votes
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import Filter
-from fingerprint.store import engine as desk_engine
+from fingerprint.store import database as desk_engine
 from fingerprint.store import migrate, schema
 from fingerprint.store.alerts import open_desk
 

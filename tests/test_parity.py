@@ -21,7 +21,7 @@ from contracts.parity import CLOSE, Parity, Step, Walker, compare, compared
 
 from fingerprint.compute.backend import HOST, Backend, choose
 from fingerprint.registry.bank import Bank, open_bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from pipelines.cli.console import silent
 from pipelines.train import train
 

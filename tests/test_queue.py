@@ -17,7 +17,7 @@ from contracts.topic import wait_until
 from make_alert import stolen_session
 
 from fingerprint.core.case import Assign, Chosen, Decide, Filter, Outcome
-from fingerprint.store import engine
+from fingerprint.store import database
 from fingerprint.store.alerts import SqlDesk, open_desk
 
 MORNING = datetime(2026, 3, 6, 9, tzinfo=UTC)
@@ -105,7 +105,7 @@ def test_an_analyst_does_not_wait_for_whoever_scores(postgresql):
     desk = open_desk(url)
     desk.save([stolen_session()])
     with postgresql.talk(url) as beside:
-        beside.execute(f"BEGIN; SELECT pg_advisory_xact_lock({engine.WRITERS})")
+        beside.execute(f"BEGIN; SELECT pg_advisory_xact_lock({database.WRITERS})")
         chosen = [Chosen(stolen_session().alert_id, 0)]
         assert desk.change(chosen, Decide("benign"), "maria")[0].done
         desk.note(stolen_session().alert_id, "asked her", "maria")

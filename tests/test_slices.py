@@ -15,7 +15,7 @@ from fingerprint.features.encoding import FEATURES
 from fingerprint.pipeline import Road
 from fingerprint.registry import bank as banks
 from fingerprint.state import partitioning
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 
 START = 480_000 // 24 * 24
 

@@ -15,7 +15,7 @@ from fingerprint.core.ports import Partition
 from fingerprint.core.settings import State
 from fingerprint.pipeline import Road
 from fingerprint.registry import bank as banks
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.streaming import checkpoint_codec
 from fingerprint.streaming.state_eviction import Spill, homes_of
 

@@ -17,7 +17,7 @@ from fingerprint.partitioned_replay import STEP, Steps, walk
 from fingerprint.pipeline import Said
 from fingerprint.registry import bank as banks
 from fingerprint.state import partitioning
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from streaming import Place, Records, Said
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Partition
-from fingerprint.store import engine
+from fingerprint.store import database
 from fingerprint.streaming.ingest_metrics import IngestMetrics
 from pipelines.commands.dead_letters import of_topic, run_list
 from pipelines.ingest import Ingest
@@ -290,7 +290,7 @@ def test_a_desk_that_is_away_is_waited_for(
     place: Place, records: Records, oracle: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody else holds the file's lock."""
-    monkeypatch.setattr(engine, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
     place.configure(kafka=SMALL)
     place.send(records)
     with place.consumer() as consumer, place.producer() as producer:
@@ -373,7 +373,7 @@ def test_a_full_disk_at_the_snapshot_lets_kafka_forget_nothing(
 def test_a_snapshot_older_than_what_kafka_holds_is_an_error_that_says_what_is_lost(
     place: Place, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fingerprint.adapters.file_broker.log.SEGMENT_BYTES", 100_000)
+    monkeypatch.setattr("fingerprint.adapters.file_broker.partition_log.SEGMENT_BYTES", 100_000)
     place.send(records[:1000])
     place.run()
     place.send(records[1000:])

@@ -16,7 +16,7 @@ from fingerprint.evaluation import time_to_alert
 from fingerprint.evaluation.labels import find, named, truth
 from fingerprint.evaluation.time_to_alert import SHARE, Listening, tips
 from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from pipelines.evaluation.arrival_order import Delivered
 
 

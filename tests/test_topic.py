@@ -13,7 +13,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 from services.kafka import Broker
 
-from fingerprint.adapters.file_broker import log as topic_log
+from fingerprint.adapters.file_broker import partition_log as topic_log
 from fingerprint.adapters.file_broker.consumer import FilesConsumer, FilesProducer, create_topic
 from fingerprint.adapters.kafka.confluent import ConfluentConsumer
 from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer

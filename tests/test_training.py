@@ -18,7 +18,7 @@ from fingerprint.compute import hashing
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Autoencoder, Entities, Settings, Training, Workers
 from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.training import dataset, distinct_rows, pipeline
 from fingerprint.training.distinct_rows import Rows, lowest
 from pipelines.runtime import wiring

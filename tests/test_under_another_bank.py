@@ -13,7 +13,7 @@ from fingerprint.detection import detectors
 from fingerprint.detection.batch import prepare
 from fingerprint.pipeline import Road
 from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 
 HALF = 8  # steps
 

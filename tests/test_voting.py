@@ -22,7 +22,7 @@ from fingerprint.detection.batch import concat
 from fingerprint.detection.ensemble import verdicts
 from fingerprint.detection.scorer import Scorer
 from fingerprint.registry import bank as banks
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from pipelines.cli.console import silent
 from pipelines.train import train
 

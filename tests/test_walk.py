@@ -15,7 +15,7 @@ from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Settings, Voting
 from fingerprint.pipeline import Road, Said
 from fingerprint.registry import bank as banks
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.streaming.partition_processor import Keeper
 from fingerprint.streaming.watermarks import Sources
 

@@ -14,7 +14,7 @@ from fingerprint.adapters.event_spool import History
 from fingerprint.compute import hashing
 from fingerprint.pipeline import Road, Said
 from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.state.partitioning import Arrays
 
 STEP = 150

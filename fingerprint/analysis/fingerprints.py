@@ -29,7 +29,7 @@ from fingerprint.features.encoding import FEATURES, parameters_of
 from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import Bank
 from fingerprint.state.activity_series import Series
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 
 LABELS = [feature.label for feature in FEATURES]
 

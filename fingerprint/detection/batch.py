@@ -15,7 +15,7 @@ from fingerprint.compute.arrays import host, like, namespace
 from fingerprint.compute.hashing import Hashes
 from fingerprint.features import encoding
 from fingerprint.sources import flatten
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 
 
 @dataclass(frozen=True)

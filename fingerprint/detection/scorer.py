@@ -40,7 +40,7 @@ from fingerprint.detection.owner_names import Names
 from fingerprint.estimators import autoencoder
 from fingerprint.registry.bank import Bank
 from fingerprint.state.activity_series import Floats, Ints
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 
 VOTE = tuple(Vote.__dataclass_fields__)  # the columns of votes
 _NAMED = ["event_id", "event_time", "principal", "entity"]  # those that an event has by itself

@@ -26,7 +26,7 @@ from fingerprint.estimators import tail_calibration
 from fingerprint.evaluation.scored_events import Judged
 from fingerprint.pipeline import Road, Said
 from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 
 Shown = tuple[NDArray[np.float64], NDArray[np.bool_]]  # a method's score and flag of each event, (N,) each
 

@@ -36,7 +36,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.detection.scorer import Judged, no_votes
 from fingerprint.pipeline import Road, Said
 from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 
 STEP = 20_000  # records, where no attack is under way
 SHARE = 20  # of the records since the attack began, a step is one in so many

@@ -20,7 +20,7 @@ from fingerprint.core import private_files
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.sources.arrival import check_watermark
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 
 FILE = "ledger.safetensors"
 

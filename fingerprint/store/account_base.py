@@ -23,7 +23,7 @@ from fingerprint.core.account import Refused
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Clock
 from fingerprint.core.settings import Web
-from fingerprint.store import engine as desk_engine
+from fingerprint.store import database as desk_engine
 
 TURN = 0x70656F70  # the advisory lock of PostgreSQL for changes of people: "peop" in ASCII
 

@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sql
 
 from fingerprint.core.alert import Alert, Disposition
-from fingerprint.store import engine as desk_engine
+from fingerprint.store import database as desk_engine
 from fingerprint.store.queue_tables import cases
 from fingerprint.store.schema import Row, alert_events, alert_of, alerts, dispositions
 from fingerprint.store.session import Transactions

@@ -38,7 +38,7 @@ from fingerprint.store import (
     training_labels,
 )
 from fingerprint.store import dispositions as desk_triage
-from fingerprint.store import engine as desk_engine
+from fingerprint.store import database as desk_engine
 from fingerprint.store import schema as tables
 from fingerprint.store.program_queries import Consulted
 from fingerprint.store.queue import Queued

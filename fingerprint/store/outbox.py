@@ -26,7 +26,7 @@ from fingerprint.core.settings import Deliver
 from fingerprint.delivery.outbox import Waiting
 from fingerprint.delivery.policy import Delivery, Stand, State, Told, heard, key_of, news_for
 from fingerprint.store import change_feed
-from fingerprint.store import engine as desk_engine
+from fingerprint.store import database as desk_engine
 from fingerprint.store.alert_export import whole
 from fingerprint.store.alerts import SqlDesk
 from fingerprint.store.outbox_tables import deliveries, receivers, told

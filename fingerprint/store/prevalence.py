@@ -24,7 +24,7 @@ import sqlalchemy as sql
 
 from fingerprint.alerting.prevalence import DAY, MANY, Shown, is_counted, weighed
 from fingerprint.core.alert import Decision
-from fingerprint.store import engine
+from fingerprint.store import database
 from fingerprint.store.queue_tables import alert_surprises, cases
 from fingerprint.store.schema import Row, alerts, insert_of
 from fingerprint.store.suppression_tables import shared_surprises as shared
@@ -66,7 +66,7 @@ def judged(connection: sql.Connection, alert_ids: Sequence[str]) -> list[str]:
         before = set(connection.scalars(known))
         news = [row for row in rows if row["attack"] != (row["alert_id"] in before)]
         if news:
-            engine.take_turn(connection)  # whoever saves now is let through first, and counted
+            database.take_turn(connection)  # whoever saves now is let through first, and counted
             _show(connection, news)
             changed |= _weigh(connection, _beside(connection, news))
     return sorted(changed)

@@ -31,7 +31,7 @@ from fingerprint.store import alert_export, audit, cases, change_feed, queue_row
 from fingerprint.store import counts as desk_counts
 from fingerprint.store import evidence as desk_evidence
 from fingerprint.store import notes as desk_notes
-from fingerprint.store.engine import ROWS
+from fingerprint.store.database import ROWS
 from fingerprint.store.session import Transactions
 
 

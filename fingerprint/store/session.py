@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import sqlalchemy as sql
 
-from fingerprint.store import engine as desk_engine
+from fingerprint.store import database as desk_engine
 
 T = TypeVar("T")
 Now = Callable[[], datetime]

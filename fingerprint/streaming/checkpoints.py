@@ -25,7 +25,7 @@ from fingerprint.core.ports import Consumer, Fence, NotOwner, Partition, Snapsho
 from fingerprint.core.settings import Settings
 from fingerprint.sources.arrival import FILE_SECONDS, check_watermark
 from fingerprint.state import partitioning
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.streaming.bank_watcher import Banks
 from fingerprint.streaming.feed_activity import FeedCounts
 from fingerprint.streaming.partition_processor import NO_PARTS, Keeper, Learned

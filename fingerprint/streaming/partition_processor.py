@@ -34,7 +34,7 @@ from fingerprint.pipeline import Road, Said
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.flatten import repeat_key
 from fingerprint.state import partitioning
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.streaming import checkpoint_codec
 from fingerprint.streaming.feed_activity import FeedCounts
 from fingerprint.streaming.state_eviction import Spill, homes_of

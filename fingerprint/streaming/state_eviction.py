@@ -28,7 +28,7 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.detection import detectors
 from fingerprint.state import partitioning
 from fingerprint.state.activity_series import Ints
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.state.partitioning import Arrays, Mask
 from fingerprint.streaming import checkpoint_codec
 

@@ -26,7 +26,7 @@ from fingerprint.features import encoding, vocabulary
 from fingerprint.features.vocabulary import Vocabulary
 from fingerprint.registry import quality
 from fingerprint.registry.bank import LEARNED_BY, Bank, version_of
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.training import baseline, fingerprint_index
 from fingerprint.training.dataset import Pieces
 from fingerprint.training.distinct_rows import lowest

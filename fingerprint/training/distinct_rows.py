@@ -26,7 +26,7 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import Measured, prepare
 from fingerprint.features import encoding
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.training import dataset
 from fingerprint.training.dataset import Pieces
 

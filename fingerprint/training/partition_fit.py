@@ -29,7 +29,7 @@ from fingerprint.estimators import autoencoder
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.features import vocabulary
 from fingerprint.features.vocabulary import Floats, Ints, Presences, Vocabulary, key_of
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.training import baseline, dataset, fingerprint_index, shared_priors
 from fingerprint.training.dataset import Pieces
 from fingerprint.training.distinct_rows import SHARD, Rows, lowest

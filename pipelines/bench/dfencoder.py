@@ -41,7 +41,7 @@ from fingerprint.evaluation import dfencoder_peer
 from fingerprint.evaluation.dfencoder_peer import Standardised, losses_of, standardised
 from fingerprint.features import encoding
 from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.training import pipeline
 from pipelines.bench.dfencoder_tables import USERS, published, tables
 from pipelines.bench.report import Skipped, measure, row, side_by_side

@@ -23,7 +23,7 @@ from fingerprint.registry.bank import Bank
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.sources.cloudtrail.identity import add_entities
 from fingerprint.sources.flatten import flatten
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.training import pipeline
 from pipelines.bench.gpu_reading import pieces
 from pipelines.bench.gpu_report import Both, Figure, Row, Side, held, wait

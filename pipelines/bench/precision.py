@@ -25,7 +25,7 @@ from fingerprint.estimators import autoencoder
 from fingerprint.features.vocabulary import Floats
 from fingerprint.pipeline import Road
 from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.training import pipeline
 from fingerprint.training.nn import network
 from pipelines.bench.organisation import events_of, organisation

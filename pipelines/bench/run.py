@@ -91,7 +91,7 @@ def scoring() -> tuple[float, float]:
 def _judge(batches: list[pd.DataFrame]) -> None:
     from fingerprint.compute import frames, hashing
     from fingerprint.detection.scorer import Scorer
-    from fingerprint.state.ledger import Ledger
+    from fingerprint.state.scorer_state import Ledger
 
     known = learned()
     scorer = Scorer(known.bank, Ledger.from_arrays(known.settings, known.bank.ledger), known.settings)

@@ -22,7 +22,7 @@ from fingerprint.core.settings import Triton
 from fingerprint.detection import batch
 from fingerprint.detection.inference import InProcess
 from fingerprint.registry import bank as banks
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from pipelines.bench.organisation import learned
 from pipelines.bench.report import Skipped, row
 

@@ -28,7 +28,7 @@ from fingerprint.core.time_range import Span
 from fingerprint.pipeline import Road
 from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.store.alerts import open_desk
 from fingerprint.training import pipeline
 from pipelines.cli.console import Progress

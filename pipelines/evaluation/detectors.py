@@ -18,7 +18,7 @@ from fingerprint.evaluation import quorums
 from fingerprint.evaluation.quorums import Panel, Shown
 from fingerprint.pipeline import Said
 from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.store.alerts import open_desk
 from pipelines.cli.console import Progress
 

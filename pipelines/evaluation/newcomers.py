@@ -26,7 +26,7 @@ from fingerprint.evaluation.newcomers import KINDS, Cast, figures
 from fingerprint.evaluation.overview import Overview
 from fingerprint.evaluation.quorums import Panel
 from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.training import pipeline
 from pipelines.cli.console import Progress
 from pipelines.evaluation.evaluate import part

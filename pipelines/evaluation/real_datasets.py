@@ -27,7 +27,7 @@ from fingerprint.evaluation.metrics import Figures
 from fingerprint.evaluation.quorums import Panel
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.cloudtrail import samples
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.training import pipeline
 from pipelines.cli.console import Progress
 from pipelines.evaluation.evaluate import Asked, Trial, part

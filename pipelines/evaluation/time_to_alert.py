@@ -15,7 +15,7 @@ from fingerprint.evaluation.metrics import hits
 from fingerprint.evaluation.overview import Overview
 from fingerprint.registry.bank import Bank
 from fingerprint.state import partitioning
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from pipelines.cli.console import Progress
 
 UNREAD = "raw"  # a column of events that only alerts on a screen need

@@ -16,7 +16,7 @@ from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Voting
 from fingerprint.pipeline import Road, Said
 from fingerprint.registry import bank as banks
-from fingerprint.state.ledger import EACH_STRANGER, PASSING_DAYS, SILENT_DAYS, Ledger
+from fingerprint.state.scorer_state import EACH_STRANGER, PASSING_DAYS, SILENT_DAYS, Ledger
 
 DAY = 24  # intervals
 
@@ -182,7 +182,7 @@ def test_principals_that_never_come_again_are_forgotten_and_the_others_are_not()
 def test_of_too_many_principals_those_go_first_that_were_there_on_one_day_long_ago(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fingerprint.state.ledger.MOST_PRINCIPALS", 100)
+    monkeypatch.setattr("fingerprint.state.scorer_state.MOST_PRINCIPALS", 100)
     ledger, start = Ledger(roads.SETTINGS), 480_000
     for day in range(5):
         remembered(ledger, 60, start + day * DAY, first=100 * day)

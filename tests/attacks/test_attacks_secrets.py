@@ -34,7 +34,7 @@ from fingerprint.core.credentials import holds_credentials, masked
 from fingerprint.core.settings import Settings, load, secret
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import LEARNED_BY, open_bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.store.alerts import open_desk
 from pipelines.cli.console import silent
 from pipelines.runtime import wiring

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from streaming import Place, Said, keyed
 
 from fingerprint.adapters.event_spool import History
-from fingerprint.adapters.file_broker import log as topic_log
+from fingerprint.adapters.file_broker import partition_log as topic_log
 from fingerprint.core import time_range
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Partition
@@ -26,7 +26,7 @@ from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
 from fingerprint.sources import arrival
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.streaming.feed_monitor import STEPS, Listening
 from fingerprint.streaming.ingest_metrics import IngestMetrics
 from pipelines.cli.console import silent

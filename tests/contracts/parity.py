@@ -34,7 +34,7 @@ from fingerprint.registry.bank import Bank
 from fingerprint.sources.cloudtrail import envelopes
 from fingerprint.sources.cloudtrail.identity import add_entities
 from fingerprint.sources.flatten import Flat, flatten, repeat_key
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 
 CLOSE = 1e-4  # nats of a loss; z from its threshold
 FEW = 20  # differences that are told; more would say no more

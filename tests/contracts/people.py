@@ -41,7 +41,7 @@ from fingerprint.store.account_tables import (
 from fingerprint.store.accounts import SqlPeople, people_of
 from fingerprint.store.alerts import SqlDesk
 from fingerprint.store.audit import history
-from fingerprint.store.engine import TURN
+from fingerprint.store.database import TURN
 
 GOOD = "four plain english words"
 OTHER = "other words that nobody knows"

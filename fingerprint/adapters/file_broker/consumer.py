@@ -19,7 +19,7 @@ from contextlib import closing
 from pathlib import Path
 
 from fingerprint.adapters.file_broker.group import Group, Life, State, release, share
-from fingerprint.adapters.file_broker.log import Log, Reader
+from fingerprint.adapters.file_broker.partition_log import Log, Reader
 from fingerprint.compute.murmur2 import partition_of
 from fingerprint.core import private_files
 from fingerprint.core.alert import FingerprintError

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fingerprint.adapters.file_broker.log import locked
+from fingerprint.adapters.file_broker.partition_log import locked
 from fingerprint.core import private_files
 
 State = dict[

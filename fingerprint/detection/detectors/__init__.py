@@ -26,7 +26,7 @@ from fingerprint.features.encoding import IS_BIN, NAMES
 from fingerprint.registry import quality
 from fingerprint.registry.bank import PEER, Bank
 from fingerprint.state.activity_series import Series
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import Ledger
 
 Floats = NDArray[np.float32]
 
