@@ -22,8 +22,8 @@ from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
 from fingerprint.state import partitioning
-from fingerprint.state.scorer_state import Ledger
 from fingerprint.state.partitioning import Arrays, Mask
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.training.dataset import Pieces, once, seen
 from pipelines.runtime import backend as backends
 from pipelines.runtime import wiring

@@ -22,8 +22,8 @@ from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.cloudtrail import credential_chain
-from fingerprint.state.scorer_state import Ledger
 from fingerprint.state.partitioning import Arrays
+from fingerprint.state.scorer_state import Ledger
 from fingerprint.store.alerts import open_desk
 from pipelines.cli.console import Progress, reasons
 from pipelines.runtime import backend as backends

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from fingerprint.analysis.threshold_what_if import hits
 from fingerprint.compute import hashing
 from fingerprint.core.settings import Settings
 from fingerprint.evaluation import time_to_alert
 from fingerprint.evaluation.labels import find, named
-from fingerprint.evaluation.metrics import hits
 from fingerprint.evaluation.overview import Overview
 from fingerprint.registry.bank import Bank
 from fingerprint.state import partitioning
