@@ -198,7 +198,10 @@ def test_who_guesses_from_everywhere_keeps_nobody_out_who_was_in_before(site):
             people.log_in("bob", f"guess {number}", ClientInfo(f"203.0.113.{number}"))
         outcomes.append(isinstance(refused.value, TooManyAttempts))
     assert outcomes == [False] * 50 + [True] * 70
-    assert people.authenticate_session(people.log_in("bob", GOOD, ClientInfo(HERE.address, device=device))).name == "bob"
+    assert (
+        people.authenticate_session(people.log_in("bob", GOOD, ClientInfo(HERE.address, device=device))).name
+        == "bob"
+    )
 
 
 def test_who_knows_the_password_still_has_no_session_without_the_second_factor(site):

@@ -238,7 +238,12 @@ class PeopleContract:
 
     def test_a_password_typed_on_another_keyboard_is_the_same(self, people, add):
         add("bob", password="schöne grüne Wörter")  # noqa: S106
-        assert people.authenticate_session(people.log_in("bob", "scho\u0308ne gru\u0308ne Wo\u0308rter", HERE)).name == "bob"
+        assert (
+            people.authenticate_session(
+                people.log_in("bob", "scho\u0308ne gru\u0308ne Wo\u0308rter", HERE)
+            ).name
+            == "bob"
+        )
 
     # guessing: who guesses is slowed down, and nobody else
 
@@ -415,7 +420,9 @@ class PeopleContract:
 
         def slowly(password):
             monkeypatch.setattr(secret_hashes, "hash_password", hashed)
-            people.accept_invitation(link, "", OTHER) if meanwhile == "reset" else people.disable("bob", by="maria")
+            people.accept_invitation(link, "", OTHER) if meanwhile == "reset" else people.disable(
+                "bob", by="maria"
+            )
             return hashed(password)
 
         monkeypatch.setattr(secret_hashes, "hash_password", slowly)
@@ -473,7 +480,10 @@ class PeopleContract:
         with pytest.raises(FingerprintError, match="no such session"):
             people.end_session(found[0].session_id, by="bob", owner="bob")
         people.end_session(found[0].session_id, by="maria", owner="maria")
-        assert (people.authenticate_session(first), people.authenticate_session(second).name) == (None, "maria")
+        assert (people.authenticate_session(first), people.authenticate_session(second).name) == (
+            None,
+            "maria",
+        )
         people.end_session(people.sessions("bob")[0].session_id, by="maria")
         assert people.sessions("bob") == []
         clock.pass_by(hours=8)

@@ -319,7 +319,9 @@ class TopicContract:
             consumer.pause([homes[1]])
             consumer.resume([homes[0]])
             got += take(consumer, 40 - len(got))
-        assert [numbers(m for m in got if m.source_partition == home) for home in homes] == [list(range(20))] * 2
+        assert [numbers(m for m in got if m.source_partition == home) for home in homes] == [
+            list(range(20))
+        ] * 2
 
     def test_a_paused_member_keeps_its_partitions_while_it_polls(self, stream):
         topic = stream.topic()
@@ -367,7 +369,10 @@ class TopicContract:
             consumer.subscribe([topic])
             got = consumer.poll(PATIENCE, most=4)
             assert consumer.lag() == {home: 10 - len(got)}
-            assert (consumer.beginning_offsets([home]), consumer.end_offsets([home])) == ({home: 0}, {home: 10})
+            assert (consumer.beginning_offsets([home]), consumer.end_offsets([home])) == (
+                {home: 0},
+                {home: 10},
+            )
             take(consumer, 10 - len(got))
             assert consumer.lag() == {home: 0}
 

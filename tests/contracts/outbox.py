@@ -265,7 +265,9 @@ class OutboxContract:
         planned(outbox)
         for delivery in taken(outbox):
             outbox.mark_failed(delivery, SOON, "nobody there\0 \ud800")
-        assert {each.reason for each in outbox.list_deliveries(state="failed")} == {"nobody there\ufffd \ufffd"}
+        assert {each.reason for each in outbox.list_deliveries(state="failed")} == {
+            "nobody there\ufffd \ufffd"
+        }
         assert taken(outbox, now=at(100_000)) == []
         one = outbox.list_deliveries()[0]
         assert outbox.retry_failed(at(100), key=one.key) == 1

@@ -218,7 +218,9 @@ class GuardContract:
             with pytest.raises(FingerprintError, match=r"--force REASON|says why"):
                 desk.create_suppression(ECS, "the move to ECS", NOW + DAY, by="maria", force=force)
         assert desk.dump_tables() == before
-        made = desk.create_suppression(ECS, "the move to ECS", NOW + DAY, by="maria", force="the red team, 4711")
+        made = desk.create_suppression(
+            ECS, "the move to ECS", NOW + DAY, by="maria", force="the red team, 4711"
+        )
         assert made.forced == "the red team, 4711"
         assert seen(desk, suppressed=True) == [alert.alert_id]
         assert desk.row(alert.alert_id).suppressed_by == made.suppression_id
@@ -242,7 +244,9 @@ class GuardContract:
         before, after = make_guarded(), make_guarded()
         before.save([new_pipeline(), stolen_session()])
         for match, hides in MATCHES:
-            made = [desk.create_suppression(match, "why not", NOW + DAY, by="maria") for desk in (before, after)]
+            made = [
+                desk.create_suppression(match, "why not", NOW + DAY, by="maria") for desk in (before, after)
+            ]
             after.save([new_pipeline(), stolen_session()])
             expected = [new_pipeline().alert_id] if hides else []
             assert seen(before, suppressed=True) == seen(after, suppressed=True) == expected, match
@@ -433,7 +437,9 @@ class GuardContract:
         old = [replace(each, event_time=each.event_time - 3652 * DAY) for each in alert.events]
         desk.save([replace(alert, events=tuple(old), first_event_time=old[0].event_time)], votes(alert))
         clock.at = NOW + 29 * DAY
-        assert desk.apply_retention(Retention(raw_days=30, votes_days=30, alerts_days=30), by="retention") == {}
+        assert (
+            desk.apply_retention(Retention(raw_days=30, votes_days=30, alerts_days=30), by="retention") == {}
+        )
         assert all(each.raw for each in desk.alert(alert.alert_id).events)
 
     def test_single_votes_go_when_they_are_old_and_no_others(self, make_guarded):
@@ -459,7 +465,9 @@ class GuardContract:
             clock.at = NOW + day * DAY
             desk.save(hops=[each])
         clock.at = NOW + 9 * DAY
-        assert desk.apply_retention(Retention(raw_days=0, votes_days=5, alerts_days=0), by="retention") == {"hops": 4}
+        assert desk.apply_retention(Retention(raw_days=0, votes_days=5, alerts_days=0), by="retention") == {
+            "hops": 4
+        }
         assert [bool(desk.credential_chain(each.issued_key)) for each in began] == [False] * 4 + [True] * 5
 
     def test_open_alerts_are_never_pruned_and_closed_ones_go_with_all_that_is_theirs(self, make_guarded):
