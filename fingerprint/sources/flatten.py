@@ -20,7 +20,7 @@ from fingerprint.compute import arrays, frames
 from fingerprint.compute.arrays import Array
 from fingerprint.compute.frames import Frame, FrameColumn
 from fingerprint.compute.kernels import launch_kernel
-from fingerprint.sources import cudf_reader, duckdb_reader
+from fingerprint.sources.cloudtrail import cudf_reader, duckdb_reader
 from fingerprint.sources.cloudtrail.envelopes import RecordBatch
 from fingerprint.sources.cloudtrail.schema import COLUMNS, FlattenedRecords
 

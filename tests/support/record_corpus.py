@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fingerprint.features import backend_check
+from fingerprint.sources.cloudtrail import backend_check
 from fingerprint.sources.cloudtrail import samples
 from tests.support.alerts import NASTY
 
