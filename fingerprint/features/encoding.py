@@ -5,9 +5,9 @@ Example:
     >>> codes.shape == (len(events), len(FEATURES))
     True
 
-Which features there are is the log source's: `features.FEATURE_SET` of the package that `core.log_source` names. It is loaded once,
-when this module is imported, and never changes; the arrays below are those of all estimators, the scorer state and the bank. Codes lie
-where the events do; the distinct values of a column get their texts on the host.
+Which features there are is the log source's: `features.FEATURE_SET` of the package that `core.log_source` names. It is loaded
+once, when this module is imported, and never changes; the arrays below are those of all estimators, the scorer state and the
+bank. Codes lie where the events do; the distinct values of a column get their texts on the host.
 """
 
 from __future__ import annotations

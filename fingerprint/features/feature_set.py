@@ -6,9 +6,10 @@ Example:
     >>> features.names, features.is_bin.tolist()
     (('action',), [False])
 
-Every feature is a category: numbers (ages, counts) are binned by powers, clocks by part of the day, so that one kind of likelihood
-serves all and a loss means the same for all. Ids that are new in every record (request ids, session keys) are no features. A feature
-that is `given` another is judged by what it adds: p(parameters | action) = p(action, parameters) / p(action).
+Every feature is a category: numbers (ages, counts) are binned by powers, clocks by part of the day, so that one kind of
+likelihood serves all and a loss means the same for all. Ids that are new in every record (request ids, session keys) are no
+features. A feature that is `given` another is judged by what it adds: p(parameters | action) = p(action, parameters) /
+p(action).
 """
 
 from __future__ import annotations

@@ -19,9 +19,10 @@ from itertools import chain, pairwise
 
 from fingerprint.core.alert import Reject
 from fingerprint.core.settings import Reading
-from fingerprint.sources.cloudtrail import envelopes
-from fingerprint.sources.cloudtrail.envelopes import RecordBatch
+from fingerprint.sources.active import SOURCE
+from fingerprint.sources.base import LogSource, RecordBatch, merge_batches
 from fingerprint.sources.inflate import GZIP_MAGIC, ExpansionBudget, GzipInflater
+from fingerprint.sources.json_text import is_json, is_json_object
 
 LINE_SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 READ_BYTES = 1 << 20  # bytes read, or expanded, at a time
@@ -32,7 +33,9 @@ class TruncatedInput(Exception):
     """Raised by the bytes themselves: no more will come, and why. What came before is kept, the reason is a reject."""
 
 
-def read_records(name: str, stored: Iterator[bytes], bounds: Reading) -> Iterator[RecordBatch]:
+def read_records(
+    name: str, stored: Iterator[bytes], bounds: Reading, log_source: LogSource = SOURCE
+) -> Iterator[RecordBatch]:
     """The records of one file or object. What breaks on the way is one reject that says how far it came.
 
     What `stored` raises comes out of here, but for CutShort.
@@ -43,10 +46,10 @@ def read_records(name: str, stored: Iterator[bytes], bounds: Reading) -> Iterato
     head = next(chunks, b"")
     following = next(chunks, None)
     rest = chain([head] if following is None else [head, following], chunks)
-    if not name.lower().endswith(LINE_SUFFIXES) and _is_document(head, whole=following is None):
-        yield from _document(name, rest, bounds, budget, trouble)
+    if not name.lower().endswith(LINE_SUFFIXES) and _is_document(head, following is None, log_source):
+        yield from _document(name, rest, bounds, budget, trouble, log_source)
     else:
-        yield from _LineSplitter(name, bounds, budget, trouble).read(rest)
+        yield from _LineSplitter(name, bounds, budget, trouble, log_source).read(rest)
     if trouble:
         yield RecordBatch([], [], trouble)
 
@@ -59,13 +62,13 @@ def rebatch(parts: Iterator[RecordBatch], bounds: Reading) -> Iterator[RecordBat
         for piece in _split_batch(part, bounds.batch_records):
             size, weight = len(piece.lines) + len(piece.rejects), sum(map(len, piece.lines))
             if waiting and (count + size > bounds.batch_records or held + weight > BATCH_BYTES):
-                yield envelopes.merge_batches(waiting)
+                yield merge_batches(waiting)
                 waiting, count, held = [], 0, 0
             if size or piece.skipped:
                 waiting.append(piece)
             count, held = count + size, held + weight
     if waiting:
-        yield envelopes.merge_batches(waiting)
+        yield merge_batches(waiting)
 
 
 def _split_batch(part: RecordBatch, most: int) -> Iterator[RecordBatch]:
@@ -108,18 +111,23 @@ def _expanded(
         trouble.append(Reject(name, "", f"gzip is damaged after {total:,} expanded bytes: {error}"))
 
 
-def _is_document(head: bytes, whole: bool) -> bool:
+def _is_document(head: bytes, whole: bool, log_source: LogSource) -> bool:
     """Whether a file is one value, or several, spread over lines as they please, rather than a value a
     line."""
     lines = [line for line in head.split(b"\n") if line.strip()]
     if len(lines) <= 1 and not whole:
-        return envelopes.may_be_envelope(head)
+        return log_source.may_be_envelope(head)
     lines = (lines if whole else lines[:-1])[:8]
-    return sum(map(envelopes.is_json_object, lines)) * 2 <= len(lines)
+    return sum(map(is_json_object, lines)) * 2 <= len(lines)
 
 
 def _document(
-    path: str, chunks: Iterator[bytes], bounds: Reading, budget: ExpansionBudget, trouble: list[Reject]
+    path: str,
+    chunks: Iterator[bytes],
+    bounds: Reading,
+    budget: ExpansionBudget,
+    trouble: list[Reject],
+    log_source: LogSource,
 ) -> Iterator[RecordBatch]:
     held, size = [], 0
     for chunk in chunks:
@@ -132,7 +140,7 @@ def _document(
             return
     text = b"".join(held)
     held.clear()  # it is there twice, else
-    parts = envelopes.split_message_in_parts(text, path, "", bounds, budget)
+    parts = log_source.split_message_in_parts(text, path, "", bounds, budget)
     yield from _without_truncation_reject(parts) if trouble else parts
 
 
@@ -153,6 +161,7 @@ class _LineSplitter:
     bounds: Reading
     budget: ExpansionBudget
     errors: list[Reject]
+    log_source: LogSource
     number: int = 1  # of the line that is being held
     buffered: list[bytes] = field(default_factory=list)
     size: int = 0
@@ -165,7 +174,7 @@ class _LineSplitter:
             if newline:
                 yield from self._finish()
                 yield from self._whole_lines(rest)
-        if self.errors and not envelopes.is_json(b"".join(self.buffered)):
+        if self.errors and not is_json(b"".join(self.buffered)):
             yield from self._salvage_last_line()
         else:
             yield from self._finish()
@@ -190,7 +199,7 @@ class _LineSplitter:
             return
         if len(self.buffered) > 1 and self.size - len(part) <= self.bounds.max_record_bytes:
             self.buffered = [b"".join(self.buffered)]
-        most = self.bounds.max_document_bytes if envelopes.may_be_envelope(self.buffered[0]) else 0
+        most = self.bounds.max_document_bytes if self.log_source.may_be_envelope(self.buffered[0]) else 0
         if self.size > most:
             limit = most or self.bounds.max_record_bytes
             self.dropping, self.buffered = True, []
@@ -208,10 +217,10 @@ class _LineSplitter:
     def _salvage_last_line(self) -> Iterator[RecordBatch]:
         """The end of the file is missing: of the line that it tore, keep what is complete."""
         yield from _without_truncation_reject(
-            envelopes.split_message_in_parts(
+            self.log_source.split_message_in_parts(
                 b"".join(self.buffered), self.path, str(self.number), self.bounds, self.budget
             )
         )
 
     def _parts(self, lines: list[bytes]) -> Iterator[RecordBatch]:
-        return envelopes.split_lines_in_parts(lines, self.path, self.number, self.bounds, self.budget)
+        return self.log_source.split_lines_in_parts(lines, self.path, self.number, self.bounds, self.budget)

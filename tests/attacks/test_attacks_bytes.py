@@ -26,6 +26,7 @@ from fingerprint.core.alert import Reject
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Reading, Settings
 from fingerprint.sources import decode
+from fingerprint.sources.base import RecordBatch, merge_batches
 from fingerprint.sources.cloudtrail import envelopes
 from fingerprint.streaming.poison import POISON_REASON
 from fingerprint.streaming.rekeying import Rekeyer
@@ -95,9 +96,7 @@ def test_a_file_or_object_has_one_budget_too(tmp_path: Path, name: str) -> None:
     logs = json.dumps({"awslogs": {"data": base64.b64encode(gzip.compress(b" " * MIB)).decode()}}).encode()
     lines = b"\n".join([record(0), *[logs] * 30, record(1)]) + b"\n"
     (tmp_path / name).write_bytes(gzip.compress(lines) if name.endswith("gz") else lines)
-    found = envelopes.merge_batches(
-        list(files.read_sources([str(tmp_path)], Reading(max_expanded_bytes=10 * MIB)))
-    )
+    found = merge_batches(list(files.read_sources([str(tmp_path)], Reading(max_expanded_bytes=10 * MIB))))
     assert len(found.lines) == 2
     assert 19 <= sum(each.count for each in found.rejects) <= 21
 
@@ -168,10 +167,10 @@ def test_an_array_in_windows_gives_what_it_gives_at_once(monkeypatch: pytest.Mon
 def test_what_does_not_fit_into_memory_is_that_messages_reject(monkeypatch: pytest.MonkeyPatch) -> None:
     flatten, large = decode.flatten, b'{"eventVersion": "1.08", "large": 1}'
 
-    def full(found: envelopes.RecordBatch, tables: str) -> Any:
+    def full(found: RecordBatch, *rest: Any) -> Any:
         if large in found.lines:
             raise MemoryError
-        return flatten(found, tables)
+        return flatten(found, *rest)
 
     monkeypatch.setattr(decode, "flatten", full)
     polled = [

@@ -25,7 +25,7 @@ from fingerprint.core.alert import Reject
 from fingerprint.core.settings import Entities
 from fingerprint.features import encoding
 from fingerprint.sources.cloudtrail import envelopes, samples
-from fingerprint.sources.cloudtrail.identity import add_entity_columns
+from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import dedup_key, flatten
 
 SAMPLE_SET, SAMPLE_RECORDS = (

@@ -54,3 +54,13 @@ def trace_credentials(
             return
         yield found
         access_key = found.access_key
+
+
+def containment_step(access_key: str) -> str:
+    """Return what stops an access key, as part of a sentence; empty for a key of no known kind."""
+    match access_key[:4]:
+        case "AKIA":
+            return f"deactivate access key {access_key}"
+        case "ASIA":
+            return "revoke the role's active sessions"
+    return ""

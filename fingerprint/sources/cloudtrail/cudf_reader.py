@@ -24,15 +24,14 @@ from fingerprint.compute import arrays, frames
 from fingerprint.compute.arrays import Array
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.kernels import launch_kernel
+from fingerprint.sources.base import FlattenedRecords, RecordBatch, join_lines
 from fingerprint.sources.cloudtrail import duckdb_reader
-from fingerprint.sources.cloudtrail.envelopes import RecordBatch, join_lines
 from fingerprint.sources.cloudtrail.schema import (
     COLUMNS,
     PARAMETERS,
     RESOURCES,
     UNTRUNCATED_COLUMNS,
     ColumnSpec,
-    FlattenedRecords,
     record_structure,
     sort_parameter_names,
 )

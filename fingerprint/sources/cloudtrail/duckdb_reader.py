@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fingerprint.core.alert import Reject
-from fingerprint.sources.cloudtrail.envelopes import RecordBatch, join_lines
+from fingerprint.sources.base import FlattenedRecords, RecordBatch, join_lines
 from fingerprint.sources.cloudtrail.lenient import (
     EARLIEST_TIME,
     LATEST_TIME,
@@ -42,7 +42,6 @@ from fingerprint.sources.cloudtrail.schema import (
     RESOURCES,
     UNTRUNCATED_COLUMNS,
     ColumnType,
-    FlattenedRecords,
     record_structure,
     sort_parameter_names,
 )

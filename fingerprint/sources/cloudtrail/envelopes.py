@@ -33,9 +33,9 @@ from numpy.typing import NDArray
 
 from fingerprint.core.alert import Reject
 from fingerprint.core.settings import Reading
+from fingerprint.sources.base import Origin, RecordBatch, merge_batches
 from fingerprint.sources.inflate import GZIP_MAGIC, ExpansionBudget, GzipInflater
-
-Origin = tuple[str, str]  # source, position
+from fingerprint.sources.json_text import BLANK, BYTE_ORDER_MARK, is_json, is_json_object
 
 SCAN_BYTES = 1 << 20  # bytes looked at together: what a processor's cache holds
 PART_BYTES = 8 << 20  # of records that are handed on at a time, about ...
@@ -46,8 +46,6 @@ COMMA_SCAN_THRESHOLD = (
     1 << 17
 )  # an array with fewer is decoded at once; with more a window at a time, for its items need memory
 MAX_WRAPPINGS = 8  # an envelope in an envelope in ...: AWS makes three, nobody makes nine
-_BLANK = b" \t\r\n\x00"
-_BOM = b"\xef\xbb\xbf"
 _NO_BLANK = re.compile(rb"[^ \t\r\n\x00]")
 _GZIP_AS_BASE64 = b"H4sI"
 
@@ -56,7 +54,7 @@ _BARE = re.compile(
     rb"|requestParameters|responseElements|requestID|additionalEventData|addendum|apiVersion|error(?:Code|Message)"
     rb'|managementEvent|readOnly|recipientAccountId|resources|sharedEventID|tlsDetails)"'
 )
-_USUAL = b'{"eventVersion":'  # how AWS begins every record: nine in ten need no regular expression
+RECORD_PREFIX = b'{"eventVersion":'  # how AWS begins nearly every record
 _HINTS = (b'"Records"', b'"detail-type"', b'"logEvents"', b'"awslogs"', b'"messageType"')
 _RECORDS = re.compile(rb'"Records"\s*:\s*\[')
 _FIRST_KEY = re.compile(rb'\{\s*("[^"\\]{1,64}")\s*:')
@@ -64,21 +62,6 @@ _FIRST_KEY = re.compile(rb'\{\s*("[^"\\]{1,64}")\s*:')
 # tried as a new beginning. Of what lies between two runs of braces nothing is a match by itself, and the end is one.
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _BRACES = re.compile(rb'(?:[^"{}]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z))*+(\{++|\}++|\Z)', re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class RecordBatch:
-    """Bare records, one a line, valid UTF-8 and within the bounds; what could not be read; what needs no
-    reading.
-
-    `skipped` counts what is no event by design: control messages here; digests, insights and test notices
-    in `flatten`.
-    """
-
-    lines: list[bytes]
-    origins: list[Origin]
-    rejects: list[Reject]
-    skipped: int = 0
 
 
 @dataclass(slots=True)
@@ -162,7 +145,6 @@ class _LogsData(msgspec.Struct):
 _UNREADABLE = (msgspec.MsgspecError, RecursionError, ValueError)
 _envelope = msgspec.json.Decoder(_Envelope)
 _items = msgspec.json.Decoder(list[msgspec.Raw])
-_any = msgspec.json.Decoder(msgspec.Raw)
 _text = msgspec.json.Decoder(str)
 _log_event = msgspec.json.Decoder(_LogEvent)
 _logs_data = msgspec.json.Decoder(_LogsData)
@@ -212,7 +194,7 @@ def split_lines_in_parts(
     """The same a part at a time; each line is a message of its own, with a budget of its own, and all spend of `budget`."""
     bounds = bounds or Reading()
     pile = _RecordCollector(bounds, _MessageUsage(ExpansionBudget(bounds.max_document_bytes, budget)))
-    bare = [line if line[:2] == GZIP_MAGIC else line.strip(_BLANK) for line in lines]
+    bare = [line if line[:2] == GZIP_MAGIC else line.strip(BLANK) for line in lines]
     numbers: Sequence[int] = range(first, first + len(bare))
     if not all(bare):
         numbers = [number for number, line in zip(numbers, bare, strict=True) if line]
@@ -230,25 +212,10 @@ def split_lines_in_parts(
 
 def may_be_envelope(head: bytes) -> bool:
     """Whether a line that begins so may hold many records, and so may be longer than one record may be."""
-    head = head.removeprefix(_BOM).lstrip(_BLANK)
+    head = head.removeprefix(BYTE_ORDER_MARK).lstrip(BLANK)
     if head.startswith((GZIP_MAGIC, _GZIP_AS_BASE64, b"[")) or b'}{"' in head:
         return True
     return not _BARE.match(head) and any(hint in head for hint in _HINTS)
-
-
-def is_json_object(line: bytes) -> bool:
-    """Whether a line is one whole JSON object or array by itself."""
-    line = line.removeprefix(_BOM).strip(_BLANK)
-    return line[:1] in (b"{", b"[") and len(line) > 2 and is_json(line)
-
-
-def is_json(text: bytes) -> bool:
-    """Whether the bytes are one JSON value (strings unchecked)."""
-    try:
-        _any.decode(text)
-    except _UNREADABLE:
-        return False
-    return True
 
 
 def json_depth(record: bytes) -> int:
@@ -269,7 +236,7 @@ def recover_objects(text: bytes) -> Iterator[tuple[bytes, bool]]:
     """
     first = _FIRST_KEY.search(text)
     if first is None:
-        yield from ([(text, False)] if text.strip(_BLANK + b",[]{}") else [])
+        yield from ([(text, False)] if text.strip(BLANK + b",[]{}") else [])
         return
     start = 0
     for match in _record_boundary(first[1]).finditer(text, first.start()):
@@ -297,13 +264,6 @@ def _balanced(text: bytes) -> Iterator[tuple[bytes, bool]]:
                 yield text[start:end], True
     if level:
         yield text[start:], False
-
-
-def join_lines(lines: Sequence[bytes]) -> tuple[bytes, NDArray[np.int64]]:
-    """Lines as one text, and where in it each begins and the last ends: (N + 1,)."""
-    borders = np.zeros(len(lines) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)), out=borders[1:])
-    return b"".join(lines), borders
 
 
 def _read_message(
@@ -345,7 +305,9 @@ def _suspects(lines: list[bytes], bounds: Reading) -> list[int]:
         return []
     bare = _BARE.match
     joined = b"".join(lines)
-    found = {index for index, line in enumerate(lines) if not line.startswith(_USUAL) and not bare(line)}
+    found = {
+        index for index, line in enumerate(lines) if not line.startswith(RECORD_PREFIX) and not bare(line)
+    }
     sizes = np.fromiter(map(len, lines), np.int64, len(lines))
     found.update(np.flatnonzero(sizes > bounds.max_record_bytes).tolist())
     found.update(np.flatnonzero(_brackets(joined, sizes) > bounds.max_depth).tolist())
@@ -366,7 +328,7 @@ def _brackets(joined: bytes, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _strip_padding(data: bytes) -> bytes:
     """Without blanks and zeros around it; gzip is left alone, for it may well end in zeros."""
-    return data if data.startswith(GZIP_MAGIC) else data.strip(_BLANK)
+    return data if data.startswith(GZIP_MAGIC) else data.strip(BLANK)
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -384,7 +346,7 @@ def _unwrap(
 ) -> Iterator[RecordBatch]:
     """One value that may be an envelope. `whole`: a message or document, so it may also be several values
     in a row."""
-    data = _strip_padding(_strip_padding(data).removeprefix(_BOM))
+    data = _strip_padding(_strip_padding(data).removeprefix(BYTE_ORDER_MARK))
     if not data or not pile.remaining_records(origin):
         return
     if not wrappings:
@@ -651,7 +613,7 @@ def _documents(data: bytes, origin: Origin, pile: _RecordCollector, wrappings: i
         return
     first = 0
     for window in _windows_of_lines(data):
-        lines = [bare for line in window.split(b"\n") if (bare := line.strip(_BLANK))]
+        lines = [bare for line in window.split(b"\n") if (bare := line.strip(BLANK))]
         yield from _gather(lines, _nested_origins(origin, len(lines), first), pile, wrappings)
         first += len(lines)
         if pile.message.closed:
@@ -688,15 +650,3 @@ def _nested_origins(origin: Origin, count: int, first: int = 0) -> list[Origin]:
     source, position = origin
     prefix = f"{position}/" if position else ""
     return [(source, f"{prefix}{index}") for index in range(first, first + count)]
-
-
-def merge_batches(parts: Sequence[RecordBatch]) -> RecordBatch:
-    """Several Records as one, in order."""
-    if len(parts) == 1:
-        return parts[0]
-    return RecordBatch(
-        [line for part in parts for line in part.lines],
-        [origin for part in parts for origin in part.origins],
-        [reject for part in parts for reject in part.rejects],
-        sum(part.skipped for part in parts),
-    )

@@ -1,35 +1,26 @@
-"""Who acted: an identity to a principal with a stable key, and the entity that has a fingerprint.
+"""The identity of a CloudTrail record, as a principal with a stable key.
 
 Example:
-    >>> name({"identity_type": "AssumedRole", "issuer_arn": "arn:aws:iam::123456789012:role/deploy",
-    ...       "arn": "arn:aws:sts::123456789012:assumed-role/deploy/build-7"}).key
+    >>> principal_of({"identity_type": "AssumedRole", "issuer_arn": "arn:aws:iam::123456789012:role/deploy",
+    ...               "arn": "arn:aws:sts::123456789012:assumed-role/deploy/build-7"}).key
     '123456789012:role/deploy'
 
-The account comes first, because the same name exists in many. A role's sessions collapse onto the role, for
-whoever
-assumes a role chooses the session's name; only where the issuer fixes it (Identity Center, SAML) is the
-person at the
-role the principal. What a caller may choose is escaped, so that no name can be made that is another
-principal's key.
+The account comes first, because the same name exists in many. A role's sessions collapse onto the role, because the caller
+chooses the session's name; only where the issuer fixes it (Identity Center, SAML) is the person at the role the principal.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from typing import Literal
 
-import numpy as np
+import msgspec
 
-from fingerprint.compute import arrays, frames
-from fingerprint.compute.arrays import Array
-from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import CallPath
-from fingerprint.core.settings import Entities
+from fingerprint.sources.base import Principal, escape_key
 
-PrincipalKind = Literal["person", "user", "role", "root", "federated", "account", "service", "unknown"]
 Identity = Mapping[str, str]  # the columns of IDENTITY; "" for missing
 
 IDENTITY_COLUMNS = (
@@ -50,29 +41,13 @@ IDENTITY_COLUMNS = (
     "recipient_account",
     "service",
 )
-ENTITY_COLUMNS = ("principal", "kind", "role", "lane", "via", "entity", "human", "session")
 
 _PERSON_ROLES = (r"^AWSReservedSSO_",)
 _HIDDEN_NAMES = {"", "HIDDEN_DUE_TO_SECURITY_REASONS", "UNKNOWN", "-"}
 _SERVICE_ROLE_PATH = ":role/aws-service-role/"
 _SSO_ROLE_PATH = ":role/aws-reserved/sso.amazonaws.com/"  # only Identity Center can make roles there
-_RESERVED = re.compile(r"[%/|:?*\x00-\x1f\x7f-\xa0\u2000-\u200f\u2028-\u202f\u205f-\u206f\ufeff]")
 _INSTANCE = re.compile(r"^i-[0-9a-f]{8,17}$")
 _PERSONAL = re.compile(r"^[^@\s]++@[^@\s][^@\s.]*+\.[^@\s]++$|^[A-Za-z]{2,}+[._][A-Za-z]{2,}+$")
-
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """Who acted. `human` is shown and never trusted; `role`, `via`, `session` and `human` are empty where
-    there is none."""
-
-    key: str
-    kind: PrincipalKind
-    role: str = ""
-    lane: CallPath = "direct"
-    via: str = ""
-    human: str = ""
-    session: str = ""
 
 
 def principal_of(identity: Identity, person_roles: tuple[str, ...] = _PERSON_ROLES) -> Principal:
@@ -86,52 +61,6 @@ def principal_of(identity: Identity, person_roles: tuple[str, ...] = _PERSON_ROL
     principal = _of_type(who, account, person_roles)
     lane, via = _call_path(who, principal)
     return replace(principal, lane=lane, via=via, human=principal.human or _human(who, principal))
-
-
-def add_entity_columns(events: Frame, settings: Entities) -> Frame:
-    """The events with the columns of ADDED (`str`, NA where there is none); each distinct identity is named
-    once, on the host, wherever the events lie.
-
-    entity is `{principal}|{service}|{lane}`, with `*` for what the granularity leaves out.
-    """
-    codes, distinct = _distinct(events)
-    people = [principal_of(identity, settings.person_roles) for identity in distinct]
-    out = events.copy(deep=False)
-    out["principal"] = frames.make_text_column([person.key for person in people], codes, events)
-    for column in ("kind", "role", "lane", "via", "human", "session"):
-        out[column] = frames.make_text_column(
-            [getattr(person, column) or None for person in people], codes, events
-        )
-    keys = [_entity(person, who["service"], settings) for person, who in zip(people, distinct, strict=True)]
-    out["entity"] = frames.make_text_column(keys, codes, events)
-    return out[[*events.columns, *ENTITY_COLUMNS]]
-
-
-def escape_key(text: str) -> str:
-    """Percent-escapes what keys are made of (`/ | : ? * %`), and control and bidirectional characters."""
-    if not _RESERVED.search(text):
-        return text
-    return _RESERVED.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), text)
-
-
-def _distinct(events: Frame) -> tuple[Array, list[Identity]]:
-    """The number of each event's identity (n,), and the distinct identities: column by column, numbers of
-    pairs of numbers."""
-    xp = frames.array_module_of(events)
-    codes = xp.zeros(len(events), np.int64)
-    for column in IDENTITY_COLUMNS:
-        of_column, count = frames.factorize_codes(events[column])
-        codes = arrays.unique_inverse(codes * (count + 1) + of_column + 1)[0]
-    first = xp.unique(codes, return_index=True)[1]
-    table = frames.to_pandas(frames.select_rows(events[list(IDENTITY_COLUMNS)], first)).astype(object)
-    rows = table.where(table.notna(), "").to_numpy(object)
-    return codes, [dict(zip(IDENTITY_COLUMNS, row, strict=True)) for row in rows]
-
-
-def _entity(person: Principal, service: str, settings: Entities) -> str:
-    principal = "*" if settings.granularity == "service" else person.key
-    service = "*" if settings.granularity == "principal" else escape_key(service)
-    return f"{principal}|{service}|{person.lane}"
 
 
 def _account(who: Identity) -> str:
@@ -308,3 +237,19 @@ def _human(who: Identity, principal: Principal) -> str:
 def _visible_name(text: str) -> str:
     """A name, or nothing where AWS hid it or had none."""
     return "" if text in _HIDDEN_NAMES else text
+
+
+class _Record(msgspec.Struct):
+    recipientAccountId: str = ""
+
+
+_RECORD_DECODER = msgspec.json.Decoder(_Record)
+
+
+def record_account(record: str) -> str:
+    """Return the account whose trail recorded a call: the record's own field, never one that a caller wrote into its
+    parameters."""
+    try:
+        return _RECORD_DECODER.decode(record).recipientAccountId
+    except (msgspec.DecodeError, UnicodeError):
+        return ""

@@ -17,19 +17,30 @@ from datetime import date
 from typing import Any
 
 from fingerprint.core.time_range import TimeRange
+from fingerprint.sources.base import FileListing
 
 _TRAIL = re.compile(r"(?:^|/)AWSLogs(?:/[^/]+){0,2}(?:/CloudTrail[^/]*(?:/[^/]+(?:/\d{4})?)?)?$")
+_DAY = re.compile(
+    r"(?:^|/)AWSLogs/(?:[^/]+/){1,2}CloudTrail[^/]*/[^/]+/(\d{4})/(\d{2})/(\d{2})/[^/]+$"
+)  # of an account's trail, or of an organisation's
 _MONTH = re.compile(r"(?:^|/)AWSLogs/(?:[^/]+/){1,2}CloudTrail[^/]*/[^/]+/(\d{4})/(\d{2})$")
 
-FileListing = dict[str, dict[str, Any]]  # path: what fsspec says of it
+
+def object_day(path: str) -> date | None:
+    """Return the day of delivery (UTC) in the key of a trail's object; None for any other file."""
+    found = _DAY.search(path)
+    try:
+        return date(*map(int, found.groups())) if found else None
+    except ValueError:  # a key that looks like one: 2026/13/40
+        return None
 
 
-def is_trail_folder(path: str) -> bool:
+def is_log_folder(path: str) -> bool:
     """Whether a folder is AWSLogs, or one below it that leads to the months of a trail."""
     return bool(_TRAIL.search(path.rstrip("/")))
 
 
-def list_trail_months(system: Any, path: str, span: TimeRange) -> tuple[FileListing, list[date]]:
+def list_months(system: Any, path: str, span: TimeRange) -> tuple[FileListing, list[date]]:
     """All files below a folder that `is_trail`, without those of months that lie outside; and the first days of such months."""
     found, months = _walk(system, path.rstrip("/"))
     wide = span.anchored_at_day(max(months.values(), default=None))
@@ -52,7 +63,7 @@ def _walk(system: Any, path: str) -> tuple[FileListing, dict[str, date]]:
             continue
         elif first := _first_day(name):
             months[name] = first
-        elif is_trail_folder(name):
+        elif is_log_folder(name):
             below = _walk(system, name)
             found, months = found | below[0], months | below[1]
         else:

@@ -12,9 +12,6 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from fingerprint.compute.frames import Frame
-from fingerprint.core.alert import Reject
-
 MAX_COLUMN_LENGTH = 1024  # characters kept of a column that others group by; what is only shown is kept whole
 UNTRUNCATED_COLUMNS = {"user_agent", "error_message", "parameter_names"}
 
@@ -103,12 +100,3 @@ def record_structure() -> dict[str, Any]:
 def sort_parameter_names(names: str | None) -> str:
     """Names of parameters in the order of the alphabet."""
     return ",".join(sorted((names or "").split(",")))
-
-
-class FlattenedRecords(NamedTuple):
-    """What became of records: `len(events) + len(rejects) + skipped` is every record that came in, split's
-    rest included."""
-
-    events: Frame
-    rejects: list[Reject]
-    skipped: int

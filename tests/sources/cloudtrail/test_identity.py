@@ -10,15 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fingerprint.core.settings import Entities
+from fingerprint.sources.base import Principal, escape_key
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.sources.cloudtrail.identity import (
-    ENTITY_COLUMNS,
-    IDENTITY_COLUMNS,
-    Principal,
-    add_entity_columns,
-    escape_key,
-    principal_of,
-)
+from fingerprint.sources.cloudtrail.identity import IDENTITY_COLUMNS, principal_of
+from fingerprint.sources.entities import ENTITY_COLUMNS, add_entity_columns
 from fingerprint.sources.flatten import flatten
 
 REAL = Path(__file__).parents[3] / "data" / "real"
