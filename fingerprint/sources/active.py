@@ -9,9 +9,14 @@ Example:
 from __future__ import annotations
 
 from importlib import import_module
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from fingerprint.core.log_source import LOG_SOURCE_PACKAGE
 from fingerprint.sources.base import LogSource
+
+if TYPE_CHECKING:  # mypy holds the module against the protocol
+    from fingerprint.sources.cloudtrail import source as _cloudtrail
+
+    _checked: LogSource = _cloudtrail
 
 SOURCE: LogSource = cast(LogSource, import_module(f"{LOG_SOURCE_PACKAGE}.source"))
