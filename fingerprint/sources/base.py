@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal, NamedTuple, Protocol
 
-import fsspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -76,6 +75,16 @@ class Principal:
     via: str = ""
     human: str = ""
     session: str = ""
+
+
+class FileSystem(Protocol):
+    """The listing that `LogSource.list_months` needs of an fsspec file system."""
+
+    def ls(self, path: str, detail: bool) -> list[dict[str, Any]]:
+        """Return the entries of a folder, each with its `name` and `type`."""
+
+    def find(self, path: str, detail: bool) -> FileListing:
+        """Return all files below a folder."""
 
 
 class LogSource(Protocol):
@@ -152,7 +161,7 @@ class LogSource(Protocol):
         """Return whether a folder leads to months of objects that `list_months` may leave out."""
 
     def list_months(
-        self, system: fsspec.AbstractFileSystem, path: str, span: TimeRange
+        self, system: FileSystem, path: str, span: TimeRange
     ) -> tuple[FileListing, list[date]]:
         """Return the files below a log folder that may hold events of the span, and the first days of the months left out."""
 

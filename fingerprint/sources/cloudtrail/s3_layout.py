@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from typing import Any
 
 from fingerprint.core.time_range import TimeRange
-from fingerprint.sources.base import FileListing
+from fingerprint.sources.base import FileListing, FileSystem
 
 _TRAIL = re.compile(r"(?:^|/)AWSLogs(?:/[^/]+){0,2}(?:/CloudTrail[^/]*(?:/[^/]+(?:/\d{4})?)?)?$")
 _DAY = re.compile(
@@ -40,7 +39,7 @@ def is_log_folder(path: str) -> bool:
     return bool(_TRAIL.search(path.rstrip("/")))
 
 
-def list_months(system: Any, path: str, span: TimeRange) -> tuple[FileListing, list[date]]:
+def list_months(system: FileSystem, path: str, span: TimeRange) -> tuple[FileListing, list[date]]:
     """All files below a folder that `is_trail`, without those of months that lie outside; and the first days of such months."""
     found, months = _walk(system, path.rstrip("/"))
     wide = span.anchored_at_day(max(months.values(), default=None))
@@ -51,7 +50,7 @@ def list_months(system: Any, path: str, span: TimeRange) -> tuple[FileListing, l
     return found, outside
 
 
-def _walk(system: Any, path: str) -> tuple[FileListing, dict[str, date]]:
+def _walk(system: FileSystem, path: str) -> tuple[FileListing, dict[str, date]]:
     """Files that are in no month of a trail, and the months by their first day."""
     found: FileListing = {}
     months: dict[str, date] = {}
