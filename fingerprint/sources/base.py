@@ -160,9 +160,7 @@ class LogSource(Protocol):
     def is_log_folder(self, path: str) -> bool:
         """Return whether a folder leads to months of objects that `list_months` may leave out."""
 
-    def list_months(
-        self, system: FileSystem, path: str, span: TimeRange
-    ) -> tuple[FileListing, list[date]]:
+    def list_months(self, system: FileSystem, path: str, span: TimeRange) -> tuple[FileListing, list[date]]:
         """Return the files below a log folder that may hold events of the span, and the first days of the months left out."""
 
 
