@@ -26,14 +26,15 @@ KEY_DAY_MARGIN = timedelta(days=1)  # between the day in a key and the day of an
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """From `since` on and before `until`, UTC; None is no bound. `days`: so many before the newest event, not known yet."""
+    """From `since` on and before `until`, UTC; None is no bound. `days` counts back from the newest event, until that is
+    known."""
 
     since: datetime | None = None
     until: datetime | None = None
     days: float | None = None
 
     def __bool__(self) -> bool:
-        """Whether anything is left out by it."""
+        """Return whether the range leaves anything out."""
         return (self.since, self.until, self.days) != (None, None, None)
 
     def __str__(self) -> str:
@@ -43,7 +44,7 @@ class TimeRange:
         return " ".join(part for part in (days, begin, end) if part) or "ever"
 
     def contains(self, times: pd.Series) -> NDArray[np.bool_]:
-        """Which event times (n,), UTC, lie in it: a mask (n,)."""
+        """Return which event times (n,), UTC, lie in the range: a mask (n,)."""
         inside = np.ones(len(times), bool)
         if self.since:
             inside &= (times >= self.since).to_numpy(bool)
@@ -52,11 +53,11 @@ class TimeRange:
         return inside
 
     def anchored_at(self, newest: datetime) -> TimeRange:
-        """The same with its days counted back from the newest event."""
+        """Return the same range with its days counted back from the newest event."""
         return self if self.days is None else replace(self, since=newest - timedelta(days=self.days))
 
     def anchored_at_day(self, newest: date | None) -> TimeRange:
-        """The same, as wide as it can still become, where `newest` is the latest day in a key."""
+        """Return the same range, as wide as it can still become, where `newest` is the latest day of delivery."""
         return self if newest is None else self.anchored_at(_midnight(newest) - KEY_DAY_MARGIN)
 
     def may_contain_day(self, day: date | None) -> bool:
@@ -67,7 +68,7 @@ class TimeRange:
         return self._overlaps(begin, end)
 
     def may_contain_month(self, first: date) -> bool:
-        """Whether objects of the month with this first day may hold events in it."""
+        """Return whether objects of the month with this first day may hold events of the range."""
         after = last_day_of_month(first) + timedelta(days=1)
         return self._overlaps(_midnight(first) - KEY_DAY_MARGIN, _midnight(after) + KEY_DAY_MARGIN)
 
@@ -81,9 +82,9 @@ ALL_TIME = TimeRange()
 def parse_time_range(
     since: str | None = None, until: str | None = None, days: float | None = None
 ) -> TimeRange:
-    """A span as people write it: ISO dates or date-times, UTC where they say nothing else; a date is its first moment.
+    """Return a range as people write it: ISO dates or date-times, UTC unless they say otherwise; a date is its first moment.
 
-    Raises FingerprintError for what is no date, for one that ends before it begins, and for two beginnings.
+    Raises FingerprintError for what is no date, for a range that ends before it begins, and for two beginnings.
     """
     if days is not None and since is not None:
         raise FingerprintError(
@@ -106,12 +107,12 @@ def newest_day(days: Iterable[date | None], today: date | None = None) -> date |
 
 
 def last_day_of_month(first: date) -> date:
-    """Of a month, by its first."""
+    """Return the last day of a month, by its first."""
     return (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
 
 
 def format_instant(at: datetime) -> str:
-    """A time as people write it: a date alone at midnight, UTC."""
+    """Return a time as people write it: a date alone at midnight, UTC."""
     return at.strftime("%Y-%m-%d" if at.time() == time() else "%Y-%m-%dT%H:%M:%S")
 
 

@@ -1,8 +1,8 @@
-"""A ledger in a folder, so that one run continues the next: arrays as safetensors, moved into place as the last step.
+"""Scorer state in a folder, so that one run continues the next: arrays as safetensors, moved into place as the last step.
 
 Example:
-    >>> save(ledger, Path("ledger"))
-    >>> ledger = restore(Path("ledger"), settings)
+    >>> save_state(state, Path("state"))
+    >>> state = restore_state(Path("state"), settings)
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STATE_FILE = "ledger.safetensors"
 
 
 def save_state(state: ScorerState, folder: Path) -> None:
-    """Write the ledger; a crash while writing leaves the one before. FingerprintError if the folder cannot be written."""
+    """Write the state; a crash while writing leaves the one before. Raises FingerprintError if the folder cannot be written."""
     staged = folder / f".{STATE_FILE}.{os.getpid()}"
     try:
         private_files.make_private_folder(folder)
@@ -38,8 +38,10 @@ def save_state(state: ScorerState, folder: Path) -> None:
 
 
 def restore_state(folder: Path, settings: Settings) -> ScorerState | None:
-    """The ledger of a folder, None if there is none yet. FingerprintError if it cannot be read, or its
-    clock lies ahead of this machine's."""
+    """Return the state of a folder, None if there is none yet.
+
+    Raises FingerprintError if it cannot be read, or its clock lies ahead of this machine's.
+    """
     if not (folder / STATE_FILE).exists():
         return None
     try:
@@ -52,5 +54,5 @@ def restore_state(folder: Path, settings: Settings) -> ScorerState | None:
 
 
 def read_state_arrays(folder: Path) -> dict[str, NDArray[Any]]:
-    """The ledger of a folder as `Ledger.as_arrays` gave it."""
+    """Return the state of a folder as `ScorerState.as_arrays` gave it."""
     return load_file(folder / STATE_FILE)

@@ -1,13 +1,13 @@
-"""The bytes of one file or object, a chunk at a time, to records: in constant memory, whatever they expand to.
+"""Files and objects to records: a chunk at a time, in constant memory, whatever the bytes expand to.
 
 Example:
     >>> stored = iter([gzip.compress(b'{"eventName": "GetUser"}')])
-    >>> [records.lines for records in read("a.json.gz", stored, Reading())]
+    >>> [records.lines for records in read_records("a.json.gz", stored, Reading())]
     [[b'{"eventName": "GetUser"}']]
 
-Whether the bytes are compressed, and whether they hold lines or one document, is told from them, not from the name; but
-what is named LINES always holds lines. Memory is bounded by one document (`max_document_bytes`) where it is one, else by a line;
-what it expands to, with all that is wrapped inside, by `max_expanded_bytes`.
+The bytes tell whether they are compressed, and whether they hold lines or one document; only a name of LINE_SUFFIXES always
+means lines. Memory is bounded by one document (`max_document_bytes`) where it is one, else by a line; what it expands to, with
+everything wrapped inside, by `max_expanded_bytes`.
 """
 
 from __future__ import annotations
@@ -30,15 +30,17 @@ BATCH_BYTES = 64 << 20  # of records: a batch ends here too, so few large ones c
 
 
 class TruncatedInput(Exception):
-    """Raised by the bytes themselves: no more will come, and why. What came before is kept, the reason is a reject."""
+    """Raised by an iterator of bytes when no more will come, with the reason. What came before is kept; the reason becomes a
+    reject.
+    """
 
 
 def read_records(
     name: str, stored: Iterator[bytes], bounds: Reading, log_source: LogSource = SOURCE
 ) -> Iterator[RecordBatch]:
-    """The records of one file or object. What breaks on the way is one reject that says how far it came.
+    """Yield the records of one file or object. A failure on the way is one reject that says how far reading came.
 
-    What `stored` raises comes out of here, but for CutShort.
+    Exceptions of `stored` are passed on, except TruncatedInput.
     """
     trouble: list[Reject] = []
     budget = ExpansionBudget(bounds.max_expanded_bytes)
@@ -55,7 +57,7 @@ def read_records(
 
 
 def rebatch(parts: Iterator[RecordBatch], bounds: Reading) -> Iterator[RecordBatch]:
-    """The same records in batches that are full, however small or large the files were."""
+    """Yield the same records in full batches, however small or large the files were."""
     waiting: list[RecordBatch] = []
     count = held = 0
     for part in parts:
@@ -83,7 +85,7 @@ def _split_batch(part: RecordBatch, most: int) -> Iterator[RecordBatch]:
 def _chunks(
     name: str, stored: Iterator[bytes], budget: ExpansionBudget, trouble: list[Reject]
 ) -> Iterator[bytes]:
-    """The bytes, expanded if they are gzip, at most CHUNK at a time; ends early with an entry in `trouble`."""
+    """Yield the bytes, expanded if they are gzip, at most READ_BYTES at a time; ends early with an entry in `trouble`."""
     try:
         first = next(stored, b"")
         stored = chain([first], stored)
@@ -95,7 +97,7 @@ def _chunks(
 def _expanded(
     name: str, stored: Iterator[bytes], budget: ExpansionBudget, trouble: list[Reject]
 ) -> Iterator[bytes]:
-    """Gzip, several members in a row too. Bounded: a bomb costs one chunk of memory and ends with its `budget`."""
+    """Yield what gzip expands to, several members in a row too. A bomb costs one chunk of memory and ends with its `budget`."""
     inflate = GzipInflater()
     total = 0
     try:
@@ -112,8 +114,7 @@ def _expanded(
 
 
 def _is_document(head: bytes, whole: bool, log_source: LogSource) -> bool:
-    """Whether a file is one value, or several, spread over lines as they please, rather than a value a
-    line."""
+    """Return whether a file is one value, or several values spread over lines, rather than one value per line."""
     lines = [line for line in head.split(b"\n") if line.strip()]
     if len(lines) <= 1 and not whole:
         return log_source.may_be_envelope(head)
@@ -145,7 +146,7 @@ def _document(
 
 
 def _without_truncation_reject(parts: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
-    """What was cut off is told once, by the file's own reject."""
+    """Yield the parts without the reject of what was cut off: the file's own reject reports it."""
     for part, following in pairwise(chain(parts, [None])):
         assert part is not None  # noqa: S101 - only the last is
         if following is None and part.rejects and part.rejects[-1].reason.startswith("malformed JSON: no"):
@@ -155,7 +156,7 @@ def _without_truncation_reject(parts: Iterator[RecordBatch]) -> Iterator[RecordB
 
 @dataclass(slots=True)
 class _LineSplitter:
-    """Chunks to lines. A line longer than its bound is dropped while it is read, never held."""
+    """Chunks to lines. A line longer than its bound is dropped while it is read and never held in memory."""
 
     path: str
     bounds: Reading
@@ -208,14 +209,14 @@ class _LineSplitter:
             )
 
     def _finish(self) -> Iterator[RecordBatch]:
-        """The held line is complete."""
+        """Yield the records of the buffered line, which is complete."""
         line = b"".join(self.buffered)
         if line and not self.dropping:
             yield from self._parts([line])
         self.number, self.buffered, self.size, self.dropping = self.number + 1, [], 0, False
 
     def _salvage_last_line(self) -> Iterator[RecordBatch]:
-        """The end of the file is missing: of the line that it tore, keep what is complete."""
+        """Yield what is complete of the last line, where the end of the file is missing."""
         yield from _without_truncation_reject(
             self.log_source.split_message_in_parts(
                 b"".join(self.buffered), self.path, str(self.number), self.bounds, self.budget

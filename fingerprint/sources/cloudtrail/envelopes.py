@@ -1,20 +1,17 @@
-"""Bytes to records: takes CloudTrail out of every wrapping it travels in, one bare record a line.
+"""Bytes to records: unwrap CloudTrail from every envelope it travels in, one bare record a line.
 
 Example:
-    >>> split(b'{"Records": [{"eventName": "GetUser"}, {"eventName": "ListUsers"}]}').lines
+    >>> split_message(b'{"Records": [{"eventName": "GetUser"}, {"eventName": "ListUsers"}]}').lines
     [b'{"eventName": "GetUser"}', b'{"eventName": "ListUsers"}']
 
-The wrappings, each also inside another: a bare record; `{"Records": [...]}` (delivery files); EventBridge
-(`detail-type`, `detail`); CloudWatch Logs subscriptions (`logEvents[].message`, or `awslogs.data`, base64
-of gzip);
-a JSON array or several documents one after the other; gzip around any of them.
+The envelopes, each also inside another: a bare record; `{"Records": [...]}` (delivery files); EventBridge (`detail-type`,
+`detail`); CloudWatch Logs subscriptions (`logEvents[].message`, or `awslogs.data`, base64 of gzip); a JSON array or several
+documents one after the other; gzip around any of them. Bare records, which are most, are recognised by their first key and by
+tests of the whole batch, and are not parsed here: `flatten` does that.
 
-The bare majority is recognised by its first key and by whole-batch tests, and is not parsed here: `flatten`
-does that.
-
-What a message may cost is bounded, however it is wrapped: one budget of expanded bytes for all that is inside it
-(`max_document_bytes`), MOST_RECORDS records, REJECTS_KEPT rejects of its own (the rest is one that says how many). Records
-are handed on in parts of about PART_BYTES. Everything here, the regular expressions too, is linear in the bytes.
+What a message may cost is bounded, however it is wrapped: one budget of expanded bytes for everything inside it
+(`max_document_bytes`), MAX_RECORDS records, MAX_REJECTS_PER_MESSAGE rejects of its own (one more says how many others there
+are). Records are handed on in parts of about PART_BYTES. Everything here, the regular expressions too, is linear in the bytes.
 """
 
 from __future__ import annotations
@@ -66,7 +63,7 @@ _BRACES = re.compile(rb'(?:[^"{}]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z))*+(\{++|\}++|
 
 @dataclass(slots=True)
 class _MessageUsage:
-    """What one message has cost so far, and may still cost."""
+    """Bytes, records and rejects that one message has cost so far."""
 
     budget: ExpansionBudget
     records: int = 0  # and rejects
@@ -79,7 +76,7 @@ class _MessageUsage:
 
 @dataclass(slots=True)
 class _RecordCollector:
-    """Records while they are being gathered, and the message that they are in."""
+    """Records of the messages that are being read, until they are handed on as a batch."""
 
     bounds: Reading
     message: _MessageUsage
@@ -102,7 +99,7 @@ class _RecordCollector:
             self.rejects.append(Reject(*origin, reason))
 
     def remaining_records(self, origin: Origin) -> int:
-        """How many more records the message may have; where it is none, that is a reject, once."""
+        """Return how many more records the message may have; add a reject, once, where it is none."""
         room = MAX_RECORDS - self.message.records
         if room <= 0 and not self.message.closed:
             self.message.closed = True
@@ -110,7 +107,7 @@ class _RecordCollector:
         return max(room, 0)
 
     def take_full_parts(self) -> Iterator[RecordBatch]:
-        """What was gathered, where it has come to a part."""
+        """Yield what was collected, where it has come to a part."""
         new, self.weighed = self.lines[self.weighed :], len(self.lines)
         self.size += sum(map(len, new))
         if self.size >= PART_BYTES or len(self.lines) + len(self.rejects) >= PART_RECORDS:
@@ -124,7 +121,7 @@ class _RecordCollector:
 
 
 class _Envelope(msgspec.Struct):
-    """The keys that tell one wrapping from another; everything else is skipped without building objects."""
+    """The keys that distinguish the envelopes; everything else is skipped without building objects."""
 
     records: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="Records", default=msgspec.UNSET)
     kind: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="detail-type", default=msgspec.UNSET)
@@ -153,7 +150,7 @@ _logs_data = msgspec.json.Decoder(_LogsData)
 def split_message(
     message: bytes, source: str = "", position: str = "", bounds: Reading | None = None
 ) -> RecordBatch:
-    """The records of one message or document, whatever wraps them; never raises, whatever the bytes.
+    """Return the records of one message or document, whatever wraps them; never raises, whatever the bytes.
 
     `source` and `position` name the message; records inside it are `position/index`.
     """
@@ -167,8 +164,10 @@ def split_message_in_parts(
     bounds: Reading | None = None,
     budget: ExpansionBudget | None = None,
 ) -> Iterator[RecordBatch]:
-    """The same a part at a time, in bounded memory; one part at least. `budget` is what the document that the message lies in
-    may still expand to."""
+    """Yield the same a part at a time, in bounded memory; one part at least.
+
+    `budget` is what the document that the message lies in may still expand to.
+    """
     bounds = bounds or Reading()
     own = ExpansionBudget(bounds.max_document_bytes, budget)
     pile = _RecordCollector(bounds, _MessageUsage(own))
@@ -179,8 +178,7 @@ def split_message_in_parts(
 def split_lines(
     lines: Sequence[bytes], source: str = "", first: int = 1, bounds: Reading | None = None
 ) -> RecordBatch:
-    """The records of many lines, each one JSON value; `first` is the number of the first line. Blank lines
-    are nothing."""
+    """Return the records of many lines, each one JSON value; `first` is the number of the first line. Blank lines are skipped."""
     return merge_batches(list(split_lines_in_parts(lines, source, first, bounds)))
 
 
@@ -191,7 +189,7 @@ def split_lines_in_parts(
     bounds: Reading | None = None,
     budget: ExpansionBudget | None = None,
 ) -> Iterator[RecordBatch]:
-    """The same a part at a time; each line is a message of its own, with a budget of its own, and all spend of `budget`."""
+    """Yield the same a part at a time; each line is a message with a budget of its own, and all spend of `budget`."""
     bounds = bounds or Reading()
     pile = _RecordCollector(bounds, _MessageUsage(ExpansionBudget(bounds.max_document_bytes, budget)))
     bare = [line if line[:2] == GZIP_MAGIC else line.strip(BLANK) for line in lines]
@@ -211,7 +209,7 @@ def split_lines_in_parts(
 
 
 def may_be_envelope(head: bytes) -> bool:
-    """Whether a line that begins so may hold many records, and so may be longer than one record may be."""
+    """Return whether a line that begins so may hold many records, and so may be longer than one record may be."""
     head = head.removeprefix(BYTE_ORDER_MARK).lstrip(BLANK)
     if head.startswith((GZIP_MAGIC, _GZIP_AS_BASE64, b"[")) or b'}{"' in head:
         return True
@@ -219,20 +217,17 @@ def may_be_envelope(head: bytes) -> bool:
 
 
 def json_depth(record: bytes) -> int:
-    """How deep objects and arrays nest, by counting brackets outside strings; works on broken JSON too."""
+    """Return how deep objects and arrays nest, by counting brackets outside strings; works on broken JSON too."""
     structure = np.frombuffer(_STRING.sub(b"", record), np.uint8) | 0x20  # [ and { become {, ] and } become }
     steps = (structure == 0x7B).astype(np.int64) - (structure == 0x7D)
     return int(np.cumsum(steps).max(initial=0))
 
 
 def recover_objects(text: bytes) -> Iterator[tuple[bytes, bool]]:
-    """Objects of a broken document, one by one, and whether each is closed: a broken one never costs its
-    neighbours.
+    """Yield the objects of a broken document and whether each is closed: a broken one never costs its neighbours.
 
-    Records begin with the same key, so `}, {"eventVersion":` is a border that no string can contain (its
-    quotes would be
-    escaped). Between borders, objects are cut by balanced braces outside strings. One pass, linear in the
-    text.
+    Records begin with the same key, so `}, {"eventVersion":` is a border that no string can contain (its quotes would be
+    escaped). Between borders, objects are cut by balanced braces outside strings. One pass, linear in the text.
     """
     first = _FIRST_KEY.search(text)
     if first is None:
@@ -246,7 +241,7 @@ def recover_objects(text: bytes) -> Iterator[tuple[bytes, bool]]:
 
 
 def _record_boundary(key: bytes) -> re.Pattern[bytes]:
-    """Between two records that begin with the same key (with its quotes)."""
+    """Return a pattern for the border between two records that begin with the same key (with its quotes)."""
     return re.compile(rb"(?<=\})\s*+(?:,\s*+)?+(?=\{\s*+" + re.escape(key) + rb"\s*+:)")
 
 
@@ -269,8 +264,9 @@ def _balanced(text: bytes) -> Iterator[tuple[bytes, bool]]:
 def _read_message(
     data: bytes, origin: Origin, pile: _RecordCollector, budget: ExpansionBudget, whole: bool = False
 ) -> Iterator[RecordBatch]:
-    """One message, from its first byte to the reject that stands for all that had no room. What does not fit into memory is its
-    reject, and nobody's end."""
+    """Collect one message's records, and one reject that counts those past the limit. A message that does not fit into memory
+    is a reject.
+    """
     message = pile.message
     message.begin(budget)
     try:
@@ -285,7 +281,7 @@ def _read_message(
 def _gather(
     lines: list[bytes], origins: list[Origin], pile: _RecordCollector, wrappings: int
 ) -> Iterator[RecordBatch]:
-    """Bare lines go straight in; only those that a cheap test points at are looked at one by one."""
+    """Collect bare lines at once, and unwrap only those that a cheap test points at."""
     room = pile.remaining_records(origins[0]) if lines else 0
     lines, over = lines[:room], origins[room : room + 1]
     done = 0
@@ -300,7 +296,7 @@ def _gather(
 
 
 def _suspects(lines: list[bytes], bounds: Reading) -> list[int]:
-    """Indices of lines that do not begin like a record, are not UTF-8, or may be past a bound; ascending."""
+    """Return indices of lines that do not begin like a record, are not UTF-8, or may be past a bound; ascending."""
     if not lines:
         return []
     bare = _BARE.match
@@ -317,7 +313,7 @@ def _suspects(lines: list[bytes], bounds: Reading) -> list[int]:
 
 
 def _brackets(joined: bytes, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Opening brackets per line, strings included: an upper bound of the depth, at a tenth of its price."""
+    """Return opening brackets per line, strings included: an upper bound of the depth, at a tenth of its price."""
     text = np.frombuffer(joined, np.uint8)
     places = [
         np.flatnonzero((text[start : start + SCAN_BYTES] | 0x20) == 0x7B) + start  # [ becomes {
@@ -327,7 +323,7 @@ def _brackets(joined: bytes, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _strip_padding(data: bytes) -> bytes:
-    """Without blanks and zeros around it; gzip is left alone, for it may well end in zeros."""
+    """Return the data without blanks and zeros around it; gzip is left alone, because it may end in zeros."""
     return data if data.startswith(GZIP_MAGIC) else data.strip(BLANK)
 
 
@@ -344,8 +340,7 @@ def _is_utf8(data: bytes) -> bool:
 def _unwrap(
     data: bytes, origin: Origin, pile: _RecordCollector, wrappings: int, whole: bool = False
 ) -> Iterator[RecordBatch]:
-    """One value that may be an envelope. `whole`: a message or document, so it may also be several values
-    in a row."""
+    """Collect one value that may be an envelope; a `whole` message or document may also be several values in a row."""
     data = _strip_padding(_strip_padding(data).removeprefix(BYTE_ORDER_MARK))
     if not data or not pile.remaining_records(origin):
         return
@@ -398,7 +393,7 @@ def _open_envelope(
 
 
 def _open_array(data: bytes, origin: Origin, pile: _RecordCollector, wrappings: int) -> Iterator[RecordBatch]:
-    """A JSON array of records or envelopes."""
+    """Collect a JSON array of records or envelopes."""
     first = 0
     for items in _array_items(data):
         if isinstance(items, bytes):
@@ -426,7 +421,7 @@ def _without_arrays(
 
 
 def _array_items(data: bytes) -> Iterator[list[bytes] | bytes]:
-    """The items of a JSON array, some at a time; or, where that is no JSON, the text they should be in.
+    """Yield the items of a JSON array, some at a time; or, where that is no JSON, the text they should be in.
 
     A list of all would take a hundred times the memory of their text. Where `},{"key":` stands, an item probably ends: it does
     if what comes before it can be decoded. If not, brackets are counted.
@@ -454,7 +449,7 @@ def _decode_array(array: bytes) -> list[bytes] | bytes:
 
 
 def _commas(data: bytes, begin: int) -> Iterator[int]:
-    """Where commas between the items of a JSON array stand, from an item on: the last one in each chunk that has any."""
+    """Yield the places of commas between the items of a JSON array, from an item on: the last one in each chunk that has any."""
     slashes, level = 0, 1  # backslashes that end what was looked at; how deep it is nested there
     quoted = False
     for start in range(begin, len(data), SCAN_BYTES):
@@ -470,7 +465,7 @@ def _commas(data: bytes, begin: int) -> Iterator[int]:
 
 
 def _escaped_mask(text: NDArray[np.uint8], before: int) -> tuple[NDArray[np.bool_], int]:
-    """Which bytes follow an odd number of backslashes, of which `before` stand before the text; how many end it."""
+    """Return which bytes follow an odd number of backslashes, and how many end the text; `before` of them stand before it."""
     place = np.arange(len(text))
     other = np.maximum.accumulate(np.where(text == 0x5C, -1 - before, place))  # the last byte that is none
     run = place - np.concatenate([[-1 - before], other[:-1]]) - 1
@@ -480,8 +475,10 @@ def _escaped_mask(text: NDArray[np.uint8], before: int) -> tuple[NDArray[np.bool
 def _recover(
     data: bytes, origin: Origin, pile: _RecordCollector, wrappings: int, first: int = 0
 ) -> Generator[RecordBatch, None, int]:
-    """What can be cut out of a document that is no JSON, or that is several documents in a row; how many pieces. `first`: the
-    number of the first one where the text is a window of an array."""
+    """Collect what can be cut out of a document that is no JSON, or is several documents in a row; return the number of pieces.
+
+    `first` is the number of the first piece where the text is a window of an array.
+    """
     pieces = recover_objects(data)
     head = list(islice(pieces, 2))
     if len(head) <= 1 and (inner := _RECORDS.search(data)):
@@ -507,7 +504,7 @@ def _recover(
 
 
 def _take_up_to(size: int, pieces: Iterable[tuple[bytes, bool]]) -> list[tuple[bytes, bool]]:
-    """The next pieces, until they have come to a size or are PART_RECORDS."""
+    """Return the next pieces, until they have come to a size or are PART_RECORDS."""
     found: list[tuple[bytes, bool]] = []
     for each in islice(pieces, PART_RECORDS):
         found.append(each)
@@ -582,7 +579,7 @@ def _from_base64(
 
 
 def _gunzip(data: bytes, origin: Origin, pile: _RecordCollector, wrappings: int) -> Iterator[RecordBatch]:
-    """Expands to what is left of the message's budget; several gzip members in a row are one document."""
+    """Expand up to what is left of the message's budget; several gzip members in a row are one document."""
     budget, inflate = pile.message.budget, GzipInflater(strict=False)
     expanded: list[bytes] = []
     try:
@@ -606,7 +603,7 @@ def _too_large(size: int, message: _MessageUsage) -> str:
 
 
 def _documents(data: bytes, origin: Origin, pile: _RecordCollector, wrappings: int) -> Iterator[RecordBatch]:
-    """Expanded text: JSON lines when its first line is a value by itself, else one document."""
+    """Collect expanded text: JSON lines when its first line is a value by itself, else one document."""
     start, end, more = _first_line(data)
     if not more or not is_json_object(data[start:end]):
         yield from _unwrap(data, origin, pile, wrappings, whole=True)
@@ -621,7 +618,7 @@ def _documents(data: bytes, origin: Origin, pile: _RecordCollector, wrappings: i
 
 
 def _first_line(text: bytes) -> tuple[int, int, bool]:
-    """Where the first line that is not blank begins and ends, and whether another one follows."""
+    """Return where the first line that is not blank begins and ends, and whether another one follows."""
     mark = _NO_BLANK.search(text)
     start = mark.start() if mark else len(text)
     end = text.find(b"\n", start)
@@ -630,7 +627,7 @@ def _first_line(text: bytes) -> tuple[int, int, bool]:
 
 
 def _windows_of_lines(text: bytes) -> Iterator[bytes]:
-    """Whole lines, some CHUNK of them at a time."""
+    """Yield whole lines, about SCAN_BYTES of them at a time."""
     start = 0
     while start < len(text):
         end = text.find(b"\n", start + SCAN_BYTES)

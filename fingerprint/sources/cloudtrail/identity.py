@@ -51,10 +51,10 @@ _PERSONAL = re.compile(r"^[^@\s]++@[^@\s][^@\s.]*+\.[^@\s]++$|^[A-Za-z]{2,}+[._]
 
 
 def principal_of(identity: Identity, person_roles: tuple[str, ...] = _PERSON_ROLES) -> Principal:
-    """The principal of one identity: the columns of IDENTITY as text, missing ones absent or empty.
+    """Return the principal of one identity: the texts of IDENTITY_COLUMNS, missing ones absent or empty.
 
-    Follows the userIdentity reference of the CloudTrail user guide; the shapes seen in practice are in
-    tests/test_entity.py.
+    Follows the userIdentity reference of the CloudTrail user guide; tests/sources/cloudtrail/test_identity.py has the shapes
+    seen in practice.
     """
     who = {column: identity.get(column) or "" for column in IDENTITY_COLUMNS}
     account = _account(who)
@@ -69,7 +69,7 @@ def _account(who: Identity) -> str:
 
 
 def _arn(arn: str) -> tuple[str, str]:
-    """Account and resource of an ARN: `arn:aws:iam::123456789012:role/x` -> `123456789012`, `role/x`."""
+    """Return account and resource of an ARN: `arn:aws:iam::123456789012:role/x` -> `123456789012`, `role/x`."""
     parts = arn.split(":", 5)
     return (parts[4], parts[5]) if len(parts) == 6 and parts[0] == "arn" else ("", "")
 
@@ -101,8 +101,9 @@ def _of_type(who: Identity, account: str, person_roles: tuple[str, ...]) -> Prin
 
 
 def _user(who: Identity, account: str) -> Principal:
-    """The name of the ARN without its path: it is unique in the account, and the one that `userName`
-    holds."""
+    """Return an IAM user by the name in the ARN without its path: it is unique in the account, and the one that `userName`
+    holds.
+    """
     resource = _arn(who["arn"])[1]
     from_arn = resource.rsplit("/", 1)[-1] if resource.startswith("user/") else ""
     named = _visible_name(from_arn) or _visible_name(who["user_name"])
@@ -121,8 +122,7 @@ def _role(who: Identity, account: str, person_roles: tuple[str, ...]) -> Princip
 
 
 def _role_and_session(who: Identity) -> tuple[str, str]:
-    """Role name (without path) and session name: from the session issuer, else from the ARN, else from the
-    user name."""
+    """Return role name (without path) and session name: from the session issuer, else from the ARN, else from the user name."""
     resource = _arn(who["arn"])[1]
     kind, _, rest = resource.partition("/")
     of_arn, _, session = rest.partition("/") if kind == "assumed-role" else (rest.rsplit("/", 1)[-1], "", "")
@@ -137,7 +137,7 @@ def _id(who: Identity) -> str:
 
 
 def _session_is_fixed(role: str, who: Identity, person_roles: tuple[str, ...]) -> bool:
-    """Whether the issuer of the session, and not the caller, wrote its name."""
+    """Return whether the issuer of the session, and not the caller, wrote its name."""
     if ":saml-provider/" in who["federated_provider"] or _SSO_ROLE_PATH in who["issuer_arn"]:
         return True
     return any(pattern.search(role) for pattern in _patterns(person_roles))
@@ -149,8 +149,7 @@ def _patterns(person_roles: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
 
 
 def _federated_user(who: Identity, account: str, person_roles: tuple[str, ...]) -> Principal:
-    """GetFederationToken: the caller chose the federation's name, so the principal is who called: an IAM
-    user or root."""
+    """Return the caller of GetFederationToken, an IAM user or root, because the caller chose the federation's name."""
     shown = _arn(who["arn"])[1].partition("/")[2] or who["principal_id"].partition(":")[2]
     issuer = _arn(who["issuer_arn"])[1]
     if issuer == "root" or who["issuer_type"] == "Root":
@@ -164,8 +163,7 @@ def _federated_user(who: Identity, account: str, person_roles: tuple[str, ...]) 
 
 
 def _federated(who: Identity, account: str) -> Principal:
-    """The provider vouches for the subject: AssumeRoleWithSAML or AssumeRoleWithWebIdentity, before there
-    is a session."""
+    """Return the subject that a provider names (AssumeRoleWithSAML, AssumeRoleWithWebIdentity), before there is a session."""
     identifier = who["principal_id"]
     provider = who["identity_provider"] or who["federated_provider"] or identifier.rpartition(":")[0]
     subject = _visible_name(who["user_name"]) or identifier.rpartition(":")[2]
@@ -178,7 +176,7 @@ def _identity_center(who: Identity, account: str) -> Principal:
 
 
 def _service(who: Identity, account: str) -> Principal:
-    """Keyed by the account it acted in, not its own. `AWS Internal` says no more than that it was AWS."""
+    """Return an AWS service, keyed by the account it acted in, not its own. `AWS Internal` says no more than that it was AWS."""
     account = escape_key(who["recipient_account"]) or account
     source = who["service"] or "unknown"
     service = who["invoked_by"] or (
@@ -188,8 +186,7 @@ def _service(who: Identity, account: str) -> Principal:
 
 
 def _without_type(who: Identity, account: str, person_roles: tuple[str, ...]) -> Principal:
-    """Older records and service events have no type: believe the ARN, then `invokedBy`, then the event
-    source."""
+    """Return the principal of older records and service events without a type: by the ARN, `invokedBy`, or the event source."""
     resource = _arn(who["arn"])[1]
     for prefix, kind in (
         ("user/", "IAMUser"),
@@ -210,8 +207,9 @@ def _other(who: Identity, account: str, type_: str) -> Principal:
 
 
 def _call_path(who: Identity, principal: Principal) -> tuple[CallPath, str]:
-    """Through which service, if any: AWS itself, somebody on whose behalf it calls, or a role that only it
-    can assume."""
+    """Return the call path and the service it leads through: AWS itself, a service calling for a caller, or a service-linked
+    role.
+    """
     if principal.kind == "service":
         return "service", principal.via
     if who["invoked_by"]:
@@ -224,8 +222,7 @@ def _call_path(who: Identity, principal: Principal) -> tuple[CallPath, str]:
 
 
 def _human(who: Identity, principal: Principal) -> str:
-    """Who or what is behind it, for the screen: an e-mail or a person's name, an instance, the user's
-    name."""
+    """Return the person or machine behind it, for the screen: an e-mail, a person's name, an instance, or the user's name."""
     for text in (principal.session, who["behalf_user"], _visible_name(who["user_name"])):
         if _PERSONAL.match(text) or _INSTANCE.match(text):
             return text
@@ -235,7 +232,7 @@ def _human(who: Identity, principal: Principal) -> str:
 
 
 def _visible_name(text: str) -> str:
-    """A name, or nothing where AWS hid it or had none."""
+    """Return a name, or nothing where AWS hid it or had none."""
     return "" if text in _HIDDEN_NAMES else text
 
 

@@ -25,11 +25,11 @@ EARLIEST_TIME, LATEST_TIME = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1,
 
 
 class ParseError(ValueError):
-    """Why a line is no record, in words for the list of rejects."""
+    """The reason why a line is no record, as the list of rejects shows it."""
 
 
 def repair_record(line: bytes) -> bytes:
-    """The same record as strict JSON. Raises Unreadable with the reason."""
+    """Return the same record as strict JSON. Raises ParseError with the reason."""
     record = _load(line)
     if not isinstance(record, dict):
         raise ParseError(f"a record must be a JSON object, not {_kind(line)}")
@@ -37,8 +37,7 @@ def repair_record(line: bytes) -> bytes:
 
 
 def non_event_reason(line: bytes) -> str | None:
-    """The reason why a line that parses holds no event; None for what is no event by design (digest,
-    insight, test notice)."""
+    """Return why a line that parses holds no event; None for what is no event by design (digest, insight, test notice)."""
     try:
         record = _load(line)
     except ParseError as error:
@@ -51,8 +50,7 @@ def non_event_reason(line: bytes) -> str | None:
 
 
 def parse_time(text: str) -> datetime | None:
-    """An ISO 8601 time as UTC: fractions of any length, offsets, a space for the T; without an offset it is
-    UTC.
+    """Return an ISO 8601 time as UTC: fractions of any length, offsets, a space for the T; without an offset it is UTC.
 
     None for what is no time, or none between the years 2000 and 2200.
     """

@@ -1,13 +1,13 @@
-"""The files of a trail within a span of time: what lies months away is not even listed, what lies days away not fetched.
+"""The layout of a trail in S3: folders months away are not listed, objects days away are not fetched.
 
 Example:
-    >>> months_of(system, "trail/AWSLogs/", spans.of("2026-01-01", "2026-02-01"))[0]
+    >>> list_months(system, "trail/AWSLogs/", parse_time_range("2026-01-01", "2026-02-01"))[0]
     {'trail/AWSLogs/111122223333/CloudTrail/eu-west-1/2026/01/31/a.json.gz': {'size': 1234, ...}}
 
     AWSLogs/[organisation/]account/CloudTrail/region/2026/01/31/object
 
-Two years of a large organisation are millions of keys. Folders are listed one by one as far as the months, and everything
-below a month, or beside a trail, at once.
+Two years of a large organisation are millions of keys. Folders are listed one by one as far as the months, and everything below
+a month, or beside a trail, at once.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def object_day(path: str) -> date | None:
 
 
 def is_log_folder(path: str) -> bool:
-    """Whether a folder is AWSLogs, or one below it that leads to the months of a trail."""
+    """Return whether a folder is AWSLogs, or one below it that leads to the months of a trail."""
     return bool(_TRAIL.search(path.rstrip("/")))
 
 
 def list_months(system: FileSystem, path: str, span: TimeRange) -> tuple[FileListing, list[date]]:
-    """All files below a folder that `is_trail`, without those of months that lie outside; and the first days of such months."""
+    """Return all files below a log folder except those of months outside the span, and the first days of such months."""
     found, months = _walk(system, path.rstrip("/"))
     wide = span.anchored_at_day(max(months.values(), default=None))
     outside = [first for first in months.values() if not wide.may_contain_month(first)]
@@ -51,7 +51,7 @@ def list_months(system: FileSystem, path: str, span: TimeRange) -> tuple[FileLis
 
 
 def _walk(system: FileSystem, path: str) -> tuple[FileListing, dict[str, date]]:
-    """Files that are in no month of a trail, and the months by their first day."""
+    """Return files that are in no month of a trail, and the months by their first day."""
     found: FileListing = {}
     months: dict[str, date] = {}
     for entry in system.ls(path, detail=True):

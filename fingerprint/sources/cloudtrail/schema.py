@@ -1,11 +1,11 @@
-"""The columns of the events: what each is called, where in a record it comes from, and how it is read.
+"""The schema of events: each column's name, the path in a record that it comes from, and how it is read.
 
 Example:
-    >>> structure()["userIdentity"]["onBehalfOf"]
+    >>> record_structure()["userIdentity"]["onBehalfOf"]
     {'userId': 'userIdentity.onBehalfOf.userId', 'identityStoreArn': 'userIdentity.onBehalfOf.identityStoreArn'}
 
-This is the one table; each reader makes of it what it needs: DuckDB a structure for `json_transform`, a device a tree of nodes
-for its sieve and a schema for cuDF.
+Both readers are made from this one table: for DuckDB a structure for `json_transform`, for a device a tree of nodes for its
+filter and a schema for cuDF.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ RESOURCES, RESOURCE_ACCOUNT = "resources", "accountId"  # a list; what is read o
 
 
 def record_structure() -> dict[str, Any]:
-    """The members of a record that are read, nested as they are there; for each of them its path."""
+    """Return the members of a record that are read, nested as they are there, each with its path."""
     root: dict[str, Any] = {}
     for path in (*(column.path for column in COLUMNS), *HELPER_PATHS):
         *parents, leaf = path.split(".")
@@ -98,5 +98,5 @@ def record_structure() -> dict[str, Any]:
 
 
 def sort_parameter_names(names: str | None) -> str:
-    """Names of parameters in the order of the alphabet."""
+    """Return names of parameters in alphabetical order."""
     return ",".join(sorted((names or "").split(",")))
