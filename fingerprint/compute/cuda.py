@@ -107,8 +107,11 @@ def _describe_device(cupy: Any) -> CudaDevice:
     runtime = cupy.cuda.runtime
     if not runtime.getDeviceCount():
         raise RuntimeError("NoDevice: the driver counts none")
-    said, (free, memory) = runtime.getDeviceProperties(runtime.getDevice()), runtime.memGetInfo()
-    name, capability = said["name"].decode(errors="replace"), (int(said["major"]), int(said["minor"]))
+    properties, (free, memory) = runtime.getDeviceProperties(runtime.getDevice()), runtime.memGetInfo()
+    name, capability = (
+        properties["name"].decode(errors="replace"),
+        (int(properties["major"]), int(properties["minor"])),
+    )
     return CudaDevice(name, capability, runtime.runtimeGetVersion(), runtime.driverGetVersion(), memory, free)
 
 

@@ -51,7 +51,7 @@ def hash_strings(values: frames.FrameColumn) -> Hashes:
 
 
 def hash_distinct(texts: NDArray[np.object_]) -> Hashes:
-    """Hash texts that were told apart before, each by itself: (D,) of str or None -> (D,), as `of` does."""
+    """Hash distinct texts, each by itself: (D,) of str or None -> (D,), as `hash_strings` does."""
     there = np.array([text is not None for text in texts], bool)
     out = np.full(len(texts), MISSING)
     out[there] = _hash_distinct(texts[there])
@@ -96,19 +96,19 @@ def _as_uint64(value: Any) -> Any:
     return value.astype(np.uint64, copy=False) if hasattr(value, "shape") else np.uint64(value)
 
 
-# --- homes ------------------------------------------------------------------------------------------------------------
+# --- buckets ----------------------------------------------------------------------------------------------------------
 
 
 def hash_with_bucket(principals: frames.FrameColumn) -> Hashes:
-    """Hash a column of principals: (N,) -> (N,) uint64, the home in the top 16 bits.
+    """Hash a column of principals: (N,) -> (N,) uint64, the bucket in the top 16 bits.
 
     A virtual partition is murmur2 of the UTF-8 key, without its sign, modulo 256: with 2^k Kafka partitions (k up to 8),
     virtual partition modulo 2^k is the partition that the principal's records lie in.
     """
     codes, texts = _factorize(principals)
     murmur = murmur2_many([str(text).encode() for text in texts]).astype(np.uint64)
-    home = (murmur & np.uint64(0xFF)) << np.uint64(8) | (murmur >> np.uint64(8)) & np.uint64(0xFF)
-    return _spread_hashes(rebucket(home << _BUCKET_SHIFT, _hash_distinct(texts)), codes)
+    bucket = (murmur & np.uint64(0xFF)) << np.uint64(8) | (murmur >> np.uint64(8)) & np.uint64(0xFF)
+    return _spread_hashes(rebucket(bucket << _BUCKET_SHIFT, _hash_distinct(texts)), codes)
 
 
 def bucket_of(hashes: Hashes) -> NDArray[np.uint16]:
@@ -122,7 +122,7 @@ def rebucket(owner: Hashes, hashes: Hashes) -> Hashes:
 
 
 def combine(owner: Hashes, value: Hashes | np.uint64 | int) -> Hashes:
-    """Hash of an owner and something of theirs, with the owner's home: `mix` that stays at home."""
+    """Return the hash of an owner and something of theirs, in the owner's bucket."""
     return rebucket(owner, hash_pair(owner, value))
 
 

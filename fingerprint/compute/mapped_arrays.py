@@ -153,7 +153,9 @@ def _map_array(name: str, parts: list[ArraySpan], pages: Mapping[int, mmap.mmap]
     if any((part.dtype, part.shape[1:]) != (first.dtype, first.shape[1:]) for part in parts):
         raise ValueError(f"the shards of {name} do not fit together")
     if any(part.offset % ALIGNMENT for part in parts) or any(part.bytes % ALIGNMENT for part in parts[:-1]):
-        return np.concatenate([_view(_pages(part.file), part) for part in parts])  # somebody else cut them
+        return np.concatenate(
+            [_view(_pages(part.file), part) for part in parts]
+        )  # written by another program
     return _map_contiguously(parts)
 
 

@@ -36,7 +36,7 @@ FactorKind = Literal["code", "passkey"]
 
 
 class AuthenticationFailed(FingerprintError):
-    """Raised where a login is refused, for good or for now; the message may be shown to anybody."""
+    """Raised where a login is refused, for good or for now; the message may be shown to anyone."""
 
 
 class TooManyAttempts(AuthenticationFailed):

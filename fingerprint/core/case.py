@@ -41,7 +41,7 @@ class AlertFilter:
     service: str = ""
     account: str = ""
     tactic: str = ""
-    assignee: str | None = None  # "" asks for those nobody has
+    assignee: str | None = None  # "" asks for those without one
     decision: Decision | None = None
     level: Level | None = None
     text: str = ""  # in title, principal, human, or the alert's id
@@ -139,7 +139,7 @@ class SetDisposition:
 
 @dataclass(frozen=True, slots=True)
 class AssignCase:
-    to: str  # "": to nobody
+    to: str  # "" removes the assignee
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,8 +306,8 @@ def current_dispositions(
     newest: Iterable[Disposition], evidence: Mapping[str, int]
 ) -> dict[str, Disposition]:
     """Return the disposition by which each alert stands, by its id: its own, or that of the alert it is a duplicate of."""
-    said = {each.alert_id: each for each in newest if evidence.get(each.alert_id, 0) <= each.events}
-    found = {alert_id: _resolve_duplicate(alert_id, said) for alert_id in said}
+    valid = {each.alert_id: each for each in newest if evidence.get(each.alert_id, 0) <= each.events}
+    found = {alert_id: _resolve_duplicate(alert_id, valid) for alert_id in valid}
     return {alert_id: each for alert_id, each in found.items() if each is not None}
 
 

@@ -28,7 +28,7 @@ PRODUCT_WORDS = (
     "admin",
     "security",
     "desk",
-)  # anybody would try these
+)  # words of the product, which attackers try first
 WORD_PATTERN = re.compile(r"\w{3,}")
 
 

@@ -5,8 +5,8 @@ Example:
     >>> with open("checkpoints/part", "xb", opener=private_opener) as file:   # mode 0600, whatever the umask
     ...     file.write(b"...")
 
-A program calls `restrict_new_files` at its start. The functions that write banks, alert databases, scorer state and checkpoints do
-not rely on it.
+A program calls `restrict_new_files` at its start. The functions that write banks, alert databases, scorer state and checkpoints
+do not rely on it.
 """
 
 from __future__ import annotations

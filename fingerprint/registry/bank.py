@@ -97,9 +97,9 @@ FEEDBACK_COLUMNS = (
 @dataclass(frozen=True)
 class Bank:
     """`fingerprints` (E rows): key, hash, level, parent, events, days, first, last, ready, and MOVED where a threshold moved;
-    row 0 is the generic one; a principal's hash says where its home is, as in `people` (`hashing`).
+    row 0 is the generic one; a principal's hash says its hash bucket, as in `people` (`hashing`).
     `people`: hash, principal, kind, role, peer; `words`: code, text, sorted by code. `sample` (R, F) codes of training
-    rows. `ledger`: arrays by name. `files`: what it was opened from, None for one that was just learned."""
+    rows. `scorer_state`: arrays by name. `files`: what it was opened from, None for one that was just trained."""
 
     manifest: dict[str, Any]
     fingerprints: pd.DataFrame
@@ -126,7 +126,7 @@ class Bank:
 
     @cached_property
     def owners(self) -> tuple[Hashes, NDArray[np.object_]]:
-        """Entities and principals: the part of a hash that is the same at every home, sorted, and what each is called."""
+        """Entities and principals: the part of a hash that is the same in every bucket, sorted, and the name of each."""
         known = self.fingerprints[self.fingerprints["level"] <= 1]
         hashes = hashing.without_bucket(known["hash"].to_numpy(np.uint64))
         order = np.argsort(hashes)
@@ -223,8 +223,8 @@ def version_name(manifest: dict[str, Any], fingerprints: pd.DataFrame) -> str:
     """Return the name of a bank: its last day, and a digest of what its manifest says of training data, settings and
     thresholds.
     """
-    told = {name: value for name, value in manifest.items() if name not in KEYS_OUTSIDE_VERSION}
-    plain = json.loads(json.dumps(told, default=str))  # as it comes back from a file
+    learned = {name: value for name, value in manifest.items() if name not in KEYS_OUTSIDE_VERSION}
+    plain = json.loads(json.dumps(learned, default=str))  # as it comes back from a file
     digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
     for column in ("hash", FEEDBACK_COLUMNS[0]):
         if column in fingerprints:
@@ -361,7 +361,10 @@ def _read_bank(files: VerifiedFolder, manifest: dict[str, Any]) -> Bank:
             name: _read_table(files, manifest, f"{name}.parquet") for name in BANK_TABLES
         }
         listed = {name: files.descriptor(name) for name in manifest["files"]}
-        stack, ledger = mapped_arrays.map_arrays(listed, "stack"), mapped_arrays.map_arrays(listed, "ledger")
+        stack, scorer_state = (
+            mapped_arrays.map_arrays(listed, "stack"),
+            mapped_arrays.map_arrays(listed, "ledger"),
+        )
         for part, kind in ARRAY_PARTS.items():
             parts[part] = kind(**{each.name: stack[f"{part}.{each.name}"] for each in fields(kind)})
         true = version_name(manifest, parts["fingerprints"])
@@ -370,9 +373,9 @@ def _read_bank(files: VerifiedFolder, manifest: dict[str, Any]) -> Bank:
     if manifest["version"] != true:
         raise FingerprintError(
             f"the manifest of bank {files.root} was changed: by what it says this is version {true}. "
-            "Roll back to another version, or train anew"
+            "Roll back to another version, or train again"
         )
-    return Bank(**parts, manifest=manifest, scorer_state=ledger, files=files)
+    return Bank(**parts, manifest=manifest, scorer_state=scorer_state, files=files)
 
 
 def _read_table(files: VerifiedFolder, manifest: dict[str, Any], name: str, **options: Any) -> pd.DataFrame:
@@ -474,7 +477,7 @@ def check_bank_clock(root: Path, manifest: dict[str, Any]) -> None:
 
     The version's name vouches for the watermark.
     """
-    remedy = "Train it anew, or `fingerprint bank rollback` to the one before"
+    remedy = "Train it again, or `fingerprint bank rollback` to the one before"
     latest = max(int(manifest["watermark"]), int(manifest["arrived_upto"]))
     check_watermark(f"the manifest of bank {root}", latest, remedy)
     if manifest["learned_upto"] > manifest["watermark"]:
@@ -493,7 +496,7 @@ def check_bank_settings(bank: Bank, wanted: settings.Settings) -> None:
         if was != now:
             raise FingerprintError(
                 f"setting {section}.{key} is {now!r}, the bank {bank.version} was trained with {was!r}: "
-                "set it back or train anew"
+                "set it back or train again"
             )
 
 
@@ -512,13 +515,13 @@ def _parse_manifest(
         manifest = json.loads(content)
         if manifest["format"] != BANK_FORMAT:
             raise FingerprintError(
-                f"bank {root} has format {manifest['format']}, this program reads {BANK_FORMAT}: train it anew"
+                f"bank {root} has format {manifest['format']}, this program reads {BANK_FORMAT}: train it again"
             )
         if manifest["features"] != list(encoding.FEATURE_NAMES):
-            raise FingerprintError(f"bank {root} knows other features than this program: train it anew")
+            raise FingerprintError(f"bank {root} knows other features than this program: train it again")
         if manifest["version"] != root.name:
             raise FingerprintError(
-                f"bank {root} holds another version by its manifest: put it back, or train anew"
+                f"bank {root} holds another version by its manifest: put it back, or train again"
             )
         listed = {
             str(name): {"bytes": int(each["bytes"]), "sha256": str(each["sha256"])}

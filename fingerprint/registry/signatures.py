@@ -69,7 +69,7 @@ def load_signer(name: str) -> Signer:
         if not colon:
             raise ValueError("it is not like package.module:factory")
         made: Signer = getattr(import_module(module), factory)()
-    except Exception as error:  # whatever somebody else's code raises
+    except Exception as error:  # a plug-in may raise anything
         raise FingerprintError(f"bank.signer {name!r} gives no signer: {error}") from None
     return made
 
@@ -134,12 +134,12 @@ def verification_problem(
     if not keys:
         return None
     signatures = _read(content)
-    told = [(purpose, signatures[purpose]) for purpose in purposes if purpose in signatures]
+    known = [(purpose, signatures[purpose]) for purpose in purposes if purpose in signatures]
     if any(
-        _is_valid(manifest, purpose, signature, key) for purpose, signature in told for key in keys.values()
+        _is_valid(manifest, purpose, signature, key) for purpose, signature in known for key in keys.values()
     ):
         return None
-    how = "has no true signature" if told else "is not signed"
+    how = "has no true signature" if known else "is not signed"
     return f"{how} as {' or '.join(purposes)}"
 
 

@@ -34,7 +34,7 @@ def save_state(state: ScorerState, folder: Path) -> None:
         staged.chmod(private_files.PRIVATE_FILE_MODE)
         staged.replace(folder / STATE_FILE)
     except OSError as error:
-        raise FingerprintError(f"cannot write the ledger {folder}: {error.strerror or error}") from None
+        raise FingerprintError(f"cannot write the scorer state {folder}: {error.strerror or error}") from None
 
 
 def restore_state(folder: Path, settings: Settings) -> ScorerState | None:
@@ -45,12 +45,12 @@ def restore_state(folder: Path, settings: Settings) -> ScorerState | None:
     if not (folder / STATE_FILE).exists():
         return None
     try:
-        ledger = ScorerState.from_arrays(settings, read_state_arrays(folder))
+        state = ScorerState.from_arrays(settings, read_state_arrays(folder))
     except (OSError, SafetensorError, KeyError, ValueError, IndexError) as error:
-        raise FingerprintError(f"the ledger {folder / STATE_FILE} cannot be read: {error}") from None
+        raise FingerprintError(f"the scorer state {folder / STATE_FILE} cannot be read: {error}") from None
     remedy = "Name another folder in --ledger, and score again what followed the bank's history"
-    check_watermark(f"the ledger {folder / STATE_FILE}", ledger.watermark, remedy)
-    return ledger
+    check_watermark(f"the scorer state {folder / STATE_FILE}", state.watermark, remedy)
+    return state
 
 
 def read_state_arrays(folder: Path) -> dict[str, NDArray[Any]]:

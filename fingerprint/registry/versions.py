@@ -158,9 +158,9 @@ def remove_old_versions(folder: Path, keep: int) -> list[str]:
         safe = {served_version(folder), previous_version(folder) if served_version(folder) else None}
         old = [version for version in list_bank_versions(folder)[keep:] if version not in safe]
         for version in old:
-            gone = folder / "versions" / f".{version}.retired"
-            (folder / "versions" / version).rename(gone)  # half a version must not look like one
-            shutil.rmtree(gone, ignore_errors=True)
+            retired = folder / "versions" / f".{version}.retired"
+            (folder / "versions" / version).rename(retired)  # half a version must not look like one
+            shutil.rmtree(retired, ignore_errors=True)
     return old
 
 

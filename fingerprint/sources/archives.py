@@ -42,18 +42,18 @@ def read_records(
 
     Exceptions of `stored` are passed on, except TruncatedInput.
     """
-    trouble: list[Reject] = []
+    errors: list[Reject] = []
     budget = ExpansionBudget(bounds.max_expanded_bytes)
-    chunks = _chunks(name, stored, budget, trouble)
+    chunks = _chunks(name, stored, budget, errors)
     head = next(chunks, b"")
     following = next(chunks, None)
     rest = chain([head] if following is None else [head, following], chunks)
     if not name.lower().endswith(LINE_SUFFIXES) and _is_document(head, following is None, log_source):
-        yield from _document(name, rest, bounds, budget, trouble, log_source)
+        yield from _document(name, rest, bounds, budget, errors, log_source)
     else:
-        yield from _LineSplitter(name, bounds, budget, trouble, log_source).read(rest)
-    if trouble:
-        yield RecordBatch([], [], trouble)
+        yield from _LineSplitter(name, bounds, budget, errors, log_source).read(rest)
+    if errors:
+        yield RecordBatch([], [], errors)
 
 
 def rebatch(parts: Iterator[RecordBatch], bounds: Reading) -> Iterator[RecordBatch]:
@@ -83,19 +83,19 @@ def _split_batch(part: RecordBatch, most: int) -> Iterator[RecordBatch]:
 
 
 def _chunks(
-    name: str, stored: Iterator[bytes], budget: ExpansionBudget, trouble: list[Reject]
+    name: str, stored: Iterator[bytes], budget: ExpansionBudget, errors: list[Reject]
 ) -> Iterator[bytes]:
-    """Yield the bytes, expanded if they are gzip, at most READ_BYTES at a time; ends early with an entry in `trouble`."""
+    """Yield the bytes, expanded if they are gzip, at most READ_BYTES at a time; ends early with an entry in `errors`."""
     try:
         first = next(stored, b"")
         stored = chain([first], stored)
-        yield from _expanded(name, stored, budget, trouble) if first.startswith(GZIP_MAGIC) else stored
+        yield from _expanded(name, stored, budget, errors) if first.startswith(GZIP_MAGIC) else stored
     except TruncatedInput as error:
-        trouble.append(Reject(name, "", str(error)))
+        errors.append(Reject(name, "", str(error)))
 
 
 def _expanded(
-    name: str, stored: Iterator[bytes], budget: ExpansionBudget, trouble: list[Reject]
+    name: str, stored: Iterator[bytes], budget: ExpansionBudget, errors: list[Reject]
 ) -> Iterator[bytes]:
     """Yield what gzip expands to, several members in a row too. A bomb costs one chunk of memory and ends with its `budget`."""
     inflate = GzipInflater()
@@ -104,13 +104,13 @@ def _expanded(
         for text in inflate.read(stored):
             total += len(text)
             if not budget.spend(len(text)):
-                trouble.append(Reject(name, "", f"expands to more than {budget.limit:,} bytes"))
+                errors.append(Reject(name, "", f"expands to more than {budget.limit:,} bytes"))
                 return
             yield text
         if not inflate.complete:
-            trouble.append(Reject(name, "", f"gzip is cut short after {total:,} expanded bytes"))
+            errors.append(Reject(name, "", f"gzip is cut short after {total:,} expanded bytes"))
     except zlib.error as error:
-        trouble.append(Reject(name, "", f"gzip is damaged after {total:,} expanded bytes: {error}"))
+        errors.append(Reject(name, "", f"gzip is damaged after {total:,} expanded bytes: {error}"))
 
 
 def _is_document(head: bytes, whole: bool, log_source: LogSource) -> bool:
@@ -127,7 +127,7 @@ def _document(
     chunks: Iterator[bytes],
     bounds: Reading,
     budget: ExpansionBudget,
-    trouble: list[Reject],
+    errors: list[Reject],
     log_source: LogSource,
 ) -> Iterator[RecordBatch]:
     held, size = [], 0
@@ -142,7 +142,7 @@ def _document(
     text = b"".join(held)
     held.clear()  # it is there twice, else
     parts = log_source.split_message_in_parts(text, path, "", bounds, budget)
-    yield from _without_truncation_reject(parts) if trouble else parts
+    yield from _without_truncation_reject(parts) if errors else parts
 
 
 def _without_truncation_reject(parts: Iterator[RecordBatch]) -> Iterator[RecordBatch]:

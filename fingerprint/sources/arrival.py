@@ -63,8 +63,9 @@ def check_watermark(
     """
     now = wall_clock_ms() if now is None else now
     if watermark * 1000 > now + seconds * 1000:
+        stored, clock = format_epoch_seconds(watermark), format_epoch_seconds(now // 1000)
         raise FingerprintError(
-            f"{what} says that event time has come to {format_epoch_seconds(watermark)}, and this machine's clock says {format_epoch_seconds(now // 1000)}: "
+            f"{what} says that event time has come to {stored}, and this machine's clock says {clock}: "
             f"records dated in the future moved it, or the clock is wrong. {remedy}"
         )
 

@@ -71,7 +71,7 @@ class Principal:
     key: str
     kind: PrincipalKind
     role: str = ""
-    lane: CallPath = "direct"
+    call_path: CallPath = "direct"
     via: str = ""
     human: str = ""
     session: str = ""
@@ -149,7 +149,7 @@ class LogSource(Protocol):
         """Return the tactics that any of many (service, action) serves, in the order of the matrix."""
 
     def containment_step(self, access_key: str) -> str:
-        """Return what stops an access key, as part of a sentence; empty where the key does not tell."""
+        """Return what stops an access key, as part of a sentence; empty for a key of no known kind."""
 
     def record_account(self, record: str) -> str:
         """Return the account whose log has the record: never one that a caller wrote into it; empty where there is none."""

@@ -19,7 +19,7 @@ from fingerprint.core.settings import Entities
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import LogSource, Principal, escape_key
 
-ENTITY_COLUMNS = ("principal", "kind", "role", "lane", "via", "entity", "human", "session")
+ENTITY_COLUMNS = ("principal", "kind", "role", "call_path", "via", "entity", "human", "session")
 
 
 def add_entity_columns(events: Frame, settings: Entities, source: LogSource = SOURCE) -> Frame:
@@ -31,7 +31,7 @@ def add_entity_columns(events: Frame, settings: Entities, source: LogSource = SO
     principals = [source.principal_of(identity, settings.person_roles) for identity in distinct]
     out = events.copy(deep=False)
     out["principal"] = frames.make_text_column([each.key for each in principals], codes, events)
-    for column in ("kind", "role", "lane", "via", "human", "session"):
+    for column in ("kind", "role", "call_path", "via", "human", "session"):
         out[column] = frames.make_text_column(
             [getattr(each, column) or None for each in principals], codes, events
         )
@@ -62,4 +62,4 @@ def _distinct_identities(events: Frame, columns: tuple[str, ...]) -> tuple[Array
 def _entity_key(principal: Principal, service: str, settings: Entities) -> str:
     key = "*" if settings.granularity == "service" else principal.key
     service = "*" if settings.granularity == "principal" else escape_key(service)
-    return f"{key}|{service}|{principal.lane}"
+    return f"{key}|{service}|{principal.call_path}"

@@ -89,7 +89,9 @@ def test_events_of_another_source_are_encoded_by_its_own_features():
 
 
 def test_files_of_another_source_are_read_by_its_own_rules():
-    [records] = read_records("prints.jsonl", iter([b"\n".join(LINES)]), Reading(), print_log)
+    records = merge_batches(
+        list(read_records("prints.jsonl", iter([b"\n".join(LINES)]), Reading(), print_log))
+    )
     assert records.lines == LINES
     assert [position for _, position in records.origins] == ["1", "2", "3"]
 

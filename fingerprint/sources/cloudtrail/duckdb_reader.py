@@ -166,10 +166,10 @@ def _extract(records: RecordBatch) -> tuple[pa.Table, list[Reject]]:
         return _run(_query(), records.lines, rows), []
     except (duckdb.InvalidInputException, UnicodeDecodeError):  # the message quotes the line, cut anywhere
         valid = _valid(records.lines)
-    mended, mended_rows, rejects = _repair_records(records, rows[~valid])
+    repaired, repaired_rows, rejects = _repair_records(records, rows[~valid])
     parts = [
         _run(_query(), [records.lines[row] for row in rows[valid]], rows[valid]),
-        _run(_query(), mended, mended_rows),
+        _run(_query(), repaired, repaired_rows),
     ]
     return pa.concat_tables(parts).sort_by("row"), rejects
 
@@ -183,18 +183,18 @@ def _repair_records(
     records: RecordBatch,
     rows: np.ndarray,
 ) -> tuple[list[bytes], np.ndarray, list[Reject]]:
-    mended: dict[int, bytes] = {}
+    repaired: dict[int, bytes] = {}
     rejects = []
     for row in rows.tolist():
         try:
-            mended[row] = repair_record(records.lines[row])
+            repaired[row] = repair_record(records.lines[row])
         except ParseError as error:
             rejects.append(_reject(records, row, str(error)))
-    good = _valid(list(mended.values()))
-    for row in np.array(list(mended), np.int64)[~good].tolist():
+    good = _valid(list(repaired.values()))
+    for row in np.array(list(repaired), np.int64)[~good].tolist():
         rejects.append(_reject(records, row, "malformed JSON"))
-        del mended[row]
-    return list(mended.values()), np.array(list(mended), np.int64), rejects
+        del repaired[row]
+    return list(repaired.values()), np.array(list(repaired), np.int64), rejects
 
 
 def _to_frame(table: pa.Table, lines: list[bytes]) -> tuple[pd.DataFrame, np.ndarray]:

@@ -42,7 +42,7 @@ MAX_REJECTS_PER_MESSAGE = 100  # of one message or document, each with its place
 COMMA_SCAN_THRESHOLD = (
     1 << 17
 )  # an array with fewer is decoded at once; with more a window at a time, for its items need memory
-MAX_WRAPPINGS = 8  # an envelope in an envelope in ...: AWS makes three, nobody makes nine
+MAX_WRAPPINGS = 8  # an envelope in an envelope in ...: AWS makes three
 _NO_BLANK = re.compile(rb"[^ \t\r\n\x00]")
 _GZIP_AS_BASE64 = b"H4sI"
 
@@ -170,9 +170,9 @@ def split_message_in_parts(
     """
     bounds = bounds or Reading()
     own = ExpansionBudget(bounds.max_document_bytes, budget)
-    pile = _RecordCollector(bounds, _MessageUsage(own))
-    yield from _read_message(message, (source, position), pile, own, whole=True)
-    yield pile.take()
+    collector = _RecordCollector(bounds, _MessageUsage(own))
+    yield from _read_message(message, (source, position), collector, own, whole=True)
+    yield collector.take()
 
 
 def split_lines(
@@ -191,7 +191,7 @@ def split_lines_in_parts(
 ) -> Iterator[RecordBatch]:
     """Yield the same a part at a time; each line is a message with a budget of its own, and all spend of `budget`."""
     bounds = bounds or Reading()
-    pile = _RecordCollector(bounds, _MessageUsage(ExpansionBudget(bounds.max_document_bytes, budget)))
+    collector = _RecordCollector(bounds, _MessageUsage(ExpansionBudget(bounds.max_document_bytes, budget)))
     bare = [line if line[:2] == GZIP_MAGIC else line.strip(BLANK) for line in lines]
     numbers: Sequence[int] = range(first, first + len(bare))
     if not all(bare):
@@ -200,12 +200,12 @@ def split_lines_in_parts(
     origins = list(zip(repeat(source), map(str, numbers)))
     done = 0
     for index in _suspects(bare, bounds):
-        pile.add(bare[done:index], origins[done:index])
+        collector.add(bare[done:index], origins[done:index])
         own = ExpansionBudget(bounds.max_document_bytes, budget)
-        yield from _read_message(bare[index], origins[index], pile, own)
+        yield from _read_message(bare[index], origins[index], collector, own)
         done = index + 1
-    pile.add(bare[done:], origins[done:])
-    yield pile.take()
+    collector.add(bare[done:], origins[done:])
+    yield collector.take()
 
 
 def may_be_envelope(head: bytes) -> bool:
@@ -262,37 +262,37 @@ def _balanced(text: bytes) -> Iterator[tuple[bytes, bool]]:
 
 
 def _read_message(
-    data: bytes, origin: Origin, pile: _RecordCollector, budget: ExpansionBudget, whole: bool = False
+    data: bytes, origin: Origin, collector: _RecordCollector, budget: ExpansionBudget, whole: bool = False
 ) -> Iterator[RecordBatch]:
     """Collect one message's records, and one reject that counts those past the limit. A message that does not fit into memory
     is a reject.
     """
-    message = pile.message
+    message = collector.message
     message.begin(budget)
     try:
-        yield from _unwrap(data, origin, pile, MAX_WRAPPINGS, whole)
+        yield from _unwrap(data, origin, collector, MAX_WRAPPINGS, whole)
     except MemoryError:
-        pile.reject(origin, "does not fit into memory")
+        collector.reject(origin, "does not fit into memory")
     if (more := message.rejects - MAX_REJECTS_PER_MESSAGE) > 0:
         reason = f"and {more:,} more in here that could not be read"
-        pile.rejects.append(Reject(*origin, reason, more))
+        collector.rejects.append(Reject(*origin, reason, more))
 
 
 def _gather(
-    lines: list[bytes], origins: list[Origin], pile: _RecordCollector, wrappings: int
+    lines: list[bytes], origins: list[Origin], collector: _RecordCollector, wrappings: int
 ) -> Iterator[RecordBatch]:
     """Collect bare lines at once, and unwrap only those that a cheap test points at."""
-    room = pile.remaining_records(origins[0]) if lines else 0
+    room = collector.remaining_records(origins[0]) if lines else 0
     lines, over = lines[:room], origins[room : room + 1]
     done = 0
-    for index in _suspects(lines, pile.bounds):
-        pile.add(lines[done:index], origins[done:index])
-        yield from _unwrap(lines[index], origins[index], pile, wrappings)
+    for index in _suspects(lines, collector.bounds):
+        collector.add(lines[done:index], origins[done:index])
+        yield from _unwrap(lines[index], origins[index], collector, wrappings)
         done = index + 1
-    pile.add(lines[done:], origins[done : len(lines)])
+    collector.add(lines[done:], origins[done : len(lines)])
     if over:
-        pile.remaining_records(over[0])
-    yield from pile.take_full_parts()
+        collector.remaining_records(over[0])
+    yield from collector.take_full_parts()
 
 
 def _suspects(lines: list[bytes], bounds: Reading) -> list[int]:
@@ -338,83 +338,85 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _unwrap(
-    data: bytes, origin: Origin, pile: _RecordCollector, wrappings: int, whole: bool = False
+    data: bytes, origin: Origin, collector: _RecordCollector, wrappings: int, whole: bool = False
 ) -> Iterator[RecordBatch]:
     """Collect one value that may be an envelope; a `whole` message or document may also be several values in a row."""
     data = _strip_padding(_strip_padding(data).removeprefix(BYTE_ORDER_MARK))
-    if not data or not pile.remaining_records(origin):
+    if not data or not collector.remaining_records(origin):
         return
     if not wrappings:
-        pile.reject(origin, f"more than {MAX_WRAPPINGS} envelopes around one another")
+        collector.reject(origin, f"more than {MAX_WRAPPINGS} envelopes around one another")
     elif data.startswith(GZIP_MAGIC):
-        yield from _gunzip(data, origin, pile, wrappings)
+        yield from _gunzip(data, origin, collector, wrappings)
     elif data.startswith(_GZIP_AS_BASE64):
-        yield from _from_base64(data, origin, pile, wrappings)
+        yield from _from_base64(data, origin, collector, wrappings)
     elif data.startswith(b"["):
-        yield from _open_array(data, origin, pile, wrappings)
+        yield from _open_array(data, origin, collector, wrappings)
     elif any(hint in data for hint in _HINTS) and not _BARE.match(data):
-        yield from _open_envelope(data, origin, pile, wrappings)
+        yield from _open_envelope(data, origin, collector, wrappings)
     elif whole and not is_json(data):
-        yield from _recover(data, origin, pile, wrappings)
+        yield from _recover(data, origin, collector, wrappings)
     else:
-        _add_bare_record(data, origin, pile)
+        _add_bare_record(data, origin, collector)
 
 
-def _add_bare_record(line: bytes, origin: Origin, pile: _RecordCollector) -> None:
-    if len(line) > pile.bounds.max_record_bytes:
-        pile.reject(origin, f"larger than {pile.bounds.max_record_bytes:,} bytes")
+def _add_bare_record(line: bytes, origin: Origin, collector: _RecordCollector) -> None:
+    if len(line) > collector.bounds.max_record_bytes:
+        collector.reject(origin, f"larger than {collector.bounds.max_record_bytes:,} bytes")
     elif (
-        line.count(b"{") + line.count(b"[") > pile.bounds.max_depth
-        and json_depth(line) > pile.bounds.max_depth
+        line.count(b"{") + line.count(b"[") > collector.bounds.max_depth
+        and json_depth(line) > collector.bounds.max_depth
     ):
-        pile.reject(origin, f"nested deeper than {pile.bounds.max_depth}")
+        collector.reject(origin, f"nested deeper than {collector.bounds.max_depth}")
     else:
-        pile.add([line if _is_utf8(line) else line.decode(errors="replace").encode()], [origin])
+        collector.add([line if _is_utf8(line) else line.decode(errors="replace").encode()], [origin])
 
 
 def _open_envelope(
-    data: bytes, origin: Origin, pile: _RecordCollector, wrappings: int
+    data: bytes, origin: Origin, collector: _RecordCollector, wrappings: int
 ) -> Iterator[RecordBatch]:
     try:
         envelope = _envelope.decode(data)
     except _UNREADABLE:
-        yield from _recover(data, origin, pile, wrappings)
+        yield from _recover(data, origin, collector, wrappings)
         return
     if envelope.records is not msgspec.UNSET:
-        yield from _open_array(bytes(envelope.records), origin, pile, wrappings)
+        yield from _open_array(bytes(envelope.records), origin, collector, wrappings)
     elif envelope.log_events is not msgspec.UNSET or envelope.message_type is not msgspec.UNSET:
-        yield from _cloudwatch(envelope, origin, pile, wrappings)
+        yield from _cloudwatch(envelope, origin, collector, wrappings)
     elif envelope.awslogs is not msgspec.UNSET:
-        yield from _awslogs(bytes(envelope.awslogs), origin, pile, wrappings)
+        yield from _awslogs(bytes(envelope.awslogs), origin, collector, wrappings)
     elif envelope.kind is not msgspec.UNSET:
-        yield from _eventbridge(envelope, origin, pile, wrappings)
+        yield from _eventbridge(envelope, origin, collector, wrappings)
     else:
-        _add_bare_record(data, origin, pile)  # the hint was a value, or deeper inside
+        _add_bare_record(data, origin, collector)  # the hint was a value, or deeper inside
 
 
-def _open_array(data: bytes, origin: Origin, pile: _RecordCollector, wrappings: int) -> Iterator[RecordBatch]:
+def _open_array(
+    data: bytes, origin: Origin, collector: _RecordCollector, wrappings: int
+) -> Iterator[RecordBatch]:
     """Collect a JSON array of records or envelopes."""
     first = 0
     for items in _array_items(data):
         if isinstance(items, bytes):
-            first = yield from _recover(items, origin, pile, wrappings, first)
+            first = yield from _recover(items, origin, collector, wrappings, first)
             continue
         inside = _nested_origins(origin, len(items), first)
         first += len(items)
         if any(item.startswith(b"[") for item in items):
-            items, inside = _without_arrays(items, inside, pile)
-        yield from _gather(items, inside, pile, wrappings - 1)
-        if pile.message.closed:
+            items, inside = _without_arrays(items, inside, collector)
+        yield from _gather(items, inside, collector, wrappings - 1)
+        if collector.message.closed:
             return
 
 
 def _without_arrays(
-    items: list[bytes], inside: list[Origin], pile: _RecordCollector
+    items: list[bytes], inside: list[Origin], collector: _RecordCollector
 ) -> tuple[list[bytes], list[Origin]]:
     kept = []
     for number, item in enumerate(items):
         if item.startswith(b"["):
-            pile.reject(inside[number], "a record must be a JSON object, not an array")
+            collector.reject(inside[number], "a record must be a JSON object, not an array")
         else:
             kept.append(number)
     return [items[number] for number in kept], [inside[number] for number in kept]
@@ -473,7 +475,7 @@ def _escaped_mask(text: NDArray[np.uint8], before: int) -> tuple[NDArray[np.bool
 
 
 def _recover(
-    data: bytes, origin: Origin, pile: _RecordCollector, wrappings: int, first: int = 0
+    data: bytes, origin: Origin, collector: _RecordCollector, wrappings: int, first: int = 0
 ) -> Generator[RecordBatch, None, int]:
     """Collect what can be cut out of a document that is no JSON, or is several documents in a row; return the number of pieces.
 
@@ -485,20 +487,22 @@ def _recover(
         pieces = recover_objects(data[inner.end() :])
         head = list(islice(pieces, 2))
     if (head and head[0] == (data, True)) or (not head and is_json(data)):
-        _add_bare_record(data, origin, pile)  # nothing to cut: `flatten` says what is wrong with it
+        _add_bare_record(data, origin, collector)  # nothing to cut: `flatten` says what is wrong with it
         return 1
     if not head:
-        pile.reject(origin, "malformed JSON: no object in it")
+        collector.reject(origin, "malformed JSON: no object in it")
         return 1
     several, pieces = first > 0 or len(head) > 1, chain(head, pieces)
     while found := _take_up_to(SCAN_BYTES, pieces):
         origins = _nested_origins(origin, len(found), first) if several else [origin]
         first += len(found)
         for where in (where for (_, closed), where in zip(found, origins, strict=True) if not closed):
-            pile.reject(where, "malformed JSON: no complete object")
+            collector.reject(where, "malformed JSON: no complete object")
         whole = [(piece, where) for (piece, closed), where in zip(found, origins, strict=True) if closed]
-        yield from _gather([piece for piece, _ in whole], [where for _, where in whole], pile, wrappings - 1)
-        if pile.message.closed:
+        yield from _gather(
+            [piece for piece, _ in whole], [where for _, where in whole], collector, wrappings - 1
+        )
+        if collector.message.closed:
             break
     return first
 
@@ -515,84 +519,90 @@ def _take_up_to(size: int, pieces: Iterable[tuple[bytes, bool]]) -> list[tuple[b
 
 
 def _eventbridge(
-    envelope: _Envelope, origin: Origin, pile: _RecordCollector, wrappings: int
+    envelope: _Envelope, origin: Origin, collector: _RecordCollector, wrappings: int
 ) -> Iterator[RecordBatch]:
     kind = _as_text(envelope.kind)
     if envelope.detail is msgspec.UNSET or not kind.endswith("via CloudTrail"):
-        pile.reject(origin, "an EventBridge event, but not one of CloudTrail")
+        collector.reject(origin, "an EventBridge event, but not one of CloudTrail")
     elif "Insight" in kind:
-        pile.skipped += 1
+        collector.skipped += 1
     else:
-        yield from _unwrap(bytes(envelope.detail), origin, pile, wrappings - 1)
+        yield from _unwrap(bytes(envelope.detail), origin, collector, wrappings - 1)
 
 
 def _cloudwatch(
-    envelope: _Envelope, origin: Origin, pile: _RecordCollector, wrappings: int
+    envelope: _Envelope, origin: Origin, collector: _RecordCollector, wrappings: int
 ) -> Iterator[RecordBatch]:
     if _as_text(envelope.message_type) == "CONTROL_MESSAGE":
-        pile.skipped += 1
+        collector.skipped += 1
         return
     first = 0
     for entries in _array_items(b"" if envelope.log_events is msgspec.UNSET else bytes(envelope.log_events)):
         if isinstance(entries, bytes):
-            pile.reject(origin, "a CloudWatch Logs message without a list of logEvents")
+            collector.reject(origin, "a CloudWatch Logs message without a list of logEvents")
             return
         for entry, where in zip(entries, _nested_origins(origin, len(entries), first), strict=True):
-            yield from _log_entry(entry, where, pile, wrappings)
-            if pile.message.closed:
+            yield from _log_entry(entry, where, collector, wrappings)
+            if collector.message.closed:
                 return
         first += len(entries)
-        yield from pile.take_full_parts()
+        yield from collector.take_full_parts()
 
 
-def _log_entry(entry: bytes, where: Origin, pile: _RecordCollector, wrappings: int) -> Iterator[RecordBatch]:
+def _log_entry(
+    entry: bytes, where: Origin, collector: _RecordCollector, wrappings: int
+) -> Iterator[RecordBatch]:
     try:
         message = _log_event.decode(entry).message
     except _UNREADABLE:
-        pile.remaining_records(where)
-        pile.reject(where, "a CloudWatch Logs event without a message")
+        collector.remaining_records(where)
+        collector.reject(where, "a CloudWatch Logs event without a message")
         return
-    yield from _unwrap(message.encode(errors="replace"), where, pile, wrappings - 1, whole=True)
+    yield from _unwrap(message.encode(errors="replace"), where, collector, wrappings - 1, whole=True)
 
 
-def _awslogs(data: bytes, origin: Origin, pile: _RecordCollector, wrappings: int) -> Iterator[RecordBatch]:
+def _awslogs(
+    data: bytes, origin: Origin, collector: _RecordCollector, wrappings: int
+) -> Iterator[RecordBatch]:
     try:
         text = _logs_data.decode(data).data.encode()
     except _UNREADABLE:
-        pile.reject(origin, "awslogs without data")
+        collector.reject(origin, "awslogs without data")
         return
-    yield from _from_base64(text, origin, pile, wrappings)
+    yield from _from_base64(text, origin, collector, wrappings)
 
 
 def _from_base64(
-    text: bytes, origin: Origin, pile: _RecordCollector, wrappings: int
+    text: bytes, origin: Origin, collector: _RecordCollector, wrappings: int
 ) -> Iterator[RecordBatch]:
     try:
         data = base64.b64decode(text, validate=False)
     except (binascii.Error, ValueError):
-        pile.reject(origin, "looks like base64, but is not")
+        collector.reject(origin, "looks like base64, but is not")
         return
     if not data.startswith(GZIP_MAGIC):
-        pile.reject(origin, "base64 of something other than gzip")
+        collector.reject(origin, "base64 of something other than gzip")
         return
-    yield from _gunzip(data, origin, pile, wrappings)
+    yield from _gunzip(data, origin, collector, wrappings)
 
 
-def _gunzip(data: bytes, origin: Origin, pile: _RecordCollector, wrappings: int) -> Iterator[RecordBatch]:
+def _gunzip(
+    data: bytes, origin: Origin, collector: _RecordCollector, wrappings: int
+) -> Iterator[RecordBatch]:
     """Expand up to what is left of the message's budget; several gzip members in a row are one document."""
-    budget, inflate = pile.message.budget, GzipInflater(strict=False)
+    budget, inflate = collector.message.budget, GzipInflater(strict=False)
     expanded: list[bytes] = []
     try:
         for text in inflate.read(iter([data])):
             if not budget.spend(len(text)):
-                pile.reject(origin, _too_large(len(data), pile.message))
+                collector.reject(origin, _too_large(len(data), collector.message))
                 return
             expanded.append(text)
         if not inflate.complete:
             raise zlib.error("cut short")
     except zlib.error as error:
-        pile.reject(origin, f"gzip is damaged: {error}")
-    yield from _documents(b"".join(expanded), origin, pile, wrappings - 1)
+        collector.reject(origin, f"gzip is damaged: {error}")
+    yield from _documents(b"".join(expanded), origin, collector, wrappings - 1)
 
 
 def _too_large(size: int, message: _MessageUsage) -> str:
@@ -602,18 +612,20 @@ def _too_large(size: int, message: _MessageUsage) -> str:
     )
 
 
-def _documents(data: bytes, origin: Origin, pile: _RecordCollector, wrappings: int) -> Iterator[RecordBatch]:
+def _documents(
+    data: bytes, origin: Origin, collector: _RecordCollector, wrappings: int
+) -> Iterator[RecordBatch]:
     """Collect expanded text: JSON lines when its first line is a value by itself, else one document."""
     start, end, more = _first_line(data)
     if not more or not is_json_object(data[start:end]):
-        yield from _unwrap(data, origin, pile, wrappings, whole=True)
+        yield from _unwrap(data, origin, collector, wrappings, whole=True)
         return
     first = 0
     for window in _windows_of_lines(data):
         lines = [bare for line in window.split(b"\n") if (bare := line.strip(BLANK))]
-        yield from _gather(lines, _nested_origins(origin, len(lines), first), pile, wrappings)
+        yield from _gather(lines, _nested_origins(origin, len(lines), first), collector, wrappings)
         first += len(lines)
-        if pile.message.closed:
+        if collector.message.closed:
             return
 
 

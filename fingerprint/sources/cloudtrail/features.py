@@ -4,7 +4,7 @@ Example:
     >>> FEATURE_SET.names[:4]
     ('action', 'parameters', 'error', 'program')
 
-Ids that are new in every record (request ids, session keys) are no features. What changed something is said by the record's own
+Ids that are new in every record (request ids, session keys) are no features. Whether a call changed something is the record's own
 flag, or where it has none by the verb of the action.
 """
 

@@ -59,8 +59,8 @@ def principal_of(identity: Identity, person_roles: tuple[str, ...] = _PERSON_ROL
     who = {column: identity.get(column) or "" for column in IDENTITY_COLUMNS}
     account = _account(who)
     principal = _of_type(who, account, person_roles)
-    lane, via = _call_path(who, principal)
-    return replace(principal, lane=lane, via=via, human=principal.human or _human(who, principal))
+    call_path, via = _call_path(who, principal)
+    return replace(principal, call_path=call_path, via=via, human=principal.human or _human(who, principal))
 
 
 def _account(who: Identity) -> str:
@@ -182,7 +182,7 @@ def _service(who: Identity, account: str) -> Principal:
     service = who["invoked_by"] or (
         source if "." in source or source == "unknown" else f"{source}.amazonaws.com"
     )
-    return Principal(f"{account}:service/{escape_key(service)}", "service", lane="service", via=service)
+    return Principal(f"{account}:service/{escape_key(service)}", "service", call_path="service", via=service)
 
 
 def _without_type(who: Identity, account: str, person_roles: tuple[str, ...]) -> Principal:

@@ -1,13 +1,11 @@
-"""The careful reader for the few records that the fast one refuses: mends what can be mended, says why
-where not.
+"""The lenient parser for the few records that the fast reader refuses: repair what can be repaired, else give the reason.
 
 Example:
-    >>> mend(rb'{"eventTime": "2023-07-10T11:42:18Z", "userAgent": "\\ud800"}').decode()
+    >>> repair_record(rb'{"eventTime": "2023-07-10T11:42:18Z", "userAgent": "\\ud800"}').decode()
     '{"eventTime": "2023-07-10T11:42:18Z", "userAgent": "\ufffd"}'
 
-Whoever can break a strict parser with a character in his user agent could hide his records; so lone
-surrogates become
-U+FFFD and raw control characters are admitted. Numbers stay the text they were.
+An attacker who can break a strict parser with a character in a user agent could hide records; so lone surrogates become U+FFFD
+and raw control characters are admitted. Numbers stay the text they were.
 """
 
 from __future__ import annotations
