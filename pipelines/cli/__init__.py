@@ -254,7 +254,7 @@ def score(
 
     loaded = settings_.load_settings(settings, options=_workers_override(workers))
     with console.progress_bars(not json) as progress:
-        walk = score_sources if loaded.workers.where == "local" else backfill
+        walk = score_sources if loaded.workers.scheduler == "local" else backfill
         figures = walk(sources, bank, loaded, progress, database_url=desk, out=out, state_folder=ledger)
     print_result(figures, json, lambda: console.print_scoring(figures))
     if said := missing_history_warning(figures):

@@ -11,14 +11,14 @@ import pytest
 from fingerprint.core.alert import Alert, Disposition
 from fingerprint.core.case import AlertRevision, ReopenCase, SetDisposition, SuppressionMatch
 from fingerprint.core.sanitize import storable
-from fingerprint.core.settings import Deliver
+from fingerprint.core.settings import ReceiverSettings
 from fingerprint.store.alerts import SqlAlertStore
 from fingerprint.store.outbox import SqlOutbox, open_outbox
 from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
 
 NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
 SOON = NOW + timedelta(seconds=60)
-ALL = Deliver(url="https://soc.example.com", on=("new", "grown", "decided"), least_urgency=0)
+ALL = ReceiverSettings(url="https://soc.example.com", notify_on=("new", "grown", "decided"), min_urgency=0)
 
 
 def at(seconds: float) -> datetime:
@@ -34,7 +34,7 @@ def happened(outbox: SqlOutbox) -> list[tuple[str, str]]:
     return sorted((each.alert_id[:4], each.happened) for each in outbox.list_deliveries(limit=10_000))
 
 
-def planned(outbox: SqlOutbox, wants: Deliver = ALL, receiver: str = "soc", now: datetime = NOW) -> None:
+def planned(outbox: SqlOutbox, wants: ReceiverSettings = ALL, receiver: str = "soc", now: datetime = NOW) -> None:
     """Until there is nothing more to plan."""
     while outbox.schedule(receiver, wants, now):
         pass

@@ -164,7 +164,7 @@ def configure(place: Place, **retraining: float) -> None:
 
 
 def looked(place: Place) -> float | None:
-    return topic_time_span.topic_span_days(place.settings.kafka.events, place.settings, lambda: False)
+    return topic_time_span.topic_span_days(place.settings.kafka.events_topic, place.settings, lambda: False)
 
 
 def test_a_topics_history_is_seen_at_its_ends(place: Place, history: Records) -> None:

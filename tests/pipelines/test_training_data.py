@@ -243,7 +243,7 @@ class Topic:
     """The events topic of one test, and what its scorers have committed."""
 
     def __init__(self, place: Place) -> None:
-        self.place, self.name = place, place.settings.kafka.events
+        self.place, self.name = place, place.settings.kafka.events_topic
 
     def commit(self, offset: int) -> None:
         """A scorer has read so far, in every partition."""

@@ -102,14 +102,14 @@ def of_events(said: Said, detector: str = "autoencoder") -> dict[str, Any]:
 
 def remembered(place: Place) -> set[str]:
     """The banks that the newest snapshots name."""
-    snapshots = FileCheckpointStore(place.settings.state)
+    snapshots = FileCheckpointStore(place.settings.checkpoints)
     return {str(found.metadata["bank"]) for home in place.homes() if (found := snapshots.latest(home))}
 
 
 def told_once(place: Place) -> None:
     """However often an event was told of, it was the same vote by the same bank."""
     tellings = defaultdict(set)
-    for message in place.read(place.settings.kafka.votes):
+    for message in place.read(place.settings.kafka.votes_topic):
         vote = json.loads(message.value or b"")
         if vote["detector"] == "autoencoder":
             said = vote["bank_version"], round(vote["z"], 3), vote["vote"], vote["threshold"], vote["level"]
@@ -355,7 +355,7 @@ def test_killed_again_and_again_across_a_swap_every_event_is_judged_by_one_bank(
     told_once(place)
     home_of = {
         json.loads(m.value or b"{}")["eventID"]: m.source_partition
-        for m in place.read(place.settings.kafka.events)
+        for m in place.read(place.settings.kafka.events_topic)
     }
     after = ids_of(records[here:], records[:here])
     for event, vote in of_events(place.said()).items():
@@ -364,7 +364,7 @@ def test_killed_again_and_again_across_a_swap_every_event_is_judged_by_one_bank(
 
 
 def of_snapshot(place: Place, home: Any) -> str:
-    found = FileCheckpointStore(place.settings.state).latest(home)
+    found = FileCheckpointStore(place.settings.checkpoints).latest(home)
     assert found
     return str(found.metadata["bank"])
 

@@ -153,13 +153,13 @@ def test_a_gzip_bomb_is_a_dead_letter() -> None:
 
 def test_a_record_too_large_for_a_message_is_a_dead_letter() -> None:
     large = record(1, userAgent="x" * 5000)
-    batch = read([wrapped(record(0), large)], Settings(kafka=Kafka(message_bytes=4000)))
+    batch = read([wrapped(record(0), large)], Settings(kafka=Kafka(max_request_size=4000)))
     assert [json.loads(each.value)["eventID"] for each in batch.records] == ["event-0"]
     assert "larger than the 4,000 bytes" in header(batch.dead_letters[0], "reason")
 
 
 def test_a_letter_too_large_to_be_sent_says_where_the_message_lies() -> None:
-    batch = read([message(b"x" * 9000, 77)], Settings(kafka=Kafka(message_bytes=4000)))
+    batch = read([message(b"x" * 9000, 77)], Settings(kafka=Kafka(max_request_size=4000)))
     (letter,) = batch.dead_letters
     assert (letter.value, header(letter, "offset")) == (None, "77")
     assert "9,000 bytes are too many for a letter" in header(letter, "reason")

@@ -86,11 +86,11 @@ class Place:
         kafka = self.settings.kafka
         self.topics(
             {
-                kafka.events: partitions,
-                kafka.alerts: 1,
-                kafka.votes: 1,
-                kafka.notices: 1,
-                f"{kafka.events}.dlq": 1,
+                kafka.events_topic: partitions,
+                kafka.alerts_topic: 1,
+                kafka.votes_topic: 1,
+                kafka.feed_gaps_topic: 1,
+                f"{kafka.events_topic}.dlq": 1,
             }
         )
         return self
@@ -107,8 +107,8 @@ class Place:
 
     def homes(self) -> list[Partition]:
         with self.consumer() as consumer:
-            count = consumer.partitions(self.settings.kafka.events)
-        return [Partition(self.settings.kafka.events, number) for number in range(count)]
+            count = consumer.partitions(self.settings.kafka.events_topic)
+        return [Partition(self.settings.kafka.events_topic, number) for number in range(count)]
 
     def committed(self) -> int:
         """Messages of the events topic that are done with."""
@@ -131,7 +131,7 @@ class Place:
 
     def consumer(self, purpose: str = "stream") -> Any:
         kafka = self.settings.kafka
-        return DOORS[self.client][0](kafka.model_copy(update={"group": f"{kafka.group}-{purpose}"}))
+        return DOORS[self.client][0](kafka.model_copy(update={"group": f"{kafka.group_id}-{purpose}"}))
 
     def producer(self) -> Any:
         return DOORS[self.client][1](self.settings.kafka)
@@ -146,13 +146,13 @@ class Place:
             return False
 
     def desk(self) -> SqlAlertStore:
-        return open_alert_store(self.settings.desk.url)
+        return open_alert_store(self.settings.database.url)
 
     def send(self, keyed: Iterable[tuple[bytes | None, bytes]], headers: Headers = ()) -> None:
         """Keys and values to the events topic."""
         with self.producer() as producer:
             for key, value in keyed:
-                producer.send(self.settings.kafka.events, value, key, headers)
+                producer.send(self.settings.kafka.events_topic, value, key, headers)
             producer.flush()
 
     def read(self, topic: str) -> list[Message]:
@@ -181,7 +181,7 @@ class Place:
         """Nothing comes, and so many days pass by the clock; how the partitions stand then, remembered."""
         with self.consumer() as consumer, self.producer() as producer:
             program = self.program(consumer, producer, clock=Ahead(timedelta(days=days)))
-            consumer.subscribe([self.settings.kafka.events], program.assigned, program.revoked)
+            consumer.subscribe([self.settings.kafka.events_topic], program.assigned, program.revoked)
             while not program.owned:
                 program.run_once(0.1)
             program.lag_monitor.next_poll = -math.inf
@@ -194,7 +194,7 @@ class Place:
             consumer,
             producer,
             doors.get("desk") or self.desk(),
-            doors.get("snapshots") or FileCheckpointStore(self.settings.state),
+            doors.get("snapshots") or FileCheckpointStore(self.settings.checkpoints),
             doors.get("clock") or SystemClock(),
         )
         backend = doors.get("backend", HOST_BACKEND)
@@ -229,11 +229,11 @@ class Place:
     def said(self) -> Said:
         """The desk, and the topics reduced by id."""
         alerts = {}
-        for message in self.read(self.settings.kafka.alerts):
+        for message in self.read(self.settings.kafka.alerts_topic):
             alert = json.loads(message.value or b"")
             alerts[alert["alert_id"]] = alert
         votes = {}
-        for message in self.read(self.settings.kafka.votes):
+        for message in self.read(self.settings.kafka.votes_topic):
             vote = json.loads(message.value or b"")
             votes[(vote["event_id"], vote["detector"])] = vote
         desk = self.desk()

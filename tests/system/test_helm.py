@@ -263,13 +263,13 @@ def test_every_command_line_is_one_that_the_programs_take(chart: Chart) -> None:
 def test_the_programs_find_brokers_desk_triton_and_snapshots_in_their_environment(plain: Chart) -> None:
     container = main_container(plain, TRAIN)
     found = settings.load_settings(None, environment(plain, container))
-    assert found.kafka.brokers == (f"{NAME}-kafka:9092",)
-    assert found.desk.url.startswith(
+    assert found.kafka.bootstrap_servers == (f"{NAME}-kafka:9092",)
+    assert found.database.url.startswith(
         f"postgresql://fingerprint@{NAME}-postgres/fingerprint?password_file=/run/secrets/"
     )
     assert found.triton.url == f"{NAME}-triton:8001"
-    assert found.triton.key_file == "/run/secrets/fingerprint/triton-control"
-    assert found.state.snapshots == "snapshots"
+    assert found.triton.control_key_file == "/run/secrets/fingerprint/triton-control"
+    assert found.checkpoints.url == "snapshots"
     assert (found.health.host, found.web.host) == ("0.0.0.0", "0.0.0.0")  # noqa: S104
 
 
@@ -283,10 +283,10 @@ def test_settings_of_the_values_are_those_that_the_programs_read(tmp_path: Path)
     file = tmp_path / "settings.toml"
     file.write_text(rendered(settings=said)[f"ConfigMap/{NAME}-settings"]["data"]["settings.toml"])
     found = settings.load_settings(file, {})
-    assert (found.voting.quorum, found.kafka.message_bytes, found.kafka.tls) == (1, 5_000_000, True)
-    assert found.kafka.ca_file == '/etc/"ca".pem'
-    assert found.deliver["soc"].least_urgency == 75
-    assert found.desk.redact == ("requestParameters.password", "sourceIPAddress")
+    assert (found.voting.quorum, found.kafka.max_request_size, found.kafka.tls) == (1, 5_000_000, True)
+    assert found.kafka.ssl_ca_file == '/etc/"ca".pem'
+    assert found.deliver["soc"].min_urgency == 75
+    assert found.database.redacted_fields == ("requestParameters.password", "sourceIPAddress")
 
 
 def test_a_changed_setting_makes_new_pods_and_anything_else_does_not(plain: Chart) -> None:

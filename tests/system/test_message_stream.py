@@ -101,12 +101,12 @@ class OnFiles:
 
     def consumer(self, group: str, **settings: Any) -> Consumer:
         self._open.append(
-            FileConsumer(Kafka(client="files", brokers=(str(self._root),), group=group, **settings))
+            FileConsumer(Kafka(client="files", bootstrap_servers=(str(self._root),), group_id=group, **settings))
         )
         return self._open[-1]
 
     def producer(self, **settings: Any) -> Producer:
-        return FileProducer(Kafka(client="files", brokers=(str(self._root),), **settings))
+        return FileProducer(Kafka(client="files", bootstrap_servers=(str(self._root),), **settings))
 
     def forget(self, partition: Partition, before: int) -> None:
         log = topic_log.PartitionLog(self._root / partition.topic / str(partition.number))

@@ -112,7 +112,7 @@ def test_a_poison_message_in_the_middle_of_a_batch_costs_nothing_else(
     half = len(records) // 2
     place.send([*records[:half], POISON, (b"", b"[]"), *records[half:]])
     assert place.run()["dead"] == 1
-    letters = place.read(f"{place.settings.kafka.events}.dlq")
+    letters = place.read(f"{place.settings.kafka.events_topic}.dlq")
     assert [letter.value for letter in letters] == [POISON[1]]
     assert {name for name, _ in letters[0].headers} >= {"topic", "partition", "offset", "reason"}
     assert not place.said().differences(oracle)
@@ -121,8 +121,8 @@ def test_a_poison_message_in_the_middle_of_a_batch_costs_nothing_else(
 def test_dead_letters_of_the_events_topic_are_listed_by_naming_it(place: Place) -> None:
     place.send([POISON])
     place.run()
-    (letter,) = list_dead_letters(for_dead_letter_topic(place.settings, place.settings.kafka.events))
-    assert (letter["topic"], letter["offset"]) == (place.settings.kafka.events, 0)
+    (letter,) = list_dead_letters(for_dead_letter_topic(place.settings, place.settings.kafka.events_topic))
+    assert (letter["topic"], letter["offset"]) == (place.settings.kafka.events_topic, 0)
 
 
 def test_a_record_dated_in_the_future_is_a_dead_letter_and_moves_no_clock(
@@ -135,7 +135,7 @@ def test_a_record_dated_in_the_future_is_a_dead_letter_and_moves_no_clock(
     place.send([*records[:200], (key, future.encode()), *records[200:]])
     figures = place.run()
     assert (figures["future"], figures["dead"]) == (1, 1)
-    assert b"past its arrival" in dict(place.read(f"{place.settings.kafka.events}.dlq")[0].headers)["reason"]
+    assert b"past its arrival" in dict(place.read(f"{place.settings.kafka.events_topic}.dlq")[0].headers)["reason"]
     assert not place.said().differences(oracle)
 
 
@@ -189,11 +189,11 @@ def test_through_ingest_the_order_in_which_raw_partitions_are_read_is_irrelevant
 ) -> None:
     """Each account's records lie in a raw partition of their own, hours apart when they are read one after another."""
     settings = place.settings
-    place.topics({settings.kafka.raw: 3, f"{settings.kafka.raw}.dlq": 1})
+    place.topics({settings.kafka.raw_topic: 3, f"{settings.kafka.raw_topic}.dlq": 1})
     lines = roads.lines_of(organisation.new)
     with place.producer() as producer:
         for line in lines:
-            producer.send(settings.kafka.raw, line, json.loads(line)["recipientAccountId"].encode())
+            producer.send(settings.kafka.raw_topic, line, json.loads(line)["recipientAccountId"].encode())
         producer.flush()
     with place.consumer("ingest") as consumer, place.producer() as producer:
         small = settings.model_copy(
@@ -438,7 +438,7 @@ def test_an_added_partition_has_its_state_however_late_it_is_given_to_somebody(
             for home in sorted(partitions)[:2]:
                 remembering.save(home, remembering.restore(home))
 
-        consumer.subscribe([place.settings.kafka.events], take_the_old_ones)
+        consumer.subscribe([place.settings.kafka.events_topic], take_the_old_ones)
         wait_until(lambda: consumer.poll(0.1) or consumer.assignment(), "partitions are given")
     place.send(records[1500:])
     place.run()

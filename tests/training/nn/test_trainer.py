@@ -34,7 +34,7 @@ F, G = len(FEATURES), len(FREE_FEATURES)
 ACTION, PROGRAM = FEATURE_NAMES.index("action"), FEATURE_NAMES.index("program")
 SLOTS = 12
 SIZES = (600, 9, 30, 80, 300, 75, 12, 200)  # rows of the fingerprints, the generic one first
-OPTIONS = Autoencoder(vocabulary=SLOTS, epochs=5)
+OPTIONS = Autoencoder(vocabulary=SLOTS, max_epochs=5)
 KEYS = np.random.default_rng(9).integers(0, 1 << 63, len(SIZES)).astype(np.uint64)
 
 Codes = NDArray[np.uint64]
