@@ -126,7 +126,7 @@ def _plan_fingerprint(
         "keeps_ledger": scorer_state is not None,
         "every_event": every_event,
         "settings": settings.model_dump(mode="json", include=RESULT_SHAPING_SECTIONS),
-        "vote_floor": settings.database.min_vote_score,
+        "min_vote_score": settings.database.min_vote_score,
         "held_to": threshold_preview.describe_threshold(settings, None),
     }
 

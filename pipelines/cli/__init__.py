@@ -555,7 +555,7 @@ def rehearse(
 
 def _workers_override(where: str | None) -> dict[str, dict[str, Any]]:
     """What `--workers` says of the settings."""
-    return {"workers": {"where": where}}
+    return {"workers": {"scheduler": where}}
 
 
 def main() -> None:

@@ -57,7 +57,7 @@ def replay_dead_letters(settings: Settings, sqs: str | None = None) -> dict[str,
 
 def for_dead_letter_topic(settings: Settings, topic: str | None) -> Settings:
     """The settings by which the dead letters are those of `topic`, if one is named."""
-    kafka = settings.kafka.model_copy(update={"raw": topic or settings.kafka.raw_topic})
+    kafka = settings.kafka.model_copy(update={"raw_topic": topic or settings.kafka.raw_topic})
     return settings.model_copy(update={"kafka": kafka})
 
 

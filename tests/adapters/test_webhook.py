@@ -48,7 +48,7 @@ def raw_server(work: Callable[[socket.socket], None]) -> Iterator[int]:
 
 
 def hook(url: str, resolve: Callable | None = None, **fields: object) -> WebhookReceiver:
-    wants = ReceiverSettings(url=url, **{"plain_http": True, "allow": HERE, "seconds": 5.0} | fields)
+    wants = ReceiverSettings(url=url, **{"allow_http": True, "allowed_networks": HERE, "timeout_seconds": 5.0} | fields)
     return WebhookReceiver(wants, resolve) if resolve else WebhookReceiver(wants)
 
 
@@ -334,9 +334,9 @@ def test_no_sentence_tells_the_path(listen):
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"url": "http://soc.example.com/hunter2", "plain_http": False}, "plain_http"),
+        ({"url": "http://soc.example.com/hunter2", "allow_http": False}, "plain_http"),
         ({"url": "https://u:hunter2@soc.example.com/"}, "name or password"),
-        ({"secret_file": "/nowhere"}, "/nowhere"),
+        ({"signing_secret_file": "/nowhere"}, "/nowhere"),
         ({"ca_file": "/nowhere"}, "/nowhere"),
         ({"ca_file": __file__}, "holds no certificates"),
         ({"allow": ("inside",)}, "name a network"),

@@ -122,7 +122,7 @@ class OutboxContract:
         assert [each for _, each in happened(outbox)] == ["decided", "new"]
 
     def test_what_is_not_urgent_enough_is_told_when_it_has_become_so(self, desk, outbox):
-        urgent = ALL.model_copy(update={"least_urgency": 80})
+        urgent = ALL.model_copy(update={"min_urgency": 80})
         desk.save([replace(stolen_session(), urgency=40, events=stolen_session().events[:3])])
         planned(outbox, urgent)
         assert outbox.deliveries() == []
@@ -179,7 +179,7 @@ class OutboxContract:
         )
         desk.save([alert])
         planned(outbox, now=now)
-        planned(outbox, ALL.model_copy(update={"least_urgency": 100}), now=now + timedelta(minutes=61))
+        planned(outbox, ALL.model_copy(update={"min_urgency": 100}), now=now + timedelta(minutes=61))
         assert outbox.deliveries() == []
 
     def test_each_receiver_has_its_own(self, desk, outbox):

@@ -105,7 +105,7 @@ def desk(desk_url) -> Iterator[SqlAlertStore]:
 
 
 def wants(server: Listening, **fields: object) -> ReceiverSettings:
-    asked = {"url": server.url(), "plain_http": True, "allow": HERE, "least_urgency": 0, "seconds": 5.0}
+    asked = {"url": server.url(), "allow_http": True, "allow": HERE, "min_urgency": 0, "seconds": 5.0}
     return ReceiverSettings(**asked | fields)
 
 

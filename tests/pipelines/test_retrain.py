@@ -159,8 +159,8 @@ def place(tmp_path: Path) -> Place:
 
 
 def configure(place: Place, **retraining: float) -> None:
-    brisk = {"first_days": 2, "look_seconds": 0.2} | retraining
-    place.configure(retraining=brisk, health={"port": free_port()}, entities={"ready_events": 10})
+    brisk = {"min_history_days": 2, "look_seconds": 0.2} | retraining
+    place.configure(retraining=brisk, health={"port": free_port()}, entities={"min_ready_events": 10})
 
 
 def looked(place: Place) -> float | None:

@@ -27,7 +27,7 @@ from tests.support.running_stream import ids_of, live, measured_by, serve
 from tests.support.stream_environment import Place, Records, Said
 from tests.system.test_stream import CRASHING_STREAM, SMALL
 
-BRISK = {"bank": {"look_seconds": 0.01}, "state": {"snapshot_seconds": 0.001}, "kafka": SMALL}
+BRISK = {"bank": {"poll_interval_seconds": 0.01}, "checkpoints": {"interval_seconds": 0.001}, "kafka": SMALL}
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +211,7 @@ def test_who_is_given_a_partition_that_judges_by_the_new_bank_already_does_not_t
     place: Place, first: str, second: str
 ) -> None:
     """It has not looked yet itself; and again, where what it is given is no longer served."""
-    place.configure(bank={"look_seconds": 3600})
+    place.configure(bank={"poll_interval_seconds": 3600})
     with closing(wiring.bank_watcher(place.bank, place.settings)) as banks:
         serve(place, second)
         assert banks.served.bank.version == first
@@ -376,7 +376,7 @@ def test_partitions_change_hands_across_a_swap_and_one_that_is_killed_loses_noth
     place: Place, records: Records, here: int, swapped: Said, second: str
 ) -> None:
     more = (here + len(records)) // 2
-    place.configure(**BRISK | {"kafka": SMALL | {"session_seconds": 3.0}, "state": {"snapshot_seconds": 0.2}})
+    place.configure(**BRISK | {"kafka": SMALL | {"session_timeout_ms": 3000}, "checkpoints": {"interval_seconds": 0.2}})
     running = place.start()
     place.send(records[:here])
     wait_until(lambda: place.committed() == here, "what was sent is committed")

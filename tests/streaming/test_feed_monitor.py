@@ -104,7 +104,7 @@ STEPS = [
 def test_killed_in_between_it_notices_the_same(
     place: Place, records: Records, oracle: list[FeedGap], step: tuple[Any, ...]
 ) -> None:
-    place.configure(kafka={"poll_messages": 400})
+    place.configure(kafka={"max_poll_records": 400})
     place.send(records)
     command = [sys.executable, "-m", CRASHING_STREAM, str(place.bank), *map(str, step)]
     died = subprocess.run(command, env=place.environment(), capture_output=True, timeout=120)  # noqa: S603

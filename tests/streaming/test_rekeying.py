@@ -233,7 +233,7 @@ def test_a_few_dead_letters_never_stop_and_many_do() -> None:
 
 
 def test_the_limit_is_a_share_of_the_last_messages_and_forgets_the_old() -> None:
-    settings = {"dead_window": 10, "dead_count": 3, "dead_share": 0.4}
+    settings = {"dead_window": 10, "max_dead_letters": 3, "max_dead_letter_share": 0.4}
     sparse = np.tile([True, False, False, False], 50)
     assert limit(**settings).exceeded_at(sparse) is None
     assert limit(**settings).exceeded_at(np.concatenate([sparse, np.ones(5, bool)])) is not None
@@ -242,7 +242,7 @@ def test_the_limit_is_a_share_of_the_last_messages_and_forgets_the_old() -> None
 def test_where_polls_are_cut_does_not_move_the_limit() -> None:
     rng = np.random.default_rng(1)
     dead = rng.random(500) < np.linspace(0, 0.8, 500)
-    settings = {"dead_window": 50, "dead_count": 20, "dead_share": 0.5}
+    settings = {"dead_window": 50, "max_dead_letters": 20, "max_dead_letter_share": 0.5}
     whole = limit(**settings).exceeded_at(dead)
     cut = limit(**settings)
     found = [

@@ -59,7 +59,7 @@ def main(folder: str, door: str, method: str, when: str, number: str) -> None:
             "consumer": consumer,
             "producer": producer,
             "desk": open_alert_store(settings.database.url),
-            "snapshots": FileCheckpointStore(settings.checkpoints),
+            "checkpoints": FileCheckpointStore(settings.checkpoints),
         }
         if door == "store":
             opened["snapshots"]._store = Deadly(opened["snapshots"]._store, method, when, int(number))

@@ -68,13 +68,13 @@ class Place:
         """Settings beyond what a test needs anyway; given again, they replace the ones before."""
         topics = {each: f"{self.name}.{each}" for each in ("raw", "events", "alerts", "votes", "notices")}
         brokers = (str(self.folder / "topics"),) if self.broker is None else (self.broker.address,)
-        kafka = {"client": self.client, "brokers": brokers, "group": self.name, "session_seconds": 10.0}
+        kafka = {"client": self.client, "brokers": brokers, "group": self.name, "session_timeout_ms": 10000}
         needed = {
-            "kafka": kafka | topics | {"linger_milliseconds": 1},
-            "autoencoder": {"epochs": 1},
+            "kafka": kafka | topics | {"linger_ms": 1},
+            "autoencoder": {"max_epochs": 1},
             "health": {"port": 0},
-            "state": {"snapshots": str(self.folder / "snapshots"), "snapshot_seconds": 0.05},
-            "desk": {"url": f"sqlite:///{self.folder}/desk.sqlite"},
+            "checkpoints": {"url": str(self.folder / "snapshots"), "interval_seconds": 0.05},
+            "database": {"url": f"sqlite:///{self.folder}/desk.sqlite"},
         }
         self.table = {
             section: needed.get(section, {}) | sections.get(section, {})
@@ -131,7 +131,7 @@ class Place:
 
     def consumer(self, purpose: str = "stream") -> Any:
         kafka = self.settings.kafka
-        return DOORS[self.client][0](kafka.model_copy(update={"group": f"{kafka.group_id}-{purpose}"}))
+        return DOORS[self.client][0](kafka.model_copy(update={"group_id": f"{kafka.group_id}-{purpose}"}))
 
     def producer(self) -> Any:
         return DOORS[self.client][1](self.settings.kafka)

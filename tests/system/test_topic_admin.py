@@ -74,7 +74,7 @@ def guarded(broker: Broker, folder: Path, password: str, seconds: float = 20) ->
     login: dict[str, Any] = {
         "mechanism": "SCRAM-SHA-512",
         "user": "reader",
-        "password_file": str(folder / "password"),
+        "sasl_password_file": str(folder / "password"),
     }
     trust = {"tls": True, "ca_file": str(broker.authority.file)}
     return Kafka(bootstrap_servers=(broker.at("SASL_TLS"),), request_timeout_ms=seconds, **login, **trust)
@@ -97,7 +97,7 @@ def test_who_is_not_let_in_is_told_so_soon(broker: Broker, tmp_path: Path, clien
 def test_a_broker_that_does_not_answer_is_away(client: Any) -> None:
     begun = time.monotonic()
     with pytest.raises(ServerUnavailable, match=r"no broker answers at 127\.0\.0\.1:1"):
-        client(Kafka(bootstrap_servers=("127.0.0.1:1",), request_timeout_ms=0.5))
+        client(Kafka(bootstrap_servers=("127.0.0.1:1",), request_timeout_ms=500))
     assert time.monotonic() - begun < 5
 
 
@@ -106,7 +106,7 @@ def test_who_answers_for_a_broker_that_is_not_up_yet_is_waited_for() -> None:
     with socket.create_server(("127.0.0.1", 0)) as proxy:
         Thread(target=_hang_up, args=(proxy,), daemon=True).start()
         with pytest.raises(ServerUnavailable):
-            KafkaPythonTopicAdmin(Kafka(bootstrap_servers=(f"127.0.0.1:{proxy.getsockname()[1]}",), request_timeout_ms=1.5))
+            KafkaPythonTopicAdmin(Kafka(bootstrap_servers=(f"127.0.0.1:{proxy.getsockname()[1]}",), request_timeout_ms=1500))
         proxy.shutdown(socket.SHUT_RDWR)
 
 
@@ -138,7 +138,7 @@ class Stopped:
 
 
 def on_files(folder: Path, **kafka: Any) -> Settings:
-    return Settings.model_validate({"kafka": {"client": "files", "brokers": [str(folder)], **kafka}})
+    return Settings.model_validate({"kafka": {"client": "files", "bootstrap_servers": [str(folder)], **kafka}})
 
 
 def partitions(rows: list[dict[str, Any]]) -> dict[str, int]:

@@ -257,7 +257,7 @@ def test_who_looks_after_a_bank_has_the_server_load_what_is_served_whoever_decid
         place.configure(triton=options.model_dump())
         assert looked_after(place)["served"] == version
         assert server_has_version(version, options)
-    place.configure(triton=options.model_dump() | {"url": NOBODY, "load_seconds": 5})
+    place.configure(triton=options.model_dump() | {"url": NOBODY, "load_timeout_seconds": 5})
     with pytest.raises(FingerprintError, match=f"triton: Triton at {NOBODY} does not serve it"):
         looked_after(place)
     assert server_has_version(bank.version, options), (
@@ -454,8 +454,8 @@ def test_a_stream_swaps_banks_under_load_once_the_server_has_the_new_one_and_no_
     shutil.copytree(organisation.bank, tmp_path / "bank")
     banks.write_bank(another, tmp_path / "bank")
     place = Place(tmp_path / "place", tmp_path / "bank")
-    quick = {"bank": {"look_seconds": 0.05}, "state": {"snapshot_seconds": 0.01}}
-    place.configure(**quick, triton={"url": options.url, "seconds": 20})
+    quick = {"bank": {"poll_interval_seconds": 0.05}, "checkpoints": {"interval_seconds": 0.01}}
+    place.configure(**quick, triton={"url": options.url, "timeout_seconds": 20})
     loading = threading.Thread(target=load_into_server, args=(tmp_path / "bank", options), daemon=True)
     with live(place.create()) as stream:
         stream.read(records[:1000])

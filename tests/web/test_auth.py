@@ -750,7 +750,7 @@ def test_an_admin_who_is_locked_out_gets_a_link_from_the_command_line(tmp_path, 
             },
             "leaves no admin",
         ),
-        ({"session_hours": 0}, "session_hours"),
+        ({"session_max_hours": 0}, "session_hours"),
     ],
 )
 def test_settings_of_the_pages_that_make_no_sense_are_refused(options, sentence):

@@ -208,7 +208,7 @@ def test_a_training_starts_from_the_bank_that_its_setting_names(organisation: Ro
 
     def distance(start: str | None) -> float:
         """How far the generic net of a day's training lies from the pretrained one."""
-        own = SETTINGS.autoencoder.model_copy(update={"start": start, "epochs": 1})
+        own = SETTINGS.autoencoder.model_copy(update={"warm_start_bank": start, "max_epochs": 1})
         train_bank(
             organisation.days[:1], tmp_path / f"{start is None}", settings := with_nets(own), no_progress
         )
