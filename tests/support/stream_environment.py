@@ -45,6 +45,7 @@ from pipelines.stream import StreamService
 from tests.support.services.kafka import Broker
 
 PARTITIONS = 4
+TOPICS = ("raw", "events", "alerts", "votes", "feed_gaps")
 Records = list[tuple[bytes, bytes]]  # keys and values
 DOORS: dict[str, tuple[Any, Any]] = {
     "files": (FileConsumer, FileProducer),
@@ -66,9 +67,9 @@ class Place:
 
     def configure(self, **sections: dict[str, Any]) -> None:
         """Settings beyond what a test needs anyway; given again, they replace the ones before."""
-        topics = {each: f"{self.name}.{each}" for each in ("raw", "events", "alerts", "votes", "notices")}
+        topics = {f"{each}_topic": f"{self.name}.{each}" for each in TOPICS}
         brokers = (str(self.folder / "topics"),) if self.broker is None else (self.broker.address,)
-        kafka = {"client": self.client, "brokers": brokers, "group": self.name, "session_timeout_ms": 10000}
+        kafka = {"client": self.client, "bootstrap_servers": brokers, "group_id": self.name, "session_timeout_ms": 10000}
         needed = {
             "kafka": kafka | topics | {"linger_ms": 1},
             "autoencoder": {"max_epochs": 1},
@@ -107,7 +108,7 @@ class Place:
 
     def homes(self) -> list[Partition]:
         with self.consumer() as consumer:
-            count = consumer.partitions(self.settings.kafka.events_topic)
+            count = consumer.partition_count(self.settings.kafka.events_topic)
         return [Partition(self.settings.kafka.events_topic, number) for number in range(count)]
 
     def committed(self) -> int:
