@@ -25,6 +25,7 @@ from fingerprint.sources.cloudtrail.identity import add_entity_columns
 from fingerprint.sources.cloudtrail.s3_notifications import S3Object
 from fingerprint.sources.decode import DecodedMessages, event_times_ms, row_indices
 from fingerprint.sources.flatten import flatten
+from fingerprint.sources.limits import ReadLimits
 from fingerprint.streaming.rekeying import (
     Longs,
     OutgoingMessage,
@@ -55,8 +56,9 @@ class S3ObjectReader:
         self, notification: Message, s3_object: S3Object, body: Iterator[bytes]
     ) -> Iterator[ObjectBatch]:
         """Pieces of at most `reading.batch_records` records; raises what `stored` raises, and nothing else."""
-        bounds = self.settings.reading
-        for records in archives.rebatch(archives.read_records(s3_object.url, body, bounds), bounds):
+        for records in archives.rebatch(
+            archives.read_records(s3_object.url, body, ReadLimits()), self.settings.reading.batch_records
+        ):
             yield self._rekey_piece(notification, s3_object, records)
 
     def _rekey_piece(self, notification: Message, s3_object: S3Object, records: RecordBatch) -> ObjectBatch:

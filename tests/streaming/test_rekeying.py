@@ -12,7 +12,8 @@ import pytest
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Message
-from fingerprint.core.settings import Entities, Ingest, Kafka, Reading, Settings, load_settings
+from fingerprint.core.settings import Entities, Ingest, Kafka, Settings, load_settings
+from fingerprint.sources import limits
 from fingerprint.streaming.rekeying import ORIGIN_HEADER_COUNT, DeadLetterLimit, RekeyedBatch, Rekeyer
 
 ALICE = "111122223333:user/alice"
@@ -142,9 +143,10 @@ def test_nothing_and_what_is_no_event_by_design_are_counted_and_no_dead_letters(
     assert (batch.empty, batch.skipped) == (2, 2)
 
 
-def test_a_gzip_bomb_is_a_dead_letter() -> None:
+def test_a_gzip_bomb_is_a_dead_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_DOCUMENT_BYTES", 1 << 20)
     bomb = gzip.compress(b" " * (8 << 20))
-    batch = read([record(0), bomb, record(1)], Settings(reading=Reading(max_document_bytes=1 << 20)))
+    batch = read([record(0), bomb, record(1)])
     assert len(batch.records) == 2
     (reason,) = (header(each, "reason") for each in batch.dead_letters)
     assert reason.startswith("expands to more than 1,048,576 bytes")

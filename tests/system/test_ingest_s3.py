@@ -398,8 +398,10 @@ class Counting:
     def close(self) -> None: ...
 
 
-def test_a_bomb_is_a_dead_letter_and_its_neighbours_arrive(trail: Trail) -> None:
-    trail.configure(sqs={"wait_seconds": 1}, reading={"max_document_bytes": 4 << 20})
+def test_a_bomb_is_a_dead_letter_and_its_neighbours_arrive(
+    trail: Trail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MAX_DOCUMENT_BYTES", 4 << 20)
     trail.write("bomb.json.gz", body=gzip.compress(bytes(16 << 20), 9) * 8)
     trail.write("b.json", *records(4))
     trail.turn()

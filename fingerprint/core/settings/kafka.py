@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
-from fingerprint.core.settings.base import Field, Section, check_readable, read_secret
+from fingerprint.core.settings.base import Section, check_readable, read_secret
 
 
 class KafkaSecurity(Section):
