@@ -27,6 +27,7 @@ from fingerprint.core.alert import LEVELS, Decision, FingerprintError
 from fingerprint.core.case import ThresholdEstimate, ThresholdOverride
 from fingerprint.core.settings import Settings
 from fingerprint.detection.scorer import alert_ids
+from fingerprint.detection import ensemble
 
 INTERVAL_ID_PREFIX = "interval:"  # how the id of a vote on an interval begins; a silence is never a verdict
 DAY_SECONDS = 86_400  # seconds
@@ -88,7 +89,7 @@ class VoteHistory:
         )
         alone = habits["alone"].eq(True)
         reach = habits["z"].where(
-            ~(alone & habits["level"].isin(PEER_LEVELS)), habits["z"] / settings.voting.newcomers
+            ~(alone & habits["level"].isin(PEER_LEVELS)), habits["z"] / ensemble.NEWCOMER_THRESHOLD_SHARE
         )
         events = pd.concat(
             [

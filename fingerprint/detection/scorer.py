@@ -42,6 +42,7 @@ from fingerprint.registry.bank import Bank
 from fingerprint.state.activity_series import Floats, Ints
 from fingerprint.state.scorer_state import ScorerState
 
+MAX_PENDING_EVENTS_PER_PRINCIPAL = 5_000  # of an interval, the strangest first
 VOTE_COLUMNS = tuple(Vote.__dataclass_fields__)  # the columns of votes
 _IDENTITY_COLUMNS = ["event_id", "event_time", "principal", "entity"]  # those that an event has by itself
 
@@ -185,7 +186,7 @@ class Scorer:
         """Return the share of its threshold at which a detector votes for each event (N,)."""
         newcomers = ensemble.newcomer_mask(opinions, batch.level)
         share: NDArray[np.float64] = namespace(newcomers).where(
-            newcomers, self.settings.voting.newcomers, 1.0
+            newcomers, ensemble.NEWCOMER_THRESHOLD_SHARE, 1.0
         )
         return share
 
@@ -242,12 +243,12 @@ class Scorer:
         return refused
 
     def _limit_pending(self) -> None:
-        """Let at most `waiting_events` of an interval wait, shared fairly by principals: first the strangest event of each, then
-        the second ones, and so on, none beyond `waiting_events_each`. They are the same ones wherever batches are cut, as more
+        """Let at most `max_pending_events` of an interval wait, shared fairly by principals: first the strangest event of each, then
+        the second ones, and so on, none beyond MAX_PENDING_EVENTS_PER_PRINCIPAL. They are the same ones wherever batches are cut, as more
         events of others or of their own principal only worsen the place that an event has."""
         options = self.settings.voting
         if self.keep_all_events or not self._exceeds_pending_limit(
-            options.max_pending_events, options.waiting_events_each
+            options.max_pending_events, MAX_PENDING_EVENTS_PER_PRINCIPAL
         ):
             return
         batch = measured.concat_batches(self.pending)
@@ -260,7 +261,7 @@ class Scorer:
             hashing.combine(batch.principal, batch.interval.astype(np.uint64))[order]
         )
         order = order[np.argsort(place[order], kind="stable")]
-        kept = place < options.waiting_events_each
+        kept = place < MAX_PENDING_EVENTS_PER_PRINCIPAL
         kept[order] &= occurrence_index(batch.interval[order]) < options.max_pending_events
         if not kept.all():
             self.dropped_events += len(batch) - int(kept.sum())

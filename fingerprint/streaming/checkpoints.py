@@ -199,7 +199,7 @@ class CheckpointManager:
         keeper = PartitionProcessor.from_checkpoint(bank, self.settings, sources, *state)
         remedy = "Name another folder in state.snapshots to begin anew"
         most = (
-            FILE_CLOCK_TOLERANCE_SECONDS + self.settings.stream.max_future_seconds
+            FILE_CLOCK_TOLERANCE_SECONDS + self.settings.reading.max_future_seconds
         )  # so far ahead may have been believed
         what, watermark = f"the snapshot of {snapshot.partition.label}", keeper.pipeline.state.watermark
         check_watermark(what, watermark, remedy, seconds=most)
@@ -264,8 +264,8 @@ class CheckpointManager:
             f"the messages {snapshot.offset:,} to {begin - 1:,} of {place} are lost: Kafka no longer holds them, and the newest "
             f"snapshot ends before them"
         )
-        if self.settings.kafka.auto_offset_reset == "stop":
-            raise FingerprintError(f'{lost}; kafka.lost = "skip" goes on without them')
+        if self.settings.kafka.auto_offset_reset == "none":
+            raise FingerprintError(f'{lost}; kafka.auto_offset_reset = "earliest" goes on without them')
         log.warning(lost)
         return begin
 

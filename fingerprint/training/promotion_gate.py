@@ -29,6 +29,7 @@ from fingerprint.sources.arrival import check_watermark
 from fingerprint.training import attack_injection
 from fingerprint.training.attack_injection import InjectedAttacks
 
+CLEAR_DETECTION_FACTOR = 1.25  # of the threshold, from which an injected attack counts as clearly found
 MIN_HOLDOUT_ROWS, MIN_HOLDOUT_SHARE = 20, 0.001  # rows that are held out, fewer than both are nearly none
 
 NO_CONFIRMED_ATTACKS: Mapping[str, Sequence[bytes]] = {}
@@ -89,7 +90,7 @@ def _compare_on_attacks(
     then, now = (
         attack_injection.attack_scores(bank, attacks, settings.autoencoder) for bank in (champion, challenger)
     )
-    clear = then >= settings.promotion.clear * threshold
+    clear = then >= CLEAR_DETECTION_FACTOR * threshold
     return {
         "before": attack_injection.summarise_attacks(attacks, then >= threshold),
         "now": attack_injection.summarise_attacks(attacks, now >= threshold),

@@ -136,3 +136,13 @@ class Kafka(KafkaSecurity):
         gt=0,
         description="Milliseconds that a broker may take to answer a request (request.timeout.ms).",
     )
+
+    @property
+    def delivery_timeout_seconds(self) -> float:
+        """Return delivery_timeout_ms in seconds."""
+        return self.delivery_timeout_ms / 1000
+
+    @property
+    def request_timeout_seconds(self) -> float:
+        """Return request_timeout_ms in seconds."""
+        return self.request_timeout_ms / 1000

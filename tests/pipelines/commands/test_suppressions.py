@@ -150,7 +150,7 @@ def test_scoring_stores_no_record_with_what_is_redacted(organisation, tmp_path):
     score_sources(
         organisation.new,
         organisation.bank,
-        sample_organisation.SETTINGS.model_copy(update={"desk": desk}),
+        sample_organisation.SETTINGS.model_copy(update={"database": desk}),
         no_progress,
         url,
     )
