@@ -199,7 +199,7 @@ def dead_letter_limit_message(settings: Settings, source: str, reason: str) -> s
     return (
         f"{limits.max_dead_letters:,} or more of the last {DEAD_LETTER_WINDOW:,} messages of {source} "
         f"could not be read (the last: {reason}); mend what sends them, look at `fingerprint dlq list`, "
-        "then start again, or raise ingest.dead_count"
+        "then start again, or raise ingest.max_dead_letters"
     )
 
 

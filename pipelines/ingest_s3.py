@@ -178,7 +178,7 @@ class S3IngestService:
 
     def _fetch(self, notice: Message, written: S3Object, reasons: ReadErrors) -> None:
         if not self.settings.sqs.allows_bucket(written.bucket):
-            reasons.add(f"{written.url}: sqs.buckets does not name its bucket")
+            reasons.add(f"{written.url}: sqs.allowed_buckets does not name its bucket")
             return
         try:
             for piece in self.object_reader.read(notice, written, self.objects.read(*written)):

@@ -252,7 +252,7 @@ def print_retrain_summary(figures: dict[str, Any]) -> None:
 
 def _exit_reason(status: int) -> str:
     if status == -signal.SIGKILL:
-        return "the training was killed: where memory ran out, a smaller training.piece_events needs less"
+        return "the training was killed: where memory ran out, a smaller training.partition_events needs less"
     if status < 0:
         return f"the training was ended by {signal.Signals(-status).name}"
     return f"the training failed with status {status}: its own sentence stands before this one"

@@ -89,7 +89,7 @@ def _result_of(future: Any, place: int, piece: object) -> Any:
     except KilledWorker as error:
         raise FingerprintError(
             f"piece {place} ({piece}) killed the {error.allowed_failures + 1} workers that took it, the last one "
-            f"{error.last_worker.address}: look at that machine's log, and whether workers.memory_bytes is enough"
+            f"{error.last_worker.address}: look at that machine's log, and whether workers.memory_limit_bytes is enough"
         ) from None
     except (CancelledError, CommClosedError, asyncio.CancelledError):
         raise FingerprintError(

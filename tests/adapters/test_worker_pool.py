@@ -210,7 +210,7 @@ def test_tls_without_its_files_is_refused_at_start() -> None:
 
 def test_gpus_without_their_package_are_one_sentence() -> None:
     with (
-        pytest.raises(FingerprintError, match=r"workers.where dask-cuda needs a package that is not there"),
+        pytest.raises(FingerprintError, match=r"workers.scheduler dask-cuda needs a package that is not there"),
         wiring.open_worker_pool(Options(scheduler="dask-cuda")),
     ):
         pass

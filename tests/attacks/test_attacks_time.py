@@ -289,7 +289,7 @@ def test_a_snapshot_from_the_future_is_refused(organisation: roads.Road, tmp_pat
         ((home, kept),) = program.owned.items()
         kept.processor.pipeline.state.watermark = int(FAR.timestamp())
         program.checkpoint_manager.save(home, kept)
-        with pytest.raises(FingerprintError, match=r"2099-01-01.*state.snapshots"):
+        with pytest.raises(FingerprintError, match=r"2099-01-01.*checkpoints.url"):
             program.checkpoint_manager.restore(home)
 
 

@@ -427,7 +427,7 @@ def test_without_receivers_there_is_nothing_to_run(tmp_path):
 
 def test_a_receiver_that_cannot_be_is_named_at_start(place):
     folder, _ = place
-    loaded = load_settings(folder / "settings.toml", {"FINGERPRINT_DELIVER__SOC__SECRET_FILE": "/nowhere"})
+    loaded = load_settings(folder / "settings.toml", {"FINGERPRINT_DELIVER__SOC__SIGNING_SECRET_FILE": "/nowhere"})
     with pytest.raises(FingerprintError, match=r"deliver\.soc: .*/nowhere"):
         run_deliver(loaded, once=True)
 

@@ -231,7 +231,7 @@ def test_a_bucket_that_the_settings_do_not_name_is_not_read(trail: Trail) -> Non
     trail.write("forged.json.gz", *records(4))
     trail.turn()
     assert trail.ids() == []
-    assert "sqs.buckets does not name its bucket" in trail.letter()["reason"]
+    assert "sqs.allowed_buckets does not name its bucket" in trail.letter()["reason"]
 
 
 def test_of_a_damaged_object_what_is_whole_arrives_and_the_rest_is_one_letter(trail: Trail) -> None:

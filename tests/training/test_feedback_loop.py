@@ -284,8 +284,8 @@ def test_a_span_of_days_is_learned_without_what_the_desk_of_the_settings_says(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     first, last = (Path(file).name[:10] for file in (organisation.days[-4], organisation.days[-1]))
-    monkeypatch.setenv("FINGERPRINT_DESK__URL", url(desk))
-    monkeypatch.setenv("FINGERPRINT_AUTOENCODER__EPOCHS", "0")
+    monkeypatch.setenv("FINGERPRINT_DATABASE__URL", url(desk))
+    monkeypatch.setenv("FINGERPRINT_AUTOENCODER__MAX_EPOCHS", "0")
     span = ("--since", first, "--until", last)
     train = ("train", str(organisation.folder), *span, "--bank", str(tmp_path / "bank"))
     assert cli_says(capsys, *train, "--json") == 0

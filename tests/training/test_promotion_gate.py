@@ -131,7 +131,7 @@ def test_only_what_was_found_clearly_counts_as_missed(champion: Bank) -> None:
     assert promotion_gate.evaluate_promotion(weaker, champion, SETTINGS).figures["probe"]["missed"] == 0
     strict = promotion_gate.evaluate_promotion(weaker, champion, with_gate(clear=1.0, missed=0.0))
     assert strict.figures["probe"]["missed"] > 0
-    assert "gate.missed" in strict.reasons[0]
+    assert "promotion.max_missed_share" in strict.reasons[0]
 
 
 # --- attacks that analysts confirmed ----------------------------------------------------------------------------------

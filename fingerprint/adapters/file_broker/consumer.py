@@ -6,7 +6,7 @@ Example:
     ...     producer.send("events", b"{}", key=b"alice")
 
 The twin of `kafka.py` and `confluent.py`, and real: processes may share it, may be killed, and go on where they were.
-`kafka.brokers` names the folder. POSIX only, and no network file system (it rests on flock).
+`kafka.bootstrap_servers` names the folder. POSIX only, and no network file system (it rests on flock).
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class FileProducer(Producer):
 
     def send(self, topic: str, value: bytes | None, key: bytes | None = None, headers: Headers = ()) -> None:
         if len(value or b"") + len(key or b"") > self._settings.max_request_size:
-            raise FingerprintError("a message is larger than kafka.message_bytes")
+            raise FingerprintError("a message is larger than kafka.max_request_size")
         home = Partition(topic, self._choose_partition(topic, key))
         log = self._logs.setdefault(home, PartitionLog(self._root / topic / str(home.number)))
         try:

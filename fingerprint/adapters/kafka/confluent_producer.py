@@ -54,7 +54,7 @@ class ConfluentProducer(Producer):
         except KafkaException as exception:
             error = exception.args[0]
             if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                raise FingerprintError("a message is larger than kafka.message_bytes") from exception
+                raise FingerprintError("a message is larger than kafka.max_request_size") from exception
             raise DeliveryFailed(error.str()) from exception
         return True
 

@@ -52,7 +52,7 @@ class KafkaPythonProducer(Producer):
             future = self._client.send(topic, value, key, [(name, data or b"") for name, data in headers])
         except errors.MessageSizeTooLargeError as error:
             raise FingerprintError(
-                f"a message of {size:,} bytes is larger than kafka.message_bytes"
+                f"a message of {size:,} bytes is larger than kafka.max_request_size"
             ) from error
         except errors.KafkaTimeoutError as error:
             self._require_topic(topic)
