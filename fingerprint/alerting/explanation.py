@@ -324,7 +324,10 @@ def _build_curve(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -
     rows = explainer.series.find_rows(batch.evidence["spectral"][at])
     z = explainer.series.z_scores(rows, np.repeat(batch.interval[at], len(rows)))
     row = rows[int(np.nan_to_num(z, nan=-np.inf).argmax())]
-    seconds, window = explainer.settings.spectral.interval_seconds, explainer.settings.alerts.group_window_seconds
+    seconds, window = (
+        explainer.settings.spectral.interval_seconds,
+        explainer.settings.alerts.group_window_seconds,
+    )
     end = -(-(int(frame["event_time"].iloc[at].timestamp()) // window + 1) * window // seconds)
     start, counts, expected, flagged = explainer.series.curve(row, int(batch.interval[at]), CURVE_DAYS, end)
     owner, channel = explainer.series.owner_and_channel(int(row))

@@ -26,8 +26,8 @@ from fingerprint.analysis.threshold_what_if import ThresholdWhatIf
 from fingerprint.core.alert import LEVELS, Decision, FingerprintError
 from fingerprint.core.case import ThresholdEstimate, ThresholdOverride
 from fingerprint.core.settings import Settings
-from fingerprint.detection.scorer import alert_ids
 from fingerprint.detection import ensemble
+from fingerprint.detection.scorer import alert_ids
 
 INTERVAL_ID_PREFIX = "interval:"  # how the id of a vote on an interval begins; a silence is never a verdict
 DAY_SECONDS = 86_400  # seconds

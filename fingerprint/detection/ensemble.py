@@ -40,7 +40,9 @@ from fingerprint.compute.arrays import namespace
 from fingerprint.detection.batch import EventBatch
 from fingerprint.registry.bank import PEER_LEVEL
 
-NEWCOMER_THRESHOLD_SHARE = 0.9  # of its threshold is enough where a detector judges a newcomer by its peer group
+NEWCOMER_THRESHOLD_SHARE = (
+    0.9  # of its threshold is enough where a detector judges a newcomer by its peer group
+)
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 VoteMasks = Mapping[str, Mask]  # yes or no of each event (N,), by detector

@@ -237,7 +237,9 @@ class Scorer:
         at = namespace(reportable).flatnonzero(reportable & ~self.owner_names.is_in_bank(batch.principal))
         if len(at):
             principal, interval = (to_host(each[at]) for each in (batch.principal, batch.interval))
-            inside = self.state.admit_unknown(principal, interval, self.settings.voting.max_unknown_principals_per_day)
+            inside = self.state.admit_unknown(
+                principal, interval, self.settings.voting.max_unknown_principals_per_day
+            )
             refused[at] = to_device_of(~inside, refused)
             self.over_limit_events += int((~inside).sum())
         return refused

@@ -39,7 +39,9 @@ from fingerprint.features.encoding import (
 )
 from fingerprint.features.vocabulary import Floats, Ints, Vocabulary
 
-INTERVAL_SURPRISE_SHARE = 0.3  # of the principal's other surprises in the interval that is added to an event's
+INTERVAL_SURPRISE_SHARE = (
+    0.3  # of the principal's other surprises in the interval that is added to an event's
+)
 Array = Any
 
 FREE_FEATURES = np.flatnonzero(

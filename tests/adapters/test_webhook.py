@@ -48,7 +48,9 @@ def raw_server(work: Callable[[socket.socket], None]) -> Iterator[int]:
 
 
 def hook(url: str, resolve: Callable | None = None, **fields: object) -> WebhookReceiver:
-    wants = ReceiverSettings(url=url, **{"allow_http": True, "allowed_networks": HERE, "timeout_seconds": 5.0} | fields)
+    wants = ReceiverSettings(
+        url=url, **{"allow_http": True, "allowed_networks": HERE, "timeout_seconds": 5.0} | fields
+    )
     return WebhookReceiver(wants, resolve) if resolve else WebhookReceiver(wants)
 
 
