@@ -341,7 +341,7 @@ def test_no_sentence_tells_the_path(listen):
         ({"signing_secret_file": "/nowhere"}, "/nowhere"),
         ({"ca_file": "/nowhere"}, "/nowhere"),
         ({"ca_file": __file__}, "holds no certificates"),
-        ({"allow": ("inside",)}, "name a network"),
+        ({"allowed_networks": ("inside",)}, "name a network"),
     ],
 )
 def test_a_receiver_that_cannot_be_is_refused_at_start(fields, why):
