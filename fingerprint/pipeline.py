@@ -21,149 +21,154 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from fingerprint.alerting.explanation import Explainer, Groups
+from fingerprint.alerting.explanation import AlertGroups, Explainer
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import Alert
-from fingerprint.core.ports import Losses
+from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings
-from fingerprint.detection.scorer import Judged, Scorer, Taken, no_votes
+from fingerprint.detection.scorer import MeasureResult, ScoredEvents, Scorer, empty_votes
 from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import ScorerState
 
-NOTHING = Taken(0, 0, np.empty(0, np.uint64), no_votes())
+EMPTY_RESULT = MeasureResult(0, 0, np.empty(0, np.uint64), empty_votes())
 
 
-class Said(NamedTuple):
+class StepResult(NamedTuple):
     """What one step says: alerts (again, if they have grown), votes, and every judged event if that was asked for."""
 
     alerts: list[Alert]
     votes: pd.DataFrame
-    judged: list[pd.DataFrame]
+    scored_events: list[pd.DataFrame]
 
 
 @dataclass
-class Tally:
+class Counters:
     """What has gone by."""
 
     events: int = 0
     repeats: int = 0
     verdicts: int = 0
     alerts: int = 0
-    silences: int = 0
+    silent_intervals: int = 0
     degraded: int = 0  # events whose losses were measured by who stands in
     no_opinion: int = 0  # cells of series that were still warming up
     votes: dict[str, int] = field(default_factory=dict)
 
 
-class Road:
+class DetectionPipeline:
     """Walks batches of events from measuring to alerts, and counts."""
 
     def __init__(
         self,
         bank: Bank,
-        ledger: Ledger,
+        state: ScorerState,
         settings: Settings,
-        every_event: bool = False,
-        early: bool = False,
-        losses: Losses | None = None,
+        keep_all_events: bool = False,
+        emit_early: bool = False,
+        inference: Inference | None = None,
     ) -> None:
-        self.scorer = Scorer(bank, ledger, settings, every_event, losses)
-        self.groups = Groups(Explainer(bank.here, ledger.series, settings))
-        self.ledger, self.every_event, self.early = ledger, every_event, early
-        self.tally = Tally(votes={each.name: 0 for each in self.scorer.detectors})
+        self.scorer = Scorer(bank, state, settings, keep_all_events, inference)
+        self.alert_groups = AlertGroups(Explainer(bank.on_host, state.series, settings))
+        self.state, self.keep_all_events, self.emit_early = state, keep_all_events, emit_early
+        self.counters = Counters(votes={each.name: 0 for each in self.scorer.detectors})
 
-    def judge_by(self, bank: Bank, losses: Losses | None = None) -> Callable[[], None]:
+    def swap_bank(self, bank: Bank, inference: Inference | None = None) -> Callable[[], None]:
         """Measure against another bank from now on; returns what takes that back. The ledger goes on. What waits, and verdicts
         whose window is open, stay with the bank that measured them."""
-        before = self.scorer, self.groups.by, self.ledger.channels_since
-        self.scorer = self.scorer.under(bank, losses)
-        earlier = {**self.groups.by.earlier, self.groups.by.bank.version: self.groups.by.bank}
-        self.groups.by = replace(self.groups.by, bank=bank.here, earlier=earlier)
-        self.ledger.channels_since = (
-            self.ledger.watermark // self.groups.by.settings.spectral.interval_seconds
+        before = self.scorer, self.alert_groups.explainer, self.state.channels_since
+        self.scorer = self.scorer.with_bank(bank, inference)
+        earlier = {
+            **self.alert_groups.explainer.previous_banks,
+            self.alert_groups.explainer.bank.version: self.alert_groups.explainer.bank,
+        }
+        self.alert_groups.explainer = replace(self.alert_groups.explainer, bank=bank.on_host, previous_banks=earlier)
+        self.state.channels_since = (
+            self.state.watermark // self.alert_groups.explainer.settings.spectral.interval_seconds
         )
 
         def back() -> None:
-            self.scorer, self.groups.by, self.ledger.channels_since = before
+            self.scorer, self.alert_groups.explainer, self.state.channels_since = before
 
         return back
 
-    def hold_to(self, settings: Settings) -> None:
+    def apply_settings(self, settings: Settings) -> None:
         """Hold events to other thresholds, or another quorum, from now on. What waits is judged by them too; what could not get a
         verdict when it came does not come back."""
-        self.scorer = self.scorer.under(self.scorer.bank, self.scorer.losses, settings)
-        self.groups.by = replace(self.groups.by, settings=settings)
+        self.scorer = self.scorer.with_bank(self.scorer.bank, self.scorer.inference, settings)
+        self.alert_groups.explainer = replace(self.alert_groups.explainer, settings=settings)
 
-    def waits_of(self) -> set[str]:
+    def referenced_banks(self) -> set[str]:
         """The versions of the banks that measured what waits, and what has a verdict whose window is open."""
-        waiting = [part.frame for part in self.scorer.waiting]
-        frames = waiting + [part.frame for part in self.groups.open]
+        waiting = [part.frame for part in self.scorer.pending]
+        frames = waiting + [part.frame for part in self.alert_groups.open_verdicts]
         return {str(version) for frame in frames for version in frame["bank_version"].unique()}
 
-    def let_go(self) -> None:
+    def release_unused_banks(self) -> None:
         """Forget the banks of which nothing waits any more."""
-        by = self.groups.by
-        if by.earlier:
-            needed = self.waits_of()
-            earlier = {version: bank for version, bank in by.earlier.items() if version in needed}
-            self.groups.by = replace(by, earlier=earlier)
+        by = self.alert_groups.explainer
+        if by.previous_banks:
+            needed = self.referenced_banks()
+            earlier = {version: bank for version, bank in by.previous_banks.items() if version in needed}
+            self.alert_groups.explainer = replace(by, previous_banks=earlier)
 
-    def walk(self, events: Frame, watermark: int | None = None) -> Said:
+    def process(self, events: Frame, watermark: int | None = None) -> StepResult:
         """One step, with or without events. `watermark` (seconds from the epoch) says how far time has come, where the
         events do not."""
-        taken = self.scorer.take(events) if len(events) else NOTHING
-        self.tally.events += taken.events
-        self.tally.repeats += taken.repeats
-        self.tally.degraded += taken.degraded
-        self._see(events, watermark)
-        intervals = self._closed()  # before anything is judged: forecasts are made day by day
-        judged = self._kept(self.scorer.settle())
-        alerts = self._grown(taken.principals) + self._over(self.ledger.closed())
-        self.ledger.advance()
-        return self._said(alerts, [taken.votes, intervals, judged.votes], judged)
+        taken = self.scorer.measure(events) if len(events) else EMPTY_RESULT
+        self.counters.events += taken.events
+        self.counters.repeats += taken.repeats
+        self.counters.degraded += taken.degraded
+        self._advance_clock(events, watermark)
+        intervals = self._close_intervals()  # before anything is judged: forecasts are made day by day
+        judged = self._add_verdicts(self.scorer.judge_closed())
+        alerts = self._early_alerts(taken.principals) + self._close_alerts(self.state.first_open_interval())
+        self.state.expire()
+        return self._build_result(alerts, [taken.votes, intervals, judged.votes], judged)
 
-    def finish(self) -> Said:
+    def flush(self) -> StepResult:
         """The input has ended: judge what still waits."""
-        intervals = self._closed(everything=True)
-        judged = self._kept(self.scorer.settle(everything=True))
-        return self._said(self._over(None), [intervals, judged.votes], judged)
+        intervals = self._close_intervals(include_open=True)
+        judged = self._add_verdicts(self.scorer.judge_closed(include_open=True))
+        return self._build_result(self._close_alerts(None), [intervals, judged.votes], judged)
 
-    def _see(self, events: Frame, watermark: int | None) -> None:
+    def _advance_clock(self, events: Frame, watermark: int | None) -> None:
         if watermark is not None:
-            self.ledger.watermark = max(self.ledger.watermark, watermark)
+            self.state.watermark = max(self.state.watermark, watermark)
         elif len(events):
-            self.ledger.see(frames.seconds(events["event_time"]), hashing.homed(events["principal"]))
+            self.state.observe_time(
+                frames.epoch_seconds(events["event_time"]), hashing.hash_with_bucket(events["principal"])
+            )
 
-    def _kept(self, judged: Judged | None) -> Said:
+    def _add_verdicts(self, judged: ScoredEvents | None) -> StepResult:
         """Verdicts go to their alerts; the votes, and the events if every one was asked for, are passed on."""
         if judged is None:
-            return Said([], no_votes(), [])
-        self.tally.verdicts += int(judged.frame["verdict"].sum())
-        self.groups.add(judged.batch, judged.frame)
-        return Said([], self.scorer.votes_of(judged), [judged.frame] if self.every_event else [])
+            return StepResult([], empty_votes(), [])
+        self.counters.verdicts += int(judged.frame["verdict"].sum())
+        self.alert_groups.add(judged.batch, judged.frame)
+        return StepResult([], self.scorer.event_votes(judged), [judged.frame] if self.keep_all_events else [])
 
-    def _grown(self, principals: Hashes) -> list[Alert]:
-        if not self.early:
+    def _early_alerts(self, principals: Hashes) -> list[Alert]:
+        if not self.emit_early:
             return []
-        judged = self.scorer.so_far(principals)
-        grown = self.groups.grown(judged.batch, judged.frame) if judged else []
-        return grown + self.groups.delivered_late()
+        judged = self.scorer.judge_open(principals)
+        grown = self.alert_groups.build_grown(judged.batch, judged.frame) if judged else []
+        return grown + self.alert_groups.build_delivered_late()
 
-    def _over(self, before: int | None) -> list[Alert]:
-        alerts = self.groups.close(before)
-        self.tally.alerts += len(alerts)
+    def _close_alerts(self, before: int | None) -> list[Alert]:
+        alerts = self.alert_groups.close_windows(before)
+        self.counters.alerts += len(alerts)
         return alerts
 
-    def _closed(self, everything: bool = False) -> pd.DataFrame:
-        closed = self.scorer.close_intervals(everything)
-        self.tally.silences += closed.silences
-        self.tally.no_opinion += closed.no_opinion
+    def _close_intervals(self, include_open: bool = False) -> pd.DataFrame:
+        closed = self.scorer.close_intervals(include_open)
+        self.counters.silent_intervals += closed.silent_intervals
+        self.counters.no_opinion += closed.no_opinion
         return closed.votes
 
-    def _said(self, alerts: list[Alert], votes: list[pd.DataFrame], judged: Said) -> Said:
+    def _build_result(self, alerts: list[Alert], votes: list[pd.DataFrame], judged: StepResult) -> StepResult:
         table = pd.concat([part for part in votes if len(part)] or votes, ignore_index=True)
         for name, count in table.loc[table["vote"].eq(True), "detector"].value_counts().items():
-            self.tally.votes[str(name)] += int(count)
-        return Said(alerts, table, judged.judged)
+            self.counters.votes[str(name)] += int(count)
+        return StepResult(alerts, table, judged.scored_events)

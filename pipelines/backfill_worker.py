@@ -11,27 +11,27 @@ from typing import Any
 
 import numpy as np
 
-from fingerprint.adapters.result_spool import SaidFiles
+from fingerprint.adapters.result_spool import StepResultSpool
 from fingerprint.compute import hashing
 from fingerprint.compute.backend import Backend
 from fingerprint.core import settings
 from fingerprint.core.settings import Settings
-from fingerprint.detection.partitioned_replay import walk
-from fingerprint.pipeline import Road
+from fingerprint.partitioned_replay import replay_partition
+from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
 from fingerprint.state import partitioning
-from fingerprint.state.ledger import Ledger
 from fingerprint.state.partitioning import Arrays, Mask
-from fingerprint.training.dataset import Pieces, once, seen
+from fingerprint.state.scorer_state import ScorerState
+from fingerprint.training.dataset import PartitionedDataset, make_once, require_folder
 from pipelines.runtime import backend as backends
 from pipelines.runtime import wiring
-from pipelines.score import BANK, LEDGER, figures
+from pipelines.score import FROM_BANK, FROM_STATE, run_figures
 
 
 @dataclass(frozen=True)
-class Plan:
+class BackfillPlan:
     """What a worker has to know: where things lie (by the same names for all), and what is asked for.
 
     place/
@@ -41,92 +41,96 @@ class Plan:
       said/003/          what was said of a part, its ledger at the end and its figures: whole, or not there
     """
 
-    place: Path
+    folder: Path
     bank: Path
     version: str
     settings: Settings
     every_event: bool
-    keeps_ledger: bool
+    keeps_state: bool
     parts: int = 1
-    started_from: str = BANK
+    started_from: str = FROM_BANK
 
     @property
-    def read(self) -> Path:
-        return self.place / "read.json"
+    def read_file(self) -> Path:
+        return self.folder / "read.json"
 
     @property
-    def history(self) -> Pieces:
-        return Pieces(self.place / "history", self.parts)
+    def history(self) -> PartitionedDataset:
+        return PartitionedDataset(self.folder / "history", self.parts)
 
-    def said(self, part: int) -> Path:
-        return self.place / "said" / f"{part:03}"
+    def results_folder(self, part: int) -> Path:
+        return self.folder / "said" / f"{part:03}"
 
-    def start(self, part: int) -> Path:
-        return self.place / "start" / f"{part:03}"
+    def initial_state_folder(self, part: int) -> Path:
+        return self.folder / "start" / f"{part:03}"
 
-    def homes(self, part: int) -> Mask:
+    def bucket_mask(self, part: int) -> Mask:
         """Which homes (65536,) are a part's."""
         virtual = np.arange(hashing.VIRTUAL_PARTITIONS, dtype=np.uint64)
-        return hashing.of_partitions(self.history.of(virtual << np.uint64(56)) == part)
+        return hashing.buckets_of_partitions(self.history.partition_of(virtual << np.uint64(56)) == part)
 
 
-def walk_part(plan: Plan, part: int) -> dict[str, Any]:
+def score_partition(plan: BackfillPlan, part: int) -> dict[str, Any]:
     """Walk a part, unless that was done before; its figures. Two who do it at once do not disturb each other."""
-    seen(plan.place)
-    said = once(plan.said(part), partial(_walk, plan, part))
+    require_folder(plan.folder)
+    said = make_once(plan.results_folder(part), partial(_score_partition, plan, part))
     known: dict[str, Any] = json.loads((said / "figures.json").read_text())
     return known
 
 
-def _walk(plan: Plan, part: int, folder: Path) -> None:
-    backend = backends.chosen(plan.settings)  # of this worker, which may have a device of its own
-    bank = _bank(plan.bank, plan.settings.bank, plan.version).on(backend.place)
-    ledger, most = _ledger(plan, bank, part, backend), plan.settings.reading.batch_records
-    late, watermarks = ledger.late, json.loads(plan.read.read_text())["watermarks"]
+def _score_partition(plan: BackfillPlan, part: int, folder: Path) -> None:
+    backend = backends.get_backend(plan.settings)  # of this worker, which may have a device of its own
+    bank = _open_bank(plan.bank, plan.settings.bank, plan.version).on(backend.to_device)
+    ledger, most = _initial_state(plan, bank, part, backend), plan.settings.reading.batch_records
+    late, watermarks = ledger.late_events, json.loads(plan.read_file.read_text())["watermarks"]
     with (
-        wiring.losses(plan.settings.triton, bank) as losses,
-        SaidFiles(folder, plan.settings, plan.every_event) as files,
+        wiring.open_inference(plan.settings.triton, bank) as losses,
+        StepResultSpool(folder, plan.settings, plan.every_event) as files,
     ):
-        road = Road(bank, ledger, plan.settings, plan.every_event, losses=losses)
-        for said in walk(road, plan.history.chunks(part, most), watermarks, most, backend.tables):
+        road = DetectionPipeline(bank, ledger, plan.settings, plan.every_event, inference=losses)
+        for said in replay_partition(
+            road, plan.history.read_chunks(part, most), watermarks, most, backend.dataframe_library
+        ):
             files.write(said)
-    if plan.keeps_ledger:
-        state_files.save(ledger, folder)
-    own = figures(road) | {"late": ledger.late - late, "ahead": 0}  # the rest is the whole's
+    if plan.keeps_state:
+        state_files.save_state(ledger, folder)
+    own = run_figures(road) | {"late": ledger.late_events - late, "ahead": 0}  # the rest is the whole's
     (folder / "figures.json").write_text(json.dumps(own))
 
 
 @cache
-def _bank(folder: Path, options: settings.Bank, version: str) -> Bank:
+def _open_bank(folder: Path, options: settings.Bank, version: str) -> Bank:
     """Verified once in a process, and mapped."""
     return banks.open_bank(folder, options, version)
 
 
-def _ledger(plan: Plan, bank: Bank, part: int, backend: Backend) -> Ledger:
-    if plan.started_from == BANK:
-        own = partitioning.pick(bank.ledger, plan.homes(part))
-        return Ledger.from_arrays(plan.settings, own, backend.place)
-    if plan.started_from == LEDGER and (kept := state_files.restore(plan.start(part), plan.settings)):
-        return Ledger.from_arrays(plan.settings, kept.as_arrays(), backend.place)
-    return Ledger(plan.settings, place=backend.place)
+def _initial_state(plan: BackfillPlan, bank: Bank, part: int, backend: Backend) -> ScorerState:
+    if plan.started_from == FROM_BANK:
+        own = partitioning.select_buckets(bank.scorer_state, plan.bucket_mask(part))
+        return ScorerState.from_arrays(plan.settings, own, backend.to_device)
+    if plan.started_from == FROM_STATE and (
+        kept := state_files.restore_state(plan.initial_state_folder(part), plan.settings)
+    ):
+        return ScorerState.from_arrays(plan.settings, kept.as_arrays(), backend.to_device)
+    return ScorerState(plan.settings, placement=backend.to_device)
 
 
-def leave_starts(plan: Plan, whole: Arrays) -> None:
+def write_initial_states(plan: BackfillPlan, whole: Arrays) -> None:
     """Cut the ledger that a run before left."""
     for part in range(plan.parts):
-        own = partitioning.pick(whole, plan.homes(part))
-        state_files.save(Ledger.from_arrays(plan.settings, own), plan.start(part))
+        own = partitioning.select_buckets(whole, plan.bucket_mask(part))
+        state_files.save_state(ScorerState.from_arrays(plan.settings, own), plan.initial_state_folder(part))
 
 
-def ledger_of_all(plan: Plan, late: int, clock: Sequence[int]) -> Ledger:
+def merge_states(plan: BackfillPlan, late: int, clock: Sequence[int]) -> ScorerState:
     """The parts' ledgers at the end, put together; `clock` is that of the whole (`Steps`)."""
-    whole = Ledger(plan.settings)
+    whole = ScorerState(plan.settings)
     for part in range(plan.parts):
-        arrays = state_files.arrays(plan.said(part))
+        arrays = state_files.read_state_arrays(plan.results_folder(part))
         if part == 0:
-            whole = Ledger.from_arrays(plan.settings, arrays)
+            whole = ScorerState.from_arrays(plan.settings, arrays)
         else:
             whole.merge(arrays)
-    whole.late = late
+    whole.late_events = late
     whole.clock.restore(np.array(clock, np.int64))
     return whole

@@ -7,11 +7,11 @@ from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from fingerprint.delivery.outbox import Waiting
+from fingerprint.delivery.outbox import DeliveryCounts
 
 _PREFIX = "fingerprint_deliver"
-_WHOSE = ("receiver",)
-FIGURES = ("planned", "sent", "tries_failed", "failed")
+_LABELS = ("receiver",)
+REPORTED_COUNTERS = ("planned", "sent", "tries_failed", "failed")
 
 
 class DeliverMetrics:
@@ -19,35 +19,35 @@ class DeliverMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, help: str) -> Counter:
-            return Counter(f"{_PREFIX}_{name}", help, _WHOSE, registry=registry)
+            return Counter(f"{_PREFIX}_{name}", help, _LABELS, registry=registry)
 
         def gauge(name: str, help: str) -> Gauge:
-            return Gauge(f"{_PREFIX}_{name}", help, _WHOSE, registry=registry)
+            return Gauge(f"{_PREFIX}_{name}", help, _LABELS, registry=registry)
 
         self.planned = counter("planned", "Changes on the desk that were looked at.")
         self.sent = counter("sent", "Deliveries that the receiver has.")
         self.tries_failed = counter("tries_failed", "Tries that failed, and are made again.")
         self.failed = counter("failed", "Deliveries that were given up.")
-        self.seconds = Histogram(f"{_PREFIX}_seconds", "One try.", _WHOSE, registry=registry)
+        self.seconds = Histogram(f"{_PREFIX}_seconds", "One try.", _LABELS, registry=registry)
         self.waiting = gauge("waiting", "Deliveries that wait.")
         self.oldest = gauge("oldest_seconds", "For how long the oldest one has waited.")
         self.given_up = gauge("given_up", "Deliveries that were given up and nobody has tried anew.")
 
-    def begin(self, receiver: str) -> None:
+    def register_receiver(self, receiver: str) -> None:
         """Every counter is there from the start."""
         for each in (self.planned, self.sent, self.tries_failed, self.failed):
             each.labels(receiver)
 
-    def look(self, counts: Mapping[str, Waiting], receiver: str, now: datetime) -> None:
-        stand = counts.get(receiver, Waiting(0, 0, 0, None))
+    def update_backlog(self, counts: Mapping[str, DeliveryCounts], receiver: str, now: datetime) -> None:
+        stand = counts.get(receiver, DeliveryCounts(0, 0, 0, None))
         self.waiting.labels(receiver).set(stand.waiting)
         self.given_up.labels(receiver).set(stand.failed)
-        waited = (now - stand.oldest).total_seconds() if stand.oldest else 0.0
+        waited = (now - stand.oldest_waiting).total_seconds() if stand.oldest_waiting else 0.0
         self.oldest.labels(receiver).set(max(0.0, waited))
 
     def figures(self) -> dict[str, int]:
         """The counts so far, over all receivers."""
-        return {name: _sum(getattr(self, name)) for name in FIGURES}
+        return {name: _sum(getattr(self, name)) for name in REPORTED_COUNTERS}
 
 
 def _sum(counter: Counter) -> int:

@@ -7,23 +7,23 @@ import shutil
 from pathlib import Path
 
 from fingerprint.core.settings import Settings
-from fingerprint.store.alerts import open_desk
+from fingerprint.store.alerts import open_alert_store
 from fingerprint.web.static_report import write_queue_page
 from pipelines.cli import console
 from pipelines.commands.alerts import list_alerts
-from pipelines.score import score
-from pipelines.simulate import ATTACKS, DAYS, PRINCIPALS, SEED, past, simulate
-from pipelines.train import train
+from pipelines.score import score_sources
+from pipelines.simulate import ATTACKS, DAYS, PRINCIPALS, SEED, simulate_organisation, training_days
+from pipelines.train import train_bank
 
-LEARNED = past(DAYS)
+TRAINING_DAYS = training_days(DAYS)
 
 
-def demo(out: Path, settings: Settings) -> None:
+def run_demo(out: Path, settings: Settings) -> None:
     """Fill `out` with records, a bank, a desk and pages; print the alerts and how they compare with the labels."""
     shutil.rmtree(out, ignore_errors=True)
     records, bank, desk = out / "records", out / "bank", f"sqlite:///{out / 'desk.sqlite'}"
-    with console.progress() as progress:
-        simulated = simulate(
+    with console.progress_bars() as progress:
+        simulated = simulate_organisation(
             PRINCIPALS,
             DAYS,
             SEED,
@@ -32,18 +32,18 @@ def demo(out: Path, settings: Settings) -> None:
             progress=lambda done, _: progress("simulating days", done, DAYS),
         )
         days = [str(file) for file in sorted(records.glob("*.jsonl.gz"))]
-        trained = train(days[:LEARNED], bank, settings, progress)
-        scored = score(days[LEARNED:], bank, settings, progress, desk_url=desk)
-    console.simulated(console.of_simulated(simulated, DAYS))
-    console.trained(trained)
-    console.scored(scored)
+        trained = train_bank(days[:TRAINING_DAYS], bank, settings, progress)
+        scored = score_sources(days[TRAINING_DAYS:], bank, settings, progress, database_url=desk)
+    console.print_simulation(console.simulation_figures(simulated, DAYS))
+    console.print_training(trained)
+    console.print_scoring(scored)
     list_alerts(desk)
-    alerts = open_desk(desk).alerts()
-    _compare({event for alert in alerts for event in alert.event_ids}, records / "labels.jsonl")
+    alerts = open_alert_store(desk).alerts()
+    _print_attacks_found({event for alert in alerts for event in alert.event_ids}, records / "labels.jsonl")
     print(f"\nthe queue and every alert as pages: {write_queue_page(alerts, out / 'pages')}")
 
 
-def _compare(found: set[str], labels: Path) -> None:
+def _print_attacks_found(found: set[str], labels: Path) -> None:
     """Say which spliced attack sessions the alerts hold."""
     sessions: dict[str, list[dict[str, str]]] = {}
     for line in labels.read_text().splitlines():
@@ -53,7 +53,7 @@ def _compare(found: set[str], labels: Path) -> None:
         flagged = sum(event["event_id"] in found for event in events)
         first = events[0]
         verdict = "FOUND " if flagged else "MISSED"
-        who = console.plain(first["principal"].split(":", 5)[-1])
+        who = console.escape_control_characters(first["principal"].split(":", 5)[-1])
         print(
             f"{verdict} {name}: {first['strength']} of {len(events)} calls as {who}, {flagged} of them in alerts"
         )

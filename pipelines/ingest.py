@@ -11,47 +11,57 @@ import numpy as np
 from prometheus_client import REGISTRY
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Consumer, Message, NotOwner, Partition, Producer, Rebalancing
+from fingerprint.core.ports import (
+    Consumer,
+    Message,
+    Partition,
+    PartitionNotOwned,
+    Producer,
+    RebalanceInProgress,
+)
 from fingerprint.core.settings import Settings
-from fingerprint.streaming.backpressure import Pausing
-from fingerprint.streaming.bounded_read import NOTHING_OURS, UntilEnd
+from fingerprint.streaming.backpressure import PausableConsumer
+from fingerprint.streaming.bounded_read import NO_PARTITION_ASSIGNED, EndOffsets
 from fingerprint.streaming.ingest_metrics import IngestMetrics
-from fingerprint.streaming.lag_monitor import Watch
-from fingerprint.streaming.poison import REASON, PoisonGuard
-from fingerprint.streaming.rekeying import Batch, Ingesting, Limit, Outgoing
-from fingerprint.streaming.retrying_producer import Sender
+from fingerprint.streaming.lag_monitor import LagMonitor
+from fingerprint.streaming.poison import POISON_REASON, PoisonGuard
+from fingerprint.streaming.rekeying import DeadLetterLimit, OutgoingMessage, RekeyedBatch, Rekeyer
+from fingerprint.streaming.retrying_producer import RetryingProducer
 from pipelines.runtime import wiring
-from pipelines.runtime.service import running
+from pipelines.runtime.service import running_service
 
 POLL_SECONDS = 0.5
 
 log = logging.getLogger("fingerprint.ingest")
 
 
-def run(settings: Settings, once: bool = False) -> dict[str, Any]:
+def run_ingest(settings: Settings, once: bool = False) -> dict[str, Any]:
     """`fingerprint ingest`, with the doors that the settings name."""
-    with wiring.consumer(settings.kafka, "ingest") as consumer, wiring.producer(settings.kafka) as producer:
-        ingest = Ingest(consumer, producer, settings, IngestMetrics(REGISTRY))
-        with running(settings, ingest.not_ready, ingest.not_alive, "ingest") as asked_to_end:
+    with (
+        wiring.open_consumer(settings.kafka, "ingest") as consumer,
+        wiring.producing(settings.kafka) as producer,
+    ):
+        ingest = IngestService(consumer, producer, settings, IngestMetrics(REGISTRY))
+        with running_service(settings, ingest.not_ready, ingest.not_alive, "ingest") as asked_to_end:
             return ingest.run(asked_to_end, once)
 
 
-class Ingest:
+class IngestService:
     """The program without its doors: batch after batch. A partition's watermark lives as long as its assignment."""
 
     def __init__(
         self, consumer: Consumer, producer: Producer, settings: Settings, metrics: IngestMetrics
     ) -> None:
         self.consumer, self.producer, self.settings, self.metrics = consumer, producer, settings, metrics
-        self.reading = Ingesting(settings)
-        self.limit = Limit(settings.ingest)
+        self.record_reader = Rekeyer(settings)
+        self.limit = DeadLetterLimit(settings.ingest)
         self.topic = settings.kafka.events
         self.dead_topic = settings.kafka.raw + settings.kafka.dlq_suffix
-        self.pausing = Pausing(consumer, metrics.pauses.inc)
-        self.guard = PoisonGuard(consumer, self._breathe)
-        self.sender = Sender(producer, settings.kafka.delivery_seconds, self._full)
+        self.pausable_consumer = PausableConsumer(consumer, metrics.pauses.inc)
+        self.poison_guard = PoisonGuard(consumer, self._pause_for_single_message)
+        self.sender = RetryingProducer(producer, settings.kafka.delivery_seconds, self._on_queue_full)
         self.joined = False
-        self.watch = Watch(consumer, settings.kafka, metrics.watch)
+        self.lag_monitor = LagMonitor(consumer, settings.kafka, metrics.lag_monitor)
         self.last_turn = time.monotonic()
 
     def run(self, asked_to_end: Callable[[], bool], once: bool = False) -> dict[str, Any]:
@@ -62,93 +72,101 @@ class Ingest:
         What is committed was written before, then too.
         """
         started = time.monotonic()
-        self.consumer.subscribe([self.settings.kafka.raw], assigned=self.assigned, revoked=self.revoked)
+        self.consumer.subscribe([self.settings.kafka.raw], on_assigned=self.assigned, on_revoked=self.revoked)
         kafka = self.settings.kafka
-        end = UntilEnd(self.consumer, patience=kafka.session_seconds + kafka.answer_seconds)
-        with self.guard.spared():
+        end = EndOffsets(
+            self.consumer, assignment_timeout_seconds=kafka.session_seconds + kafka.answer_seconds
+        )
+        with self.poison_guard.clearing_marks_on_error():
             while not asked_to_end():
-                end.saw(self.turn(POLL_SECONDS))
-                if once and end.reached():
+                end.observe(self.run_once(POLL_SECONDS))
+                if once and end.is_reached():
                     break
-        if end.left_out:
-            log.warning(NOTHING_OURS)
+        if end.unassigned:
+            log.warning(NO_PARTITION_ASSIGNED)
         figures = self.metrics.figures() | {"seconds": round(time.monotonic() - started, 3)}
         log.info("done", extra={"fields": figures})
         return figures
 
-    def turn(self, seconds: float) -> list[Message]:
+    def run_once(self, seconds: float) -> list[Message]:
         """One poll and all that follows from it; the messages that were dealt with."""
-        messages = self.pausing.poll(seconds)
-        self.watch.saw(messages)
-        for polled, deadly in self.guard.batches(messages):
-            read = [self.reading.unread(polled[0], REASON)] if deadly else self.reading.read(polled)
+        messages = self.pausable_consumer.poll(seconds)
+        self.lag_monitor.observe(messages)
+        for polled, deadly in self.poison_guard.batches(messages):
+            read = (
+                [self.record_reader.reject(polled[0], POISON_REASON)]
+                if deadly
+                else self.record_reader.rekey(polled)
+            )
             for batch in read:
                 with self.metrics.batch_seconds.time():
                     self._write(batch, polled)
-        self.pausing.resume()
-        self._look_around()
+        self.pausable_consumer.resume()
+        self._update_status()
         return messages
 
     def assigned(self, partitions: Collection[Partition]) -> None:
         self.joined = True
-        self.guard.forget(partitions)
-        log.info("assigned", extra={"fields": {"partitions": sorted(each.place for each in partitions)}})
+        self.poison_guard.forget(partitions)
+        log.info("assigned", extra={"fields": {"partitions": sorted(each.label for each in partitions)}})
 
     def revoked(self, partitions: Collection[Partition]) -> None:
-        self.pausing.forget(partitions)
-        self.guard.forget(partitions)
-        self.reading.forget(partitions)
-        self.metrics.forget(partitions)
-        log.info("revoked", extra={"fields": {"partitions": sorted(each.place for each in partitions)}})
+        self.pausable_consumer.drop_backlog(partitions)
+        self.poison_guard.forget(partitions)
+        self.record_reader.forget_partitions(partitions)
+        self.metrics.remove_partitions(partitions)
+        log.info("revoked", extra={"fields": {"partitions": sorted(each.label for each in partitions)}})
 
     def not_ready(self) -> str | None:
-        return self.watch.trouble() if self.joined else "has not joined the group yet"
+        return self.lag_monitor.problem() if self.joined else "has not joined the group yet"
 
     def not_alive(self) -> str | None:
         still = time.monotonic() - self.last_turn
         return f"stands still for {still:.0f} s" if still > self.settings.health.stalled_seconds else None
 
-    def _write(self, batch: Batch, messages: list[Message]) -> None:
+    def _write(self, batch: RekeyedBatch, messages: list[Message]) -> None:
         """Written and acknowledged, then committed; after a commit nothing can be lost, before it all comes again."""
-        dead = np.zeros(batch.done - batch.begin, bool)
-        dead[batch.dead_from - batch.begin] = True
-        last = self.limit.reached(dead)
+        dead = np.zeros(batch.completed_until - batch.begin, bool)
+        dead[batch.dead_letter_sources - batch.begin] = True
+        last = self.limit.exceeded_at(dead)
         if last is not None:
-            batch = batch.until(batch.begin + last + 1)
+            batch = batch.truncated_at(batch.begin + last + 1)
         self._send(self.topic, batch.records)
-        self._send(self.dead_topic, batch.dead)
-        with self.watch.asking():
+        self._send(self.dead_topic, batch.dead_letters)
+        with self.lag_monitor.awaiting_broker():
             self.producer.flush()
-            self._commit(messages[batch.begin : batch.done])
-        self.metrics.count(batch)
-        if batch.dead:
-            log.warning("dead letters", extra={"fields": _of_dead(batch)})
+            self._commit(messages[batch.begin : batch.completed_until])
+        self.metrics.count_batch(batch)
+        if batch.dead_letters:
+            log.warning("dead letters", extra={"fields": _dead_letter_fields(batch)})
         if last is not None:
-            reason = dict(batch.dead[-1].headers)["reason"] or b""
-            raise FingerprintError(too_many_dead(self.settings, self.settings.kafka.raw, reason.decode()))
+            reason = dict(batch.dead_letters[-1].headers)["reason"] or b""
+            raise FingerprintError(
+                dead_letter_limit_message(self.settings, self.settings.kafka.raw, reason.decode())
+            )
 
-    def _send(self, topic: str, outgoing: list[Outgoing]) -> None:
+    def _send(self, topic: str, outgoing: list[OutgoingMessage]) -> None:
         for each in outgoing:
             self.sender.send(topic, each)
-        if self.pausing.silenced:
-            self.watch.answered()
-        self.pausing.resume()
+        if self.pausable_consumer.paused_partitions:
+            self.lag_monitor.response_received()
+        self.pausable_consumer.resume()
 
-    def _breathe(self) -> None:
+    def _pause_for_single_message(self) -> None:
         """Messages are read one by one, which takes long."""
         self.last_turn = time.monotonic()
-        self.pausing.pause()
+        self.pausable_consumer.pause()
 
-    def _full(self) -> None:
+    def _on_queue_full(self) -> None:
         """Too much is on its way: the broker owes us its answers."""
-        self.watch.ask()
-        self.pausing.pause()
+        self.lag_monitor.request_sent()
+        self.pausable_consumer.pause()
 
     def _commit(self, messages: list[Message]) -> None:
         """What is still ours. Whoever has the rest reads it again: repeats, reduced by id."""
-        offsets = {message.home: message.offset + 1 for message in messages}
+        offsets = {message.source_partition: message.offset + 1 for message in messages}
         while not self._committed(offsets):
-            self.pausing.keep(POLL_SECONDS)
+            self.pausable_consumer.poll_to_backlog(POLL_SECONDS)
 
     def _committed(self, offsets: Mapping[Partition, int]) -> bool:
         """False while the group is being shared out anew: poll, and come again."""
@@ -156,24 +174,24 @@ class Ingest:
         try:
             if ours:
                 self.consumer.commit(ours)
-                self.guard.passed(ours)
-        except Rebalancing:
+                self.poison_guard.committed(ours)
+        except RebalanceInProgress:
             return False
-        except NotOwner:
+        except PartitionNotOwned:
             ours = {}
         if len(ours) < len(offsets):
             self.metrics.commits_refused.inc()
             log.warning("not all committed: partitions have another owner")
         return True
 
-    def _look_around(self) -> None:
+    def _update_status(self) -> None:
         self.last_turn = time.monotonic()
-        self.metrics.watermark(self.reading.watermarks)
-        if self.joined and (lag := self.watch.look()) is not None:
-            self.metrics.lagging(lag)
+        self.metrics.set_watermarks(self.record_reader.watermarks)
+        if self.joined and (lag := self.lag_monitor.poll()) is not None:
+            self.metrics.set_lag(lag)
 
 
-def too_many_dead(settings: Settings, source: str, reason: str) -> str:
+def dead_letter_limit_message(settings: Settings, source: str, reason: str) -> str:
     """What is said when dead letters reach their limit."""
     limits = settings.ingest
     return (
@@ -183,7 +201,7 @@ def too_many_dead(settings: Settings, source: str, reason: str) -> str:
     )
 
 
-def _of_dead(batch: Batch) -> dict[str, Any]:
-    headers = dict(batch.dead[0].headers)
+def _dead_letter_fields(batch: RekeyedBatch) -> dict[str, Any]:
+    headers = dict(batch.dead_letters[0].headers)
     first = {name: (headers[name] or b"").decode() for name in ("topic", "partition", "offset", "reason")}
-    return {"letters": len(batch.dead), **first}
+    return {"letters": len(batch.dead_letters), **first}

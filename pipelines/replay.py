@@ -13,20 +13,20 @@ from fingerprint.adapters.system import SystemClock
 from fingerprint.core.alert import Reject
 from fingerprint.core.ports import Clock, Producer
 from fingerprint.core.settings import Settings
-from fingerprint.sources.cloudtrail.envelopes import Records
-from fingerprint.sources.cloudtrail.identity import add_entities
+from fingerprint.sources.cloudtrail.envelopes import RecordBatch
+from fingerprint.sources.cloudtrail.identity import add_entity_columns
 from fingerprint.sources.flatten import flatten
-from fingerprint.streaming.rekeying import Outgoing
-from fingerprint.streaming.replay_rate import Pace
-from fingerprint.streaming.retrying_producer import Sender
+from fingerprint.streaming.rekeying import OutgoingMessage
+from fingerprint.streaming.replay_rate import ReplayRate
+from fingerprint.streaming.retrying_producer import RetryingProducer
 from pipelines.cli.console import Progress
 from pipelines.runtime import wiring
 
-TICK = 0.05  # seconds: records due within one are sent together
-REASONS_KEPT = 1000
+TICK_SECONDS = 0.05  # seconds: records due within one are sent together
+MAX_REASONS = 1000
 
 
-def run(
+def run_replay(
     sources: list[str],
     topic: str | None,
     settings: Settings,
@@ -36,22 +36,22 @@ def run(
     keyed: bool = False,
 ) -> dict[str, Any]:
     """`fingerprint replay`, with the doors that the settings name."""
-    pace = Pace(rate, speed)
-    files.find(sources)  # says what is missing before a broker is asked
-    with wiring.producer(settings.kafka) as producer:
-        return replay(
+    pace = ReplayRate(rate, speed)
+    files.find_files(sources)  # says what is missing before a broker is asked
+    with wiring.producing(settings.kafka) as producer:
+        return replay_records(
             sources, topic or settings.kafka.raw, producer, settings, SystemClock(), progress, pace, keyed
         )
 
 
-def replay(
+def replay_records(
     sources: list[str],
     topic: str,
     producer: Producer,
     settings: Settings,
     clock: Clock,
     progress: Progress,
-    pace: Pace,
+    pace: ReplayRate,
     keyed: bool = False,
 ) -> dict[str, Any]:
     """Send the records of `sources` to `topic`, bare, in the order in which they lie there; the figures of
@@ -59,8 +59,8 @@ def replay(
 
     `keyed`: under their principal, so that the scorer can read the topic as it is. What cannot be read is counted.
     """
-    of = files.size(files.find(sources))
-    replaying = _Replay(topic, producer, clock, pace, settings.kafka.delivery_seconds)
+    of = files.total_size(files.find_files(sources))
+    replaying = _RecordReplayer(topic, producer, clock, pace, settings.kafka.delivery_seconds)
     read = 0
 
     def stored(count: int) -> None:
@@ -68,47 +68,49 @@ def replay(
         read += count
         progress("replaying bytes", read, of)
 
-    for records in files.read(sources, settings.reading, stored):
+    for records in files.read_sources(sources, settings.reading, stored):
         replaying.send(records, settings, keyed)
     producer.flush()
     return replaying.figures()
 
 
-class _Replay:
+class _RecordReplayer:
     """Sends batches of records when they are due, and counts."""
 
-    def __init__(self, topic: str, producer: Producer, clock: Clock, pace: Pace, patience: float) -> None:
-        self.sender = Sender(producer, patience)
+    def __init__(
+        self, topic: str, producer: Producer, clock: Clock, pace: ReplayRate, patience: float
+    ) -> None:
+        self.sender = RetryingProducer(producer, patience)
         self.topic, self.producer, self.clock, self.pace = topic, producer, clock, pace
         self.started = clock.now()
         self.records = self.bytes = self.skipped = 0
         self.rejects: list[Reject] = []
         self.rejected = 0
 
-    def send(self, records: Records, settings: Settings, keyed: bool) -> None:
+    def send(self, records: RecordBatch, settings: Settings, keyed: bool) -> None:
         flat = flatten(records)
         self._count(flat.rejects, flat.skipped)
         rows = flat.events["row"].tolist()
-        keys = _keys(flat.events, settings) if keyed else [None] * len(rows)
-        due = self.pace.due(_milliseconds(flat.events["event_time"]))
-        for begin, end in _ticks(due):
-            self._wait(due[begin])
+        keys = _partition_keys(flat.events, settings) if keyed else [None] * len(rows)
+        due = self.pace.due_seconds(_milliseconds(flat.events["event_time"]))
+        for begin, end in _group_by_tick(due):
+            self._wait_until_due(due[begin])
             for number in range(begin, end):
-                self.sender.send(self.topic, Outgoing(records.lines[rows[number]], keys[number], ()))
+                self.sender.send(self.topic, OutgoingMessage(records.lines[rows[number]], keys[number], ()))
             self.bytes += sum(len(records.lines[row]) for row in rows[begin:end])
         self.records += len(rows)
 
-    def _wait(self, due: float) -> None:
+    def _wait_until_due(self, due: float) -> None:
         """What was sent before is on its way while we wait."""
         early = due - (self.clock.now() - self.started).total_seconds()
         if early > 0:
             self.producer.flush()
-            self.clock.wait(due - (self.clock.now() - self.started).total_seconds())
+            self.clock.sleep(due - (self.clock.now() - self.started).total_seconds())
 
     def _count(self, rejects: list[Reject], skipped: int) -> None:
         self.rejected += sum(each.count for each in rejects)
         self.skipped += skipped
-        self.rejects += rejects[: max(0, REASONS_KEPT - len(self.rejects))]
+        self.rejects += rejects[: max(0, MAX_REASONS - len(self.rejects))]
 
     def figures(self) -> dict[str, Any]:
         return {
@@ -122,8 +124,8 @@ class _Replay:
         }
 
 
-def _keys(events: pd.DataFrame, settings: Settings) -> list[bytes | None]:
-    codes, principals = pd.factorize(add_entities(events, settings.entities)["principal"])
+def _partition_keys(events: pd.DataFrame, settings: Settings) -> list[bytes | None]:
+    codes, principals = pd.factorize(add_entity_columns(events, settings.entities)["principal"])
     keys = [str(principal).encode() for principal in principals]
     return [keys[code] for code in codes.tolist()]
 
@@ -132,8 +134,8 @@ def _milliseconds(times: pd.Series) -> np.ndarray:
     return times.astype("datetime64[ms, UTC]").astype(np.int64).to_numpy()
 
 
-def _ticks(due: np.ndarray) -> list[tuple[int, int]]:
+def _group_by_tick(due: np.ndarray) -> list[tuple[int, int]]:
     """First and last + 1 of the records that are due within a TICK of one another."""
-    borders = np.flatnonzero(np.diff(np.floor(due / TICK))) + 1
+    borders = np.flatnonzero(np.diff(np.floor(due / TICK_SECONDS))) + 1
     edges = [0, *borders.tolist(), len(due)]
     return [(begin, end) for begin, end in pairwise(edges) if end > begin]

@@ -40,7 +40,7 @@ class RetrainMetrics:
             registry=registry if triton.url else None,
         )
 
-    def knows(self, trained: datetime | None, due: datetime | None, held_days: float | None) -> None:
+    def set_schedule(self, trained: datetime | None, due: datetime | None, held_days: float | None) -> None:
         """How it stands."""
         self.last_success.set(trained.timestamp() if trained else 0)
         self.due.set(due.timestamp() if due else 0)

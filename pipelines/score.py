@@ -10,93 +10,98 @@ from typing import Any
 import pandas as pd
 
 from fingerprint.adapters import files
-from fingerprint.adapters.event_spool import History
-from fingerprint.adapters.result_files import Results
+from fingerprint.adapters.event_spool import EventSpool
+from fingerprint.adapters.result_files import ResultWriter
 from fingerprint.analysis import threshold_preview
 from fingerprint.compute import frames
-from fingerprint.core.alert import Hop
-from fingerprint.core.ports import Desk
+from fingerprint.core.alert import CredentialIssue
+from fingerprint.core.ports import AlertStore
 from fingerprint.core.settings import Settings
-from fingerprint.pipeline import Road, Said
+from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.cloudtrail import credential_chain
-from fingerprint.state.ledger import Ledger
 from fingerprint.state.partitioning import Arrays
-from fingerprint.store.alerts import open_desk
-from pipelines.cli.console import Progress, reasons
+from fingerprint.state.scorer_state import ScorerState
+from fingerprint.store.alerts import open_alert_store
+from pipelines.cli.console import Progress, rejection_reasons
 from pipelines.runtime import backend as backends
 from pipelines.runtime import memory, wiring
 
-LEDGER, BANK = "ledger", "bank"  # where a run may start
-EMPTY = "empty: the input begins inside the bank's training span"
+FROM_STATE, FROM_BANK = "ledger", "bank"  # where a run may start
+FROM_NOTHING = "empty: the input begins inside the bank's training span"
 
 
-def score(
+def score_sources(
     sources: list[str],
     folder: Path,
     settings: Settings,
     progress: Progress,
-    desk_url: str | None = None,
+    database_url: str | None = None,
     out: Path | None = None,
-    ledger_folder: Path | None = None,
+    state_folder: Path | None = None,
 ) -> dict[str, Any]:
     """Score `sources` against the bank in `folder`; the figures of `score --json`."""
     started = time.monotonic()
     bank = banks.open_bank(folder, settings.bank)
-    banks.check_settings(bank, settings)
-    backend = backends.chosen(settings)
-    bank = bank.on(backend.place)
-    desk = open_desk(desk_url or settings.desk.url, redact=settings.desk.redact)
-    settings = threshold_preview.applied(settings, desk.tuned())
+    banks.check_bank_settings(bank, settings)
+    backend = backends.get_backend(settings)
+    bank = bank.on(backend.to_device)
+    desk = open_alert_store(database_url or settings.desk.url, redact=settings.desk.redact)
+    settings = threshold_preview.apply_override(settings, desk.threshold_override())
     with (
-        backends.history(settings) as history,
-        Results(out, settings) as results,
-        wiring.losses(settings.triton, bank) as losses,
+        backends.open_history(settings) as history,
+        ResultWriter(out, settings) as results,
+        wiring.open_inference(settings.triton, bank) as losses,
     ):
-        for records in files.read(sources, settings.reading):
-            history.add(records)
+        for records in files.read_sources(sources, settings.reading):
+            history.add_records(records)
             progress("reading records", history.records)
-        arrays, start = start_of(bank, history, settings, ledger_folder)
-        ledger = Ledger.from_arrays(settings, arrays, backend.place)
-        road = Road(bank, ledger, settings, every_event=out is not None, losses=losses)
-        for events in history.chunks():
-            keep(
-                road.walk(frames.lifted(events, backend.tables)),
+        arrays, start = initial_state(bank, history, settings, state_folder)
+        ledger = ScorerState.from_arrays(settings, arrays, backend.to_device)
+        road = DetectionPipeline(bank, ledger, settings, keep_all_events=out is not None, inference=losses)
+        for events in history.batches():
+            save_results(
+                road.process(frames.to_device(events, backend.dataframe_library)),
                 desk,
                 results,
-                credential_chain.issued(events),
+                credential_chain.find_issued_credentials(events),
             )
-            progress("scoring events", road.tally.events + road.tally.repeats, history.events)
-        keep(road.finish(), desk, results)
-        if ledger_folder:
-            state_files.save(ledger, ledger_folder)
+            progress("scoring events", road.counters.events + road.counters.repeats, history.events)
+        save_results(road.flush(), desk, results)
+        if state_folder:
+            state_files.save_state(ledger, state_folder)
     return {
-        **figures(road),
+        **run_figures(road),
         "records": history.records,
         "rejects": history.rejected,
         "skipped": history.skipped,
-        "future_dated": history.future,
-        "reasons": reasons(history),
+        "future_dated": history.future_dated,
+        "reasons": rejection_reasons(history),
         "started_from": start,
         "bank_version": bank.version,
         "seconds": round(time.monotonic() - started, 3),
-        "peak_memory_bytes": memory.peak(),
+        "peak_memory_bytes": memory.peak_bytes(),
     }
 
 
-def keep(said: Said, desk: Desk, results: Results, hops: Sequence[Hop] = ()) -> None:
+def save_results(
+    step_results: StepResult,
+    store: AlertStore,
+    results: ResultWriter,
+    credential_issues: Sequence[CredentialIssue] = (),
+) -> None:
     """To the desk, and to the file of all events."""
-    desk.save(said.alerts, said.votes, hops)
-    for frame in said.judged:
+    store.save(step_results.alerts, step_results.votes, credential_issues)
+    for frame in step_results.scored_events:
         results.write(frame)
 
 
-def doubt(figures: dict[str, Any]) -> str | None:
+def missing_history_warning(figures: dict[str, Any]) -> str | None:
     """A sentence where a run may have judged nothing that matters: it began without any past, so there were no counts to compare
     with; None where it did not."""
-    if figures["started_from"] != EMPTY:
+    if figures["started_from"] != FROM_NOTHING:
         return None
     return (
         f"scoring began without a past, because the input begins inside the training span of bank {figures['bank_version']}: "
@@ -105,34 +110,36 @@ def doubt(figures: dict[str, Any]) -> str | None:
     )
 
 
-def figures(road: Road) -> dict[str, Any]:
+def run_figures(pipeline: DetectionPipeline) -> dict[str, Any]:
     """What went by, for people and programs."""
-    tally = road.tally
+    tally = pipeline.counters
     return {
         "events": tally.events,
         "duplicates": tally.repeats,
         "degraded": tally.degraded,
         "votes": tally.votes,
         "no_opinion": tally.no_opinion,
-        "late": road.ledger.late,
-        "ahead": road.ledger.ahead,
-        "dropped": road.scorer.dropped,
-        "refused": road.scorer.refused,
-        "silences": tally.silences,
+        "late": pipeline.state.late_events,
+        "ahead": pipeline.state.unconfirmed,
+        "dropped": pipeline.scorer.dropped_events,
+        "refused": pipeline.scorer.over_limit_events,
+        "silences": tally.silent_intervals,
         "verdicts": tally.verdicts,
         "alerts": tally.alerts,
     }
 
 
-def start_of(bank: Bank, history: History, settings: Settings, folder: Path | None) -> tuple[Arrays, str]:
+def initial_state(
+    bank: Bank, history: EventSpool, settings: Settings, folder: Path | None
+) -> tuple[Arrays, str]:
     """Where a run starts: at the ledger of the run before, at the bank, or empty if the bank already knows the input."""
-    kept = state_files.restore(folder, settings) if folder else None
+    kept = state_files.restore_state(folder, settings) if folder else None
     if kept:
-        return kept.as_arrays(), LEDGER
-    first = history.begins()
+        return kept.as_arrays(), FROM_STATE
+    first = history.activity_start()
     if first is not None and first < _end_of_training(bank, settings):
-        return Ledger(settings).as_arrays(), EMPTY
-    return bank.ledger, BANK
+        return ScorerState(settings).as_arrays(), FROM_NOTHING
+    return bank.scorer_state, FROM_BANK
 
 
 def _end_of_training(bank: Bank, settings: Settings) -> int:

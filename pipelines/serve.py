@@ -17,92 +17,94 @@ from prometheus_client import REGISTRY
 
 from fingerprint.adapters import health, logs
 from fingerprint.adapters.system import SystemClock
-from fingerprint.analysis.threshold_forecast import Foreseeing
+from fingerprint.analysis.threshold_forecast import ThresholdForecast
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Clock
-from fingerprint.core.ports.accounts import People, Provider
+from fingerprint.core.ports.accounts import AccountStore, IdentityProvider
 from fingerprint.core.settings import Settings, Web
-from fingerprint.registry.bank_listing import SeenBanks
-from fingerprint.store.accounts import people_of
-from fingerprint.store.alerts import SqlDesk, open_desk
-from fingerprint.web.dependencies import Doors, WholeDesk
+from fingerprint.registry.bank_listing import BankListing
+from fingerprint.store.accounts import open_account_store
+from fingerprint.store.alerts import SqlAlertStore, open_alert_store
+from fingerprint.web.dependencies import Dependencies, WebStore
 from pipelines import deliver
 from pipelines.commands import retention
 from pipelines.deliver_metrics import DeliverMetrics
-from pipelines.runtime.service import asked
+from pipelines.runtime.service import shutdown_requested
 
 
-def run(settings: Settings, desk_url: str | None, bank: Path) -> None:
+def run_web_app(settings: Settings, database_url: str | None, bank: Path) -> None:
     """Until SIGTERM. FingerprintError for a desk or an address that cannot be had."""
     from fingerprint.web.app import create_app
-    from fingerprint.web.security_events import SecurityEvents
-    from fingerprint.web.server import Server, configured
+    from fingerprint.web.security_events import SecurityEventLog
+    from fingerprint.web.server import DeadlineServer, uvicorn_config
 
-    logs.start()
-    desk = open_desk(desk_url or settings.desk.url, redact=settings.desk.redact)
-    with _listening(settings.web) as listening:
-        doors = doors_of(desk, settings, bank)
-        _greet(doors.people, base_of(settings.web, listening.getsockname()[1]), settings.web)
-        server = Server(configured(create_app(doors, SecurityEvents(REGISTRY))))
+    logs.configure_logging()
+    desk = open_alert_store(database_url or settings.desk.url, redact=settings.desk.redact)
+    with _listening_socket(settings.web) as listening:
+        doors = create_dependencies(desk, settings, bank)
+        _print_welcome(
+            doors.accounts, public_base_url(settings.web, listening.getsockname()[1]), settings.web
+        )
+        server = DeadlineServer(uvicorn_config(create_app(doors, SecurityEventLog(REGISTRY))))
         # uvicorn ends in good order and then raises the signal again, which would be our end before it is ours to end
         with (
-            asked(),
-            retention.daily(desk, settings.retention, doors.people.forget),
-            _delivering(settings, desk_url or settings.desk.url) as troubles,
-            _watched(settings, {"desk": lambda: _desk_trouble(desk), "deliver": troubles}),
+            shutdown_requested(),
+            retention.daily_retention(desk, settings.retention, doors.accounts.delete_expired),
+            _delivering_in_background(settings, database_url or settings.desk.url) as troubles,
+            _serving_health(settings, {"desk": lambda: _store_problem(desk), "deliver": troubles}),
         ):
             server.run(sockets=[listening])
     desk.close()
 
 
-def doors_of(desk: SqlDesk, settings: Settings, bank: Path) -> Doors:
+def create_dependencies(store: SqlAlertStore, settings: Settings, bank: Path) -> Dependencies:
     """What the application stands on."""
     clock = SystemClock()
-    people = people_of(desk, clock, settings.web)
-    provider = _provider(settings.web, clock)
-    thresholds = Foreseeing(desk, bank, settings, clock)
-    banks = SeenBanks(bank, settings)
-    return Doors(cast(WholeDesk, desk), people, clock, settings, provider, banks, thresholds)
+    people = open_account_store(store, clock, settings.web)
+    provider = _create_identity_provider(settings.web, clock)
+    thresholds = ThresholdForecast(store, bank, settings, clock)
+    banks = BankListing(bank, settings)
+    return Dependencies(cast(WebStore, store), people, clock, settings, provider, banks, thresholds)
 
 
-def _delivering(settings: Settings, desk_url: str) -> AbstractContextManager[health.Check]:
+def _delivering_in_background(settings: Settings, database_url: str) -> AbstractContextManager[health.Check]:
     """Receivers of alerts are told meanwhile, if the settings say so; gives what is in trouble."""
     if not settings.web.deliver:
         return nullcontext(lambda: None)
-    return deliver.alongside(settings, desk_url, DeliverMetrics(REGISTRY))
+    return deliver.deliver_in_background(settings, database_url, DeliverMetrics(REGISTRY))
 
 
-def _watched(settings: Settings, ready: health.Checks) -> AbstractContextManager[object]:
+def _serving_health(settings: Settings, ready: health.Checks) -> AbstractContextManager[object]:
     """Health and metrics where every other program has them, if the settings say so: those of the pages want a token."""
     if not settings.web.metrics:
         return nullcontext()
-    return health.serve(settings.health.host, settings.health.port, ready)
+    return health.serve_health(settings.health.host, settings.health.port, ready)
 
 
-def _desk_trouble(desk: SqlDesk) -> str | None:
+def _store_problem(store: SqlAlertStore) -> str | None:
     try:
-        desk.notices_upto()
+        store.feeds_checked_until()
     except FingerprintError as error:
         return str(error)
     return None
 
 
-def _provider(web: Web, clock: Clock) -> Provider | None:
+def _create_identity_provider(web: Web, clock: Clock) -> IdentityProvider | None:
     """Who vouches for people; what asks it is loaded only then."""
     if web.oidc.issuer is None:
         return None
-    from fingerprint.adapters.oidc import OpenId
+    from fingerprint.adapters.oidc import OpenIdProvider
 
-    return OpenId(web.oidc, clock)
+    return OpenIdProvider(web.oidc, clock)
 
 
-def base_of(web: Web, port: int) -> str:
+def public_base_url(web: Web, port: int) -> str:
     """Where a browser finds it."""
     host = f"[{web.host}]" if ":" in web.host else web.host
     return web.public_url or f"http://{host}:{port}"
 
 
-def _listening(web: Web) -> socket.socket:
+def _listening_socket(web: Web) -> socket.socket:
     family = socket.AF_INET6 if ":" in web.host else socket.AF_INET
     try:
         return socket.create_server((web.host, web.port), family=family, backlog=128)
@@ -112,12 +114,12 @@ def _listening(web: Web) -> socket.socket:
         ) from None
 
 
-def _greet(people: People, base: str, web: Web) -> None:
+def _print_welcome(people: AccountStore, base: str, web: Web) -> None:
     print(f"The desk is at {base}", flush=True)
     if not web.https and web.host not in ("127.0.0.1", "localhost", "::1"):
         print(
             "Passwords travel in the clear: put a proxy with TLS in front and set web.public_url", flush=True
         )
-    if secret := people.begin():
+    if secret := people.create_first_invitation():
         link = f"{base}/setup/{secret}"
         print(f"Nobody can log in yet. Open this once, within 24 hours: {link}", flush=True)

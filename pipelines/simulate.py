@@ -21,19 +21,19 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.simulation import attacks as intruders
 from fingerprint.simulation import benign_anomalies as oddities
 from fingerprint.simulation.attacks import STRENGTHS
-from fingerprint.simulation.benign_anomalies import SURPRISES
-from fingerprint.simulation.days import day_of
-from fingerprint.simulation.log_delivery import Delivery
+from fingerprint.simulation.benign_anomalies import ANOMALY_PLANNERS
+from fingerprint.simulation.days import simulate_day
+from fingerprint.simulation.log_delivery import LogDelivery
 from fingerprint.simulation.organisation import Organisation
-from fingerprint.simulation.staff import hire
+from fingerprint.simulation.staff import create_staff
 
-START = date(2026, 1, 5)  # a Monday
-CHUNK = 10_000  # lines compressed at a time
+DEFAULT_START = date(2026, 1, 5)  # a Monday
+LINES_PER_CHUNK = 10_000  # lines compressed at a time
 PRINCIPALS, DAYS, ATTACKS, SEED = 40, 20, 4, 7  # of the organisation that `demo` and `rehearse` show
 
 
 @dataclass
-class Simulated:
+class SimulationSummary:
     """What was written. `records` counts lines, repeats among them; `attacks` counts sessions by strength."""
 
     folder: Path
@@ -45,21 +45,21 @@ class Simulated:
     attacks: dict[str, int] = field(default_factory=dict)
 
 
-def simulate(
+def simulate_organisation(
     principals: int,
     days: int,
     seed: int,
     out: Path,
     attacks: int = 0,
     *,
-    start: date = START,
+    start: date = DEFAULT_START,
     sharp: bool = False,
     scale: float = 1.0,
     accounts: int = 3,
     strengths: Sequence[str] = STRENGTHS,
-    surprises: Sequence[str] = tuple(SURPRISES),
+    surprises: Sequence[str] = tuple(ANOMALY_PLANNERS),
     progress: Callable[[int, int], None] | None = None,
-) -> Simulated:
+) -> SimulationSummary:
     """Writes YYYY-MM-DD.jsonl.gz a day, in the order of delivery, labels.jsonl and labels.surprises.jsonl.
 
     labels.jsonl has a line an attack's event: event_id, session, technique, strength, principal.
@@ -71,36 +71,36 @@ def simulate(
     `scale` multiplies what everybody does; `progress` is called with (days done, records so far).
     Raises FingerprintError for impossible arguments.
     """
-    _check(principals, days, accounts, scale, attacks)
-    organisation = Organisation.of(seed, start, days, accounts)
-    staff = hire(organisation, principals, scale)
-    harmless = oddities.plan(organisation, staff, surprises)
-    plans = intruders.plan(organisation, staff, attacks, tuple(strengths))
-    done = Simulated(out, principals, attacks=dict(Counter(attack.strength for attack in plans)))
-    delivery = Delivery(organisation, sharp)
+    _check_arguments(principals, days, accounts, scale, attacks)
+    organisation = Organisation.create(seed, start, days, accounts)
+    staff = create_staff(organisation, principals, scale)
+    harmless = oddities.plan_anomalies(organisation, staff, surprises)
+    plans = intruders.plan_attacks(organisation, staff, attacks, tuple(strengths))
+    done = SimulationSummary(out, principals, attacks=dict(Counter(attack.strength for attack in plans)))
+    delivery = LogDelivery(organisation, sharp)
     out.mkdir(parents=True, exist_ok=True)
-    odd = (json.dumps(surprise.row(organisation)) + "\n" for surprise in harmless)
+    odd = (json.dumps(surprise.to_label(organisation)) + "\n" for surprise in harmless)
     (out / "labels.surprises.jsonl").write_text("".join(odd))
     with (out / "labels.jsonl").open("w") as labels:
         for number in range(days):
-            day = day_of(staff, plans, harmless, number)
-            event_ids, lines = delivery.day(number, day.calls, day.sessions)
-            _write(out / f"{organisation.date(number)}.jsonl.gz", lines, done)
-            for label in day.labels(event_ids, delivery.over(number)):
+            day = simulate_day(staff, plans, harmless, number)
+            event_ids, lines = delivery.deliver_day(number, day.calls, day.sessions)
+            _write_lines(out / f"{organisation.date(number)}.jsonl.gz", lines, done)
+            for label in day.labels(event_ids, delivery.end_of_activity(number)):
                 labels.write(json.dumps(label) + "\n")
                 done.attack_events += 1
             if progress:
                 progress(number + 1, done.records)
-    done.repeats = delivery.repeated
+    done.repeats = delivery.duplicates
     return done
 
 
-def past(days: int) -> int:
+def training_days(days: int) -> int:
     """How many of so many days are history: attacks come in the last quarter."""
     return days * 3 // 4
 
 
-def beginning(until: str, days: int, today: date) -> date:
+def first_day(until: str, days: int, today: date) -> date:
     """The first of so many days that are over at the midnight (UTC) with which a date, or `today`, begins.
 
     Example:
@@ -114,17 +114,17 @@ def beginning(until: str, days: int, today: date) -> date:
         raise FingerprintError(f"--until {until} is no day: give one like 2026-01-31, or today") from None
 
 
-def _write(path: Path, lines: Iterable[str], done: Simulated) -> None:
+def _write_lines(path: Path, lines: Iterable[str], done: SimulationSummary) -> None:
     lines = iter(lines)
     with path.open("wb") as raw, gzip.GzipFile("", "wb", compresslevel=3, fileobj=raw, mtime=0) as packed:
-        while some := list(islice(lines, CHUNK)):
+        while some := list(islice(lines, LINES_PER_CHUNK)):
             text = "".join(some).encode()
             packed.write(text)
             done.records += len(some)
             done.bytes += len(text)
 
 
-def _check(principals: int, days: int, accounts: int, scale: float, attacks: int) -> None:
+def _check_arguments(principals: int, days: int, accounts: int, scale: float, attacks: int) -> None:
     for name, value, least in (
         ("principals", principals, 1),
         ("days", days, 1),

@@ -21,20 +21,28 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Clock
 from fingerprint.core.settings import Settings
 from fingerprint.registry import versions
-from fingerprint.streaming.replay_rate import Pace
-from pipelines.replay import replay
+from fingerprint.streaming.replay_rate import ReplayRate
+from pipelines.replay import replay_records
 from pipelines.runtime import wiring
-from pipelines.runtime.service import asked
-from pipelines.simulate import ATTACKS, DAYS, PRINCIPALS, SEED, beginning, past, simulate
+from pipelines.runtime.service import shutdown_requested
+from pipelines.simulate import (
+    ATTACKS,
+    DAYS,
+    PRINCIPALS,
+    SEED,
+    first_day,
+    simulate_organisation,
+    training_days,
+)
 
-LOOK_SECONDS = 1.0  # between two looks whether a bank is served
+POLL_SECONDS = 1.0  # between two looks whether a bank is served
 TICK_SECONDS = 0.2  # how late SIGTERM is heard
 
 log = logging.getLogger("fingerprint.rehearse")
 
 
 @dataclass(frozen=True, slots=True)
-class Organisation:
+class SimulatedOrganisation:
     """Who rehearses."""
 
     principals: int = PRINCIPALS
@@ -43,94 +51,99 @@ class Organisation:
     seed: int = SEED
 
 
-def run(
-    organisation: Organisation, folder: Path, bank: Path, speed: float, keep: bool, settings: Settings
+def run_live_simulation(
+    organisation: SimulatedOrganisation,
+    folder: Path,
+    bank: Path,
+    speed: float,
+    keep: bool,
+    settings: Settings,
 ) -> dict[str, Any]:
     """`fingerprint rehearse`, until it is done or SIGTERM comes; its figures."""
-    logs.start()
-    with asked() as ended:
-        clock = UntilAsked(SystemClock(), ended)
+    logs.configure_logging()
+    with shutdown_requested() as ended:
+        clock = InterruptibleClock(SystemClock(), ended)
         try:
-            return rehearse(organisation, folder, bank, speed, settings, clock, keep)
-        except Ended:
+            return simulate_live(organisation, folder, bank, speed, settings, clock, keep)
+        except StopRequested:
             log.info("asked to end: started again, it goes on where it was")
-            return Diary(folder, organisation).figures()
+            return ProgressFile(folder, organisation).figures()
 
 
-def rehearse(
-    organisation: Organisation,
+def simulate_live(
+    organisation: SimulatedOrganisation,
     folder: Path,
     bank: Path,
     speed: float,
     settings: Settings,
-    clock: UntilAsked,
+    clock: InterruptibleClock,
     keep: bool = False,
 ) -> dict[str, Any]:
     """Simulate into `folder` what ended today; send the first three quarters of the days; wait until a bank is served; send the
     rest at `speed` times real time. What the folder's diary says was done is not done again. The figures of `--json`."""
-    diary = Diary(folder, organisation)
-    pace = Pace(speed=speed)
+    diary = ProgressFile(folder, organisation)
+    pace = ReplayRate(speed=speed)
     if "until" not in diary:
-        diary.note("until", _simulated(organisation, folder, clock))
+        diary.record("until", _write_records(organisation, folder, clock))
     days = sorted(folder.glob("*.jsonl.gz"))
-    first = past(organisation.days)
+    first = training_days(organisation.days)
     if "past" not in diary:
-        diary.note("past", _sent(days[:first], Pace(), settings, clock))
+        diary.record("past", _send_records(days[:first], ReplayRate(), settings, clock))
     if "rest" not in diary:
-        diary.note("bank", _awaited(bank, clock))
-        diary.note("rest", _sent(days[first:], pace, settings, clock))
+        diary.record("bank", _wait_for_bank(bank, clock))
+        diary.record("rest", _send_records(days[first:], pace, settings, clock))
     if not keep:
-        _remove(days)
+        _remove_records(days)
     log.info("the rehearsal is over", extra={"fields": diary.figures()})
     return diary.figures()
 
 
-def _simulated(organisation: Organisation, folder: Path, clock: UntilAsked) -> str:
+def _write_records(organisation: SimulatedOrganisation, folder: Path, clock: InterruptibleClock) -> str:
     """Until when (ISO date) there are records now."""
     today = clock.now().date()
     log.info("simulates an organisation", extra={"fields": asdict(organisation)})
-    simulate(
+    simulate_organisation(
         organisation.principals,
         organisation.days,
         organisation.seed,
         folder,
         organisation.attacks,
-        start=beginning("today", organisation.days, today),
+        start=first_day("today", organisation.days, today),
         sharp=True,
-        progress=lambda *_: clock.listen(),
+        progress=lambda *_: clock.raise_if_stopped(),
     )
     return today.isoformat()
 
 
-def _sent(days: list[Path], pace: Pace, settings: Settings, clock: UntilAsked) -> int:
+def _send_records(days: list[Path], pace: ReplayRate, settings: Settings, clock: InterruptibleClock) -> int:
     """How many records of these days went to the raw topic."""
     topic, sources = settings.kafka.raw, [str(day) for day in days]
     how = f"at {pace.speed:g} times real time" if pace.speed else "at once"
     log.info("sends %d days %s", len(days), how, extra={"fields": {"topic": topic}})
-    with wiring.producer(settings.kafka) as producer:
-        return int(replay(sources, topic, producer, settings, clock, clock.progress, pace)["records"])
+    with wiring.producing(settings.kafka) as producer:
+        return int(replay_records(sources, topic, producer, settings, clock, clock.progress, pace)["records"])
 
 
-def _awaited(bank: Path, clock: UntilAsked) -> str:
+def _wait_for_bank(bank: Path, clock: InterruptibleClock) -> str:
     """The version that is served, as soon as there is one."""
-    if versions.served(bank) is None:
+    if versions.served_version(bank) is None:
         log.info("waits until a bank is served", extra={"fields": {"bank": str(bank)}})
-    while (version := versions.served(bank)) is None:
-        clock.wait(LOOK_SECONDS)
+    while (version := versions.served_version(bank)) is None:
+        clock.sleep(POLL_SECONDS)
     return version
 
 
-def _remove(days: list[Path]) -> None:
+def _remove_records(days: list[Path]) -> None:
     """The records; the labels stay, to compare alerts with."""
     for day in days:
         day.unlink()
 
 
-class Ended(Exception):
+class StopRequested(Exception):
     """The program has been asked to end."""
 
 
-class UntilAsked:
+class InterruptibleClock:
     """A clock that lets nobody wait, or work, past the moment at which the program is asked to end: that raises Ended."""
 
     def __init__(self, clock: Clock, asked_to_end: Callable[[], bool]) -> None:
@@ -139,26 +152,26 @@ class UntilAsked:
     def now(self) -> datetime:
         return self._clock.now()
 
-    def wait(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         while seconds > 0:
-            self.listen()
-            self._clock.wait(min(seconds, TICK_SECONDS))
+            self.raise_if_stopped()
+            self._clock.sleep(min(seconds, TICK_SECONDS))
             seconds -= TICK_SECONDS
-        self.listen()
+        self.raise_if_stopped()
 
     def progress(self, stage: str, done: int, of: int = 0) -> None:
         """Between two pieces of work."""
-        self.listen()
+        self.raise_if_stopped()
 
-    def listen(self) -> None:
+    def raise_if_stopped(self) -> None:
         if self._asked_to_end():
-            raise Ended
+            raise StopRequested
 
 
-class Diary:
+class ProgressFile:
     """What was done, in a file that outlives the program: `until`, `past`, `bank`, `rest`, one after the other."""
 
-    def __init__(self, folder: Path, organisation: Organisation) -> None:
+    def __init__(self, folder: Path, organisation: SimulatedOrganisation) -> None:
         self._file = folder / "rehearsal.json"
         self._done: dict[str, Any] = _read(self._file) or asdict(organisation)
         before = {name: self._done.get(name) for name in asdict(organisation)}
@@ -171,7 +184,7 @@ class Diary:
     def __contains__(self, what: str) -> bool:
         return what in self._done
 
-    def note(self, what: str, value: Any) -> None:
+    def record(self, what: str, value: Any) -> None:
         """In one step: a program that is killed has either said it or not."""
         self._done[what] = value
         staged = self._file.with_suffix(".tmp")
@@ -196,7 +209,7 @@ def _read(file: Path) -> dict[str, Any] | None:
     return said
 
 
-def print_rehearsed(figures: dict[str, Any]) -> None:
+def print_live_simulation(figures: dict[str, Any]) -> None:
     if "rest" not in figures:
         print("not done yet: started again, it goes on where it was")
         return

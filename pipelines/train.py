@@ -14,52 +14,58 @@ from fingerprint.adapters import files, work_directory
 from fingerprint.core import private_files
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
-from fingerprint.core.time_range import EVER, Span
-from fingerprint.registry.bank import open_bank, renamed
+from fingerprint.core.time_range import ALL_TIME, TimeRange
+from fingerprint.registry.bank import open_bank, with_manifest_entries
 from fingerprint.sources import arrival
-from fingerprint.training import feedback, pipeline, publish
-from fingerprint.training.nn.trainer import Start
+from fingerprint.training import feedback, pipeline
+from fingerprint.training.nn.trainer import InitialWeights
 from pipelines import training_data
-from pipelines.cli.console import Progress, reasons
-from pipelines.runtime import backend, wiring
-from pipelines.training_data import NOBODY, Wanted
+from pipelines.cli.console import Progress, rejection_reasons
+from pipelines.runtime import backend, promotion, wiring
+from pipelines.training_data import NO_DATABASE, TrainingDataRequest
 
-FORMAT = 3  # of what lies in the work folder
-HISTORY, JUDGED = "history", "judged.parquet"
+WORK_FORMAT = 3  # of what lies in the work folder
+HISTORY_FOLDER, DISPOSITIONS_FILE = "history", "judged.parquet"
 
 
-def train(
+def train_bank(
     sources: Sequence[str],
     folder: Path,
     settings: Settings,
     progress: Progress,
     *,
     topic: str | None = None,
-    span: Span = EVER,
-    desk: str | None = NOBODY,
+    span: TimeRange = ALL_TIME,
+    store: str | None = NO_DATABASE,
 ) -> dict[str, Any]:
     """Train on `sources` and `topic` within `span`, without what `desk` says to leave out (see `gathering.Wanted`); offer the
     bank to the gate of `folder`, and say what became ready: the figures of `train --json`."""
-    wanted, start = Wanted(sources, topic, span, desk), _start(settings)
-    private_files.make_folder(folder)  # before the long part, not after it
-    publish.signer(settings.bank)
-    backend.chosen(settings)
-    place = work_directory.of(settings.workers, folder)
+    wanted, start = TrainingDataRequest(sources, topic, span, store), _initial_weights(settings)
+    private_files.make_private_folder(folder)  # before the long part, not after it
+    promotion.require_signer(settings.bank)
+    backend.get_backend(settings)
+    place = work_directory.work_root(settings.workers, folder)
     with (
-        work_directory.entered(place, "train", _about(wanted, settings)) as work,
-        wiring.workers(settings.workers) as workers,
+        work_directory.work_directory(place, "train", _training_fingerprint(wanted, settings)) as work,
+        wiring.open_worker_pool(settings.workers) as workers,
     ):
-        read = _read(wanted, settings, work, progress)
-        learned = pipeline.learn(work / HISTORY, settings.for_workers(), progress, workers, start=start)
-        learned = feedback.applied(learned, pd.read_parquet(work / JUDGED), settings.training)
+        read = _read_history(wanted, settings, work, progress)
+        learned = pipeline.train_partitions(
+            work / HISTORY_FOLDER, settings.without_receivers(), progress, workers, start=start
+        )
+        learned = feedback.apply_feedback(
+            learned, pd.read_parquet(work / DISPOSITIONS_FILE), settings.training
+        )
         left = {name: read[name] for name in ("outside", "future_dated", "ahead", "left_out", "came_back")}
-        learned = renamed(learned, **left)
-        word = publish.offer(learned, folder, settings, training_data.confirmed(wanted.desk, settings))
+        learned = with_manifest_entries(learned, **left)
+        word = promotion.offer_bank(
+            learned, folder, settings, training_data.load_confirmed_attacks(wanted.database, settings)
+        )
     return {
         "bank": str(folder),
         "version": learned.version,
         "served": word.passed,
-        "refusal": None if word.passed else publish.refusal(learned.version, word),
+        "refusal": None if word.passed else promotion.refusal_message(learned.version, word),
         "gate": word.figures,
         **read,
         "events": learned.manifest["events"],
@@ -67,61 +73,65 @@ def train(
         "span": learned.manifest["span"],
         "ready": learned.manifest["ready"],
         "shifted": learned.manifest.get("shifted", {}),
-        "waiting": dict(waiting(learned.fingerprints, settings)),
+        "waiting": dict(readiness_forecast(learned.fingerprints, settings)),
     }
 
 
-def _start(settings: Settings) -> Start | None:
+def _initial_weights(settings: Settings) -> InitialWeights | None:
     """The generic net of the bank that the setting names."""
     pretrained = settings.autoencoder.start
-    return Start.of_bank(open_bank(Path(pretrained), settings.bank)) if pretrained else None
+    return InitialWeights.from_bank(open_bank(Path(pretrained), settings.bank)) if pretrained else None
 
 
-def _about(wanted: Wanted, settings: Settings) -> dict[str, Any]:
+def _training_fingerprint(request: TrainingDataRequest, settings: Settings) -> dict[str, Any]:
     """All that shapes a training: begun again with the same, it goes on where it was broken off."""
-    found = files.within(wanted.sources, wanted.span).files
+    found = files.find_files_in_span(request.sources, request.span).files
     return {
-        "format": FORMAT,
+        "format": WORK_FORMAT,
         "files": [(file.path, file.size) for file in found],
-        "topic": wanted.topic,
-        "span": str(wanted.span),
-        "desk": wanted.desk,
+        "topic": request.topic,
+        "span": str(request.span),
+        "desk": request.database,
         "settings": settings.model_dump(mode="json"),
     }
 
 
-def _read(wanted: Wanted, settings: Settings, work: Path, progress: Progress) -> dict[str, Any]:
+def _read_history(
+    request: TrainingDataRequest, settings: Settings, work: Path, progress: Progress
+) -> dict[str, Any]:
     """Read what is wanted and lay it out in pieces, unless that was done before; its figures."""
     done = work / "read.json"
     if not done.exists():
-        began = arrival.wall_clock() // 1000  # what arrives from now on may not be read any more
-        with backend.history(settings, wanted.span) as history:
-            fetched = training_data.gather(wanted, history, settings, progress)
-            flagged, asked = training_data.flagged(wanted, history, settings)
-            training_data.judged(wanted, history, settings).to_parquet(work / JUDGED)
-            chunks = flagged.through(history.chunks())
-            newest = history.last_time()
+        began = arrival.wall_clock_ms() // 1000  # what arrives from now on may not be read any more
+        with backend.open_history(settings, request.span) as history:
+            fetched = training_data.load_history(request, history, settings, progress)
+            flagged, asked = training_data.load_exclusions(request, history, settings)
+            training_data.load_dispositions(request, history, settings).to_parquet(work / DISPOSITIONS_FILE)
+            chunks = flagged.filter(history.batches())
+            newest = history.activity_end()
             end = int(newest.timestamp()) if newest else None
-            pipeline.split(chunks, settings, work / HISTORY, history.events, progress, began, end)
+            pipeline.partition_history(
+                chunks, settings, work / HISTORY_FOLDER, history.events, progress, began, end
+            )
         figures = {
             "records": history.records,
             "rejects": history.rejected,
             "skipped": history.skipped,
-            "outside": history.outside,
-            "future_dated": history.future,
-            "ahead": history.ahead,
+            "outside": history.outside_span,
+            "future_dated": history.future_dated,
+            "ahead": history.after_end,
             **fetched,
             "desk": asked,
-            "left_out": flagged.left_out(),
-            "came_back": flagged.came_back(),
-            "reasons": reasons(history),
+            "left_out": flagged.excluded_counts(),
+            "came_back": flagged.readmitted_counts(),
+            "reasons": rejection_reasons(history),
         }
         done.write_text(json.dumps(figures))
     known: dict[str, Any] = json.loads(done.read_text())
     return known
 
 
-def waiting(fingerprints: pd.DataFrame, settings: Settings) -> Iterator[tuple[str, Any]]:
+def readiness_forecast(fingerprints: pd.DataFrame, settings: Settings) -> Iterator[tuple[str, Any]]:
     """How many entities are not ready, what they fall back to, and when they will be, at the pace they had."""
     entities = fingerprints[(fingerprints["level"] == 0) & ~fingerprints["ready"]]
     yield "entities", len(entities)
@@ -131,10 +141,10 @@ def waiting(fingerprints: pd.DataFrame, settings: Settings) -> Iterator[tuple[st
         at = np.where(ready[at], at, parents[at])
     level = fingerprints["level"].to_numpy()[at]
     yield "fall_back_to", {LEVELS[number]: int((level == number).sum()) for number in (1, 2, 3)}
-    yield "ready_in_days", _pace(entities, settings)
+    yield "ready_in_days", _pace_by_entity(entities, settings)
 
 
-def _pace(entities: pd.DataFrame, settings: Settings) -> dict[str, int]:
+def _pace_by_entity(entities: pd.DataFrame, settings: Settings) -> dict[str, int]:
     options = settings.entities
     seen = (entities["last"] - entities["first"] + 1) * settings.spectral.interval_seconds / 86400
     span = seen.clip(lower=1)

@@ -14,7 +14,7 @@ from services.triton import Triton
 from streaming import Place, Records, Said, keyed
 from walking import Outcome, Step, road_of, steps_of, walked
 
-from fingerprint.compute.backend import choose
+from fingerprint.compute.backend import choose_backend
 from fingerprint.registry.bank import Bank, open_bank
 
 
@@ -34,7 +34,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def has_device() -> bool:
     import torch  # takes seconds, and few tests ask
 
-    return torch.cuda.is_available() or choose().device == "cuda"
+    return torch.cuda.is_available() or choose_backend().device == "cuda"
 
 
 def _sendable(value: Any) -> Any:
@@ -66,7 +66,7 @@ def steps(organisation: road.Road) -> list[Step]:
 @pytest.fixture(scope="session")
 def undisturbed(bank: Bank, steps: list[Step]) -> Outcome:
     """What a ledger that is left alone says of those steps."""
-    return walked(road_of(bank, bank.ledger), steps)
+    return walked(road_of(bank, bank.scorer_state), steps)
 
 
 @pytest.fixture(scope="session")

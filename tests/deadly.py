@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from fingerprint.sources.cloudtrail import envelopes
-from fingerprint.sources.cloudtrail.envelopes import Records
+from fingerprint.sources.cloudtrail.envelopes import RecordBatch
 from pipelines.cli import main
 
 POISON = b"whoever reads this is dead"
 unwrap = envelopes._unwrap
 
 
-def deadly(data: bytes, *rest: Any, **named: Any) -> Iterator[Records]:
+def deadly(data: bytes, *rest: Any, **named: Any) -> Iterator[RecordBatch]:
     if POISON in data:
         os.kill(os.getpid(), signal.SIGKILL)
     yield from unwrap(data, *rest, **named)

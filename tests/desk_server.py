@@ -21,8 +21,8 @@ from make_alert import NASTY, nasty, new_pipeline, stolen_session
 
 from fingerprint.core.account import Role, Scope
 from fingerprint.core.alert import Alert
-from fingerprint.core.ports.accounts import People
-from fingerprint.web.server import Server, configured
+from fingerprint.core.ports.accounts import AccountStore
+from fingerprint.web.server import DeadlineServer, uvicorn_config
 
 PASSWORD = "four plain english words"  # noqa: S105
 SCOPE: dict[Role, Scope] = {"viewer": "read", "analyst": "triage", "engineer": "engineer", "admin": "admin"}
@@ -32,7 +32,7 @@ SCOPE: dict[Role, Scope] = {"viewer": "read", "analyst": "triage", "engineer": "
 def served(app: FastAPI) -> Iterator[str]:
     """Its URL, for as long as the block runs. Requests wait in the socket until the server takes them."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = Server(configured(app))
+        server = DeadlineServer(uvicorn_config(app))
         thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         try:
@@ -42,14 +42,14 @@ def served(app: FastAPI) -> Iterator[str]:
             thread.join()
 
 
-def tokens(people: People, now: Any) -> dict[Role, str]:
+def tokens(people: AccountStore, now: Any) -> dict[Role, str]:
     """A person of each role, called as the role is, and the secret of a token of theirs."""
-    people.accept(people.begin() or "", "admin", PASSWORD)
+    people.accept_invitation(people.create_first_invitation() or "", "admin", PASSWORD)
     made: dict[Role, str] = {}
     for role, scope in SCOPE.items():
         if role != "admin":
-            people.accept(people.invite(role, role, "admin"), role, PASSWORD)
-        _, made[role] = people.make_token(role, "tests", [scope], now + timedelta(days=1), role)
+            people.accept_invitation(people.invite(role, role, "admin"), role, PASSWORD)
+        _, made[role] = people.create_token(role, "tests", [scope], now + timedelta(days=1), role)
     return made
 
 

@@ -15,15 +15,14 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from fingerprint.adapters.checkpoints import StoredSnapshots
+from fingerprint.adapters.checkpoints import FileCheckpointStore
 from fingerprint.adapters.system import SystemClock
-from fingerprint.core.settings import load
-from fingerprint.store.alerts import open_desk
-from fingerprint.streaming.bank_watcher import Banks
+from fingerprint.core.settings import load_settings
+from fingerprint.store.alerts import open_alert_store
 from fingerprint.streaming.metrics import StreamMetrics
-from fingerprint.streaming.publisher import Outside
+from fingerprint.streaming.publisher import StreamAdapters
 from pipelines.runtime import wiring
-from pipelines.stream import Stream
+from pipelines.stream import StreamService
 
 
 class Deadly:
@@ -51,21 +50,24 @@ class Deadly:
 
 def main(folder: str, door: str, method: str, when: str, number: str) -> None:
     """Runs until it dies; exit status 0 if it never came so far."""
-    settings = load()
-    with wiring.consumer(settings.kafka, "stream") as consumer, wiring.producer(settings.kafka) as producer:
+    settings = load_settings()
+    with (
+        wiring.open_consumer(settings.kafka, "stream") as consumer,
+        wiring.producing(settings.kafka) as producer,
+    ):
         opened: dict[str, Any] = {
             "consumer": consumer,
             "producer": producer,
-            "desk": open_desk(settings.desk.url),
-            "snapshots": StoredSnapshots(settings.state),
+            "desk": open_alert_store(settings.desk.url),
+            "snapshots": FileCheckpointStore(settings.state),
         }
         if door == "store":
             opened["snapshots"]._store = Deadly(opened["snapshots"]._store, method, when, int(number))
         else:
             opened[door] = Deadly(opened[door], method, when, int(number))
-        stream = Stream(
-            Banks(Path(folder), settings),
-            Outside(**opened, clock=SystemClock()),
+        stream = StreamService(
+            wiring.bank_watcher(Path(folder), settings),
+            StreamAdapters(**opened, clock=SystemClock()),
             settings,
             StreamMetrics(CollectorRegistry()),
         )

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Any
 
-from fingerprint.core.alert import Alert, AlertEvent, Curve, Driver, Vote
+from fingerprint.core.alert import ActivityCurve, Alert, AlertEvent, SurpriseDriver, Vote
 
 START = datetime(2026, 3, 4, 12, tzinfo=UTC)
 ACCOUNT = "123456789012"
@@ -83,7 +83,7 @@ def record(of: AlertEvent, parameters: dict[str, Any] | None) -> dict[str, Any]:
     return made | {"requestParameters": parameters, "responseElements": None, "eventID": of.event_id}
 
 
-def curve(days: int = 7, peak: float = 34.0) -> Curve:
+def curve(days: int = 7, peak: float = 34.0) -> ActivityCurve:
     """A week of hours of somebody who works from nine to five, and one hour that is not like the others."""
     start, hours = START - timedelta(days=days - 1, hours=12), days * 24
     busy = [
@@ -93,7 +93,7 @@ def curve(days: int = 7, peak: float = 34.0) -> Curve:
     counts = [round(value + 0.9 * math.sin(hour * 1.7) * (value > 1)) for hour, value in enumerate(busy)]
     surge = (days - 1) * 24 + 14
     counts[surge] = peak
-    return Curve(
+    return ActivityCurve(
         f"{PERSON}|secretsmanager|direct",
         "events",
         start,
@@ -105,13 +105,15 @@ def curve(days: int = 7, peak: float = 34.0) -> Curve:
 
 
 DRIVERS = (
-    Driver(
+    SurpriseDriver(
         "network of the source", "185.220.101.0/24", "10.20.4.0/24 (81 %), 84.17.50.0/24", "unseen", 9.4, 9
     ),
-    Driver("action", "StopLogging", "GetObject (44 %), StartQueryExecution (21 %)", "unseen", 8.1, 1),
-    Driver("user agent", "aws-cli 2.15", "Boto3 1.34 (66 %), Chrome 122 (31 %)", "rare", 5.2, 9),
-    Driver("parameter names", "attributeType, snapshotId, userId", "secretId (90 %)", "infrequent", 2.6, 1),
-    Driver("hour of day", "14 to 16", "09 to 18 (97 %)", "frequent", 0.3, 9),
+    SurpriseDriver("action", "StopLogging", "GetObject (44 %), StartQueryExecution (21 %)", "unseen", 8.1, 1),
+    SurpriseDriver("user agent", "aws-cli 2.15", "Boto3 1.34 (66 %), Chrome 122 (31 %)", "rare", 5.2, 9),
+    SurpriseDriver(
+        "parameter names", "attributeType, snapshotId, userId", "secretId (90 %)", "infrequent", 2.6, 1
+    ),
+    SurpriseDriver("hour of day", "14 to 16", "09 to 18 (97 %)", "frequent", 0.3, 9),
 )
 
 
@@ -256,7 +258,7 @@ def nasty(text: str) -> Alert:
         bank_version=text,
         tactics=(text,),
         next_steps=(text, text),
-        drivers=(Driver(text, text, text, "unseen", 3.0, 2),),
+        drivers=(SurpriseDriver(text, text, text, "unseen", 3.0, 2),),
         events=(replace(events[0], event_id=text), *events),
         curve=replace(curve(), entity=text, channel=text),
     )

@@ -23,7 +23,7 @@ from pathlib import Path
 from make_alert import ACCOUNT, DRIVERS, curve, event, new_pipeline, stolen_session, votes
 
 from fingerprint.core.alert import Alert, AlertEvent
-from fingerprint.store.alerts import open_desk
+from fingerprint.store.alerts import open_alert_store
 
 PEOPLE = (
     "ana.silva",
@@ -79,7 +79,7 @@ def alerts() -> list[Alert]:
 
 def lay_out(url: str, alerts: list[Alert]) -> None:
     """Put alerts on a new desk, with a vote on each of their events."""
-    desk = open_desk(url)
+    desk = open_alert_store(url)
     desk.save(alerts, [vote for alert in alerts for vote in (*votes(alert), *votes(alert, "spectral"))])
     desk.close()
 

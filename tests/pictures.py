@@ -15,8 +15,8 @@ from PIL import Image
 from playwright.sync_api import Browser, Page
 from services.browser import chromium
 
-from fingerprint.core.case import Assign, Chosen, Decide, Filter
-from fingerprint.store.alerts import open_desk
+from fingerprint.core.case import AlertFilter, AlertRevision, AssignCase, SetDisposition
+from fingerprint.store.alerts import open_alert_store
 
 IMAGES = Path(__file__).parent.parent / "docs/images"
 COLOURS = 160
@@ -42,14 +42,16 @@ def main() -> None:
 
 def work(url: str) -> None:
     """Some of it is done already, as in the middle of a morning."""
-    desk = open_desk(url)
-    rows = desk.page(Filter(), "urgency", 50).rows
-    desk.change([Chosen(rows[at].alert_id, 0) for at in (1, 4)], Assign("maria"), "maria")
-    desk.change(
-        [Chosen(rows[at].alert_id, 0) for at in (9, 14, 20)], Decide("benign", "the yearly audit"), "farid"
+    desk = open_alert_store(url)
+    rows = desk.page(AlertFilter(), "urgency", 50).rows
+    desk.change_cases([AlertRevision(rows[at].alert_id, 0) for at in (1, 4)], AssignCase("maria"), "maria")
+    desk.change_cases(
+        [AlertRevision(rows[at].alert_id, 0) for at in (9, 14, 20)],
+        SetDisposition("benign", "the yearly audit"),
+        "farid",
     )
-    desk.note(rows[1].alert_id, "Ana is on leave since Monday.", "farid")
-    desk.note(
+    desk.add_note(rows[1].alert_id, "Ana is on leave since Monday.", "farid")
+    desk.add_note(
         stolen_session().alert_id,
         "Asked Maria by telephone: she was on a train, without her laptop.",
         "farid",

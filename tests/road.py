@@ -13,11 +13,11 @@ import pandas as pd
 
 from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Autoencoder, Settings
-from fingerprint.store.alerts import SqlDesk, open_desk
-from pipelines.cli.console import silent
-from pipelines.score import score
-from pipelines.simulate import simulate
-from pipelines.train import train
+from fingerprint.store.alerts import SqlAlertStore, open_alert_store
+from pipelines.cli.console import no_progress
+from pipelines.score import score_sources
+from pipelines.simulate import simulate_organisation
+from pipelines.train import train_bank
 
 LEARNED, DAYS = 9, 12  # days; the attacks come in the last quarter
 SETTINGS = Settings(autoencoder=Autoencoder(epochs=1))
@@ -47,7 +47,7 @@ class Run:
 
     figures: dict[str, Any]
     out: Path
-    desk: SqlDesk
+    desk: SqlAlertStore
 
     @property
     def events(self) -> pd.DataFrame:
@@ -63,7 +63,7 @@ class Run:
 def build(folder: Path, principals: int = 12, scale: float = 0.4, seed: int = 3) -> Road:
     """Simulate, train: a few seconds."""
     days = simulated(folder / "records", 3, principals, scale, seed)
-    trained = train(days[:LEARNED], folder / "bank", SETTINGS, silent)
+    trained = train_bank(days[:LEARNED], folder / "bank", SETTINGS, no_progress)
     return Road(folder / "records", days, folder / "bank", trained)
 
 
@@ -71,7 +71,7 @@ def simulated(
     folder: Path, attacks: int, principals: int = 12, scale: float = 0.4, seed: int = 3
 ) -> list[str]:
     """An organisation's files by day, oldest first; with more attacks it does the same besides."""
-    simulate(principals, DAYS, seed, folder, attacks, scale=scale)
+    simulate_organisation(principals, DAYS, seed, folder, attacks, scale=scale)
     return [str(file) for file in sorted(folder.glob("*.jsonl.gz"))]
 
 
@@ -86,16 +86,16 @@ def run(
     """Score into `folder`: --out `name`, --desk desk.sqlite."""
     folder.mkdir(parents=True, exist_ok=True)
     url = f"sqlite:///{folder}/desk.sqlite"
-    figures = score(
+    figures = score_sources(
         [str(source) for source in sources],
         bank,
         settings,
-        silent,
-        desk_url=url,
+        no_progress,
+        database_url=url,
         out=folder / name,
-        ledger_folder=ledger,
+        state_folder=ledger,
     )
-    return Run(figures, folder / name, open_desk(url))
+    return Run(figures, folder / name, open_alert_store(url))
 
 
 def lines_of(files: Iterable[str | Path]) -> list[bytes]:

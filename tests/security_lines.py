@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from fingerprint.adapters.logs import OneLine
+from fingerprint.adapters.logs import JsonFormatter
 
-_formatter = OneLine()
+_formatter = JsonFormatter()
 
 
 def written(caplog: pytest.LogCaptureFixture) -> list[str]:

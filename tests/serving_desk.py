@@ -22,29 +22,29 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from fingerprint.adapters.system import SystemClock
-from fingerprint.core.account import SCOPES, Identity, Role
-from fingerprint.core.settings import Settings, load
-from fingerprint.store.accounts import SqlPeople, people_of
-from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.core.account import SCOPES, ExternalIdentity, Role
+from fingerprint.core.settings import Settings, load_settings
+from fingerprint.store.accounts import SqlAccountStore, open_account_store
+from fingerprint.store.alerts import SqlAlertStore, open_alert_store
 from fingerprint.web.app import create_app
-from fingerprint.web.auth import cookie_name, csrf_of
-from fingerprint.web.dependencies import Doors, WholeDesk
+from fingerprint.web.auth import csrf_token, session_cookie_name
+from fingerprint.web.dependencies import Dependencies, WebStore
 
 BASE = "http://localhost"
 
 
-def desk_in(folder: Path) -> SqlDesk:
+def desk_in(folder: Path) -> SqlAlertStore:
     """An empty desk in a file; its tables are made once for all of them."""
     file = folder / "desk.sqlite"
     file.write_bytes(_empty())
-    return open_desk(f"sqlite:///{file}")
+    return open_alert_store(f"sqlite:///{file}")
 
 
 @cache
 def _empty() -> bytes:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "desk.sqlite"
-        open_desk(f"sqlite:///{file}").close()
+        open_alert_store(f"sqlite:///{file}").close()
         return file.read_bytes()
 
 
@@ -53,29 +53,29 @@ class Site:
     """`doors.people` has one person of each role, called as the role is."""
 
     app: FastAPI
-    doors: Doors
+    deps: Dependencies
     sessions: dict[Role, str] = field(default_factory=dict)
     tokens: dict[Role, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, desk: SqlDesk, settings: Settings | None = None, **doors: Any) -> Site:
+    def of(cls, desk: SqlAlertStore, settings: Settings | None = None, **fields: Any) -> Site:
         """The application over a desk; `doors` are further fields of Doors."""
-        loaded = settings or load(environment={})
-        clock = doors.pop("clock", None) or SystemClock()
-        people = people_of(desk, clock, loaded.web)
-        opened = replace(Doors(cast(WholeDesk, desk), people, clock, loaded), **doors)
+        loaded = settings or load_settings(environment={})
+        clock = fields.pop("clock", None) or SystemClock()
+        people = open_account_store(desk, clock, loaded.web)
+        opened = replace(Dependencies(cast(WebStore, desk), people, clock, loaded), **fields)
         site = cls(create_app(opened), opened)
         for scope, role in SCOPES.items():
-            site.sessions[role] = people.enter_as(
-                Identity("https://tests.example", role, role, role, authenticated_at=clock.now())
+            site.sessions[role] = people.log_in_as(
+                ExternalIdentity("https://tests.example", role, role, role, authenticated_at=clock.now())
             )
             ends = clock.now() + timedelta(days=1)
-            site.tokens[role] = people.make_token(role, "tests", [scope], ends, by=role)[1]
+            site.tokens[role] = people.create_token(role, "tests", [scope], ends, by=role)[1]
         return site
 
     @property
-    def people(self) -> SqlPeople:
-        return cast(SqlPeople, self.doors.people)
+    def people(self) -> SqlAccountStore:
+        return cast(SqlAccountStore, self.deps.accounts)
 
     def nobody(self) -> TestClient:
         """Who shows nothing."""
@@ -90,8 +90,8 @@ class Site:
     def browser(self, role: Role) -> TestClient:
         """A person of this role, logged in; changes need `csrf`."""
         client = self.nobody()
-        client.cookies.set(cookie_name(self.doors.settings), self.sessions[role])
+        client.cookies.set(session_cookie_name(self.deps.settings), self.sessions[role])
         return client
 
     def csrf(self, role: Role) -> str:
-        return csrf_of(self.sessions[role])
+        return csrf_token(self.sessions[role])

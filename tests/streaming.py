@@ -20,34 +20,35 @@ from kafka.admin import NewTopic
 from prometheus_client import CollectorRegistry
 from services.kafka import Broker
 
-from fingerprint.adapters.checkpoints import StoredSnapshots
-from fingerprint.adapters.file_broker import log as topic_log
-from fingerprint.adapters.file_broker.consumer import FilesConsumer, FilesProducer, create_topic
+from fingerprint.adapters.checkpoints import FileCheckpointStore
+from fingerprint.adapters.file_broker import partition_log as topic_log
+from fingerprint.adapters.file_broker.consumer import FileConsumer, FileProducer, create_topic
 from fingerprint.adapters.kafka.confluent import ConfluentConsumer
 from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
-from fingerprint.adapters.kafka.kafka_python import KafkaConsumer
-from fingerprint.adapters.kafka.kafka_python_producer import KafkaProducer
+from fingerprint.adapters.kafka.kafka_python import KafkaPythonConsumer
+from fingerprint.adapters.kafka.kafka_python_producer import KafkaPythonProducer
 from fingerprint.adapters.system import SystemClock
-from fingerprint.compute.backend import HOST
+from fingerprint.compute.backend import HOST_BACKEND
 from fingerprint.core.alert import Alert
 from fingerprint.core.ports import Headers, Message, Partition
 from fingerprint.core.settings import Settings
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.sources.cloudtrail.identity import add_entities
+from fingerprint.sources.cloudtrail.identity import add_entity_columns
 from fingerprint.sources.flatten import flatten
-from fingerprint.store.alerts import SqlDesk, open_desk
-from fingerprint.streaming.bank_watcher import Banks
-from fingerprint.streaming.bounded_read import until_end
-from fingerprint.streaming.checkpoints import Kept
+from fingerprint.store.alerts import SqlAlertStore, open_alert_store
+from fingerprint.streaming.bank_watcher import BankWatcher
+from fingerprint.streaming.bounded_read import poll_until_end
+from fingerprint.streaming.checkpoints import OwnedPartition
 from fingerprint.streaming.metrics import StreamMetrics
-from fingerprint.streaming.publisher import Outside
-from pipelines.stream import Stream
+from fingerprint.streaming.publisher import StreamAdapters
+from pipelines.runtime import wiring
+from pipelines.stream import StreamService
 
 PARTITIONS = 4
 Records = list[tuple[bytes, bytes]]  # keys and values
 DOORS: dict[str, tuple[Any, Any]] = {
-    "files": (FilesConsumer, FilesProducer),
-    "kafka-python": (KafkaConsumer, KafkaProducer),
+    "files": (FileConsumer, FileProducer),
+    "kafka-python": (KafkaPythonConsumer, KafkaPythonProducer),
     "confluent": (ConfluentConsumer, ConfluentProducer),
 }
 
@@ -120,10 +121,10 @@ class Place:
             done = consumer.committed(self.homes())
         lost = 0
         for home in self.homes():
-            log = topic_log.Log(self.folder / "topics" / home.topic / str(home.number))
+            log = topic_log.PartitionLog(self.folder / "topics" / home.topic / str(home.number))
             for segment in log.segments()[:-1]:
                 segment.unlink()
-            lost += max(log.beginning() - (done[home] or 0), 0)
+            lost += max(log.beginning_offset() - (done[home] or 0), 0)
         return lost
 
     # --- doors --------------------------------------------------------------------------------------------------------
@@ -144,8 +145,8 @@ class Place:
         except sqlite3.OperationalError:
             return False
 
-    def desk(self) -> SqlDesk:
-        return open_desk(self.settings.desk.url)
+    def desk(self) -> SqlAlertStore:
+        return open_alert_store(self.settings.desk.url)
 
     def send(self, keyed: Iterable[tuple[bytes | None, bytes]], headers: Headers = ()) -> None:
         """Keys and values to the events topic."""
@@ -157,7 +158,7 @@ class Place:
     def read(self, topic: str) -> list[Message]:
         consumer = self.consumer("reader" + os.urandom(4).hex())
         consumer.subscribe([topic])
-        found = [message for messages in until_end(consumer) for message in messages]
+        found = [message for messages in poll_until_end(consumer) for message in messages]
         consumer.close()
         return found
 
@@ -176,28 +177,32 @@ class Place:
                 with suppress(Exception):  # of a door at which something was made to happen
                     each.close()
 
-    def pass_days(self, days: float) -> list[Kept]:
+    def pass_days(self, days: float) -> list[OwnedPartition]:
         """Nothing comes, and so many days pass by the clock; how the partitions stand then, remembered."""
         with self.consumer() as consumer, self.producer() as producer:
             program = self.program(consumer, producer, clock=Ahead(timedelta(days=days)))
             consumer.subscribe([self.settings.kafka.events], program.assigned, program.revoked)
-            while not program.kept:
-                program.turn(0.1)
-            program.watch.next_look = -math.inf
-            program.turn(0.1)
+            while not program.owned:
+                program.run_once(0.1)
+            program.lag_monitor.next_poll = -math.inf
+            program.run_once(0.1)
             program.commit()
-            return list(program.kept.values())
+            return list(program.owned.values())
 
-    def program(self, consumer: Any, producer: Any, **doors: Any) -> Stream:
-        outside = Outside(
+    def program(self, consumer: Any, producer: Any, **doors: Any) -> StreamService:
+        outside = StreamAdapters(
             consumer,
             producer,
             doors.get("desk") or self.desk(),
-            doors.get("snapshots") or StoredSnapshots(self.settings.state),
+            doors.get("snapshots") or FileCheckpointStore(self.settings.state),
             doors.get("clock") or SystemClock(),
         )
-        banks = Banks(self.bank, self.settings, doors.get("measuring"), doors.get("backend", HOST))
-        return Stream(banks, outside, self.settings, StreamMetrics(CollectorRegistry()))
+        backend = doors.get("backend", HOST_BACKEND)
+        if "measuring" in doors:
+            banks = BankWatcher(self.bank, self.settings, doors["measuring"], backend=backend)
+        else:
+            banks = wiring.bank_watcher(self.bank, self.settings, backend)
+        return StreamService(banks, outside, self.settings, StreamMetrics(CollectorRegistry()))
 
     def start(self, *options: str) -> subprocess.Popen[str]:
         """A process of its own."""
@@ -244,7 +249,7 @@ class Ahead:
     def now(self) -> datetime:
         return datetime.now(UTC) + self.by
 
-    def wait(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         pass
 
 
@@ -322,7 +327,7 @@ def environment(table: dict[str, Any]) -> dict[str, str]:
 def keyed(lines: list[bytes]) -> list[tuple[bytes, bytes]]:
     """Records under their principals, in the order given."""
     flat = flatten(split_lines(lines, "", 0, Settings().reading))
-    events = add_entities(flat.events, Settings().entities)
+    events = add_entity_columns(flat.events, Settings().entities)
     order = events["row"].to_numpy().argsort()
     rows, names = events["row"].to_numpy()[order], events["principal"].to_numpy(object)[order]
     return [(str(name).encode(), lines[row]) for row, name in zip(rows.tolist(), names, strict=True)]

@@ -89,27 +89,27 @@ def test_how_rare_a_value_is_follows_its_share_of_the_history(share: float, rari
 
 def test_urgency_grows_with_surprise_and_never_quite_reaches_a_hundred() -> None:
     nats = np.linspace(0, 400, 100)
-    urgency = [explanation.urgency(each) for each in nats]
+    urgency = [explanation.urgency_from_nats(each) for each in nats]
     assert urgency[0] == 0
     assert all(one < other for one, other in itertools.pairwise(urgency))
     assert urgency[-1] < 100
-    assert explanation.urgency(explanation.HALF_URGENT) == pytest.approx(50)
+    assert explanation.urgency_from_nats(explanation.HALF_URGENCY_NATS) == pytest.approx(50)
 
 
 def test_an_alert_is_as_urgent_as_its_strangest_event_is_rare() -> None:
     frame = pd.DataFrame({"autoencoder_z": [1.0, 5.0, np.nan]})
-    assert explanation._nats(frame) == pytest.approx(
+    assert explanation._max_nats(frame) == pytest.approx(
         -np.log(2.866515719e-7), rel=1e-6
     )  # of a normal distribution past five
-    assert explanation._nats(frame.drop(columns="autoencoder_z")) == 0
+    assert explanation._max_nats(frame.drop(columns="autoencoder_z")) == 0
 
 
 def test_whoever_falls_back_is_less_urgent_at_most(scored: road.Run) -> None:
-    caps = [explanation.CAP[level] for level in ("entity", "principal", "peer", "generic")]
+    caps = [explanation.URGENCY_CAP[level] for level in ("entity", "principal", "peer", "generic")]
     assert caps == sorted(caps, reverse=True)
     assert caps[-1] < caps[0]
     for alert in scored.alerts:
-        assert 0 <= alert.urgency <= explanation.CAP[alert.level]
+        assert 0 <= alert.urgency <= explanation.URGENCY_CAP[alert.level]
 
 
 def test_somebody_nobody_knows_is_judged_by_everybody_and_capped(
@@ -135,7 +135,7 @@ def test_somebody_nobody_knows_is_judged_by_everybody_and_capped(
     assert run.alerts
     for alert in run.alerts:
         assert alert.level in ("peer", "generic")
-        assert alert.urgency <= explanation.CAP[alert.level] < 100
+        assert alert.urgency <= explanation.URGENCY_CAP[alert.level] < 100
 
 
 def test_the_next_two_steps_name_whom_to_ask_and_what_to_cut_off(scored: road.Run) -> None:
@@ -210,7 +210,9 @@ def test_evidence_is_a_union_that_grows(
     before = road.write(tmp_path / "a.jsonl", [line for line in lines if json.loads(line)["eventTime"] < cut])
     after = road.write(tmp_path / "b.jsonl", [line for line in lines if json.loads(line)["eventTime"] >= cut])
     road.run([before], organisation.bank, tmp_path, ledger=tmp_path / "ledger")
-    early = {alert.alert_id: alert for alert in road.open_desk(f"sqlite:///{tmp_path}/desk.sqlite").alerts()}
+    early = {
+        alert.alert_id: alert for alert in road.open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite").alerts()
+    }
     late = {
         alert.alert_id: alert
         for alert in road.run([after], organisation.bank, tmp_path, ledger=tmp_path / "ledger").alerts
@@ -237,4 +239,4 @@ def test_a_shorter_window_makes_more_alerts_of_the_same_verdicts(
 
 
 def test_every_channel_has_a_name_an_analyst_can_read() -> None:
-    assert all(name.replace(" ", "").isalpha() for name in detectors.CHANNELS.values())
+    assert all(name.replace(" ", "").isalpha() for name in detectors.CHANNEL_LABELS.values())

@@ -23,12 +23,12 @@ from services.postgres import Postgres
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.alert import Alert
-from fingerprint.core.case import Filter
+from fingerprint.core.case import AlertFilter
 from fingerprint.core.sanitize import storable
-from fingerprint.store.alerts import open_desk
+from fingerprint.store.alerts import open_alert_store
 from fingerprint.web.api import export
 from fingerprint.web.app import create_app
-from pipelines.serve import doors_of
+from pipelines.serve import create_dependencies
 
 STOLEN = stolen_session().alert_id
 ALERTS = (stolen_session(), new_pipeline(), *variants(24))
@@ -39,11 +39,11 @@ class Place:
     """A desk, its application, and tokens for every role."""
 
     def __init__(self, url: str, alerts: tuple[Alert, ...], bank: Path) -> None:
-        self.desk = open_desk(url)
+        self.desk = open_alert_store(url)
         self.desk.save(alerts, [vote for alert in alerts for vote in votes(alert)])
-        self.doors = doors_of(self.desk, road.SETTINGS, bank)
-        self.tokens = tokens(self.doors.people, SystemClock().now())
-        self.app = create_app(self.doors)
+        self.deps = create_dependencies(self.desk, road.SETTINGS, bank)
+        self.tokens = tokens(self.deps.accounts, SystemClock().now())
+        self.app = create_app(self.deps)
 
     def api(self, url: str, client: httpx.Client) -> Api:
         """Calls by path below /api/v1, as somebody of a role."""
@@ -127,11 +127,13 @@ def test_the_queue_comes_page_by_page_every_alert_once_the_most_urgent_first(api
 )
 def test_every_field_of_a_filter_asks_the_desk(api: Api, place: Place, asked: dict[str, Any]) -> None:
     moments = {name: datetime.fromisoformat(asked[name]) for name in ("since", "until") if name in asked}
-    expected = place.desk.page(Filter(**asked | moments), size=500)
+    expected = place.desk.page(AlertFilter(**asked | moments), size=500)
     found = said(api("GET", "/alerts", params=asked | {"size": 500}))
     assert [row["alert_id"] for row in found["rows"]] == [row.alert_id for row in expected.rows]
     assert found["total"] == expected.total
-    assert said(api("GET", "/alerts/counts", params=asked)) == place.desk.counts(Filter(**asked | moments))
+    assert said(api("GET", "/alerts/counts", params=asked)) == place.desk.counts(
+        AlertFilter(**asked | moments)
+    )
 
 
 def test_every_field_of_a_filter_can_be_asked_for(api: Api) -> None:
@@ -139,7 +141,7 @@ def test_every_field_of_a_filter_can_be_asked_for(api: Api) -> None:
         each["name"]
         for each in said(api("GET", "/openapi.json"))["paths"]["/api/v1/alerts"]["get"]["parameters"]
     }
-    assert names == {field.name for field in fields(Filter)} | {"order", "size", "following"}
+    assert names == {field.name for field in fields(AlertFilter)} | {"order", "size", "following"}
 
 
 @pytest.mark.parametrize(
@@ -175,7 +177,7 @@ def test_a_page_that_nobody_was_given_is_refused(api: Api) -> None:
 
 def test_groups_are_those_of_the_desk(api: Api, place: Place) -> None:
     found = said(api("GET", "/alerts/groups?by=service&by=level&status=all"))
-    expected = place.desk.groups(Filter(status="all"), ["service", "level"])
+    expected = place.desk.groups(AlertFilter(status="all"), ["service", "level"])
     assert [(tuple(each["values"]), each["alerts"], each["urgency"]) for each in found] == [
         (each.values, each.alerts, each.urgency) for each in expected
     ]
@@ -217,10 +219,10 @@ def test_events_come_page_by_page_with_their_records(api: Api) -> None:
 def test_a_queue_of_any_length_leaves_as_a_file(
     api: Api, place: Place, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "TOGETHER", 4)
+    monkeypatch.setattr(export, "EXPORT_BATCH", 4)
     answer = api("GET", f"/alerts/export?format={form}&least_urgency=40&order=oldest", "viewer")
     assert answer.headers["content-disposition"].startswith('attachment; filename="alerts')
-    rows = place.desk.page(Filter(least_urgency=40), "oldest", 500).rows
+    rows = place.desk.page(AlertFilter(least_urgency=40), "oldest", 500).rows
     lines = answer.text.splitlines()[form == "csv" :]
     assert len(rows) > 8
     assert all(row.alert_id in line for row, line in zip(rows, lines, strict=True))
@@ -247,7 +249,7 @@ def test_who_shows_no_token_or_a_bad_one_is_told_so(url: str) -> None:
 @pytest.fixture
 def alert_id(place: Place) -> Iterator[str]:
     """An alert that nobody has touched."""
-    number = place.desk.page(Filter(status="all"), size=1).total
+    number = place.desk.page(AlertFilter(status="all"), size=1).total
     fresh = stolen_session(alert_id=f"f4e5{number:012d}", principal=f"{PERSON}-{number}")
     place.desk.save([fresh])
     return fresh.alert_id  # type: ignore[return-value]
@@ -318,7 +320,7 @@ def test_of_many_who_decide_at_once_one_does_and_the_others_are_told(api: Api, a
 
 
 def test_many_alerts_take_one_change_each_by_itself(api: Api, place: Place, alert_id: str) -> None:
-    others = [row for row in place.desk.page(Filter(), size=10).rows if row.alert_id != alert_id][:3]
+    others = [row for row in place.desk.page(AlertFilter(), size=10).rows if row.alert_id != alert_id][:3]
     chosen = [{"alert_id": row.alert_id, "version": row.version} for row in others]
     chosen += [{"alert_id": alert_id, "version": 7}, {"alert_id": "feedfeedfeedfeed", "version": 0}]
     done = said(
@@ -390,7 +392,7 @@ def test_a_principal_has_its_alerts_and_how_strange_its_days_were(api: Api) -> N
 
 
 def test_a_principal_that_the_bank_knows_has_a_card(api: Api, place: Place) -> None:
-    bank = place.doors.banks.served()
+    bank = place.deps.banks.open_served()
     principal = str(bank.people["principal"].iloc[0])
     card = said(api("GET", f"/entities/{principal}"))["card"]
     assert (card["principal"], card["bank_version"], card["shown"]) == (principal, bank.version, principal)
@@ -486,11 +488,11 @@ def test_banks_and_health_say_what_is_served_and_how_far_everything_is(api: Api,
     [version] = said(api("GET", "/banks", "viewer"))
     served_now = said(api("GET", "/banks/served", "viewer"))
     assert version["served"]
-    assert version["version"] == served_now["version"] == place.doors.banks.served().version
+    assert version["version"] == served_now["version"] == place.deps.banks.open_served().version
     assert {each["level"]: each["ready"] for each in served_now["levels"]} == version["ready"]
     health = said(api("GET", "/health", "viewer"))
     assert (health["bank"], health["no_bank"]) == (version["version"], "")
-    assert health["open_alerts"] == place.desk.counts(Filter())["open"]
+    assert health["open_alerts"] == place.desk.counts(AlertFilter())["open"]
     assert (health["lag_seconds"], health["silent"]) == (None, [])
 
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as some
 from make_alert import NASTY
 
 from fingerprint.core.alert import LEVELS, Decision, FingerprintError
-from fingerprint.core.case import By, Filter, Group, Order, Status
-from fingerprint.web.queue_query import Asked, of_query, read
+from fingerprint.core.case import AlertFilter, AlertGroup, CaseStatus, GroupField, QueueOrder
+from fingerprint.web.queue_query import QueueQuery, parse_query_pairs, parse_query_string
 
 MOMENTS = some.none() | some.datetimes(datetime(1971, 1, 1), datetime(9000, 1, 1), timezones=some.just(UTC))
 TEXTS = some.text(max_size=40).map(lambda text: text.replace("\0", "").strip())
 FILTERS = some.builds(
-    Filter,
-    status=some.sampled_from(get_args(Status)),
+    AlertFilter,
+    status=some.sampled_from(get_args(CaseStatus)),
     least_urgency=some.integers(0, 100),
     most_urgency=some.integers(0, 100),
     **dict.fromkeys(("principal", "service", "account", "tactic", "text"), TEXTS),
@@ -31,60 +31,63 @@ FILTERS = some.builds(
     suppressed=some.booleans(),
 )
 ASKED = some.builds(
-    Asked,
+    QueueQuery,
     filter=FILTERS,
-    order=some.sampled_from(get_args(Order)),
-    by=some.lists(some.sampled_from(get_args(By)), max_size=3, unique=True).map(tuple),
+    order=some.sampled_from(get_args(QueueOrder)),
+    by=some.lists(some.sampled_from(get_args(GroupField)), max_size=3, unique=True).map(tuple),
     following=some.none(),
 )
 
 
 @given(asked=ASKED)
 def test_what_an_address_asks_is_read_from_it_again(asked):
-    assert of_query(asked.query) == asked
-    assert of_query(asked.link()) == asked
+    assert parse_query_string(asked.query) == asked
+    assert parse_query_string(asked.link()) == asked
 
 
 def test_a_plain_queue_has_a_plain_address():
-    assert read([]).query == ""
+    assert parse_query_pairs([]).query == ""
     assert (
-        read([("status", "open"), ("least_urgency", "0"), ("service", " "), ("order", "urgency")]).query == ""
+        parse_query_pairs(
+            [("status", "open"), ("least_urgency", "0"), ("service", " "), ("order", "urgency")]
+        ).query
+        == ""
     )
-    assert read([("utm_source", "mail"), ("service", "iam")]).query == "service=iam"
+    assert parse_query_pairs([("utm_source", "mail"), ("service", "iam")]).query == "service=iam"
 
 
 def test_a_day_lasts_until_it_is_over():
-    which = of_query("since=2026-03-04&until=2026-03-04").filter
+    which = parse_query_string("since=2026-03-04&until=2026-03-04").filter
     assert (which.since, which.until) == (
         datetime(2026, 3, 4, tzinfo=UTC),
         datetime(2026, 3, 4, 23, 59, 59, 999_999, tzinfo=UTC),
     )
-    assert of_query("until=2026-03-04").query == "until=2026-03-04"
+    assert parse_query_string("until=2026-03-04").query == "until=2026-03-04"
 
 
 def test_nobody_is_not_the_same_as_anybody():
-    assert of_query("assignee=-").filter.assignee == ""
-    assert of_query("assignee=").filter.assignee is None
-    assert of_query("assignee=-").link(assignee=None) == "?"
+    assert parse_query_string("assignee=-").filter.assignee == ""
+    assert parse_query_string("assignee=").filter.assignee is None
+    assert parse_query_string("assignee=-").url_with(assignee=None) == "?"
 
 
 def test_the_alerts_of_a_group_are_asked_for_by_its_values():
     now = datetime(2026, 3, 4, tzinfo=UTC)
-    asked = of_query("status=all&by=service&by=day&by=assignee")
-    group = Group(("iam", "2026-03-04", ""), 3, 91, now, now)
-    inside = of_query(asked.into(group)).filter
-    assert inside == Filter(
+    asked = parse_query_string("status=all&by=service&by=day&by=assignee")
+    group = AlertGroup(("iam", "2026-03-04", ""), 3, 91, now, now)
+    inside = parse_query_string(asked.group_url(group)).filter
+    assert inside == AlertFilter(
         status="all",
         service="iam",
         assignee="",
         since=now,
-        until=of_query("until=2026-03-04").filter.until,
+        until=parse_query_string("until=2026-03-04").filter.until,
     )
 
 
 def test_each_filter_is_said_with_the_address_without_it():
-    asked = of_query("status=closed&service=iam&least_urgency=50&by=tactic")
-    assert asked.narrowed == [
+    asked = parse_query_string("status=closed&service=iam&least_urgency=50&by=tactic")
+    assert asked.active_filters == [
         ("least_urgency", "50", "?status=closed&service=iam&by=tactic"),
         ("service", "iam", "?status=closed&least_urgency=50&by=tactic"),
     ]
@@ -109,14 +112,14 @@ def test_each_filter_is_said_with_the_address_without_it():
 )
 def test_what_cannot_be_asked_is_said_with_the_name_of_the_field(query, said):
     with pytest.raises(FingerprintError, match=said):
-        of_query(query)
+        parse_query_string(query)
 
 
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
 def test_an_address_carries_any_text_and_nothing_but_text(text):
     short = text[:500]
-    link = read([("text", short)]).link(service="iam")
+    link = parse_query_pairs([("text", short)]).url_with(service="iam")
     assert link.isascii()
     assert not set(link) & set(" \"'<>\\")
     assert dict(parse_qsl(link[1:], keep_blank_values=True)).keys() <= {"text", "service"}
-    assert of_query(link) == read([("text", short), ("service", "iam")])
+    assert parse_query_string(link) == parse_query_pairs([("text", short), ("service", "iam")])

@@ -7,11 +7,11 @@ import pytest
 
 from fingerprint.core.settings import Autoencoder
 from fingerprint.estimators import autoencoder, tail_calibration
-from fingerprint.estimators.autoencoder import FREE, VISIBLE, Baseline, Weights
-from fingerprint.features.encoding import FEATURES, NAMES
-from fingerprint.features.vocabulary import build, presences
+from fingerprint.estimators.autoencoder import FREE_FEATURES, VISIBLE_MASK, Baseline, Weights
+from fingerprint.features.encoding import FEATURE_NAMES, FEATURES
+from fingerprint.features.vocabulary import build_vocabulary, count_presences
 from fingerprint.training import baseline as baselines
-from fingerprint.training.baseline import HeldOut
+from fingerprint.training.baseline import HoldoutLosses
 from fingerprint.training.nn import trainer
 
 F, K, H = len(FEATURES), 5, 3
@@ -22,7 +22,7 @@ def random_weights(nets: int, seed: int = 0) -> Weights:
     return Weights(
         random.normal(0, 1, (nets, F, K, H)).astype(np.float32),
         random.normal(0, 1, (nets, H)).astype(np.float32),
-        random.normal(0, 1, (nets, len(FREE), K, H)).astype(np.float32),
+        random.normal(0, 1, (nets, len(FREE_FEATURES), K, H)).astype(np.float32),
         np.arange(nets, dtype=np.int32),
     )
 
@@ -30,12 +30,16 @@ def random_weights(nets: int, seed: int = 0) -> Weights:
 def plain_gain(weights: Weights, base: np.ndarray, net: int, slots: np.ndarray, place: int) -> float:
     """One event, one feature, written as the docstring says it."""
     seen = sum(
-        (weights.inputs[net, feature, slots[feature]] for feature in range(F) if VISIBLE[place, feature]),
+        (
+            weights.inputs[net, feature, slots[feature]]
+            for feature in range(F)
+            if VISIBLE_MASK[place, feature]
+        ),
         np.zeros(H),
     )
     logits = weights.outputs[net, place] @ np.tanh(seen + weights.bias[net])
     counted, corrected = np.exp(base), np.exp(base + logits)
-    slot = slots[FREE[place]]
+    slot = slots[FREE_FEATURES[place]]
     return float(np.log(corrected[slot] / corrected.sum()) - np.log(counted[slot] / counted.sum()))
 
 
@@ -48,18 +52,19 @@ def test_many_nets_at_once_agree_with_one_at_a_time() -> None:
     for row in range(60):
         net = int(fingerprint[row])
         wanted = [
-            plain_gain(weights, base[net, FREE[place]], net, slots[row], place) for place in range(len(FREE))
+            plain_gain(weights, base[net, FREE_FEATURES[place]], net, slots[row], place)
+            for place in range(len(FREE_FEATURES))
         ]
         np.testing.assert_allclose(
-            stacked[row], np.clip(wanted, -autoencoder.LIMIT, autoencoder.LIMIT), atol=1e-4
+            stacked[row], np.clip(wanted, -autoencoder.MAX_CORRECTION, autoencoder.MAX_CORRECTION), atol=1e-4
         )
 
 
 def test_a_feature_is_never_reconstructed_from_itself_nor_from_what_contains_it() -> None:
-    action = list(FREE).index(NAMES.index("action"))
-    assert VISIBLE[action, NAMES.index("action")] == 0
-    assert VISIBLE[action, NAMES.index("parameters")] == 0
-    assert VISIBLE[action, NAMES.index("program")] == 1
+    action = list(FREE_FEATURES).index(FEATURE_NAMES.index("action"))
+    assert VISIBLE_MASK[action, FEATURE_NAMES.index("action")] == 0
+    assert VISIBLE_MASK[action, FEATURE_NAMES.index("parameters")] == 0
+    assert VISIBLE_MASK[action, FEATURE_NAMES.index("program")] == 1
 
 
 def test_where_a_batch_is_cut_changes_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,14 +72,14 @@ def test_where_a_batch_is_cut_changes_no_loss(monkeypatch: pytest.MonkeyPatch) -
     slots = np.random.default_rng(1).integers(0, K, (50, F)).astype(np.int16)
     fingerprint = np.arange(50, dtype=np.int32) % 2
     whole = autoencoder.correction(weights, base, fingerprint, slots)
-    monkeypatch.setattr(autoencoder, "CHUNK", 7 * 4 * len(FREE) * K * H)
+    monkeypatch.setattr(autoencoder, "CPU_CHUNK_BYTES", 7 * 4 * len(FREE_FEATURES) * K * H)
     np.testing.assert_allclose(autoencoder.correction(weights, base, fingerprint, slots), whole, atol=1e-6)
 
 
 def test_half_precision_is_widened_exactly_whatever_the_number() -> None:
     finite = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     finite = finite[np.isfinite(finite)]  # zeros of both signs, numbers below the normal ones, the largest
-    np.testing.assert_array_equal(autoencoder.widened(finite), finite.astype(np.float32))
+    np.testing.assert_array_equal(autoencoder.widen_half(finite), finite.astype(np.float32))
 
 
 def test_weights_in_half_precision_correct_as_the_same_weights_in_single() -> None:
@@ -97,8 +102,8 @@ def habits(rows: int, random: np.random.Generator) -> np.ndarray:
     """Two programs, each with actions of its own: the program says which action to expect."""
     codes = random.integers(1, 3, (rows, F)).astype(np.uint64)
     program = random.integers(0, 2, rows).astype(np.uint64)
-    codes[:, NAMES.index("program")] = 10 + program
-    codes[:, NAMES.index("action")] = 20 + 2 * program + random.integers(0, 2, rows).astype(np.uint64)
+    codes[:, FEATURE_NAMES.index("program")] = 10 + program
+    codes[:, FEATURE_NAMES.index("action")] = 20 + 2 * program + random.integers(0, 2, rows).astype(np.uint64)
     return codes
 
 
@@ -106,19 +111,22 @@ def test_a_known_action_with_the_wrong_program_surprises_the_net_and_not_the_cou
     random = np.random.default_rng(0)
     codes, unit = habits(3000, random), np.arange(3000, dtype=np.uint64)
     owner = np.zeros(3000, np.int32)
-    known = build([presences(owner, unit, codes)], np.array([-1], np.int32), 6)
+    known = build_vocabulary([count_presences(owner, unit, codes)], np.array([-1], np.int32), 6)
     slots = known.look_up(owner, codes)[1]
-    rows = [trainer.Rows.of(owner[part], slots[part], 1) for part in (slice(0, 2000), slice(2000, None))]
-    weights = trainer.fit(known, *rows, np.array([0]), Autoencoder(epochs=20))
+    rows = [
+        trainer.SlotRows.from_fingerprints(owner[part], slots[part], 1)
+        for part in (slice(0, 2000), slice(2000, None))
+    ]
+    weights = trainer.fit_autoencoders(known, *rows, np.array([0]), Autoencoder(epochs=20))
     usual, wrong = habits(200, random), habits(200, random)
-    wrong[:, NAMES.index("program")] = 21 - wrong[:, NAMES.index("program")]
-    action = NAMES.index("action")
+    wrong[:, FEATURE_NAMES.index("program")] = 21 - wrong[:, FEATURE_NAMES.index("program")]
+    action = FEATURE_NAMES.index("action")
     fingerprint = np.zeros(200, np.int32)
     loss_usual, loss_wrong = (
-        autoencoder.losses(known, weights, fingerprint, each)[0][:, action] for each in (usual, wrong)
+        autoencoder.feature_losses(known, weights, fingerprint, each)[0][:, action] for each in (usual, wrong)
     )
     untrained = Weights(weights.inputs, weights.bias, weights.outputs, np.array([-1], np.int32))
-    counts_wrong = autoencoder.losses(known, untrained, fingerprint, wrong)[0][:, action]
+    counts_wrong = autoencoder.feature_losses(known, untrained, fingerprint, wrong)[0][:, action]
     assert loss_usual.mean() < counts_wrong.mean() - 0.3  # it knows which of the four to expect ...
     assert loss_wrong.mean() > counts_wrong.mean() + 1.0  # ... and is surprised by one of the others
 
@@ -126,9 +134,13 @@ def test_a_known_action_with_the_wrong_program_surprises_the_net_and_not_the_cou
 def test_fitting_twice_with_one_seed_gives_the_same_weights() -> None:
     codes = habits(500, np.random.default_rng(0))
     owner = np.zeros(500, np.int32)
-    known = build([presences(owner, np.arange(500, dtype=np.uint64), codes)], np.array([-1], np.int32), 6)
-    rows = trainer.Rows.of(owner, known.look_up(owner, codes)[1], 1)
-    first, second = (trainer.fit(known, rows, rows, np.array([0]), Autoencoder(epochs=2)) for _ in range(2))
+    known = build_vocabulary(
+        [count_presences(owner, np.arange(500, dtype=np.uint64), codes)], np.array([-1], np.int32), 6
+    )
+    rows = trainer.SlotRows.from_fingerprints(owner, known.look_up(owner, codes)[1], 1)
+    first, second = (
+        trainer.fit_autoencoders(known, rows, rows, np.array([0]), Autoencoder(epochs=2)) for _ in range(2)
+    )
     np.testing.assert_array_equal(first.outputs, second.outputs)
 
 
@@ -137,7 +149,7 @@ def test_nets_follow_their_values_to_new_slots() -> None:
     old = np.arange(1, F * K + 1, dtype=np.uint64).reshape(1, F, K)
     new = old[:, :, [0, 3, 1, 2, 4]].copy()
     new[0, :, 4] = 999_999
-    moved = trainer.move(weights, old, new, np.array([0]))
+    moved = trainer.remap_weights(weights, old, new, np.array([0]))
     np.testing.assert_array_equal(moved.inputs[0, :, 1], weights.inputs[0, :, 3])
     np.testing.assert_array_equal(moved.outputs[0, :, 2], weights.outputs[0, :, 1])
     assert (moved.inputs[0, :, 4] == 0).all()
@@ -151,9 +163,9 @@ def excess_of(company: float = 0.0, at_home: bool = False, **nats: float) -> flo
     """The excess of one event by the features that surprise in it."""
     surprise = np.zeros((1, F), np.float32)
     for name, value in nats.items():
-        surprise[0, NAMES.index(name)] = value
+        surprise[0, FEATURE_NAMES.index(name)] = value
     others = np.array([company], np.float32), np.array([at_home])
-    return float(autoencoder.excess(surprise, *others, OPTIONS)[0])
+    return float(autoencoder.excess_nats(surprise, *others, OPTIONS)[0])
 
 
 def test_one_strange_feature_among_many_is_enough() -> None:
@@ -173,20 +185,20 @@ def test_bad_company_makes_a_strange_event_stranger_and_an_ordinary_one_not() ->
 
 def test_nobody_is_in_two_places_at_once() -> None:
     """From a new network while the principal works from its own: stranger than from a new network alone."""
-    assert excess_of(network=9.0, at_home=True) == pytest.approx(9.0 + autoencoder.APART)
+    assert excess_of(network=9.0, at_home=True) == pytest.approx(9.0 + autoencoder.SIMULTANEOUS_PLACES_NATS)
     assert excess_of(action=9.0, at_home=True) == pytest.approx(9.0)
 
 
 def test_what_the_principal_does_elsewhere_every_day_is_no_news_at_a_service() -> None:
     entity, principal = np.array([[9.0, 3.0]], np.float32), np.array([[1.0, 8.0]], np.float32)
-    found = autoencoder.news(entity, np.array([0], np.int32), lambda rows: principal[rows])
+    found = autoencoder.novel_to_principal(entity, np.array([0], np.int32), lambda rows: principal[rows])
     np.testing.assert_array_equal(found, [[1.0, 3.0]])
 
 
 def test_of_what_is_no_surprise_or_has_nobody_above_it_nobody_is_asked_again() -> None:
     surprise = np.array([[1.5, 0.0], [9.0, 3.0], [9.0, 3.0]], np.float32)
     asked = []
-    found = autoencoder.news(
+    found = autoencoder.novel_to_principal(
         surprise,
         np.array([0, -1, 0], np.int32),
         lambda rows: asked.append(rows.tolist()) or np.zeros((len(rows), 2), np.float32),
@@ -198,30 +210,32 @@ def test_of_what_is_no_surprise_or_has_nobody_above_it_nobody_is_asked_again() -
 # --- baselines ------------------------------------------------------------------------------------------------------
 
 
-def held_out(loss: np.ndarray, owner: np.ndarray, principal: np.ndarray | None = None) -> HeldOut:
+def held_out(loss: np.ndarray, owner: np.ndarray, principal: np.ndarray | None = None) -> HoldoutLosses:
     names = np.arange(1, len(loss) + 1) if principal is None else principal
     nothing, owner = np.zeros(len(loss), np.int32), owner.astype(np.int32)
     loss, codes = loss.astype(np.float32), np.arange(loss.size, dtype=np.uint64).reshape(loss.shape)
-    return HeldOut(loss, owner, loss, owner, names.astype(np.uint64), nothing, codes)
+    return HoldoutLosses(loss, owner, loss, owner, names.astype(np.uint64), nothing, codes)
 
 
 def z_of(loss: np.ndarray, baseline: Baseline, at: int) -> float:
     fingerprint = np.array([at], np.int32)
-    surprise = autoencoder.surprises(loss[None].astype(np.float32), baseline.center, fingerprint)
+    surprise = autoencoder.surprise_per_feature(loss[None].astype(np.float32), baseline.center, fingerprint)
     return float(
-        tail_calibration.z_of(autoencoder.excess(surprise, *ALONE, OPTIONS), baseline, fingerprint)[0]
+        tail_calibration.excess_to_z(
+            autoencoder.excess_nats(surprise, *ALONE, OPTIONS), baseline, fingerprint
+        )[0]
     )
 
 
 def test_a_fingerprint_whose_losses_never_varied_does_not_win_every_time() -> None:
     loss = np.concatenate([np.full((50, F), 0.2), np.random.default_rng(0).exponential(1, (50, F))])
     parent = np.array([-1, 0, 0], np.int32)
-    baseline = baselines.of(held_out(loss, np.repeat([1, 2], 50)), parent, OPTIONS)
+    baseline = baselines.fit_baseline(held_out(loss, np.repeat([1, 2], 50)), parent, OPTIONS)
     assert z_of(np.full(F, 0.5), baseline, 1) < 3
 
 
 def test_a_thin_fingerprint_leans_on_its_parent() -> None:
     loss = np.concatenate([np.full((200, F), 3.0), np.full((2, F), 0.0)])
     rows = held_out(loss, np.repeat([0, 1], [200, 2]))
-    baseline = baselines.of(rows, np.array([-1, 0], np.int32), OPTIONS)
+    baseline = baselines.fit_baseline(rows, np.array([-1, 0], np.int32), OPTIONS)
     assert (baseline.center[1] > 2.5).all()

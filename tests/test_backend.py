@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fingerprint.compute.backend import HOST_PIECE, MOST_PIECE, Backend, Device, choose
+from fingerprint.compute.backend import HOST_BATCH_BYTES, MAX_BATCH_BYTES, Backend, CudaDevice, choose_backend
 from fingerprint.core.alert import FingerprintError
 
 ROOT = Path(__file__).parent.parent
@@ -206,21 +206,21 @@ def test_who_insists_on_a_device_is_told_what_is_missing(machine: Machine, libra
 
 def test_pieces_are_as_large_as_the_device_has_room_for() -> None:
     def on(free: int) -> int:
-        device = Device("NVIDIA L4", (8, 9), 13020, 13020, 24 << 30, free)
-        return Backend("cudf", "cupy", "cuda", "", about=device).piece_bytes
+        device = CudaDevice("NVIDIA L4", (8, 9), 13020, 13020, 24 << 30, free)
+        return Backend("cudf", "cupy", "cuda", "", device_info=device).batch_bytes
 
-    assert choose("cpu").piece_bytes == HOST_PIECE
-    assert on(80 << 30) == MOST_PIECE
+    assert choose_backend("cpu").batch_bytes == HOST_BATCH_BYTES
+    assert on(80 << 30) == MAX_BATCH_BYTES
     assert 80 << 20 < on(4 << 30) < 128 << 20
     assert on(0) > 0
 
 
 def test_a_setting_without_a_section_is_read_from_the_environment(tmp_path: Path) -> None:
-    from fingerprint.core.settings import load
+    from fingerprint.core.settings import load_settings
 
-    assert load(environment={"FINGERPRINT_BACKEND": "cpu"}).backend == "cpu"
+    assert load_settings(environment={"FINGERPRINT_BACKEND": "cpu"}).backend == "cpu"
     with pytest.raises(FingerprintError, match=r"setting backend: Input should be 'auto', 'cpu' or 'cuda'"):
-        load(environment={"FINGERPRINT_BACKEND": "gpu"})
+        load_settings(environment={"FINGERPRINT_BACKEND": "gpu"})
 
 
 @pytest.mark.parametrize("name", ["dev-gpu", "serve-gpu-cu12"])

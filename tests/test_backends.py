@@ -15,8 +15,9 @@ from prometheus_client import CollectorRegistry
 from streaming import Place
 from test_backend import NO_DRIVER, ROOT, WORKS, Machine
 
-from fingerprint.compute.backend import HOST
-from fingerprint.sources import backend_check, cudf_reader
+from fingerprint.compute.backend import HOST_BACKEND
+from fingerprint.features import backend_check
+from fingerprint.sources import cudf_reader
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.streaming.metrics import StreamMetrics
 
@@ -72,17 +73,17 @@ class Twin(Machine):
 
 
 def test_real_and_crooked_records_are_what_a_device_is_tried_by() -> None:
-    read = backend_check.read(backend_check.corpus(), "pandas")
-    assert len(read.events) > backend_check.REAL
+    read = backend_check.read_with_backend(backend_check.check_records(), "pandas")
+    assert len(read.events) > backend_check.SAMPLE_RECORDS
     assert len(read.rejects) > 5
-    assert backend_check.difference("frames_elsewhere") is None
+    assert backend_check.first_difference("frames_elsewhere") is None
 
 
 def test_a_device_is_tried_by_a_batch_that_no_host_helps_it_with_and_by_one_without_an_event() -> None:
-    mixed, plain, none = backend_check.corpora()
-    assert cudf_reader.sieve(split_lines(plain).lines, elsewhere).plain.all()
-    assert not cudf_reader.sieve(split_lines(mixed).lines, elsewhere).plain.all()
-    assert not len(backend_check.read(none, "pandas").events)
+    mixed, plain, none = backend_check.check_batches()
+    assert cudf_reader.filter_records(split_lines(plain).lines, elsewhere).plain.all()
+    assert not cudf_reader.filter_records(split_lines(mixed).lines, elsewhere).plain.all()
+    assert not len(backend_check.read_with_backend(none, "pandas").events)
 
 
 def test_a_device_that_reads_as_the_cpu_does_is_proved(tmp_path: Path) -> None:
@@ -142,6 +143,6 @@ def test_a_stream_says_in_its_log_what_it_runs_on(organisation: roads.Road, tmp_
 
 def test_what_a_stream_runs_on_is_a_metric() -> None:
     registry = CollectorRegistry()
-    StreamMetrics(registry).runs_on(HOST)
+    StreamMetrics(registry).set_backend(HOST_BACKEND)
     labels = {"tables": "pandas", "arrays": "numpy", "device": "cpu"}
     assert registry.get_sample_value("fingerprint_backend_info", labels) == 1

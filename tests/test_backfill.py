@@ -22,12 +22,12 @@ from typer.testing import CliRunner
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings, Workers
 from fingerprint.registry import state_files
-from fingerprint.store.alerts import open_desk
+from fingerprint.store.alerts import open_alert_store
 from pipelines import backfill as backfills
 from pipelines.backfill import backfill
-from pipelines.backfill_worker import Plan, walk_part
+from pipelines.backfill_worker import BackfillPlan, score_partition
 from pipelines.cli import app
-from pipelines.cli.console import silent
+from pipelines.cli.console import no_progress
 
 OWN = ("seconds", "peak_memory_bytes", "parts")  # figures of a run that are not of what it says
 Z = 1e-4
@@ -53,12 +53,12 @@ def walked(
         sources or organisation.new,
         organisation.bank,
         settings_with(base, folder, where, parts),
-        silent,
-        desk_url=url,
+        no_progress,
+        database_url=url,
         out=out,
-        ledger_folder=ledger,
+        state_folder=ledger,
     )
-    return road.Run(figures, out, open_desk(url))
+    return road.Run(figures, out, open_alert_store(url))
 
 
 def said(figures: dict[str, Any]) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def test_the_ledger_is_put_together_and_the_next_run_goes_on_from_it(
         )
         same(divided, undivided)
     assert undivided.figures["started_from"] == "ledger"
-    one, many = (state_files.arrays(tmp_path / name) for name in ("ledger", "parts"))
+    one, many = (state_files.read_state_arrays(tmp_path / name) for name in ("ledger", "parts"))
     np.testing.assert_array_equal(one["clock"], many["clock"])
     for key in ("repeats.key", "principals.key", "seen.key", "company.sums.key"):
         np.testing.assert_array_equal(one[key], many[key])
@@ -250,11 +250,11 @@ def test_the_same_work_twice_at_a_time_is_refused(organisation: road.Road, tmp_p
 
 
 def test_a_worker_that_does_not_see_the_folder_says_so(organisation: road.Road, tmp_path: Path) -> None:
-    plan = Plan(tmp_path / "elsewhere", organisation.bank, "", road.SETTINGS, False, False)
+    plan = BackfillPlan(tmp_path / "elsewhere", organisation.bank, "", road.SETTINGS, False, False)
     with pytest.raises(
         FingerprintError, match=r"a worker does not see .*elsewhere: name a folder in workers\.folder"
     ):
-        walk_part(plan, 0)
+        score_partition(plan, 0)
 
 
 def test_the_command_line_says_who_works(organisation: road.Road, tmp_path: Path) -> None:

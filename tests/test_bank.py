@@ -19,8 +19,8 @@ from fingerprint.core import settings
 from fingerprint.core.alert import FingerprintError
 from fingerprint.registry import bank as banks
 from fingerprint.registry import versions
-from pipelines.cli.console import silent
-from pipelines.train import train
+from pipelines.cli.console import no_progress
+from pipelines.train import train_bank
 
 
 @pytest.fixture
@@ -64,7 +64,9 @@ def test_a_bank_holds_no_ids(organisation: Road) -> None:
     )
     assert len(ids) > 1000
     assert not [each for each in ids if each in stored]
-    assert not [name for name in banks.open_bank(organisation.bank).ledger if name.startswith("repeats")]
+    assert not [
+        name for name in banks.open_bank(organisation.bank).scorer_state if name.startswith("repeats")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -120,24 +122,24 @@ def test_a_folder_without_a_bank_is_told_how_to_get_one(tmp_path: Path) -> None:
 
 def test_publishing_again_changes_nothing_and_mends_what_was_damaged(organisation: Road, bank: Path) -> None:
     good = banks.open_bank(organisation.bank)
-    banks.publish(good, bank)
+    banks.publish_version(good, bank)
     before = {file: file.read_bytes() for file in sorted(bank.rglob("*")) if file.is_file()}
     (version_of(bank) / "words.parquet").write_bytes(b"damaged")
-    assert banks.publish(good, bank) == good.version
+    assert banks.publish_version(good, bank) == good.version
     assert {file: file.read_bytes() for file in sorted(bank.rglob("*")) if file.is_file()} == before
 
 
 def test_training_twice_gives_the_same_bank(organisation: Road, tmp_path: Path) -> None:
-    again = train(organisation.learned, tmp_path / "bank", SETTINGS, silent)
+    again = train_bank(organisation.learned, tmp_path / "bank", SETTINGS, no_progress)
     assert again["version"] == organisation.trained["version"]
     one, other = banks.open_bank(organisation.bank), banks.open_bank(tmp_path / "bank")
-    for part in banks.STACKED:
+    for part in banks.ARRAY_PARTS:
         for field in fields(getattr(one, part)):
             left, right = getattr(getattr(one, part), field.name), getattr(getattr(other, part), field.name)
             np.testing.assert_array_equal(left, right, err_msg=f"{part}.{field.name}")
-    assert list(one.ledger) == list(other.ledger)
-    for name, array in one.ledger.items():
-        np.testing.assert_array_equal(array, other.ledger[name], err_msg=name)
+    assert list(one.scorer_state) == list(other.scorer_state)
+    for name, array in one.scorer_state.items():
+        np.testing.assert_array_equal(array, other.scorer_state[name], err_msg=name)
 
 
 # --- what is too large, or in pieces ---------------------------------------------------------------------------------
@@ -191,7 +193,7 @@ def test_everything_that_is_wrong_with_a_bank_is_named_at_once(bank: Path) -> No
     (root / "words.parquet").unlink()
     (root / "ledger.safetensors").write_bytes(b"short")
     (root / "people.parquet").write_bytes(bytes((root / "people.parquet").stat().st_size))
-    found = banks.problems(root)
+    found = banks.find_problems(root)
     for name in ("words.parquet", "ledger.safetensors", "people.parquet"):
         assert len([sentence for sentence in found if name in sentence]) == 1
     assert len(found) == 3
@@ -200,7 +202,7 @@ def test_everything_that_is_wrong_with_a_bank_is_named_at_once(bank: Path) -> No
 @pytest.fixture
 def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shards of a few rows: those of a small bank would otherwise be too short to be cut."""
-    monkeypatch.setattr(mapped_arrays, "ALIGN", mmap.PAGESIZE)
+    monkeypatch.setattr(mapped_arrays, "ALIGNMENT", mmap.PAGESIZE)
 
 
 @pytest.mark.usefixtures("_small_pages")
@@ -208,8 +210,8 @@ def test_a_bank_in_many_shards_judges_as_one_in_a_single_file(
     organisation: Road, scored: road.Run, tmp_path: Path
 ) -> None:
     good = banks.open_bank(organisation.bank)
-    banks.write(good, tmp_path / "bank", settings.Bank(shard_bytes=1 << 16))
-    versions.serve(tmp_path / "bank", good.version, banks.PUBLISHED)
+    banks.write_bank(good, tmp_path / "bank", settings.Bank(shard_bytes=1 << 16))
+    versions.serve_version(tmp_path / "bank", good.version, banks.PUBLISH_DECISION)
     assert len(list(version_of(tmp_path / "bank").glob("stack.weights.inputs.*"))) > 1
     again = road.run(organisation.new, tmp_path / "bank", tmp_path)
     assert again.out.read_bytes() == scored.out.read_bytes()
@@ -218,7 +220,7 @@ def test_a_bank_in_many_shards_judges_as_one_in_a_single_file(
 @pytest.mark.usefixtures("_small_pages")
 def test_a_shard_that_is_missing_is_named(organisation: Road, tmp_path: Path) -> None:
     good = banks.open_bank(organisation.bank)
-    banks.write(good, tmp_path, settings.Bank(shard_bytes=1 << 16))
+    banks.write_bank(good, tmp_path, settings.Bank(shard_bytes=1 << 16))
     gone = sorted((tmp_path / "versions" / good.version).glob("stack.weights.inputs.*"))[-1]
     gone.unlink()
     with pytest.raises(FingerprintError, match=gone.name):
@@ -228,7 +230,7 @@ def test_a_shard_that_is_missing_is_named(organisation: Road, tmp_path: Path) ->
 def test_a_bank_that_is_open_may_be_published_again_or_retired(organisation: Road, bank: Path) -> None:
     opened, good = banks.open_bank(bank), banks.open_bank(organisation.bank)
     shutil.rmtree(bank)
-    for part in banks.STACKED:
+    for part in banks.ARRAY_PARTS:
         for field in fields(getattr(good, part)):
             left, right = (getattr(getattr(each, part), field.name) for each in (opened, good))
             np.testing.assert_array_equal(left, right)
@@ -236,8 +238,8 @@ def test_a_bank_that_is_open_may_be_published_again_or_retired(organisation: Roa
 
 def test_a_version_is_opened_by_its_name_while_another_is_served(organisation: Road, bank: Path) -> None:
     good = banks.open_bank(organisation.bank)
-    other = banks.renamed(good, note="another")
-    banks.write(other, bank)
+    other = banks.with_manifest_entries(good, note="another")
+    banks.write_bank(other, bank)
     assert banks.open_bank(bank).version == good.version
     assert banks.open_bank(bank, version=other.version).version == other.version
     with pytest.raises(FingerprintError, match=f"kept: .*{other.version}"):

@@ -19,9 +19,9 @@ from fingerprint.core import settings
 from fingerprint.registry import bank as banks
 from fingerprint.registry import versions
 from pipelines import cli
-from pipelines.cli.console import silent
+from pipelines.cli.console import no_progress
 from pipelines.runtime import operator
-from pipelines.train import train
+from pipelines.train import train_bank
 
 
 @pytest.fixture
@@ -35,13 +35,15 @@ def two(bank: Path) -> Path:
     good = banks.open_bank(bank)
     stack = good.fingerprints.assign(ready=good.fingerprints["level"] == 3)
     nobody = {name: int(name == "generic") for name in good.manifest["ready"]}
-    banks.write(banks.renamed(replace(good, fingerprints=stack), ready=nobody), bank)
+    banks.write_bank(banks.with_manifest_entries(replace(good, fingerprints=stack), ready=nobody), bank)
     return bank
 
 
 def other(two: Path) -> str:
     """The version in which nobody is ready."""
-    manifests = {name: banks.manifest_of(two / "versions" / name) for name in versions.kept(two)}
+    manifests = {
+        name: banks.read_manifest(two / "versions" / name) for name in versions.list_bank_versions(two)
+    }
     return next(name for name, manifest in manifests.items() if not manifest["ready"]["entity"])
 
 
@@ -82,7 +84,7 @@ def test_the_list_says_which_version_is_served_and_why(organisation: road.Road, 
     served = rows[organisation.trained["version"]]
     assert served["ready"]["entity"] == organisation.trained["ready"]["entity"]
     assert served["last_decision"]["action"] == "train"
-    assert served["last_decision"]["by"] == operator.name()
+    assert served["last_decision"]["by"] == operator.login_name()
     assert served["gate"]["passed"] is True
     shown = call("bank", "list").out
     assert "the gate let it pass" in shown
@@ -131,8 +133,10 @@ def test_diff_puts_two_versions_side_by_side(organisation: road.Road, two: Path,
 def test_what_an_attacker_wrote_steers_no_terminal(bank: Path, call: Any) -> None:
     good = banks.open_bank(bank)
     keys = good.fingerprints["key"].astype(object) + "\x1b[2J\u202e"
-    evil = banks.renamed(replace(good, fingerprints=good.fingerprints.assign(key=keys)), note="evil")
-    banks.write(evil, bank)
+    evil = banks.with_manifest_entries(
+        replace(good, fingerprints=good.fingerprints.assign(key=keys)), note="evil"
+    )
+    banks.write_bank(evil, bank)
     for shown in (call("bank", "show", evil.version), call("bank", "diff", good.version, evil.version)):
         assert shown.status == 0
         assert "\\x1b[2J" in shown.out
@@ -166,7 +170,7 @@ def test_keys_are_made_a_bank_is_signed_and_verify_says_by_whom(two: Path, call:
     assert {row["problem"] is None for row in call("bank", "list", "--settings", keys, "--json").json} == {
         False
     }
-    for version in versions.kept(two):
+    for version in versions.list_bank_versions(two):
         assert version in call("bank", "sign", version, "--settings", keys).out
     signed = call("bank", "verify", "--settings", keys)
     assert signed.status == 0
@@ -178,47 +182,47 @@ def test_keys_are_made_a_bank_is_signed_and_verify_says_by_whom(two: Path, call:
 
 
 def test_publish_asks_the_gate_and_says_in_one_sentence_why_not(two: Path, call: Any) -> None:
-    served = versions.current(two)
+    served = versions.require_served_version(two)
     said = call("bank", "publish", other(two))
     assert (said.status, said.out, said.err.count("\n")) == (3, "", 1)
     assert "is kept, not served" in said.err
     assert "gate.lost" in said.err
-    assert versions.current(two) == served
-    assert versions.history(two)[-1]["action"] == "refused"
+    assert versions.require_served_version(two) == served
+    assert versions.decision_history(two)[-1]["action"] == "refused"
     assert call("bank", "publish", other(two), "--json").json["served"] is False
 
 
 def test_publish_by_force_wants_a_reason_and_records_it(two: Path, call: Any) -> None:
-    served = versions.current(two)
+    served = versions.require_served_version(two)
     assert call("bank", "publish", other(two), "--force", " ").status == 2
-    assert versions.current(two) == served
+    assert versions.require_served_version(two) == served
     assert call("bank", "publish", other(two), "--force", "half the accounts were sold").status == 0
-    assert versions.current(two) == other(two)
-    line = versions.history(two)[-1]
+    assert versions.require_served_version(two) == other(two)
+    line = versions.decision_history(two)[-1]
     assert (line["forced"], line["why"], line["before"]) == (True, "half the accounts were sold", served)
     assert "served by force: half the accounts were sold" in call("bank", "list").out
 
 
 def test_rollback_serves_what_was_served_before(two: Path, call: Any) -> None:
-    served = versions.current(two)
+    served = versions.require_served_version(two)
     call("bank", "publish", other(two), "--force", "a try")
     assert call("bank", "rollback", "--why", "too loud", "--json").json == {
         "version": served,
         "before": other(two),
     }
-    assert versions.current(two) == served
-    assert versions.history(two)[-1]["why"] == "too loud"
+    assert versions.require_served_version(two) == served
+    assert versions.decision_history(two)[-1]["why"] == "too loud"
     assert "no version before" in call("bank", "rollback").err
 
 
 def test_rollback_to_a_damaged_version_is_refused_and_moves_nothing(two: Path, call: Any) -> None:
-    served = versions.current(two)
+    served = versions.require_served_version(two)
     call("bank", "publish", other(two), "--force", "a try")
     (two / "versions" / served / "people.parquet").write_bytes(b"damaged")
     said = call("bank", "rollback")
     assert said.status == 2
     assert "people.parquet" in said.err
-    assert versions.current(two) == other(two)
+    assert versions.require_served_version(two) == other(two)
 
 
 @pytest.mark.parametrize("program", ["list", "show", "verify", "rollback"])
@@ -242,13 +246,13 @@ def test_a_bank_trained_on_the_attack_is_kept_and_not_served_with_status_3(
     organisation: road.Road, bank: Path, call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FINGERPRINT_AUTOENCODER__EPOCHS", "1")
-    served = versions.current(bank)
+    served = versions.require_served_version(bank)
     said = call("train", *organisation.days, "--json")
     assert said.status == 3
     assert said.json["served"] is False
     assert "kept, not served" in said.err
-    assert versions.current(bank) == served
-    assert said.json["version"] in versions.kept(bank)
+    assert versions.require_served_version(bank) == served
+    assert said.json["version"] in versions.list_bank_versions(bank)
     kept = banks.open_bank(bank, version=said.json["version"])
     assert kept.manifest["gate"]["reasons"]
     assert kept.manifest["gate"]["probe"]["missed"] > 0
@@ -259,15 +263,15 @@ def test_a_bank_trained_on_the_attack_is_kept_and_not_served_with_status_3(
 def test_a_served_bank_that_is_damaged_is_replaced_by_the_next_one(
     organisation: road.Road, bank: Path
 ) -> None:
-    (bank / "versions" / versions.current(bank) / "words.parquet").write_bytes(b"damaged")
-    figures = train(organisation.learned, bank, road.SETTINGS, silent)
+    (bank / "versions" / versions.require_served_version(bank) / "words.parquet").write_bytes(b"damaged")
+    figures = train_bank(organisation.learned, bank, road.SETTINGS, no_progress)
     assert figures["served"]
     assert banks.open_bank(bank).version == figures["version"]
 
 
 def test_training_the_same_again_leaves_what_is_served_alone(organisation: road.Road, bank: Path) -> None:
     before = {file: file.read_bytes() for file in sorted(bank.rglob("*")) if file.is_file()}
-    assert train(organisation.learned, bank, road.SETTINGS, silent)["served"]
+    assert train_bank(organisation.learned, bank, road.SETTINGS, no_progress)["served"]
     assert {file: file.read_bytes() for file in sorted(bank.rglob("*")) if file.is_file()} == before
 
 
@@ -280,13 +284,13 @@ def test_versions_retire_as_others_come_and_drift_is_measured_from_an_old_one(
             "gate": settings.Gate(frozen=2, shift=9, missed=1),
         }
     )
-    figures = [train(organisation.days[at : at + 6], tmp_path, few, silent) for at in range(4)]
+    figures = [train_bank(organisation.days[at : at + 6], tmp_path, few, no_progress) for at in range(4)]
     names = [each["version"] for each in figures]
     assert [each["served"] for each in figures] == [True] * 4
-    assert versions.kept(tmp_path) == names[:0:-1]
+    assert versions.list_bank_versions(tmp_path) == names[:0:-1]
     assert figures[2]["gate"]["frozen"]["against"] == names[0]
     assert figures[3]["gate"]["frozen"]["against"] == names[1]
-    assert [line["before"] for line in versions.history(tmp_path)] == [None, *names[:-1]]
+    assert [line["before"] for line in versions.decision_history(tmp_path)] == [None, *names[:-1]]
 
 
 # --- the stream says by which bank it judges ------------------------------------------------------------------------
@@ -297,8 +301,8 @@ def test_a_stream_says_by_metrics_which_bank_judges_how_old_it_is_and_how_far_it
 ) -> None:
     good = banks.open_bank(two)
     drift = {"drift": {"quantiles": {"0.5": 0.02}}, "frozen": {"quantiles": {"0.99": 0.4}}}
-    moved = banks.renamed(good, note="moved", gate=drift)
-    banks.publish(moved, two)
+    moved = banks.with_manifest_entries(good, note="moved", gate=drift)
+    banks.publish_version(moved, two)
     place = Place(tmp_path / "place", two).create()
     with place.consumer() as consumer, place.producer() as producer:
         metrics = place.program(consumer, producer).metrics

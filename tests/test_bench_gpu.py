@@ -10,10 +10,20 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fingerprint.compute.backend import HOST, Backend
+from fingerprint.compute.backend import HOST_BACKEND, Backend
 from pipelines.bench import gpu, gpu_pipeline, gpu_training
-from pipelines.bench.gpu_report import BEGIN, END, Both, Figure, Row, Side, header, page, write
-from pipelines.bench.organisations import copied
+from pipelines.bench.gpu_report import (
+    BEGIN,
+    END,
+    BenchmarkSide,
+    CpuAndDevice,
+    Figure,
+    GpuBenchmarkRow,
+    section_header,
+    write_page,
+    write_section,
+)
+from pipelines.bench.organisations import replicate_events
 
 WHY = "no device here"
 TWIN = Backend("frames_elsewhere", "elsewhere", "cuda", "the twins of cuDF and CuPy")
@@ -21,7 +31,7 @@ TWIN = Backend("frames_elsewhere", "elsewhere", "cuda", "the twins of cuDF and C
 
 def measured(tmp_path: Path, device: Backend | None, *asked: str) -> dict[str, Any]:
     out = tmp_path / "figures.json"
-    gpu.measured(gpu._parsed([*asked, "--out", str(out)]), device, WHY)
+    gpu.run_sections(gpu._parse_arguments([*asked, "--out", str(out)]), device, WHY)
     sections: dict[str, Any] = json.loads(out.read_text())
     return sections
 
@@ -48,36 +58,51 @@ def test_a_row_that_breaks_says_so_and_the_next_is_measured() -> None:
     def breaks(by: Backend) -> None:
         raise MemoryError("cudaErrorMemoryAllocation:\nout of memory")
 
-    side = Side(HOST)
+    side = BenchmarkSide(HOST_BACKEND)
     assert (
-        side.pace(1, breaks).why == "not yet measured: MemoryError: cudaErrorMemoryAllocation: out of memory"
+        side.measure_pace(1, breaks).why
+        == "not yet measured: MemoryError: cudaErrorMemoryAllocation: out of memory"
     )
-    assert side.pace(1, lambda by: None).value
+    assert side.measure_pace(1, lambda by: None).value
 
 
 def test_no_row_is_begun_when_the_time_is_over() -> None:
-    late = Side(HOST, deadline=0)
-    assert late.pace(1, lambda by: None) == Figure(None, "not yet measured: the time for this run was over")
+    late = BenchmarkSide(HOST_BACKEND, deadline=0)
+    assert late.measure_pace(1, lambda by: None) == Figure(
+        None, "not yet measured: the time for this run was over"
+    )
 
 
 def test_a_section_measured_anew_replaces_itself_alone(tmp_path: Path) -> None:
-    out, about = tmp_path / "figures.json", header(None, WHY, {})
-    rows = [Row("x", "y/s", Both(Figure(1.0), Figure(None, f"not yet measured: {WHY}")), aim=7)]
-    write(out, "first", about, rows)
-    write(out, "second", about, rows)
-    every = write(out, "first", about, rows * 2)
+    out, about = tmp_path / "figures.json", section_header(None, WHY, {})
+    rows = [
+        GpuBenchmarkRow(
+            "x", "y/s", CpuAndDevice(Figure(1.0), Figure(None, f"not yet measured: {WHY}")), aim=7
+        )
+    ]
+    write_section(out, "first", about, rows)
+    write_section(out, "second", about, rows)
+    every = write_section(out, "first", about, rows * 2)
     assert {name: len(section["rows"]) for name, section in every.items()} == {"first": 2, "second": 1}
 
 
 def test_the_page_has_the_tables_between_its_marks_and_nothing_else_is_touched(tmp_path: Path) -> None:
     file, out = tmp_path / "page.md", tmp_path / "figures.json"
     file.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    slow = Row(
-        "slow | odd", "s", Both(Figure(None, "a | b"), Figure(2.5, notes={"device_mib": 7})), 1.0, True
+    slow = GpuBenchmarkRow(
+        "slow | odd",
+        "s",
+        CpuAndDevice(Figure(None, "a | b"), Figure(2.5, notes={"device_mib": 7})),
+        1.0,
+        True,
     )
-    fast = Row("fast", "events/s", Both(Figure(1000.0), Figure(2e6)), 1e6)
-    absent = Row("absent", "s", Both(Figure(1.0), Figure(None, f"not yet measured: {WHY}")))
-    page(file, write(out, "road", header(None, WHY, {"numpy": "2.4"}), [slow, fast, absent]))
+    fast = GpuBenchmarkRow("fast", "events/s", CpuAndDevice(Figure(1000.0), Figure(2e6)), 1e6)
+    absent = GpuBenchmarkRow(
+        "absent", "s", CpuAndDevice(Figure(1.0), Figure(None, f"not yet measured: {WHY}"))
+    )
+    write_page(
+        file, write_section(out, "road", section_header(None, WHY, {"numpy": "2.4"}), [slow, fast, absent])
+    )
     text = file.read_text()
     assert text.startswith("before\n")
     assert text.endswith("after\n")
@@ -90,26 +115,26 @@ def test_the_page_has_the_tables_between_its_marks_and_nothing_else_is_touched(t
 def test_an_organisation_done_again_has_other_accounts_and_the_names_that_its_bank_knows() -> None:
     account, other = "111122223333", f"{111122223333 + 7919:012d}"
     line = b'{"recipientAccountId": "111122223333", "arn": "arn:aws:iam::111122223333:user/ann"}'
-    lines = gpu_pipeline.multiplied([line, line], {account}, 2)
+    lines = gpu_pipeline.replicate_organisations([line, line], {account}, 2)
     assert [each.count(account.encode()) for each in lines] == [2, 2, 0, 0]
     assert [each.count(other.encode()) for each in lines] == [0, 0, 2, 2]
     names = {"principal": f"{account}:user/ann", "entity": "e", "role": "r", "recipient_account": account}
     some = pa.Table.from_pandas(pd.DataFrame([{"event_id": "1", **names}]))
-    assert [events["principal"].tolist() for events in copied(some, 2)] == [
+    assert [events["principal"].tolist() for events in replicate_events(some, 2)] == [
         [f"{account}:user/ann", f"{other}:user/ann"]
     ]
 
 
 def test_what_a_training_does_not_say_is_not_made_up() -> None:
     told = {"skipped": "no CUDA device"}
-    for figure in (gpu_training._seconds, gpu_training._models, gpu_training._scored):
+    for figure in (gpu_training._seconds_figure, gpu_training._models_figure, gpu_training._scoring_figure):
         assert figure(told) == Figure(None, "not yet measured: no CUDA device")
 
 
 @pytest.mark.gpu
 def test_a_device_is_measured(tmp_path: Path) -> None:
-    from pipelines.runtime.backend import ready
+    from pipelines.runtime.backend import load_backend
 
-    sections = measured(tmp_path, ready("cuda"), "--only", "flatten,spectral,road", "--share", "0.02")
+    sections = measured(tmp_path, load_backend("cuda"), "--only", "flatten,spectral,road", "--share", "0.02")
     rows = [row for section in sections.values() for row in section["rows"]]
     assert all(row["device"]["value"] for row in rows), [row["device"]["why"] for row in rows]

@@ -17,9 +17,9 @@ from pyotp import TOTP
 from services import browser as browsers
 from services.needed import needed
 
-from fingerprint.core.case import Chosen, Decide, Match, Reopen, View
-from fingerprint.core.sanitize import storable, visible
-from fingerprint.store.alerts import open_desk
+from fingerprint.core.case import AlertRevision, ReopenCase, SavedView, SetDisposition, SuppressionMatch
+from fingerprint.core.sanitize import printable, storable
+from fingerprint.store.alerts import open_alert_store
 
 PASSWORD = "four plain english words"  # noqa: S105
 WIDE, NARROW = {"width": 1280, "height": 860}, {"width": 390, "height": 800}
@@ -338,7 +338,7 @@ def test_an_alert_that_comes_while_the_page_is_open_is_announced(browser, place,
     with seen(browser, storage_state=admitted) as page:
         with page.expect_response("**/api/v1/live**"):
             page.goto(place.base)
-        desk = open_desk(url)
+        desk = open_alert_store(url)
         desk.save(
             [
                 replace(
@@ -488,7 +488,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pla
     folder = tmp_path_factory.mktemp("hostile")
     url = f"sqlite:///{folder}/desk.sqlite"
     made = [replace(nasty(text), alert_id=f"bad5ec0de{at:07d}") for at, text in enumerate(NASTY)]
-    desk = open_desk(url)
+    desk = open_alert_store(url)
     for alert in made:  # one by one: they share principals and events
         desk.save([alert])
     desk.close()
@@ -513,22 +513,26 @@ def reader(browser: Browser, hostile: tuple[str, Place]) -> Iterator[Page]:
 
 def write_everywhere(url: str) -> None:
     """The texts as notes, reasons, views and what suppressions ask for, which hide nothing."""
-    desk = open_desk(url)
+    desk = open_alert_store(url)
     for at, text in enumerate(NASTY):
         kept = storable(text)[:1000].strip() or "nothing"
         alert_id = f"bad5ec0de{at:07d}"
-        desk.note(alert_id, kept, "maria")
-        desk.change([Chosen(alert_id, desk.row(alert_id).version)], Decide("benign", kept), kept[:60])
-        desk.change([Chosen(alert_id, desk.row(alert_id).version)], Reopen(kept), "maria")
-        desk.save_view(View("maria", kept[:60], "status=all"))
+        desk.add_note(alert_id, kept, "maria")
+        desk.change_cases(
+            [AlertRevision(alert_id, desk.row(alert_id).version)], SetDisposition("benign", kept), kept[:60]
+        )
+        desk.change_cases([AlertRevision(alert_id, desk.row(alert_id).version)], ReopenCase(kept), "maria")
+        desk.save_view(SavedView("maria", kept[:60], "status=all"))
         until = datetime.now(UTC) + timedelta(days=9)
-        desk.suppress(Match(principal=kept, service="no such service"), kept, until, kept[:60], force=kept)
+        desk.create_suppression(
+            SuppressionMatch(principal=kept, service="no such service"), kept, until, kept[:60], force=kept
+        )
     desk.close()
 
 
 def check_harmless(page: Page, text: str = "") -> None:
     """Shown as text, nothing ran, and nothing stands out of a small screen."""
-    if shown := visible(storable(text))[:40].strip():
+    if shown := printable(storable(text))[:40].strip():
         assert shown in page.evaluate("document.body.textContent")
     assert page.evaluate("[...document.querySelectorAll('main script, main img, main iframe')].length") == 0
     assert page.evaluate("typeof window.__owned") == "undefined"

@@ -16,8 +16,8 @@ from serving_desk import Site, desk_in
 from starlette.testclient import TestClient
 from test_access import routes_of
 
-from fingerprint.core.account import ROLES, SCOPES, Identity, Role, may
-from fingerprint.web.auth import cookie_name, csrf_of
+from fingerprint.core.account import ROLES, SCOPES, ExternalIdentity, Role, role_includes
+from fingerprint.web.auth import csrf_token, session_cookie_name
 
 TABLE = """
 open     any     GET     /livez
@@ -154,7 +154,7 @@ class Kind:
             return "401" if self.token or api else "login"
         if not self.token and not self.csrf and method != "GET":
             return "403"
-        if not may(self.role, role) or (self.token and how != "any"):
+        if not role_includes(self.role, role) or (self.token and how != "any"):
             return "403"
         return "prove" if how == "proven" and not self.proven else "in"
 
@@ -187,11 +187,11 @@ def kinds(site) -> dict[str, Kind]:
     found |= {f"a token: {scope}": Kind(site.client(role), role, True) for scope, role in SCOPES.items()}
 
     def admin(name: str) -> str:
-        return people.enter_as(Identity("https://tests.example", name, name, "admin"))
+        return people.enter_as(ExternalIdentity("https://tests.example", name, name, "admin"))
 
     def with_cookie(secret: str) -> TestClient:
         client = site.nobody()
-        client.cookies.set(cookie_name(site.doors.settings), secret)
+        client.cookies.set(session_cookie_name(site.doors.settings), secret)
         return client
 
     def with_token(secret: str) -> TestClient:
@@ -205,7 +205,7 @@ def kinds(site) -> dict[str, Kind]:
 
     late, careless, gone = admin("late"), admin("careless"), admin("gone")
     found["an admin who proved nothing of late"] = Kind(
-        with_cookie(late), "admin", csrf=csrf_of(late), proven=False
+        with_cookie(late), "admin", csrf=csrf_token(late), proven=False
     )
     found["an admin's cookie without CSRF token"] = Kind(with_cookie(careless), "admin", proven=False)
     revoked, secret = token("careless")
@@ -217,7 +217,7 @@ def kinds(site) -> dict[str, Kind]:
     found["no token of ours"] = Kind(with_token("fpt_" + "a" * 43), token=True)
     found["a disabled person's token"] = Kind(with_token(token("gone")[1]), token=True)
     people.disable("gone", by="admin")
-    found["a disabled person's cookie"] = Kind(with_cookie(gone), csrf=csrf_of(gone))
+    found["a disabled person's cookie"] = Kind(with_cookie(gone), csrf=csrf_token(gone))
     return found
 
 

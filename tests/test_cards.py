@@ -19,7 +19,7 @@ from fingerprint.registry.bank import Bank
 def principal(bank: Bank) -> str:
     """A person with a fingerprint of their own, who has used some services too rarely for another."""
     known, people = (
-        fingerprints.fingerprints(bank),
+        fingerprints.fingerprint_table(bank),
         bank.people.loc[bank.people["kind"] == "person", "principal"],
     )
     ready = known.loc[(known["level"] == "principal") & known["ready"], "key"]
@@ -29,7 +29,7 @@ def principal(bank: Bank) -> str:
 def test_a_card_has_the_principal_first_and_then_all_its_entities_the_busiest_first(
     bank: Bank, principal: str
 ) -> None:
-    card = principal_profile.card_of(bank, principal, road.SETTINGS)
+    card = principal_profile.build_profile(bank, principal, road.SETTINGS)
     own, *entities = card.fingerprints
     keys = bank.fingerprints["key"]
     assert (own.key, own.level) == (principal, "principal")
@@ -42,20 +42,20 @@ def test_a_card_has_the_principal_first_and_then_all_its_entities_the_busiest_fi
 def test_a_card_says_what_is_usual_of_the_principal_or_of_the_entity_that_is_asked_for(
     bank: Bank, principal: str
 ) -> None:
-    card = principal_profile.card_of(bank, principal, road.SETTINGS)
+    card = principal_profile.build_profile(bank, principal, road.SETTINGS)
     entity = card.fingerprints[1].key
     for key, shown in (
         (principal, card),
-        (entity, principal_profile.card_of(bank, principal, road.SETTINGS, entity)),
+        (entity, principal_profile.build_profile(bank, principal, road.SETTINGS, entity)),
     ):
-        table = fingerprints.usual(bank, key, principal_profile.MOST_VALUES)
+        table = fingerprints.usual_values(bank, key, principal_profile.MAX_VALUES)
         said = [(one.feature, each.text) for one in shown.usual for each in one.values]
         assert said == list(zip(table["feature"], table["value"], strict=True))
         assert all(sum(each.share for each in one.values) <= 1.001 for one in shown.usual)
 
 
 def test_whoever_is_not_ready_is_told_how_long_it_takes_at_their_pace(bank: Bank, principal: str) -> None:
-    learned = principal_profile.card_of(bank, principal, road.SETTINGS).fingerprints
+    learned = principal_profile.build_profile(bank, principal, road.SETTINGS).fingerprints
     assert {each.ready for each in learned} == {True, False}
     for each in learned:
         if each.ready:
@@ -68,22 +68,22 @@ def test_whoever_is_not_ready_is_told_how_long_it_takes_at_their_pace(bank: Bank
 
 
 def test_a_threshold_that_dispositions_moved_is_shown_moved(bank: Bank, principal: str) -> None:
-    place = fingerprints.place_of(bank, principal)
+    place = fingerprints.fingerprint_row(bank, principal)
     table = bank.fingerprints.assign(shift=0.0, benign=0, malicious=0)
     table.loc[place, ["shift", "benign"]] = [0.05, 3]
-    own = principal_profile.card_of(replace(bank, fingerprints=table), principal, road.SETTINGS).fingerprints[
-        0
-    ]
-    usual = principal_profile.card_of(bank, principal, road.SETTINGS).fingerprints[0]
+    own = principal_profile.build_profile(
+        replace(bank, fingerprints=table), principal, road.SETTINGS
+    ).fingerprints[0]
+    usual = principal_profile.build_profile(bank, principal, road.SETTINGS).fingerprints[0]
     assert (own.benign, own.malicious, own.shift) == (3, 0, 0.05)
     assert own.threshold == pytest.approx(1.05 * usual.threshold)
 
 
 def test_who_has_no_fingerprint_is_told_so(bank: Bank, principal: str) -> None:
     with pytest.raises(FingerprintError, match="knows no"):
-        principal_profile.card_of(bank, "123456789012:user/nobody", road.SETTINGS)
+        principal_profile.build_profile(bank, "123456789012:user/nobody", road.SETTINGS)
     with pytest.raises(FingerprintError, match="has no fingerprint"):
-        principal_profile.card_of(bank, principal, road.SETTINGS, "everybody")
+        principal_profile.build_profile(bank, principal, road.SETTINGS, "everybody")
 
 
 def test_days_count_the_votes_of_each_detector_and_keep_the_strongest() -> None:
@@ -92,7 +92,7 @@ def test_days_count_the_votes_of_each_detector_and_keep_the_strongest() -> None:
         replace(vote, event_time=vote.event_time + timedelta(days=1), z=3.0, vote=False) for vote in seen
     ]
     strongest = replace(seen[0], z=11.5, threshold=3.3)
-    days = principal_profile.days_of(
+    days = principal_profile.daily_votes(
         pd.DataFrame([*later, strongest, *seen[1:], *votes(stolen_session(), "spectral")])
     )
     assert [(day.day, day.detector, day.kept, day.votes) for day in days] == [
@@ -105,13 +105,15 @@ def test_days_count_the_votes_of_each_detector_and_keep_the_strongest() -> None:
 
 def test_no_votes_are_no_days() -> None:
     assert (
-        principal_profile.days_of(pd.DataFrame(columns=["event_time", "detector", "z", "vote", "threshold"]))
+        principal_profile.daily_votes(
+            pd.DataFrame(columns=["event_time", "detector", "z", "vote", "threshold"])
+        )
         == []
     )
 
 
 def test_readiness_counts_every_fingerprint_once(bank: Bank) -> None:
-    for each in principal_profile.readiness(bank, road.SETTINGS):
+    for each in principal_profile.readiness_by_level(bank, road.SETTINGS):
         assert (
             each.fingerprints
             == (bank.fingerprints["level"] == principal_profile.LEVELS.index(each.level)).sum()

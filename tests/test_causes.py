@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 
 from fingerprint.compute import hashing
-from fingerprint.evaluation.aggregation import pool
-from fingerprint.evaluation.false_alert_causes import Causes
+from fingerprint.evaluation.aggregation import pool_figures
+from fingerprint.evaluation.false_alert_causes import FalseAlertCauses
 
 DAY = 20_000  # the first judged day, from the epoch: 2024-10-04
-WHO = hashing.of(pd.Series(["ada", "ben", "eva"], dtype=object))
+WHO = hashing.hash_strings(pd.Series(["ada", "ben", "eva"], dtype=object))
 ADA, BEN, EVA = WHO
 
 
@@ -28,7 +28,7 @@ def false(*rows: tuple[str, object, str, float]) -> pd.DataFrame:
 
 
 @pytest.fixture
-def causes() -> Causes:
+def causes() -> FalseAlertCauses:
     """Three people, four days; the outage is everybody's, the hire starts on the second day and stays."""
     lines = [
         line("outage", "*", "2024-10-04", "2024-10-04"),
@@ -36,19 +36,19 @@ def causes() -> Causes:
         line("tool_upgrade", "ben", "2024-10-01", "2024-10-05"),
         line("holiday", "nobody ever saw them", "2024-10-05", "2024-10-05"),
     ]
-    return Causes.of(lines, WHO, DAY, DAY + 3)
+    return FalseAlertCauses.from_anomalies(lines, WHO, DAY, DAY + 3)
 
 
-def test_days_are_counted_within_what_is_judged_and_of_those_who_were_seen(causes: Causes) -> None:
-    days = {name: part["principal_days"] for name, part in causes.figures(false()).items()}
+def test_days_are_counted_within_what_is_judged_and_of_those_who_were_seen(causes: FalseAlertCauses) -> None:
+    days = {name: part["principal_days"] for name, part in causes.summarise(false()).items()}
     assert days == {
         "outage": 3, "new_hire": 1, "new_hire_later": 2, "tool_upgrade": 2,
         "ordinary day": 12 - 3 - 3 - 1,  # ben's first day is an outage and an upgrade
     }  # fmt: skip
 
 
-def test_an_alert_belongs_to_every_surprise_of_its_day(causes: Causes) -> None:
-    told = causes.figures(
+def test_an_alert_belongs_to_every_surprise_of_its_day(causes: FalseAlertCauses) -> None:
+    told = causes.summarise(
         false(
             ("A", BEN, "2024-10-04T10:00:00Z", 30.0),
             ("A", BEN, "2024-10-04T11:00:00Z", 62.0),
@@ -65,7 +65,9 @@ def test_an_alert_belongs_to_every_surprise_of_its_day(causes: Causes) -> None:
 
 
 def test_without_surprises_every_day_is_ordinary() -> None:
-    told = Causes.of([], WHO, DAY, DAY).figures(false(("A", ADA, "2024-10-04T10:00:00Z", 5.0)))
+    told = FalseAlertCauses.from_anomalies([], WHO, DAY, DAY).summarise(
+        false(("A", ADA, "2024-10-04T10:00:00Z", 5.0))
+    )
     assert told == {"ordinary day": {"principal_days": 3, "false_alerts": 1, "highest_score": 5.0}}
 
 
@@ -75,4 +77,4 @@ def test_over_several_organisations_the_highest_is_kept() -> None:
         {"principal_days": 2, "false_alerts": 0, "highest_score": None},
         {"principal_days": 2, "false_alerts": 1, "highest_score": 9.0},
     ]
-    assert pool(parts) == {"principal_days": 7, "false_alerts": 2, "highest_score": 9.0}
+    assert pool_figures(parts) == {"principal_days": 7, "false_alerts": 2, "highest_score": 9.0}

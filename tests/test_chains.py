@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 from road import SETTINGS
 
-from fingerprint.core.alert import Hop
+from fingerprint.core.alert import CredentialIssue
 from fingerprint.sources.cloudtrail import credential_chain, envelopes
-from fingerprint.sources.cloudtrail.identity import add_entities
+from fingerprint.sources.cloudtrail.identity import add_entity_columns
 from fingerprint.sources.flatten import flatten
 
 ACCOUNT = "123456789012"
@@ -59,16 +59,16 @@ def call(
 
 def events(*records: dict[str, object]) -> pd.DataFrame:
     lines = [json.dumps(record).encode() for record in records]
-    return add_entities(flatten(envelopes.split_lines(lines)).events, SETTINGS.entities)
+    return add_entity_columns(flatten(envelopes.split_lines(lines)).events, SETTINGS.entities)
 
 
-def looked_up(hops: list[Hop], key: str) -> list[str]:
+def looked_up(hops: list[CredentialIssue], key: str) -> list[str]:
     by_key = {hop.issued_key: hop for hop in hops}
-    return [hop.principal.split(":", 1)[1] for hop in credential_chain.climbed(key, by_key.get)]
+    return [hop.principal.split(":", 1)[1] for hop in credential_chain.trace_credentials(key, by_key.get)]
 
 
 def test_a_role_of_a_role_of_a_user_leads_back_to_the_user() -> None:
-    hops = credential_chain.issued(
+    hops = credential_chain.find_issued_credentials(
         events(
             call({**ALICE, "accessKeyId": "AKIAALICE"}, 1, issues="ASIAONE"),
             call(role("build", "ASIAONE"), 2, issues="ASIATWO"),
@@ -83,7 +83,7 @@ def test_a_role_of_a_role_of_a_user_leads_back_to_the_user() -> None:
 
 def test_a_federated_sign_in_names_who_signed_in() -> None:
     saml = {"type": "SAMLUser", "principalId": "okta:alice@example.com", "userName": "alice@example.com"}
-    [hop] = credential_chain.issued(
+    [hop] = credential_chain.find_issued_credentials(
         events(call({**saml, "identityProvider": "okta"}, 1, "ASIASAML", eventName="AssumeRoleWithSAML"))
     )
     assert hop.human == "alice@example.com"
@@ -92,13 +92,13 @@ def test_a_federated_sign_in_names_who_signed_in() -> None:
 
 def test_what_a_service_assumes_for_itself_is_nobodys_session() -> None:
     service = {"type": "AWSService", "invokedBy": "ec2.amazonaws.com"}
-    assert credential_chain.issued(events(call(service, 1, issues="ASIAEC2"))) == []
+    assert credential_chain.find_issued_credentials(events(call(service, 1, issues="ASIAEC2"))) == []
 
 
 def test_a_chain_that_bites_its_tail_ends() -> None:
     one = call(role("a", "ASIATWO"), 1, issues="ASIAONE")
     two = call(role("b", "ASIAONE"), 2, issues="ASIATWO")
-    hops = credential_chain.issued(events(one, two))
+    hops = credential_chain.find_issued_credentials(events(one, two))
     assert len(looked_up(hops, "ASIAONE")) == 2
 
 
@@ -106,6 +106,6 @@ def test_a_chain_that_bites_its_tail_ends() -> None:
 def test_a_key_that_is_named_twice_belongs_to_the_first_who_was_handed_it(minute: int) -> None:
     first = call({**ALICE, "accessKeyId": "AKIAALICE"}, minute, issues="ASIAONE")
     again = call(role("evil", "ASIAX"), minute + 1, issues="ASIAONE")
-    assert [hop.principal for hop in credential_chain.issued(events(again, first))] == [
+    assert [hop.principal for hop in credential_chain.find_issued_credentials(events(again, first))] == [
         f"{ACCOUNT}:user/alice"
     ]

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fingerprint.core.settings import Reading
-from fingerprint.sources.cloudtrail.envelopes import cut, depth, merge, split, split_lines
+from fingerprint.sources.cloudtrail.envelopes import (
+    json_depth,
+    merge_batches,
+    recover_objects,
+    split_lines,
+    split_message,
+)
 
 ONE = {"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:18Z", "eventName": "GetUser"}
 TWO = {"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:19Z", "eventName": "ListUsers"}
@@ -58,7 +64,7 @@ WRAPPINGS = {
 
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
 def test_every_wrapping_gives_its_two_records(wrapping: str) -> None:
-    records = split(WRAPPINGS[wrapping])
+    records = split_message(WRAPPINGS[wrapping])
     assert [json.loads(line) for line in records.lines] == [ONE, TWO]
     assert (records.rejects, records.skipped) == ([], 0)
     assert len(set(records.origins)) == 2
@@ -92,13 +98,13 @@ def test_control_messages_and_insights_are_skipped_and_other_eventbridge_events_
 )
 def test_a_broken_record_never_costs_its_neighbours(broken: str) -> None:
     document = f'{{"Records": [{json.dumps(ONE)}, {broken}, {json.dumps(TWO)}]}}'.encode()
-    lines = split(document).lines
+    lines = split_message(document).lines
     assert text(ONE) in lines
     assert text(TWO) in lines
 
 
 def test_of_a_document_cut_short_the_complete_records_are_kept() -> None:
-    records = split(text({"Records": [ONE, TWO]})[:-20])
+    records = split_message(text({"Records": [ONE, TWO]})[:-20])
     assert records.lines == [text(ONE)]
     assert [reject.reason for reject in records.rejects] == ["malformed JSON: no complete object"]
 
@@ -121,7 +127,8 @@ def test_a_record_past_a_bound_is_rejected_with_the_reason() -> None:
 def test_a_gzip_bomb_in_a_message_is_rejected() -> None:
     bomb = gzip.compress(b" " * 5_000_000)
     assert (
-        "expands to more than" in split(bomb, bounds=Reading(max_document_bytes=1_000_000)).rejects[0].reason
+        "expands to more than"
+        in split_message(bomb, bounds=Reading(max_document_bytes=1_000_000)).rejects[0].reason
     )
 
 
@@ -129,29 +136,29 @@ def test_envelopes_without_end_are_rejected() -> None:
     value: object = ONE
     for _ in range(12):
         value = {"Records": [value]}
-    assert "envelopes around one another" in split(text(value)).rejects[0].reason
+    assert "envelopes around one another" in split_message(text(value)).rejects[0].reason
 
 
 @pytest.mark.parametrize(
     "opening", [b"[", b'{"Records":[', b'{"detail-type":"via CloudTrail","detail":', b'{"a":']
 )
 def test_endless_nesting_neither_crashes_nor_takes_long(opening: bytes) -> None:
-    records = split(opening * 20_000)
+    records = split_message(opening * 20_000)
     assert not records.lines
     assert records.rejects
 
 
 def test_depth_ignores_brackets_in_strings() -> None:
-    assert depth(rb'{"a": ["{{{\"[[", {"b": []}]}') == 4
+    assert json_depth(rb'{"a": ["{{{\"[[", {"b": []}]}') == 4
 
 
 def test_unclosed_quotes_are_cut_in_linear_steps() -> None:
-    pieces = list(cut(b'{"a": "' + rb"\"" * 200_000))
+    pieces = list(recover_objects(b'{"a": "' + rb"\"" * 200_000))
     assert [closed for _, closed in pieces] == [False]
 
 
 def test_parts_merge_in_order() -> None:
-    whole = merge([split(text(ONE), "a"), split(text([TWO, 1]), "b")])
+    whole = merge_batches([split_message(text(ONE), "a"), split_message(text([TWO, 1]), "b")])
     assert [source for source, _ in whole.origins] == ["a", "b", "b"]
 
 
@@ -163,6 +170,6 @@ def test_no_bytes_make_it_raise(data: bytes) -> None:
         b'{"Records":[' + data + b"]}",
         b'{"logEvents":' + data + b"}",
     ):
-        records = split(message)
+        records = split_message(message)
         assert len(records.lines) == len(records.origins)
         assert all(line.decode() for line in records.lines)

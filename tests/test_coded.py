@@ -8,9 +8,9 @@ import pytest
 from road import Road
 
 from fingerprint.adapters import files
-from fingerprint.adapters.event_spool import History
+from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import hashing
-from fingerprint.compute.dictionary import Coded, numbers, renamed
+from fingerprint.compute.dictionary import DictionaryEncoded, encode_numbers, map_values
 from fingerprint.core.settings import Settings
 from fingerprint.features import encoding
 
@@ -27,10 +27,10 @@ EVENTS = pd.DataFrame(
 @pytest.fixture(scope="module")
 def events(organisation: Road) -> pd.DataFrame:
     settings = Settings()
-    with History(settings) as history:
-        for records in files.read(organisation.new[:1], settings.reading):
-            history.add(records)
-        return pd.concat(history.chunks(), ignore_index=True)
+    with EventSpool(settings) as history:
+        for records in files.read_sources(organisation.new[:1], settings.reading):
+            history.add_records(records)
+        return pd.concat(history.batches(), ignore_index=True)
 
 
 def spread(code: np.ndarray, values: list) -> list:
@@ -40,11 +40,11 @@ def spread(code: np.ndarray, values: list) -> list:
 @pytest.mark.parametrize("name", ["service", "action", "read_only", "number"])
 def test_codes_and_values_are_the_column(name: str) -> None:
     column = EVENTS[name].astype(object)
-    assert spread(*Coded(EVENTS).column(name)) == column.where(column.notna(), None).tolist()
+    assert spread(*DictionaryEncoded(EVENTS).column(name)) == column.where(column.notna(), None).tolist()
 
 
 def test_columns_together_are_the_pairs_that_there_are() -> None:
-    code, distinct = Coded(EVENTS).together(("service", "action"))
+    code, distinct = DictionaryEncoded(EVENTS).combined_column(("service", "action"))
     assert spread(code, distinct) == [
         ("s3", "Get"),
         ("iam", "List"),
@@ -56,54 +56,56 @@ def test_columns_together_are_the_pairs_that_there_are() -> None:
 
 
 def test_a_column_that_a_table_does_not_have_is_missing_everywhere() -> None:
-    coded = Coded(EVENTS)
+    coded = DictionaryEncoded(EVENTS)
     assert spread(*coded.column("network")) == [None] * 5
-    code, distinct = coded.together(("network", "number"))
+    code, distinct = coded.combined_column(("network", "number"))
     assert spread(code, distinct) == [(None, number) for number in (3, 1, 3, 3, 2)]
 
 
 def test_a_column_is_told_apart_once_however_many_ask() -> None:
     asked = []
 
-    def derived(coded: Coded):
+    def derived(coded: DictionaryEncoded):
         asked.append(1)
-        return numbers(np.arange(len(coded)))
+        return encode_numbers(np.arange(len(coded)))
 
-    coded = Coded(EVENTS, {"own": derived})
+    coded = DictionaryEncoded(EVENTS, {"own": derived})
     for _ in range(3):
-        coded.together(("own", "service"))
+        coded.combined_column(("own", "service"))
     assert asked == [1]
 
 
 def test_a_column_of_fewer_values_is_that_of_their_names() -> None:
-    column = Coded(EVENTS).column("action")
-    assert spread(*renamed(column, lambda text: (text or "-")[0])) == ["G", "L", "L", "G", "P"]
+    column = DictionaryEncoded(EVENTS).column("action")
+    assert spread(*map_values(column, lambda text: (text or "-")[0])) == ["G", "L", "L", "G", "P"]
 
 
 def test_texts_that_were_told_apart_hash_as_a_column_does() -> None:
     texts = np.array(["a", None, "b", ""], object)
-    np.testing.assert_array_equal(hashing.of_distinct(texts), hashing.of(pd.Series(texts, dtype=object)))
-    assert len(hashing.of_distinct(np.empty(0, object))) == 0
+    np.testing.assert_array_equal(
+        hashing.hash_distinct(texts), hashing.hash_strings(pd.Series(texts, dtype=object))
+    )
+    assert len(hashing.hash_distinct(np.empty(0, object))) == 0
 
 
 def test_the_codes_of_a_batch_are_those_of_its_events_one_by_one(events: pd.DataFrame) -> None:
     some = events.iloc[np.random.default_rng(0).choice(len(events), 40, replace=False)]
-    alone = np.concatenate([encoding.encode(some.iloc[[row]]) for row in range(len(some))])
-    np.testing.assert_array_equal(encoding.encode(some), alone)
+    alone = np.concatenate([encoding.encode_events(some.iloc[[row]]) for row in range(len(some))])
+    np.testing.assert_array_equal(encoding.encode_events(some), alone)
 
 
 def test_the_codes_are_the_hashes_of_the_texts(events: pd.DataFrame) -> None:
     memory = events.assign(idle=-1, today=2, sources=0, actions=3)
-    codes = encoding.encode(memory)
-    encoding.encode_memory(codes, memory)
-    for place, name in enumerate(encoding.NAMES):
+    codes = encoding.encode_events(memory)
+    encoding.encode_stateful_features(codes, memory)
+    for place, name in enumerate(encoding.FEATURE_NAMES):
         np.testing.assert_array_equal(
-            codes[:, place], hashing.of(encoding.texts(memory)[name].astype(object))
+            codes[:, place], hashing.hash_strings(encoding.feature_texts(memory)[name].astype(object))
         )
 
 
 def test_what_changed_something_is_told_by_the_record_or_else_by_the_verb() -> None:
-    assert encoding.writes(EVENTS).tolist() == [False, False, False, False, True]
+    assert encoding.is_write(EVENTS).tolist() == [False, False, False, False, True]
     unsaid = EVENTS.assign(read_only=pd.Series([None] * 5, dtype="boolean"))
-    assert encoding.writes(unsaid).tolist() == [False, False, False, False, True]
-    assert encoding.writes(EVENTS.iloc[:0]).tolist() == []
+    assert encoding.is_write(unsaid).tolist() == [False, False, False, False, True]
+    assert encoding.is_write(EVENTS.iloc[:0]).tolist() == []

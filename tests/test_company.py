@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fingerprint.estimators.autoencoder import ODD
-from fingerprint.features.encoding import FEATURES, NAMES
-from fingerprint.state.interval_surprise import COUNTED, Company
+from fingerprint.estimators.autoencoder import RECHECK_THRESHOLD
+from fingerprint.features.encoding import FEATURE_NAMES, FEATURES
+from fingerprint.state.interval_surprise import COUNTED_FEATURES, IntervalSurprise
 
 F = len(FEATURES)
 
@@ -29,7 +29,7 @@ def by_hand(
     most: dict[tuple[int, int], dict[tuple[int, int], float]] = {}
     for row in range(len(principal)):
         values = most.setdefault((int(principal[row]), int(interval[row])), {})
-        for feature in np.flatnonzero((surprise[row] >= ODD) & COUNTED):
+        for feature in np.flatnonzero((surprise[row] >= RECHECK_THRESHOLD) & COUNTED_FEATURES):
             key = (int(feature), int(codes[row, feature]))
             values[key] = max(values.get(key, 0.0), float(surprise[row, feature]))
     return [sum(most[int(who), int(when)].values()) for who, when in zip(principal, interval, strict=True)]
@@ -38,36 +38,36 @@ def by_hand(
 @pytest.mark.parametrize("size", [1, 13, 300])
 def test_each_distinct_value_counts_once_by_its_largest_surprise(size: int) -> None:
     parts = events()
-    company = Company()
+    company = IntervalSurprise()
     for start in range(0, 300, size):
         company.add(*(part[start : start + size] for part in parts))
-    np.testing.assert_allclose(company.of(parts[0], parts[1]), by_hand(*parts), rtol=1e-4)
+    np.testing.assert_allclose(company.total(parts[0], parts[1]), by_hand(*parts), rtol=1e-4)
 
 
 def test_order_changes_nothing() -> None:
     parts = events()
     shuffled = np.random.default_rng(1).permutation(300)
-    forward, backward = Company(), Company()
+    forward, backward = IntervalSurprise(), IntervalSurprise()
     forward.add(*parts)
     for row in shuffled:
         backward.add(*(part[row : row + 1] for part in parts))
-    np.testing.assert_array_equal(forward.of(*parts[:2]), backward.of(*parts[:2]))
+    np.testing.assert_array_equal(forward.total(*parts[:2]), backward.total(*parts[:2]))
 
 
 def test_what_is_over_is_forgotten() -> None:
-    company, parts = Company(), events()
+    company, parts = IntervalSurprise(), events()
     company.add(*parts)
-    company.forget(104)
-    assert len(company.values) == len(company.sums) == len(company.home) == 0
+    company.expire(104)
+    assert len(company.values) == len(company.sums) == len(company.usual_place) == 0
 
 
 def test_who_works_from_a_usual_place_is_at_home_in_that_interval_and_in_no_other() -> None:
-    company, usual, far = Company(), np.zeros((1, F), np.float32), np.zeros((1, F), np.float32)
-    far[0, NAMES.index("network")] = 9.0
+    company, usual, far = IntervalSurprise(), np.zeros((1, F), np.float32), np.zeros((1, F), np.float32)
+    far[0, FEATURE_NAMES.index("network")] = 9.0
     codes, who = np.ones((1, F), np.uint64), np.array([7], np.uint64)
     company.add(who, np.array([100], np.int32), codes, far)
-    assert not company.at_home(who, np.array([100], np.int32))[0]
+    assert not company.from_usual_place(who, np.array([100], np.int32))[0]
     company.add(who, np.array([100], np.int32), codes, usual)
-    assert company.at_home(who, np.array([100], np.int32))[0]
-    assert not company.at_home(who, np.array([101], np.int32))[0]
-    assert not company.at_home(np.array([8], np.uint64), np.array([100], np.int32))[0]
+    assert company.from_usual_place(who, np.array([100], np.int32))[0]
+    assert not company.from_usual_place(who, np.array([101], np.int32))[0]
+    assert not company.from_usual_place(np.array([8], np.uint64), np.array([100], np.int32))[0]

@@ -19,21 +19,21 @@ from make_alert import new_pipeline, stolen_session, votes
 from sqlalchemy.dialects import postgresql as postgres
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.store import engine, schema
-from fingerprint.store.alerts import is_there, open_desk, upsert_of
+from fingerprint.store import database, schema
+from fingerprint.store.alerts import alert_store_exists, open_alert_store, upsert_statement
 
 
 class TestSqlite(DeskContract):
     @pytest.fixture
     def make_desk(self, tmp_path):
         numbers = itertools.count()
-        return lambda: open_desk(f"sqlite:///{tmp_path}/{next(numbers)}.sqlite")
+        return lambda: open_alert_store(f"sqlite:///{tmp_path}/{next(numbers)}.sqlite")
 
 
 class TestMemory(DeskContract):
     @pytest.fixture
     def make_desk(self):
-        return lambda: open_desk("sqlite://")
+        return lambda: open_alert_store("sqlite://")
 
 
 class TestPostgres(DeskContract):
@@ -42,7 +42,7 @@ class TestPostgres(DeskContract):
         with ExitStack() as opened:
 
             def make():
-                desk = open_desk(postgresql.fresh())
+                desk = open_alert_store(postgresql.fresh())
                 opened.callback(desk.close)
                 return desk
 
@@ -51,14 +51,14 @@ class TestPostgres(DeskContract):
 
 def test_a_desk_is_the_same_one_when_it_is_opened_again(tmp_path):
     url = f"sqlite:///{tmp_path}/desk.sqlite"
-    open_desk(url).save([stolen_session()])
-    assert open_desk(url).alerts() == [stolen_session()]
-    assert open_desk(url, create=False).alerts() == [stolen_session()]
+    open_alert_store(url).save([stolen_session()])
+    assert open_alert_store(url).alerts() == [stolen_session()]
+    assert open_alert_store(url, create=False).alerts() == [stolen_session()]
 
 
 def test_whoever_only_reads_makes_no_desk(tmp_path):
     with pytest.raises(FingerprintError, match="no desk"):
-        open_desk(f"sqlite:///{tmp_path}/desk.sqlite", create=False)
+        open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite", create=False)
     assert not list(tmp_path.iterdir())
 
 
@@ -77,7 +77,7 @@ def test_whoever_only_reads_makes_no_desk(tmp_path):
 )
 def test_a_url_that_cannot_be_a_desk_is_one_sentence_without_its_password(tmp_path, url, why):
     with pytest.raises(FingerprintError, match=why) as caught:
-        open_desk(url.format(folder=tmp_path))
+        open_alert_store(url.format(folder=tmp_path))
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -86,7 +86,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path):
     file = tmp_path / "desk.sqlite"
     file.write_bytes(b"eventTime,eventName\n" * 500)
     with pytest.raises(FingerprintError, match="not a database"):
-        open_desk(f"sqlite:///{file}")
+        open_alert_store(f"sqlite:///{file}")
     assert file.read_bytes().startswith(b"eventTime")
 
 
@@ -94,38 +94,38 @@ def test_somebody_elses_tables_are_not_taken_for_a_desk(tmp_path):
     file = tmp_path / "other.sqlite"
     sqlite3.connect(file).execute("CREATE TABLE alerts (name TEXT)").connection.close()
     with pytest.raises(FingerprintError, match="no desk's"):
-        open_desk(f"sqlite:///{file}")
+        open_alert_store(f"sqlite:///{file}")
 
 
 def test_whether_there_is_a_desk_can_be_asked_and_makes_none(tmp_path):
     file = tmp_path / "desk.sqlite"
-    assert not is_there(f"sqlite:///{file}")
+    assert not alert_store_exists(f"sqlite:///{file}")
     assert not file.exists()
     sqlite3.connect(file).execute("CREATE TABLE people (name TEXT)").connection.close()
-    assert not is_there(f"sqlite:///{file}")  # a database that others use already
-    open_desk(f"sqlite:///{file}").close()
-    assert is_there(f"sqlite:///{file}")
-    assert not is_there("sqlite://")
+    assert not alert_store_exists(f"sqlite:///{file}")  # a database that others use already
+    open_alert_store(f"sqlite:///{file}").close()
+    assert alert_store_exists(f"sqlite:///{file}")
+    assert not alert_store_exists("sqlite://")
     file.write_bytes(b"eventTime,eventName\n" * 500)
     with pytest.raises(FingerprintError, match="not a database"):
-        is_there(f"sqlite:///{file}")
+        alert_store_exists(f"sqlite:///{file}")
 
 
 @pytest.mark.parametrize(("version", "why"), [("99", "newer fingerprint"), ("x", "without a version")])
 def test_a_desk_of_a_later_version_is_refused(tmp_path, version, why):
     file = tmp_path / "desk.sqlite"
-    open_desk(f"sqlite:///{file}").close()
+    open_alert_store(f"sqlite:///{file}").close()
     with sqlite3.connect(file) as connection:
         connection.execute("UPDATE meta SET value = ?", (version,))
     with pytest.raises(FingerprintError, match=why):
-        open_desk(f"sqlite:///{file}")
+        open_alert_store(f"sqlite:///{file}")
 
 
 def test_scorers_that_start_together_share_a_fresh_desk(tmp_path):
     url = f"sqlite:///{tmp_path}/desk.sqlite"
 
     def score(name: int) -> int:
-        desk = open_desk(url)
+        desk = open_alert_store(url)
         for number in range(10):
             desk.save([stolen_session(alert_id=f"{name}-{number}")], votes(stolen_session()))
             desk.alerts(limit=1)
@@ -137,7 +137,7 @@ def test_scorers_that_start_together_share_a_fresh_desk(tmp_path):
 
 @pytest.mark.parametrize("table", schema.metadata.sorted_tables, ids=str)
 def test_the_statements_are_postgresqls_too(table):
-    statement = str(upsert_of(postgres.insert(table)).compile(dialect=postgres.dialect()))
+    statement = str(upsert_statement(postgres.insert(table)).compile(dialect=postgres.dialect()))
     assert "ON CONFLICT" in statement
     assert "excluded" in statement or all(column.primary_key for column in table.columns)
 
@@ -162,7 +162,7 @@ for turn in range(25):
 
 def test_two_programs_that_save_the_same_alerts_at_once_lose_nothing(postgresql):
     url, pipe = postgresql.fresh(), subprocess.PIPE
-    open_desk(url).close()
+    open_alert_store(url).close()
     programs = [
         subprocess.Popen(  # noqa: S603
             [sys.executable, "-c", SAVING, url, which], env=_env(), stdin=pipe, stdout=pipe, text=True
@@ -176,7 +176,7 @@ def test_two_programs_that_save_the_same_alerts_at_once_lose_nothing(postgresql)
     for each in programs:
         each.communicate(timeout=60)
     assert [each.returncode for each in programs] == [0, 0]
-    desk, whole = open_desk(url), stolen_session()
+    desk, whole = open_alert_store(url), stolen_session()
     found = desk.alerts()
     assert len(found) == 200
     assert {each.event_ids for each in found} == {whole.event_ids}
@@ -198,7 +198,7 @@ def _waits_for_a_lock(postgresql) -> bool:
 def test_a_save_that_postgresql_ended_for_somebody_elses_sake_is_begun_anew(postgresql):
     """The somebody is beside the desk and takes rows the other way round: a deadlock."""
     url = postgresql.fresh()
-    desk = open_desk(url)
+    desk = open_alert_store(url)
     both = [stolen_session(alert_id="a"), stolen_session(alert_id="b")]
     desk.save(both)
     newer = [replace(alert, title="newer") for alert in both]
@@ -219,11 +219,11 @@ def test_a_save_that_postgresql_ended_for_somebody_elses_sake_is_begun_anew(post
 
 
 def test_a_writer_that_does_not_end_is_waited_for_and_then_named(postgresql, monkeypatch):
-    monkeypatch.setattr(engine, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.05)
     url = postgresql.fresh()
-    desk = open_desk(url)
+    desk = open_alert_store(url)
     with postgresql.talk(url) as beside:
-        beside.execute(f"BEGIN; SELECT pg_advisory_xact_lock({engine.WRITERS})")
+        beside.execute(f"BEGIN; SELECT pg_advisory_xact_lock({database.WRITER_LOCK_ID})")
         with pytest.raises(FingerprintError, match="lock timeout"):
             desk.save([stolen_session()])
         assert desk.alerts() == []  # who reads waits for nobody
@@ -234,7 +234,7 @@ def test_a_writer_that_does_not_end_is_waited_for_and_then_named(postgresql, mon
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_a_desk_outlives_a_restart_of_its_server(postgresql, end):
-    desk = open_desk(postgresql.fresh())
+    desk = open_alert_store(postgresql.fresh())
     desk.save([stolen_session()])
     getattr(postgresql, end)()
     try:
@@ -255,15 +255,15 @@ def test_a_desk_outlives_a_restart_of_its_server(postgresql, end):
 def test_programs_that_start_together_make_one_desk_on_a_server(postgresql):
     url = postgresql.fresh()
     with ThreadPoolExecutor(4) as pool:
-        desks = list(pool.map(open_desk, [url] * 4))
-    assert is_there(url)
+        desks = list(pool.map(open_alert_store, [url] * 4))
+    assert alert_store_exists(url)
     assert [desk.alerts() for desk in desks] == [[]] * 4
     for desk in desks:
         desk.close()
 
 
 def test_times_at_the_end_of_the_calendar_come_back_whatever_the_zone_of_the_server(postgresql):
-    desk, last = open_desk(postgresql.fresh()), datetime(9999, 12, 31, 23, 59, tzinfo=UTC)
+    desk, last = open_alert_store(postgresql.fresh()), datetime(9999, 12, 31, 23, 59, tzinfo=UTC)
     desk.save([stolen_session(last_event_time=last)])
     assert desk.alerts()[0].last_event_time == last
     desk.close()
@@ -274,4 +274,4 @@ def test_a_database_without_an_encoding_is_refused_with_what_to_do(postgresql):
     with postgresql.talk() as connection:
         connection.execute(f"CREATE DATABASE bytes_alone {bare}")
     with pytest.raises(FingerprintError, match="kept in SQL_ASCII: make its database with ENCODING 'UTF8'"):
-        open_desk(postgresql.url("bytes_alone"))
+        open_alert_store(postgresql.url("bytes_alone"))

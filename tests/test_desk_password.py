@@ -9,8 +9,8 @@ import pytest
 from make_alert import new_pipeline, stolen_session
 from services.postgres import GUARDED, Postgres
 
-from fingerprint.core.alert import Away, FingerprintError
-from fingerprint.store.alerts import SqlDesk, is_there, name_of, open_desk
+from fingerprint.core.alert import FingerprintError, ServerUnavailable
+from fingerprint.store.alerts import SqlAlertStore, alert_store_exists, masked_url, open_alert_store
 
 FIRST, SECOND = "correct-horse", "battery-staple"
 
@@ -47,27 +47,27 @@ def close_connections(postgresql: Postgres) -> None:
         )
 
 
-def refused(desk: SqlDesk) -> str:
+def refused(desk: SqlAlertStore) -> str:
     with pytest.raises(FingerprintError) as caught:
         desk.alerts()
     return str(caught.value)
 
 
 def test_the_password_is_what_the_file_says(url: str, file: Path) -> None:
-    desk = open_desk(url)
+    desk = open_alert_store(url)
     desk.save([stolen_session()])
     assert desk.alerts() == [stolen_session()]
-    assert is_there(url)
+    assert alert_store_exists(url)
     file.write_text("abracadabra")
-    with pytest.raises(Away, match="password authentication failed"):
-        open_desk(url)
+    with pytest.raises(ServerUnavailable, match="password authentication failed"):
+        open_alert_store(url)
     desk.close()
 
 
 def test_a_password_that_is_changed_while_programs_run_is_taken_by_the_next_connection(
     postgresql: Postgres, url: str, file: Path
 ) -> None:
-    desk = open_desk(url)
+    desk = open_alert_store(url)
     change(postgresql, SECOND)
     desk.save([stolen_session()])  # a connection that stands needs no password
     close_connections(postgresql)
@@ -79,10 +79,10 @@ def test_a_password_that_is_changed_while_programs_run_is_taken_by_the_next_conn
 
 
 def test_a_password_is_in_no_error_and_no_name(postgresql: Postgres, url: str, file: Path) -> None:
-    desk = open_desk(url)
+    desk = open_alert_store(url)
     change(postgresql, SECOND)
     close_connections(postgresql)
-    for said in (refused(desk), name_of(url), repr(desk.engine), repr(desk.engine.url)):
+    for said in (refused(desk), masked_url(url), repr(desk.engine), repr(desk.engine.url)):
         assert FIRST not in said
         assert "\n" not in said
     desk.close()
@@ -98,11 +98,11 @@ def test_a_file_without_a_password_is_named_and_asked_again(
     file.unlink()
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(Away, match=why) as caught:
-        open_desk(url)
+    with pytest.raises(ServerUnavailable, match=why) as caught:
+        open_alert_store(url)
     assert str(file) in str(caught.value)
     file.write_text(FIRST)
-    open_desk(url).close()
+    open_alert_store(url).close()
 
 
 @pytest.mark.parametrize(
@@ -120,5 +120,5 @@ def test_a_password_in_the_url_two_of_them_and_one_where_none_is_wanted_are_refu
     url: str, why: str
 ) -> None:
     with pytest.raises(FingerprintError, match=why) as caught:
-        open_desk(url)
+        open_alert_store(url)
     assert "open-sesame" not in str(caught.value)

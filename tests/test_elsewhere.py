@@ -21,11 +21,11 @@ from fingerprint.compute.sorted_table import SortedTable
 from fingerprint.core.alert import Alert
 from fingerprint.detection import batch as measured
 from fingerprint.detection import detectors
-from fingerprint.detection.inference import InProcess
+from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import tail_calibration
-from fingerprint.pipeline import Road, Said
+from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry.bank import Bank, open_bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import ScorerState
 
 there = elsewhere.asarray
 NUMBERS = np.arange(5)
@@ -83,28 +83,28 @@ def test_what_is_said_once_gives_the_same_here_and_there(pairs: list[tuple[int, 
     major, minor = np.array(pairs, np.int64).T.copy()
     major = major.astype(np.uint64)
     assert arrays.lexsort(there(minor), there(major)).tolist() == arrays.lexsort(minor, major).tolist()
-    code, distinct = arrays.told_apart(there(major))
+    code, distinct = arrays.unique_inverse(there(major))
     assert distinct[code].tolist() == major.tolist()
-    assert sorted(distinct.tolist()) == sorted(arrays.told_apart(major)[1].tolist())
+    assert sorted(distinct.tolist()) == sorted(arrays.unique_inverse(major)[1].tolist())
     lengths = major.astype(np.int64)
-    assert arrays.numbered(there(lengths)).tolist() == arrays.numbered(lengths).tolist()
+    assert arrays.segment_ids(there(lengths)).tolist() == arrays.segment_ids(lengths).tolist()
     starts = np.flatnonzero(np.arange(len(minor)) % 3 == 0)
     for column in (minor, minor.astype(np.float32), minor.astype(np.int32)):
-        here, far = arrays.sums(column, starts), arrays.sums(there(column), there(starts))
+        here, far = arrays.segment_sums(column, starts), arrays.segment_sums(there(column), there(starts))
         assert (far.dtype, far.tolist()) == (here.dtype, here.tolist())
 
 
 def test_arrays_go_where_others_lie_and_tensors_share_their_memory() -> None:
-    up = arrays.like(NUMBERS, there(NUMBERS))
+    up = arrays.to_device_of(NUMBERS, there(NUMBERS))
     assert arrays.namespace(up) is elsewhere
-    assert arrays.like(up, NUMBERS).tolist() == NUMBERS.tolist()
-    assert arrays.host(NUMBERS) is NUMBERS
-    tensor = arrays.as_torch(up)
+    assert arrays.to_device_of(up, NUMBERS).tolist() == NUMBERS.tolist()
+    assert arrays.to_host(NUMBERS) is NUMBERS
+    tensor = arrays.to_torch(up)
     tensor += 1
     assert up.tolist() == (NUMBERS + 1).tolist()
     sealed = NUMBERS.copy()
     sealed.flags.writeable = False
-    assert torch.equal(arrays.as_torch(sealed), torch.arange(5))
+    assert torch.equal(arrays.to_torch(sealed), torch.arange(5))
 
 
 pieces = st.lists(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9)), max_size=30), max_size=6)
@@ -120,26 +120,28 @@ def test_tables_keep_the_same_there_and_answer_where_they_are_asked(
         keys, counts = np.array(part, np.int64).reshape(-1, 2).T
         for table in (here, far):
             table.add(keys.astype(np.uint64), count=counts)
-            table.put(wanted[:3], "count", np.full(3, 7, np.float32))
-        far.keep(far.settle()[0] != 4)
-        here.keep(here.settle()[0] != 4)
+            table.overwrite(wanted[:3], "count", np.full(3, 7, np.float32))
+        far.retain(far.compact()[0] != 4)
+        here.retain(here.compact()[0] != 4)
     assert far.get(wanted, "count", -1).tolist() == here.get(wanted, "count", -1).tolist()
     assert arrays.namespace(far.get(there(wanted), "count")) is elsewhere
     assert far.has(there(wanted)).tolist() == here.has(wanted).tolist()
 
 
 def test_names_are_made_the_same_there() -> None:
-    names = hashing.homed(pd.Series(["alice", "bob", "alice"]))
+    names = hashing.hash_with_bucket(pd.Series(["alice", "bob", "alice"]))
     for value in (names[::-1].copy(), np.uint64(7), 7):
         far = value if isinstance(value, (int, np.uint64)) else there(value)
-        assert hashing.within(there(names), far).tolist() == hashing.within(names, value).tolist()
+        assert hashing.combine(there(names), far).tolist() == hashing.combine(names, value).tolist()
 
 
 def test_rare_is_as_rare_there_however_rare_it_is() -> None:
     exact = -np.concatenate([[0.0], np.logspace(-9, 4, 500)])
     for log_share in (exact, exact.astype(np.float32)):
         np.testing.assert_allclose(
-            tail_calibration.z(there(log_share)).get(), tail_calibration.z(log_share), atol=1e-5
+            tail_calibration.z_of_log_survival(there(log_share)).get(),
+            tail_calibration.z_of_log_survival(log_share),
+            atol=1e-5,
         )
 
 
@@ -163,27 +165,33 @@ def batches(organisation: Any) -> list[pd.DataFrame]:
 
 
 def walks(
-    bank: Bank, batches: list[pd.DataFrame], place: arrays.Place, tables: str, every_event: bool = True
-) -> Iterator[tuple[Road, Said]]:
+    bank: Bank, batches: list[pd.DataFrame], place: arrays.Placement, tables: str, every_event: bool = True
+) -> Iterator[tuple[DetectionPipeline, StepResult]]:
     """The road and what it says, batch by batch. A third of the way the ledger is put away and taken back; after two thirds
     another bank judges."""
     placed = bank.on(place)
-    road = Road(placed, Ledger.from_arrays(SETTINGS, bank.ledger, place), SETTINGS, every_event, early=True)
+    road = DetectionPipeline(
+        placed,
+        ScorerState.from_arrays(SETTINGS, bank.scorer_state, place),
+        SETTINGS,
+        every_event,
+        emit_early=True,
+    )
     for number, events in enumerate(batches):
         if number == len(batches) // 3:
-            road.ledger.become(Ledger.from_arrays(SETTINGS, road.ledger.as_arrays(), place))
+            road.state.replace_with(ScorerState.from_arrays(SETTINGS, road.state.as_arrays(), place))
         if number == 2 * len(batches) // 3:
             other = replace(bank, manifest={**bank.manifest, "version": "another"})
-            road.judge_by(other.on(place))
-        yield road, road.walk(frames.lifted(events, tables))
-    yield road, road.finish()
+            road.swap_bank(other.on(place))
+        yield road, road.process(frames.to_device(events, tables))
+    yield road, road.flush()
 
 
 class Walked(NamedTuple):
     """A road that was walked to its end, and all that it said."""
 
-    road: Road
-    said: list[Said]
+    road: DetectionPipeline
+    said: list[StepResult]
 
     @property
     def alerts(self) -> list[Alert]:
@@ -207,9 +215,9 @@ def far(bank: Bank, batches: list[pd.DataFrame], request: pytest.FixtureRequest)
 
 
 def test_the_road_says_there_what_it_says_here(here: Walked, far: Walked) -> None:
-    assert here.road.tally.verdicts > 0
-    assert here.road.tally.silences > 0
-    assert here.road.tally == far.road.tally
+    assert here.road.counters.verdicts > 0
+    assert here.road.counters.silent_intervals > 0
+    assert here.road.counters == far.road.counters
     assert here.alerts == far.alerts
 
 
@@ -223,7 +231,7 @@ def test_events_have_the_same_memory_z_and_verdict_there(here: Walked, far: Walk
 
 
 def test_a_ledger_comes_back_from_there_as_it_is_here(here: Walked, far: Walked) -> None:
-    mine, theirs = here.road.ledger.as_arrays(), far.road.ledger.as_arrays()
+    mine, theirs = here.road.state.as_arrays(), far.road.state.as_arrays()
     assert mine.keys() == theirs.keys()
     for name, array in mine.items():
         assert type(theirs[name]) is np.ndarray, name
@@ -237,32 +245,36 @@ WAITS = 300  # times that a batch may wait for the device, however many events i
 
 def test_of_a_batch_only_what_waits_comes_down(bank: Bank, batches: list[pd.DataFrame]) -> None:
     events = pd.concat(batches, ignore_index=True)
-    lifted = frames.lifted(events, "frames_elsewhere")
-    road = Road(bank.on(there), Ledger.from_arrays(SETTINGS, bank.ledger, there), SETTINGS)
+    lifted = frames.to_device(events, "frames_elsewhere")
+    road = DetectionPipeline(
+        bank.on(there), ScorerState.from_arrays(SETTINGS, bank.scorer_state, there), SETTINGS
+    )
     elsewhere.moved.reset()
-    road.scorer.take(lifted)
+    road.scorer.measure(lifted)
     moved = replace(elsewhere.moved)
-    [waiting] = road.scorer.waiting
+    [waiting] = road.scorer.pending
     assert 0 < len(waiting) < len(events) // 5
     assert moved.bytes_down - bytes_of(waiting, lifted, events) < BYTES * len(events)
     assert moved.down < WAITS
 
 
-def bytes_of(waiting: measured.Measured, lifted: Any, events: pd.DataFrame) -> int:
+def bytes_of(waiting: measured.EventBatch, lifted: Any, events: pd.DataFrame) -> int:
     """What these events alone bring down: their columns, codes and evidence."""
     elsewhere.moved.reset()
-    frames.host(frames.rows(lifted, events["event_id"].isin(waiting.frame["event_id"]).to_numpy()))
-    numbers = [*waiting.evidence.values(), *(getattr(waiting, name) for name in measured.ARRAYS)]
+    frames.to_pandas(
+        frames.select_rows(lifted, events["event_id"].isin(waiting.frame["event_id"]).to_numpy())
+    )
+    numbers = [*waiting.evidence.values(), *(getattr(waiting, name) for name in measured.ARRAY_FIELDS)]
     return elsewhere.moved.bytes_down + sum(each.nbytes for each in numbers)
 
 
 def test_the_forest_is_asked_on_the_host(bank: Bank, batches: list[pd.DataFrame]) -> None:
     found = []
     for place in (_here, there):
-        placed, ledger = bank.on(place), Ledger.from_arrays(SETTINGS, bank.ledger, place)
-        batch, _ = measured.prepare(batches[0], ledger)
+        placed, ledger = bank.on(place), ScorerState.from_arrays(SETTINGS, bank.scorer_state, place)
+        batch, _ = measured.encode_batch(batches[0], ledger)
         row, level = placed.resolve(batch.entity, batch.principal, batch.frame)
-        forest = detectors.Forest(SETTINGS, placed, ledger, InProcess(placed))
+        forest = detectors.IsolationForestDetector(SETTINGS, placed, ledger, LocalInference(placed))
         found.append(forest.measure(replace(batch, fingerprint=row, level=level)))
     assert arrays.namespace(found[1]) is elsewhere
     np.testing.assert_allclose(found[1].get(), found[0], atol=1e-6)

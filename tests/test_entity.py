@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from fingerprint.core.settings import Entities
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.sources.cloudtrail.identity import ADDED, IDENTITY, Principal, add_entities, escape, name
+from fingerprint.sources.cloudtrail.identity import (
+    ENTITY_COLUMNS,
+    IDENTITY_COLUMNS,
+    Principal,
+    add_entity_columns,
+    escape_key,
+    principal_of,
+)
 from fingerprint.sources.flatten import flatten
 
 REAL = Path(__file__).parent.parent / "data" / "real"
@@ -21,7 +28,9 @@ SESSION = f"arn:aws:sts::{ACCOUNT}:assumed-role"
 
 
 def who(identity_type: str = "", **fields: str) -> Principal:
-    return name({"identity_type": identity_type, "recipient_account": ACCOUNT, "service": "ec2", **fields})
+    return principal_of(
+        {"identity_type": identity_type, "recipient_account": ACCOUNT, "service": "ec2", **fields}
+    )
 
 
 KEYS: list[tuple[dict[str, str], str, str]] = [
@@ -123,8 +132,8 @@ def test_a_session_name_counts_only_where_the_issuer_fixes_it() -> None:
 
 def test_which_roles_are_peoples_is_a_setting() -> None:
     identity = {"identity_type": "AssumedRole", "arn": f"{SESSION}/corp-admin/alice"}
-    assert name(identity).kind == "role"
-    assert name(identity, (r"^corp-",)).kind == "person"
+    assert principal_of(identity).kind == "role"
+    assert principal_of(identity, (r"^corp-",)).kind == "person"
 
 
 def test_what_a_service_does_for_somebody_is_a_lane_of_its_own() -> None:
@@ -161,13 +170,13 @@ def test_no_name_can_be_made_into_another_principals_key() -> None:
 
 @given(st.text(), st.text())
 def test_escaping_keeps_different_names_different(a: str, b: str) -> None:
-    assert (escape(a) == escape(b)) == (a == b)
-    assert not set(escape(a)) & set("/|:?*\n\u202e")
+    assert (escape_key(a) == escape_key(b)) == (a == b)
+    assert not set(escape_key(a)) & set("/|:?*\n\u202e")
 
 
-@given(st.dictionaries(st.sampled_from(IDENTITY), st.text(max_size=30)))
+@given(st.dictionaries(st.sampled_from(IDENTITY_COLUMNS), st.text(max_size=30)))
 def test_no_identity_makes_it_raise(identity: dict[str, str]) -> None:
-    assert name(identity).key
+    assert principal_of(identity).key
 
 
 @pytest.mark.parametrize(
@@ -179,14 +188,14 @@ def test_no_identity_makes_it_raise(identity: dict[str, str]) -> None:
     ],
 )
 def test_what_has_a_fingerprint_is_a_setting(granularity: Any, entity: str) -> None:
-    row = dict.fromkeys(IDENTITY, None) | {
+    row = dict.fromkeys(IDENTITY_COLUMNS, None) | {
         "identity_type": "IAMUser",
         "user_name": "alice",
         "account": ACCOUNT,
         "service": "ec2",
     }
     events = pd.DataFrame([row], dtype="str")
-    assert add_entities(events, Entities(granularity=granularity)).entity.tolist() == [entity]
+    assert add_entity_columns(events, Entities(granularity=granularity)).entity.tolist() == [entity]
 
 
 def test_naming_a_batch_is_naming_each_event() -> None:
@@ -197,15 +206,20 @@ def test_naming_a_batch_is_naming_each_event() -> None:
         for line in gzip.decompress((REAL / folder / f"{folder}.jsonl.gz").read_bytes()).splitlines()
     ]
     events = flatten(split_lines(lines)).events
-    named = add_entities(events, Entities())
-    rows = events[list(IDENTITY)].astype(object).where(events[list(IDENTITY)].notna(), "").to_dict("records")
-    assert named.principal.tolist() == [name(row).key for row in rows]
-    assert [human or "" for human in named.human.fillna("")] == [name(row).human for row in rows]
-    assert list(named.columns) == [*events.columns, *ADDED]
+    named = add_entity_columns(events, Entities())
+    rows = (
+        events[list(IDENTITY_COLUMNS)]
+        .astype(object)
+        .where(events[list(IDENTITY_COLUMNS)].notna(), "")
+        .to_dict("records")
+    )
+    assert named.principal.tolist() == [principal_of(row).key for row in rows]
+    assert [human or "" for human in named.human.fillna("")] == [principal_of(row).human for row in rows]
+    assert list(named.columns) == [*events.columns, *ENTITY_COLUMNS]
     assert named.index.equals(events.index)
 
 
 def test_a_batch_without_events_has_the_columns_too() -> None:
-    assert list(add_entities(flatten(split_lines([])).events, Entities()).columns)[-len(ADDED) :] == list(
-        ADDED
-    )
+    assert list(add_entity_columns(flatten(split_lines([])).events, Entities()).columns)[
+        -len(ENTITY_COLUMNS) :
+    ] == list(ENTITY_COLUMNS)

@@ -14,11 +14,11 @@ from fingerprint.core import time_range
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Autoencoder, Settings
 from fingerprint.sources.cloudtrail import samples
-from pipelines.cli.console import silent
-from pipelines.evaluation.evaluate import Asked, evaluate, print_figures
-from pipelines.evaluation.real_datasets import real
-from pipelines.simulate import simulate
-from pipelines.train import train
+from pipelines.cli.console import no_progress
+from pipelines.evaluation.evaluate import EvaluationOptions, print_evaluation, run_evaluation
+from pipelines.evaluation.real_datasets import evaluate_real_datasets
+from pipelines.simulate import simulate_organisation
+from pipelines.train import train_bank
 
 SETTINGS = Settings(autoencoder=Autoencoder(epochs=1))
 
@@ -26,13 +26,13 @@ SETTINGS = Settings(autoencoder=Autoencoder(epochs=1))
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("small")
-    simulate(4, 8, 3, folder, attacks=2, scale=0.3)
+    simulate_organisation(4, 8, 3, folder, attacks=2, scale=0.3)
     return folder
 
 
 @pytest.fixture(scope="module")
 def figures(small: Path) -> dict[str, Any]:
-    return evaluate([str(small)], SETTINGS, silent, asked=Asked(third=True))
+    return run_evaluation([str(small)], SETTINGS, no_progress, options=EvaluationOptions(third=True))
 
 
 def lines_of(folder: Path) -> list[dict[str, Any]]:
@@ -83,7 +83,9 @@ def test_a_third_detector_only_adds_to_what_two_of_two_say(figures: dict[str, An
 
 
 def test_asking_a_third_changes_nothing_of_what_is_served(small: Path, figures: dict[str, Any]) -> None:
-    without = evaluate([str(small)], SETTINGS, silent, asked=Asked(third=False, peers=False))
+    without = run_evaluation(
+        [str(small)], SETTINGS, no_progress, options=EvaluationOptions(third=False, peers=False)
+    )
     names = [method["name"] for method in without["methods"]]
     assert names == [method["name"] for method in figures["methods"]][: len(names)]
     assert without["methods"] == figures["methods"][: len(names)]
@@ -94,12 +96,12 @@ def test_what_is_judged_is_what_score_would_have_said(
     small: Path, figures: dict[str, Any], tmp_path: Path
 ) -> None:
     files = sorted(small.glob("*.gz"))
-    train(
+    train_bank(
         [str(file) for file in files],
         tmp_path / "bank",
         SETTINGS,
-        silent,
-        span=time_range.of(until="2026-01-11"),
+        no_progress,
+        span=time_range.parse_time_range(until="2026-01-11"),
     )
     run = road.run(files[6:], tmp_path / "bank", tmp_path, SETTINGS)
     served = figures["methods"][0]
@@ -113,8 +115,8 @@ def test_every_false_alert_has_a_cause_only_where_surprises_are_known(figures: d
 
 
 def test_the_real_sets_are_read_without_a_reject_and_say_what_they_are_worth() -> None:
-    told = {each["set"]: each for each in real(SETTINGS, silent, principals=2, days=2)}
-    assert set(told) == {path.name for path in samples.folder("real").iterdir() if path.is_dir()}
+    told = {each["set"]: each for each in evaluate_real_datasets(SETTINGS, no_progress, principals=2, days=2)}
+    assert set(told) == {path.name for path in samples.data_folder("real").iterdir() if path.is_dir()}
     assert [
         told[name]["rejects"] for name in ("invictus_stratus", "prod_slice_anonymised", "schema_variety")
     ] == [0] * 3
@@ -126,7 +128,7 @@ def test_the_figures_are_json_and_a_table(
     figures: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert json.loads(json.dumps(figures, allow_nan=False)) == figures
-    print_figures(figures)
+    print_evaluation(figures)
     printed = capsys.readouterr().out
     assert "2 attack sessions" in printed
     assert "log-rarity that learns" in printed
@@ -135,4 +137,4 @@ def test_the_figures_are_json_and_a_table(
 def test_labels_that_name_nothing_judged_are_refused(small: Path, tmp_path: Path) -> None:
     (tmp_path / "labels.jsonl").write_text('{"event_id": "elsewhere", "session": "s"}\n')
     with pytest.raises(FingerprintError, match="nothing to find"):
-        evaluate([str(small)], SETTINGS, silent, labels=tmp_path / "labels.jsonl")
+        run_evaluation([str(small)], SETTINGS, no_progress, labels=tmp_path / "labels.jsonl")

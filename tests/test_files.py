@@ -11,7 +11,7 @@ import pytest
 from fingerprint.adapters import files
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Reading
-from fingerprint.sources.cloudtrail.envelopes import Records, merge
+from fingerprint.sources.cloudtrail.envelopes import RecordBatch, merge_batches
 from fingerprint.sources.flatten import flatten
 
 REAL = Path(__file__).parent.parent / "data" / "real"
@@ -27,11 +27,11 @@ def lines(count: int) -> bytes:
     return b"".join(record(index) + b"\n" for index in range(count))
 
 
-def read(*sources: object, **bounds: int) -> Records:
-    return merge(list(files.read([str(source) for source in sources], Reading(**bounds))))
+def read(*sources: object, **bounds: int) -> RecordBatch:
+    return merge_batches(list(files.read_sources([str(source) for source in sources], Reading(**bounds))))
 
 
-def ids(records: Records) -> list[int]:
+def ids(records: RecordBatch) -> list[int]:
     return [int(json.loads(line)["eventID"]) for line in records.lines]
 
 
@@ -80,24 +80,27 @@ def test_an_object_store_is_read_like_a_folder() -> None:
 @pytest.mark.parametrize("source", ["nowhere.json", "nowhere/*.json", "nothing://x/y", "memory://nowhere"])
 def test_a_missing_source_is_told_in_one_sentence_before_anything_is_read(source: str) -> None:
     with pytest.raises(FingerprintError, match=r"nowhere|nothing"):
-        files.read([source], Reading())
+        files.read_sources([source], Reading())
 
 
 def test_an_empty_folder_is_a_missing_source_and_an_empty_file_is_not(tmp_path: Path) -> None:
     with pytest.raises(FingerprintError):
-        files.read([str(tmp_path)], Reading())
+        files.read_sources([str(tmp_path)], Reading())
     (tmp_path / "empty.json").write_bytes(b"")
-    assert read(tmp_path) == Records([], [], [])
+    assert read(tmp_path) == RecordBatch([], [], [])
 
 
 def test_batches_are_full_however_small_the_files(tmp_path: Path) -> None:
     for name in "abcde":
         (tmp_path / f"{name}.jsonl").write_bytes(lines(7))
-    sizes = [len(batch.lines) for batch in files.read([str(tmp_path)], Reading(batch_records=10))]
+    sizes = [len(batch.lines) for batch in files.read_sources([str(tmp_path)], Reading(batch_records=10))]
     assert sum(sizes) == 35
     assert max(sizes) <= 10
     (tmp_path / "f.json").write_bytes(b'{"Records": [' + b",".join(map(record, range(95))) + b"]}")
-    assert max(len(batch.lines) for batch in files.read([str(tmp_path)], Reading(batch_records=10))) == 10
+    assert (
+        max(len(batch.lines) for batch in files.read_sources([str(tmp_path)], Reading(batch_records=10)))
+        == 10
+    )
 
 
 def test_lines_are_numbered_across_chunks(tmp_path: Path) -> None:
@@ -166,11 +169,11 @@ def test_progress_adds_up_to_the_size(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(lines(10_000)))
     (tmp_path / "b.json").write_bytes(lines(10))
     seen: list[int] = []
-    list(files.read([str(tmp_path)], Reading(), seen.append))
-    assert sum(seen) == files.size(files.find([str(tmp_path)]))
+    list(files.read_sources([str(tmp_path)], Reading(), seen.append))
+    assert sum(seen) == files.total_size(files.find_files([str(tmp_path)]))
 
 
 def test_real_sets_are_read_from_their_folder() -> None:
     sources = [str(REAL / name) for name in ("schema_variety", "panther_rule_tests")]
-    flat = [flatten(batch) for batch in files.read(sources, Reading())]
+    flat = [flatten(batch) for batch in files.read_sources(sources, Reading())]
     assert sum(len(each.events) for each in flat) == 63 + 461 - 15

@@ -60,7 +60,7 @@ def test_it_waits_for_the_first_bank_and_then_says_what_it_would_have_said(
     place.send(records)
     assert (asked(place, "/livez"), asked(place, "/readyz")) == ("ok\n", "ok\n")
     shutil.copytree(organisation.bank / "versions", place.bank / "versions")
-    serve(place, versions.current(organisation.bank))
+    serve(place, versions.require_served_version(organisation.bank))
     wait_until(lambda: place.committed() == len(records) or waiting.poll() is not None, "all is dealt with")
     assert "fingerprint_stream_waiting_for_bank 0.0" in asked(place, "/metrics")
     waiting.send_signal(signal.SIGTERM)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.sources.cloudtrail.lenient import instant
-from fingerprint.sources.flatten import COLUMNS, Flat, flatten, repeat_key
+from fingerprint.sources.cloudtrail.lenient import parse_time
+from fingerprint.sources.flatten import COLUMNS, FlattenedRecords, dedup_key, flatten
 
 REAL = Path(__file__).parent.parent / "data" / "real"
 BASE = {"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:18Z", "eventID": "id-1"}
@@ -23,7 +23,7 @@ def real(name: str, root: Path = REAL) -> list[bytes]:
     return gzip.decompress((root / name / f"{name}.jsonl.gz").read_bytes()).splitlines()
 
 
-def flat(*records: Any) -> Flat:
+def flat(*records: Any) -> FlattenedRecords:
     return flatten(
         split_lines([each if isinstance(each, bytes) else json.dumps(each).encode() for each in records])
     )
@@ -112,8 +112,8 @@ def test_without_a_usable_time_a_record_is_rejected(time: object) -> None:
 
 
 def test_a_time_without_offset_is_utc_and_nonsense_is_none() -> None:
-    assert instant("2023-07-10T11:42:18") == instant("2023-07-10T13:42:18+02:00")
-    assert instant("0001-01-01T00:00:00+14:00") is None
+    assert parse_time("2023-07-10T11:42:18") == parse_time("2023-07-10T13:42:18+02:00")
+    assert parse_time("0001-01-01T00:00:00+14:00") is None
 
 
 @pytest.mark.parametrize("agent", [rb"\ud800", rb"\udfff\ud800x", b"a\x01b", rb"\ud83d\ude00"])
@@ -189,7 +189,7 @@ def test_a_record_without_an_id_is_known_by_a_digest_of_itself() -> None:
 
 def test_a_repeat_is_the_same_id_in_the_same_account() -> None:
     a, b = {**BASE, "recipientAccountId": "1"}, {**BASE, "recipientAccountId": "2"}
-    keys = repeat_key(flat(a, b, {**a, "userAgent": "x"}, BASE, {**b, "eventID": "id-2"}).events)
+    keys = dedup_key(flat(a, b, {**a, "userAgent": "x"}, BASE, {**b, "eventID": "id-2"}).events)
     assert keys.dtype == "uint64"
     assert keys[0] == keys[2]
     assert len(set(keys.tolist())) == 4

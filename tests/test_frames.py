@@ -26,12 +26,12 @@ def here() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def there(here: pd.DataFrame) -> frames.Frame:
-    return frames.lifted(here, TWIN)
+    return frames.to_device(here, TWIN)
 
 
 def test_what_goes_up_and_down_again_is_the_same(here: pd.DataFrame, there: frames.Frame) -> None:
-    pd.testing.assert_frame_equal(frames.host(there), here)
-    assert frames.host(here) is here
+    pd.testing.assert_frame_equal(frames.to_pandas(there), here)
+    assert frames.to_pandas(here) is here
 
 
 @pytest.mark.parametrize("which", [slice(3, 40, 2), slice(0), slice(None)])
@@ -42,43 +42,43 @@ def test_rows_are_taken_by_mask_or_place(
     mask = np.zeros(len(here), bool)
     mask[which] = True
     for chosen in (mask, np.flatnonzero(mask)):
-        taken = frames.rows(there, elsewhere.asarray(chosen) if lifted else chosen)
-        pd.testing.assert_frame_equal(frames.host(taken), frames.rows(here, chosen))
+        taken = frames.select_rows(there, elsewhere.asarray(chosen) if lifted else chosen)
+        pd.testing.assert_frame_equal(frames.to_pandas(taken), frames.select_rows(here, chosen))
 
 
 def test_where_no_row_is_left_out_the_table_itself_is_taken(there: frames.Frame) -> None:
-    assert frames.rows(there, elsewhere.asarray(np.ones(len(there), bool))) is there
+    assert frames.select_rows(there, elsewhere.asarray(np.ones(len(there), bool))) is there
 
 
 def test_times_are_whole_numbers_and_a_missing_one_is_the_smallest(
     here: pd.DataFrame, there: frames.Frame
 ) -> None:
     for name in ("event_time", "session_created"):
-        ours, theirs = (frames.microseconds(frame[name]) for frame in (here, there))
+        ours, theirs = (frames.epoch_microseconds(frame[name]) for frame in (here, there))
         assert (theirs.get() == ours).all()
-    assert (ours == frames.NAT).any()
+    assert (ours == frames.NOT_A_TIME).any()
 
 
 @pytest.mark.parametrize("name", [column.name for column in COLUMNS if column.type != "time"])
 def test_a_column_is_told_apart_alike(here: pd.DataFrame, there: frames.Frame, name: str) -> None:
     """In whatever order the values come."""
-    (ours, distinct), (theirs, others) = (frames.factorize(frame[name]) for frame in (here, there))
+    (ours, distinct), (theirs, others) = (frames.factorize_values(frame[name]) for frame in (here, there))
     assert sorted(map(str, distinct)) == sorted(map(str, others))
     told = [None if code < 0 else others[code] for code in theirs.tolist()]
     assert told == [None if code < 0 else distinct[code] for code in ours.tolist()]
-    assert frames.coded(there[name])[1] == frames.coded(here[name])[1] == len(distinct)
+    assert frames.factorize_codes(there[name])[1] == frames.factorize_codes(here[name])[1] == len(distinct)
 
 
 def test_texts_are_spread_over_codes(here: pd.DataFrame, there: frames.Frame) -> None:
     codes = np.arange(len(here)) % 3
-    ours = frames.text(["a", None, "é"], codes, here)
-    theirs = frames.text(["a", None, "é"], elsewhere.asarray(codes), there)
+    ours = frames.make_text_column(["a", None, "é"], codes, here)
+    theirs = frames.make_text_column(["a", None, "é"], elsewhere.asarray(codes), there)
     assert theirs.to_arrow().to_pylist() == [None if pd.isna(text) else text for text in ours]
 
 
 def test_a_column_is_renamed_with_what_is_missing(here: pd.DataFrame, there: frames.Frame) -> None:
     ours, theirs = (
-        frames.renamed(frame["error_code"], lambda text: text or "none") for frame in (here, there)
+        frames.map_texts(frame["error_code"], lambda text: text or "none") for frame in (here, there)
     )
     assert theirs.to_arrow().to_pylist() == ours.tolist()
     assert "none" in ours.tolist()
@@ -87,10 +87,10 @@ def test_a_column_is_renamed_with_what_is_missing(here: pd.DataFrame, there: fra
 def test_texts_over_memory_that_lies_there_are_a_column() -> None:
     """The records that went up for reading are the column that alerts show."""
     text, borders = np.frombuffer("ab東京c".encode(), np.uint8), np.array([0, 2, 2, 8, 9], np.int32)
-    column = frames.strings(elsewhere.asarray(text), elsewhere.asarray(borders), TWIN)
+    column = frames.text_from_buffers(elsewhere.asarray(text), elsewhere.asarray(borders), TWIN)
     assert isinstance(column, frames_elsewhere.Series)
     assert column.to_arrow().to_pylist() == ["ab", "", "東京", "c"]
-    characters, at = frames.characters(column)
+    characters, at = frames.utf8_buffers(column)
     cut = [characters.get()[begin:end].tobytes().decode() for begin, end in pairwise(at.tolist())]
     assert cut == ["ab", "", "東京", "c"]
 

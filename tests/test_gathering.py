@@ -18,20 +18,20 @@ from services.kafka import Broker
 from streaming import Place, keyed
 
 from fingerprint.adapters import files
-from fingerprint.adapters.event_spool import History
+from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core import time_range
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Partition
 from fingerprint.core.settings import Settings
-from fingerprint.core.time_range import EVER, Span
+from fingerprint.core.time_range import ALL_TIME, TimeRange
 from pipelines import topic_reread, training_data
-from pipelines.cli.console import silent
-from pipelines.training_data import Wanted
+from pipelines.cli.console import no_progress
+from pipelines.training_data import TrainingDataRequest
 
 pytestmark = pytest.mark.alone
 
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
-Gather = Callable[..., tuple[History, dict[str, int]]]
+Gather = Callable[..., tuple[EventSpool, dict[str, int]]]
 
 
 def record(at: datetime, name: str = "", **fields: Any) -> bytes:
@@ -58,20 +58,20 @@ def gather() -> Iterator[Gather]:
 
         def filled(
             sources: Sequence[str | Path] = (),
-            span: Span = EVER,
+            span: TimeRange = ALL_TIME,
             topic: str | None = None,
             settings: Settings | None = None,
-        ) -> tuple[History, dict[str, int]]:
+        ) -> tuple[EventSpool, dict[str, int]]:
             settings = settings or Settings()
-            history = stack.enter_context(History(settings, span=span))
-            wanted = Wanted(tuple(map(str, sources)), topic, span)
-            return history, training_data.gather(wanted, history, settings, silent)
+            history = stack.enter_context(EventSpool(settings, span=span))
+            wanted = TrainingDataRequest(tuple(map(str, sources)), topic, span)
+            return history, training_data.load_history(wanted, history, settings, no_progress)
 
         yield filled
 
 
-def times(history: History) -> list[str]:
-    return [f"{at:%m-%dT%H}" for chunk in history.chunks() for at in chunk["event_time"]]
+def times(history: EventSpool) -> list[str]:
+    return [f"{at:%m-%dT%H}" for chunk in history.batches() for at in chunk["event_time"]]
 
 
 # --- a span of time -----------------------------------------------------------------------------------------------------
@@ -79,9 +79,9 @@ def times(history: History) -> list[str]:
 
 def test_only_the_wanted_days_are_kept_and_the_others_are_counted(tmp_path: Path, gather: Gather) -> None:
     file = write(tmp_path / "all.jsonl", hours(0, 5)[::-1])
-    history, _ = gather([file], time_range.of("2026-03-02", "2026-03-04"))
+    history, _ = gather([file], time_range.parse_time_range("2026-03-02", "2026-03-04"))
     assert (times(history)[0], times(history)[-1]) == ("03-02T00", "03-03T23")
-    assert (history.events, history.outside, history.records) == (48, 72, 120)
+    assert (history.events, history.outside_span, history.records) == (48, 72, 120)
 
 
 @pytest.mark.parametrize(
@@ -91,11 +91,11 @@ def test_the_last_days_are_counted_from_the_newest_event_wherever_it_is_read(
     tmp_path: Path, gather: Gather, days: float, first: str
 ) -> None:
     files = [write(tmp_path / f"{n}.jsonl", part) for n, part in enumerate((hours(3, 5), hours(0, 3)))]
-    history, _ = gather(files, time_range.of(days=days))
+    history, _ = gather(files, time_range.parse_time_range(days=days))
     found = times(history)
     assert (found[0], found[-1]) == (first, "03-05T23")
-    assert len(found) == history.events == 120 - history.outside
-    assert history.first_time() is not None
+    assert len(found) == history.events == 120 - history.outside_span
+    assert history.earliest_event_time() is not None
 
 
 def test_a_few_records_delivered_again_do_not_begin_a_history_and_many_old_ones_do(
@@ -105,28 +105,30 @@ def test_a_few_records_delivered_again_do_not_begin_a_history_and_many_old_ones_
     a_day = hours(3, 5)
     for old, begins in ((hours(0, 1)[:5], day(3)), (hours(0, 2), day(0))):
         history, _ = gather([write(tmp_path / f"{len(old)}.jsonl", [*a_day, *old])])
-        found = datetime.fromtimestamp(history.begins() or 0, UTC)
+        found = datetime.fromtimestamp(history.activity_start() or 0, UTC)
         assert begins <= found < begins + timedelta(days=1)
-        assert history.first_time() == int(day(0).timestamp())
+        assert history.earliest_event_time() == int(day(0).timestamp())
 
 
 def test_days_count_back_from_where_the_span_ends(tmp_path: Path, gather: Gather) -> None:
     file = write(tmp_path / "all.jsonl", hours(0, 5))
-    history, _ = gather([file], time_range.of(until="2026-03-04", days=1))
+    history, _ = gather([file], time_range.parse_time_range(until="2026-03-04", days=1))
     assert (times(history)[0], times(history)[-1]) == ("03-02T23", "03-03T23")
 
 
 def test_one_record_dated_2199_is_not_the_newest_event(tmp_path: Path, gather: Gather) -> None:
     future = [record(datetime(2199, 1, 1, tzinfo=UTC), f"forged {n}") for n in range(3)]
     file = write(tmp_path / "all.jsonl", future + hours(0, 5))
-    history, _ = gather([file], time_range.of(days=1))
-    assert history.last_time() == day(5) - timedelta(hours=1)
+    history, _ = gather([file], time_range.parse_time_range(days=1))
+    assert history.activity_end() == day(5) - timedelta(hours=1)
     assert times(history)[0] == "03-04T23"
 
 
-@pytest.mark.parametrize("span", [time_range.of("2027-01-01"), time_range.of(until="2020-01-01")])
+@pytest.mark.parametrize(
+    "span", [time_range.parse_time_range("2027-01-01"), time_range.parse_time_range(until="2020-01-01")]
+)
 def test_where_nothing_lies_in_the_span_it_is_said_which_the_history_has(
-    tmp_path: Path, gather: Gather, span: Span
+    tmp_path: Path, gather: Gather, span: TimeRange
 ) -> None:
     file = write(tmp_path / "all.jsonl", hours(0, 5))
     with pytest.raises(
@@ -159,13 +161,15 @@ def trail() -> Iterator[str]:
 
 
 def test_objects_whose_day_lies_outside_are_not_fetched(trail: str, gather: Gather) -> None:
-    history, figures = gather([trail], time_range.of("2026-03-05", "2026-03-07"))  # days 4 and 5
+    history, figures = gather(
+        [trail], time_range.parse_time_range("2026-03-05", "2026-03-07")
+    )  # days 4 and 5
     assert figures == {"objects": 20, "not_fetched": 12, "months_not_listed": 0}
-    assert (history.rejected, history.outside, history.events) == (0, 2 * 48, 2 * 48)
+    assert (history.rejected, history.outside_span, history.events) == (0, 2 * 48, 2 * 48)
 
 
 def test_objects_long_before_the_last_days_are_not_fetched_either(trail: str, gather: Gather) -> None:
-    _, figures = gather([trail.removesuffix("/") + "/111122223333"], time_range.of(days=1))
+    _, figures = gather([trail.removesuffix("/") + "/111122223333"], time_range.parse_time_range(days=1))
     assert figures["not_fetched"] == 6  # of 10; the others are: the newest event may be a day before its key
 
 
@@ -173,7 +177,7 @@ def test_where_no_key_lies_in_the_span_it_is_said_which_days_there_are(trail: st
     with pytest.raises(
         FingerprintError, match="no event from 2027-01-01: the history has 2026-03-01 to 2026-03-31"
     ):
-        gather([trail], time_range.of("2027-01-01"))
+        gather([trail], time_range.parse_time_range("2027-01-01"))
 
 
 YEARS = [
@@ -192,11 +196,11 @@ BESIDE = [  # in the same bucket, and no trail's
 ]
 TOPS = ["", "AWSLogs", "AWSLogs/", "AWSLogs/o-abc123", "AWSLogs/111122223333/CloudTrail/"]
 SPANS = [
-    EVER,
-    time_range.of("2026-01-30", "2026-02-02"),
-    time_range.of("2026-02-28"),
-    time_range.of(until="2025-06-01"),
-    time_range.of(days=3),
+    ALL_TIME,
+    time_range.parse_time_range("2026-01-30", "2026-02-02"),
+    time_range.parse_time_range("2026-02-28"),
+    time_range.parse_time_range(until="2025-06-01"),
+    time_range.parse_time_range(days=3),
 ]
 
 
@@ -210,21 +214,25 @@ def years(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("top", TOPS)
 @pytest.mark.parametrize("span", SPANS, ids=str)
 def test_what_is_read_is_the_same_whether_months_are_looked_into_or_not(
-    years: Path, top: str, span: Span
+    years: Path, top: str, span: TimeRange
 ) -> None:
     source = f"{years}/{top}"
-    every = files.find([source])
-    wide = span.before_day(time_range.newest_day(file.path for file in every))
-    assert files.within([source], span).files == [file for file in every if wide.may_hold(file.path)]
+    every = files.find_files([source])
+    wide = span.anchored_at_day(time_range.newest_key_day(file.path for file in every))
+    assert files.find_files_in_span([source], span).files == [
+        file for file in every if wide.may_contain_object(file.path)
+    ]
 
 
 def test_months_that_lie_outside_are_not_even_listed(years: Path) -> None:
-    near = files.within([f"{years}/AWSLogs"], time_range.of("2026-02-10", "2026-02-20"))
+    near = files.find_files_in_span(
+        [f"{years}/AWSLogs"], time_range.parse_time_range("2026-02-10", "2026-02-20")
+    )
     assert len(near.unlisted) == 4 * 4  # of five months of four trails
-    days = {time_range.day_of(file.path) for file in near.found} - {None}
+    days = {time_range.key_day(file.path) for file in near.found} - {None}
     assert days == {date(2026, 2, number) for number in (1, 2, 28)}
     assert len(near.files) == len(BESIDE) - 1
-    last = files.within([f"{years}/AWSLogs"], time_range.of(days=2))
+    last = files.find_files_in_span([f"{years}/AWSLogs"], time_range.parse_time_range(days=2))
     assert {(each.year, each.month) for each in last.unlisted} == {(2024, 12), (2025, 12), (2026, 1)}
 
 
@@ -271,7 +279,7 @@ def test_a_topic_is_learned_as_the_same_records_in_files_are(
     history, _ = gather(topic=topic.name, settings=topic.place.settings)
     files, _ = gather(organisation.learned[:2], settings=topic.place.settings)
     assert history.records == files.records == len(lines)
-    one, other = (list(each.chunks()) for each in (history, files))
+    one, other = (list(each.batches()) for each in (history, files))
     assert [chunk["event_id"].tolist() for chunk in one] == [chunk["event_id"].tolist() for chunk in other]
     assert [chunk["raw"].tolist() for chunk in one] == [chunk["raw"].tolist() for chunk in other]
 
@@ -290,8 +298,8 @@ def test_nobodys_place_in_a_topic_moves_when_it_is_learned_from(topic: Topic, ga
 
 def test_two_may_learn_from_a_topic_at_a_time_and_each_has_all_of_it(topic: Topic) -> None:
     topic.place.send((f"user {n}".encode(), line) for n, line in enumerate(hours(0, 2)))
-    one = topic_reread.again(topic.name, topic.place.settings)
-    other = topic_reread.again(topic.name, topic.place.settings)
+    one = topic_reread.reread_messages(topic.name, topic.place.settings)
+    other = topic_reread.reread_messages(topic.name, topic.place.settings)
     first = next(one)  # and it stays, while the other reads
     rest = [message for messages in other for message in messages]
     mine = first + [message for messages in one for message in messages]
@@ -312,8 +320,8 @@ def test_messages_sent_long_before_the_span_are_passed_over(topic: Topic) -> Non
     topic.place.send((b"k", line) for line in hours(0, 1))
     now = datetime.now(UTC)
     settings = topic.place.settings
-    assert [*topic_reread.again(topic.name, settings, now + timedelta(days=2))] == []
-    read = topic_reread.again(topic.name, settings, now + timedelta(hours=23))
+    assert [*topic_reread.reread_messages(topic.name, settings, now + timedelta(days=2))] == []
+    read = topic_reread.reread_messages(topic.name, settings, now + timedelta(hours=23))
     assert sum(map(len, read)) == 24
 
 
@@ -322,7 +330,7 @@ def test_what_comes_while_a_topic_is_read_is_not_waited_for(topic: Topic) -> Non
     settings = topic.place.settings
     settings = settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"poll_messages": 5})})
     read = 0
-    for messages in topic_reread.again(topic.name, settings):
+    for messages in topic_reread.reread_messages(topic.name, settings):
         read += len(messages)
         topic.place.send([(b"k", line) for line in hours(1, 2)])
         assert read < 24 + 10

@@ -12,14 +12,14 @@ from serving_desk import Site, desk_in
 
 from fingerprint.core.settings import Retention
 from fingerprint.store import schema
-from fingerprint.store.alerts import open_desk
+from fingerprint.store.alerts import open_alert_store
 
 
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory) -> bytes:
     """A file with a fresh desk: its tables are made once."""
     file = tmp_path_factory.mktemp("empty") / "desk.sqlite"
-    open_desk(f"sqlite:///{file}").close()
+    open_alert_store(f"sqlite:///{file}").close()
     return file.read_bytes()
 
 
@@ -31,7 +31,7 @@ class TestSqlite(GuardContract):
         def make(now=None, redact=()):
             file = tmp_path / f"{next(numbers)}.sqlite"
             file.write_bytes(empty)
-            return open_desk(f"sqlite:///{file}", redact=redact, now=now or Moving())
+            return open_alert_store(f"sqlite:///{file}", redact=redact, now=now or Moving())
 
         return make
 
@@ -42,7 +42,7 @@ class TestPostgres(GuardContract):
         with ExitStack() as opened:
 
             def make(now=None, redact=()):
-                desk = open_desk(postgresql.fresh(), redact=redact, now=now or Moving())
+                desk = open_alert_store(postgresql.fresh(), redact=redact, now=now or Moving())
                 opened.callback(desk.close)
                 return desk
 
@@ -80,10 +80,10 @@ def test_the_page_of_an_alert_says_who_shares_it_and_whether_that_lowers_it(tmp_
 def test_the_page_of_a_record_says_when_it_was_removed(tmp_path):
     desk, alert = desk_in(tmp_path), rolled_out(0)
     then = datetime.now(UTC) - timedelta(days=2)
-    open_desk(f"sqlite:///{tmp_path}/desk.sqlite", now=lambda: then).save([alert])
+    open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite", now=lambda: then).save([alert])
     analyst = Site.of(desk).browser("analyst")
     page = f"/alerts/{alert.alert_id}/record?event={alert.events[0].event_id}"
     assert "UpdateService" in analyst.get(page).text
-    desk.prune(Retention(raw_days=1), by="retention")
-    today = f"{desk.records_removed(alert.alert_id):%Y-%m-%d}"
+    desk.apply_retention(Retention(raw_days=1), by="retention")
+    today = f"{desk.records_removed_at(alert.alert_id):%Y-%m-%d}"
     assert f"were removed on {today}, as the settings of retention say" in analyst.get(page).text

@@ -262,7 +262,7 @@ def test_every_command_line_is_one_that_the_programs_take(chart: Chart) -> None:
 
 def test_the_programs_find_brokers_desk_triton_and_snapshots_in_their_environment(plain: Chart) -> None:
     container = main_container(plain, TRAIN)
-    found = settings.load(None, environment(plain, container))
+    found = settings.load_settings(None, environment(plain, container))
     assert found.kafka.brokers == (f"{NAME}-kafka:9092",)
     assert found.desk.url.startswith(
         f"postgresql://fingerprint@{NAME}-postgres/fingerprint?password_file=/run/secrets/"
@@ -282,7 +282,7 @@ def test_settings_of_the_values_are_those_that_the_programs_read(tmp_path: Path)
     }
     file = tmp_path / "settings.toml"
     file.write_text(rendered(settings=said)[f"ConfigMap/{NAME}-settings"]["data"]["settings.toml"])
-    found = settings.load(file, {})
+    found = settings.load_settings(file, {})
     assert (found.voting.quorum, found.kafka.message_bytes, found.kafka.tls) == (1, 5_000_000, True)
     assert found.kafka.ca_file == '/etc/"ca".pem'
     assert found.deliver["soc"].least_urgency == 75
@@ -443,7 +443,7 @@ def test_without_the_operator_nothing_is_made_for_it() -> None:
 
 def test_the_desk_behind_an_ingress_knows_where_browsers_find_it() -> None:
     chart = rendered(**EVERYTHING)
-    found = settings.load(None, environment(chart, main_container(chart, WEB)))
+    found = settings.load_settings(None, environment(chart, main_container(chart, WEB)))
     assert found.web.public_url == "https://desk.example.com"
     rule = chart[f"Ingress/{NAME}-web"]["spec"]["rules"][0]
     assert rule["host"] == "desk.example.com"

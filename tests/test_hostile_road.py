@@ -17,12 +17,12 @@ from contracts.corpus import poisoned
 from make_alert import nasty, new_pipeline, stolen_session
 
 from fingerprint.core.alert import Alert
-from fingerprint.core.sanitize import storable, visible
+from fingerprint.core.sanitize import printable, storable
 from fingerprint.core.settings import Autoencoder, Settings, Voting
 from fingerprint.web.static_report import render_alert, write_queue_page
-from pipelines.cli.console import silent
+from pipelines.cli.console import no_progress
 from pipelines.commands.alerts import list_alerts, show_alert
-from pipelines.train import train
+from pipelines.train import train_bank
 
 EVERYTHING = Settings(
     autoencoder=Autoencoder(epochs=1, threshold=-1e6), voting=Voting(quorum=1)
@@ -63,7 +63,7 @@ def hostile(
     )
     records = poisoned(first) + [{**each, "eventID": f"p{each['eventID']}"} for each in poisoned(person)]
     source = road.write(folder / "in.jsonl", records)
-    train([str(source)], folder / "bank", EVERYTHING, silent)
+    train_bank([str(source)], folder / "bank", EVERYTHING, no_progress)
     return records, road.run([source], folder / "bank", folder, EVERYTHING, name="events.jsonl")
 
 
@@ -143,7 +143,7 @@ def test_a_user_agent_with_half_a_character_or_a_nul_is_shown(queue: list[Alert]
     agents = {event.user_agent for alert in queue for event in alert.events}
     for text in ("lone \ud800 surrogate \udfff", "nul\x00byte"):
         assert storable(text) in agents
-    assert visible("\x1b[2J") == "\\x1b[2J"
+    assert printable("\x1b[2J") == "\\x1b[2J"
 
 
 def test_no_name_can_be_made_that_is_another_principal(organisation: road.Road, tmp_path: Path) -> None:

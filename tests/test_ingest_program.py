@@ -23,18 +23,18 @@ from services.ports import free_port
 from streaming import environment
 from test_ingesting import record, wrapped
 
-from fingerprint.adapters.file_broker.consumer import FilesConsumer, FilesProducer, create_topic
+from fingerprint.adapters.file_broker.consumer import FileConsumer, FileProducer, create_topic
 from fingerprint.adapters.kafka.confluent import ConfluentConsumer
 from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
-from fingerprint.adapters.kafka.kafka_python import KafkaConsumer
-from fingerprint.adapters.kafka.kafka_python_producer import KafkaProducer
+from fingerprint.adapters.kafka.kafka_python import KafkaPythonConsumer
+from fingerprint.adapters.kafka.kafka_python_producer import KafkaPythonProducer
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Full, Message, NotOwner, Partition, Undelivered
+from fingerprint.core.ports import DeliveryFailed, Message, Partition, PartitionNotOwned, QueueFull
 from fingerprint.core.settings import Settings
-from fingerprint.streaming.bounded_read import until_end
+from fingerprint.streaming.bounded_read import poll_until_end
 from fingerprint.streaming.ingest_metrics import IngestMetrics
-from pipelines.commands.dead_letters import Letter, letters, replay_letters
-from pipelines.ingest import Ingest as Program
+from pipelines.commands.dead_letters import DeadLetter, read_dead_letters, replay_pending
+from pipelines.ingest import IngestService as Program
 
 pytestmark = pytest.mark.alone
 
@@ -82,7 +82,7 @@ class Stream:
     def read(self, topic: str) -> list[Message]:
         consumer = self.consumer("reader")
         consumer.subscribe([topic])
-        found = [message for messages in until_end(consumer) for message in messages]
+        found = [message for messages in poll_until_end(consumer) for message in messages]
         consumer.close()
         return sorted(found, key=lambda message: (message.partition, message.offset))
 
@@ -121,16 +121,16 @@ class Stream:
     def program(self, consumer: Any, producer: Any) -> Program:
         return Program(consumer, producer, self.settings, IngestMetrics(CollectorRegistry()))
 
-    def letters(self) -> list[Letter]:
+    def letters(self) -> list[DeadLetter]:
         consumer = self.consumer("dlq")
-        found = list(letters(consumer, self.dlq))
+        found = list(read_dead_letters(consumer, self.dlq))
         self.close(consumer)
         return found
 
     def replay_letters(self, producer: Any = None) -> dict[str, Any]:
         doors = self.consumer("dlq"), producer or self.producer()
         try:
-            return replay_letters(*doors, self.settings)
+            return replay_pending(*doors, self.settings)
         finally:
             for door in doors:
                 self.close(door)
@@ -152,7 +152,7 @@ class OnFiles(Stream):
         return {"client": "files", "brokers": (str(self.folder),), "group": self.name}
 
     def doors(self) -> tuple[Any, Any]:
-        return FilesConsumer, FilesProducer
+        return FileConsumer, FileProducer
 
     def end(self) -> None:
         for door in self.opened:
@@ -181,7 +181,7 @@ class OnBroker(OnFiles):
         return {"brokers": (self.broker.address,), "group": self.name, **brisk}
 
     def doors(self) -> tuple[Any, Any]:
-        return KafkaConsumer, KafkaProducer
+        return KafkaPythonConsumer, KafkaPythonProducer
 
 
 class OnConfluent(OnBroker):
@@ -311,15 +311,15 @@ def test_a_crash_loses_nothing_and_repeats_reduce_by_id(
 
 def test_what_did_not_arrive_is_not_committed(stream: Stream) -> None:
     stream.send(*records(8))
-    with pytest.raises(Undelivered):
-        stream.ingest(producer=Faulty(stream.producer(), "flush", Undelivered("broker away")))
+    with pytest.raises(DeliveryFailed):
+        stream.ingest(producer=Faulty(stream.producer(), "flush", DeliveryFailed("broker away")))
     assert stream.ingest()["messages"] == 8
     assert sorted(set(stream.ids())) == expected(8)
 
 
 def test_a_commit_refused_because_another_member_owns_the_partition_stops_nobody(stream: Stream) -> None:
     stream.send(*records(8))
-    figures = stream.ingest(consumer=Faulty(stream.consumer(), "commit", NotOwner(), at=1))
+    figures = stream.ingest(consumer=Faulty(stream.consumer(), "commit", PartitionNotOwned(), at=1))
     assert figures["commits_refused"] == 1
     assert stream.ids() == expected(8)
 
@@ -333,7 +333,7 @@ class NoRoom:
     def send(self, *arguments: Any) -> None:
         if self.left:
             self.left -= 1
-            raise Full
+            raise QueueFull
         self.door.send(*arguments)
 
     def __getattr__(self, name: str) -> Any:
@@ -600,7 +600,7 @@ def test_letters_given_back_are_the_original_bytes_and_are_marked(stream: Stream
 def test_letters_that_did_not_arrive_are_not_marked(stream: Stream) -> None:
     stream.send(POISON)
     stream.ingest()
-    producer = Faulty(stream.producer(), "flush", Undelivered("broker away"))
-    with pytest.raises(Undelivered):
+    producer = Faulty(stream.producer(), "flush", DeliveryFailed("broker away"))
+    with pytest.raises(DeliveryFailed):
         stream.replay_letters(producer)
     assert len(stream.letters()) == 1

@@ -6,7 +6,7 @@ from math import sqrt
 
 import pytest
 
-from fingerprint.evaluation.confidence import intervals, of_mean, of_share
+from fingerprint.evaluation.confidence import confidence_intervals, student_interval, wilson_interval
 
 
 def wilson(found: int, there: int, z: float = 1.959964) -> list[float]:
@@ -18,20 +18,20 @@ def wilson(found: int, there: int, z: float = 1.959964) -> list[float]:
 
 @pytest.mark.parametrize(("found", "there"), [(0, 3), (11, 12), (48, 48), (70, 144)])
 def test_a_share_has_wilsons_interval(found: int, there: int) -> None:
-    assert of_share(found, there) == pytest.approx(wilson(found, there), abs=1e-4)
+    assert wilson_interval(found, there) == pytest.approx(wilson(found, there), abs=1e-4)
 
 
 def test_of_nothing_there_is_no_share() -> None:
-    assert of_share(0, 0) is None
+    assert wilson_interval(0, 0) is None
 
 
 def test_a_mean_over_three_seeds_reaches_four_standard_errors() -> None:
     reach = 4.302653 * 1.0 / sqrt(3)  # Student's t, 2 degrees of freedom; the values' spread is 1
-    assert of_mean([1.0, 2.0, 3.0]) == pytest.approx([2 - reach, 2 + reach], abs=1e-4)
+    assert student_interval([1.0, 2.0, 3.0]) == pytest.approx([2 - reach, 2 + reach], abs=1e-4)
 
 
 def test_one_seed_says_nothing_of_the_others() -> None:
-    assert of_mean([0.7]) is None
+    assert student_interval([0.7]) is None
 
 
 def one(found: int, false: float) -> dict:
@@ -46,7 +46,7 @@ def one(found: int, false: float) -> dict:
 def test_sessions_are_counted_over_all_seeds_and_false_alerts_by_seed() -> None:
     seeds = [one(4, 1.0), one(3, 2.0), one(4, 3.0)]
     pooled = {**one(11, 2.0), "sessions": 12, "by_strength": {"quiet": {**one(11, 2.0), "sessions": 12}}}
-    sure = intervals(pooled, seeds)
-    assert sure["recall"] == sure["by_strength"]["quiet"]["recall_at"]["20"] == of_share(11, 12)
-    assert sure["false_alerts_per_day"] == of_mean([1.0, 2.0, 3.0])
+    sure = confidence_intervals(pooled, seeds)
+    assert sure["recall"] == sure["by_strength"]["quiet"]["recall_at"]["20"] == wilson_interval(11, 12)
+    assert sure["false_alerts_per_day"] == student_interval([1.0, 2.0, 3.0])
     assert sure["per_event precision"] == [0.5, 0.5]

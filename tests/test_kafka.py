@@ -24,14 +24,14 @@ from services.kafka import Broker
 
 from fingerprint.adapters.kafka.confluent import ConfluentConsumer
 from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
-from fingerprint.adapters.kafka.kafka_python import KafkaConsumer
-from fingerprint.adapters.kafka.kafka_python_producer import KafkaProducer
-from fingerprint.adapters.kafka.kafka_python_settings import connection
+from fingerprint.adapters.kafka.kafka_python import KafkaPythonConsumer
+from fingerprint.adapters.kafka.kafka_python_producer import KafkaPythonProducer
+from fingerprint.adapters.kafka.kafka_python_settings import kafka_python_options
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.settings import Kafka, load
+from fingerprint.core.settings import Kafka, load_settings
 
 CLIENTS = [
-    pytest.param((KafkaConsumer, KafkaProducer), id="kafka-python"),
+    pytest.param((KafkaPythonConsumer, KafkaPythonProducer), id="kafka-python"),
     pytest.param((ConfluentConsumer, ConfluentProducer), id="confluent"),
 ]
 
@@ -167,7 +167,7 @@ def test_what_is_sent_to_msk_is_signed_as_aws_itself_would_sign_it(
     monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
     if token:
         monkeypatch.setenv("AWS_SESSION_TOKEN", token)
-    options = connection(Kafka(brokers=(f"{host}:9098",), mechanism="AWS_MSK_IAM", tls=True))
+    options = kafka_python_options(Kafka(brokers=(f"{host}:9098",), mechanism="AWS_MSK_IAM", tls=True))
     sent = json.loads(SaslMechanismAwsMskIam(host=host, **options).auth_bytes())
     signed_again = signature(Credentials(key, secret, token), region, host, sent["x-amz-date"])
     assert sent.pop("x-amz-signature") == signed_again
@@ -220,7 +220,7 @@ def test_a_header_name_of_any_bytes_holds_nobody_up(
         consumer.subscribe([topic])
         got = take(consumer, 3)
     assert [message.value for message in got] == [b"v"] * 3
-    name = "caf\\xe9" if client[0] is KafkaConsumer else "?"
+    name = "caf\\xe9" if client[0] is KafkaPythonConsumer else "?"
     second = ("second", b"caf\xe9")
     assert [message.headers for message in got] == [
         (("before", b"1"), second),
@@ -232,7 +232,7 @@ def test_a_header_name_of_any_bytes_holds_nobody_up(
 def test_kafka_python_without_its_checksum_in_c_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "crc32c" else found(name))
-    for door in (KafkaConsumer, KafkaProducer):
+    for door in (KafkaPythonConsumer, KafkaPythonProducer):
         with pytest.raises(FingerprintError, match=r"crc32c: `pip install"):
             door(Kafka())
 
@@ -255,4 +255,4 @@ def test_settings_that_can_never_connect_are_refused_at_start(
     file = tmp_path / "settings.toml"
     file.write_text("[kafka]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in wrong.items()))
     with pytest.raises(FingerprintError, match=named):
-        load(file)
+        load_settings(file)

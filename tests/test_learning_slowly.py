@@ -16,16 +16,16 @@ import road
 from road import SETTINGS, Road, Run
 
 from fingerprint.adapters import files
-from fingerprint.adapters.event_spool import History
+from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core.alert import Alert, Decision, FingerprintError
 from fingerprint.core.settings import Forest, Settings, Training, Voting
 from fingerprint.registry import bank as banks
-from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.store.alerts import SqlAlertStore, open_alert_store
 from pipelines import cli, training_data
-from pipelines.cli.console import silent
+from pipelines.cli.console import no_progress
 from pipelines.commands.triage import triage_alert
-from pipelines.train import train
-from pipelines.training_data import Wanted
+from pipelines.train import train_bank
+from pipelines.training_data import TrainingDataRequest
 
 LATER = 3  # days after the history, everything in it is done again
 
@@ -54,7 +54,7 @@ def again(lines: Iterable[bytes]) -> Iterable[bytes]:
 
 
 def learn(organisation: Road, folder: Path, desk: str) -> Learned:
-    figures = train(organisation.days, folder / "bank", SETTINGS, silent, desk=desk)
+    figures = train_bank(organisation.days, folder / "bank", SETTINGS, no_progress, store=desk)
     later = road.write(folder / "later.jsonl", again(road.lines_of(organisation.new)))
     return Learned(figures, folder / "bank", road.run([later], folder / "bank", folder / "run"))
 
@@ -71,7 +71,7 @@ def url(desk: Run) -> str:
 
 def copy(desk: Run, folder: Path) -> str:
     """The same desk, for somebody to judge."""
-    place = open_desk(f"sqlite:///{folder}/copy.sqlite")
+    place = open_alert_store(f"sqlite:///{folder}/copy.sqlite")
     place.save(desk.alerts, desk.desk.votes())
     return f"sqlite:///{folder}/copy.sqlite"
 
@@ -158,15 +158,15 @@ def votes(organisation: Road, tmp_path_factory: pytest.TempPathFactory) -> str:
 def left(organisation: Road, desk: str, **training: float) -> tuple[dict[str, int], pd.DataFrame]:
     """What a training of all days leaves out by the desk, and what it learns."""
     settings = SETTINGS.model_copy(update={"training": Training(**training)})
-    with History(settings) as history:
-        for records in files.read(organisation.days, settings.reading):
-            history.add(records)
-        flagged, _ = training_data.flagged(Wanted(desk=desk), history, settings)
-        learned = pd.concat(list(flagged.through(history.chunks())))
-    return flagged.left_out() | flagged.came_back(), learned.drop_duplicates("event_id")
+    with EventSpool(settings) as history:
+        for records in files.read_sources(organisation.days, settings.reading):
+            history.add_records(records)
+        flagged, _ = training_data.load_exclusions(TrainingDataRequest(database=desk), history, settings)
+        learned = pd.concat(list(flagged.filter(history.batches())))
+    return flagged.excluded_counts() | flagged.readmitted_counts(), learned.drop_duplicates("event_id")
 
 
-def on_events(desk: SqlDesk) -> pd.DataFrame:
+def on_events(desk: SqlAlertStore) -> pd.DataFrame:
     voted = desk.votes()
     return voted[voted["vote"].astype(bool) & (voted["detector"] == "autoencoder")]
 
@@ -174,7 +174,7 @@ def on_events(desk: SqlDesk) -> pd.DataFrame:
 def test_a_single_vote_stays_out_while_it_is_young_and_comes_back_after_its_days(
     organisation: Road, votes: str
 ) -> None:
-    voted = on_events(open_desk(votes))
+    voted = on_events(open_alert_store(votes))
     counted, learned = left(organisation, votes, votes_per_day=10**6)
     assert counted["recent vote"] == len(voted) > 300
     assert not learned["event_id"].isin(voted["event_id"]).any()
@@ -188,7 +188,7 @@ def test_a_single_vote_stays_out_while_it_is_young_and_comes_back_after_its_days
 
 
 def test_no_more_than_the_cap_comes_back_of_one_entity_and_day(organisation: Road, votes: str) -> None:
-    voted = on_events(open_desk(votes))
+    voted = on_events(open_alert_store(votes))
     counted, learned = left(organisation, votes, votes_return_days=0, votes_per_day=20)
     back = voted[voted["event_id"].isin(learned["event_id"])]
     of_each, wanted = (
@@ -203,11 +203,11 @@ def test_an_expired_vote_and_a_purged_alert_are_not_known_any_more(
     organisation: Road, desk: Run, tmp_path: Path
 ) -> None:
     """An alert that is gone leaves its single votes; where these are gone too, the events are learned."""
-    place = open_desk(f"sqlite:///{tmp_path}/desk.sqlite")
+    place = open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite")
     place.save(votes=desk.desk.votes())
     counted, _ = left(organisation, f"sqlite:///{tmp_path}/desk.sqlite")
     assert (counted["open"], counted["recent vote"]) == (0, len(on_events(desk.desk)))
-    open_desk(f"sqlite:///{tmp_path}/empty.sqlite")
+    open_alert_store(f"sqlite:///{tmp_path}/empty.sqlite")
     counted, _ = left(organisation, f"sqlite:///{tmp_path}/empty.sqlite")
     assert sum(counted.values()) == 0
 
@@ -219,17 +219,17 @@ def with_desk(url: str) -> Settings:
     return SETTINGS.model_copy(update={"desk": SETTINGS.desk.model_copy(update={"url": url})})
 
 
-def asks(settings: Settings, desk: str | None, history: History) -> dict[str, Any]:
-    return training_data.flagged(Wanted(desk=desk), history, settings)[1]
+def asks(settings: Settings, desk: str | None, history: EventSpool) -> dict[str, Any]:
+    return training_data.load_exclusions(TrainingDataRequest(database=desk), history, settings)[1]
 
 
 def test_the_desk_of_the_settings_is_asked_where_there_is_one(
     organisation: Road, desk: Run, tmp_path: Path
 ) -> None:
     nothing = f"sqlite:///{tmp_path}/nothing.sqlite"
-    with History(SETTINGS) as history:
-        for records in files.read(organisation.new[:1], SETTINGS.reading):
-            history.add(records)
+    with EventSpool(SETTINGS) as history:
+        for records in files.read_sources(organisation.new[:1], SETTINGS.reading):
+            history.add_records(records)
         said = asks(with_desk(url(desk)), None, history)
         assert said["asked"] == url(desk)
         assert said["votes_since"] == desk.desk.votes()["event_time"].min().isoformat()
@@ -267,9 +267,9 @@ def test_an_alert_is_judged_at_the_keyboard(
     assert f"{alert.alert_id} is benign, says maria" in shown(capsys)
     assert cli_says(capsys, *triage, other.alert_id, "duplicate", "--of", alert.alert_id[:8], "--json") == 0
     assert json.loads(capsys.readouterr().out)["duplicate_of"] == alert.alert_id
-    said: dict[str, Decision] = open_desk(place).standing()
+    said: dict[str, Decision] = open_alert_store(place).current_decisions()
     assert said == {alert.alert_id: "benign", other.alert_id: "benign"}
-    assert open_desk(place).dispositions(alert.alert_id)[0].why == "the yearly audit"
+    assert open_alert_store(place).dispositions(alert.alert_id)[0].why == "the yearly audit"
 
 
 def test_a_span_of_days_is_learned_without_what_the_desk_of_the_settings_says(

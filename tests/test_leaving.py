@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from fingerprint.core.alert import Decision, Disposition, FingerprintError
-from fingerprint.core.disposition import standing
+from fingerprint.core.disposition import current_decisions
 from fingerprint.core.settings import Training
-from fingerprint.training.exclusions import Flagged
+from fingerprint.training.exclusions import TrainingExclusions
 
 END = datetime(2026, 2, 1, tzinfo=UTC)
 Row = tuple[str, datetime, str, str]  # event_id, event_time, entity, word
@@ -28,16 +28,16 @@ def table(rows: Iterable[Row]) -> pd.DataFrame:
     return frame.assign(event_time=pd.to_datetime(frame["event_time"], utc=True))
 
 
-def flagged(rows: Iterable[Row], **options: float) -> Flagged:
-    return Flagged.of([table(rows)], Training(**options), END)
+def flagged(rows: Iterable[Row], **options: float) -> TrainingExclusions:
+    return TrainingExclusions.from_labels([table(rows)], Training(**options), END)
 
 
 def events(*ids: str) -> pd.DataFrame:
     return pd.DataFrame({"event_id": pd.Series(ids, dtype="str")})
 
 
-def kept(of: Flagged, *ids: str) -> list[bool]:
-    return of.kept(events(*ids)).tolist()
+def kept(of: TrainingExclusions, *ids: str) -> list[bool]:
+    return of.is_trainable(events(*ids)).tolist()
 
 
 # --- what stays out, what comes back ----------------------------------------------------------------------------------
@@ -56,14 +56,18 @@ def test_what_was_called_malicious_or_was_not_judged_stays_out_however_old_and_w
         True,
         True,
     ]
-    assert known.left_out() == {"malicious": 1, "open": 1, "recent vote": 0, "past the cap": 0}
-    assert known.came_back() == {"called benign": 2, "returned vote": 0}
+    assert known.excluded_counts() == {"malicious": 1, "open": 1, "recent vote": 0, "past the cap": 0}
+    assert known.readmitted_counts() == {"called benign": 2, "returned vote": 0}
 
 
 def test_a_single_vote_comes_back_after_its_days() -> None:
     known = flagged([("young", days_ago(13.9), "e", "vote"), ("old", days_ago(14.1), "e", "vote")])
     assert kept(known, "young", "old") == [False, True]
-    assert flagged([("young", days_ago(1), "e", "vote")], votes_return_days=0).kept(events("young")).all()
+    assert (
+        flagged([("young", days_ago(1), "e", "vote")], votes_return_days=0)
+        .is_trainable(events("young"))
+        .all()
+    )
 
 
 def test_of_one_entity_and_day_the_first_votes_come_back_and_no_more() -> None:
@@ -74,7 +78,7 @@ def test_of_one_entity_and_day_the_first_votes_come_back_and_no_more() -> None:
     known = flagged(rows[::-1], votes_per_day=4)
     assert kept(known, *(f"a{n}" for n in range(30))) == [True] * 4 + [False] * 26
     assert all(kept(known, *(f"b{n}" for n in range(3)), *(f"next{n}" for n in range(4))))
-    assert known.left_out()["past the cap"] == 26
+    assert known.excluded_counts()["past the cap"] == 26
 
 
 def test_a_vote_on_an_event_of_an_alert_says_nothing_beside_what_was_decided() -> None:
@@ -96,9 +100,9 @@ def test_an_id_that_no_database_takes_as_it_is_is_found_again_as_the_desk_kept_i
 
 
 def test_nobody_asked_and_nothing_flagged_leave_everything_in() -> None:
-    for known in (Flagged.nothing(), Flagged.of([], Training(), END)):
+    for known in (TrainingExclusions.empty(), TrainingExclusions.from_labels([], Training(), END)):
         assert kept(known, "a", "b") == [True, True]
-        assert sum(known.left_out().values()) == 0
+        assert sum(known.excluded_counts().values()) == 0
 
 
 # --- a history ----------------------------------------------------------------------------------------------------------
@@ -111,15 +115,15 @@ def cut(frame: pd.DataFrame, size: int) -> Iterator[pd.DataFrame]:
 
 def test_only_what_the_history_holds_is_counted_and_a_repeat_once() -> None:
     known = flagged([(name, days_ago(1), "e", "open") for name in ("a", "b", "elsewhere")])
-    left = pd.concat(list(known.through(cut(events("a", "x", "b", "a", "y"), 2))))
+    left = pd.concat(list(known.filter(cut(events("a", "x", "b", "a", "y"), 2))))
     assert left["event_id"].tolist() == ["x", "y"]
-    assert known.left_out()["open"] == 2
+    assert known.excluded_counts()["open"] == 2
 
 
 def test_a_history_of_which_nothing_is_left_is_one_sentence() -> None:
     known = flagged([("a", days_ago(1), "e", "open")])
     with pytest.raises(FingerprintError, match="all 2 events were flagged"):
-        list(known.through([events("a"), events("a")]))
+        list(known.filter([events("a"), events("a")]))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -135,14 +139,14 @@ def test_the_plain_version_agrees_wherever_the_history_is_cut(seed: int) -> None
     history = events(*map(str, random.permutation(500)))
     wanted = plain(rows, options)
     for size in (1, 7, 500):
-        known = Flagged.of(map(table, (rows[:200], rows[200:])), options, END)
-        left = pd.concat(list(known.through(cut(history, size))))
+        known = TrainingExclusions.from_labels(map(table, (rows[:200], rows[200:])), options, END)
+        left = pd.concat(list(known.filter(cut(history, size))))
         assert left["event_id"].tolist() == [
-            name for name in history["event_id"] if wanted.get(name) not in known.left_out()
+            name for name in history["event_id"] if wanted.get(name) not in known.excluded_counts()
         ]
         count = Counter(wanted.values())
-        assert known.left_out() | known.came_back() == {
-            reason: count[reason] for reason in known.left_out() | known.came_back()
+        assert known.excluded_counts() | known.readmitted_counts() == {
+            reason: count[reason] for reason in known.excluded_counts() | known.readmitted_counts()
         }
 
 
@@ -178,8 +182,8 @@ def said(alert_id: str, decision: Decision, of: str = "", events: int = 1) -> Di
 
 
 def test_an_alert_that_has_grown_since_is_open_again() -> None:
-    assert standing([said("a", "benign", events=3)], {"a": 3}) == {"a": "benign"}
-    assert standing([said("a", "benign", events=3)], {"a": 4}) == {}
+    assert current_decisions([said("a", "benign", events=3)], {"a": 3}) == {"a": "benign"}
+    assert current_decisions([said("a", "benign", events=3)], {"a": 4}) == {}
 
 
 def test_a_duplicate_stands_as_the_alert_it_is_a_duplicate_of() -> None:
@@ -191,9 +195,13 @@ def test_a_duplicate_stands_as_the_alert_it_is_a_duplicate_of() -> None:
         said("f", "duplicate", "g"),
         said("g", "true_positive", events=0),  # grown
     ]
-    assert standing(newest, dict.fromkeys("abcdfg", 1)) == {"a": "benign", "b": "benign", "c": "benign"}
+    assert current_decisions(newest, dict.fromkeys("abcdfg", 1)) == {
+        "a": "benign",
+        "b": "benign",
+        "c": "benign",
+    }
 
 
 def test_duplicates_of_one_another_are_open() -> None:
     newest = [said("a", "duplicate", "b"), said("b", "duplicate", "a"), said("c", "duplicate", "a")]
-    assert standing(newest, dict.fromkeys("abc", 1)) == {}
+    assert current_decisions(newest, dict.fromkeys("abc", 1)) == {}

@@ -8,7 +8,7 @@ import pytest
 from fingerprint.compute import hashing
 from fingerprint.core.settings import Settings
 from fingerprint.features.encoding import FEATURES
-from fingerprint.state.ledger import ACTION, ADDRESS, Ledger
+from fingerprint.state.scorer_state import ACTION_COLUMN, ADDRESS_COLUMN, ScorerState
 
 START = 480_000 // 24 * 24
 COLUMNS = ("idle", "today", "sources", "actions")
@@ -17,22 +17,25 @@ COLUMNS = ("idle", "today", "sources", "actions")
 def history(count: int = 600, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Principals, intervals in order of time, and codes of events over three days."""
     random = np.random.default_rng(seed)
-    principal = hashing.mix(random.integers(0, 5, count).astype(np.uint64), 0)
+    principal = hashing.hash_pair(random.integers(0, 5, count).astype(np.uint64), 0)
     interval = np.sort(START + random.integers(0, 72, count)).astype(np.int32)
     codes = np.zeros((count, len(FEATURES)), np.uint64)
-    codes[:, ACTION], codes[:, ADDRESS] = random.integers(0, 30, count), random.integers(0, 6, count)
+    codes[:, ACTION_COLUMN], codes[:, ADDRESS_COLUMN] = (
+        random.integers(0, 30, count),
+        random.integers(0, 6, count),
+    )
     return principal, interval, codes
 
 
 def remembered(pieces: list[np.ndarray], events: tuple[np.ndarray, ...], advance: bool = True) -> np.ndarray:
     """The memory columns (N, 4) of events fed to a ledger piece by piece."""
-    ledger, out = Ledger(Settings()), np.zeros((len(events[1]), len(COLUMNS)), int)
+    ledger, out = ScorerState(Settings()), np.zeros((len(events[1]), len(COLUMNS)), int)
     for piece in pieces:
-        memory = ledger.remember(*(part[piece] for part in events))
+        memory = ledger.update_history(*(part[piece] for part in events))
         out[piece] = np.column_stack([memory[name] for name in COLUMNS])
         if advance:
             ledger.watermark = int(events[1][piece].max()) * 3600
-            ledger.advance()
+            ledger.expire()
     return out
 
 
@@ -62,47 +65,49 @@ def test_memory_agrees_with_counting_by_hand() -> None:
         idle = -1 if hours is None else int(np.log2(hours))
         assert got[row, 0] == idle
         assert got[row, 1] == np.ceil(np.log2(1 + today.sum()))
-        assert got[row, 2] == min(len(set(codes[today, ADDRESS].tolist())), 5)
-        assert got[row, 3] == np.ceil(np.log2(1 + len(set(codes[today, ACTION].tolist()))))
+        assert got[row, 2] == min(len(set(codes[today, ADDRESS_COLUMN].tolist())), 5)
+        assert got[row, 3] == np.ceil(np.log2(1 + len(set(codes[today, ACTION_COLUMN].tolist()))))
 
 
 def test_a_principal_that_slept_for_weeks_is_remembered_as_such() -> None:
-    ledger = Ledger(Settings())
+    ledger = ScorerState(Settings())
     one, codes = np.array([7], np.uint64), np.ones((1, len(FEATURES)), np.uint64)
     for hour in (0, 24 * 30):
-        memory = ledger.remember(one, np.array([START + hour], np.int32), codes)
+        memory = ledger.update_history(one, np.array([START + hour], np.int32), codes)
         ledger.watermark = (START + hour) * 3600
-        ledger.advance()
+        ledger.expire()
         ledger.watermark = (START + hour + 24 * 9) * 3600
-        ledger.advance()
+        ledger.expire()
     assert memory["idle"][0] == int(np.log2(24 * 30))
 
 
 def test_a_repeat_is_known_in_its_batch_and_later_and_after_a_restart() -> None:
-    ledger = Ledger(Settings())
+    ledger = ScorerState(Settings())
     keys, day = np.array([5, 6, 5], np.uint64), np.full(3, START // 24, np.int32)
     who = np.full(3, 7 << 48, np.uint64)
-    assert ledger.fresh(who, keys, day).tolist() == [True, True, False]
-    again = Ledger.from_arrays(Settings(), ledger.as_arrays())
+    assert ledger.deduplicate(who, keys, day).tolist() == [True, True, False]
+    again = ScorerState.from_arrays(Settings(), ledger.as_arrays())
     for one in (ledger, again):
-        assert one.fresh(who[:2], np.array([6, 8], np.uint64), day[:2]).tolist() == [False, True]
+        assert one.deduplicate(who[:2], np.array([6, 8], np.uint64), day[:2]).tolist() == [False, True]
 
 
 def test_ids_that_differ_only_where_the_home_stands_are_no_repeats() -> None:
-    ledger, who, day = Ledger(Settings()), np.full(1, 7 << 48, np.uint64), np.zeros(1, np.int32)
+    ledger, who, day = ScorerState(Settings()), np.full(1, 7 << 48, np.uint64), np.zeros(1, np.int32)
     ids = [np.array([home << 48 | 5], np.uint64) for home in (1, 2, 1)]
-    assert [bool(ledger.fresh(who, each, day)[0]) for each in ids] == [True, True, False]
+    assert [bool(ledger.deduplicate(who, each, day)[0]) for each in ids] == [True, True, False]
 
 
 def test_ids_are_forgotten_past_their_horizon() -> None:
-    ledger = Ledger(Settings())
-    ledger.fresh(np.zeros(1, np.uint64), np.array([5], np.uint64), np.array([START // 24], np.int32))
+    ledger = ScorerState(Settings())
+    ledger.deduplicate(np.zeros(1, np.uint64), np.array([5], np.uint64), np.array([START // 24], np.int32))
     ledger.watermark = (START + 24 * 30) * 3600
-    ledger.advance()
+    ledger.expire()
     assert len(ledger.repeats) == 0
 
 
 def test_a_novelty_counts_as_seen_once_its_interval_can_no_longer_change() -> None:
-    ledger, key = Ledger(Settings()), np.array([9], np.uint64)
-    seen = [bool(ledger.seen_before(key, np.array([START + hour], np.int32))[0]) for hour in (0, 0, 1, 2, 3)]
+    ledger, key = ScorerState(Settings()), np.array([9], np.uint64)
+    seen = [
+        bool(ledger.is_known_novelty(key, np.array([START + hour], np.int32))[0]) for hour in (0, 0, 1, 2, 3)
+    ]
     assert seen == [False, False, False, True, True]

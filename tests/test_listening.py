@@ -18,7 +18,7 @@ from streaming import Place, keyed
 from test_stream import DYING
 from typer.testing import CliRunner
 
-from fingerprint.core.alert import Notice
+from fingerprint.core.alert import FeedGap
 from pipelines.cli import app
 
 SILENT, OTHER = "111111111111", "222222222222"
@@ -50,7 +50,7 @@ def place(organisation: roads.Road, tmp_path: Path) -> Place:
     return Place(tmp_path, organisation.bank).create()
 
 
-def feeds(notices: Iterable[Notice]) -> list[tuple[str, str]]:
+def feeds(notices: Iterable[FeedGap]) -> list[tuple[str, str]]:
     return sorted((notice.kind, notice.feed) for notice in notices if not notice.ended_at)
 
 
@@ -63,16 +63,16 @@ def told(place: Place) -> dict[str, dict[str, Any]]:
 @pytest.fixture(scope="module")
 def oracle(
     organisation: roads.Road, records: Records, tmp_path_factory: pytest.TempPathFactory
-) -> list[Notice]:
+) -> list[FeedGap]:
     """What an undisturbed run notices."""
     place = Place(tmp_path_factory.mktemp("oracle"), organisation.bank).create()
     place.send(records)
     place.run()
-    return place.desk().notices()
+    return place.desk().feed_gaps()
 
 
 def test_an_account_that_stops_its_log_is_one_notice_and_one_for_each_of_its_regions(
-    oracle: list[Notice], records: Records
+    oracle: list[FeedGap], records: Records
 ) -> None:
     assert feeds(oracle) == sorted(MISSED)
     assert len(oracle) == len(MISSED)
@@ -81,7 +81,9 @@ def test_an_account_that_stops_its_log_is_one_notice_and_one_for_each_of_its_reg
     assert min(notice.urgency for notice in oracle) > 80
 
 
-def test_the_topic_has_each_notice_under_its_id(place: Place, records: Records, oracle: list[Notice]) -> None:
+def test_the_topic_has_each_notice_under_its_id(
+    place: Place, records: Records, oracle: list[FeedGap]
+) -> None:
     place.send(records)
     place.run()
     messages = told(place)
@@ -100,7 +102,7 @@ STEPS = [
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: "-".join(map(str, step)))
 def test_killed_in_between_it_notices_the_same(
-    place: Place, records: Records, oracle: list[Notice], step: tuple[Any, ...]
+    place: Place, records: Records, oracle: list[FeedGap], step: tuple[Any, ...]
 ) -> None:
     place.configure(kafka={"poll_messages": 400})
     place.send(records)
@@ -108,7 +110,7 @@ def test_killed_in_between_it_notices_the_same(
     died = subprocess.run(command, env=place.environment(), capture_output=True, timeout=120)  # noqa: S603
     assert died.returncode == -signal.SIGKILL, died.stderr.decode()[-2000:]
     place.run()
-    assert place.desk().notices() == oracle
+    assert place.desk().feed_gaps() == oracle
     assert told(place).keys() == {notice.notice_id for notice in oracle}
 
 
@@ -120,7 +122,7 @@ def test_a_log_that_stops_altogether_is_noticed_by_the_clock(place: Place, recor
     place.run()
     others = {("account", OTHER), *(("region", f"{OTHER}/{region}") for region in REGIONS)}
     source = ("source", place.settings.kafka.events)
-    assert feeds(place.desk().notices()) == sorted(MISSED | others | {source})
+    assert feeds(place.desk().feed_gaps()) == sorted(MISSED | others | {source})
 
 
 def test_an_account_that_is_heard_again_ends_its_notices(
@@ -135,14 +137,14 @@ def test_an_account_that_is_heard_again_ends_its_notices(
     place.send(keyed([value.replace(b'"eventID":"', b'"eventID":"late-') for value in theirs]))
     place.pass_days(1 / 8)
     place.run()
-    notices = place.desk().notices()
+    notices = place.desk().feed_gaps()
     assert {(each.kind, each.feed) for each in notices if each.ending == "heard again"} == MISSED
     assert all(each["ended_at"] for each in told(place).values() if each["feed"].startswith(SILENT))
 
 
-def test_notices_are_listed_and_the_queue_mentions_them(place: Place, oracle: list[Notice]) -> None:
+def test_notices_are_listed_and_the_queue_mentions_them(place: Place, oracle: list[FeedGap]) -> None:
     desk = place.desk()
-    desk.save_notices(
+    desk.save_feed_gaps(
         [
             *oracle,
             *(

@@ -17,73 +17,73 @@ from desk_server import served, tokens, variants
 from make_alert import new_pipeline, stolen_session
 
 from fingerprint.adapters.system import SystemClock
-from fingerprint.core.case import Assign, Chosen
+from fingerprint.core.case import AlertRevision, AssignCase
 from fingerprint.core.settings import Settings
-from fingerprint.store.accounts import people_of
-from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.store.accounts import open_account_store
+from fingerprint.store.alerts import SqlAlertStore, open_alert_store
 from fingerprint.web import change_feed
 from fingerprint.web.app import create_app
-from fingerprint.web.change_feed import Batch, Following
-from fingerprint.web.dependencies import Doors
+from fingerprint.web.change_feed import ChangeBatch, ChangeBroadcaster
+from fingerprint.web.dependencies import Dependencies
 
 STOLEN, PIPELINE = stolen_session().alert_id, new_pipeline().alert_id
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def open_again(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Callable[[], SqlDesk]]:
+def open_again(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Callable[[], SqlAlertStore]]:
     """Opens one and the same desk, as several programs do."""
     sqlite = request.param == "sqlite"
     url = f"sqlite:///{tmp_path}/desk.sqlite" if sqlite else request.getfixturevalue("postgresql").fresh()
     with ExitStack() as opened:
 
-        def again() -> SqlDesk:
-            desk = open_desk(url)
+        def again() -> SqlAlertStore:
+            desk = open_alert_store(url)
             opened.callback(desk.close)
             return desk
 
         yield again
 
 
-def assign(desk: SqlDesk, alert_id: str, to: str = "maria") -> None:
-    seen = Chosen(alert_id, desk.row(alert_id).version)
-    [outcome] = desk.change([seen], Assign(to), "maria")
+def assign(desk: SqlAlertStore, alert_id: str, to: str = "maria") -> None:
+    seen = AlertRevision(alert_id, desk.row(alert_id).version)
+    [outcome] = desk.change_cases([seen], AssignCase(to), "maria")
     assert outcome.done
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_changed_is_told_by_number_and_an_alert_once(open_again: Callable[[], SqlDesk]) -> None:
+def test_what_changed_is_told_by_number_and_an_alert_once(open_again: Callable[[], SqlAlertStore]) -> None:
     desk = open_again()
-    assert (desk.newest_change(), desk.changes(0)) == (0, [])
+    assert (desk.newest_change_number(), desk.changes(0)) == (0, [])
     desk.save([stolen_session(), new_pipeline()])
     first = desk.changes(0)
     assert {each.alert_id for each in first} == {STOLEN, PIPELINE}
-    assert {each.number for each in first} == {desk.newest_change()}
+    assert {each.number for each in first} == {desk.newest_change_number()}
     assign(desk, STOLEN)
     [later] = desk.changes(first[0].number)
     assert later.alert_id == STOLEN
     assert [each.alert_id for each in desk.changes(0)] == [PIPELINE, STOLEN]
 
 
-def test_what_is_saved_again_is_no_change(open_again: Callable[[], SqlDesk]) -> None:
+def test_what_is_saved_again_is_no_change(open_again: Callable[[], SqlAlertStore]) -> None:
     desk = open_again()
     desk.save([stolen_session()])
-    number = desk.newest_change()
+    number = desk.newest_change_number()
     desk.save([stolen_session()])
-    assert desk.newest_change() == number
+    assert desk.newest_change_number() == number
 
 
-def test_a_page_of_changes_never_cuts_what_changed_together(open_again: Callable[[], SqlDesk]) -> None:
+def test_a_page_of_changes_never_cuts_what_changed_together(open_again: Callable[[], SqlAlertStore]) -> None:
     desk = open_again()
     desk.save(variants(5))
-    chosen, start = [Chosen(alert.alert_id, 0) for alert in variants(5)], desk.newest_change()
+    chosen, start = [AlertRevision(alert.alert_id, 0) for alert in variants(5)], desk.newest_change_number()
     for part in (chosen[:2], chosen[2:]):
-        desk.change(part, Assign("maria"), "maria")
+        desk.change_cases(part, AssignCase("maria"), "maria")
     assert [len(desk.changes(start, limit)) for limit in (1, 2, 3, 500)] == [2, 2, 5, 5]
 
 
-def test_whoever_follows_many_writers_misses_no_change(open_again: Callable[[], SqlDesk]) -> None:
+def test_whoever_follows_many_writers_misses_no_change(open_again: Callable[[], SqlAlertStore]) -> None:
     """Each writer changes its own alerts over and over; a reader who asks on from the last number sees each one's last change."""
     desk, writers, rounds = open_again(), 6, 8
     alerts = variants(writers)
@@ -114,16 +114,16 @@ def test_whoever_follows_many_writers_misses_no_change(open_again: Callable[[], 
 
 
 @pytest.fixture
-def desk(tmp_path: Any) -> Iterator[SqlDesk]:
-    made = open_desk(f"sqlite:///{tmp_path}/desk.sqlite")
+def desk(tmp_path: Any) -> Iterator[SqlAlertStore]:
+    made = open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite")
     made.save([stolen_session(), new_pipeline()])
     yield made
     made.close()
 
 
-async def heard(listening: Following, since: int | None, most: int) -> list[Batch]:
+async def heard(listening: ChangeBroadcaster, since: int | None, most: int) -> list[ChangeBatch]:
     """The first batches."""
-    async with aclosing(listening.since(since)) as batches:
+    async with aclosing(listening.subscribe(since)) as batches:
         return [batch async for _, batch in zip_async(range(most), batches)]
 
 
@@ -132,15 +132,15 @@ async def zip_async(numbers: Any, batches: Any) -> Any:
         yield number, await anext(batches)
 
 
-def test_fifty_listeners_ask_the_desk_no_more_often_than_one(desk: SqlDesk) -> None:
+def test_fifty_listeners_ask_the_desk_no_more_often_than_one(desk: SqlAlertStore) -> None:
     asked = itertools.count()
     count = lambda *said: "changed.number >" in said[2] and next(asked)  # noqa: E731
     sql.event.listen(desk.engine, "before_cursor_execute", count)
 
-    async def listen() -> list[list[Batch]]:
-        listening = Following(desk, every=0.2)
+    async def listen() -> list[list[ChangeBatch]]:
+        listening = ChangeBroadcaster(desk, poll_seconds=0.2)
         everybody = [asyncio.create_task(heard(listening, None, 2)) for _ in range(50)]
-        async with aclosing(listening.since(None)) as batches:
+        async with aclosing(listening.subscribe(None)) as batches:
             await anext(batches)  # all have begun before anything changes
             while listening.listeners < 51:
                 await asyncio.sleep(0)
@@ -153,14 +153,14 @@ def test_fifty_listeners_ask_the_desk_no_more_often_than_one(desk: SqlDesk) -> N
     assert next(asked) < 50
 
 
-def test_whoever_hears_nothing_gets_a_sign_of_life(desk: SqlDesk) -> None:
-    first, second = asyncio.run(heard(Following(desk, heartbeat=0.05), None, 2))
-    assert first == second == Batch(desk.newest_change(), ())
+def test_whoever_hears_nothing_gets_a_sign_of_life(desk: SqlAlertStore) -> None:
+    first, second = asyncio.run(heard(ChangeBroadcaster(desk, heartbeat=0.05), None, 2))
+    assert first == second == ChangeBatch(desk.newest_change_number(), ())
 
 
-def test_a_number_from_another_desk_makes_nobody_deaf(desk: SqlDesk) -> None:
-    async def listen() -> Batch:
-        async with aclosing(Following(desk, every=0.05).since(1_000_000)) as batches:
+def test_a_number_from_another_desk_makes_nobody_deaf(desk: SqlAlertStore) -> None:
+    async def listen() -> ChangeBatch:
+        async with aclosing(ChangeBroadcaster(desk, poll_seconds=0.05).subscribe(1_000_000)) as batches:
             await anext(batches)
             await asyncio.to_thread(assign, desk, PIPELINE)
             return await anext(batches)
@@ -169,14 +169,14 @@ def test_a_number_from_another_desk_makes_nobody_deaf(desk: SqlDesk) -> None:
 
 
 def test_whoever_was_away_for_longer_than_is_remembered_asks_the_desk(
-    desk: SqlDesk, monkeypatch: pytest.MonkeyPatch
+    desk: SqlAlertStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(change_feed, "REMEMBERED", 2)
+    monkeypatch.setattr(change_feed, "HISTORY_SIZE", 2)
 
-    async def listen() -> list[Batch]:
-        listening = Following(desk, every=0.02)
-        start = desk.newest_change()
-        async with aclosing(listening.since(None)) as batches:
+    async def listen() -> list[ChangeBatch]:
+        listening = ChangeBroadcaster(desk, poll_seconds=0.02)
+        start = desk.newest_change_number()
+        async with aclosing(listening.subscribe(None)) as batches:
             await anext(batches)
             for to in "abc":
                 await asyncio.to_thread(assign, desk, STOLEN, to)
@@ -192,15 +192,15 @@ def test_whoever_was_away_for_longer_than_is_remembered_asks_the_desk(
 
 
 @pytest.fixture(scope="module")
-def two_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, SqlDesk, str]]:
+def two_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, SqlAlertStore, str]]:
     """Two programs on one desk, and a viewer's token."""
     url = f"sqlite:///{tmp_path_factory.mktemp('live')}/desk.sqlite"
-    desks = [open_desk(url) for _ in range(2)]
+    desks = [open_alert_store(url) for _ in range(2)]
     desks[0].save([stolen_session(), new_pipeline()])
-    people = [people_of(desk, SystemClock(), Settings().web) for desk in desks]
+    people = [open_account_store(desk, SystemClock(), Settings().web) for desk in desks]
     token = tokens(people[0], SystemClock().now())["viewer"]
     apps = [
-        create_app(Doors(desk, one, SystemClock(), Settings()))
+        create_app(Dependencies(desk, one, SystemClock(), Settings()))
         for desk, one in zip(desks, people, strict=True)
     ]
     with served(apps[0]) as one, served(apps[1]) as other:
@@ -226,7 +226,7 @@ def listening(url: str, token: str, **headers: str) -> Any:
 
 
 def test_a_change_through_one_server_is_heard_at_the_other(
-    two_servers: tuple[str, str, SqlDesk, str],
+    two_servers: tuple[str, str, SqlAlertStore, str],
 ) -> None:
     one, _, desk, token = two_servers
     with listening(one, token) as stream:
@@ -240,7 +240,7 @@ def test_a_change_through_one_server_is_heard_at_the_other(
 
 
 def test_whoever_comes_back_with_the_last_id_misses_nothing(
-    two_servers: tuple[str, str, SqlDesk, str],
+    two_servers: tuple[str, str, SqlAlertStore, str],
 ) -> None:
     one, other, desk, token = two_servers
     with listening(one, token) as stream:
@@ -252,7 +252,7 @@ def test_whoever_comes_back_with_the_last_id_misses_nothing(
     assert changed == [PIPELINE, STOLEN]
 
 
-def test_a_stream_ends_when_it_was_asked_to(two_servers: tuple[str, str, SqlDesk, str]) -> None:
+def test_a_stream_ends_when_it_was_asked_to(two_servers: tuple[str, str, SqlAlertStore, str]) -> None:
     one, _, _, token = two_servers
     answer = httpx.get(f"{one}/api/v1/live?since=0&seconds=0", headers={"Authorization": f"Bearer {token}"})
     [(number, changed)] = events(iter(answer.text.splitlines()))
@@ -261,10 +261,10 @@ def test_a_stream_ends_when_it_was_asked_to(two_servers: tuple[str, str, SqlDesk
 
 
 def test_more_than_can_be_heard_are_asked_to_come_later(
-    two_servers: tuple[str, str, SqlDesk, str], monkeypatch: pytest.MonkeyPatch
+    two_servers: tuple[str, str, SqlAlertStore, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, _, _, token = two_servers
-    monkeypatch.setattr(change_feed, "MOST", 1)
+    monkeypatch.setattr(change_feed, "MAX_LISTENERS", 1)
     with listening(one, token) as stream:
         told = events(stream.iter_lines())
         next(told)
@@ -272,11 +272,11 @@ def test_more_than_can_be_heard_are_asked_to_come_later(
             assert (refused.status_code, refused.headers["retry-after"]) == (503, "60")
 
 
-def test_a_server_that_ends_waits_for_nobody_who_only_listens(desk: SqlDesk) -> None:
-    people = people_of(desk, SystemClock(), Settings().web)
+def test_a_server_that_ends_waits_for_nobody_who_only_listens(desk: SqlAlertStore) -> None:
+    people = open_account_store(desk, SystemClock(), Settings().web)
     token = tokens(people, SystemClock().now())["viewer"]
     with ExitStack() as server:
-        url = server.enter_context(served(create_app(Doors(desk, people, SystemClock(), Settings()))))
+        url = server.enter_context(served(create_app(Dependencies(desk, people, SystemClock(), Settings()))))
         with listening(url, token) as stream:
             lines = stream.iter_lines()
             assert next(lines).startswith("retry")
@@ -285,7 +285,9 @@ def test_a_server_that_ends_waits_for_nobody_who_only_listens(desk: SqlDesk) -> 
 
 
 @pytest.mark.parametrize("last", ["nonsense", "-1", str(2**63)])
-def test_a_last_id_that_is_none_is_refused(two_servers: tuple[str, str, SqlDesk, str], last: str) -> None:
+def test_a_last_id_that_is_none_is_refused(
+    two_servers: tuple[str, str, SqlAlertStore, str], last: str
+) -> None:
     one, _, _, token = two_servers
     with listening(one, token, **{"Last-Event-ID": last}) as refused:
         assert refused.status_code == 422

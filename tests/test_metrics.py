@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fingerprint.compute import hashing
-from fingerprint.evaluation.aggregation import pool
-from fingerprint.evaluation.false_alert_causes import Causes
-from fingerprint.evaluation.metrics import hits, measure, within
+from fingerprint.evaluation.aggregation import pool_figures
+from fingerprint.evaluation.false_alert_causes import FalseAlertCauses
+from fingerprint.evaluation.metrics import alert_session_pairs, compute_metrics, within_budget
 
 START = pd.Timestamp("2026-01-05T00:00:00Z")
 
@@ -38,7 +38,7 @@ def two_attacks() -> pd.DataFrame:
 
 
 def test_an_event_is_right_when_it_is_flagged_and_the_attacks(two_attacks: pd.DataFrame) -> None:
-    event = measure(two_attacks, days=2, principals=50)["per_event"]
+    event = compute_metrics(two_attacks, days=2, principals=50)["per_event"]
     assert event["precision"] == pytest.approx(1 / 3, abs=1e-4)
     assert event["recall"] == pytest.approx(1 / 3, abs=1e-4)
     # by score: attack, benign, benign, attack, attack, benign
@@ -46,7 +46,7 @@ def test_an_event_is_right_when_it_is_flagged_and_the_attacks(two_attacks: pd.Da
 
 
 def test_a_session_is_found_when_an_alert_is_about_it(two_attacks: pd.DataFrame) -> None:
-    figures = measure(two_attacks, days=2, principals=50)
+    figures = compute_metrics(two_attacks, days=2, principals=50)
     session = figures["per_session"]
     assert (session["precision"], session["recall"], session["f1"]) == (0.5, 0.5, 0.5)
     assert figures["alerts_per_day"] == 1.0
@@ -55,21 +55,23 @@ def test_a_session_is_found_when_an_alert_is_about_it(two_attacks: pd.DataFrame)
 
 
 def test_the_queue_has_an_average_precision_of_its_own(two_attacks: pd.DataFrame) -> None:
-    session = measure(two_attacks, days=2, principals=50)["per_session"]
+    session = compute_metrics(two_attacks, days=2, principals=50)["per_session"]
     # alerts by their best score: A finds s, B is false, C finds t
     assert session["average_precision"] == pytest.approx((1 + 2 / 3) / 2, abs=1e-4)
     assert session["curve"] == [[0.5, 1.0], [1.0, 0.6667]]
 
 
 def test_only_false_alerts_are_looked_for_a_cause(two_attacks: pd.DataFrame) -> None:
-    ada, ben = hashing.of(pd.Series(["ada", "ben"], dtype=object))
+    ada, ben = hashing.hash_strings(pd.Series(["ada", "ben"], dtype=object))
     events = two_attacks.assign(principal=two_attacks["group"].map({"A": ada, "B": ben, "C": ada}))
     lines = [
         {"surprise": "holiday", "key": who, "from": "2026-01-05", "to": "2026-01-05"}
         for who in ("ada", "ben")
     ]
     day = START.value // 86_400_000_000_000
-    figures = measure(events, 2, 50, Causes.of(lines, np.array([ada, ben]), day, day))
+    figures = compute_metrics(
+        events, 2, 50, FalseAlertCauses.from_anomalies(lines, np.array([ada, ben]), day, day)
+    )
     assert figures["by_surprise"] == {
         "holiday": {"principal_days": 2, "false_alerts": 1, "highest_score": 8.0},
         "ordinary day": {"principal_days": 0, "false_alerts": 0, "highest_score": None},
@@ -77,14 +79,16 @@ def test_only_false_alerts_are_looked_for_a_cause(two_attacks: pd.DataFrame) -> 
 
 
 def test_the_time_to_detect_runs_from_the_sessions_first_event(two_attacks: pd.DataFrame) -> None:
-    assert measure(two_attacks, days=2, principals=50)["median_seconds_to_detect"] == 15 * 60
+    assert compute_metrics(two_attacks, days=2, principals=50)["median_seconds_to_detect"] == 15 * 60
 
 
 def test_an_alert_that_drowns_the_attack_is_false() -> None:
     crowd = [(minute, None, 5.0, True, "A") for minute in range(10)]
-    assert hits(table((0, "s", 5.0, True, "A"), *crowd[:9]))["session"].tolist() == ["s"]  # one in ten
+    assert alert_session_pairs(table((0, "s", 5.0, True, "A"), *crowd[:9]))["session"].tolist() == [
+        "s"
+    ]  # one in ten
     drowned = table((0, "s", 5.0, True, "A"), *crowd)  # one in eleven
-    figures = measure(drowned, days=1, principals=1)
+    figures = compute_metrics(drowned, days=1, principals=1)
     assert figures["per_session"]["recall"] == 0
     assert figures["false_alerts_per_day"] == 1
     assert figures["median_seconds_to_detect"] is None
@@ -96,30 +100,32 @@ def test_a_budget_keeps_the_best_alerts_over_the_whole_span() -> None:
         (60, "s", 91.0, False, "attack"),
         *((70 + place, None, 50.0 - place, False, f"noise {place}") for place in range(20)),
     )
-    found = measure(ranked, days=1, principals=1)["recall_at"]
+    found = compute_metrics(ranked, days=1, principals=1)["recall_at"]
     assert found == {"5": 0.0, "20": 1.0, "50": 1.0}
 
 
 def test_what_is_never_shown_fills_no_budget() -> None:
     events = table((0, "s", -np.inf, False, "A"), (1, None, 3.0, True, "B"))
-    assert within(events, 10)["group"].tolist() == ["B"]
-    assert measure(events, days=1, principals=1)["recall_at"]["50"] == 0
+    assert within_budget(events, 10)["group"].tolist() == ["B"]
+    assert compute_metrics(events, days=1, principals=1)["recall_at"]["50"] == 0
 
 
 def test_within_a_budget_an_alert_holds_what_scores_no_less_than_the_last_alert() -> None:
     events = table((0, None, 9.0, False, "A"), (1, None, 1.0, False, "A"), (2, None, 5.0, False, "B"))
-    assert within(events, 2)["score"].tolist() == [9.0, 5.0]
+    assert within_budget(events, 2)["score"].tolist() == [9.0, 5.0]
 
 
 def test_each_strength_has_its_own_recall() -> None:
     loud = table((0, "s", 5.0, True, "A"), strength="smash")
     quiet = table((1, "t", 0.0, False, "B"), strength="mimic")
-    by_strength = measure(pd.concat([loud, quiet], ignore_index=True), days=1, principals=2)["by_strength"]
+    by_strength = compute_metrics(pd.concat([loud, quiet], ignore_index=True), days=1, principals=2)[
+        "by_strength"
+    ]
     assert {name: figures["recall"] for name, figures in by_strength.items()} == {"smash": 1.0, "mimic": 0.0}
 
 
 def test_without_an_alert_everything_is_zero_and_nothing_breaks() -> None:
-    figures = measure(table((0, "s", -np.inf, False, "A")), days=1, principals=1)
+    figures = compute_metrics(table((0, "s", -np.inf, False, "A")), days=1, principals=1)
     assert figures["per_session"]["f1"] == figures["alerts_per_day"] == 0
     assert figures["p90_seconds_to_detect"] is None
 
@@ -147,9 +153,9 @@ def ratios(figures: dict) -> list[float]:
 @settings(max_examples=10, deadline=None)
 @given(EVENTS)
 def test_every_ratio_lies_between_zero_and_one_and_a_larger_budget_shows_more(events: pd.DataFrame) -> None:
-    figures = measure(events, days=0.2, principals=3)
+    figures = compute_metrics(events, days=0.2, principals=3)
     assert all(0 <= ratio <= 1 for ratio in ratios(figures))
-    shown = [len(within(events, most)) for most in (1, 2, 5)]
+    shown = [len(within_budget(events, most)) for most in (1, 2, 5)]
     assert shown == sorted(shown)
 
 
@@ -162,7 +168,9 @@ def test_neither_the_order_of_events_nor_the_names_of_sessions_change_a_figure(
     random.shuffle(order)
     shuffled = events.iloc[order].reset_index(drop=True)
     renamed = shuffled.assign(session=shuffled["session"].map({"s": "t", "t": "s"}))
-    assert ratios(measure(renamed, days=1, principals=3)) == ratios(measure(events, days=1, principals=3))
+    assert ratios(compute_metrics(renamed, days=1, principals=3)) == ratios(
+        compute_metrics(events, days=1, principals=3)
+    )
 
 
 @settings(max_examples=6, deadline=None)
@@ -172,7 +180,7 @@ def test_who_knows_the_truth_finds_everything_and_disturbs_nobody(events: pd.Dat
     knows = events.assign(
         score=attack.astype(float), flagged=attack, group=events["session"].fillna("benign")
     )
-    figures = measure(knows, days=1, principals=3)
+    figures = compute_metrics(knows, days=1, principals=3)
     assert ratios(figures) == [1.0] * len(ratios(figures))
     assert figures["false_alerts_per_day"] == 0
 
@@ -186,7 +194,7 @@ def test_pooling_adds_counts_and_averages_ratios() -> None:
         "by_strength": {"mimic": {"recall": 0.2}},
         "median": 60.0,
     }
-    assert pool([left, right]) == {
+    assert pool_figures([left, right]) == {
         "name": "x",
         "found": 7,
         "recall": 0.6,

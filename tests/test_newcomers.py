@@ -7,12 +7,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fingerprint.compute.hashing import of
+from fingerprint.compute.hashing import hash_strings
 from fingerprint.core.settings import Autoencoder, Entities, Settings
-from fingerprint.evaluation.newcomers import HOURS, KINDS, Cast
-from fingerprint.sources.cloudtrail.identity import add_entities
-from pipelines.cli.console import silent
-from pipelines.evaluation.newcomers import RULES, newcomers, print_newcomers
+from fingerprint.evaluation.newcomers import ATTACKER_KINDS, LEAD_HOURS, NewcomerScenario
+from fingerprint.sources.cloudtrail.identity import add_entity_columns
+from pipelines.cli.console import no_progress
+from pipelines.evaluation.newcomers import SUPPORT_RULES, evaluate_newcomers, print_newcomers
 
 SETTINGS = Settings(autoencoder=Autoencoder(epochs=1))
 NOON = 1_767_614_400  # seconds
@@ -20,13 +20,13 @@ NOON = 1_767_614_400  # seconds
 
 @pytest.fixture(scope="module")
 def rules() -> list[dict[str, Any]]:
-    return newcomers(SETTINGS, silent, principals=8, days=8, seeds=[3], attacks=4)
+    return evaluate_newcomers(SETTINGS, no_progress, principals=8, days=8, seeds=[3], attacks=4)
 
 
 def test_every_session_comes_as_one_of_the_kinds_under_every_rule(rules: list[dict[str, Any]]) -> None:
-    assert [each["share"] for each in rules] == list(RULES)
+    assert [each["share"] for each in rules] == list(SUPPORT_RULES)
     assert all(sum(each["sessions"].values()) == 4 for each in rules)
-    assert all(set(each["found"]) == set(KINDS) for each in rules)
+    assert all(set(each["found"]) == set(ATTACKER_KINDS) for each in rules)
 
 
 def test_the_less_is_enough_the_more_is_found_and_shown(rules: list[dict[str, Any]]) -> None:
@@ -63,13 +63,13 @@ def played(kind: str) -> pd.DataFrame:
     text += ["issuer_account", "issuer_name", "federated_provider", "behalf_user"]
     events = pd.DataFrame(rows).reindex(columns=[*rows[0], *text]).astype("str")
     times = pd.to_datetime([NOON - 86400, NOON], unit="s", utc=True).astype("datetime64[us, UTC]")
-    events = add_entities(events.assign(event_time=times), Entities())
-    begins = pd.Series([NOON - HOURS * 3600], index=of(events["principal"])[:1])
-    return Cast(
+    events = add_entity_columns(events.assign(event_time=times), Entities())
+    begins = pd.Series([NOON - LEAD_HOURS * 3600], index=hash_strings(events["principal"])[:1])
+    return NewcomerScenario(
         begins if kind == "robbed newcomer" else begins.iloc[:0],
         pd.DataFrame({"session": ["theft"], "kind": [kind]}),
         pd.DataFrame({"event_id": ["b"], "session": ["theft"], "strength": ["quiet"]}),
-    ).play(events, Entities())
+    ).apply(events, Entities())
 
 
 @pytest.mark.parametrize(

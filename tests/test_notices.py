@@ -12,10 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fingerprint.sources.cloudtrail.s3_notifications import Notice, Object, Unreadable, read
+from fingerprint.sources.cloudtrail.s3_notifications import (
+    NotificationError,
+    S3Notification,
+    S3Object,
+    parse_notification,
+)
 
 KEY = "AWSLogs/111122223333/CloudTrail/eu-west-1/2026/01/01/a b+c.json.gz"
-WRITTEN = (Object("trail", KEY),)
+WRITTEN = (S3Object("trail", KEY),)
 
 
 def s3(key: str = KEY, bucket: str = "trail", name: str = "ObjectCreated:Put") -> dict[str, Any]:
@@ -54,7 +59,7 @@ TEST = {"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "trail"}
 
 
 def said(body: Any) -> Any:
-    return read(json.dumps(body).encode())
+    return parse_notification(json.dumps(body).encode())
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -67,9 +72,9 @@ def test_each_form_names_its_object(form: str, wrapped: bool) -> None:
 def test_only_s3s_own_notices_encode_their_keys() -> None:
     encoded = json.dumps(s3("a=é b+c.json"))
     assert "a%3D%C3%A9+b%2Bc.json" in encoded
-    assert read(encoded.encode()).objects == (Object("trail", "a=é b+c.json"),)
+    assert parse_notification(encoded.encode()).objects == (S3Object("trail", "a=é b+c.json"),)
     for form in (eventbridge, cloudtrail):
-        assert said(form("a%3Db+c")).objects == (Object("trail", "a%3Db+c"),)
+        assert said(form("a%3Db+c")).objects == (S3Object("trail", "a%3Db+c"),)
 
 
 @pytest.mark.parametrize("body", [TEST, sns(TEST), sns("CloudTrail validation message.")])
@@ -116,8 +121,8 @@ def test_a_file_called_like_a_digest_is_no_digest() -> None:
     ],
 )
 def test_what_is_no_notice_says_why(body: bytes, reason: str) -> None:
-    with pytest.raises(Unreadable, match=reason):
-        read(body)
+    with pytest.raises(NotificationError, match=reason):
+        parse_notification(body)
 
 
 @given(
@@ -146,11 +151,13 @@ def test_what_is_no_notice_says_why(body: bytes, reason: str) -> None:
     ).map(lambda value: json.dumps(value).encode())
 )
 def test_whatever_the_bytes_it_is_a_notice_or_unreadable(body: bytes) -> None:
-    with suppress(Unreadable):
-        assert isinstance(read(body), Notice)
+    with suppress(NotificationError):
+        assert isinstance(parse_notification(body), S3Notification)
 
 
 def test_a_trail_is_what_one_account_writes_of_one_region() -> None:
     organised = "backup/AWSLogs/o-abc123/111122223333/CloudTrail/eu-west-1/2026/01/01/a.json.gz"
-    assert Object("b", organised).trail == "b/backup/AWSLogs/o-abc123/111122223333/CloudTrail/eu-west-1"
-    assert Object("b", "anything/else.json").trail == "b"
+    assert (
+        S3Object("b", organised).trail_prefix == "b/backup/AWSLogs/o-abc123/111122223333/CloudTrail/eu-west-1"
+    )
+    assert S3Object("b", "anything/else.json").trail_prefix == "b"

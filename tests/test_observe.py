@@ -18,9 +18,9 @@ from services.prometheus import Prometheus, promtool
 from fingerprint.adapters.health import Readiness
 from fingerprint.adapters.health_memory import ContainerMemory
 from fingerprint.core.settings import Triton
-from fingerprint.streaming.ingest_s3_metrics import NoticeMetrics
+from fingerprint.streaming.ingest_s3_metrics import S3IngestMetrics
 from fingerprint.streaming.metrics import StreamMetrics
-from fingerprint.web.security_events import SecurityEvents
+from fingerprint.web.security_events import SecurityEventLog
 from pipelines.deliver_metrics import DeliverMetrics
 from pipelines.retrain_metrics import RetrainMetrics
 
@@ -33,10 +33,10 @@ def families(tmp_path: Path) -> list[Metric]:
     """What every program tells, by the classes that tell it."""
     registry = CollectorRegistry()
     StreamMetrics(registry)
-    NoticeMetrics(registry)
+    S3IngestMetrics(registry)
     DeliverMetrics(registry)
     RetrainMetrics(registry, Triton(url="triton:8001"))
-    SecurityEvents(registry)
+    SecurityEventLog(registry)
     ProcessCollector(registry=registry)
     for name, said in {"max": "9", "current": "1", "stat": ""}.items():
         (tmp_path / f"memory.{name}").write_text(said)

@@ -13,10 +13,10 @@ from make_alert import NASTY, nasty, new_pipeline, stolen_session
 from ocsf_json_schema import OcsfJsonSchemaEmbedded, get_ocsf_schema
 
 from fingerprint.core.alert import Disposition
-from fingerprint.core.severity import BANDS
-from fingerprint.delivery.formats.ocsf import PROFILES, VERSION, finding
-from fingerprint.delivery.formats.text import LONGEST, line
-from fingerprint.delivery.notification import HAPPENED, MOST_EVENTS, News
+from fingerprint.core.severity import SEVERITY_LEVELS
+from fingerprint.delivery.formats.ocsf import OCSF_VERSION, PROFILES, ocsf_finding
+from fingerprint.delivery.formats.text import MAX_TEXT_LENGTH, to_json_line
+from fingerprint.delivery.notification import CHANGE_KINDS, MAX_NOTIFICATION_EVENTS, Notification
 
 VERSIONS = ("1.5.0", "1.6.0", "1.7.0", "1.8.0")
 AT = datetime(2026, 3, 6, 9, tzinfo=UTC)
@@ -33,7 +33,7 @@ def validator(version: str) -> Draft202012Validator:
     return Draft202012Validator(made)
 
 
-def faults(document: dict, version: str = VERSION) -> list[str]:
+def faults(document: dict, version: str = OCSF_VERSION) -> list[str]:
     """What the schema of a version has against a document, and captions that are not those of their numbers."""
     found = [
         f"{list(each.absolute_path)}: {each.message[:200]}"
@@ -65,35 +65,35 @@ def said(decision: str, **fields: object) -> Disposition:
     return replace(Disposition("a", decision, "maria", "a new laptop", AT, 9), **fields)
 
 
-def told() -> list[News]:
+def told() -> list[Notification]:
     """Every sort of news of every sort of alert."""
     decided = [said(decision) for decision in ("true_positive", "benign", "false_positive", "duplicate")]
     alerts = [stolen_session(), new_pipeline(), replace(stolen_session(), drivers=(), curve=None, tactics=())]
     every = [
-        News(alert, happened, each, "https://desk.example/alerts/1")
+        Notification(alert, happened, each, "https://desk.example/alerts/1")
         for alert in alerts
-        for happened in HAPPENED
+        for happened in CHANGE_KINDS
         for each in (None, *decided)
     ]
-    return every + [News(replace(stolen_session(), urgency=least)) for least, _ in BANDS]
+    return every + [Notification(replace(stolen_session(), urgency=least)) for least, _ in SEVERITY_LEVELS]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_finding_is_valid_by_the_published_schema(version):
-    for news in told() if version == VERSION else told()[::7]:
-        document = json.loads(line(finding(news)))
+    for news in told() if version == OCSF_VERSION else told()[::7]:
+        document = json.loads(to_json_line(ocsf_finding(news)))
         document["metadata"]["version"] = version
         assert faults(document, version) == []
 
 
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
 def test_what_an_attacker_writes_makes_no_finding_invalid(text):
-    document = json.loads(line(finding(News(nasty(text), link=text))))
+    document = json.loads(to_json_line(ocsf_finding(Notification(nasty(text), link=text))))
     assert faults(document) == []
 
 
 def test_the_check_finds_what_is_wrong():
-    good = finding(News(stolen_session()))
+    good = ocsf_finding(Notification(stolen_session()))
     for wrong in (
         {"severity_id": 7},
         {"severity": "Terrible"},
@@ -107,20 +107,20 @@ def test_the_check_finds_what_is_wrong():
 
 
 def test_urgency_level_and_decision_are_the_schemas_own_words():
-    document = finding(News(stolen_session(), "decided", said("benign")))
+    document = ocsf_finding(Notification(stolen_session(), "decided", said("benign")))
     words = [document[name] for name in ("severity", "confidence", "status", "verdict", "activity_name")]
     assert words == ["Critical", "High", "Suppressed", "Benign", "Close"]
     assert document["comment"] == "maria: a new laptop"
-    assert finding(News(new_pipeline()))["confidence"] == "Medium"
+    assert ocsf_finding(Notification(new_pipeline()))["confidence"] == "Medium"
 
 
 def test_what_was_decided_and_has_grown_since_is_open():
-    document = finding(News(stolen_session(), "decided"))
+    document = ocsf_finding(Notification(stolen_session(), "decided"))
     assert (document["activity_name"], document["status"], document["is_alert"]) == ("Update", "New", True)
 
 
 def test_a_finding_says_who_and_where_and_by_which_tactics():
-    document = finding(News(stolen_session()))
+    document = ocsf_finding(Notification(stolen_session()))
     assert document["actor"]["user"]["email_addr"] == "maria.lopez@example.com"
     assert document["cloud"]["account"]["uid"] == "123456789012"
     tactics = [attack["tactic"] for attack in document["finding_info"]["attacks"]]
@@ -130,7 +130,7 @@ def test_a_finding_says_who_and_where_and_by_which_tactics():
 
 
 def test_usual_stands_beside_unusual():
-    (analysis,) = finding(News(stolen_session()))["anomaly_analyses"]
+    (analysis,) = ocsf_finding(Notification(stolen_session()))["anomaly_analyses"]
     names = [
         [part["observation_parameter"] for part in analysis[kind]] for kind in ("anomalies", "baselines")
     ]
@@ -144,8 +144,8 @@ def test_usual_stands_beside_unusual():
 def test_a_finding_is_of_a_bounded_size():
     event = replace(stolen_session().events[0], user_agent="A" * 1_000_000)
     large = replace(stolen_session(), events=(event,) * 5_000, title="B" * 1_000_000)
-    document = finding(News(large))
-    assert len(document["evidences"]) == MOST_EVENTS
+    document = ocsf_finding(Notification(large))
+    assert len(document["evidences"]) == MAX_NOTIFICATION_EVENTS
     assert document["count"] == document["finding_info"]["related_events_count"] == 5_000
-    assert len(document["message"]) == LONGEST
+    assert len(document["message"]) == MAX_TEXT_LENGTH
     assert faults(document) == []

@@ -17,12 +17,12 @@ from services.openid import CLIENT, SECRET, Provider
 from serving_desk import BASE, Site, desk_in
 
 from fingerprint.adapters import oidc as openid
-from fingerprint.adapters.oidc import REST, OpenId
+from fingerprint.adapters.oidc import COOLDOWN_SECONDS, OpenIdProvider
 from fingerprint.adapters.system import SystemClock
-from fingerprint.core.account import Refused
-from fingerprint.core.alert import Away, FingerprintError
-from fingerprint.core.settings import Settings, load
-from pipelines.serve import doors_of
+from fingerprint.core.account import AuthenticationFailed
+from fingerprint.core.alert import FingerprintError, ServerUnavailable
+from fingerprint.core.settings import Settings, load_settings
+from pipelines.serve import create_dependencies
 
 elsewhere = httpx2.Client()  # the browser at the provider
 BACK = f"{BASE}/login/provider/back"
@@ -51,14 +51,14 @@ def settings_for(issuer: str, tmp_path, **more) -> Settings:
     file = tmp_path / "secret"
     file.write_text(SECRET + "\n")
     oidc = {"issuer": issuer, "client_id": CLIENT, "client_secret_file": str(file), "default_role": "viewer"}
-    return load(environment={}, options={"web": {"oidc": oidc | more}})
+    return load_settings(environment={}, options={"web": {"oidc": oidc | more}})
 
 
 @pytest.fixture
 def site_of(provider, tmp_path):
     def make(**more) -> Site:
         settings = settings_for(provider.issuer, tmp_path, **more)
-        return Site.of(desk_in(tmp_path), settings, provider=OpenId(settings.web.oidc, SystemClock()))
+        return Site.of(desk_in(tmp_path), settings, provider=OpenIdProvider(settings.web.oidc, SystemClock()))
 
     return make
 
@@ -184,7 +184,7 @@ def test_who_proves_again_is_asked_again_by_the_provider(site_of, provider):
 def test_with_single_sign_on_only_the_login_page_has_the_provider_and_at_most_one_account(
     site_of, provider, tmp_path
 ):
-    settings = load(
+    settings = load_settings(
         environment={},
         options={
             "web": {
@@ -194,7 +194,7 @@ def test_with_single_sign_on_only_the_login_page_has_the_provider_and_at_most_on
             }
         },
     )
-    site = Site.of(desk_in(tmp_path), settings, provider=OpenId(settings.web.oidc, SystemClock()))
+    site = Site.of(desk_in(tmp_path), settings, provider=OpenIdProvider(settings.web.oidc, SystemClock()))
     page = site.nobody().get("/login").text
     assert "/login/provider" in page
     assert "The emergency account" in page
@@ -320,9 +320,9 @@ def test_a_provider_that_says_it_is_another_is_not_asked_for_anybody(site_of, pr
 
 def test_a_provider_that_is_away_is_one_sentence_and_passwords_still_work(tmp_path):
     settings = settings_for("http://127.0.0.1:9", tmp_path)
-    away = OpenId(settings.web.oidc, SystemClock())
-    with pytest.raises(Away, match="gives no answer: try again, or log in with a password"):
-        away.start("secret", BACK)
+    away = OpenIdProvider(settings.web.oidc, SystemClock())
+    with pytest.raises(ServerUnavailable, match="gives no answer: try again, or log in with a password"):
+        away.authorization_url("secret", BACK)
     site = Site.of(desk_in(tmp_path), settings, provider=away)
     assert site.nobody().get("/login").status_code == 200
     assert site.nobody().get("/login/provider").status_code == 503
@@ -330,9 +330,9 @@ def test_a_provider_that_is_away_is_one_sentence_and_passwords_still_work(tmp_pa
 
 def test_serving_asks_the_provider_that_the_settings_name(provider, tmp_path):
     settings = settings_for(provider.issuer, tmp_path)
-    site = doors_of(desk_in(tmp_path), settings, tmp_path)
-    assert site.provider.start("a" * 43, BACK).startswith(f"{provider.issuer}/authorize?")
-    assert doors_of(desk_in(tmp_path), load(environment={}), tmp_path).provider is None
+    site = create_dependencies(desk_in(tmp_path), settings, tmp_path)
+    assert site.provider.authorization_url("a" * 43, BACK).startswith(f"{provider.issuer}/authorize?")
+    assert create_dependencies(desk_in(tmp_path), load_settings(environment={}), tmp_path).provider is None
 
 
 def test_without_a_provider_there_is_no_link_and_no_way(tmp_path):
@@ -346,14 +346,14 @@ def test_a_provider_that_others_wrote_lets_people_in(tmp_path):
     people = [oidc_provider_mock.User(sub="carla", claims={"preferred_username": "carla"})]
     with oidc_provider_mock.run_server_in_thread(user_claims=people) as server:
         issuer = f"http://localhost:{server.server_port}"
-        provider = OpenId(settings_for(issuer, tmp_path).web.oidc, SystemClock())
-        there = provider.start("a" * 43, BACK)
+        provider = OpenIdProvider(settings_for(issuer, tmp_path).web.oidc, SystemClock())
+        there = provider.authorization_url("a" * 43, BACK)
         said = elsewhere.post(there, data={"sub": "carla"}).headers["location"]
         back = parse_qs(urlsplit(said).query)
-        identity = provider.finish("a" * 43, back["state"][0], back["code"][0], BACK)
+        identity = provider.authenticate("a" * 43, back["state"][0], back["code"][0], BACK)
         assert (identity.issuer, identity.subject, identity.name) == (issuer, "carla", "carla")
-        with pytest.raises(Refused):
-            provider.finish("a" * 43, back["state"][0], back["code"][0], BACK)
+        with pytest.raises(AuthenticationFailed):
+            provider.authenticate("a" * 43, back["state"][0], back["code"][0], BACK)
 
 
 @pytest.mark.parametrize(
@@ -370,7 +370,7 @@ def test_a_provider_that_others_wrote_lets_people_in(tmp_path):
 )
 def test_settings_that_could_not_work_are_refused_at_the_start(oidc, sentence):
     with pytest.raises(FingerprintError, match=sentence):
-        load(environment={}, options={"web": {"oidc": oidc}})
+        load_settings(environment={}, options={"web": {"oidc": oidc}})
 
 
 def test_a_provider_may_be_named_by_the_environment_beside_the_file(tmp_path):
@@ -379,33 +379,35 @@ def test_a_provider_may_be_named_by_the_environment_beside_the_file(tmp_path):
         '[web.oidc]\nissuer = "https://id.example.com"\nclient_id = "desk"\n[web.oidc.roles]\nsoc = "analyst"\n'
     )
     named = {"FINGERPRINT_WEB__OIDC__ROLE_CLAIM": "groups", "FINGERPRINT_WEB__OIDC__SCOPES": "openid, groups"}
-    oidc = load(file, environment=named).web.oidc
+    oidc = load_settings(file, environment=named).web.oidc
     assert (oidc.client_id, oidc.roles, oidc.scopes) == ("desk", {"soc": "analyst"}, ("openid", "groups"))
     with pytest.raises(FingerprintError, match=r"web\.oidc\.nothing.*client_id"):
-        load(environment={"FINGERPRINT_WEB__OIDC__NOTHING": "x"})
+        load_settings(environment={"FINGERPRINT_WEB__OIDC__NOTHING": "x"})
 
 
 def test_a_provider_that_gave_no_answer_is_left_alone_for_some_seconds(provider, tmp_path):
     """Its own door is closed, and then opened again: nobody knocks before the rest is over."""
     now = [0.0]
     settings = settings_for(provider.issuer, tmp_path)
-    asking = OpenId(settings.web.oidc, SystemClock(), now=lambda: now[0])
+    asking = OpenIdProvider(settings.web.oidc, SystemClock(), now=lambda: now[0])
     provider.broken = True
-    with pytest.raises(Away):
-        asking.start("a" * 43, BACK)
+    with pytest.raises(ServerUnavailable):
+        asking.authorization_url("a" * 43, BACK)
     provider.broken, before = False, provider.asked
     for _ in range(40):
-        with pytest.raises(Away, match="gives no answer"):
-            asking.start("a" * 43, BACK)
+        with pytest.raises(ServerUnavailable, match="gives no answer"):
+            asking.authorization_url("a" * 43, BACK)
     assert provider.asked == before
-    now[0] += REST
-    assert asking.start("a" * 43, BACK).startswith(provider.issuer)
+    now[0] += COOLDOWN_SECONDS
+    assert asking.authorization_url("a" * 43, BACK).startswith(provider.issuer)
 
 
 def test_a_provider_whose_answer_never_ends_is_given_up(provider, tmp_path, monkeypatch):
-    monkeypatch.setattr(openid, "LARGEST", 10)
-    with pytest.raises(Away):
-        OpenId(settings_for(provider.issuer, tmp_path).web.oidc, SystemClock()).start("a" * 43, BACK)
+    monkeypatch.setattr(openid, "MAX_RESPONSE_BYTES", 10)
+    with pytest.raises(ServerUnavailable):
+        OpenIdProvider(settings_for(provider.issuer, tmp_path).web.oidc, SystemClock()).authorization_url(
+            "a" * 43, BACK
+        )
 
 
 def test_why_a_login_was_refused_is_in_its_line_and_not_in_the_answer(site_of, provider, caplog):

@@ -13,7 +13,7 @@ from pipelines.evaluation.organisations import (
     FINAL_SEEDS,
     attacks_for,
     seeds_for,
-    simulated,
+    simulated_organisation,
 )
 
 
@@ -36,7 +36,7 @@ def test_there_are_as_many_attacks_of_each_strength() -> None:
 def test_an_organisation_that_is_kept_is_simulated_once(tmp_path: Path) -> None:
     days = []
     for _ in range(2):
-        with simulated(2, 8, 1, 1, tmp_path, lambda done, _: days.append(done)) as folder:
+        with simulated_organisation(2, 8, 1, 1, tmp_path, lambda done, _: days.append(done)) as folder:
             assert (folder / "labels.jsonl").exists()
     assert days == list(range(1, 9))
 
@@ -45,14 +45,14 @@ def test_one_that_was_cut_short_is_simulated_again(tmp_path: Path) -> None:
     def stop(done: int, _: int) -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), simulated(2, 8, 1, 1, tmp_path, stop):
+    with pytest.raises(KeyboardInterrupt), simulated_organisation(2, 8, 1, 1, tmp_path, stop):
         pass
-    with simulated(2, 8, 1, 1, tmp_path) as folder:
+    with simulated_organisation(2, 8, 1, 1, tmp_path) as folder:
         assert len(list(folder.glob("*.jsonl.gz"))) == 8
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
 
 
 def test_without_a_place_to_keep_it_an_organisation_is_gone_afterwards() -> None:
-    with simulated(2, 8, 1, 1, None) as folder:
+    with simulated_organisation(2, 8, 1, 1, None) as folder:
         assert folder.is_dir()
     assert not folder.exists()

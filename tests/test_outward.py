@@ -17,9 +17,14 @@ from fingerprint.core.alert import Disposition
 from fingerprint.core.sanitize import storable
 from fingerprint.delivery.formats import csv as csv_rows
 from fingerprint.delivery.formats import ecs, json_lines, slack
-from fingerprint.delivery.formats.registry import EXPORTED, TOLD, body, exported
-from fingerprint.delivery.formats.text import LONGEST, line
-from fingerprint.delivery.notification import MOST_EVENTS, News
+from fingerprint.delivery.formats.registry import (
+    EXPORT_FORMATS,
+    NOTIFICATION_FORMATS,
+    encode_export,
+    encode_notification,
+)
+from fingerprint.delivery.formats.text import MAX_TEXT_LENGTH, to_json_line
+from fingerprint.delivery.notification import MAX_NOTIFICATION_EVENTS, Notification
 
 SAID = Disposition("a", "benign", "maria", "a new laptop", datetime(2026, 3, 6, 9, tzinfo=UTC), 9)
 AWFUL = (
@@ -113,34 +118,40 @@ def texts(value: object) -> list[str]:
 csv.field_size_limit(1 << 22)
 
 
-def read_csv(*told: News) -> list[dict[str, str]]:
-    text = b"".join(exported("csv", told)).decode("utf-8")
+def read_csv(*told: Notification) -> list[dict[str, str]]:
+    text = b"".join(encode_export("csv", told)).decode("utf-8")
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
 # --- whatever the format ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("format", TOLD)
+@pytest.mark.parametrize("format", NOTIFICATION_FORMATS)
 @pytest.mark.parametrize("text", AWFUL, ids=range(len(AWFUL)))
 def test_every_format_is_json_that_no_terminal_minds_whatever_a_record_says(format, text):
-    sent = body(format, News(nasty(text), "decided", replace(SAID, by=text, why=text), link=text))
+    sent = encode_notification(
+        format, Notification(nasty(text), "decided", replace(SAID, by=text, why=text), link=text)
+    )
     assert re.fullmatch(rb"[\x20-\x7e]+", sent)
     assert json.loads(sent)
     assert not any(storable(each) != each for each in texts(json.loads(sent)))
 
 
-@pytest.mark.parametrize("format", TOLD)
+@pytest.mark.parametrize("format", NOTIFICATION_FORMATS)
 def test_a_huge_alert_is_told_briefly(format):
     event = replace(stolen_session().events[0], user_agent="A" * 1_000_000, raw="{" * 1_000_000)
-    sent = body(format, News(replace(stolen_session(), events=(event,) * 3_000, title="B" * 1_000_000)))
+    sent = encode_notification(
+        format, Notification(replace(stolen_session(), events=(event,) * 3_000, title="B" * 1_000_000))
+    )
     assert len(sent) < 4 << 20
-    assert max(map(len, texts(json.loads(sent)))) <= LONGEST
+    assert max(map(len, texts(json.loads(sent)))) <= MAX_TEXT_LENGTH
 
 
-@pytest.mark.parametrize("format", EXPORTED)
+@pytest.mark.parametrize("format", EXPORT_FORMATS)
 def test_a_line_of_an_export_is_one_alert(format):
-    lines = b"".join(exported(format, [News(stolen_session()), News(nasty("a\nb\u2028c"))])).splitlines()
+    lines = b"".join(
+        encode_export(format, [Notification(stolen_session()), Notification(nasty("a\nb\u2028c"))])
+    ).splitlines()
     assert [bool(json.loads(each)) for each in lines] == [True, True]
 
 
@@ -150,7 +161,7 @@ def test_a_line_of_an_export_is_one_alert(format):
 @pytest.mark.parametrize("text", AWFUL, ids=range(len(AWFUL)))
 def test_json_lines_hold_the_alert_whole(text):
     alert = nasty(text)
-    document = json.loads(line(json_lines.whole(News(alert))))
+    document = json.loads(to_json_line(json_lines.full_json_document(Notification(alert))))
     assert document["title"] == document["principal"] == storable(text)
     assert document["events"][1]["raw"] == storable(alert.events[1].raw)
     assert document["drivers"][0]["seen"] == storable(text)
@@ -158,19 +169,21 @@ def test_json_lines_hold_the_alert_whole(text):
 
 def test_what_is_told_leaves_records_out_and_says_how_it_stands():
     events = stolen_session().events * 50
-    document = json_lines.document(News(replace(stolen_session(), events=events), "decided", SAID))
+    document = json_lines.json_document(
+        Notification(replace(stolen_session(), events=events), "decided", SAID)
+    )
     assert (document["happened"], document["decision"], document["decided"]["by"]) == (
         "decided",
         "benign",
         "maria",
     )
-    assert len(document["events"]) == MOST_EVENTS < document["event_count"] == len(events)
+    assert len(document["events"]) == MAX_NOTIFICATION_EVENTS < document["event_count"] == len(events)
     assert document["events"][-1]["event_id"] == events[-1].event_id
     assert "raw" not in document["events"][0]
 
 
 def test_an_alert_that_nobody_judged_is_open():
-    assert json_lines.document(News(stolen_session()))["decision"] == "open"
+    assert json_lines.json_document(Notification(stolen_session()))["decision"] == "open"
 
 
 # --- CSV -------------------------------------------------------------------------------------------------------------
@@ -178,7 +191,9 @@ def test_an_alert_that_nobody_judged_is_open():
 
 @pytest.mark.parametrize("text", AWFUL, ids=range(len(AWFUL)))
 def test_no_cell_is_a_formula_wherever_a_spreadsheet_cuts(text):
-    told = b"".join(exported("csv", [News(nasty(text), said=replace(SAID, why=text), link=text)])).decode()
+    told = b"".join(
+        encode_export("csv", [Notification(nasty(text), disposition=replace(SAID, why=text), link=text)])
+    ).decode()
     for separator in ",;\t|":
         for row in csv.reader(io.StringIO(told, newline=""), delimiter=separator):
             assert not [cell for cell in row if re.match(r"[\s\"]*[=+\-@\uff1d\uff0b\uff0d\uff20]", cell)]
@@ -186,13 +201,13 @@ def test_no_cell_is_a_formula_wherever_a_spreadsheet_cuts(text):
 
 @pytest.mark.parametrize("text", AWFUL, ids=range(len(AWFUL)))
 def test_a_row_is_one_row_with_all_its_cells(text):
-    (row,) = read_csv(News(nasty(text)))
+    (row,) = read_csv(Notification(nasty(text)))
     assert tuple(row) == csv_rows.COLUMNS
     assert not re.search(r"[\x00-\x1f\x7f-\x9f\u202e\u2066\ud800-\udfff]", "".join(row.values()))
 
 
 def test_a_row_says_what_a_manager_asks():
-    (row, other) = read_csv(News(stolen_session(), said=SAID), News(new_pipeline()))
+    (row, other) = read_csv(Notification(stolen_session(), disposition=SAID), Notification(new_pipeline()))
     assert (row["urgency"], row["severity"], row["decision"], row["decided_by"]) == (
         "91",
         "critical",
@@ -205,8 +220,8 @@ def test_a_row_says_what_a_manager_asks():
 
 
 def test_an_empty_export_has_its_header():
-    assert b"".join(exported("csv", [])).startswith(b'"alert_id","urgency"')
-    assert b"".join(exported("ocsf", [])) == b""
+    assert b"".join(encode_export("csv", [])).startswith(b'"alert_id","urgency"')
+    assert b"".join(encode_export("ocsf", [])) == b""
 
 
 # --- ECS -------------------------------------------------------------------------------------------------------------
@@ -215,7 +230,7 @@ def test_an_empty_export_has_its_header():
 @pytest.mark.parametrize("text", AWFUL, ids=range(len(AWFUL)))
 def test_a_document_has_fields_of_the_common_schema_with_values_of_their_types(text):
     for alert in (nasty(text), stolen_session()):
-        found = fields(json.loads(line(ecs.document(News(alert, link=text)))))
+        found = fields(json.loads(to_json_line(ecs.ecs_document(Notification(alert, link=text)))))
         own = {name for name in found if name.startswith("fingerprint.")}
         assert set(found) - own <= set(ECS)
         assert not [
@@ -225,9 +240,9 @@ def test_a_document_has_fields_of_the_common_schema_with_values_of_their_types(t
 
 def test_an_addresses_field_holds_addresses_alone():
     events = tuple(replace(event, source_address="AWS Internal") for event in stolen_session().events)
-    document = ecs.document(News(replace(stolen_session(), events=events)))
+    document = ecs.ecs_document(Notification(replace(stolen_session(), events=events)))
     assert document["source"] == {"address": ["AWS Internal"]}
-    assert ecs.document(News(stolen_session()))["related"]["ip"] == ["185.220.101.34"]
+    assert ecs.ecs_document(Notification(stolen_session()))["related"]["ip"] == ["185.220.101.34"]
 
 
 # --- Slack -----------------------------------------------------------------------------------------------------------
@@ -235,15 +250,15 @@ def test_an_addresses_field_holds_addresses_alone():
 
 @pytest.mark.parametrize("text", AWFUL, ids=range(len(AWFUL)))
 def test_a_message_mentions_nobody_and_keeps_to_the_limits(text):
-    message = slack.message(
-        News(nasty(text), "decided", replace(SAID, why=text), "https://desk.example/alerts/1")
+    message = slack.slack_message(
+        Notification(nasty(text), "decided", replace(SAID, why=text), "https://desk.example/alerts/1")
     )
     shown = [message["text"]]
     for block in message["blocks"]:
         parts = [block.get("text"), *block.get("fields", ()), *block.get("elements", ())]
         shown += [part["text"] for part in parts if part and part["type"] == "mrkdwn"]
         assert len(block.get("fields", ())) <= 10
-    assert len(message["blocks"][0]["text"]["text"]) <= slack.HEADER
+    assert len(message["blocks"][0]["text"]["text"]) <= slack.MAX_HEADER_LENGTH
     for each in shown:
         assert len(each) <= 3_000
         assert "<" not in each
@@ -253,12 +268,16 @@ def test_a_message_mentions_nobody_and_keeps_to_the_limits(text):
 
 def test_an_entity_is_never_cut_in_two():
     for length in range(280, 320):
-        message = slack.message(News(replace(stolen_session(), human="&" * length, title="<" * 5_000)))
+        message = slack.slack_message(
+            Notification(replace(stolen_session(), human="&" * length, title="<" * 5_000))
+        )
         assert not re.search(r"&(?!amp;|lt;|gt;)", json.dumps(message["blocks"][1:3]))
 
 
 def test_a_message_says_the_essentials_and_leads_to_the_alert():
-    message = slack.message(News(stolen_session(), link="https://desk.example/alerts/3fa94c1be0d27a58"))
+    message = slack.slack_message(
+        Notification(stolen_session(), link="https://desk.example/alerts/3fa94c1be0d27a58")
+    )
     assert message["text"].startswith(
         "Critical alert (91): maria.lopez@example.com made 9 calls in 5 services"
     )

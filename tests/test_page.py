@@ -12,10 +12,10 @@ from itertools import pairwise
 import pytest
 from make_alert import NASTY, curve, event, nasty, new_pipeline, stolen_session
 
-from fingerprint.core.alert import Curve, FingerprintError
-from fingerprint.core.sanitize import visible
+from fingerprint.core.alert import ActivityCurve, FingerprintError
+from fingerprint.core.sanitize import printable
 from fingerprint.web import formatting
-from fingerprint.web.charts import draw
+from fingerprint.web.charts import draw_activity_chart
 from fingerprint.web.static_report import render_alert, write_alert_page, write_queue_page
 
 ELEMENTS = set(
@@ -64,7 +64,7 @@ def check_harmless(page: str) -> Page:
             name for name in attributes if name.startswith("on") or name in ("style", "src", "srcdoc")
         ]
         assert attributes.get("href", "#") in ("#", "data:,", "index.html") or is_page(attributes["href"])
-    assert visible(page, lines=True) == page
+    assert printable(page, lines=True) == page
     return parsed
 
 
@@ -75,7 +75,7 @@ def is_page(link: str | None) -> bool:
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
 def test_whatever_is_in_a_record_is_shown_as_text_and_nothing_else(text):
     plain, parsed = Page(render_alert(nasty("harmless"))), check_harmless(render_alert(nasty(text)))
-    assert visible(text) in parsed.text
+    assert printable(text) in parsed.text
     shape = [tag for tag, _ in parsed.elements if tag in ("section", "tr", "h2", "pre", "a", "path")]
     assert shape == [tag for tag, _ in plain.elements if tag in ("section", "tr", "h2", "pre", "a", "path")]
 
@@ -125,7 +125,7 @@ def test_every_event_is_on_the_timeline_with_its_record():
     alert = stolen_session()
     parsed = Page(render_alert(alert))
     times = [attributes["datetime"] for tag, attributes in parsed.elements if tag == "time"]
-    assert times == [formatting.iso(item.event_time) for item in alert.events]
+    assert times == [formatting.format_iso(item.event_time) for item in alert.events]
     assert sum(tag == "pre" for tag, _ in parsed.elements) == len(alert.events)
     assert '"secretId": "prod/payments/stripe"' in parsed.text
 
@@ -176,27 +176,27 @@ def test_a_page_that_cannot_be_written_is_one_sentence(tmp_path):
 
 class TestCurve:
     def test_a_flagged_interval_is_drawn_apart_and_said_in_words(self):
-        drawing = draw(curve(), 960, 250)
+        drawing = draw_activity_chart(curve(), 960, 250)
         (flag,) = drawing.flagged
         assert flag.text == "Wednesday 4 March 14:00: 34 where 3.1 were expected"
         assert 44 < flag.x < 960
         assert drawing.bars.count("M") == sum(count > 0 for count in curve().counts) - 1
 
     def test_the_axis_becomes_a_square_root_where_a_surge_would_flatten_the_rest(self):
-        assert not draw(curve(), 960, 250).square_root
-        assert draw(curve(peak=5000), 960, 250).square_root
+        assert not draw_activity_chart(curve(), 960, 250).square_root
+        assert draw_activity_chart(curve(peak=5000), 960, 250).square_root
 
     @pytest.mark.parametrize("days", [1, 2, 7, 21, 60, 400])
     @pytest.mark.parametrize("width", [350, 1000])
     def test_labels_of_time_never_crowd(self, days, width):
-        at = [tick.at for tick in draw(curve(days), width, 200).across]
+        at = [tick.at for tick in draw_activity_chart(curve(days), width, 200).x_ticks]
         assert at
         assert all(after - before >= 70 for before, after in pairwise(at))
 
     @pytest.mark.parametrize("odd", [float("nan"), float("inf"), -3.0, 0.0, 1e300])
     def test_odd_figures_stay_inside_the_drawing(self, odd):
-        made = Curve("e", "events", curve().start, 60, (odd, 1.0), (odd, odd), (0, 1, 7))
-        drawing = draw(made, 350, 200)
+        made = ActivityCurve("e", "events", curve().start, 60, (odd, 1.0), (odd, odd), (0, 1, 7))
+        drawing = draw_activity_chart(made, 350, 200)
         assert "nan" not in drawing.bars + drawing.expected
         assert all(0 <= flag.y <= 200 and 0 <= flag.height <= 200 for flag in drawing.flagged)
         check_harmless(render_alert(stolen_session(curve=made)))
@@ -213,7 +213,7 @@ class TestCurve:
     ],
 )
 def test_a_surprise_is_said_as_odds(nats, said):
-    assert formatting.times_rarer(nats) == said
+    assert formatting.format_odds(nats) == said
 
 
 @pytest.mark.parametrize(
@@ -221,4 +221,4 @@ def test_a_surprise_is_said_as_odds(nats, said):
     [(100, "critical"), (74, "high"), (50, "high"), (35, "medium"), (0, "low"), (-1, "low")],
 )
 def test_an_urgency_has_a_word(urgency, word):
-    assert formatting.band(urgency) == word
+    assert formatting.severity_of(urgency) == word

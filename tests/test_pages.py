@@ -17,33 +17,40 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from make_alert import NASTY, event, new_pipeline, stolen_session, votes
 
-from fingerprint.analysis.principal_profile import Day
-from fingerprint.core.alert import Disposition, Hop
-from fingerprint.core.case import Chosen, Decide, Entry, Match, Note, Outcome
+from fingerprint.analysis.principal_profile import DailyVotes
+from fingerprint.core.alert import CredentialIssue, Disposition
+from fingerprint.core.case import (
+    ActionOutcome,
+    AlertRevision,
+    AuditEntry,
+    CaseNote,
+    SetDisposition,
+    SuppressionMatch,
+)
 from fingerprint.core.settings import Settings
-from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.store.alerts import SqlAlertStore, open_alert_store
 from fingerprint.web import audit_text, flash, risk_chart, urls
 from fingerprint.web.app import create_app
-from fingerprint.web.suppression_suggestion import like
-from pipelines.serve import doors_of
+from fingerprint.web.suppression_suggestion import suggest_match
+from pipelines.serve import create_dependencies
 
 NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
 STOLEN, PIPELINE = stolen_session(), new_pipeline()
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlDesk]:
-    made = open_desk(f"sqlite:///{tmp_path_factory.mktemp('desk')}/desk.sqlite")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlAlertStore]:
+    made = open_alert_store(f"sqlite:///{tmp_path_factory.mktemp('desk')}/desk.sqlite")
     made.save([STOLEN, PIPELINE], votes(STOLEN))
     yield made
     made.close()
 
 
 @pytest.fixture(scope="module")
-def clients(desk: SqlDesk) -> dict[str, TestClient]:
+def clients(desk: SqlAlertStore) -> dict[str, TestClient]:
     """By role."""
-    doors = doors_of(desk, Settings(), Path("no bank is here"))
-    app, secrets = create_app(doors), tokens(doors.people, doors.clock.now())
+    doors = create_dependencies(desk, Settings(), Path("no bank is here"))
+    app, secrets = create_app(doors), tokens(doors.accounts, doors.clock.now())
     ask = {"base_url": "http://127.0.0.1", "follow_redirects": False}
     return {
         role: TestClient(app, headers={"Authorization": f"Bearer {secret}"}, **ask)
@@ -182,8 +189,10 @@ def test_an_alert_says_who_began_its_session_the_first_caller_first(analyst, des
     role, person = "123456789012:role/gate", "123456789012:user/bo"
     desk.save(
         hops=[
-            Hop("ASIA2", NOW, "e2", "sts:AssumeRole", role, "", "ASIA1", "10.0.0.2", "eu-west-1"),
-            Hop("ASIA1", NOW, "e1", "sts:AssumeRole", person, "bo", "AKIA0", "10.0.0.1", "eu-west-1"),
+            CredentialIssue("ASIA2", NOW, "e2", "sts:AssumeRole", role, "", "ASIA1", "10.0.0.2", "eu-west-1"),
+            CredentialIssue(
+                "ASIA1", NOW, "e1", "sts:AssumeRole", person, "bo", "AKIA0", "10.0.0.1", "eu-west-1"
+            ),
         ]
     )
     page = analyst.get("/alerts/c4a1").text
@@ -212,7 +221,11 @@ def test_a_decision_on_a_page_is_over_the_events_that_it_showed(analyst, desk, p
 
 def test_whoever_comes_second_reads_who_was_first(analyst, desk):
     seen = desk.row(STOLEN.alert_id).version
-    desk.change([Chosen(STOLEN.alert_id, seen)], Decide("true_positive", "she was on a train"), by="maria")
+    desk.change(
+        [AlertRevision(STOLEN.alert_id, seen)],
+        SetDisposition("true_positive", "she was on a train"),
+        by="maria",
+    )
     form = {"do": "benign", "chosen": f"{seen}:{STOLEN.alert_id}", "back": "/"}
     page = analyst.get(analyst.post("/changes", data=form).headers["location"]).text
     assert "was changed by <bdi>maria</bdi> just now" in page
@@ -223,24 +236,26 @@ def test_an_address_can_make_the_page_say_nothing_that_is_not_so(analyst):
     page = analyst.get("/", params={"did": "benign", "lost": "<b>the desk is closed</b>", "count": "1"}).text
     assert "the desk is closed" not in page
     assert "has no such alert any more" in page
-    assert flash.read([("did", "owned")], None) is None
+    assert flash.read_flash([("did", "owned")], None) is None
 
 
 class TestAfter:
     def test_few_are_named_and_many_are_counted(self):
-        few = flash.path("/?a=1", "benign", [Outcome("aa", True, 3), Outcome("bb", False, 2, "changed")])
+        few = flash.flash_url(
+            "/?a=1", "benign", [ActionOutcome("aa", True, 3), ActionOutcome("bb", False, 2, "changed")]
+        )
         assert few == "/?a=1&did=benign&done=3%3Aaa&lost=bb"
-        many = flash.path("/", "benign", [Outcome(f"{at}", True, 1) for at in range(120)])
+        many = flash.flash_url("/", "benign", [ActionOutcome(f"{at}", True, 1) for at in range(120)])
         assert many == "/?did=benign&count=120"
 
     @pytest.mark.parametrize("text", ["", "3", ":aa", "x:aa", "-1:aa", "\u0663:aa", "99999999999:aa", "3:"])
     def test_what_is_no_choice_is_none(self, text):
-        assert flash.chosen(text) is None
+        assert flash.parse_selection(text) is None
 
 
 @given(principal=some.text(max_size=60) | some.sampled_from(NASTY).filter(lambda text: "\ud800" not in text))
 def test_a_link_to_a_principal_is_a_path_of_our_own_that_leads_to_it(principal):
-    link = urls.entity(principal, "aa")
+    link = urls.principal_url(principal, "aa")
     parts = urlsplit(f"http://desk{link}")
     assert parts.netloc == "desk"
     assert not parts.query
@@ -255,16 +270,18 @@ class TestTold:
     def test_the_history_of_an_alert_reads_as_sentences_the_newest_first(self):
         at = [NOW + timedelta(minutes=minute) for minute in range(6)]
         entries = [
-            Entry(4, at[4], "bo", "alert.reopen", "aa", {"why": "it grew"}),
-            Entry(3, at[2], "maria", "alert.note", "aa", {}),
-            Entry(2, at[1], "maria", "alert.decide", "aa", {"decision": "false_positive", "why": "a test"}),
-            Entry(1, at[0], "maria", "alert.assign", "aa", {"to": "maria"}),
+            AuditEntry(4, at[4], "bo", "alert.reopen", "aa", {"why": "it grew"}),
+            AuditEntry(3, at[2], "maria", "alert.note", "aa", {}),
+            AuditEntry(
+                2, at[1], "maria", "alert.decide", "aa", {"decision": "false_positive", "why": "a test"}
+            ),
+            AuditEntry(1, at[0], "maria", "alert.assign", "aa", {"to": "maria"}),
         ]
         said = [
             Disposition("aa", "benign", "ana", "before there was an audit", at[5], 3),
             Disposition("aa", "false_positive", "maria", "a test", at[1], 3),
         ]
-        lines = audit_text.story(entries, [Note("n", "aa", at[2], "maria", "asked her")], said)
+        lines = audit_text.activity_log(entries, [CaseNote("n", "aa", at[2], "maria", "asked her")], said)
         assert [(line.by, line.sentence, line.text) for line in lines] == [
             ("ana", "closed it as benign", "before there was an audit"),
             ("bo", "opened it again", "it grew"),
@@ -274,8 +291,8 @@ class TestTold:
         ]
 
     def test_what_nobody_has_words_for_is_said_with_its_own(self):
-        line = audit_text.of_entry(
-            Entry(1, NOW, "bo", "bank.roll_back", "b", {"to": "2026-01", "from": "", "why": "x"})
+        line = audit_text.describe_entry(
+            AuditEntry(1, NOW, "bo", "bank.roll_back", "b", {"to": "2026-01", "from": "", "why": "x"})
         )
         assert (line.sentence, line.text) == ("bank: roll back (to 2026-01)", "x")
 
@@ -283,13 +300,13 @@ class TestTold:
 class TestRisk:
     def test_a_day_has_a_bar_for_each_detector_as_high_as_its_strongest_vote(self):
         days = [
-            Day(date(2026, 3, 4), "autoencoder", 5, 2, 10.0, 3.2),
-            Day(date(2026, 3, 4), "spectral", 5, 0, 3.0, 4.0),
-            Day(date(2026, 3, 6), "autoencoder", 1, 1, 400.0, 3.2),
+            DailyVotes(date(2026, 3, 4), "autoencoder", 5, 2, 10.0, 3.2),
+            DailyVotes(date(2026, 3, 4), "spectral", 5, 0, 3.0, 4.0),
+            DailyVotes(date(2026, 3, 6), "autoencoder", 1, 1, 400.0, 3.2),
         ]
-        drawing = risk_chart.drawn(days, 960, 160)
+        drawing = risk_chart.draw_risk_chart(days, 960, 160)
         habit, volume, later = drawing.bars
-        assert habit.height == pytest.approx((drawing.base - risk_chart.TOP) / 2, abs=0.01)
+        assert habit.height == pytest.approx((drawing.baseline - risk_chart.TOP) / 2, abs=0.01)
         assert (habit.voted, volume.voted) == (True, False)
         assert later.y == risk_chart.TOP
         assert habit.x < volume.x < later.x < 960
@@ -298,28 +315,31 @@ class TestRisk:
     @pytest.mark.parametrize("days", [1, 2, 30, 90, 1000])
     @pytest.mark.parametrize("width", [350, 1000])
     def test_any_number_of_days_fits_and_its_labels_never_crowd(self, days, width):
-        many = [Day(date(2026, 1, 1) + timedelta(days=at), "spectral", 1, 1, 5.0, 4.0) for at in range(days)]
-        drawing = risk_chart.drawn(many, width, 160)
-        assert len(drawing.bars) == min(days, risk_chart.MOST_DAYS)
+        many = [
+            DailyVotes(date(2026, 1, 1) + timedelta(days=at), "spectral", 1, 1, 5.0, 4.0)
+            for at in range(days)
+        ]
+        drawing = risk_chart.draw_risk_chart(many, width, 160)
+        assert len(drawing.bars) == min(days, risk_chart.MAX_DAYS)
         assert all(bar.x >= 0 and bar.x + bar.width <= width for bar in drawing.bars)
-        at = [tick.at for tick in drawing.across]
-        assert all(later - earlier >= risk_chart.LABEL for earlier, later in pairwise(at))
+        at = [tick.at for tick in drawing.x_ticks]
+        assert all(later - earlier >= risk_chart.DAY_LABEL_WIDTH for earlier, later in pairwise(at))
 
     def test_nothing_is_drawn_of_nobody(self):
-        assert risk_chart.drawn([], 960, 160) is None
+        assert risk_chart.draw_risk_chart([], 960, 160) is None
 
 
 class TestLikeness:
     def test_it_asks_for_what_all_events_have_in_common(self):
-        assert like(PIPELINE, PIPELINE.events) == Match(
+        assert suggest_match(PIPELINE, PIPELINE.events) == SuppressionMatch(
             principal=PIPELINE.principal,
             service="ecs",
             action="UpdateService",
             network="10.3.1.8",
             user_agent="Boto3/1.34.60",
         )
-        assert like(STOLEN, STOLEN.events).service == ""
+        assert suggest_match(STOLEN, STOLEN.events).service == ""
 
     def test_a_service_of_aws_that_calls_by_its_name_has_no_network(self):
         named = [replace(event(1, "s3", "GetObject"), source_address="athena.amazonaws.com")]
-        assert like(STOLEN, named).network == ""
+        assert suggest_match(STOLEN, named).network == ""

@@ -19,11 +19,11 @@ import road
 from contracts import corpus
 from contracts.parity import CLOSE, Parity, Step, Walker, compare, compared
 
-from fingerprint.compute.backend import HOST, Backend, choose
+from fingerprint.compute.backend import HOST_BACKEND, Backend, choose_backend
 from fingerprint.registry.bank import Bank, open_bank
-from fingerprint.state.ledger import Ledger
-from pipelines.cli.console import silent
-from pipelines.train import train
+from fingerprint.state.scorer_state import ScorerState
+from pipelines.cli.console import no_progress
+from pipelines.train import train_bank
 
 RECORDS = int(os.environ.get("PARITY_RECORDS", 0))
 LEARNED = 3  # days of a larger organisation, for its bank
@@ -32,7 +32,7 @@ LEARNED = 3  # days of a larger organisation, for its bank
 @pytest.fixture(scope="module")
 def nothing_yet() -> dict[str, Any]:
     """The ledger of a road that has seen nothing."""
-    return Ledger(road.SETTINGS).as_arrays()
+    return ScorerState(road.SETTINGS).as_arrays()
 
 
 class ParityContract:
@@ -44,14 +44,14 @@ class ParityContract:
     def test_a_real_set_is_read_and_judged_as_on_the_cpu(
         self, name: str, bank: Bank, nothing_yet: dict[str, Any], other: Backend
     ) -> None:
-        alike(compared(corpus.real()[name], bank, nothing_yet, road.SETTINGS, other, HOST))
+        alike(compared(corpus.real()[name], bank, nothing_yet, road.SETTINGS, other, HOST_BACKEND))
 
     def test_hostile_and_crooked_records_are_read_and_judged_as_on_the_cpu(
         self, organisation: road.Road, bank: Bank, nothing_yet: dict[str, Any], other: Backend
     ) -> None:
         record = json.loads(road.lines_of(organisation.new[:1])[0])
         lines = [*corpus.hostile(record), *corpus.crooked()]
-        found = alike(compared(lines, bank, nothing_yet, road.SETTINGS, other, HOST))
+        found = alike(compared(lines, bank, nothing_yet, road.SETTINGS, other, HOST_BACKEND))
         assert found.rejects > 10
         assert found.events > 1000
 
@@ -59,7 +59,9 @@ class ParityContract:
         self, organisation: road.Road, bank: Bank, other: Backend
     ) -> None:
         lines = road.lines_of(organisation.new)
-        found = alike(compared(lines, bank, bank.ledger, road.SETTINGS, other, HOST, batch=3000))
+        found = alike(
+            compared(lines, bank, bank.scorer_state, road.SETTINGS, other, HOST_BACKEND, batch=3000)
+        )
         assert found.votes > 100
         assert found.alerts
 
@@ -68,7 +70,7 @@ class ParityContract:
         self, organisation: road.Road, tmp_path: Path, nothing_yet: dict[str, Any], other: Backend
     ) -> None:
         lines, bank = simulated(organisation, tmp_path, self.records)
-        alike(compared(lines, bank, nothing_yet, road.SETTINGS, other, HOST))
+        alike(compared(lines, bank, nothing_yet, road.SETTINGS, other, HOST_BACKEND))
 
 
 def simulated(organisation: road.Road, folder: Path, records: int) -> tuple[list[bytes], Bank]:
@@ -78,7 +80,7 @@ def simulated(organisation: road.Road, folder: Path, records: int) -> tuple[list
         return lines[:records], open_bank(organisation.bank)
     principals = records // 2000  # does each, or more, in those days
     days = road.simulated(folder / "larger", 20, principals, scale=1.0)
-    train(days[:LEARNED], folder / "bank", road.SETTINGS, silent)
+    train_bank(days[:LEARNED], folder / "bank", road.SETTINGS, no_progress)
     return road.lines_of(days)[:records], open_bank(folder / "bank")
 
 
@@ -104,8 +106,8 @@ class TestTheDevice(ParityContract):
 
     @pytest.fixture
     def other(self) -> Backend:
-        backend = choose("cuda")
-        assert (backend.tables, backend.arrays) == ("cudf", "cupy")
+        backend = choose_backend("cuda")
+        assert (backend.dataframe_library, backend.array_library) == ("cudf", "cupy")
         return backend
 
 
@@ -115,7 +117,7 @@ class TestTheDevice(ParityContract):
 @pytest.fixture(scope="module")
 def steps(organisation: road.Road, bank: Bank) -> tuple[list[Step], dict[str, float]]:
     """Some thousand records and the end, as one road tells of them."""
-    walker = Walker(bank, bank.ledger, road.SETTINGS, HOST)
+    walker = Walker(bank, bank.scorer_state, road.SETTINGS, HOST_BACKEND)
     lines = road.lines_of(organisation.new)
     return [walker.step(lines), walker.end()], walker.thresholds
 
@@ -151,13 +153,13 @@ def with_loss(step: Step) -> Step:
 
 
 def with_vote(step: Step) -> Step:
-    judged = [frame.assign(autoencoder_vote=~frame["autoencoder_vote"]) for frame in step.said.judged]
-    return replace(step, said=step.said._replace(judged=judged))
+    judged = [frame.assign(autoencoder_vote=~frame["autoencoder_vote"]) for frame in step.said.scored_events]
+    return replace(step, said=step.said._replace(scored_events=judged))
 
 
 def with_verdict(step: Step) -> Step:
-    judged = [frame.assign(verdict=~frame["verdict"]) for frame in step.said.judged]
-    return replace(step, said=step.said._replace(judged=judged))
+    judged = [frame.assign(verdict=~frame["verdict"]) for frame in step.said.scored_events]
+    return replace(step, said=step.said._replace(scored_events=judged))
 
 
 def without_interval(step: Step) -> Step:
@@ -200,13 +202,13 @@ def test_a_vote_may_differ_at_its_threshold_and_is_counted(
     steps: tuple[list[Step], dict[str, float]],
 ) -> None:
     step, thresholds = steps[0][0], steps[1]
-    at = step.said.judged[0].index[0]
+    at = step.said.scored_events[0].index[0]
     beside = []
     for sign in (-1, 1):
-        frame = step.said.judged[0].copy()
+        frame = step.said.scored_events[0].copy()
         z = thresholds["autoencoder"] + sign * CLOSE / 4
         frame.loc[at, ["autoencoder_z", "autoencoder_vote"]] = z, z >= thresholds["autoencoder"]
-        beside.append(replace(step, said=step.said._replace(judged=[frame])))
+        beside.append(replace(step, said=step.said._replace(scored_events=[frame])))
     found = Parity()
     compare(found, *beside, thresholds)
     assert (found.differences, found.at_threshold) == ([], 1)

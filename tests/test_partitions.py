@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner import murmur2 as theirs
 
-from fingerprint.compute.murmur2 import murmur2, murmur2_of, partition_of
+from fingerprint.compute.murmur2 import kafka_partition, murmur2, murmur2_many
 
 
 @given(st.binary(max_size=70))
@@ -17,7 +17,7 @@ def test_the_hash_is_kafka_s(key: bytes) -> None:
 
 @given(st.lists(st.binary(max_size=70)))
 def test_many_keys_at_once_have_the_hash_of_each(keys: list[bytes]) -> None:
-    assert murmur2_of(keys).tolist() == [murmur2(key) for key in keys]
+    assert murmur2_many(keys).tolist() == [murmur2(key) for key in keys]
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_the_hash_is_what_kafka_s_own_test_expects(key: bytes, java: int) -> Non
 
 @given(st.binary(max_size=40), st.integers(1, 1000))
 def test_every_key_has_a_partition(key: bytes, partitions: int) -> None:
-    assert 0 <= partition_of(key, partitions) < partitions
+    assert 0 <= kafka_partition(key, partitions) < partitions

@@ -8,24 +8,24 @@ import pytest
 from argon2 import extract_parameters
 from contracts.people import GOOD, HERE, Moment, PeopleContract
 
-from fingerprint.core.account import ROLES, Refused, fitting_name, may, role_of
+from fingerprint.core.account import ROLES, AuthenticationFailed, derive_name, role_includes, token_role
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.passwords import weak_password
 from fingerprint.core.settings import Web
 from fingerprint.store import secret_hashes as secrets_
-from fingerprint.store.accounts import people_of
-from fingerprint.store.alerts import open_desk
-from fingerprint.store.login_throttle import ALL_PLACES, ONE_PLACE
+from fingerprint.store.accounts import open_account_store
+from fingerprint.store.alerts import open_alert_store
+from fingerprint.store.login_throttle import GLOBAL_BACKOFF, PER_NETWORK_BACKOFF
 
 
 @pytest.fixture(scope="module")
 def sqlite_desk(tmp_path_factory):
-    return open_desk(f"sqlite:///{tmp_path_factory.mktemp('people')}/desk.sqlite")
+    return open_alert_store(f"sqlite:///{tmp_path_factory.mktemp('people')}/desk.sqlite")
 
 
 @pytest.fixture(scope="module")
 def postgresql_desk(postgresql):
-    desk = open_desk(postgresql.fresh())
+    desk = open_alert_store(postgresql.fresh())
     yield desk
     desk.close()
 
@@ -43,16 +43,16 @@ class TestPostgres(PeopleContract):
 
 
 def test_each_role_may_what_those_before_it_may():
-    table = [[may(role, needed) for needed in ROLES] for role in ROLES]
+    table = [[role_includes(role, needed) for needed in ROLES] for role in ROLES]
     assert table == [[place <= rank for place in range(4)] for rank in range(4)]
 
 
 def test_a_token_is_never_more_than_its_owner_and_never_more_than_its_scopes():
-    assert role_of("analyst", ("read", "triage")) == "analyst"
-    assert role_of("admin", ("read",)) == "viewer"
-    assert role_of("viewer", ("read", "engineer", "admin")) == "viewer"  # the owner was demoted since
+    assert token_role("analyst", ("read", "triage")) == "analyst"
+    assert token_role("admin", ("read",)) == "viewer"
+    assert token_role("viewer", ("read", "engineer", "admin")) == "viewer"  # the owner was demoted since
     with pytest.raises(FingerprintError, match="scope"):
-        role_of("admin", ())
+        token_role("admin", ())
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_token_is_never_more_than_its_owner_and_never_more_than_its_scopes():
     ],
 )
 def test_what_a_provider_calls_somebody_becomes_a_name(said, name):
-    assert fitting_name(said) == name
+    assert derive_name(said) == name
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,9 @@ def test_a_day_of_guessing_is_bounded():
             count += 1
         return count
 
-    assert [tries(pace) for pace in (ONE_PLACE, ALL_PLACES["password"], ALL_PLACES["code"])] == [
+    assert [
+        tries(pace) for pace in (PER_NETWORK_BACKOFF, GLOBAL_BACKOFF["password"], GLOBAL_BACKOFF["code"])
+    ] == [
         107,
         769,
         105,
@@ -125,18 +127,18 @@ def test_a_day_of_guessing_is_bounded():
 
 def test_passwords_cost_what_rfc_9106_recommends():
     """Its second choice: argon2id, 64 MiB, three passes, four lanes."""
-    costs = extract_parameters(secrets_.hashed(GOOD))
+    costs = extract_parameters(secrets_.hash_password(GOOD))
     assert (costs.type.name, costs.memory_cost, costs.time_cost, costs.parallelism) == ("ID", 64 * 1024, 3, 4)
 
 
 def test_a_name_that_nobody_has_takes_as_long_as_one_that_somebody_has(tmp_path):
-    people = people_of(open_desk(f"sqlite:///{tmp_path}/desk.sqlite"), Moment(), Web())
-    people.accept(people.begin(), "maria", GOOD)
+    people = open_account_store(open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite"), Moment(), Web())
+    people.accept_invitation(people.create_first_invitation(), "maria", GOOD)
 
     def seconds(name: str) -> float:
         begun = time.perf_counter()
-        with pytest.raises(Refused):
-            people.enter(name, "not the password", HERE)
+        with pytest.raises(AuthenticationFailed):
+            people.log_in(name, "not the password", HERE)
         return time.perf_counter() - begun
 
     known, unknown = ([seconds(name) for _ in range(4)] for name in ("maria", "nobody"))
@@ -146,17 +148,17 @@ def test_a_name_that_nobody_has_takes_as_long_as_one_that_somebody_has(tmp_path)
 def test_a_password_hashed_at_other_costs_is_hashed_anew_at_the_next_login(tmp_path, monkeypatch):
     from argon2 import PasswordHasher
 
-    people = people_of(open_desk(f"sqlite:///{tmp_path}/desk.sqlite"), Moment(), Web())
+    people = open_account_store(open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite"), Moment(), Web())
     with monkeypatch.context() as patch:
         patch.setattr(secrets_, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
-        people.accept(people.begin(), "maria", GOOD)
+        people.accept_invitation(people.create_first_invitation(), "maria", GOOD)
     kept = people._read(
         lambda connection: connection.exec_driver_sql("SELECT password FROM persons").scalar()
     )
-    assert secrets_.outdated(kept)
-    assert people.enter("maria", GOOD, HERE)
+    assert secrets_.needs_rehash(kept)
+    assert people.log_in("maria", GOOD, HERE)
     kept = people._read(
         lambda connection: connection.exec_driver_sql("SELECT password FROM persons").scalar()
     )
-    assert not secrets_.outdated(kept)
-    assert people.enter("maria", GOOD, HERE)
+    assert not secrets_.needs_rehash(kept)
+    assert people.log_in("maria", GOOD, HERE)

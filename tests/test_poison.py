@@ -12,19 +12,22 @@ class Group:
     """Committed offsets with their texts, as a broker keeps them, and who reads now."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
-        self.messages, self.committed = messages, dict.fromkeys({each.home for each in messages}, (0, ""))
+        self.messages, self.committed = (
+            messages,
+            dict.fromkeys({each.source_partition for each in messages}, (0, "")),
+        )
 
     def assignment(self) -> set[Partition]:
         return set(self.committed)
 
-    def metadata(self, partitions: Collection[Partition]) -> dict[Partition, tuple[int, str]]:
+    def committed_metadata(self, partitions: Collection[Partition]) -> dict[Partition, tuple[int, str]]:
         return {each: self.committed[each] for each in partitions}
 
     def commit(self, offsets: dict[Partition, int], texts: dict[Partition, str] | None = None) -> None:
         self.committed |= {each: (at, (texts or {}).get(each, "")) for each, at in offsets.items()}
 
     def polled(self) -> list[Message]:
-        return [each for each in self.messages if each.offset >= self.committed[each.home][0]]
+        return [each for each in self.messages if each.offset >= self.committed[each.source_partition][0]]
 
 
 def dead_letters(poison: set[tuple[int, int]], partitions: int, lives: int = 12) -> list[tuple[int, int]]:
@@ -37,8 +40,8 @@ def dead_letters(poison: set[tuple[int, int]], partitions: int, lives: int = 12)
             place = (batch[0].partition, batch[0].offset)
             if deadly:
                 buried.append(place)
-                group.commit({batch[0].home: batch[0].offset + 1})
-                guard.passed([batch[0].home])
+                group.commit({batch[0].source_partition: batch[0].offset + 1})
+                guard.committed([batch[0].source_partition])
             elif poison & {(each.partition, each.offset) for each in batch}:
                 break  # the kernel ends it here: nothing more is said
         else:

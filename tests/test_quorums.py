@@ -28,25 +28,25 @@ URGENCY = pd.Series({1: 34.0, 2: 70.0})
 
 
 def test_only_what_both_vote_for_is_shown_the_most_urgent_alert_first() -> None:
-    score, shown = quorums.by_urgency(judged(), BOTH, 2, URGENCY)
+    score, shown = quorums.rank_by_urgency(judged(), BOTH, 2, URGENCY)
     assert shown.tolist() == [True, True, False, False, False]
     assert score[1] == 70.0 > score[0] == 34.0
 
 
 def test_a_lower_threshold_would_show_the_next_strangest_and_never_what_one_detector_alone_says() -> None:
-    score, _ = quorums.by_urgency(judged(), BOTH, 2, URGENCY)
+    score, _ = quorums.rank_by_urgency(judged(), BOTH, 2, URGENCY)
     assert score[2] == -np.inf
     assert score[0] > score[3] > score[4] > -np.inf
 
 
 def test_what_one_detector_has_no_opinion_on_the_other_shows_by_itself() -> None:
     young = judged().assign(spectral_z=np.nan, spectral_vote=False)
-    score, shown = quorums.by_urgency(young, BOTH, 2, URGENCY.reindex([1, 2, 3]).fillna(90.0))
+    score, shown = quorums.rank_by_urgency(young, BOTH, 2, URGENCY.reindex([1, 2, 3]).fillna(90.0))
     assert shown.tolist() == [True, True, True, False, False]
     assert score[2] == 90.0 > score[3] > score[4] > -np.inf
 
 
 def test_any_vote_is_ranked_by_its_share_of_the_threshold() -> None:
-    score, shown = quorums.by_share(judged(), {"autoencoder": 3.2, "spectral": 4.0})
+    score, shown = quorums.rank_by_threshold_share(judged(), {"autoencoder": 3.2, "spectral": 4.0})
     assert shown.all()
     assert np.argmax(score) == 2

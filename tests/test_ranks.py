@@ -23,10 +23,10 @@ def rows(width: int, dtype: str = "float32") -> NDArray[np.floating]:
 def test_bisection_finds_the_very_value_that_sorting_finds(width: int, dtype: str) -> None:
     values = rows(width, dtype)
     for place in {0, width // 3, width // 2, width - 1}:
-        sorted_ = order_statistics.smallest(values, place)
+        sorted_ = order_statistics.kth_smallest(values, place)
         np.testing.assert_array_equal(sorted_[:, 0], np.sort(values, axis=1)[:, place])
         np.testing.assert_array_equal(
-            order_statistics.smallest(elsewhere.asarray(values), place).get(), sorted_
+            order_statistics.kth_smallest(elsewhere.asarray(values), place).get(), sorted_
         )
 
 
@@ -34,17 +34,18 @@ def test_bisection_finds_the_very_value_that_sorting_finds(width: int, dtype: st
 def test_the_median_is_that_of_numpy_wherever_the_rows_lie(width: int) -> None:
     values = rows(width)
     with np.errstate(over="ignore"):  # the mean of two floats that are each almost the greatest
-        wanted = order_statistics.median(values)
+        wanted = order_statistics.row_median(values)
         np.testing.assert_array_equal(wanted, np.median(values, axis=1))
-    np.testing.assert_array_equal(order_statistics.median(elsewhere.asarray(values)).get(), wanted)
+    np.testing.assert_array_equal(order_statistics.row_median(elsewhere.asarray(values)).get(), wanted)
 
 
 def test_torch_bisects_too() -> None:
     torch = pytest.importorskip("torch")
     values = rows(48)
     np.testing.assert_array_equal(
-        order_statistics.smallest(torch.asarray(values), 30).numpy(), order_statistics.smallest(values, 30)
+        order_statistics.kth_smallest(torch.asarray(values), 30).numpy(),
+        order_statistics.kth_smallest(values, 30),
     )
     np.testing.assert_array_equal(
-        order_statistics.median(torch.asarray(values)).numpy(), order_statistics.median(values)
+        order_statistics.row_median(torch.asarray(values)).numpy(), order_statistics.row_median(values)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.egress import networks, place_of, refusal
+from fingerprint.core.egress import parse_networks, parse_target, refusal_reason
 
 INSIDE = [
     ("127.0.0.1", "loopback"),
@@ -48,29 +48,29 @@ INSIDE = [
 
 @pytest.mark.parametrize(("address", "why"), INSIDE)
 def test_what_lies_inside_is_not_reached(address, why):
-    assert why in (refusal(address) or "")
+    assert why in (refusal_reason(address) or "")
 
 
 @pytest.mark.parametrize(
     "address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::"]
 )
 def test_the_internet_is_reached(address):
-    assert refusal(address) is None
+    assert refusal_reason(address) is None
 
 
 def test_an_inner_network_is_reached_where_it_is_allowed_and_its_neighbours_are_not():
-    allowed = networks(["10.20.0.0/16", "fd00::5"])
-    assert refusal("10.20.1.1", allowed) is None
-    assert refusal("::ffff:10.20.1.1", allowed) is None
-    assert refusal("fd00::5", allowed) is None
+    allowed = parse_networks(["10.20.0.0/16", "fd00::5"])
+    assert refusal_reason("10.20.1.1", allowed) is None
+    assert refusal_reason("::ffff:10.20.1.1", allowed) is None
+    assert refusal_reason("fd00::5", allowed) is None
     for outside in ("10.21.0.1", "fd00::6", "127.0.0.1", "169.254.169.254", "::ffff:10.21.0.1"):
-        assert refusal(outside, allowed)
+        assert refusal_reason(outside, allowed)
 
 
 @pytest.mark.parametrize("text", ["10.20.0.0/33", "10.20.0.1/16", "inside", ""])
 def test_a_network_that_is_none_is_one_sentence(text):
     with pytest.raises(FingerprintError, match="name a network"):
-        networks([text])
+        parse_networks([text])
 
 
 @pytest.mark.parametrize(
@@ -93,14 +93,16 @@ def test_a_network_that_is_none_is_one_sentence(text):
 )
 def test_a_url_that_cannot_be_a_receivers_is_refused_and_not_repeated(url):
     with pytest.raises(FingerprintError) as caught:
-        place_of(url)
+        parse_target(url)
     assert "hunter2" not in str(caught.value)
 
 
 def test_a_place_is_shown_without_its_path():
     assert (
-        str(place_of("https://hooks.slack.example/services/T0/B0/hunter2")) == "https://hooks.slack.example"
+        str(parse_target("https://hooks.slack.example/services/T0/B0/hunter2"))
+        == "https://hooks.slack.example"
     )
     assert (
-        str(place_of("http://soc.example.com:8080/a?b=hunter2", plain_http=True)) == "http://soc.example.com"
+        str(parse_target("http://soc.example.com:8080/a?b=hunter2", plain_http=True))
+        == "http://soc.example.com"
     )

@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fingerprint.compute import frames
-from fingerprint.compute.kernels import launch, source
+from fingerprint.compute.kernels import kernel_source, launch_kernel
 from fingerprint.sources import cudf_reader
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.sources.cloudtrail.lenient import instant
+from fingerprint.sources.cloudtrail.lenient import parse_time
 from fingerprint.sources.cloudtrail.schema import COLUMNS
-from fingerprint.sources.cudf_reader import Sieved, nodes, passed_on, sieve
+from fingerprint.sources.cudf_reader import FilteredRecords, filter_records, forwarded_members, member_tree
 from fingerprint.sources.flatten import flatten
 
 TWIN = "frames_elsewhere"
@@ -41,8 +41,8 @@ class TestTheDevice(ReadingContract):
 # --- the sieve --------------------------------------------------------------------------------------------------------
 
 
-def sieved(*lines: bytes) -> Sieved:
-    return sieve(list(lines), elsewhere)
+def sieved(*lines: bytes) -> FilteredRecords:
+    return filter_records(list(lines), elsewhere)
 
 
 def written(**members: Any) -> bytes:
@@ -54,7 +54,7 @@ def passed(line: bytes) -> dict[str, Any]:
     found = sieved(line)
     assert found.plain.tolist() == [True]
     first, own, end = found.lines.get().tobytes().split(b"\n")
-    assert (json.loads(first), end) == (passed_on(), b"")
+    assert (json.loads(first), end) == (forwarded_members(), b"")
     return json.loads(own)
 
 
@@ -141,7 +141,7 @@ def test_what_two_readers_might_take_differently_is_not_plain(why: str) -> None:
 def test_nearly_all_records_are_plain(organisation: road.Road) -> None:
     """`panther_rule_tests` is written by hand: of its 461 records 120 write the time otherwise, and 51 have no id."""
     sets = {**corpus.real(), "simulated": road.lines_of(organisation.new)}
-    plain = {name: sieve(split_lines(lines).lines, elsewhere).plain for name, lines in sets.items()}
+    plain = {name: filter_records(split_lines(lines).lines, elsewhere).plain for name, lines in sets.items()}
     assert {name: round(float(each.mean()), 2) for name, each in plain.items()} == {
         **dict.fromkeys(sets, 1.0),
         "panther_rule_tests": 0.63,
@@ -152,7 +152,7 @@ def test_nearly_all_records_are_plain(organisation: road.Road) -> None:
 
 def test_a_long_record_is_read_on_the_host() -> None:
     """A thread reads a record, and a long one keeps those beside it waiting."""
-    line = written(more="x" * cudf_reader.LONGEST)
+    line = written(more="x" * cudf_reader.MAX_RECORD_BYTES)
     assert sieved(line, written()).plain.tolist() == [False, True]
     alike([line, written()], TWIN)
 
@@ -161,7 +161,7 @@ def test_a_long_record_is_read_on_the_host() -> None:
 @settings(max_examples=100, deadline=None)
 def test_a_time_is_the_same_by_sieve_and_host(time: datetime) -> None:
     text = time.strftime("%Y-%m-%dT%H:%M:%SZ")
-    found, said = sieved(written(eventTime=text)), instant(text)
+    found, said = sieved(written(eventTime=text)), parse_time(text)
     assert found.plain.tolist() == [said is not None]
     if said:
         assert found.time.tolist() == [(said - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1e6]
@@ -173,18 +173,20 @@ def test_a_text_has_the_same_hash_on_a_device(texts: list[str]) -> None:
     borders = np.cumsum([0, *map(len, written)], dtype=np.int64)
     out = elsewhere.zeros(len(texts), np.uint64)
     characters = elsewhere.asarray(np.frombuffer(b"".join(written), np.uint8))
-    launch("siphash", len(texts), characters, elsewhere.asarray(borders), out)
+    launch_kernel("siphash", len(texts), characters, elsewhere.asarray(borders), out)
     assert out.tolist() == pd.util.hash_array(np.array(texts, object), categorize=False).tolist()
 
 
 def test_the_nodes_are_the_columns() -> None:
-    tree = nodes()
+    tree = member_tree()
     keys = tree.keys.tobytes()
     names = [keys[at : at + size].decode() for at, size in zip(tree.begin, tree.size, strict=True)]
     assert len(names) < 64  # the sieve notes in 64 bits which it has met
     assert {path for column in COLUMNS for path in column.path.split(".")} <= set(names)
-    listed = source("sieve").partition("enum Kind {")[2].partition("}")[0].replace("\n", " ").split(",")
-    assert [kind.strip().lower() for kind in listed] == list(cudf_reader.KINDS)
+    listed = (
+        kernel_source("sieve").partition("enum Kind {")[2].partition("}")[0].replace("\n", " ").split(",")
+    )
+    assert [kind.strip().lower() for kind in listed] == list(cudf_reader.MEMBER_KINDS)
 
 
 # --- what is not read there -------------------------------------------------------------------------------------------
@@ -193,25 +195,25 @@ def test_the_nodes_are_the_columns() -> None:
 def test_what_cudf_cannot_read_is_read_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recovery makes a row of nothing of it, and a record may not become one of those."""
 
-    def spoiled(lines: list[bytes], xp: Any) -> Sieved:
-        found = sieve(lines, xp)
+    def spoiled(lines: list[bytes], xp: Any) -> FilteredRecords:
+        found = filter_records(lines, xp)
         text = found.lines.get()
         text[text.tobytes().rindex(b"{")] = ord("x")
         return found._replace(lines=xp.asarray(text))
 
-    monkeypatch.setattr(cudf_reader, "sieve", spoiled)
+    monkeypatch.setattr(cudf_reader, "filter_records", spoiled)
     assert len(alike([written(), written(eventName="x")], TWIN).events) == 2
 
 
 def test_where_a_batch_is_cut_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cudf_reader, "PIECE", 40_000)
+    monkeypatch.setattr(cudf_reader, "BATCH_BYTES", 40_000)
     alike([*corpus.real()["schema_variety"], *NOT_PLAIN.values()], TWIN)
 
 
 def test_events_come_in_the_order_of_the_records() -> None:
     lines = [written(eventID=f"id-{number}", more=(number % 3 and 1) or "\x01") for number in range(30)]
     events = flatten(split_lines(lines), TWIN).events
-    assert frames.host(events)["row"].tolist() == list(range(30))
+    assert frames.to_pandas(events)["row"].tolist() == list(range(30))
 
 
 def test_only_what_is_distinct_comes_down(organisation: road.Road) -> None:

@@ -13,19 +13,19 @@ from contracts import corpus
 from contracts.corpus import SHARED
 
 from fingerprint.adapters import files
-from fingerprint.adapters.event_spool import History
+from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core.settings import Reading
 from fingerprint.sources.cloudtrail import samples
 from pipelines.cli import console
-from pipelines.cli.console import silent
-from pipelines.train import train
+from pipelines.cli.console import no_progress
+from pipelines.train import train_bank
 
-COMMITTED = sorted(folder.name for folder in samples.folder("real").iterdir() if folder.is_dir())
+COMMITTED = sorted(folder.name for folder in samples.data_folder("real").iterdir() if folder.is_dir())
 IN_ALL = 5943  # records of the five sets
 
 
 def sets() -> list[Path]:
-    return corpus.sets(SHARED) or [samples.folder(f"real/{name}") for name in COMMITTED]
+    return corpus.sets(SHARED) or [samples.data_folder(f"real/{name}") for name in COMMITTED]
 
 
 def number_of(folder: Path) -> int:
@@ -36,7 +36,7 @@ def number_of(folder: Path) -> int:
 def test_a_real_set_is_learned_and_scored_and_every_record_is_accounted_for(
     folder: Path, tmp_path: Path
 ) -> None:
-    trained = train([str(folder)], tmp_path / "bank", road.SETTINGS, silent)
+    trained = train_bank([str(folder)], tmp_path / "bank", road.SETTINGS, no_progress)
     scored = road.run([folder], tmp_path / "bank", tmp_path).figures
     for figures in (trained, scored):
         parts = [figures[name] for name in ("events", "rejects", "duplicates", "skipped", "future_dated")]
@@ -49,14 +49,14 @@ def test_a_real_set_is_learned_and_scored_and_every_record_is_accounted_for(
 
 def test_the_committed_sets_are_found_by_name() -> None:
     assert {"invictus_stratus", "schema_variety", "panther_rule_tests"} <= set(COMMITTED)
-    assert all((samples.folder(f"real/{name}") / "README.md").is_file() for name in COMMITTED)
+    assert all((samples.data_folder(f"real/{name}") / "README.md").is_file() for name in COMMITTED)
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="all five sets are only there where they were collected")
 def test_all_real_records_are_read() -> None:
-    with History(road.SETTINGS) as history:
-        for records in files.read([str(folder) for folder in sets()], Reading()):
-            history.add(records)
+    with EventSpool(road.SETTINGS) as history:
+        for records in files.read_sources([str(folder) for folder in sets()], Reading()):
+            history.add_records(records)
     assert history.records == IN_ALL
     assert [reject.reason for reject in history.rejects if not reject.reason] == []
 
@@ -107,11 +107,11 @@ def test_a_thin_history_is_learned_and_what_is_not_ready_is_said(
 ) -> None:
     rows = HISTORIES[history]
     learned = road.write(tmp_path / "learned.jsonl", rows)
-    figures = train([str(learned)], tmp_path / "bank", road.SETTINGS, silent)
+    figures = train_bank([str(learned)], tmp_path / "bank", road.SETTINGS, no_progress)
     assert figures["events"] == len(rows) - figures["future_dated"]
     assert figures["future_dated"] == history.endswith("from the future")
     assert figures["ready"]["entity"] + figures["waiting"]["entities"] == 1
-    console.trained(figures)
+    console.print_training(figures)
     assert f"not ready: {figures['waiting']['entities']} entities" in capsys.readouterr().out
     later = road.write(tmp_path / "later.jsonl", every(timedelta(minutes=5), 40, START + timedelta(days=20)))
     for source, events in ((learned, figures["events"]), (later, 40)):
@@ -123,7 +123,7 @@ def test_a_thin_history_is_learned_and_what_is_not_ready_is_said(
 def test_a_principal_nobody_has_learned_is_never_news_by_volume_alone(tmp_path: Path) -> None:
     """Half a day of history: the series warm up, and the spectral detector has no opinion."""
     learned = road.write(tmp_path / "learned.jsonl", every(timedelta(minutes=10), 72))
-    train([str(learned)], tmp_path / "bank", road.SETTINGS, silent)
+    train_bank([str(learned)], tmp_path / "bank", road.SETTINGS, no_progress)
     soon = road.write(tmp_path / "soon.jsonl", every(timedelta(seconds=1), 50, START + timedelta(hours=13)))
     run = road.run([soon], tmp_path / "bank", tmp_path)
     assert run.figures["started_from"] == "bank"

@@ -7,13 +7,13 @@ import json
 import pytest
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.redaction import REDACTED, Redaction
+from fingerprint.core.redaction import REDACTED, Redactor
 
 HIDDEN = "hunter2"
 
 
 def redacted(record: object, *paths: str) -> object:
-    return json.loads(Redaction(paths).of(json.dumps(record)))
+    return json.loads(Redactor(paths).redact(json.dumps(record)))
 
 
 def test_a_field_is_replaced_and_its_neighbours_stay():
@@ -48,13 +48,13 @@ def test_all_of_a_list_is_walked_through_and_not_only_its_first():
 @pytest.mark.parametrize("path", ["A", "b.a", "a.b.c", "a.b.*"])
 def test_a_path_that_leads_nowhere_changes_no_letter(path):
     raw = '{ "a": {"b": 1.50, "n": 12345678901234567890},  "ü":"\\u00fc" }'
-    assert Redaction([path]).of(raw) == raw
+    assert Redactor([path]).redact(raw) == raw
 
 
 def test_without_the_setting_nothing_is_read_at_all():
     broken = '{"a": '
-    assert Redaction().of(broken) == broken
-    assert not Redaction()
+    assert Redactor().redact(broken) == broken
+    assert not Redactor()
 
 
 @pytest.mark.parametrize(
@@ -63,20 +63,20 @@ def test_without_the_setting_nothing_is_read_at_all():
     ids=["cut", "no JSON", "a name twice", "too deep", "too long a number"],
 )
 def test_a_record_of_which_nobody_can_say_what_is_in_it_is_replaced_whole(raw):
-    assert Redaction(["a.b"]).of(raw) == json.dumps(REDACTED)
+    assert Redactor(["a.b"]).redact(raw) == json.dumps(REDACTED)
 
 
 def test_a_removed_record_stays_removed():
-    assert Redaction(["a"]).of("") == ""
+    assert Redactor(["a"]).redact("") == ""
 
 
 def test_redacted_twice_is_redacted_once():
-    redaction = Redaction(["a.*"])
-    once = redaction.of('{"a":{"b":1}}')
-    assert redaction.of(once) == once
+    redaction = Redactor(["a.*"])
+    once = redaction.redact('{"a":{"b":1}}')
+    assert redaction.redact(once) == once
 
 
 @pytest.mark.parametrize("path", ["", ".", "a.", ".a", "a..b", " a"])
 def test_a_path_that_names_no_field_is_refused(path):
     with pytest.raises(FingerprintError, match="names no field"):
-        Redaction([path])
+        Redactor([path])

@@ -17,11 +17,17 @@ from streaming import environment
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.registry import versions
-from pipelines.commands.topics import Wish, run_create
-from pipelines.simulate_live import Ended, Organisation, UntilAsked, print_rehearsed, rehearse
+from pipelines.commands.topics import TopicOptions, create_topics
+from pipelines.simulate_live import (
+    InterruptibleClock,
+    SimulatedOrganisation,
+    StopRequested,
+    print_live_simulation,
+    simulate_live,
+)
 
 NOW = datetime(2026, 3, 18, 0, 30, tzinfo=UTC)  # half an hour after the last day
-SMALL = Organisation(principals=12, days=4, attacks=2, seed=58)
+SMALL = SimulatedOrganisation(principals=12, days=4, attacks=2, seed=58)
 SPEED = 36_000.0  # a day in 2.4 s
 
 
@@ -32,7 +38,7 @@ class Place:
         self.root, self.folder, self.bank = folder / "stream", folder / "demo", folder / "bank"
         kafka = {"client": "files", "brokers": (str(self.root),), "group": "reader"}
         self.settings = Settings.model_validate({"kafka": kafka})
-        run_create(self.settings, Wish(2), wait=0)
+        create_topics(self.settings, TopicOptions(2), wait=0)
         self.time = NOW
         self.trains_after = 1.0  # seconds of waiting
         self.ends_at = math.inf  # seconds after which it is asked to end
@@ -42,11 +48,11 @@ class Place:
     def now(self) -> datetime:
         return self.time
 
-    def wait(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         self.time += timedelta(seconds=seconds)
-        if self.seconds >= self.trains_after and versions.served(self.bank) is None:
+        if self.seconds >= self.trains_after and versions.served_version(self.bank) is None:
             self.before_bank = len(self.records())
-            versions.serve(self.bank, "first", versions.Note("train"))
+            versions.serve_version(self.bank, "first", versions.VersionDecision("train"))
 
     @property
     def seconds(self) -> float:
@@ -55,9 +61,9 @@ class Place:
     def asked(self) -> bool:
         return self.seconds >= self.ends_at
 
-    def rehearse(self, organisation: Organisation = SMALL, **more: Any) -> dict[str, Any]:
-        clock = UntilAsked(self, self.asked)
-        return rehearse(organisation, self.folder, self.bank, SPEED, self.settings, clock, **more)
+    def rehearse(self, organisation: SimulatedOrganisation = SMALL, **more: Any) -> dict[str, Any]:
+        clock = InterruptibleClock(self, self.asked)
+        return simulate_live(organisation, self.folder, self.bank, SPEED, self.settings, clock, **more)
 
     def records(self) -> list[dict[str, Any]]:
         """All that lie in the raw topic."""
@@ -103,14 +109,14 @@ def test_the_past_comes_at_once_and_the_last_days_when_a_bank_is_served(over: Pl
 
 def test_attacks_come_when_a_bank_can_see_them(place: Place) -> None:
     place.ends_at = place.trains_after  # the moment at which a bank is there
-    with pytest.raises(Ended):
+    with pytest.raises(StopRequested):
         place.rehearse()
     assert place.before_bank == len(place.records()) > 0
     assert len(labelled(place)) > len(labelled(place) & ids(place.records())) == 0
 
 
 def test_a_bank_that_is_served_already_is_not_waited_for_and_records_may_be_kept(place: Place) -> None:
-    versions.serve(place.bank, "older", versions.Note("train"))
+    versions.serve_version(place.bank, "older", versions.VersionDecision("train"))
     assert place.rehearse(keep=True)["bank"] == "older"
     assert len(list(place.folder.glob("*.jsonl.gz"))) == SMALL.days
 
@@ -123,7 +129,7 @@ def test_a_rehearsal_that_is_over_sends_nothing_again(over: Place) -> None:
 
 def test_one_that_was_ended_goes_on_where_it_was_and_repeats_only_ids(place: Place, over: Place) -> None:
     place.ends_at = place.trains_after + 1.2  # in the middle of the last days
-    with pytest.raises(Ended):
+    with pytest.raises(StopRequested):
         place.rehearse()
     half = len(place.records())
     assert half > (place.before_bank or 0)
@@ -145,7 +151,7 @@ def test_another_organisation_in_the_same_folder_is_refused(over: Place) -> None
     with pytest.raises(
         FingerprintError, match=r"holds another rehearsal .--principals 12, .* --seed 58.: name"
     ):
-        over.rehearse(Organisation(principals=12, days=4, attacks=2, seed=59))
+        over.rehearse(SimulatedOrganisation(principals=12, days=4, attacks=2, seed=59))
 
 
 def test_a_diary_that_is_none_is_named(place: Place) -> None:
@@ -190,7 +196,7 @@ def test_the_program_says_what_it_waits_for_and_ends_when_it_is_asked(place: Pla
 
 
 def test_what_was_sent_is_told(over: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    print_rehearsed(over.figures)
+    print_live_simulation(over.figures)
     assert capsys.readouterr().out == (
         f"{over.figures['past'] + over.figures['rest']:,} records sent of 12 principals over 4 days until 2026-03-18; "
         f"attacks are labelled in {over.folder}/labels.jsonl\n"

@@ -13,14 +13,14 @@ import pytest
 from road import write
 from test_ingesting import ALICE, record
 
-from fingerprint.adapters.file_broker.consumer import FilesConsumer, FilesProducer, create_topic
+from fingerprint.adapters.file_broker.consumer import FileConsumer, FileProducer, create_topic
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Kafka, Settings
-from fingerprint.streaming.bounded_read import until_end
-from fingerprint.streaming.replay_rate import Pace
-from pipelines.cli.console import silent
-from pipelines.replay import replay
+from fingerprint.streaming.bounded_read import poll_until_end
+from fingerprint.streaming.replay_rate import ReplayRate
+from pipelines.cli.console import no_progress
+from pipelines.replay import replay_records
 
 Run = Callable[..., tuple[dict[str, Any], Any]]
 START = datetime(2026, 3, 2, tzinfo=UTC)
@@ -37,12 +37,12 @@ class TestClock:
     def now(self) -> datetime:
         return self.time
 
-    def wait(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         assert seconds > 0
         self.time += timedelta(seconds=seconds)
 
 
-class Watched(FilesProducer):
+class Watched(FileProducer):
     """Notes when each message was sent, in seconds after the start."""
 
     def __init__(self, folder: Path, clock: TestClock) -> None:
@@ -57,17 +57,21 @@ class Watched(FilesProducer):
         super().send(*arguments)
 
     def arrived(self) -> list[Message]:
-        with FilesConsumer(self.kafka) as consumer:
+        with FileConsumer(self.kafka) as consumer:
             consumer.subscribe(["raw"])
-            return [message for messages in until_end(consumer) for message in messages]
+            return [message for messages in poll_until_end(consumer) for message in messages]
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    def replayed(file: Path, pace: Pace | None = None, keyed: bool = False) -> tuple[dict[str, Any], Watched]:
+    def replayed(
+        file: Path, pace: ReplayRate | None = None, keyed: bool = False
+    ) -> tuple[dict[str, Any], Watched]:
         clock = TestClock()
         producer = Watched(tmp_path / f"stream{keyed}", clock)
-        figures = replay([str(file)], "raw", producer, Settings(), clock, silent, pace or Pace(), keyed)
+        figures = replay_records(
+            [str(file)], "raw", producer, Settings(), clock, no_progress, pace or ReplayRate(), keyed
+        )
         return figures, producer
 
     return replayed
@@ -87,7 +91,9 @@ def test_real_records_arrive_too(run: Run) -> None:
 
 
 def test_records_a_second_are_kept(tmp_path: Path, run: Run) -> None:
-    figures, producer = run(write(tmp_path / "day.jsonl", [record(n) for n in range(201)]), Pace(rate=100))
+    figures, producer = run(
+        write(tmp_path / "day.jsonl", [record(n) for n in range(201)]), ReplayRate(rate=100)
+    )
     late = np.array(producer.sent) - np.arange(201) / 100
     assert np.abs(late).max() <= 0.05  # a tick
     assert figures["seconds"] == pytest.approx(2.0, abs=0.05)
@@ -96,7 +102,7 @@ def test_records_a_second_are_kept(tmp_path: Path, run: Run) -> None:
 def test_an_hour_passes_in_a_minute_at_sixty_times_real_time(tmp_path: Path, run: Run) -> None:
     times = ["12:00:00", "12:30:00", "12:10:00", "13:00:00"]
     records = [record(n, time=f"2023-07-10T{time}Z") for n, time in enumerate(times)]
-    _, producer = run(write(tmp_path / "day.jsonl", records), Pace(speed=60))
+    _, producer = run(write(tmp_path / "day.jsonl", records), ReplayRate(speed=60))
     assert producer.sent == [0, 30, 30, 60]
     values = [message.value for message in producer.arrived()]
     assert sorted(json.loads(value or b"")["eventID"] for value in values) == [f"event-{n}" for n in range(4)]
@@ -116,10 +122,10 @@ def test_what_cannot_be_read_is_counted_with_its_reason(tmp_path: Path, run: Run
 
 
 def test_batches_follow_one_another_in_time() -> None:
-    whole = Pace(speed=2).due(np.array([0, 5000, 1000, 9000]))
-    cut = Pace(speed=2)
+    whole = ReplayRate(speed=2).due_seconds(np.array([0, 5000, 1000, 9000]))
+    cut = ReplayRate(speed=2)
     assert (
-        [*cut.due(np.array([0, 5000])), *cut.due(np.array([1000, 9000]))]
+        [*cut.due_seconds(np.array([0, 5000])), *cut.due_seconds(np.array([1000, 9000]))]
         == whole.tolist()
         == [0, 2.5, 2.5, 4.5]
     )
@@ -130,4 +136,4 @@ def test_batches_follow_one_another_in_time() -> None:
 )
 def test_a_pace_that_makes_no_sense_is_one_sentence(answers: dict[str, float]) -> None:
     with pytest.raises(FingerprintError, match="--rate and --speed"):
-        Pace(**answers)
+        ReplayRate(**answers)

@@ -33,8 +33,8 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Recorded]:
         made.append(Recorded(work))
         return made[-1]
 
-    monkeypatch.setattr(cuda_graphs, "replayed", lambda device: True)
-    monkeypatch.setattr(cuda_graphs, "Captured", record)
+    monkeypatch.setattr(cuda_graphs, "supports_cuda_graphs", lambda device: True)
+    monkeypatch.setattr(cuda_graphs, "GraphedCallable", record)
     return made
 
 
@@ -55,13 +55,13 @@ def test_who_is_done_stays_in_a_stack_that_is_replayed_and_changes_no_more(
 ) -> None:
     """Those of one bucket stop at different epochs; each comes home as it was at its best, all together."""
     homes: list[int] = []
-    put = trainer._put
+    put = trainer._store_weights
 
     def counted(stack: object, places: object, done: torch.Tensor, best: object) -> None:
         homes.append(len(done))
         put(stack, places, done, best)
 
-    monkeypatch.setattr(trainer, "_put", counted)
+    monkeypatch.setattr(trainer, "_store_weights", counted)
     some = LONG.model_copy(update={"patience": 1})
     together = history.fit(ALL, some)
     assert len(homes) == len(recorded)
@@ -72,7 +72,7 @@ def test_who_is_done_stays_in_a_stack_that_is_replayed_and_changes_no_more(
 def test_a_large_bucket_is_not_replayed(
     history: History8, recorded: list[Recorded], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "REPLAYED", 0)
+    monkeypatch.setattr(loop, "MAX_GRAPH_BYTES", 0)
     history.fit([0, 3], OPTIONS.model_copy(update={"epochs": 1}))
     assert recorded == []
 
@@ -128,7 +128,7 @@ def test_what_cannot_be_captured_is_refused(work: object) -> None:
 
 
 def test_nothing_is_captured_on_a_cpu() -> None:
-    assert not cuda_graphs.replayed(torch.device("cpu"))
+    assert not cuda_graphs.supports_cuda_graphs(torch.device("cpu"))
 
 
 # --- on a device --------------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def test_a_graph_gives_the_nets_of_epochs_that_are_called(
     history: History8, cuda: Autoencoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = history.fit(ALL, cuda)
-    monkeypatch.setattr(cuda_graphs, "Captured", lambda work: work)
+    monkeypatch.setattr(cuda_graphs, "GraphedCallable", lambda work: work)
     called = history.fit(ALL, cuda)
     for place in ALL:
         same(graph, place, called, place)
@@ -165,19 +165,19 @@ def test_a_fit_gives_the_memory_of_a_device_back(history: History8, cuda: Autoen
 
 @pytest.mark.gpu
 def test_buckets_of_a_device_are_sized_by_what_is_free_there(cuda: Autoencoder) -> None:
-    from fingerprint.training.nn.device import MOST_ROOM, chosen, room
+    from fingerprint.training.nn.device import MAX_BUCKET_BYTES, bucket_memory_bytes, select_device
 
-    device = chosen(cuda.device)
-    before = room(device)
+    device = select_device(cuda.device)
+    before = bucket_memory_bytes(device)
     taken = torch.empty(int(torch.cuda.mem_get_info()[0] * 0.9), dtype=torch.uint8, device=device)
-    assert room(device) < before <= MOST_ROOM
+    assert bucket_memory_bytes(device) < before <= MAX_BUCKET_BYTES
     del taken
 
 
 @pytest.mark.gpu
 def test_what_comes_home_from_a_device_is_what_lay_there(cuda: Autoencoder) -> None:
-    from fingerprint.training.nn.device import home
+    from fingerprint.training.nn.device import to_numpy
 
     numbers = torch.arange(1 << 20, device="cuda").to(torch.float16)
-    [came] = home(numbers)
+    [came] = to_numpy(numbers)
     np.testing.assert_array_equal(came, numbers.cpu().numpy())

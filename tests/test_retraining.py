@@ -25,11 +25,18 @@ from services.ports import free_port
 from streaming import Place, Records, keyed
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.settings import Retraining, load
+from fingerprint.core.settings import Retraining, load_settings
 from fingerprint.registry import versions
-from fingerprint.registry.versions import Note
-from fingerprint.training.schedule import Due, Known, due, held_days, last_training, rest
-from pipelines.retrain import print_figures, run
+from fingerprint.registry.versions import VersionDecision
+from fingerprint.training.schedule import (
+    NextTraining,
+    ScheduleInputs,
+    last_training_time,
+    next_training,
+    retry_delay,
+    topic_span_days,
+)
+from pipelines.retrain import print_retrain_summary, run_retrain
 from pipelines.runtime import topic_time_span
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -41,51 +48,60 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 def test_the_first_bank_waits_for_history_and_says_how_much_there_is() -> None:
-    assert due(Known(held_days=3.25), NOW, OPTIONS) == Due(
+    assert next_training(ScheduleInputs(retained_days=3.25), NOW, OPTIONS) == NextTraining(
         NOW + 10.75 * DAY, "the topic holds 3.2 of 14 days"
     )
-    almost = due(Known(held_days=13.99), NOW, OPTIONS)
-    assert (almost.by(NOW), almost.why) == (False, "the topic holds 13.9 of 14 days")
-    assert due(Known(held_days=14.0), NOW, OPTIONS).by(NOW)
+    almost = next_training(ScheduleInputs(retained_days=13.99), NOW, OPTIONS)
+    assert (almost.is_due(NOW), almost.why) == (False, "the topic holds 13.9 of 14 days")
+    assert next_training(ScheduleInputs(retained_days=14.0), NOW, OPTIONS).is_due(NOW)
 
 
 def test_of_an_empty_topic_nothing_is_learned() -> None:
-    assert due(Known(), NOW, OPTIONS) == Due(None, "the topic holds no events")
-    assert not due(Known(served=True, trained=NOW - 9 * DAY), NOW, OPTIONS).by(NOW)
+    assert next_training(ScheduleInputs(), NOW, OPTIONS) == NextTraining(None, "the topic holds no events")
+    assert not next_training(ScheduleInputs(served=True, last_trained=NOW - 9 * DAY), NOW, OPTIONS).is_due(
+        NOW
+    )
 
 
 def test_the_next_one_is_due_a_day_after_the_one_before() -> None:
-    known = Known(held_days=30, served=True, trained=NOW - 23 * HOUR)
-    word = due(known, NOW, OPTIONS)
-    assert (word.at, word.by(NOW)) == (NOW + HOUR, False)
+    known = ScheduleInputs(retained_days=30, served=True, last_trained=NOW - 23 * HOUR)
+    word = next_training(known, NOW, OPTIONS)
+    assert (word.at, word.is_due(NOW)) == (NOW + HOUR, False)
     assert (
         word.why == "the last training was at 2026-03-01T13:00:00Z, the next is due at 2026-03-02T13:00:00Z"
     )
-    assert due(known, NOW + HOUR, OPTIONS).by(NOW + HOUR)
+    assert next_training(known, NOW + HOUR, OPTIONS).is_due(NOW + HOUR)
 
 
 def test_a_first_bank_that_the_gate_refused_is_not_trained_again_at_every_look() -> None:
-    refused = Known(held_days=30, served=False, trained=NOW - HOUR)
-    assert due(refused, NOW, OPTIONS).at == NOW + 23 * HOUR
+    refused = ScheduleInputs(retained_days=30, served=False, last_trained=NOW - HOUR)
+    assert next_training(refused, NOW, OPTIONS).at == NOW + 23 * HOUR
 
 
 def test_a_bank_that_came_from_elsewhere_is_trained_anew() -> None:
-    assert due(Known(held_days=1, served=True), NOW, OPTIONS).by(NOW)
+    assert next_training(ScheduleInputs(retained_days=1, served=True), NOW, OPTIONS).is_due(NOW)
 
 
 def test_what_failed_is_tried_again_after_twice_as_long_each_time() -> None:
-    assert [rest(failures, OPTIONS) / timedelta(seconds=60) for failures in (1, 2, 3, 4)] == [1, 2, 4, 8]
-    assert rest(10_000, OPTIONS) == DAY
-    failed = Known(held_days=20, failures=3, failed=NOW)
-    word = due(failed, NOW + timedelta(seconds=239), OPTIONS)
-    assert (word.at, word.by(NOW)) == (NOW + timedelta(seconds=240), False)
+    assert [retry_delay(failures, OPTIONS) / timedelta(seconds=60) for failures in (1, 2, 3, 4)] == [
+        1,
+        2,
+        4,
+        8,
+    ]
+    assert retry_delay(10_000, OPTIONS) == DAY
+    failed = ScheduleInputs(retained_days=20, failures=3, last_failed=NOW)
+    word = next_training(failed, NOW + timedelta(seconds=239), OPTIONS)
+    assert (word.at, word.is_due(NOW)) == (NOW + timedelta(seconds=240), False)
     assert word.why == "the last training failed, and is tried again at 2026-03-02T12:04:00Z"
-    assert due(failed, NOW + timedelta(seconds=240), OPTIONS).by(NOW + timedelta(seconds=240))
+    assert next_training(failed, NOW + timedelta(seconds=240), OPTIONS).is_due(NOW + timedelta(seconds=240))
 
 
 def test_a_failure_makes_nothing_due_earlier() -> None:
-    known = Known(held_days=20, served=True, trained=NOW - HOUR, failures=1, failed=NOW - 2 * HOUR)
-    assert due(known, NOW, OPTIONS).at == NOW + 23 * HOUR
+    known = ScheduleInputs(
+        retained_days=20, served=True, last_trained=NOW - HOUR, failures=1, last_failed=NOW - 2 * HOUR
+    )
+    assert next_training(known, NOW, OPTIONS).at == NOW + 23 * HOUR
 
 
 @given(
@@ -101,28 +117,28 @@ def test_what_is_not_due_yet_is_due_at_the_time_that_was_said(
     held: float | None, served: bool, trained: datetime | None, failures: int
 ) -> None:
     """Nothing else happening but that time passes, and events come meanwhile."""
-    known = Known(held, served, trained, failures, NOW if failures else None)
-    word = due(known, NOW, OPTIONS)
+    known = ScheduleInputs(held, served, trained, failures, NOW if failures else None)
+    word = next_training(known, NOW, OPTIONS)
     if word.at and held is not None:
         then = max(word.at, NOW)
-        later = Known(held + (then - NOW) / DAY + 1e-6, served, trained, failures, known.failed)
-        assert due(later, then, OPTIONS).by(then)
+        later = ScheduleInputs(held + (then - NOW) / DAY + 1e-6, served, trained, failures, known.last_failed)
+        assert next_training(later, then, OPTIONS).is_due(then)
 
 
 def test_one_record_that_is_dated_otherwise_makes_no_history() -> None:
     few = [NOW, NOW + HOUR, NOW + 2 * HOUR]
     odd = [datetime(2011, 1, 1, tzinfo=UTC), *few]
-    assert held_days([odd], [[*few, NOW + 900 * DAY]]) == pytest.approx(1 / 24)
-    assert held_days([few, []], [[NOW + 5 * DAY], []]) == pytest.approx(5 - 1 / 24)
-    assert held_days([], []) is None
+    assert topic_span_days([odd], [[*few, NOW + 900 * DAY]]) == pytest.approx(1 / 24)
+    assert topic_span_days([few, []], [[NOW + 5 * DAY], []]) == pytest.approx(5 - 1 / 24)
+    assert topic_span_days([], []) is None
 
 
 def test_the_last_training_is_the_newest_that_was_served_or_refused(tmp_path: Path) -> None:
-    assert last_training(versions.history(tmp_path)) is None
+    assert last_training_time(versions.decision_history(tmp_path)) is None
     for action, day in (("train", 1), ("refused", 3), ("train", 2), ("rollback", 9)):
-        versions.remark(tmp_path, "v", Note(action, f"2026-03-0{day}T06:00:00Z"))
-    versions.remark(tmp_path, "v", Note("train", "by hand, on a Sunday"))
-    assert last_training(versions.history(tmp_path)) == datetime(2026, 3, 3, 6, tzinfo=UTC)
+        versions.append_decision(tmp_path, "v", VersionDecision(action, f"2026-03-0{day}T06:00:00Z"))
+    versions.append_decision(tmp_path, "v", VersionDecision("train", "by hand, on a Sunday"))
+    assert last_training_time(versions.decision_history(tmp_path)) == datetime(2026, 3, 3, 6, tzinfo=UTC)
 
 
 # --- a topic ----------------------------------------------------------------------------------------------------------
@@ -148,7 +164,7 @@ def configure(place: Place, **retraining: float) -> None:
 
 
 def looked(place: Place) -> float | None:
-    return topic_time_span.days(place.settings.kafka.events, place.settings, lambda: False)
+    return topic_time_span.topic_span_days(place.settings.kafka.events, place.settings, lambda: False)
 
 
 def test_a_topics_history_is_seen_at_its_ends(place: Place, history: Records) -> None:
@@ -250,12 +266,12 @@ def test_looking_once_trains_the_first_bank_and_then_says_why_there_is_nothing_t
         once(place)
     out, err = program.communicate(timeout=PATIENCE)
     assert program.returncode == 0, err[-2000:]
-    version = versions.served(place.bank)
+    version = versions.served_version(place.bank)
     assert json.loads(out)["served"] == version
-    assert [line["action"] for line in versions.history(place.bank)] == ["train"]
+    assert [line["action"] for line in versions.decision_history(place.bank)] == ["train"]
 
     capsys.readouterr()
-    print_figures(once(place))
+    print_retrain_summary(once(place))
     said = capsys.readouterr().out
     assert said.startswith("trainings: none; the last training was at ")
     assert said.endswith(f"served: {version}\n")
@@ -263,7 +279,9 @@ def test_looking_once_trains_the_first_bank_and_then_says_why_there_is_nothing_t
     configure(place, every_hours=1e-6, days=1.5)
     (file := place.folder / "strict.toml").write_text("[gate]\nvotes_per_day = 1e-9\n")
     assert once(place, file)["trainings"] == {"served": 0, "refused": 1, "failed": 0}
-    assert versions.served(place.bank) == version, "what the gate refuses is not served, and no failure"
+    assert versions.served_version(place.bank) == version, (
+        "what the gate refuses is not served, and no failure"
+    )
 
 
 def once(place: Place, file: Path | None = None) -> dict[str, Any]:
@@ -271,4 +289,4 @@ def once(place: Place, file: Path | None = None) -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as environment:
         for name, value in place.environment().items():
             environment.setenv(name, value)
-        return run(load(file), place.bank, file, once=True, registry=CollectorRegistry())
+        return run_retrain(load_settings(file), place.bank, file, once=True, registry=CollectorRegistry())

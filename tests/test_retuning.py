@@ -10,11 +10,11 @@ import pytest
 import road
 
 from fingerprint.analysis import threshold_preview
-from fingerprint.analysis.threshold_preview import Past
+from fingerprint.analysis.threshold_preview import VoteHistory
 from fingerprint.core.alert import FingerprintError, Vote
-from fingerprint.core.case import Tuned
+from fingerprint.core.case import ThresholdOverride
 from fingerprint.core.settings import Settings
-from fingerprint.detection.scorer import VOTE
+from fingerprint.detection.scorer import VOTE_COLUMNS
 
 START = datetime(2026, 3, 4, tzinfo=UTC)
 ANA, BEN = "123456789012:user/ana", "123456789012:user/ben"
@@ -34,10 +34,12 @@ def volume(hour: int, entity: str, z: float = 6.0, kind: str = "interval") -> Vo
     return Vote(name, when, entity.split("|")[0], entity, "spectral", z, 5.0, z >= 5.0, "entity")
 
 
-def past(*votes: Vote, confirmed: tuple[str, ...] = ()) -> Past:
-    table = pd.DataFrame([{name: getattr(vote, name) for name in VOTE} for vote in votes], columns=list(VOTE))
+def past(*votes: Vote, confirmed: tuple[str, ...] = ()) -> VoteHistory:
+    table = pd.DataFrame(
+        [{name: getattr(vote, name) for name in VOTE_COLUMNS} for vote in votes], columns=list(VOTE_COLUMNS)
+    )
     table["event_time"] = pd.to_datetime(table["event_time"], utc=True)
-    return Past.of(table, dict.fromkeys(confirmed, "true_positive"), SETTINGS)
+    return VoteHistory.from_votes(table, dict.fromkeys(confirmed, "true_positive"), SETTINGS)
 
 
 def days(*votes: Vote) -> list[Vote]:
@@ -58,8 +60,8 @@ def test_an_event_needs_its_interval_s_vote_of_its_entity_or_its_principal() -> 
             habit("an hour late", 121.5, 9.0),
             volume(120, ANA),
         )
-    ).of_quorum(2)
-    assert sorted(found.alerts.tolist()) == [4.0, 5.0]
+    ).what_if(2)
+    assert sorted(found.alert_reach.tolist()) == [4.0, 5.0]
     assert found.alerts_per_day(4.5) == pytest.approx(0.1)
     assert found.threshold_for(alerts_per_day=0.1) == pytest.approx(4.01)
 
@@ -67,7 +69,9 @@ def test_an_event_needs_its_interval_s_vote_of_its_entity_or_its_principal() -> 
 def test_a_vote_is_enough_where_the_other_detector_had_no_opinion() -> None:
     known, new = habit("known", 24.5, 4.0), habit("new", 48.5, 3.6)
     votes = days(replace(known, alone=True), replace(new, alone=True, level="generic"))
-    assert sorted(past(*votes).of_quorum(2).alerts) == pytest.approx([4.0, 3.6 / SETTINGS.voting.newcomers])
+    assert sorted(past(*votes).what_if(2).alert_reach) == pytest.approx(
+        [4.0, 3.6 / SETTINGS.voting.newcomers]
+    )
 
 
 def test_a_weak_vote_on_an_interval_and_a_silence_make_no_verdict() -> None:
@@ -79,19 +83,19 @@ def test_a_weak_vote_on_an_interval_and_a_silence_make_no_verdict() -> None:
             volume(48, ANA, 9.0, "silence"),
         )
     )
-    assert found.of_quorum(2).alerts.empty
+    assert found.what_if(2).alert_reach.empty
 
 
 def test_a_quorum_of_one_shows_what_either_flags() -> None:
-    found = past(*days(habit("alone", 24.5, 4.0), volume(100, ANA))).of_quorum(1)
-    assert found.alerts.tolist() == [float("inf"), 4.0, 2.0, 2.0]
+    found = past(*days(habit("alone", 24.5, 4.0), volume(100, ANA))).what_if(1)
+    assert found.alert_reach.tolist() == [float("inf"), 4.0, 2.0, 2.0]
 
 
 def test_what_analysts_confirmed_says_what_a_threshold_costs() -> None:
     votes = days(habit("attack", 24.5, 6.0), volume(24, ANA), habit("benign", 48.5, 4.0), volume(48, ANA))
     alert = past(*votes).events.set_index("z")["group"][6.0]
-    found = past(*votes, confirmed=(str(alert),)).of_quorum(2)
-    kept, lost = (threshold_preview.foreseen(found, threshold, 2) for threshold in (5.0, 7.0))
+    found = past(*votes, confirmed=(str(alert),)).what_if(2)
+    kept, lost = (threshold_preview.estimate_threshold(found, threshold, 2) for threshold in (5.0, 7.0))
     assert (kept.confirmed, kept.found, lost.found) == (1, 1, 0)
     assert (kept.alerts_per_day, lost.alerts_per_day) == (0.1, 0.0)
 
@@ -99,25 +103,25 @@ def test_what_analysts_confirmed_says_what_a_threshold_costs() -> None:
 def test_of_its_own_history_it_foresees_the_alerts_there_were(scored: road.Run) -> None:
     """At the threshold that judged: not fewer than there were, and not many more."""
     options = road.SETTINGS
-    found = Past.of(scored.desk.votes(), {}, options).of_quorum(2)
-    shown = set(found.alerts[found.alerts >= options.autoencoder.threshold].index)
+    found = VoteHistory.from_votes(scored.desk.votes(), {}, options).what_if(2)
+    shown = set(found.alert_reach[found.alert_reach >= options.autoencoder.threshold].index)
     there = {alert.alert_id for alert in scored.alerts}
     assert there <= shown
     assert len(shown) <= 1.5 * len(there)
 
 
 def test_no_votes_are_no_alerts() -> None:
-    assert past().of_quorum(2).alerts_per_day(3.2) == 0
+    assert past().what_if(2).alerts_per_day(3.2) == 0
 
 
 def test_what_was_chosen_goes_before_the_settings_until_it_is_cleared() -> None:
-    chosen = Tuned(1, START, "maria", "too many", threshold=3.9, quorum=1)
-    held = threshold_preview.applied(Settings(autoencoder={"alerts_per_day": 5}), chosen)
+    chosen = ThresholdOverride(1, START, "maria", "too many", threshold=3.9, quorum=1)
+    held = threshold_preview.apply_override(Settings(autoencoder={"alerts_per_day": 5}), chosen)
     assert (held.autoencoder.threshold, held.autoencoder.alerts_per_day, held.voting.quorum) == (3.9, None, 1)
-    assert threshold_preview.applied(SETTINGS, replace(chosen, cleared=True)) is SETTINGS
-    assert threshold_preview.applied(SETTINGS, None) is SETTINGS
+    assert threshold_preview.apply_override(SETTINGS, replace(chosen, cleared=True)) is SETTINGS
+    assert threshold_preview.apply_override(SETTINGS, None) is SETTINGS
 
 
 def test_a_quorum_that_nobody_can_reach_is_refused() -> None:
     with pytest.raises(FingerprintError, match="quorum 3 can never be reached"):
-        threshold_preview.applied(SETTINGS, Tuned(1, START, "maria", "strict", quorum=3))
+        threshold_preview.apply_override(SETTINGS, ThresholdOverride(1, START, "maria", "strict", quorum=3))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fingerprint.core.alert import FingerprintError
-from pipelines.commands.secrets import NAMES, make, make_anew, print_made
+from pipelines.commands.secrets import DEFAULT_NAMES, create_secrets, print_secrets, rotate_secrets
 
 
 def mode(path: Path) -> int:
@@ -24,32 +24,35 @@ def test_what_is_missing_is_made_for_its_owner_and_for_the_group_where_others_re
     folder = tmp_path / "run" / "secrets"
     before = os.umask(0o077)
     try:
-        made = make(folder, NAMES)
+        made = create_secrets(folder, DEFAULT_NAMES)
     finally:
         os.umask(before)
     assert made == [{"name": name, "did": "made"} for name in ("desk-password", "triton-control")]
     assert mode(folder) == 0o750
-    assert {name: mode(folder / name) for name in NAMES} == {"desk-password": 0o440, "triton-control": 0o400}
-    assert sorted(os.listdir(folder)) == sorted(NAMES)  # nothing half done is left
+    assert {name: mode(folder / name) for name in DEFAULT_NAMES} == {
+        "desk-password": 0o440,
+        "triton-control": 0o400,
+    }
+    assert sorted(os.listdir(folder)) == sorted(DEFAULT_NAMES)  # nothing half done is left
 
 
 def test_each_may_lie_in_a_folder_of_its_own_so_that_one_can_be_mounted_without_the_others(
     tmp_path: Path,
 ) -> None:
     names = ["desk/desk-password", "triton/triton-control"]
-    assert [row["did"] for row in make(tmp_path, names) + make(tmp_path, names)] == ["made"] * 2 + [
-        "kept"
-    ] * 2
+    assert [row["did"] for row in create_secrets(tmp_path, names) + create_secrets(tmp_path, names)] == [
+        "made"
+    ] * 2 + ["kept"] * 2
     assert (tmp_path / "triton" / "triton-control").read_text().startswith("fingerprint-control=")
     assert [mode(tmp_path / name) for name in names] == [0o440, 0o400]
     assert {mode(tmp_path / name) for name in ("desk", "triton")} == {0o750}
-    make_anew(tmp_path, names[:1])
+    rotate_secrets(tmp_path, names[:1])
     assert os.listdir(tmp_path / "triton") == ["triton-control"]
 
 
 def test_a_secret_is_long_random_and_of_the_form_its_reader_wants(tmp_path: Path) -> None:
     for number in range(5):
-        make(tmp_path / str(number), NAMES)
+        create_secrets(tmp_path / str(number), DEFAULT_NAMES)
     passwords = {(tmp_path / str(number) / "desk-password").read_text() for number in range(5)}
     assert len(passwords) == 5
     assert {len(each) for each in passwords} == {43}  # 32 bytes in base64
@@ -59,8 +62,8 @@ def test_a_secret_is_long_random_and_of_the_form_its_reader_wants(tmp_path: Path
 
 def test_what_is_there_is_kept(tmp_path: Path) -> None:
     (tmp_path / "desk-password").write_text("chosen by somebody")
-    made = make(tmp_path, NAMES)
-    again = make(tmp_path, NAMES)
+    made = create_secrets(tmp_path, DEFAULT_NAMES)
+    again = create_secrets(tmp_path, DEFAULT_NAMES)
     assert [row["did"] for row in made] == ["kept", "made"]
     assert [row["did"] for row in again] == ["kept", "kept"]
     assert (tmp_path / "desk-password").read_text() == "chosen by somebody"
@@ -68,7 +71,7 @@ def test_what_is_there_is_kept(tmp_path: Path) -> None:
 
 def test_of_programs_that_start_together_one_makes_it_and_all_read_the_same(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: make(tmp_path, ["desk-password"])[0]["did"], range(40)))
+        made = list(pool.map(lambda _: create_secrets(tmp_path, ["desk-password"])[0]["did"], range(40)))
     assert sorted(made) == ["kept"] * 39 + ["made"]
     assert os.listdir(tmp_path) == ["desk-password"]
 
@@ -76,25 +79,25 @@ def test_of_programs_that_start_together_one_makes_it_and_all_read_the_same(tmp_
 def test_an_empty_file_is_no_secret_and_is_named(tmp_path: Path) -> None:
     (tmp_path / "desk-password").touch()
     with pytest.raises(FingerprintError, match="desk-password is there and holds no secret: remove it"):
-        make(tmp_path, NAMES)
+        create_secrets(tmp_path, DEFAULT_NAMES)
 
 
 @pytest.mark.parametrize(
     "wrong", ["../desk-password", "", "a b", ".hidden", "desk-password.old", "a/../b", "a/b/c"]
 )
 def test_a_name_that_is_no_plain_file_is_refused(tmp_path: Path, wrong: str) -> None:
-    for work in (make, make_anew):
+    for work in (create_secrets, rotate_secrets):
         with pytest.raises(FingerprintError, match="is no name for a secret"):
             work(tmp_path / "secrets", [wrong])
     assert not list(tmp_path.iterdir())
 
 
 def test_a_new_value_leaves_the_old_one_beside_it_for_its_owner(tmp_path: Path) -> None:
-    make(tmp_path, NAMES)
-    first = {name: (tmp_path / name).read_text() for name in NAMES}
+    create_secrets(tmp_path, DEFAULT_NAMES)
+    first = {name: (tmp_path / name).read_text() for name in DEFAULT_NAMES}
     for _ in range(2):
         old = (tmp_path / "desk-password").read_text()
-        assert make_anew(tmp_path, ["desk-password"]) == [{"name": "desk-password", "did": "made anew"}]
+        assert rotate_secrets(tmp_path, ["desk-password"]) == [{"name": "desk-password", "did": "made anew"}]
         assert (tmp_path / "desk-password").read_text() != old
         assert (tmp_path / "desk-password.old").read_text() == old
     assert (mode(tmp_path / "desk-password"), mode(tmp_path / "desk-password.old")) == (0o440, 0o400)
@@ -102,9 +105,9 @@ def test_a_new_value_leaves_the_old_one_beside_it_for_its_owner(tmp_path: Path) 
 
 
 def test_whoever_reads_while_a_secret_is_changed_reads_one_of_the_two(tmp_path: Path) -> None:
-    make(tmp_path, ["desk-password"])
+    create_secrets(tmp_path, ["desk-password"])
     with ThreadPoolExecutor(1) as pool:
-        changing = pool.submit(lambda: [make_anew(tmp_path, ["desk-password"]) for _ in range(50)])
+        changing = pool.submit(lambda: [rotate_secrets(tmp_path, ["desk-password"]) for _ in range(50)])
         read = [(tmp_path / "desk-password").read_text()]
         while not changing.done():
             read.append((tmp_path / "desk-password").read_text())
@@ -113,7 +116,7 @@ def test_whoever_reads_while_a_secret_is_changed_reads_one_of_the_two(tmp_path: 
 
 
 def test_only_names_are_ever_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    print_made(make(tmp_path, NAMES) + make_anew(tmp_path, ["desk-password"]))
+    print_secrets(create_secrets(tmp_path, DEFAULT_NAMES) + rotate_secrets(tmp_path, ["desk-password"]))
     assert capsys.readouterr().out == (
         "made       desk-password\nmade       triton-control\nmade anew  desk-password\n"
     )

@@ -17,17 +17,17 @@ from serving_desk import Site, desk_in
 from starlette.requests import Request
 
 from fingerprint.web.security_events import (
-    LONGEST,
-    PER_KIND,
-    PER_SOURCE,
-    REFUSALS,
-    SECONDS,
-    SOURCES,
+    LINE_WINDOW_SECONDS,
+    LINES_PER_KIND,
+    LINES_PER_SOURCE,
+    MAX_LOG_TEXT_LENGTH,
+    MAX_SOURCES,
+    REFUSAL_REASONS,
     SecurityEvent,
-    SecurityEvents,
-    network_of,
+    SecurityEventLog,
+    network_prefix,
 )
-from fingerprint.web.security_metrics import counted_export
+from fingerprint.web.security_metrics import count_export
 
 ALERT = stolen_session()
 FIELDS = {
@@ -110,7 +110,9 @@ def test_a_name_that_somebody_has_and_one_that_nobody_has_look_alike(
         **nobody, "name_digest": "", "request_id": "", "time": "",
     }  # fmt: skip
     assert admin["name_digest"] != nobody["name_digest"] == again["name_digest"]
-    assert SecurityEvents().digest("nobody") != nobody["name_digest"]  # nobody can try names on the log alone
+    assert (
+        SecurityEventLog().name_digest("nobody") != nobody["name_digest"]
+    )  # nobody can try names on the log alone
 
 
 def test_reading_a_record_says_who_and_which(site: Site, caplog: pytest.LogCaptureFixture) -> None:
@@ -167,12 +169,12 @@ def test_however_hostile_the_texts_are_it_is_one_line_and_short(
     site: Site, caplog: pytest.LogCaptureFixture, nasty: str
 ) -> None:
     event = SecurityEvent("login", who=nasty, address=nasty, route=nasty, detail={"filter": nasty})
-    site.app.state.security.refused("login", event)
+    site.app.state.security.record_refusal("login", event)
     [line] = written(caplog)
     assert re.fullmatch(r"[ -~]+", line)
     assert json.loads(line)["event"] == "login"
-    assert len(line) < 5 * 12 * LONGEST
-    assert SecurityEvents().digest(nasty)
+    assert len(line) < 5 * 12 * MAX_LOG_TEXT_LENGTH
+    assert SecurityEventLog().name_digest(nasty)
 
 
 def test_a_caller_chooses_neither_the_id_nor_the_route_of_a_line(
@@ -195,20 +197,20 @@ def test_a_proxy_that_is_not_counted_is_said_once(tmp_path: Path, caplog: pytest
 # --- bounds -----------------------------------------------------------------------------------------------------------
 
 
-def refused(events: SecurityEvents, address: str, times: int = 1) -> None:
+def refused(events: SecurityEventLog, address: str, times: int = 1) -> None:
     for _ in range(times):
-        events.refused("login", SecurityEvent("login", address=address))
+        events.record_refusal("login", SecurityEvent("login", address=address))
 
 
 def test_one_source_writes_so_many_lines_and_the_rest_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     clock = Standing()
-    events = SecurityEvents(now=clock)
+    events = SecurityEventLog(now=clock)
     refused(events, "192.0.2.7", 500)
     refused(events, "198.51.100.9")
     lines = lines_of(caplog)
-    assert [line["address"] for line in lines] == ["192.0.2.7"] * PER_SOURCE + ["198.51.100.9"]
-    clock.at = SECONDS
-    events.turn()
+    assert [line["address"] for line in lines] == ["192.0.2.7"] * LINES_PER_SOURCE + ["198.51.100.9"]
+    clock.at = LINE_WINDOW_SECONDS
+    events.rotate_window()
     last = lines_of(caplog)[-1]
     assert (last["event"], last["why"], last["left_out"], last["sources"]) == ("login", "login", 480, 1)
     assert last["most"] == ["192.0.2.7: 480"]
@@ -220,35 +222,39 @@ def test_one_source_writes_so_many_lines_and_the_rest_is_counted(caplog: pytest.
 def test_many_sources_together_are_bounded_and_no_other_kind_loses_by_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    events = SecurityEvents(now=Standing())
-    for number in range(SOURCES + 1000):
+    events = SecurityEventLog(now=Standing())
+    for number in range(MAX_SOURCES + 1000):
         refused(events, f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
-    events.exported("csv", 3, SecurityEvent("export", "allowed", who="maria"))
+    events.record_export("csv", 3, SecurityEvent("export", "allowed", who="maria"))
     lines = lines_of(caplog)
-    assert [line["event"] for line in lines] == ["login"] * PER_KIND + ["export"]
-    assert max(map(len, events._left_out.values())) == SOURCES + 1
-    events.turn(last=True)
+    assert [line["event"] for line in lines] == ["login"] * LINES_PER_KIND + ["export"]
+    assert max(map(len, events._omitted.values())) == MAX_SOURCES + 1
+    events.rotate_window(final=True)
     last = lines_of(caplog)[-1]
-    assert last["left_out"] == SOURCES + 1000 - PER_KIND
+    assert last["left_out"] == MAX_SOURCES + 1000 - LINES_PER_KIND
     assert len(json.dumps(last)) < 2000
 
 
 def test_whoever_has_a_network_of_ipv6_is_one_source(caplog: pytest.LogCaptureFixture) -> None:
-    events = SecurityEvents(now=Standing())
+    events = SecurityEventLog(now=Standing())
     for number in range(50):
         refused(events, f"2001:db8:1:2::{number:x}")
-    assert len(lines_of(caplog)) == PER_SOURCE
-    assert network_of("2001:db8:1:2::7%eth0") == network_of("2001:db8:1:2:ffff::1") == "2001:db8:1:2::/64"
-    assert network_of("no address\n" * 20) == ("no address\n" * 20)[:64]
+    assert len(lines_of(caplog)) == LINES_PER_SOURCE
+    assert (
+        network_prefix("2001:db8:1:2::7%eth0")
+        == network_prefix("2001:db8:1:2:ffff::1")
+        == "2001:db8:1:2::/64"
+    )
+    assert network_prefix("no address\n" * 20) == ("no address\n" * 20)[:64]
 
 
 def test_every_reason_counts_from_nothing_and_no_label_has_a_name() -> None:
     registry = CollectorRegistry()
-    events = SecurityEvents(registry)
-    events.refused("login", SecurityEvent("login", who="maria", address="192.0.2.7"))
+    events = SecurityEventLog(registry)
+    events.record_refusal("login", SecurityEvent("login", who="maria", address="192.0.2.7"))
     samples: list[Any] = [each for family in registry.collect() for each in family.samples]
     whys = {each.labels["why"] for each in samples if each.name == "fingerprint_web_refused_total"}
-    assert whys == set(REFUSALS)
+    assert whys == set(REFUSAL_REASONS)
     assert {name for each in samples for name in each.labels} == {"why", "format"}
 
 
@@ -260,7 +266,7 @@ def test_an_export_that_breaks_off_says_how_far_it_came(
         "type": "http", "app": site.app, "method": "GET", "path": "/api/v1/alerts/export", "headers": [],
         "state": {"request_id": "1"}, "client": ("192.0.2.7", 1),
     }  # fmt: skip
-    rows = counted_export(Request(scope), "csv", "{}", iter([1, 2, 3]))
+    rows = count_export(Request(scope), "csv", "{}", iter([1, 2, 3]))
     assert next(rows) == 1
     rows.close()
     [line] = lines_of(caplog)

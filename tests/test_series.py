@@ -8,43 +8,43 @@ import pytest
 from fingerprint.compute import hashing
 from fingerprint.core.settings import Spectral
 from fingerprint.estimators import spectral
-from fingerprint.state.activity_series import Series
+from fingerprint.state.activity_series import ActivitySeries
 
 OPTIONS = Spectral()
 START = 480_000 // 24 * 24  # hours since the epoch, at midnight
 CHANNEL = np.uint64(1)
 
 
-def filled(days: int, owners: int = 3, rate: float = 4.0, seed: int = 0) -> tuple[Series, np.ndarray]:
+def filled(days: int, owners: int = 3, rate: float = 4.0, seed: int = 0) -> tuple[ActivitySeries, np.ndarray]:
     """Series of `days` days of Poisson counts, and the same as a dense matrix (owners, hours)."""
     counts = np.random.default_rng(seed).poisson(rate, (owners, days * 24)).astype(np.float32)
-    series = Series(OPTIONS)
+    series = ActivitySeries(OPTIONS)
     for day in range(days):
         owner, hour = (
             grid.ravel() for grid in np.meshgrid(np.arange(owners), np.arange(day * 24, day * 24 + 24))
         )
         add(series, owner, START + hour, counts[owner, hour])
-        series.roll(START + day * 24 + 24 + series.gap)
+        series.close_days(START + day * 24 + 24 + series.late_intervals)
     return series, counts
 
 
-def add(series: Series, owner: np.ndarray, interval: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def add(series: ActivitySeries, owner: np.ndarray, interval: np.ndarray, weight: np.ndarray) -> np.ndarray:
     size = len(owner)
-    keys = series.count(
+    keys = series.add_counts(
         owner.astype(np.uint64),
         np.full(size, CHANNEL),
         interval.astype(np.int32),
         np.full(size, START, np.int32),
         weight.astype(np.float32),
     )
-    return series.find(keys)
+    return series.find_rows(keys)
 
 
 def test_what_is_expected_agrees_with_the_dense_transform() -> None:
     series, counts = filled(days=15)
-    rows = series.find(hashing.within(np.arange(3, dtype=np.uint64), CHANNEL))
+    rows = series.find_rows(hashing.combine(np.arange(3, dtype=np.uint64), CHANNEL))
     now = START + 15 * 24 + 9
-    got, spread = series.expected(rows, np.full(3, now, np.int32))
+    got, spread = series.expected_counts(rows, np.full(3, now, np.int32))
     window = counts[:, 15 * 24 - 1 - 14 * 24 : 15 * 24 - 1]  # two whole weeks, the last hour may still change
     ahead, plain_spread = spectral.forecast(window, 24, OPTIONS.quantile, gap=1)
     np.testing.assert_allclose(got, ahead[:, 9], atol=1e-4)
@@ -57,7 +57,7 @@ def test_a_surge_is_voted_while_the_interval_fills() -> None:
     seen = []
     for _ in range(40):
         row = add(series, np.zeros(1), now, np.ones(1))
-        seen.append(float(series.z(row, now.astype(np.int32))[0]))
+        seen.append(float(series.z_scores(row, now.astype(np.int32))[0]))
     assert seen == sorted(seen)
     assert seen[3] < OPTIONS.threshold < seen[-1]
 
@@ -67,24 +67,24 @@ def test_a_burst_enters_the_past_clipped_so_the_next_is_seen_too() -> None:
     for day in (15, 16):
         now = np.full(1, START + day * 24 + 3)
         row = add(series, np.zeros(1), now, np.full(1, 500.0))
-        assert series.z(row, now.astype(np.int32))[0] > 20
-        series.roll(START + (day + 1) * 24 + series.gap)
-    assert series.dense(row, START + 15 * 24, START + 17 * 24).max() < 30
+        assert series.z_scores(row, now.astype(np.int32))[0] > 20
+        series.close_days(START + (day + 1) * 24 + series.late_intervals)
+    assert series.dense_counts(row, START + 15 * 24, START + 17 * 24).max() < 30
 
 
 def test_an_entity_never_seen_of_a_known_principal_is_news_not_warming_up() -> None:
     series, _ = filled(days=15)
     now = np.full(1, START + 15 * 24 + 3)
-    assert series.z(add(series, np.full(1, 99), now, np.ones(1)), now.astype(np.int32))[0] == pytest.approx(
-        5.0
-    )
+    assert series.z_scores(add(series, np.full(1, 99), now, np.ones(1)), now.astype(np.int32))[
+        0
+    ] == pytest.approx(5.0)
 
 
 def test_a_principal_known_since_yesterday_is_warming_up() -> None:
-    series = Series(OPTIONS)
+    series = ActivitySeries(OPTIONS)
     now = np.full(1, START + 24)
     row = add(series, np.zeros(1), now, np.full(1, 1000.0))
-    assert np.isnan(series.z(row, now.astype(np.int32)))[0]
+    assert np.isnan(series.z_scores(row, now.astype(np.int32)))[0]
 
 
 def test_a_silence_is_voted_when_its_interval_has_closed() -> None:
@@ -93,7 +93,7 @@ def test_a_silence_is_voted_when_its_interval_has_closed() -> None:
     add(
         series, np.repeat(np.arange(2), 5), start + np.tile(np.arange(5), 2), np.full(10, 40.0)
     )  # the third is silent
-    row, interval, z = series.silences(CHANNEL, start, start + 5)
+    row, interval, z = series.silent_intervals(CHANNEL, start, start + 5)
     assert set(series.owner[row].tolist()) == {2}
     assert interval.tolist() == list(range(start, start + 5))
     assert (z >= OPTIONS.threshold).all()
@@ -101,26 +101,26 @@ def test_a_silence_is_voted_when_its_interval_has_closed() -> None:
 
 def test_what_no_window_sees_is_forgotten() -> None:
     series, _ = filled(days=OPTIONS.history_days + 10)
-    keys, _ = series.past.settle()
+    keys, _ = series.past.compact()
     assert (keys & 0xFFFFFFFF).min() >= START + (8 - 1) * 24
 
 
 def test_a_ledger_that_was_put_away_expects_the_same() -> None:
     series, _ = filled(days=15)
-    again = Series.from_arrays(OPTIONS, series.as_arrays())
+    again = ActivitySeries.from_arrays(OPTIONS, series.as_arrays())
     rows, now = np.arange(3, dtype=np.int32), np.full(3, START + 15 * 24 + 9, np.int32)
-    np.testing.assert_array_equal(series.expected(rows, now)[0], again.expected(rows, now)[0])
+    np.testing.assert_array_equal(series.expected_counts(rows, now)[0], again.expected_counts(rows, now)[0])
 
 
 def test_a_forecast_is_put_away_as_it_was_made_even_if_late_records_changed_the_past_since() -> None:
     series, _ = filled(days=15)
     rows, now = np.arange(3, dtype=np.int32), np.full(3, START + 15 * 24 + 9, np.int32)
-    expected = series.expected(rows, now)[0]
+    expected = series.expected_counts(rows, now)[0]
     add(series, np.arange(3), np.full(3, START + 14 * 24 + 9), np.full(3, 50.0))
-    again = Series.from_arrays(OPTIONS, series.as_arrays())
-    np.testing.assert_array_equal(again.expected(rows, now)[0], expected)
+    again = ActivitySeries.from_arrays(OPTIONS, series.as_arrays())
+    np.testing.assert_array_equal(again.expected_counts(rows, now)[0], expected)
     for one in (series, again):
-        one.roll(START + 16 * 24 + series.gap)
+        one.close_days(START + 16 * 24 + series.late_intervals)
     np.testing.assert_array_equal(
-        again.dense(rows, START, START + 400), series.dense(rows, START, START + 400)
+        again.dense_counts(rows, START, START + 400), series.dense_counts(rows, START, START + 400)
     )

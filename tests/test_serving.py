@@ -11,11 +11,11 @@ import pytest
 import road
 from contracts.losses import CLOSE, LossesContract, rows_of
 
-from fingerprint.adapters.triton.client import Breaker
+from fingerprint.adapters.triton.client import CircuitBreaker
 from fingerprint.core.alert import FingerprintError
 from fingerprint.detection import triton_model
-from fingerprint.detection.inference import InProcess, StandIn
-from fingerprint.detection.triton_model import Served
+from fingerprint.detection.inference import FallbackInference, LocalInference
+from fingerprint.detection.triton_model import TritonBankModel
 from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.features import encoding
 from fingerprint.registry.bank import Bank, open_bank
@@ -30,16 +30,16 @@ def bank(organisation: road.Road) -> Bank:
 
 class TestInProcess(LossesContract):
     @pytest.fixture
-    def losses(self, bank: Bank) -> InProcess:
-        return InProcess(bank)
+    def losses(self, bank: Bank) -> LocalInference:
+        return LocalInference(bank)
 
 
 def test_what_is_asked_together_is_answered_one_by_one(bank: Bank) -> None:
     fingerprint, codes = rows_of(bank, 90)
     asked = [(fingerprint[a : a + 30], codes[a : a + 30]) for a in (0, 30, 60)]
-    for (rows, values), answer in zip(asked, Served(bank).answer(asked), strict=True):
+    for (rows, values), answer in zip(asked, TritonBankModel(bank).infer_batch(asked), strict=True):
         assert not isinstance(answer, FingerprintError)
-        loss, known = InProcess(bank).of(rows, values)
+        loss, known = LocalInference(bank).losses(rows, values)
         np.testing.assert_allclose(answer.loss, loss, atol=CLOSE)
         np.testing.assert_array_equal(answer.known, known)
         np.testing.assert_array_equal(answer.level, bank.fingerprints["level"].to_numpy()[rows])
@@ -47,7 +47,7 @@ def test_what_is_asked_together_is_answered_one_by_one(bank: Bank) -> None:
 
 def test_a_wrong_question_spoils_no_other(bank: Bank) -> None:
     fingerprint, codes = rows_of(bank, 4)
-    first, wrong, last = Served(bank).answer(
+    first, wrong, last = TritonBankModel(bank).infer_batch(
         [(fingerprint, codes), (fingerprint + 10_000, codes), (fingerprint, codes)]
     )
     assert isinstance(wrong, FingerprintError)
@@ -58,19 +58,23 @@ def test_a_wrong_question_spoils_no_other(bank: Bank) -> None:
 
 def test_the_z_of_an_event_by_itself_is_the_scorers_without_company(bank: Bank) -> None:
     fingerprint, codes = rows_of(bank, 200)
-    [answer] = Served(bank).answer([(fingerprint, codes)])
+    [answer] = TritonBankModel(bank).infer_batch([(fingerprint, codes)])
     assert not isinstance(answer, FingerprintError)
-    surprise = autoencoder.surprises(answer.loss, bank.baseline.center, fingerprint)
+    surprise = autoencoder.surprise_per_feature(answer.loss, bank.baseline.center, fingerprint)
     nothing = np.zeros(len(codes), np.float32), np.zeros(len(codes), bool)
-    alone = autoencoder.excess(surprise, *nothing, road.SETTINGS.autoencoder)
-    np.testing.assert_allclose(answer.z, tail_calibration.z_of(alone, bank.baseline, fingerprint), atol=CLOSE)
+    alone = autoencoder.excess_nats(surprise, *nothing, road.SETTINGS.autoencoder)
+    np.testing.assert_allclose(
+        answer.z, tail_calibration.excess_to_z(alone, bank.baseline, fingerprint), atol=CLOSE
+    )
     assert (answer.z > 3).any()
 
 
-def close_to_numpy(served: Served, bank: Bank) -> None:
+def close_to_numpy(served: TritonBankModel, bank: Bank) -> None:
     """Another library answers as this process would: losses and z to CLOSE, what was known exactly."""
     fingerprint, codes = rows_of(bank)
-    [answer], [wanted] = (each.answer([(fingerprint, codes)]) for each in (served, Served(bank)))
+    [answer], [wanted] = (
+        each.infer_batch([(fingerprint, codes)]) for each in (served, TritonBankModel(bank))
+    )
     assert not isinstance(answer, FingerprintError)
     assert not isinstance(wanted, FingerprintError)
     np.testing.assert_allclose(answer.loss, wanted.loss, atol=CLOSE)
@@ -83,18 +87,19 @@ def test_torch_measures_what_numpy_measures(bank: Bank) -> None:
     """Here on the CPU; the same program runs where torch's arrays lie on a GPU."""
     torch = pytest.importorskip("torch")
     close_to_numpy(
-        Served(triton_model.nets_only(bank, lambda array: torch.from_numpy(np.array(array)))), bank
+        TritonBankModel(triton_model.place_networks(bank, lambda array: torch.from_numpy(np.array(array)))),
+        bank,
     )
 
 
 def test_a_bank_elsewhere_measures_what_it_measures_here_and_only_answers_come_down(bank: Bank) -> None:
     """On the twin of CuPy: what is asked goes up, 140 bytes a row; what is answered comes down, 90."""
-    served = Served(bank.on(elsewhere.asarray))
+    served = TritonBankModel(bank.on(elsewhere.asarray))
     assert served.device == "elsewhere"
     close_to_numpy(served, bank)
     fingerprint, codes = rows_of(bank)
     elsewhere.moved.reset()
-    served.answer([(fingerprint, codes)])
+    served.infer_batch([(fingerprint, codes)])
     asked = fingerprint.nbytes + codes.nbytes
     answered = codes.size * 5 + len(codes) * 4
     assert asked <= elsewhere.moved.bytes_up < asked + 8192
@@ -103,18 +108,18 @@ def test_a_bank_elsewhere_measures_what_it_measures_here_and_only_answers_come_d
 
 def test_whoever_asks_a_bank_elsewhere_has_the_answer_where_the_question_lay(bank: Bank) -> None:
     fingerprint, codes = rows_of(bank, 50)
-    losses = InProcess(bank.on(elsewhere.asarray))
-    here, _ = losses.of(fingerprint, codes)
-    there, _ = losses.of(elsewhere.asarray(fingerprint), elsewhere.asarray(codes))
+    losses = LocalInference(bank.on(elsewhere.asarray))
+    here, _ = losses.losses(fingerprint, codes)
+    there, _ = losses.losses(elsewhere.asarray(fingerprint), elsewhere.asarray(codes))
     np.testing.assert_array_equal(there.get(), here)
 
 
 def test_a_question_from_a_device_is_sent_from_the_host_and_its_answer_goes_up_again(bank: Bank) -> None:
     """A server takes NumPy's arrays, and gives them."""
     fingerprint, codes = rows_of(bank, 50)
-    placed = StandIn(InProcess(bank), InProcess(bank.on(elsewhere.asarray)))
-    loss, known = placed.of(elsewhere.asarray(fingerprint), elsewhere.asarray(codes))
-    wanted = InProcess(bank).of(fingerprint, codes)
+    placed = FallbackInference(LocalInference(bank), LocalInference(bank.on(elsewhere.asarray)))
+    loss, known = placed.losses(elsewhere.asarray(fingerprint), elsewhere.asarray(codes))
+    wanted = LocalInference(bank).losses(fingerprint, codes)
     np.testing.assert_array_equal(loss.get(), wanted[0])
     np.testing.assert_array_equal(known.get(), wanted[1])
 
@@ -126,24 +131,24 @@ def test_a_gpu_measures_what_numpy_measures(bank: Bank, library: str) -> None:
     if not there.cuda.is_available():
         pytest.skip("needs a CUDA device")
     if library == "cupy":
-        close_to_numpy(Served(bank.on(there.asarray)), bank)
+        close_to_numpy(TritonBankModel(bank.on(there.asarray)), bank)
     else:
         move = lambda array: there.from_numpy(np.array(array)).to("cuda")  # noqa: E731
-        close_to_numpy(Served(triton_model.nets_only(bank, move)), bank)
+        close_to_numpy(TritonBankModel(triton_model.place_networks(bank, move)), bank)
 
 
 def test_the_number_of_a_bank_says_which_it_is(bank: Bank, organisation: road.Road) -> None:
-    number = triton_model.number(bank.version)
+    number = triton_model.version_number(bank.version)
     assert 0 < number < 2**53
-    assert triton_model.opened(organisation.bank, number).version == bank.version
+    assert triton_model.open_numbered_bank(organisation.bank, number).version == bank.version
     with pytest.raises(FingerprintError, match=f"and not {number + 1}"):
-        triton_model.opened(organisation.bank, number + 1)
+        triton_model.open_numbered_bank(organisation.bank, number + 1)
 
 
 def test_only_the_same_bank_may_stand_in(bank: Bank) -> None:
-    other = InProcess(Bank(**{**vars_of(bank), "manifest": {**bank.manifest, "version": "another"}}))
+    other = LocalInference(Bank(**{**vars_of(bank), "manifest": {**bank.manifest, "version": "another"}}))
     with pytest.raises(FingerprintError, match="cannot stand in for bank another"):
-        StandIn(other, InProcess(bank))
+        FallbackInference(other, LocalInference(bank))
 
 
 def vars_of(bank: Bank) -> dict[str, object]:
@@ -151,27 +156,27 @@ def vars_of(bank: Bank) -> dict[str, object]:
 
 
 def test_who_failed_several_times_in_a_row_is_left_alone_then_tried_once() -> None:
-    breaker = Breaker(failures=2, rest_seconds=10)
-    breaker.failed(0)
-    assert breaker.allows(1)
-    breaker.failed(1)
-    assert not breaker.allows(10.9)
-    assert breaker.allows(11)
-    breaker.failed(11)  # the one try
-    assert not breaker.allows(20.9)
-    breaker.succeeded()
-    assert breaker.allows(21)
+    breaker = CircuitBreaker(max_failures=2, cooldown_seconds=10)
+    breaker.record_failure(0)
+    assert breaker.allow_request(1)
+    breaker.record_failure(1)
+    assert not breaker.allow_request(10.9)
+    assert breaker.allow_request(11)
+    breaker.record_failure(11)  # the one try
+    assert not breaker.allow_request(20.9)
+    breaker.record_success()
+    assert breaker.allow_request(21)
 
 
 def test_who_answers_now_and_then_is_not_left_alone() -> None:
-    breaker = Breaker(failures=2, rest_seconds=10)
+    breaker = CircuitBreaker(max_failures=2, cooldown_seconds=10)
     for now in range(10):
-        breaker.failed(now)
-        breaker.succeeded()
-    assert breaker.allows(10)
+        breaker.record_failure(now)
+        breaker.record_success()
+    assert breaker.allow_request(10)
 
 
 def test_the_model_takes_the_features_that_there_are() -> None:
     config = (MODELS / "config.pbtxt").read_text()
     widths = [int(width) for width in re.findall(r"dims: \[ (\d+) \]", config)]
-    assert sorted(set(widths)) == [1, len(encoding.NAMES)]
+    assert sorted(set(widths)) == [1, len(encoding.FEATURE_NAMES)]

@@ -25,20 +25,20 @@ def large(rows: int = 5000, width: int = 51) -> NDArray[np.float32]:
 
 def written(folder: Path, shard_bytes: int = SMALL, **arrays: NDArray[Any]) -> list[str]:
     folder.mkdir(exist_ok=True)
-    mapped_arrays.write(arrays, folder, "stack", shard_bytes)
+    mapped_arrays.write_arrays(arrays, folder, "stack", shard_bytes)
     return sorted(file.name for file in folder.iterdir())
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     array=arrays_of.arrays(
-        st.sampled_from(list(mapped_arrays.NAMES)),
+        st.sampled_from(list(mapped_arrays.DTYPE_NAMES)),
         arrays_of.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=7),
     )
 )
 def test_an_array_of_any_type_and_shape_comes_back_as_it_was(tmp_path: Path, array: NDArray[Any]) -> None:
     written(tmp_path / "a", array=array, other=np.arange(3, dtype=np.int8))
-    back = mapped_arrays.opened(tmp_path / "a", "stack")
+    back = mapped_arrays.open_arrays(tmp_path / "a", "stack")
     assert (back["array"].dtype, back["array"].shape) == (array.dtype, array.shape)
     assert back["array"].tobytes() == array.tobytes()
     assert back["other"].tolist() == [0, 1, 2]
@@ -57,13 +57,13 @@ def test_an_array_in_many_shards_is_one_array_again(tmp_path: Path, dtype: type)
     array = np.random.default_rng(0).integers(0, 255, (9001, 24, 8)).astype(dtype)
     names = written(tmp_path, inputs=array)
     assert len(names) > 3
-    np.testing.assert_array_equal(mapped_arrays.opened(tmp_path, "stack")["inputs"], array)
+    np.testing.assert_array_equal(mapped_arrays.open_arrays(tmp_path, "stack")["inputs"], array)
 
 
 def test_what_is_opened_is_not_in_memory_until_it_is_looked_at(tmp_path: Path) -> None:
     written(tmp_path, 8 << 20, inputs=np.ones((400_000, 32), np.float32))
     before = anonymous_kib()
-    opened = mapped_arrays.opened(tmp_path, "stack")["inputs"]
+    opened = mapped_arrays.open_arrays(tmp_path, "stack")["inputs"]
     assert float(opened[123_456, 7]) == 1.0
     assert opened.nbytes > 48 << 20
     assert anonymous_kib() - before < 4 << 10
@@ -77,7 +77,7 @@ def anonymous_kib() -> int:
 def test_whoever_writes_to_an_opened_array_changes_no_file(tmp_path: Path) -> None:
     written(tmp_path, inputs=large(), bias=np.zeros(3))
     before = {file: file.read_bytes() for file in tmp_path.iterdir()}
-    opened = mapped_arrays.opened(tmp_path, "stack")
+    opened = mapped_arrays.open_arrays(tmp_path, "stack")
     for array in opened.values():
         array += 1
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
@@ -86,7 +86,7 @@ def test_whoever_writes_to_an_opened_array_changes_no_file(tmp_path: Path) -> No
 
 def test_an_opened_array_outlives_its_files(tmp_path: Path) -> None:
     written(tmp_path, inputs=large())
-    opened = mapped_arrays.opened(tmp_path, "stack")["inputs"]
+    opened = mapped_arrays.open_arrays(tmp_path, "stack")["inputs"]
     for file in tmp_path.iterdir():
         file.unlink()
     np.testing.assert_array_equal(opened, large())
@@ -105,7 +105,7 @@ def test_shards_that_somebody_else_cut_are_read_too(tmp_path: Path) -> None:
     save_file({"bias": np.ones(3)}, tmp_path / "stack.safetensors")
     for number, rows in enumerate(np.array_split(large(), 7)):
         save_file({"inputs": rows}, tmp_path / f"stack.inputs.{number:05}.safetensors")
-    np.testing.assert_array_equal(mapped_arrays.opened(tmp_path, "stack")["inputs"], large())
+    np.testing.assert_array_equal(mapped_arrays.open_arrays(tmp_path, "stack")["inputs"], large())
 
 
 # --- what is no safetensors -----------------------------------------------------------------------------------------
@@ -138,11 +138,11 @@ def header(**each: Any) -> bytes:
 def test_a_file_that_is_no_safetensors_is_refused_by_its_name(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "stack.safetensors").write_bytes(content)
     with pytest.raises(ValueError, match=r"stack\.safetensors"):
-        mapped_arrays.opened(tmp_path, "stack")
+        mapped_arrays.open_arrays(tmp_path, "stack")
 
 
 def test_shards_that_do_not_fit_together_are_refused_by_the_array(tmp_path: Path) -> None:
     written(tmp_path, inputs=large())
     save_file({"inputs": np.ones((4, 4))}, tmp_path / "stack.inputs.00099.safetensors")
     with pytest.raises(ValueError, match="inputs"):
-        mapped_arrays.opened(tmp_path, "stack")
+        mapped_arrays.open_arrays(tmp_path, "stack")

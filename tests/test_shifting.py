@@ -37,14 +37,14 @@ def stack() -> pd.DataFrame:
 
 
 def table(rows: Iterable[Row]) -> pd.DataFrame:
-    frame = pd.DataFrame(list(rows), columns=list(feedback.COLUMNS))
+    frame = pd.DataFrame(list(rows), columns=list(feedback.DISPOSITION_COLUMNS))
     times = [END - timedelta(days=float(days)) for days in frame["event_time"]]
     return frame.assign(event_time=pd.to_datetime(times, utc=True))
 
 
 def shift(*rows: Row, options: Training = OPTIONS) -> dict[str, float]:
     """Whose threshold moved, and how far."""
-    found = feedback.shifted(stack(), table(rows), int(END.timestamp()), options)
+    found = feedback.shift_thresholds(stack(), table(rows), int(END.timestamp()), options)
     moved = found[found["shift"] != 0]
     return dict(zip(moved["key"], moved["shift"].astype(float), strict=True))
 
@@ -75,7 +75,7 @@ def test_ten_false_alarms_do_not_move_it_ten_times_as_far_and_a_thousand_hardly_
 
 def test_it_is_bounded_both_ways_whatever_is_said() -> None:
     score = np.array([-np.inf, -1e300, -7.0, 0.0, 7.0, 1e300, np.inf])
-    found = feedback.shift_of(score, Training(threshold_raised=0.5, threshold_lowered=0.1))
+    found = feedback.score_to_shift(score, Training(threshold_raised=0.5, threshold_lowered=0.1))
     assert (np.diff(found) >= 0).all()
     assert found[0] == np.float32(-0.1)
     assert found[3] == 0
@@ -136,7 +136,7 @@ def test_the_order_in_which_a_desk_tells_it_changes_nothing() -> None:
 
 
 def test_the_bank_says_of_how_many_alerts_a_threshold_follows() -> None:
-    found = feedback.shifted(
+    found = feedback.shift_thresholds(
         stack(), table(of("benign", "false_positive", "true_positive")), int(END.timestamp()), OPTIONS
     )
     assert found.set_index("key").loc[S3, ["benign", "malicious"]].tolist() == [2, 1]

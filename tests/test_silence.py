@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint.core.alert import Notice
+from fingerprint.core.alert import FeedGap
 from fingerprint.core.settings import Settings
 from fingerprint.streaming import feed_gaps
 from fingerprint.streaming.feed_activity import FeedCounts
@@ -30,7 +30,9 @@ def silent_after(counts, until: int) -> list[int]:
     """Hours after which it is silent, looked at hour by hour up to `until` hours past the end of the counts."""
     longer = np.concatenate([counts, np.zeros(until, np.float32)])[None, :]
     ends = range(len(counts) - 2 * WEEK, len(counts) + until + 1)
-    return [end - len(counts) for end in ends if feed_gaps.missed(longer[:, :end], SETTINGS).silent[0]]
+    return [
+        end - len(counts) for end in ends if feed_gaps.missed_events(longer[:, :end], SETTINGS).is_silent[0]
+    ]
 
 
 def test_a_busy_account_that_stops_is_missed_within_the_hour():
@@ -55,10 +57,12 @@ def test_a_weekend_of_a_feed_that_never_works_on_weekends_is_no_silence():
 
 def test_the_first_days_are_warming_up():
     counts = feed(60, weeks=1)
-    assert not feed_gaps.missed(
+    assert not feed_gaps.missed_events(
         np.concatenate([counts[: 6 * 24], np.zeros(40, np.float32)])[None, :], SETTINGS
-    ).silent[0]
-    assert feed_gaps.missed(np.concatenate([counts, np.zeros(40, np.float32)])[None, :], SETTINGS).silent[0]
+    ).is_silent[0]
+    assert feed_gaps.missed_events(
+        np.concatenate([counts, np.zeros(40, np.float32)])[None, :], SETTINGS
+    ).is_silent[0]
 
 
 def test_a_burst_in_the_past_does_not_make_a_quiet_hour_a_silence():
@@ -81,18 +85,18 @@ def test_a_silence_that_was_news_does_not_hide_the_next_one():
 
 
 def test_what_was_never_heard_is_not_missed():
-    lack = feed_gaps.missed(np.zeros((3, 4 * WEEK), np.float32), SETTINGS)
-    assert not lack.silent.any()
+    lack = feed_gaps.missed_events(np.zeros((3, 4 * WEEK), np.float32), SETTINGS)
+    assert not lack.is_silent.any()
 
 
 # --- notices ----------------------------------------------------------------------------------------------------------
 
 
-def heard(**feeds) -> feed_gaps.Heard:
+def heard(**feeds) -> feed_gaps.FeedActivity:
     """Feeds by account, all of the same length."""
     names = [("account", name.removeprefix("a")) for name in feeds]
     start = MONDAY - 4 * WEEK
-    return feed_gaps.Heard(names, start, np.array(list(feeds.values()), np.float32))
+    return feed_gaps.FeedActivity(names, start, np.array(list(feeds.values()), np.float32))
 
 
 def with_gap(counts, begin: int, end: int):
@@ -101,10 +105,12 @@ def with_gap(counts, begin: int, end: int):
     return counts
 
 
-def looked(past: feed_gaps.Heard, hours: int, known: dict[str, Notice] | None = None) -> dict[str, Notice]:
+def looked(
+    past: feed_gaps.FeedActivity, hours: int, known: dict[str, FeedGap] | None = None
+) -> dict[str, FeedGap]:
     """The last so many hours, one after another."""
     end = past.start + past.counts.shape[1]
-    return feed_gaps.looks(past, end - hours, end, known or {}, SETTINGS)
+    return feed_gaps.find_gaps(past, end - hours, end, known or {}, SETTINGS)
 
 
 def test_one_silence_is_one_notice_that_says_who_since_when_and_how_much():
@@ -142,22 +148,22 @@ def test_events_that_only_came_late_end_it_where_they_belong():
 
 def test_what_is_silent_for_a_month_is_given_up():
     known = looked(heard(a123456789012=with_gap(feed(60), 4 * WEEK - 5, 4 * WEEK)), 5)
-    gone = feed_gaps.Heard([], MONDAY, np.zeros((0, 5 * WEEK), np.float32))
-    (notice,) = feed_gaps.looks(gone, MONDAY + 4 * WEEK, MONDAY + 5 * WEEK, known, SETTINGS).values()
+    gone = feed_gaps.FeedActivity([], MONDAY, np.zeros((0, 5 * WEEK), np.float32))
+    (notice,) = feed_gaps.find_gaps(gone, MONDAY + 4 * WEEK, MONDAY + 5 * WEEK, known, SETTINGS).values()
     assert notice.ending == "given up"
 
 
 def test_a_notice_is_told_when_it_opens_grows_much_or_ends():
     (notice,) = looked(heard(a123456789012=with_gap(feed(60), 4 * WEEK - 5, 4 * WEEK)), 5).values()
-    grown = [Notice(**{**fields(notice), "urgency": urgency}) for urgency in (62, 79, 81)]
-    assert feed_gaps.worth_telling(None, notice)
-    assert not feed_gaps.worth_telling(grown[0], grown[1])
-    assert feed_gaps.worth_telling(grown[1], grown[2])
-    assert feed_gaps.worth_telling(notice, Notice(**{**fields(notice), "ended_at": notice.since}))
+    grown = [FeedGap(**{**fields(notice), "urgency": urgency}) for urgency in (62, 79, 81)]
+    assert feed_gaps.should_publish(None, notice)
+    assert not feed_gaps.should_publish(grown[0], grown[1])
+    assert feed_gaps.should_publish(grown[1], grown[2])
+    assert feed_gaps.should_publish(notice, FeedGap(**{**fields(notice), "ended_at": notice.since}))
 
 
-def fields(notice: Notice) -> dict[str, object]:
-    return {name: getattr(notice, name) for name in Notice.__slots__}
+def fields(notice: FeedGap) -> dict[str, object]:
+    return {name: getattr(notice, name) for name in FeedGap.__slots__}
 
 
 # --- counting ---------------------------------------------------------------------------------------------------------
@@ -179,23 +185,23 @@ def test_an_event_counts_for_its_account_its_region_and_its_source():
     batch = events(
         (ACCOUNT, "eu-west-1", MONDAY), (ACCOUNT, "us-east-1", MONDAY), (ACCOUNT, "eu-west-1", MONDAY + 1)
     )
-    counts.count(batch, ["raw/3"], np.zeros(3, int), np.zeros(3, int))
-    assert counted(counts.take(MONDAY + 1)) == {
+    counts.add_events(batch, ["raw/3"], np.zeros(3, int), np.zeros(3, int))
+    assert counted(counts.drain_closed(MONDAY + 1)) == {
         ("account", ACCOUNT, 0): 2,
         ("region", f"{ACCOUNT}/eu-west-1", 0): 1,
         ("region", f"{ACCOUNT}/us-east-1", 0): 1,
         ("source", "raw/3", 0): 2,
     }
-    assert counts.take(MONDAY + 1) is None
-    assert ("account", ACCOUNT, 1) in counted(counts.take(MONDAY + 2))
+    assert counts.drain_closed(MONDAY + 1) is None
+    assert ("account", ACCOUNT, 1) in counted(counts.drain_closed(MONDAY + 2))
 
 
 def test_what_comes_late_is_added_to_what_came_before():
     counts, one = FeedCounts(3600, 100), events((ACCOUNT, "eu-west-1", MONDAY))
-    counts.count(one, ["raw/3"], np.zeros(1, int), np.zeros(1, int))
-    counts.take(MONDAY + 1)
-    counts.count(one, ["raw/3"], np.zeros(1, int), np.zeros(1, int))
-    assert counted(counts.take(MONDAY + 2))["account", ACCOUNT, 0] == 2
+    counts.add_events(one, ["raw/3"], np.zeros(1, int), np.zeros(1, int))
+    counts.drain_closed(MONDAY + 1)
+    counts.add_events(one, ["raw/3"], np.zeros(1, int), np.zeros(1, int))
+    assert counted(counts.drain_closed(MONDAY + 2))["account", ACCOUNT, 0] == 2
 
 
 @pytest.mark.parametrize(
@@ -203,33 +209,33 @@ def test_what_comes_late_is_added_to_what_came_before():
 )
 def test_what_is_no_account_is_no_feed_but_its_source_was_heard(account):
     counts = FeedCounts(3600, 100)
-    counts.count(
+    counts.add_events(
         events((account, "eu-west-1", MONDAY)), ["raw/\x1b[2J\x00"], np.zeros(1, int), np.zeros(1, int)
     )
-    assert counted(counts.take(MONDAY + 1)) == {("source", r"raw/\x1b[2J\x00", 0): 1}
+    assert counted(counts.drain_closed(MONDAY + 1)) == {("source", r"raw/\x1b[2J\x00", 0): 1}
 
 
 def test_of_too_many_accounts_the_busiest_are_counted():
     made_up = [(f"{number:012d}", None, MONDAY) for number in range(500)]
     counts = FeedCounts(3600, 10)
-    counts.count(
+    counts.add_events(
         events(*made_up, *[(ACCOUNT, None, MONDAY)] * 3), ["raw/3"], np.zeros(503, int), np.zeros(503, int)
     )
-    taken = counted(counts.take(MONDAY + 1))
+    taken = counted(counts.drain_closed(MONDAY + 1))
     assert taken["account", ACCOUNT, 0] == 3
-    assert (len(taken), counts.left_out) == (10, 492)
+    assert (len(taken), counts.dropped_feeds) == (10, 492)
 
 
 def test_counts_go_on_after_a_restart_as_if_there_had_been_none():
     whole, cut = FeedCounts(3600, 100), FeedCounts(3600, 100)
     batch = events((ACCOUNT, "eu-west-1", MONDAY))
     for counts in (whole, cut):
-        counts.count(batch, ["raw/3"], np.zeros(1, int), np.zeros(1, int))
+        counts.add_events(batch, ["raw/3"], np.zeros(1, int), np.zeros(1, int))
     again = FeedCounts(3600, 100)
-    again.restore(cut.as_table(), cut.closed)
+    again.restore(cut.as_table(), cut.closed_until)
     for counts in (whole, again):
-        counts.count(batch, ["raw/3"], np.zeros(1, int), np.zeros(1, int))
-    assert counted(again.take(MONDAY + 1)) == counted(whole.take(MONDAY + 1))
+        counts.add_events(batch, ["raw/3"], np.zeros(1, int), np.zeros(1, int))
+    assert counted(again.drain_closed(MONDAY + 1)) == counted(whole.drain_closed(MONDAY + 1))
 
 
 def test_where_a_batch_is_cut_changes_no_count():
@@ -237,10 +243,10 @@ def test_where_a_batch_is_cut_changes_no_count():
     batch = events(*[(ACCOUNT, "eu-west-1", MONDAY + hour) for hour in (0, 1, 30, 0, 5, 31, 2, 60)])
     closed = np.array([MONDAY + hour for hour in (0, 0, 29, 29, 29, 30, 30, 59)])
     whole, cut, taken = FeedCounts(3600, 100), FeedCounts(3600, 100), {}
-    whole.count(batch, ["raw/3"], np.zeros(8, int), closed)
+    whole.add_events(batch, ["raw/3"], np.zeros(8, int), closed)
     for row in range(8):
-        cut.count(batch.iloc[[row]], ["raw/3"], np.zeros(1, int), closed[[row]])
-        part = cut.take(int(closed[row]))
+        cut.add_events(batch.iloc[[row]], ["raw/3"], np.zeros(1, int), closed[[row]])
+        part = cut.drain_closed(int(closed[row]))
         taken |= counted(part) if part is not None else {}
-    last = cut.take(MONDAY + 70)
-    assert taken | counted(last) == counted(whole.take(MONDAY + 70))
+    last = cut.drain_closed(MONDAY + 70)
+    assert taken | counted(last) == counted(whole.drain_closed(MONDAY + 70))

@@ -17,20 +17,20 @@ import pytest
 from fingerprint.adapters import files
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Entities, Reading
-from fingerprint.evaluation.leakage_check import betrayal
+from fingerprint.evaluation.leakage_check import measure_leakage
 from fingerprint.simulation import attacks
 from fingerprint.simulation.attack_scripts import COVER
-from fingerprint.simulation.benign_anomalies import SURPRISES
-from fingerprint.simulation.identifiers import Pools
+from fingerprint.simulation.benign_anomalies import ANOMALY_PLANNERS
+from fingerprint.simulation.identifiers import IdentifierPools
 from fingerprint.simulation.job_tasks import Tool
 from fingerprint.simulation.machines import Machine
 from fingerprint.simulation.organisation import Organisation
-from fingerprint.simulation.record_templates import from_record
-from fingerprint.simulation.staff import Staff, hire
+from fingerprint.simulation.record_templates import template_from_record
+from fingerprint.simulation.staff import Staff, create_staff
 from fingerprint.sources.cloudtrail import samples
-from fingerprint.sources.cloudtrail.identity import add_entities
+from fingerprint.sources.cloudtrail.identity import add_entity_columns
 from fingerprint.sources.flatten import flatten
-from pipelines.simulate import START, Simulated, beginning, simulate
+from pipelines.simulate import DEFAULT_START, SimulationSummary, first_day, simulate_organisation
 
 Record = dict[str, Any]
 TOOLS: tuple[Tool, ...] = ("cli", "sdk", "terraform")
@@ -50,17 +50,19 @@ def labels(folder: Path) -> list[dict[str, str]]:
 
 
 def firm(principals: int, seed: int = 11) -> tuple[Organisation, Staff]:
-    organisation = Organisation.of(seed, START, 28)
-    return organisation, hire(organisation, principals)
+    organisation = Organisation.create(seed, DEFAULT_START, 28)
+    return organisation, create_staff(organisation, principals)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
-    return simulate(principals=40, days=14, seed=3, out=tmp_path_factory.mktemp("made"), attacks=20)
+def made(tmp_path_factory: pytest.TempPathFactory) -> SimulationSummary:
+    return simulate_organisation(
+        principals=40, days=14, seed=3, out=tmp_path_factory.mktemp("made"), attacks=20
+    )
 
 
 @pytest.fixture(scope="module")
-def delivered(made: Simulated) -> list[tuple[str, Record]]:
+def delivered(made: SimulationSummary) -> list[tuple[str, Record]]:
     return read(made.folder)
 
 
@@ -70,7 +72,7 @@ def records(delivered: list[tuple[str, Record]]) -> list[Record]:
 
 
 def test_a_file_a_day_and_every_line_is_a_record(
-    made: Simulated, delivered: list[tuple[str, Record]]
+    made: SimulationSummary, delivered: list[tuple[str, Record]]
 ) -> None:
     days = Counter(day for day, _ in delivered)
     assert min(days) == "2026-01-05"
@@ -82,7 +84,7 @@ def test_a_file_a_day_and_every_line_is_a_record(
 
 def test_the_same_seed_writes_the_same_bytes_and_another_seed_does_not(tmp_path: Path) -> None:
     for name, seed in (("one", 5), ("two", 5), ("three", 6)):
-        simulate(principals=10, days=2, seed=seed, out=tmp_path / name, attacks=1)
+        simulate_organisation(principals=10, days=2, seed=seed, out=tmp_path / name, attacks=1)
     files = {
         name: [p.read_bytes() for p in sorted((tmp_path / name).iterdir())]
         for name in ("one", "two", "three")
@@ -92,8 +94,8 @@ def test_the_same_seed_writes_the_same_bytes_and_another_seed_does_not(tmp_path:
 
 
 def test_attacks_are_added_to_an_organisation_and_change_nothing_else_in_it(tmp_path: Path) -> None:
-    simulate(principals=10, days=2, seed=5, out=tmp_path / "without")
-    simulate(principals=10, days=2, seed=5, out=tmp_path / "with", attacks=2)
+    simulate_organisation(principals=10, days=2, seed=5, out=tmp_path / "without")
+    simulate_organisation(principals=10, days=2, seed=5, out=tmp_path / "with", attacks=2)
     guilty = {label["event_id"] for label in labels(tmp_path / "with")}
 
     def deeds(folder: Path) -> Counter[str]:
@@ -106,7 +108,7 @@ def test_attacks_are_added_to_an_organisation_and_change_nothing_else_in_it(tmp_
 
 
 def test_records_come_late_out_of_order_and_some_twice(
-    delivered: list[tuple[str, Record]], made: Simulated
+    delivered: list[tuple[str, Record]], made: SimulationSummary
 ) -> None:
     seen, newest, older, neighbours = {}, "", 0, 0
     for day, record in delivered:
@@ -166,7 +168,7 @@ def test_people_now_and_then_call_what_they_never_called_before(records: list[Re
 
 
 def test_attacks_come_in_the_last_quarter_one_a_victim_in_the_strengths_asked_for(
-    made: Simulated, records: list[Record]
+    made: SimulationSummary, records: list[Record]
 ) -> None:
     when = {record["eventID"]: record["eventTime"] for record in records}
     sessions: dict[str, list[dict[str, str]]] = defaultdict(list)
@@ -183,7 +185,7 @@ def test_attacks_come_in_the_last_quarter_one_a_victim_in_the_strengths_asked_fo
 
 
 def test_a_thief_comes_from_elsewhere_and_a_mimic_from_where_the_victim_is(
-    made: Simulated, records: list[Record]
+    made: SimulationSummary, records: list[Record]
 ) -> None:
     strength = {label["event_id"]: label["strength"] for label in labels(made.folder)}
     by_id = {record["eventID"]: record for record in records}
@@ -202,30 +204,32 @@ def test_a_thief_comes_from_elsewhere_and_a_mimic_from_where_the_victim_is(
 
 def test_some_thieves_come_over_a_colleagues_network_with_a_colleagues_tools() -> None:
     organisation, staff = firm(120)
-    plans = attacks.plan(organisation, staff, 60, ("session", "quiet"))
+    plans = attacks.plan_attacks(organisation, staff, 60, ("session", "quiet"))
     near = {person.address(plan.day, half) for plan in plans for person in staff.people for half in (0, 1)}
     tools = {
-        person.program(tool, plan.day).text for plan in plans for person in staff.people for tool in TOOLS
+        person.user_agent(tool, plan.day).text for plan in plans for person in staff.people for tool in TOOLS
     }
     assert 0.05 < np.mean([plan.session.address in near for plan in plans]) < 0.3
-    assert 0.1 < np.mean([plan.session.program.text in tools for plan in plans]) < 0.7
+    assert 0.1 < np.mean([plan.session.user_agent.text in tools for plan in plans]) < 0.7
 
 
 def test_each_strength_meets_people_users_with_keys_and_machine_roles() -> None:
     met: dict[str, set[str]] = defaultdict(set)
-    for plan in attacks.plan(*firm(120), 12):
+    for plan in attacks.plan_attacks(*firm(120), 12):
         kind = "machine" if isinstance(plan.victim, Machine) else plan.victim.kind
         met[plan.strength].add(kind.replace("saml", "sso"))
     assert all(kinds == {"sso", "user", "machine"} for kinds in met.values())
 
 
 def test_quiet_attacks_are_of_all_sizes_and_three_in_ten_have_at_most_three_calls() -> None:
-    sizes = [len(plan.script.forms) for plan in attacks.plan(*firm(120), 40, ("quiet",))]
+    sizes = [len(plan.script.forms) for plan in attacks.plan_attacks(*firm(120), 40, ("quiet",))]
     assert set(sizes) == set(range(1, 11))
     assert 0.25 <= np.mean([size <= 3 for size in sizes]) <= 0.35
 
 
-def test_most_of_what_a_mimic_does_is_what_the_victim_does(made: Simulated, records: list[Record]) -> None:
+def test_most_of_what_a_mimic_does_is_what_the_victim_does(
+    made: SimulationSummary, records: list[Record]
+) -> None:
     deeds: dict[str, set[str]] = defaultdict(set)
     guilty = {label["event_id"]: label for label in labels(made.folder)}
     for record in records:
@@ -246,35 +250,35 @@ def test_most_of_what_a_mimic_does_is_what_the_victim_does(made: Simulated, reco
     assert np.mean(first_and_last) > 0, "the victim's calls lie between and around the intruder's"
 
 
-def test_nothing_of_the_laboratory_is_left_in_the_records(made: Simulated) -> None:
+def test_nothing_of_the_laboratory_is_left_in_the_records(made: SimulationSummary) -> None:
     for path in made.folder.glob("*.jsonl.gz"):
         text = gzip.decompress(path.read_bytes()).lower()
         for word in (b"stratus", b"malicious", b"bert-jan", b"invictus", b"123837392027"):
             assert word not in text
 
 
-def test_surprises_are_told_apart_from_attacks(made: Simulated) -> None:
+def test_surprises_are_told_apart_from_attacks(made: SimulationSummary) -> None:
     rows = [json.loads(line) for line in (made.folder / "labels.surprises.jsonl").read_text().splitlines()]
     assert {"new_hire", "outage", "tool_upgrade", "release_day", "role_change"} <= {
         row["surprise"] for row in rows
     }
     assert all("2026-01-11" < row["from"] <= row["to"] for row in rows)
-    assert {row["surprise"] for row in rows} == set(SURPRISES)
+    assert {row["surprise"] for row in rows} == set(ANOMALY_PLANNERS)
 
 
-def test_labels_name_principals_as_the_product_does(made: Simulated) -> None:
+def test_labels_name_principals_as_the_product_does(made: SimulationSummary) -> None:
     told = (made.folder / "labels.surprises.jsonl").read_text().splitlines()
     keys = {json.loads(line)["key"] for line in told} | {label["key"] for label in labels(made.folder)}
     known: set[str] = set()
     second_week = [str(path) for path in sorted(made.folder.glob("*.jsonl.gz"))[7:]]
-    for records in files.read(second_week, Reading()):
-        events = add_entities(flatten(records).events, Entities())
+    for records in files.read_sources(second_week, Reading()):
+        events = add_entity_columns(flatten(records).events, Entities())
         known |= set(events["principal"])
     assert keys - {"*"} <= known
 
 
 def test_a_new_hire_calls_nothing_before_the_first_day_and_something_on_it(
-    made: Simulated, records: list[Record]
+    made: SimulationSummary, records: list[Record]
 ) -> None:
     rows = [json.loads(line) for line in (made.folder / "labels.surprises.jsonl").read_text().splitlines()]
     hires = {row["principal"]: row["from"] for row in rows if row["surprise"] == "new_hire"}
@@ -285,7 +289,7 @@ def test_a_new_hire_calls_nothing_before_the_first_day_and_something_on_it(
 
 
 def test_an_upgrade_brings_many_people_to_versions_that_nobody_had(
-    made: Simulated, records: list[Record]
+    made: SimulationSummary, records: list[Record]
 ) -> None:
     rows = [json.loads(line) for line in (made.folder / "labels.surprises.jsonl").read_text().splitlines()]
     first = next(row["from"] for row in rows if row["surprise"] == "tool_upgrade")
@@ -297,7 +301,7 @@ def test_an_upgrade_brings_many_people_to_versions_that_nobody_had(
     assert max(shared.values()) >= 4
 
 
-def test_the_month_ends_for_a_person_and_for_a_machine(made: Simulated) -> None:
+def test_the_month_ends_for_a_person_and_for_a_machine(made: SimulationSummary) -> None:
     rows = [json.loads(line) for line in (made.folder / "labels.surprises.jsonl").read_text().splitlines()]
     kinds = {":role/" in row["principal"] for row in rows if row["surprise"] == "month_end"}
     assert kinds == {True, False}
@@ -324,12 +328,12 @@ def test_an_impossible_wish_is_refused_in_one_sentence(
     tmp_path: Path, arguments: dict[str, Any], word: str
 ) -> None:
     with pytest.raises(FingerprintError, match=word):
-        simulate(**({"principals": 5, "days": 1, "seed": 1, "out": tmp_path} | arguments))
+        simulate_organisation(**({"principals": 5, "days": 1, "seed": 1, "out": tmp_path} | arguments))
 
 
 def test_a_real_record_can_be_written_again_from_its_form() -> None:
     """Plain twin: filling a form's places with what was taken out gives the real parameters back in shape."""
-    pools = Pools("test")
+    pools = IdentifierPools("test")
     fixed = {
         "account": "111122223333",
         "region": "eu-west-1",
@@ -338,9 +342,9 @@ def test_a_real_record_can_be_written_again_from_its_form() -> None:
         "iso": "2026-01-05T09:00:00",
     }
     checked = 0
-    for record in list(samples.records("real/invictus_stratus"))[::7]:
-        form = from_record(record)
-        values = [fixed.get(kind) or pools[kind][which & 255] for kind, which in form.places]
+    for record in list(samples.sample_records("real/invictus_stratus"))[::7]:
+        form = template_from_record(record)
+        values = [fixed.get(kind) or pools[kind][which & 255] for kind, which in form.placeholders]
         body = json.loads("{" + (form.body % tuple(values[: form.split]))[1:] + "}")
         for part in ("requestParameters", "responseElements"):
             assert _shape(body[part]) == _shape(record[part])
@@ -354,7 +358,7 @@ def _shape(value: Any) -> Any:
     return [_shape(item) for item in value] if isinstance(value, list) else type(value).__name__
 
 
-def lines_of(made: Simulated, since: str = "2026-01-15") -> Iterator[bytes]:
+def lines_of(made: SimulationSummary, since: str = "2026-01-15") -> Iterator[bytes]:
     """The records of the judged days."""
     for path in sorted(made.folder.glob("*.jsonl.gz")):
         if path.name >= since:
@@ -362,21 +366,21 @@ def lines_of(made: Simulated, since: str = "2026-01-15") -> Iterator[bytes]:
                 yield from lines
 
 
-def test_the_form_of_a_record_does_not_betray_an_attack(made: Simulated) -> None:
-    said = betrayal(lines_of(made), {label["event_id"] for label in labels(made.folder)})
+def test_the_form_of_a_record_does_not_betray_an_attack(made: SimulationSummary) -> None:
+    said = measure_leakage(lines_of(made), {label["event_id"] for label in labels(made.folder)})
     assert said["auc"] == pytest.approx(0.5, abs=0.06)
     assert said["attack_rows"] > 200  # at most forty of one action and outcome are drawn
     assert said["benign_rows"] > 2 * said["attack_rows"]
 
 
-def test_a_mimic_is_not_betrayed_by_the_form_of_the_victims_own_calls(made: Simulated) -> None:
+def test_a_mimic_is_not_betrayed_by_the_form_of_the_victims_own_calls(made: SimulationSummary) -> None:
     cover = {label["event_id"] for label in labels(made.folder) if label["technique"] == COVER}
-    said = betrayal(lines_of(made), cover)
+    said = measure_leakage(lines_of(made), cover)
     assert said["auc"] == pytest.approx(0.5, abs=0.15)
     assert said["attack_rows"] > 20
 
 
-def test_a_parameter_that_only_attackers_use_is_noticed(made: Simulated) -> None:
+def test_a_parameter_that_only_attackers_use_is_noticed(made: SimulationSummary) -> None:
     guilty = {label["event_id"].encode() for label in labels(made.folder)}
 
     def marked() -> Iterator[bytes]:
@@ -384,11 +388,11 @@ def test_a_parameter_that_only_attackers_use_is_noticed(made: Simulated) -> None
             theirs = line.partition(b'"eventID":"')[2][:36] in guilty
             yield line.replace(b'{"eventVersion"', b'{"stratus":1,"eventVersion"', 1) if theirs else line
 
-    assert betrayal(marked(), {name.decode() for name in guilty})["auc"] == 1.0
+    assert measure_leakage(marked(), {name.decode() for name in guilty})["auc"] == 1.0
 
 
-def test_without_an_attack_there_is_nothing_to_compare(made: Simulated) -> None:
-    said = betrayal(islice(lines_of(made), 1000), set())
+def test_without_an_attack_there_is_nothing_to_compare(made: SimulationSummary) -> None:
+    said = measure_leakage(islice(lines_of(made), 1000), set())
     assert said == {"auc": None, "attack_rows": 0, "benign_rows": 0, "actions": 0}
 
 
@@ -399,9 +403,9 @@ def test_events_are_in_the_time_that_was_asked_for(records: list[Record]) -> Non
 
 
 def test_an_organisation_that_ends_at_a_midnight_has_no_record_after_it(tmp_path: Path) -> None:
-    start = beginning("2026-03-18", 2, today=date(2030, 1, 1))
-    simulate(12, 2, 58, tmp_path / "open", 8, start=start)
-    sharp = simulate(12, 2, 58, tmp_path / "sharp", 8, start=start, sharp=True)
+    start = first_day("2026-03-18", 2, today=date(2030, 1, 1))
+    simulate_organisation(12, 2, 58, tmp_path / "open", 8, start=start)
+    sharp = simulate_organisation(12, 2, 58, tmp_path / "sharp", 8, start=start, sharp=True)
     whole, cut = read(tmp_path / "open"), read(tmp_path / "sharp")
     midnight = "2026-03-18T00:00:00Z"
     assert max(day for day, _ in cut) == "2026-03-17"
@@ -416,7 +420,7 @@ def test_an_organisation_that_ends_at_a_midnight_has_no_record_after_it(tmp_path
 
 
 def test_days_until_today_are_over_today() -> None:
-    assert beginning("today", 20, today=date(2026, 11, 21)) == date(2026, 11, 1)
+    assert first_day("today", 20, today=date(2026, 11, 21)) == date(2026, 11, 1)
     for wrong in ("yesterday", "2026-13-01", "0001-01-02"):
         with pytest.raises(FingerprintError, match=f"--until {wrong} is no day"):
-            beginning(wrong, 20, today=date(2026, 11, 21))
+            first_day(wrong, 20, today=date(2026, 11, 21))

@@ -26,9 +26,9 @@ from contracts.snapshots import (
 from services import aws
 from typer.testing import CliRunner
 
-from fingerprint.adapters.checkpoints import StoredSnapshots, object_store
+from fingerprint.adapters.checkpoints import FileCheckpointStore, object_store
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Fence, Snapshot
+from fingerprint.core.ports import Checkpoint, Fence
 from fingerprint.core.settings import State
 from pipelines import cli
 
@@ -99,7 +99,7 @@ class TestInAnObjectStore(SnapshotsContract):
 
     def test_a_bucket_that_is_not_there_is_named(self, bucket: str) -> None:
         with pytest.raises(FingerprintError, match=r"s3://no-such-bucket/x: cannot save .*bucket"):
-            StoredSnapshots(State(snapshots="s3://no-such-bucket/x")).save(snapshot())
+            FileCheckpointStore(State(snapshots="s3://no-such-bucket/x")).save(snapshot())
 
 
 def test_a_store_that_is_away_is_said_in_one_sentence(
@@ -145,21 +145,21 @@ def test_a_file_system_without_links_still_refuses_the_second(
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", no_links)
-    store = object_store.Folder(folder.root)
-    store.claim("a/manifest", b"one")
+    store = object_store.FolderStore(folder.root)
+    store.create_exclusive("a/manifest", b"one")
     with pytest.raises(FileExistsError):
-        store.claim("a/manifest", b"other")
+        store.create_exclusive("a/manifest", b"other")
     assert folder.files() == {"a/manifest": b"one"}
 
 
 def test_a_store_of_no_known_kind_is_refused_in_one_sentence() -> None:
     with pytest.raises(FingerprintError, match=r"state\.snapshots warp://x"):
-        StoredSnapshots(State(snapshots="warp://x"))
+        FileCheckpointStore(State(snapshots="warp://x"))
 
 
 def test_a_folder_that_is_a_file_is_refused_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "snapshots").write_text("in the way")
-    snapshots = StoredSnapshots(State(snapshots=str(tmp_path / "snapshots")))
+    snapshots = FileCheckpointStore(State(snapshots=str(tmp_path / "snapshots")))
     with pytest.raises(FingerprintError, match="cannot save a snapshot"):
         snapshots.save(snapshot())
 
@@ -208,7 +208,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def large(sequence: int, size: int) -> Snapshot:
+def large(sequence: int, size: int) -> Checkpoint:
     noise = random.Random(sequence)
     return snapshot(sequence, parts={f"part-{number}": noise.randbytes(size) for number in range(4)})
 
@@ -250,12 +250,12 @@ def test_a_write_that_is_cut_short_leaves_what_was_there(folder: InFolder) -> No
 def save_on(root: Path, generation: int, said: Connection) -> None:
     """A process of its own: saves one snapshot after another until it is killed, and says which are safe."""
     snapshots = opened(InFolder(root), kept=2)
-    fence = snapshots.fence(HOME, generation)
+    fence = snapshots.next_fence(HOME, generation)
     snapshots.latest(HOME)
     while True:
         snapshots.save(replace(large(fence.sequence, size=40_000), fence=fence))
         said.send(fence)
-        fence = fence.next()
+        fence = fence.successor()
 
 
 def killed_at_some_moment(root: Path, generation: int, wait: float) -> Fence:
@@ -286,6 +286,6 @@ def test_killed_at_any_moment_of_saving_the_latest_is_whole(
         safe = killed_at_some_moment(folder.root, generation, moments.uniform(0, 0.04))
         latest = opened(folder).latest(HOME)
         assert latest is not None
-        assert safe <= latest.fence <= safe.next()
-        assert latest.parts == large(latest.fence.sequence, size=40_000).parts
+        assert safe <= latest.fence <= safe.successor()
+        assert latest.blobs == large(latest.fence.sequence, size=40_000).blobs
     assert warnings(caplog) == []

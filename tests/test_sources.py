@@ -8,18 +8,18 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from fingerprint.streaming.watermarks import Sources
+from fingerprint.streaming.watermarks import WatermarkTracker
 
 HOUR = 3_600_000
 NOON = 1_767_225_600_000
 
 
-def come(sources: Sources, rows: Sequence[tuple[str, int, int]]) -> list[int]:
+def come(sources: WatermarkTracker, rows: Sequence[tuple[str, int, int]]) -> list[int]:
     """Rows of source, mark and arrival, the latter two in ms after noon (0: unknown mark) -> low marks after noon."""
     names = sorted({name for name, _, _ in rows})
     codes = np.array([names.index(name) for name, _, _ in rows])
     marks = np.array([mark and mark + NOON for _, mark, _ in rows], np.int64)
-    low = sources.come(names, codes, marks, np.array([arrival + NOON for _, _, arrival in rows], np.int64))
+    low = sources.advance(names, codes, marks, np.array([arrival + NOON for _, _, arrival in rows], np.int64))
     return [int(each) and int(each) - NOON for each in low]
 
 
@@ -39,19 +39,19 @@ def slowly(rows: Sequence[tuple[str, int, int]], expected: int, idle: int) -> li
 
 
 def test_the_least_of_all_sources_counts_and_it_never_goes_back() -> None:
-    sources = Sources(expected=2)
+    sources = WatermarkTracker(expected=2)
     rows = [("a", 10, 1), ("b", 5, 2), ("b", 20, 3), ("a", 12, 4), ("b", 3, 5)]
     assert come(sources, rows) == [0, 5, 10, 12, 12]
 
 
 def test_a_source_that_has_not_spoken_yet_is_waited_for_but_not_for_ever() -> None:
-    sources = Sources(expected=3, idle_seconds=60)
+    sources = WatermarkTracker(expected=3, idle_seconds=60)
     rows = [("a", 10, 1), ("b", 8, 30_000), ("a", 40, 60_000), ("a", 50, 60_002)]
     assert come(sources, rows) == [0, 0, 0, 8]
 
 
 def test_a_source_that_falls_silent_is_left_behind_and_heard_again_when_it_speaks() -> None:
-    sources = Sources(expected=2, idle_seconds=60)
+    sources = WatermarkTracker(expected=2, idle_seconds=60)
     rows = [
         ("a", 10, 0),
         ("b", 5, 1),
@@ -68,7 +68,7 @@ def test_a_source_that_falls_silent_is_left_behind_and_heard_again_when_it_speak
 def test_it_agrees_with_going_message_by_message_wherever_it_is_cut(
     seed: int, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fingerprint.streaming.watermarks.CELLS", 64)
+    monkeypatch.setattr("fingerprint.streaming.watermarks.MAX_MATRIX_CELLS", 64)
     random = np.random.default_rng(seed)
     clock = np.cumsum(random.exponential(8_000, 200)).astype(int) + 1
     names = random.choice(["a", "b", "c", "d"], 200, p=[0.5, 0.3, 0.17, 0.03])
@@ -82,21 +82,21 @@ def test_it_agrees_with_going_message_by_message_wherever_it_is_cut(
         for name, now in zip(names, clock, strict=True)
     ]
     rows[0] = (rows[0][0], rows[0][1], int(clock[0]))
-    sources, got = Sources(expected=4, idle_seconds=60), []
+    sources, got = WatermarkTracker(expected=4, idle_seconds=60), []
     for start in range(0, len(rows), size):
         got += come(sources, rows[start : start + size])
-        facts = json.loads(json.dumps(sources.as_facts()))
-        sources = Sources.from_facts(facts, 4, 60)
+        facts = json.loads(json.dumps(sources.as_metadata()))
+        sources = WatermarkTracker.from_metadata(facts, 4, 60)
     assert got == slowly(rows, 4, 60_000)
 
 
 def test_when_nothing_comes_at_all_time_goes_on_at_the_pace_of_the_clock() -> None:
-    sources = Sources(expected=1, idle_seconds=60)
+    sources = WatermarkTracker(expected=1, idle_seconds=60)
     come(sources, [("a", 10, 1_000)])
-    assert sources.pass_time(NOON + 61_000) - NOON == 10, "it may still come"
-    assert sources.pass_time(NOON + 61_000 + HOUR) - NOON == 10 + HOUR
+    assert sources.advance_clock(NOON + 61_000) - NOON == 10, "it may still come"
+    assert sources.advance_clock(NOON + 61_000 + HOUR) - NOON == 10 + HOUR
     assert come(sources, [("a", 20, HOUR + 70_000)]) == [10 + HOUR], "what time has done is not undone"
 
 
 def test_before_the_first_message_no_time_passes() -> None:
-    assert Sources().pass_time(NOON) == 0
+    assert WatermarkTracker().advance_clock(NOON) == 0

@@ -9,7 +9,7 @@ import pytest
 
 from fingerprint.core import time_range
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.time_range import EVER
+from fingerprint.core.time_range import ALL_TIME
 
 ACCOUNT = "trail/AWSLogs/111122223333/CloudTrail/eu-west-1"
 ORGANISATION = "s3://trail/some/prefix/AWSLogs/o-abc123/111122223333/CloudTrail/us-east-1"
@@ -21,50 +21,62 @@ def instants(*texts: str) -> pd.Series:
 
 def test_a_span_begins_at_its_first_moment_and_ends_before_its_last() -> None:
     times = instants("2025-12-31T23:59:59", "2026-01-01", "2026-01-31T23:59:59", "2026-02-01")
-    assert time_range.of("2026-01-01", "2026-02-01").holds(times).tolist() == [False, True, True, False]
-    assert time_range.of("2026-01-01").holds(times).tolist() == [False, True, True, True]
-    assert time_range.of(until="2026-01-01").holds(times).tolist() == [True, False, False, False]
-    assert EVER.holds(times).all()
+    assert time_range.parse_time_range("2026-01-01", "2026-02-01").contains(times).tolist() == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert time_range.parse_time_range("2026-01-01").contains(times).tolist() == [False, True, True, True]
+    assert time_range.parse_time_range(until="2026-01-01").contains(times).tolist() == [
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert ALL_TIME.contains(times).all()
 
 
 @pytest.mark.parametrize(
     "text", ["2026-01-31T18:00", "2026-01-31T18:00Z", "2026-01-31T20:00+02:00", " 20260131T1800 "]
 )
 def test_times_are_utc_unless_they_say_where(text: str) -> None:
-    assert time_range.of(text).since == datetime(2026, 1, 31, 18, tzinfo=UTC)
+    assert time_range.parse_time_range(text).since == datetime(2026, 1, 31, 18, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "31.01.2026", "", "2026-01-31T25:00"])
 def test_what_is_no_date_is_said_with_one_that_is(text: str) -> None:
     with pytest.raises(FingerprintError, match=r"--until .* is no date: write 2026-01-31"):
-        time_range.of(until=text)
+        time_range.parse_time_range(until=text)
 
 
 def test_a_span_that_ends_before_it_begins_is_refused() -> None:
     for until in ("2026-01-01", "2025-12-31"):
         with pytest.raises(FingerprintError, match="not before"):
-            time_range.of("2026-01-01", until)
+            time_range.parse_time_range("2026-01-01", until)
 
 
 def test_two_beginnings_and_no_days_at_all_are_refused() -> None:
     with pytest.raises(FingerprintError, match="give one of them"):
-        time_range.of("2026-01-01", days=3)
+        time_range.parse_time_range("2026-01-01", days=3)
     for days in (0, -1):
         with pytest.raises(FingerprintError, match="above 0"):
-            time_range.of(days=days)
+            time_range.parse_time_range(days=days)
 
 
 def test_days_count_back_from_the_newest_event() -> None:
-    span = time_range.of(days=2).before(datetime(2026, 1, 10, 12, tzinfo=UTC))
+    span = time_range.parse_time_range(days=2).anchored_at(datetime(2026, 1, 10, 12, tzinfo=UTC))
     times = instants("2026-01-08T11:59:59", "2026-01-08T12:00:00", "2026-01-10T12:00:00")
-    assert span.holds(times).tolist() == [False, True, True]
+    assert span.contains(times).tolist() == [False, True, True]
 
 
 @pytest.mark.parametrize("folder", [ACCOUNT, ORGANISATION])
 def test_an_object_is_passed_over_when_its_day_lies_more_than_a_day_outside(folder: str) -> None:
-    span = time_range.of("2026-01-10", "2026-01-12")  # two days
+    span = time_range.parse_time_range("2026-01-10", "2026-01-12")  # two days
     fetched = [
-        day for day in range(1, 29) if span.may_hold(f"{folder}/2026/01/{day:02}/111122223333_x.json.gz")
+        day
+        for day in range(1, 29)
+        if span.may_contain_object(f"{folder}/2026/01/{day:02}/111122223333_x.json.gz")
     ]
     assert fetched == [9, 10, 11, 12]
 
@@ -79,25 +91,33 @@ def test_an_object_is_passed_over_when_its_day_lies_more_than_a_day_outside(fold
     ],
 )
 def test_a_file_whose_name_says_no_day_is_always_read(path: str) -> None:
-    assert time_range.of("2026-06-01", "2026-06-02").may_hold(path)
-    assert time_range.day_of(path) is None
+    assert time_range.parse_time_range("2026-06-01", "2026-06-02").may_contain_object(path)
+    assert time_range.key_day(path) is None
 
 
 def test_with_days_alone_the_newest_key_says_what_is_too_old() -> None:
     keys = [f"{ACCOUNT}/2026/01/{day:02}/a.json.gz" for day in range(1, 29)]
-    assert time_range.newest_day([*keys, "other.json"]) == date(2026, 1, 28)
+    assert time_range.newest_key_day([*keys, "other.json"]) == date(2026, 1, 28)
     forged = keys[0].replace("/2026/", "/2099/")
-    assert time_range.newest_day([*keys, forged]) == date(2026, 1, 28), "nobody delivers in 2099"
-    wide = time_range.of(days=3).before_day(time_range.newest_day(keys))
-    assert [day for day, key in enumerate(keys, 1) if wide.may_hold(key)] == [23, 24, 25, 26, 27, 28]
-    assert time_range.of(days=3).before_day(None).may_hold(keys[0])
+    assert time_range.newest_key_day([*keys, forged]) == date(2026, 1, 28), "nobody delivers in 2099"
+    wide = time_range.parse_time_range(days=3).anchored_at_day(time_range.newest_key_day(keys))
+    assert [day for day, key in enumerate(keys, 1) if wide.may_contain_object(key)] == [
+        23,
+        24,
+        25,
+        26,
+        27,
+        28,
+    ]
+    assert time_range.parse_time_range(days=3).anchored_at_day(None).may_contain_object(keys[0])
 
 
 def test_a_span_is_said_as_people_write_it() -> None:
     assert (
-        str(time_range.of("2026-01-01", "2026-02-01T06:00")) == "from 2026-01-01 before 2026-02-01T06:00:00"
+        str(time_range.parse_time_range("2026-01-01", "2026-02-01T06:00"))
+        == "from 2026-01-01 before 2026-02-01T06:00:00"
     )
-    assert str(time_range.of(days=30)) == "in the last 30 days"
-    assert str(EVER) == "ever"
-    assert not EVER
-    assert time_range.of(days=1)
+    assert str(time_range.parse_time_range(days=30)) == "in the last 30 days"
+    assert str(ALL_TIME) == "ever"
+    assert not ALL_TIME
+    assert time_range.parse_time_range(days=1)

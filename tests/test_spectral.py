@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.settings import load
+from fingerprint.core.settings import load_settings
 from fingerprint.estimators import spectral
 
 DAY = np.array([0.0] * 8 + [6.0] * 9 + [0.0] * 7)  # nine hours of work
@@ -54,23 +54,25 @@ def test_past_bursts_do_not_mask_a_new_one() -> None:
     bursts[[50, 200, 400]] = 60  # as they enter the past: clipped at the threshold
     for series in (quiet, bursts):
         ahead, spread = spectral.forecast(series[None], horizon=24, quantile=0.9)
-        assert spectral.z(np.array([100.0]), ahead[:, 5], spread, floor=0.04)[0] > 4
+        assert spectral.robust_z(np.array([100.0]), ahead[:, 5], spread, floor=0.04)[0] > 4
 
 
 def test_a_flat_series_divides_by_nothing_and_a_first_call_is_news() -> None:
     ahead, spread = spectral.forecast(np.zeros((1, 24 * 14)), horizon=24, quantile=0.9)
-    z = spectral.z(np.array([1.0]), ahead[:, 0], spread, floor=0.04)
+    z = spectral.robust_z(np.array([1.0]), ahead[:, 0], spread, floor=0.04)
     assert z[0] == pytest.approx(5.0)  # 1 / sqrt(floor)
 
 
 def test_a_silence_is_as_far_below_as_a_surge_is_above() -> None:
     ahead, spread = spectral.forecast(np.full((1, 24 * 14), 100.0), horizon=24, quantile=0.9)
-    assert spectral.z(np.array([0.0]), ahead[:, 3], spread, floor=0.04)[0] < -9
+    assert spectral.robust_z(np.array([0.0]), ahead[:, 3], spread, floor=0.04)[0] < -9
 
 
 def test_a_threshold_that_can_never_fire_is_refused_at_start() -> None:
     with pytest.raises(FingerprintError, match="can never be reached"):
-        load(environment={"FINGERPRINT_SPECTRAL__HISTORY_DAYS": "2", "FINGERPRINT_SPECTRAL__THRESHOLD": "8"})
+        load_settings(
+            environment={"FINGERPRINT_SPECTRAL__HISTORY_DAYS": "2", "FINGERPRINT_SPECTRAL__THRESHOLD": "8"}
+        )
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])
@@ -107,22 +109,24 @@ def test_one_call_is_expected_where_it_was_and_nowhere_else() -> None:
     assert spread[0] < 1e-6
 
 
-@pytest.mark.parametrize("room", [None, 7 * 168 * spectral.BYTES], ids=["much room", "room for seven"])
+@pytest.mark.parametrize(
+    "room", [None, 7 * 168 * spectral.DEVICE_BYTES_PER_VALUE], ids=["much room", "room for seven"]
+)
 def test_on_a_device_the_answer_is_the_same_and_stays_there(room: int | None) -> None:
     series, count = sparse(40, 168), np.full(40, 3, np.float32)
     there = elsewhere.asarray(series), elsewhere.asarray(count)
-    assert spectral.rows_at_once(168, 7 * 168 * spectral.BYTES) == 7
+    assert spectral.max_rows_per_transform(168, 7 * 168 * spectral.DEVICE_BYTES_PER_VALUE) == 7
     elsewhere.moved.reset()
-    ahead, spread = spectral.forecast(there[0], horizon=24, quantile=0.9, gap=1, room=room)
-    z = spectral.z(there[1], ahead[:, 5], spread, floor=0.04)
+    ahead, spread = spectral.forecast(there[0], horizon=24, quantile=0.9, gap=1, memory_bytes=room)
+    z = spectral.robust_z(there[1], ahead[:, 5], spread, floor=0.04)
     assert elsewhere.moved.down == 0
     wanted, wanted_spread = spectral.forecast(series, horizon=24, quantile=0.9, gap=1)
     np.testing.assert_array_equal(ahead.get(), wanted)
     np.testing.assert_array_equal(spread.get(), wanted_spread)
-    np.testing.assert_array_equal(z.get(), spectral.z(count, wanted[:, 5], wanted_spread, floor=0.04))
+    np.testing.assert_array_equal(z.get(), spectral.robust_z(count, wanted[:, 5], wanted_spread, floor=0.04))
 
 
 def test_a_million_series_are_one_transform_on_a_device_of_80_gb() -> None:
-    assert spectral.rows_at_once(504, 70 * 10**9) > 1_000_000
-    assert spectral.rows_at_once(1440, 70 * 10**9) > 1_000_000
-    assert spectral.rows_at_once(1440, 0) == 1
+    assert spectral.max_rows_per_transform(504, 70 * 10**9) > 1_000_000
+    assert spectral.max_rows_per_transform(1440, 70 * 10**9) > 1_000_000
+    assert spectral.max_rows_per_transform(1440, 0) == 1

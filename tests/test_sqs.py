@@ -24,13 +24,13 @@ from test_ingesting import record, wrapped
 from test_notices import FORMS, TEST, s3, sns
 
 from fingerprint.adapters.aws.s3 import S3Objects
-from fingerprint.adapters.aws.session import client
-from fingerprint.adapters.aws.sqs import SqsQueue, name_of
+from fingerprint.adapters.aws.session import create_client
+from fingerprint.adapters.aws.sqs import SqsQueue, queue_name
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Away, Message, Taken, Undelivered
-from fingerprint.streaming.ingest_s3_metrics import NoticeMetrics
-from pipelines.commands.dead_letters import replay_letters
-from pipelines.ingest_s3 import IngestNotices, in_batches, run
+from fingerprint.core.ports import DeliveryFailed, Message, ReceivedMessage, Unavailable
+from fingerprint.streaming.ingest_s3_metrics import S3IngestMetrics
+from pipelines.commands.dead_letters import replay_pending
+from pipelines.ingest_s3 import S3IngestService, isolate_redelivered, run_ingest_s3
 from pipelines.runtime import wiring
 
 FOLDER = "AWSLogs/111122223333/CloudTrail/eu-west-1/2026/01/01"
@@ -74,20 +74,20 @@ class Trail(OnFiles):
     def queue(self) -> SqsQueue:
         return self._kept(SqsQueue(self.url, self.settings.sqs))
 
-    def notices(self, queue: Any = None, objects: Any = None, producer: Any = None) -> IngestNotices:
-        return IngestNotices(
+    def notices(self, queue: Any = None, objects: Any = None, producer: Any = None) -> S3IngestService:
+        return S3IngestService(
             queue or self.queue(),
             objects or S3Objects(self.url),
             producer or self.producer(),
             self.settings,
-            NoticeMetrics(CollectorRegistry()),
+            S3IngestMetrics(CollectorRegistry()),
         )
 
     def turn(self, **doors: Any) -> dict[str, int]:
         """One take and what follows; nobody waits for a second one."""
         program = self.notices(**doors)
         try:
-            program.turn(lambda: False)
+            program.run_once(lambda: False)
         finally:
             for door in (program.queue, program.producer):
                 self.close(door)
@@ -143,7 +143,7 @@ def test_everything_goes_out_as_aws_wrote_it_under_its_principal_and_says_where_
     assert {message.key for message in found} == {f"111122223333:user/{name}".encode() for name in PEOPLE}
     (source,) = headers(trail, "source")
     place, _, sent = source.rpartition("/")
-    assert place == f"{name_of(trail.url)}/0"
+    assert place == f"{queue_name(trail.url)}/0"
     assert sent.isdigit()
 
 
@@ -154,13 +154,17 @@ def test_the_watermark_waits_for_the_slower_region(trail: Trail) -> None:
             f"{FOLDER}/{region}.json.gz".replace("eu-west-1", region, 1), record(0, time=f"{day}T00:00:00Z")
         )
     program = trail.notices()
-    program.turn(lambda: False)
+    program.run_once(lambda: False)
     day = 86_400_000
     newest = 1_767_225_600_000 + 2 * day  # 2026-01-03
-    assert set(program.fetching.trails.marks.values()) == {newest, newest - day, newest - 2 * day}
+    assert set(program.object_reader.watermarks.watermarks.values()) == {
+        newest,
+        newest - day,
+        newest - 2 * day,
+    }
     trail.write(f"{FOLDER}/b.json.gz", record(1, time="2026-01-04T00:00:00Z"))
-    program.turn(lambda: False)
-    assert program.fetching.trails.low < newest
+    program.run_once(lambda: False)
+    assert program.object_reader.watermarks.low_watermark < newest
 
 
 def test_a_test_notice_and_an_object_removed_are_deleted_and_counted(trail: Trail) -> None:
@@ -187,7 +191,7 @@ def test_a_poison_notice_is_a_dead_letter_and_its_neighbours_arrive(trail: Trail
     assert (figures["messages"], figures["dead_letters"]) == (3, 1)
     assert trail.left() == NOTHING
     letter = trail.letter()
-    assert letter["topic"] == name_of(trail.url)
+    assert letter["topic"] == queue_name(trail.url)
     assert letter["reason"].startswith("not a notice of objects written")
     assert [message.value for message in trail.read(trail.dlq)] == ["not JSON \u2028".encode()]
 
@@ -211,8 +215,8 @@ def test_a_bucket_that_is_none_is_a_dead_letter(trail: Trail, bucket: str) -> No
 def test_ingest_that_no_bucket_was_named_to_does_not_start(trail: Trail) -> None:
     trail.configure(sqs={"buckets": ()})
     with pytest.raises(FingerprintError, match=r"sqs\.buckets is empty: name the buckets"):
-        run(trail.settings, trail.url)
-    assert not trail.settings.sqs.admits(trail.bucket)
+        run_ingest_s3(trail.settings, trail.url)
+    assert not trail.settings.sqs.allows_bucket(trail.bucket)
 
 
 def test_a_bucket_that_the_settings_do_not_name_is_not_read(trail: Trail) -> None:
@@ -243,7 +247,7 @@ class Breaking:
             yield chunk
             if key in self.keys and self.left:
                 self.left -= 1
-                raise Away("connection broken")
+                raise Unavailable("connection broken")
 
 
 def test_an_object_that_may_not_be_read_keeps_its_notice_in_the_queue(trail: Trail) -> None:
@@ -262,11 +266,11 @@ def test_a_connection_that_breaks_in_the_middle_costs_neither_the_object_nor_its
     trail.write("a.jsonl", body=b"\n".join(many))
     trail.write("b.json", *records(4))
     program = trail.notices(objects=Breaking(S3Objects(trail.url), ["a.jsonl"], times=1))
-    program.turn(lambda: False)
+    program.run_once(lambda: False)
     assert trail.left() == {"there": 0, "hidden": 1}
     assert set(trail.ids()) >= set(expected(4))
     wait_until(lambda: trail.left()["there"], "the notice that was kept, visible again")
-    program.turn(lambda: False)
+    program.run_once(lambda: False)
     assert sorted(set(trail.ids())) == expected(1_500)
     assert trail.left() == NOTHING
 
@@ -285,8 +289,8 @@ def test_once_ends_when_only_what_cannot_be_had_is_left(trail: Trail) -> None:
 def test_what_did_not_arrive_leaves_its_notice_in_the_queue(trail: Trail, method: str) -> None:
     trail.configure(sqs=BRISK)
     trail.write("a.json", *records(8))
-    with pytest.raises(Undelivered):
-        trail.turn(producer=Faulty(trail.producer(), method, Undelivered("broker away")))
+    with pytest.raises(DeliveryFailed):
+        trail.turn(producer=Faulty(trail.producer(), method, DeliveryFailed("broker away")))
     assert sum(trail.left().values()) == 1
     wait_until(lambda: trail.left()["there"], "the notice, visible again")
     trail.turn()
@@ -297,7 +301,7 @@ def test_what_did_not_arrive_leaves_its_notice_in_the_queue(trail: Trail, method
 def test_a_notice_that_could_not_be_deleted_comes_again_and_repeats_reduce_by_id(trail: Trail) -> None:
     trail.configure(sqs=BRISK)
     trail.write("a.json", *records(8))
-    figures = trail.turn(queue=Faulty(trail.queue(), "delete", Away("no answer")))
+    figures = trail.turn(queue=Faulty(trail.queue(), "delete", Unavailable("no answer")))
     assert figures["lost"] == 1
     wait_until(lambda: trail.left()["there"], "the notice, visible again")
     trail.turn()
@@ -336,8 +340,8 @@ def test_two_workers_share_a_queue_and_nothing_is_done_twice(trail: Trail) -> No
         trail.write(f"{number}.json", record(number))
     one, two = trail.notices(), trail.notices()
     while sum(trail.left().values()):
-        one.turn(lambda: False)
-        two.turn(lambda: False)
+        one.run_once(lambda: False)
+        two.run_once(lambda: False)
     assert trail.ids() == expected(24)
     done = [each.metrics.figures()["messages"] for each in (one, two)]
     assert sum(done) == 24
@@ -374,7 +378,7 @@ def test_a_large_object_is_read_in_bounded_pieces(trail: Trail) -> None:
     trail.write("a.jsonl.gz", body=gzip.compress(b"\n".join([line] * count)))
     program = trail.notices(producer=Counting())
     tracemalloc.start()
-    program.turn(lambda: False)
+    program.run_once(lambda: False)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert program.metrics.figures()["records"] == program.producer.sent == count
@@ -464,7 +468,7 @@ def test_what_a_person_can_mend_is_one_sentence(
         monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name)
     with (
         pytest.raises(FingerprintError, match=sentence),
-        wiring.queue(url.format(trail.url), trail.settings.sqs),
+        wiring.open_object_queue(url.format(trail.url), trail.settings.sqs),
     ):
         pass
 
@@ -478,7 +482,7 @@ def test_what_a_person_can_mend_is_one_sentence(
     ],
 )
 def test_the_region_is_the_queues_where_its_url_tells(amazon: None, url: str, region: str) -> None:
-    assert client("sqs", url).meta.region_name == region
+    assert create_client("sqs", url).meta.region_name == region
 
 
 def test_without_boto3_the_sentence_says_what_to_install(
@@ -489,7 +493,7 @@ def test_without_boto3_the_sentence_says_what_to_install(
     monkeypatch.setitem(sys.modules, "boto3", None)
     with (
         pytest.raises(FingerprintError, match=r"boto3.*pip install '\.\[s3\]'"),
-        wiring.queue(trail.url, trail.settings.sqs),
+        wiring.open_object_queue(trail.url, trail.settings.sqs),
     ):
         pass
 
@@ -499,10 +503,10 @@ def test_a_queue_that_does_not_answer_is_not_ready_and_is_asked_again(trail: Tra
     with aws.started() as port:
         program = trail.notices()
         assert program.not_ready() == "has not asked the queue yet"
-    assert not program.turn(lambda: False)
+    assert not program.run_once(lambda: False)
     assert "does not answer" in (program.not_ready() or "")
     with aws.started(port):
-        program.turn(lambda: False)
+        program.run_once(lambda: False)
     assert program.not_ready() is None
     assert trail.ids() == expected(4)
 
@@ -525,10 +529,10 @@ def test_without_permission_to_hold_it_says_so_before_it_takes_more(trail: Trail
     trail.write("a.json", *records(4))
     with aws.allowed("sqs:GetQueueAttributes", "sqs:ReceiveMessage"):
         queue = trail.queue()
-        assert len(queue.take()) == 1
-        wait_until(lambda: queue.hold.trouble, "a heartbeat that was refused")
+        assert len(queue.receive()) == 1
+        wait_until(lambda: queue.visibility_extender.failure, "a heartbeat that was refused")
         with pytest.raises(FingerprintError, match=r"sqs:ChangeMessageVisibility"):
-            queue.take()
+            queue.receive()
 
 
 def test_notices_are_given_back_to_their_queue_and_marked(trail: Trail) -> None:
@@ -558,7 +562,7 @@ def test_notices_are_not_given_to_the_raw_topic_nor_to_another_queue(trail: Trai
 def replay(trail: Trail, queue: Any) -> dict[str, Any]:
     doors_ = trail.consumer("dlq"), trail.producer()
     try:
-        return replay_letters(*doors_, trail.settings, queue)
+        return replay_pending(*doors_, trail.settings, queue)
     finally:
         for door in doors_:
             trail.close(door)
@@ -569,7 +573,7 @@ def test_a_notice_that_was_taken_too_often_and_never_finished_is_a_dead_letter_u
     trail.write(f"{FOLDER}/a.json.gz", *records(4))
     queue = trail.queue()
     for _ in range(3):
-        queue.give_back(queue.take())
+        queue.return_to_queue(queue.receive())
     trail.write(f"{FOLDER}/b.json.gz", *records(8)[4:])
     while trail.left() != NOTHING:
         trail.turn()
@@ -582,17 +586,21 @@ def test_a_notice_that_this_worker_let_go_is_read_however_often_it_was_taken(tra
     trail.write(f"{FOLDER}/a.json.gz", *records(4))
     queue = trail.queue()
     for _ in range(4):
-        (taken,) = queue.take()
-        queue.give_back([taken])
+        (taken,) = queue.receive()
+        queue.return_to_queue([taken])
     program = trail.notices(queue=queue)
-    program.let_go[taken.id] = 4
-    program.turn(lambda: False)
+    program.releases[taken.id] = 4
+    program.run_once(lambda: False)
     assert trail.ids() == expected(4)
 
 
 def test_what_was_taken_before_is_worked_on_last_and_alone() -> None:
     notices = [
-        Taken(name, "", Message("q", 0, 0), receives)
+        ReceivedMessage(name, "", Message("q", 0, 0), receives)
         for name, receives in [("a", 1), ("b", 9), ("c", 3), ("d", 2)]
     ]
-    assert [[each.id for each in batch] for batch in in_batches(notices)] == [["a", "d"], ["c"], ["b"]]
+    assert [[each.id for each in batch] for batch in isolate_redelivered(notices)] == [
+        ["a", "d"],
+        ["c"],
+        ["b"],
+    ]

@@ -12,12 +12,12 @@ from walking import SETTINGS, Outcome, Step, outcome, road_of, same, silences, s
 
 from fingerprint.compute import hashing
 from fingerprint.detection import batch as measured
-from fingerprint.detection.owner_names import Names
-from fingerprint.detection.partitioned_replay import STEP, Steps, walk
-from fingerprint.pipeline import Said
+from fingerprint.detection.owner_names import OwnerNames
+from fingerprint.partitioned_replay import STEP_COLUMN, ReplayClock, replay_partition
+from fingerprint.pipeline import StepResult
 from fingerprint.registry import bank as banks
 from fingerprint.state import partitioning
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import ScorerState
 
 
 @pytest.fixture(scope="module")
@@ -36,21 +36,21 @@ def steps(organisation: roads.Road) -> list[Step]:
 
 @pytest.fixture(scope="module")
 def undivided(bank: banks.Bank, steps: list[Step]) -> Outcome:
-    return walked(road_of(bank, bank.ledger), [Step(step.events, None) for step in steps])
+    return walked(road_of(bank, bank.scorer_state), [Step(step.events, None) for step in steps])
 
 
-def in_parts(bank: banks.Bank, steps: list[Step], count: int, most: int, chunk: int) -> list[Said]:
+def in_parts(bank: banks.Bank, steps: list[Step], count: int, most: int, chunk: int) -> list[StepResult]:
     """Walked in `count` parts, `most` events at a time, read in chunks of some."""
-    clock = Steps(Ledger.from_arrays(SETTINGS, bank.ledger))
-    marked = pd.concat([clock.mark(step.events) for step in steps], ignore_index=True)
-    part = hashing.homes(hashing.homed(marked["principal"])) % count
-    said: list[Said] = []
+    clock = ReplayClock(ScorerState.from_arrays(SETTINGS, bank.scorer_state))
+    marked = pd.concat([clock.assign_step(step.events) for step in steps], ignore_index=True)
+    part = hashing.bucket_of(hashing.hash_with_bucket(marked["principal"])) % count
+    said: list[StepResult] = []
     for number in range(count):
         mine = marked[part == number].reset_index(drop=True)
-        homes = np.arange(hashing.HOMES) % count == number
-        road = road_of(bank, partitioning.pick(bank.ledger, homes))
-        said += walk(road, chunks(mine, chunk), clock.watermarks, most)
-        assert road.ledger.watermark == clock.watermarks[-1]
+        homes = np.arange(hashing.BUCKETS) % count == number
+        road = road_of(bank, partitioning.select_buckets(bank.scorer_state, homes))
+        said += replay_partition(road, chunks(mine, chunk), clock.watermarks, most)
+        assert road.state.watermark == clock.watermarks[-1]
     return said
 
 
@@ -68,33 +68,35 @@ def test_the_parts_together_say_what_the_whole_says(
 
 
 def test_the_clock_believes_what_the_whole_believes(bank: banks.Bank, steps: list[Step]) -> None:
-    whole = road_of(bank, bank.ledger)
-    clock = Steps(whole.ledger)
+    whole = road_of(bank, bank.scorer_state)
+    clock = ReplayClock(whole.state)
     for step in steps:
-        clock.mark(step.events)
-        whole.walk(step.events)
-        assert clock.watermarks[-1] == whole.ledger.watermark
-    assert clock.clock.ahead == whole.ledger.ahead
+        clock.assign_step(step.events)
+        whole.process(step.events)
+        assert clock.watermarks[-1] == whole.state.watermark
+    assert clock.clock.unconfirmed == whole.state.unconfirmed
 
 
 def test_a_part_without_events_still_walks_to_the_end(bank: banks.Bank, steps: list[Step]) -> None:
-    clock = Steps(Ledger.from_arrays(SETTINGS, bank.ledger))
+    clock = ReplayClock(ScorerState.from_arrays(SETTINGS, bank.scorer_state))
     for step in steps:
-        assert list(clock.mark(step.events)[STEP].unique()) == [len(clock.watermarks) - 1]
-    alone = road_of(bank, partitioning.pick(bank.ledger, np.zeros(hashing.HOMES, bool)))
-    assert not any(each.alerts or len(each.votes) for each in walk(alone, [], clock.watermarks, 100))
-    assert alone.ledger.watermark == clock.watermarks[-1]
+        assert list(clock.assign_step(step.events)[STEP_COLUMN].unique()) == [len(clock.watermarks) - 1]
+    alone = road_of(bank, partitioning.select_buckets(bank.scorer_state, np.zeros(hashing.BUCKETS, bool)))
+    assert not any(
+        each.alerts or len(each.votes) for each in replay_partition(alone, [], clock.watermarks, 100)
+    )
+    assert alone.state.watermark == clock.watermarks[-1]
 
 
 def test_a_stranger_is_known_until_its_own_last_interval_whoever_else_came_with_it(
     bank: banks.Bank, steps: list[Step]
 ) -> None:
     events = pd.concat([step.events for step in steps], ignore_index=True)
-    batch, _ = measured.prepare(events, Ledger(SETTINGS))
-    names = Names(bank)
-    names.meet(batch)
+    batch, _ = measured.encode_batch(events, ScorerState(SETTINGS))
+    names = OwnerNames(bank)
+    names.observe(batch)
     last = pd.Series(batch.interval).groupby(batch.frame["principal"].to_numpy()).max()
-    known = {text: at for text, at in names.strangers.values() if "|" not in text}
+    known = {text: at for text, at in names.unknown_owners.values() if "|" not in text}
     assert len(known) > 5
     assert known == {text: last[text] for text in known}
     assert len(set(known.values())) > 1

@@ -25,11 +25,11 @@ from streaming import Place, Records, Said
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Partition
-from fingerprint.store import engine
+from fingerprint.store import database
 from fingerprint.streaming.ingest_metrics import IngestMetrics
-from pipelines.commands.dead_letters import of_topic, run_list
-from pipelines.ingest import Ingest
-from pipelines.stream import Stream
+from pipelines.commands.dead_letters import for_dead_letter_topic, list_dead_letters
+from pipelines.ingest import IngestService
+from pipelines.stream import StreamService
 
 DYING = Path(__file__).parent / "dying_stream.py"
 POISON = (b"somebody", b'{"eventVersion": "1.08", "userAgent": "\x1b[2J\xff')
@@ -121,7 +121,7 @@ def test_a_poison_message_in_the_middle_of_a_batch_costs_nothing_else(
 def test_dead_letters_of_the_events_topic_are_listed_by_naming_it(place: Place) -> None:
     place.send([POISON])
     place.run()
-    (letter,) = run_list(of_topic(place.settings, place.settings.kafka.events))
+    (letter,) = list_dead_letters(for_dead_letter_topic(place.settings, place.settings.kafka.events))
     assert (letter["topic"], letter["offset"]) == (place.settings.kafka.events, 0)
 
 
@@ -199,7 +199,9 @@ def test_through_ingest_the_order_in_which_raw_partitions_are_read_is_irrelevant
         small = settings.model_copy(
             update={"kafka": settings.kafka.model_copy(update={"poll_messages": 700})}
         )
-        Ingest(consumer, producer, small, IngestMetrics(CollectorRegistry())).run(lambda: False, once=True)
+        IngestService(consumer, producer, small, IngestMetrics(CollectorRegistry())).run(
+            lambda: False, once=True
+        )
     place.run()
     place.pass_days(2)
     said = place.said()
@@ -214,8 +216,10 @@ def test_when_nothing_comes_any_more_intervals_close_by_the_clock(
     """The same alerts, without one more record: two days later all windows are over."""
     place.send(records)
     place.run()
-    keepers = [kept.keeper for kept in place.pass_days(2)]
-    assert not any(keeper.road.scorer.waiting or keeper.road.groups.open for keeper in keepers)
+    keepers = [kept.processor for kept in place.pass_days(2)]
+    assert not any(
+        keeper.pipeline.scorer.pending or keeper.pipeline.alert_groups.open_verdicts for keeper in keepers
+    )
     silences = [name for name, _ in place.said().votes if name.startswith("silence:")]
     assert len(silences) > len([name for name, _ in oracle.votes if name.startswith("silence:")])
 
@@ -262,9 +266,9 @@ def test_killed_again_and_again_it_gets_there(place: Place, records: Records, or
 def test_a_second_run_has_nothing_left_to_say(place: Place, records: Records) -> None:
     place.send(records)
     place.run()
-    before = place.desk().dump()
+    before = place.desk().dump_tables()
     assert place.run()["messages"] == 0
-    assert place.desk().dump() == before
+    assert place.desk().dump_tables() == before
 
 
 def test_it_ends_in_order_when_asked_to_and_goes_on_where_it_stood(
@@ -290,7 +294,7 @@ def test_a_desk_that_is_away_is_waited_for(
     place: Place, records: Records, oracle: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody else holds the file's lock."""
-    monkeypatch.setattr(engine, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.05)
     place.configure(kafka=SMALL)
     place.send(records)
     with place.consumer() as consumer, place.producer() as producer:
@@ -299,7 +303,7 @@ def test_a_desk_that_is_away_is_waited_for(
         other.execute("BEGIN IMMEDIATE")
         running = Thread(target=program.run, args=(lambda: False, True), daemon=True)
         running.start()
-        wait_until(lambda: "desk" in program.troubles, "the desk is missed")
+        wait_until(lambda: "desk" in program.dependency_status, "the desk is missed")
         assert "locked" in (program.not_ready() or "")
         assert in_trouble(program) == {"desk": 1, "snapshots": 0}
         assert not place.committed()
@@ -311,9 +315,9 @@ def test_a_desk_that_is_away_is_waited_for(
     assert not place.said().differences(oracle)
 
 
-def in_trouble(program: Stream) -> dict[str, float]:
+def in_trouble(program: StreamService) -> dict[str, float]:
     """What Prometheus is told, by door."""
-    [gauge] = program.metrics.in_trouble.collect()
+    [gauge] = program.metrics.dependency_failing.collect()
     return {sample.labels["door"]: sample.value for sample in gauge.samples}
 
 
@@ -328,7 +332,7 @@ def test_a_desk_whose_server_is_away_is_waited_for(
         postgresql.stop()
         try:
             running.start()
-            wait_until(lambda: "desk" in program.troubles, "the desk is missed")
+            wait_until(lambda: "desk" in program.dependency_status, "the desk is missed")
             assert "refused" in (program.not_ready() or "")
             assert not place.committed()
         finally:
@@ -373,7 +377,7 @@ def test_a_full_disk_at_the_snapshot_lets_kafka_forget_nothing(
 def test_a_snapshot_older_than_what_kafka_holds_is_an_error_that_says_what_is_lost(
     place: Place, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fingerprint.adapters.file_broker.log.SEGMENT_BYTES", 100_000)
+    monkeypatch.setattr("fingerprint.adapters.file_broker.partition_log.SEGMENT_BYTES", 100_000)
     place.send(records[:1000])
     place.run()
     place.send(records[1000:])
@@ -419,11 +423,11 @@ def test_an_added_partition_has_its_state_however_late_it_is_given_to_somebody(
     place.run()
     place.create(4)
     with place.consumer() as consumer, place.producer() as producer:
-        remembering = place.program(consumer, producer).remembering
+        remembering = place.program(consumer, producer).checkpoint_manager
 
         def take_the_old_ones(partitions: Any) -> None:
             for home in sorted(partitions)[:2]:
-                remembering.save(home, remembering.assigned(home))
+                remembering.save(home, remembering.restore(home))
 
         consumer.subscribe([place.settings.kafka.events], take_the_old_ones)
         wait_until(lambda: consumer.poll(0.1) or consumer.assignment(), "partitions are given")

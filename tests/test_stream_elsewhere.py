@@ -10,11 +10,11 @@ import pytest
 import road as roads
 from streaming import Place, Records, Said
 
-from fingerprint.compute.backend import HOST, Backend
+from fingerprint.compute.backend import HOST_BACKEND, Backend
 from pipelines.backfill import backfill
-from pipelines.cli.console import silent
+from pipelines.cli.console import no_progress
 from pipelines.runtime import backend as backends
-from pipelines.score import score
+from pipelines.score import score_sources
 
 THERE = Backend("frames_elsewhere", "elsewhere", "cpu", "twins of a device's libraries")
 
@@ -29,7 +29,7 @@ def test_a_stream_on_a_device_says_what_one_on_the_cpu_says(
     place: Place, records: Records, oracle: Said, there: str
 ) -> None:
     place.send(records)
-    figures = place.run(backend=THERE if there == "twins" else backends.ready("cuda"))
+    figures = place.run(backend=THERE if there == "twins" else backends.load_backend("cuda"))
     assert figures["events"] > 1000
     assert place.said().differences(oracle) == []
     shown = {event.event_id: event.raw for alert in oracle.alerts.values() for event in alert.events}
@@ -41,7 +41,7 @@ def test_what_a_device_remembered_goes_on_in_more_partitions_and_on_a_cpu_and_ba
     organisation: roads.Road, records: Records, oracle: Said, tmp_path: Path
 ) -> None:
     place, cuts = Place(tmp_path, organisation.bank), [0, len(records) // 4, len(records) // 2, -500, None]
-    turns = ((2, THERE), (4, THERE), (4, HOST), (4, THERE))
+    turns = ((2, THERE), (4, THERE), (4, HOST_BACKEND), (4, THERE))
     for (partitions, backend), begin, end in zip(turns, cuts[:-1], cuts[1:], strict=True):
         place.create(partitions)
         place.send(records[begin:end])
@@ -58,7 +58,7 @@ def test_a_device_with_too_little_room_puts_away_and_says_the_same(
     assert place.said().differences(oracle) == []
 
 
-@pytest.mark.parametrize("program", [score, backfill])
+@pytest.mark.parametrize("program", [score_sources, backfill])
 def test_history_on_a_device_is_scored_as_on_the_cpu(
     program: Callable[..., dict[str, Any]],
     organisation: roads.Road,
@@ -74,6 +74,6 @@ def test_history_on_a_device_is_scored_as_on_the_cpu(
     settings = roads.SETTINGS.model_copy(
         update={"workers": roads.SETTINGS.workers.model_copy(update={"parts": 2})}
     )
-    figures = program(organisation.new, organisation.bank, settings, silent, desk_url=desk)
+    figures = program(organisation.new, organisation.bank, settings, no_progress, desk_url=desk)
     for name in ("records", "events", "votes", "verdicts", "alerts", "silences"):
         assert figures[name] == scored.figures[name], name

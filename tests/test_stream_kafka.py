@@ -47,7 +47,7 @@ def test_from_a_broker_the_same_is_said_as_from_files(place: Place, records: Rec
 
 def test_how_much_history_a_topic_has_is_seen_at_its_ends(place: Place, records: Records) -> None:
     def days() -> float | None:
-        return topic_time_span.days(place.settings.kafka.events, place.settings, lambda: False)
+        return topic_time_span.topic_span_days(place.settings.kafka.events, place.settings, lambda: False)
 
     place.configure()
     assert days() is None
@@ -111,9 +111,9 @@ def test_a_bank_that_is_published_takes_over_between_two_events(
     place: Place, records: Records, bank: Bank, oracle: Said
 ) -> None:
     """The same bank under another name: nothing but the name is other than without it."""
-    half, another = len(records) // 2, banks.renamed(bank, note="another name")
+    half, another = len(records) // 2, banks.with_manifest_entries(bank, note="another name")
     place.bank = Path(shutil.copytree(place.bank, place.folder / "bank"))
-    banks.write(another, place.bank)
+    banks.write_bank(another, place.bank)
     place.configure(kafka=BRISK, state={"snapshot_seconds": 0.2}, bank={"look_seconds": 0.1})
     with live(place) as stream:
         stream.read(records[:half])

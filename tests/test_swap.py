@@ -21,11 +21,11 @@ from living import ids_of, live, measured_by, serve
 from streaming import Place, Records, Said
 from test_stream import DYING, SMALL
 
-from fingerprint.adapters.checkpoints import StoredSnapshots
+from fingerprint.adapters.checkpoints import FileCheckpointStore
 from fingerprint.registry import versions
-from fingerprint.registry.bank import open_bank, renamed, write
-from fingerprint.registry.versions import Note
-from fingerprint.streaming.bank_watcher import Banks
+from fingerprint.registry.bank import open_bank, with_manifest_entries, write_bank
+from fingerprint.registry.versions import VersionDecision
+from pipelines.runtime import wiring
 
 BRISK = {"bank": {"look_seconds": 0.01}, "state": {"snapshot_seconds": 0.001}, "kafka": SMALL}
 
@@ -35,9 +35,11 @@ def two(organisation: roads.Road, tmp_path_factory: pytest.TempPathFactory) -> P
     """A folder with the organisation's bank, which is served, and one that learned other days of it."""
     folder = tmp_path_factory.mktemp("two") / "bank"
     shutil.copytree(organisation.bank, folder)
-    trained = roads.train(organisation.learned[2:8], folder.parent / "other", roads.SETTINGS, roads.silent)
-    write(open_bank(folder.parent / "other"), folder)
-    assert trained["version"] != versions.current(folder)
+    trained = roads.train_bank(
+        organisation.learned[2:8], folder.parent / "other", roads.SETTINGS, roads.no_progress
+    )
+    write_bank(open_bank(folder.parent / "other"), folder)
+    assert trained["version"] != versions.require_served_version(folder)
     return folder
 
 
@@ -51,12 +53,12 @@ def here(records: Records, oracle: Said) -> int:
 
 @pytest.fixture
 def first(two: Path) -> str:
-    return versions.current(two)
+    return versions.require_served_version(two)
 
 
 @pytest.fixture
 def second(two: Path, first: str) -> str:
-    return next(version for version in versions.kept(two) if version != first)
+    return next(version for version in versions.list_bank_versions(two) if version != first)
 
 
 def made(folder: Path, two: Path) -> Place:
@@ -78,7 +80,12 @@ def swapped(two: Path, records: Records, here: int, tmp_path_factory: pytest.Tem
     place = made(tmp_path_factory.mktemp("swapped") / "place", two)
     place.send(records[:here])
     place.run()
-    serve(place, next(each for each in versions.kept(two) if each != versions.current(two)))
+    serve(
+        place,
+        next(
+            each for each in versions.list_bank_versions(two) if each != versions.require_served_version(two)
+        ),
+    )
     place.run()
     place.send(records[here:])
     place.run()
@@ -95,8 +102,8 @@ def of_events(said: Said, detector: str = "autoencoder") -> dict[str, Any]:
 
 def remembered(place: Place) -> set[str]:
     """The banks that the newest snapshots name."""
-    snapshots = StoredSnapshots(place.settings.state)
-    return {str(found.about["bank"]) for home in place.homes() if (found := snapshots.latest(home))}
+    snapshots = FileCheckpointStore(place.settings.state)
+    return {str(found.metadata["bank"]) for home in place.homes() if (found := snapshots.latest(home))}
 
 
 def told_once(place: Place) -> None:
@@ -122,7 +129,7 @@ def test_events_after_the_swap_are_judged_by_the_new_bank_as_if_the_stream_had_b
         serve(place, second)
         stream.until(lambda: stream.judged_by() == {second})
         stream.until(lambda: stream.shown() == {second})
-        assert not any(len(kept.keeper.held) for kept in stream.program.kept.values())
+        assert not any(len(kept.processor.early_events) for kept in stream.program.owned.values())
         stream.read(records[here:])
     place.run()
     said = place.said()
@@ -169,7 +176,7 @@ def test_rolling_back_works_the_same_way(
         serve(place, second)
         stream.until(lambda: stream.judged_by() == {second})
         stream.read(records[third : 2 * third])
-        versions.roll_back(place.bank, Note("rollback"))
+        versions.roll_back(place.bank, VersionDecision("rollback"))
         stream.until(lambda: stream.judged_by() == {first})
         stream.read(records[2 * third :])
         assert stream.shown() == {first}
@@ -184,14 +191,20 @@ def test_earlier_banks_are_let_go_when_nothing_waits_of_them_any_more(
 ) -> None:
     with live(place) as stream:
         stream.read(records[:here])
-        kept = stream.program.kept.values()
-        assert any(each.keeper.road.waits_of() for each in kept)
+        kept = stream.program.owned.values()
+        assert any(each.processor.pipeline.referenced_banks() for each in kept)
         serve(place, second)
         stream.until(lambda: stream.judged_by() == {second})
-        assert {version for each in kept for version in each.keeper.road.groups.by.earlier} == {first}
+        assert {
+            version
+            for each in kept
+            for version in each.processor.pipeline.alert_groups.explainer.previous_banks
+        } == {first}
         stream.read(records[here:])
-        stream.until(lambda: not any(each.keeper.road.groups.by.earlier for each in kept))
-        assert stream.program.banks.judges.keys() == {second}
+        stream.until(
+            lambda: not any(each.processor.pipeline.alert_groups.explainer.previous_banks for each in kept)
+        )
+        assert stream.program.banks.loaded_banks.keys() == {second}
 
 
 def test_who_is_given_a_partition_that_judges_by_the_new_bank_already_does_not_take_it_back(
@@ -199,13 +212,13 @@ def test_who_is_given_a_partition_that_judges_by_the_new_bank_already_does_not_t
 ) -> None:
     """It has not looked yet itself; and again, where what it is given is no longer served."""
     place.configure(bank={"look_seconds": 3600})
-    with closing(Banks(place.bank, place.settings)) as banks:
+    with closing(wiring.bank_watcher(place.bank, place.settings)) as banks:
         serve(place, second)
         assert banks.served.bank.version == first
-        assert banks.of(second).bank.version == second == banks.served.bank.version
-        assert banks.of(first).bank.version == first != banks.served.bank.version
-        banks.let_go({second})
-        assert banks.judges.keys() == {second}
+        assert banks.for_version(second).bank.version == second == banks.served.bank.version
+        assert banks.for_version(first).bank.version == first != banks.served.bank.version
+        banks.release({second})
+        assert banks.loaded_banks.keys() == {second}
 
 
 # --- what cannot judge ------------------------------------------------------------------------------------------------
@@ -240,15 +253,15 @@ def test_a_damaged_bank_is_refused_once_and_the_one_before_judges_on_until_someb
         stream.read(records[:500])
         serve(place, second)
         stream.until(lambda: metric.collect()[0].samples[0].value == 1)
-        assert "is damaged" in banks.refused
+        assert "is damaged" in banks.refusal
         stream.read(records[500:])
-        looked = banks.next_look
-        stream.until(lambda: banks.next_look > looked)
+        looked = banks.next_poll
+        stream.until(lambda: banks.next_poll > looked)
         assert stream.judged_by() == {first} == stream.shown()
         said = [record for record in caplog.records if "refused" in record.message]
         assert len(said) == 1
         mend()
-        versions.roll_back(place.bank, Note("rollback"))
+        versions.roll_back(place.bank, VersionDecision("rollback"))
         stream.until(lambda: metric.collect()[0].samples[0].value == 0)
         assert not place.said().differences(oracle)
         serve(place, second)
@@ -260,13 +273,13 @@ def test_a_bank_that_counts_otherwise_than_the_settings_is_refused(
 ) -> None:
     learned = json.loads(json.dumps(open_bank(place.bank, version=second).manifest["settings"]))
     learned["spectral"]["interval_seconds"] = 600
-    other = renamed(open_bank(place.bank, version=second), settings=learned)
-    write(other, place.bank)
+    other = with_manifest_entries(open_bank(place.bank, version=second), settings=learned)
+    write_bank(other, place.bank)
     with live(place) as stream:
         stream.read(records[:200])
         serve(place, other.version)
-        stream.until(lambda: bool(stream.program.banks.refused))
-        assert "setting spectral.interval_seconds is 3600" in stream.program.banks.refused
+        stream.until(lambda: bool(stream.program.banks.refusal))
+        assert "setting spectral.interval_seconds is 3600" in stream.program.banks.refusal
         assert stream.judged_by() == {first}
 
 
@@ -341,7 +354,8 @@ def test_killed_again_and_again_across_a_swap_every_event_is_judged_by_one_bank(
     place.run()
     told_once(place)
     home_of = {
-        json.loads(m.value or b"{}")["eventID"]: m.home for m in place.read(place.settings.kafka.events)
+        json.loads(m.value or b"{}")["eventID"]: m.source_partition
+        for m in place.read(place.settings.kafka.events)
     }
     after = ids_of(records[here:], records[:here])
     for event, vote in of_events(place.said()).items():
@@ -350,9 +364,9 @@ def test_killed_again_and_again_across_a_swap_every_event_is_judged_by_one_bank(
 
 
 def of_snapshot(place: Place, home: Any) -> str:
-    found = StoredSnapshots(place.settings.state).latest(home)
+    found = FileCheckpointStore(place.settings.state).latest(home)
     assert found
-    return str(found.about["bank"])
+    return str(found.metadata["bank"])
 
 
 # --- more than one ----------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fingerprint.compute import sorted_table
-from fingerprint.compute.sorted_table import SortedTable, find, ranges
+from fingerprint.compute.sorted_table import SortedTable, expand_ranges, find_sorted
 
 pieces = st.lists(st.lists(st.integers(0, 40), max_size=30), max_size=8)
 
@@ -38,11 +38,11 @@ def test_keep_first_keeps_what_came_first(parts: list[list[int]]) -> None:
 
 
 def test_a_large_young_part_is_merged_and_nothing_is_lost(monkeypatch) -> None:
-    monkeypatch.setattr(sorted_table, "YOUNG_LEAST", 10)
+    monkeypatch.setattr(sorted_table, "YOUNG_MINIMUM", 10)
     table = SortedTable.empty(count=np.float32)
     for start in range(0, 500, 7):
         table.add(np.arange(start, start + 7, dtype=np.uint64), count=np.full(7, start))
-    keys, columns = table.settle()
+    keys, columns = table.compact()
     assert keys.tolist() == list(range(504))
     assert columns["count"].tolist() == [key // 7 * 7 for key in range(504)]
 
@@ -50,17 +50,17 @@ def test_a_large_young_part_is_merged_and_nothing_is_lost(monkeypatch) -> None:
 def test_put_and_keep_change_only_what_they_name() -> None:
     table = SortedTable.empty(count=np.float32)
     table.add(np.array([1, 2, 3], np.uint64), count=np.array([1, 1, 1]))
-    table.put(np.array([2, 9], np.uint64), "count", np.array([5, 5], np.float32))
-    table.keep(table.settle()[0] != 1)
+    table.overwrite(np.array([2, 9], np.uint64), "count", np.array([5, 5], np.float32))
+    table.retain(table.compact()[0] != 1)
     assert table.get(np.array([1, 2, 3, 9], np.uint64), "count", missing=-1).tolist() == [-1, 5, 1, -1]
 
 
 def test_find_says_what_is_not_there() -> None:
-    place, found = find(np.array([2, 4, 6]), np.array([1, 2, 6, 7]))
+    place, found = find_sorted(np.array([2, 4, 6]), np.array([1, 2, 6, 7]))
     assert found.tolist() == [False, True, True, False]
     assert place[found].tolist() == [0, 2]
 
 
 def test_ranges_lists_every_place_of_every_range() -> None:
-    which, place = ranges(np.array([0, 5, 9]), np.array([2, 5, 11]))
+    which, place = expand_ranges(np.array([0, 5, 9]), np.array([2, 5, 11]))
     assert list(zip(which.tolist(), place.tolist(), strict=True)) == [(0, 0), (0, 1), (2, 9), (2, 10)]

@@ -10,7 +10,7 @@ import pytest
 from fingerprint.sources.cloudtrail import samples
 from fingerprint.sources.cloudtrail.attack_tactics import TACTICS, tactics_among, tactics_of
 
-FOLDER = samples.folder("attack_tactics")
+FOLDER = samples.data_folder("attack_tactics")
 
 
 @pytest.mark.parametrize(

@@ -8,21 +8,21 @@ from scipy.stats import norm
 
 from fingerprint.core.settings import Autoencoder
 from fingerprint.estimators import tail_calibration
-from fingerprint.estimators.tail_calibration import Hours
+from fingerprint.estimators.tail_calibration import IntervalMaxima
 from fingerprint.registry import quality
 
 PARENT = np.array([-1, 0, 1, 1], np.int32)  # everybody, a group, two of its members
 
 
-def hours_of(*members: np.ndarray) -> Hours:
+def hours_of(*members: np.ndarray) -> IntervalMaxima:
     owner = np.repeat(np.arange(2, 2 + len(members)), [len(each) for each in members])
-    return Hours(np.concatenate(members).astype(np.float32), owner.astype(np.int32))
+    return IntervalMaxima(np.concatenate(members).astype(np.float32), owner.astype(np.int32))
 
 
-def z_of(excess: np.ndarray, hours: Hours, at: int) -> np.ndarray:
-    edge, slope = tail_calibration.shape(hours.excess)
-    rate = tail_calibration.rates(hours, edge, PARENT)[at]
-    return tail_calibration.z(tail_calibration.log_share(excess, rate, edge, slope))
+def z_of(excess: np.ndarray, hours: IntervalMaxima, at: int) -> np.ndarray:
+    edge, slope = tail_calibration.fit_tail(hours.excess)
+    rate = tail_calibration.exceedance_log_rates(hours, edge, PARENT)[at]
+    return tail_calibration.z_of_log_survival(tail_calibration.log_survival(excess, rate, edge, slope))
 
 
 def test_a_z_is_passed_as_often_as_that_of_a_normal_distribution() -> None:
@@ -41,7 +41,7 @@ def test_a_threshold_is_passed_equally_often_by_a_calm_and_by_a_restless_one() -
     shares = [(z_of(each, hours, at) >= 2.5).mean() for at, each in ((2, calm), (3, restless))]
     assert max(shares) < 2 * min(shares)
     same = [
-        tail_calibration.z(tail_calibration.log_share(each, np.log(0.05), 16.0, 4.0))
+        tail_calibration.z_of_log_survival(tail_calibration.log_survival(each, np.log(0.05), 16.0, 4.0))
         for each in (calm, restless)
     ]
     assert (same[1] >= 2.5).mean() > 4 * (same[0] >= 2.5).mean()  # what one rate for all would say
@@ -55,33 +55,38 @@ def test_more_excess_is_never_less_rare() -> None:
 
 def test_who_is_hardly_known_is_judged_as_its_peers() -> None:
     hours = hours_of(np.random.default_rng(3).exponential(4, 5000), np.zeros(1))
-    edge, _ = tail_calibration.shape(hours.excess)
-    rate = np.exp(tail_calibration.rates(hours, edge, PARENT))
+    edge, _ = tail_calibration.fit_tail(hours.excess)
+    rate = np.exp(tail_calibration.exceedance_log_rates(hours, edge, PARENT))
     assert rate[3] == pytest.approx(rate[1], rel=0.05)
 
 
 def test_a_history_of_a_few_hours_says_what_a_usual_organisation_would() -> None:
-    edge, slope = tail_calibration.shape(np.zeros(3, np.float32))
-    assert edge == pytest.approx(tail_calibration.EDGE, rel=0.05)
-    assert slope == tail_calibration.SLOPE
-    assert tail_calibration.shape(np.empty(0, np.float32)) == (tail_calibration.EDGE, tail_calibration.SLOPE)
+    edge, slope = tail_calibration.fit_tail(np.zeros(3, np.float32))
+    assert edge == pytest.approx(tail_calibration.DEFAULT_EDGE, rel=0.05)
+    assert slope == tail_calibration.DEFAULT_SLOPE
+    assert tail_calibration.fit_tail(np.empty(0, np.float32)) == (
+        tail_calibration.DEFAULT_EDGE,
+        tail_calibration.DEFAULT_SLOPE,
+    )
 
 
 def test_the_order_of_the_hours_changes_nothing() -> None:
     hours = hours_of(np.random.default_rng(4).exponential(4, 999))
     shuffled = np.random.default_rng(5).permutation(999)
-    assert tail_calibration.shape(hours.excess) == tail_calibration.shape(hours.excess[shuffled])
+    assert tail_calibration.fit_tail(hours.excess) == tail_calibration.fit_tail(hours.excess[shuffled])
 
 
 def test_of_an_interval_its_strangest_event_counts() -> None:
     excess, hour = np.array([1.0, 9.0, 3.0, 2.0], np.float32), np.array([5, 5, 4, 4], np.uint64)
-    hours = tail_calibration.strangest(excess, hour, np.array([2, 2, 3, 3], np.int32))
+    hours = tail_calibration.interval_maxima(excess, hour, np.array([2, 2, 3, 3], np.int32))
     assert sorted(zip(hours.excess.tolist(), hours.owner.tolist(), strict=True)) == [(3.0, 3), (9.0, 2)]
 
 
 def test_z_and_nats_are_two_names_of_one_probability() -> None:
-    assert tail_calibration.nats(4.0) == pytest.approx(-np.log(norm.sf(4.0)))
-    assert tail_calibration.z(-np.array([tail_calibration.nats(4.0)]))[0] == pytest.approx(4.0, abs=1e-4)
+    assert tail_calibration.z_to_nats(4.0) == pytest.approx(-np.log(norm.sf(4.0)))
+    assert tail_calibration.z_of_log_survival(-np.array([tail_calibration.z_to_nats(4.0)]))[
+        0
+    ] == pytest.approx(4.0, abs=1e-4)
 
 
 # --- thresholds as alerts a day -------------------------------------------------------------------------------------
@@ -90,28 +95,33 @@ def test_z_and_nats_are_two_names_of_one_probability() -> None:
 def strongest(days: int = 10) -> dict[str, object]:
     """Of ten days held out: alerts whose nats fall off as an exponential of slope 2."""
     nats = 6 + np.sort(np.random.default_rng(6).exponential(2.0, 300))[::-1]
-    return {"days": days, "alerts": tail_calibration.z(-nats).tolist()}
+    return {"days": days, "alerts": tail_calibration.z_of_log_survival(-nats).tolist()}
 
 
 def test_without_a_wish_the_threshold_is_the_one_that_is_set() -> None:
-    assert quality.threshold_of(strongest(), Autoencoder(threshold=3.3)) == 3.3
+    assert quality.calibrated_threshold(strongest(), Autoencoder(threshold=3.3)) == 3.3
 
 
 @pytest.mark.parametrize("wanted", [0.5, 2.0, 5.0, 20.0])
 def test_a_threshold_shows_as_many_alerts_a_day_as_asked_for_on_the_days_held_out(wanted: float) -> None:
     held = strongest()
-    threshold = quality.threshold_of(held, Autoencoder(alerts_per_day=wanted))
+    threshold = quality.calibrated_threshold(held, Autoencoder(alerts_per_day=wanted))
     shown = sum(z >= threshold for z in held["alerts"])
     assert shown / 10 == pytest.approx(wanted, rel=0.6)
 
 
 def test_fewer_alerts_than_there_ever_were_need_a_higher_threshold_than_any_reached() -> None:
     held = strongest()
-    rare, rarer = (quality.threshold_of(held, Autoencoder(alerts_per_day=each)) for each in (0.01, 0.001))
+    rare, rarer = (
+        quality.calibrated_threshold(held, Autoencoder(alerts_per_day=each)) for each in (0.01, 0.001)
+    )
     assert max(held["alerts"]) < rare < rarer
 
 
 def test_a_history_without_alerts_leaves_the_threshold_as_it_is() -> None:
     assert (
-        quality.threshold_of({"days": 1, "alerts": []}, Autoencoder(threshold=3.7, alerts_per_day=5.0)) == 3.7
+        quality.calibrated_threshold(
+            {"days": 1, "alerts": []}, Autoencoder(threshold=3.7, alerts_per_day=5.0)
+        )
+        == 3.7
     )

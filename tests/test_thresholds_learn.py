@@ -20,12 +20,12 @@ from walking import SETTINGS, Step, road_of, walked
 from fingerprint.core.alert import Alert, Decision, Disposition
 from fingerprint.core.settings import Autoencoder, Settings, Training
 from fingerprint.registry import bank as banks
-from fingerprint.registry.bank import MOVED, Bank, renamed
-from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.registry.bank import FEEDBACK_COLUMNS, Bank, with_manifest_entries
+from fingerprint.store.alerts import SqlAlertStore, open_alert_store
 from fingerprint.training import attack_injection, feedback
 from pipelines import cli
-from pipelines.cli.console import silent
-from pipelines.train import train
+from pipelines.cli.console import no_progress
+from pipelines.train import train_bank
 
 OPTIONS = Training()
 QUICK = Settings(autoencoder=Autoencoder(epochs=0))  # what nets add is not the question here
@@ -45,12 +45,12 @@ def said_of(one: pd.Series, decision: Decision, times: int, bank: Bank) -> pd.Da
     """So many alerts of the entity of one event, all judged alike, just before the bank's history ended."""
     end = pd.Timestamp(bank.manifest["watermark"], unit="s", tz="UTC")
     rows = [(f"alert{n}", one["principal"], one["entity"], end, decision) for n in range(times)]
-    return pd.DataFrame(rows, columns=list(feedback.COLUMNS))
+    return pd.DataFrame(rows, columns=list(feedback.DISPOSITION_COLUMNS))
 
 
 def scored_by(bank: Bank, organisation: Road, folder: Path) -> Run:
     """The new days, by another bank."""
-    banks.publish(bank, folder / "bank")
+    banks.publish_version(bank, folder / "bank")
     return road.run(organisation.new, folder / "bank", folder)
 
 
@@ -65,8 +65,10 @@ def shift_of(bank: Bank, key: str) -> float:
 
 def everybody_raised(bank: Bank, share: float = SETTINGS.training.threshold_raised) -> Bank:
     """As if an analyst had called everything benign, of everyone, for ever."""
-    columns = dict(zip(MOVED, (np.float32(share), FROGS, 0), strict=True))
-    return renamed(replace(bank, fingerprints=bank.fingerprints.assign(**columns)), note="all raised")
+    columns = dict(zip(FEEDBACK_COLUMNS, (np.float32(share), FROGS, 0), strict=True))
+    return with_manifest_entries(
+        replace(bank, fingerprints=bank.fingerprints.assign(**columns)), note="all raised"
+    )
 
 
 # --- from a bank to its votes ---------------------------------------------------------------------------------------------
@@ -90,7 +92,7 @@ def test_whose_alerts_were_called_benign_needs_more_next_time_and_nobody_else_do
 ) -> None:
     before = own_opinions(scored)
     weak = before[before["vote"].astype(bool)].sort_values("z").iloc[0]
-    raised = feedback.applied(bank, said_of(weak, "benign", FROGS, bank), WIDE)
+    raised = feedback.apply_feedback(bank, said_of(weak, "benign", FROGS, bank), WIDE)
     after = own_opinions(scored_by(raised, organisation, tmp_path))
     assert moves_only(raised, before, after, key_of(weak.to_frame().T).iloc[0]) > weak["z"] >= THRESHOLD
     assert not after.loc[weak.name, "vote"]
@@ -101,7 +103,7 @@ def test_who_was_robbed_before_needs_less_next_time_and_nobody_else_does(
 ) -> None:
     before = own_opinions(scored)
     strong = before[~before["vote"].astype(bool)].sort_values("z").iloc[-1]
-    lowered = feedback.applied(bank, said_of(strong, "true_positive", FROGS, bank), WIDE)
+    lowered = feedback.apply_feedback(bank, said_of(strong, "true_positive", FROGS, bank), WIDE)
     after = own_opinions(scored_by(lowered, organisation, tmp_path))
     assert moves_only(lowered, before, after, key_of(strong.to_frame().T).iloc[0]) <= strong["z"] < THRESHOLD
     assert after.loc[strong.name, "vote"]
@@ -131,7 +133,7 @@ def test_an_event_is_held_to_the_threshold_of_the_bank_that_measured_it(
             road.judge_by(bank)
         return road
 
-    one, other = (walked(road_of(first, bank.ledger), steps, swap).events for first in (bank, raised))
+    one, other = (walked(road_of(first, bank.scorer_state), steps, swap).events for first in (bank, raised))
     assert one.index.equals(other.index)
     measured = other["bank_version"] == raised.version
     assert min(measured.sum(), (~measured).sum()) > 100
@@ -140,9 +142,9 @@ def test_an_event_is_held_to_the_threshold_of_the_bank_that_measured_it(
 
 
 def test_the_gate_sees_a_bank_that_words_have_made_blind(bank: Bank) -> None:
-    attacks = attack_injection.of_bank(bank, SETTINGS)
+    attacks = attack_injection.inject_known_attacks(bank, SETTINGS)
     then, bound, blind = (
-        attack_injection.strangest(each, attacks, SETTINGS.autoencoder)
+        attack_injection.attack_scores(each, attacks, SETTINGS.autoencoder)
         for each in (bank, everybody_raised(bank), everybody_raised(bank, share=9.0))
     )
     clear = then >= RAISED * THRESHOLD
@@ -162,10 +164,10 @@ def alert_of(alert: Alert, name: str, entity: str) -> Alert:
     return replace(alert, alert_id=name, principal=principal, events=(event,), **times)
 
 
-def say(desk: SqlDesk, alert: Alert, decision: Decision, of: str = "") -> None:
+def say(desk: SqlAlertStore, alert: Alert, decision: Decision, of: str = "") -> None:
     desk.save([alert])
     at = alert.last_event_time + timedelta(hours=1)
-    desk.triage(Disposition(alert.alert_id, decision, "maria", "", at, len(alert.events), of))
+    desk.add_disposition(Disposition(alert.alert_id, decision, "maria", "", at, len(alert.events), of))
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +185,7 @@ def desk(scored: Run, entities: list[str], tmp_path_factory: pytest.TempPathFact
 
 def triaged(folder: Path, alert: Alert, entities: list[str]) -> str:
     url = f"sqlite:///{folder}/desk.sqlite"
-    desk = open_desk(url)
+    desk = open_alert_store(url)
     benign, malicious, unjudged = entities
     say(desk, alert_of(alert, "one", benign), "benign")
     say(desk, alert_of(alert, "other", benign), "false_positive")
@@ -194,7 +196,7 @@ def triaged(folder: Path, alert: Alert, entities: list[str]) -> str:
 
 
 def learn(organisation: Road, folder: Path, desk: str, settings: Settings = QUICK) -> Bank:
-    train(organisation.days, folder, settings, silent, desk=desk)
+    train_bank(organisation.days, folder, settings, no_progress, store=desk)
     return banks.open_bank(folder)
 
 
@@ -209,7 +211,7 @@ def told(organisation: Road, desk: str, tmp_path_factory: pytest.TempPathFactory
 
 def moved(bank: Bank) -> pd.DataFrame:
     stack = bank.fingerprints
-    return stack.loc[bank.shift != 0, ["key", *MOVED]].set_index("key").sort_index()
+    return stack.loc[bank.shift != 0, ["key", *FEEDBACK_COLUMNS]].set_index("key").sort_index()
 
 
 def test_the_next_bank_carries_what_was_said_and_nothing_else_of_it_differs(
@@ -225,7 +227,7 @@ def test_the_next_bank_carries_what_was_said_and_nothing_else_of_it_differs(
     assert bank.manifest["shifted"] == {"raised": 1, "lowered": 1}
     (older,) = (each for each in versions_in(told) if each != bank.version)
     before = banks.open_bank(told, version=older)
-    pd.testing.assert_frame_equal(bank.fingerprints.drop(columns=list(MOVED)), before.fingerprints)
+    pd.testing.assert_frame_equal(bank.fingerprints.drop(columns=list(FEEDBACK_COLUMNS)), before.fingerprints)
     for name in ("center", "rate"):
         np.testing.assert_array_equal(getattr(bank.baseline, name), getattr(before.baseline, name))
 
@@ -243,7 +245,7 @@ def test_other_words_make_another_version_or_they_would_never_be_served(
     organisation: Road, told: Path, entities: list[str], scored: Run, tmp_path: Path
 ) -> None:
     assert len(versions_in(told)) == 2
-    place = open_desk(f"sqlite:///{tmp_path}/desk.sqlite")
+    place = open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite")
     say(place, alert_of(scored.alerts[0], "theft", entities[2]), "true_positive")
     assert learn(organisation, tmp_path / "bank", f"sqlite:///{tmp_path}/desk.sqlite").version not in (
         versions_in(told)
@@ -271,8 +273,8 @@ def test_a_training_that_was_broken_off_goes_on_with_what_the_desk_said_then(
             raise Killed
 
     with pytest.raises(Killed):
-        train(organisation.days, tmp_path / "bank", QUICK, dying, desk=url)
-    say(open_desk(url), alert_of(scored.alerts[0], "later", entities[2]), "benign")
+        train_bank(organisation.days, tmp_path / "bank", QUICK, dying, store=url)
+    say(open_alert_store(url), alert_of(scored.alerts[0], "later", entities[2]), "benign")
     pd.testing.assert_frame_equal(
         moved(learn(organisation, tmp_path / "bank", url)), moved(banks.open_bank(told))
     )
@@ -328,7 +330,7 @@ def test_an_alert_says_which_moved_threshold_it_passed_all_the_same(
 ) -> None:
     largest = max(scored.alerts, key=lambda alert: len(alert.events))
     one = own_opinions(scored).loc[list(largest.event_ids)].iloc[0]
-    raised = feedback.applied(bank, said_of(one, "benign", 2, bank), OPTIONS)
+    raised = feedback.apply_feedback(bank, said_of(one, "benign", 2, bank), OPTIONS)
     run = scored_by(raised, organisation, tmp_path)
     show = ["alerts", "show", largest.alert_id, "--desk", f"sqlite:///{run.out.parent}/desk.sqlite", "--bank"]
     key = key_of(one.to_frame().T).iloc[0]

@@ -13,12 +13,12 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 from services.kafka import Broker
 
-from fingerprint.adapters.file_broker import log as topic_log
-from fingerprint.adapters.file_broker.consumer import FilesConsumer, FilesProducer, create_topic
+from fingerprint.adapters.file_broker import partition_log as topic_log
+from fingerprint.adapters.file_broker.consumer import FileConsumer, FileProducer, create_topic
 from fingerprint.adapters.kafka.confluent import ConfluentConsumer
 from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
-from fingerprint.adapters.kafka.kafka_python import KafkaConsumer
-from fingerprint.adapters.kafka.kafka_python_producer import KafkaProducer
+from fingerprint.adapters.kafka.kafka_python import KafkaPythonConsumer
+from fingerprint.adapters.kafka.kafka_python_producer import KafkaPythonProducer
 from fingerprint.core.ports import Consumer, Partition, Producer
 from fingerprint.core.settings import Kafka
 
@@ -73,7 +73,7 @@ def on_broker(
 class TestKafkaPython(TopicContract, AwayContract):
     @pytest.fixture
     def stream(self, broker: Broker, request: pytest.FixtureRequest) -> Iterator[OnBroker]:
-        yield from on_broker(broker, request, KafkaConsumer, KafkaProducer)
+        yield from on_broker(broker, request, KafkaPythonConsumer, KafkaPythonProducer)
 
     @pytest.mark.xfail(strict=True, reason="kafka-python 3.0.12 sends no headers without a value")
     def test_a_header_without_a_value_is_not_an_empty_one(self, stream: OnBroker) -> None:
@@ -101,15 +101,15 @@ class OnFiles:
 
     def consumer(self, group: str, **settings: Any) -> Consumer:
         self._open.append(
-            FilesConsumer(Kafka(client="files", brokers=(str(self._root),), group=group, **settings))
+            FileConsumer(Kafka(client="files", brokers=(str(self._root),), group=group, **settings))
         )
         return self._open[-1]
 
     def producer(self, **settings: Any) -> Producer:
-        return FilesProducer(Kafka(client="files", brokers=(str(self._root),), **settings))
+        return FileProducer(Kafka(client="files", brokers=(str(self._root),), **settings))
 
     def forget(self, partition: Partition, before: int) -> None:
-        log = topic_log.Log(self._root / partition.topic / str(partition.number))
+        log = topic_log.PartitionLog(self._root / partition.topic / str(partition.number))
         segments = log.segments()
         for segment, after in pairwise(segments):
             if int(after.name.removesuffix(".jsonl")) <= before:

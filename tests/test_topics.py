@@ -17,26 +17,29 @@ import pytest
 from contracts.topics import BrokerContract, TopicsContract
 from services.kafka import Broker
 
-from fingerprint.adapters.file_broker.topics import FilesTopics
-from fingerprint.adapters.kafka.confluent_admin import ConfluentTopics
-from fingerprint.adapters.kafka.kafka_python_admin import KafkaTopics
-from fingerprint.core.alert import Away, FingerprintError
-from fingerprint.core.ports.topics import Topic, Topics
+from fingerprint.adapters.file_broker.topics import FileTopicAdmin
+from fingerprint.adapters.kafka.confluent_admin import ConfluentTopicAdmin
+from fingerprint.adapters.kafka.kafka_python_admin import KafkaPythonTopicAdmin
+from fingerprint.core.alert import FingerprintError, ServerUnavailable
+from fingerprint.core.ports.topics import TopicAdmin, TopicSpec
 from fingerprint.core.settings import Kafka, Settings
 from pipelines.commands.topics import (
-    Wish,
-    create,
-    patiently,
-    print_created,
+    TopicOptions,
+    create_or_grow,
+    create_topics,
+    list_topics,
+    print_created_topics,
     print_topics,
-    run_create,
-    run_list,
+    retry_while_unavailable,
 )
 from pipelines.runtime import wiring
 
 NUMBERS = count()
 START = datetime(2026, 3, 2, tzinfo=UTC)
-CLIENTS = [pytest.param(KafkaTopics, id="kafka-python"), pytest.param(ConfluentTopics, id="confluent")]
+CLIENTS = [
+    pytest.param(KafkaPythonTopicAdmin, id="kafka-python"),
+    pytest.param(ConfluentTopicAdmin, id="confluent"),
+]
 
 
 @pytest.fixture
@@ -46,22 +49,22 @@ def name() -> Callable[[], str]:
 
 class TestKafkaPython(TopicsContract, BrokerContract):
     @pytest.fixture
-    def topics(self, broker: Broker) -> Iterator[Topics]:
-        with KafkaTopics(Kafka(brokers=(broker.address,))) as opened:
+    def topics(self, broker: Broker) -> Iterator[TopicAdmin]:
+        with KafkaPythonTopicAdmin(Kafka(brokers=(broker.address,))) as opened:
             yield opened
 
 
 class TestConfluent(TopicsContract, BrokerContract):
     @pytest.fixture
-    def topics(self, broker: Broker) -> Iterator[Topics]:
-        with ConfluentTopics(Kafka(brokers=(broker.address,))) as opened:
+    def topics(self, broker: Broker) -> Iterator[TopicAdmin]:
+        with ConfluentTopicAdmin(Kafka(brokers=(broker.address,))) as opened:
             yield opened
 
 
 class TestFiles(TopicsContract):
     @pytest.fixture
-    def topics(self, tmp_path: Path) -> Iterator[Topics]:
-        with FilesTopics(Kafka(client="files", brokers=(str(tmp_path / "stream"),))) as opened:
+    def topics(self, tmp_path: Path) -> Iterator[TopicAdmin]:
+        with FileTopicAdmin(Kafka(client="files", brokers=(str(tmp_path / "stream"),))) as opened:
             yield opened
 
 
@@ -87,13 +90,13 @@ def test_who_makes_topics_logs_in_as_consumers_do(broker: Broker, tmp_path: Path
 def test_who_is_not_let_in_is_told_so_soon(broker: Broker, tmp_path: Path, client: Any) -> None:
     with pytest.raises(FingerprintError, match="does not let us in") as caught:
         client(guarded(broker, tmp_path, "abracadabra", 1.5))
-    assert not isinstance(caught.value, Away)  # asking again is no use
+    assert not isinstance(caught.value, ServerUnavailable)  # asking again is no use
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_broker_that_does_not_answer_is_away(client: Any) -> None:
     begun = time.monotonic()
-    with pytest.raises(Away, match=r"no broker answers at 127\.0\.0\.1:1"):
+    with pytest.raises(ServerUnavailable, match=r"no broker answers at 127\.0\.0\.1:1"):
         client(Kafka(brokers=("127.0.0.1:1",), answer_seconds=0.5))
     assert time.monotonic() - begun < 5
 
@@ -102,8 +105,8 @@ def test_who_answers_for_a_broker_that_is_not_up_yet_is_waited_for() -> None:
     """A proxy takes the connection, and breaks it off."""
     with socket.create_server(("127.0.0.1", 0)) as proxy:
         Thread(target=_hang_up, args=(proxy,), daemon=True).start()
-        with pytest.raises(Away):
-            KafkaTopics(Kafka(brokers=(f"127.0.0.1:{proxy.getsockname()[1]}",), answer_seconds=1.5))
+        with pytest.raises(ServerUnavailable):
+            KafkaPythonTopicAdmin(Kafka(brokers=(f"127.0.0.1:{proxy.getsockname()[1]}",), answer_seconds=1.5))
         proxy.shutdown(socket.SHUT_RDWR)
 
 
@@ -124,13 +127,13 @@ class Stopped:
     def now(self) -> datetime:
         return self.time
 
-    def wait(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         self.time += timedelta(seconds=seconds)
 
     def broker(self) -> str:
         self.tries += 1
         if self.time < self.at:
-            raise Away("no broker answers")
+            raise ServerUnavailable("no broker answers")
         return "an answer"
 
 
@@ -148,32 +151,34 @@ BESIDE = ("fingerprint.notices", "cloudtrail.dlq", "fingerprint.events.dlq")
 
 def test_all_topics_of_the_settings_are_made_and_a_second_run_changes_nothing(tmp_path: Path) -> None:
     settings = on_files(tmp_path / "stream")
-    assert set(partitions(run_list(settings)).values()) == {0}
-    done = run_create(settings, Wish(), wait=0)
+    assert set(partitions(list_topics(settings)).values()) == {0}
+    done = create_topics(settings, TopicOptions(), wait=0)
     assert partitions(done) == dict.fromkeys(TRAFFIC, 4) | dict.fromkeys(BESIDE, 1)
     assert {row["did"] for row in done} == {"made"}
-    again = run_create(settings, Wish(), wait=0)
+    again = create_topics(settings, TopicOptions(), wait=0)
     assert {(row["did"], row["note"]) for row in again} == {("kept", "")}
-    assert partitions(again) == partitions(done) == partitions(run_list(settings))
+    assert partitions(again) == partitions(done) == partitions(list_topics(settings))
 
 
 def test_an_events_topic_grows_only_when_that_is_said_and_the_rule_is_told(tmp_path: Path) -> None:
     settings = on_files(tmp_path)
-    run_create(settings, Wish(2), wait=0)
-    told = {row["topic"]: row for row in run_create(settings, Wish(4), wait=0)}
+    create_topics(settings, TopicOptions(2), wait=0)
+    told = {row["topic"]: row for row in create_topics(settings, TopicOptions(4), wait=0)}
     assert told["cloudtrail"]["did"] == "grew from 2"
     events = told["fingerprint.events"]
     assert (events["did"], events["partitions"]) == ("kept", 2)
     assert "Stop ingest" in events["note"]
     assert "--partitions 4 --grow" in events["note"]
-    assert partitions(run_create(settings, Wish(4, grow=True), wait=0))["fingerprint.events"] == 4
-    assert partitions(run_create(settings, Wish(1), wait=0))["fingerprint.events"] == 4  # none is taken away
+    assert partitions(create_topics(settings, TopicOptions(4, grow=True), wait=0))["fingerprint.events"] == 4
+    assert (
+        partitions(create_topics(settings, TopicOptions(1), wait=0))["fingerprint.events"] == 4
+    )  # none is taken away
 
 
 @pytest.mark.parametrize("wrong", [3, 12, 512])
 def test_partitions_that_state_cannot_be_cut_into_are_refused(tmp_path: Path, wrong: int) -> None:
     with pytest.raises(FingerprintError, match=rf"--partitions is {wrong}: .* 1, 2, 4, ... 256"):
-        run_create(on_files(tmp_path), Wish(wrong), wait=0)
+        create_topics(on_files(tmp_path), TopicOptions(wrong), wait=0)
     assert not list(tmp_path.iterdir())
 
 
@@ -183,50 +188,52 @@ def test_the_events_topic_holds_what_a_training_reads_and_messages_fit(broker: B
     kafka = {"client": client, "brokers": [broker.address], **names}
     settings = Settings.model_validate({"kafka": kafka})
     for _ in range(2):
-        run_create(settings, Wish(2, 1), wait=30)
-    found = {row["topic"]: row for row in run_list(settings)}
+        create_topics(settings, TopicOptions(2, 1), wait=30)
+    found = {row["topic"]: row for row in list_topics(settings)}
     assert [found[names[each]]["partitions"] for each in ("raw", "events", "notices")] == [2, 2, 1]
     assert found[names["events"]]["retention_days"] == 35
     assert found[names["raw"]]["retention_days"] == 7  # Kafka's own
-    with wiring.topics(settings.kafka) as topics:
-        stamped = {each.name: each.stamped for each in topics.found(list(names.values())).values()}
+    with wiring.open_topic_admin(settings.kafka) as topics:
+        stamped = {each.name: each.timestamp_type for each in topics.describe(list(names.values())).values()}
     assert stamped.pop(names["raw"]) == "LogAppendTime", "whoever sends does not choose when"
     assert set(stamped.values()) == {"CreateTime"}
     assert {row["message_bytes"] >= settings.kafka.message_bytes for row in found.values()} == {True}
 
 
 def test_a_topic_that_holds_less_than_is_wanted_is_named_and_left_alone(broker: Broker) -> None:
-    with KafkaTopics(Kafka(brokers=(broker.address,))) as topics:
-        topics.make(Topic("brief", 1, retention_ms=3_600_000, message_bytes=1_000_000))
-        (done,) = create(topics, [Topic("brief", 1, None, 86_400_000, 2_000_000, "LogAppendTime")], set())
+    with KafkaPythonTopicAdmin(Kafka(brokers=(broker.address,))) as topics:
+        topics.create(TopicSpec("brief", 1, retention_ms=3_600_000, max_message_bytes=1_000_000))
+        (done,) = create_or_grow(
+            topics, [TopicSpec("brief", 1, None, 86_400_000, 2_000_000, "LogAppendTime")], set()
+        )
         assert "set its retention.ms" in done["note"]
         assert "set its max.message.bytes" in done["note"]
         assert "set its message.timestamp.type to LogAppendTime" in done["note"]
-        assert topics.found(["brief"])["brief"].retention_ms == 3_600_000
+        assert topics.describe(["brief"])["brief"].retention_ms == 3_600_000
 
 
 def test_a_broker_that_starts_at_the_same_time_is_waited_for() -> None:
     clock = Stopped(at=20)
-    assert patiently(clock.broker, 60, clock) == "an answer"
+    assert retry_while_unavailable(clock.broker, 60, clock) == "an answer"
     assert clock.tries > 5
 
 
 def test_a_broker_that_stays_away_is_named_when_the_wait_is_over() -> None:
     clock = Stopped()
-    with pytest.raises(Away, match="no broker answers"):
-        patiently(clock.broker, 60, clock)
+    with pytest.raises(ServerUnavailable, match="no broker answers"):
+        retry_while_unavailable(clock.broker, 60, clock)
     assert clock.now() - START == timedelta(seconds=60)
 
 
 def test_the_program_says_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = on_files(tmp_path)
-    print_topics(run_list(settings))
+    print_topics(list_topics(settings))
     assert (
         "fingerprint.events         not there: `fingerprint topics create` makes it"
         in capsys.readouterr().out
     )
-    print_created(run_create(settings, Wish(2), wait=0))
-    print_created(run_create(settings, Wish(4), wait=0))
+    print_created_topics(create_topics(settings, TopicOptions(2), wait=0))
+    print_created_topics(create_topics(settings, TopicOptions(4), wait=0))
     said = capsys.readouterr().out
     assert "made         fingerprint.events         2 partitions\n" in said
     assert "grew from 2  cloudtrail                 4 partitions\n" in said

@@ -13,14 +13,14 @@ import pytest
 from road import Road
 
 from fingerprint.adapters import files
-from fingerprint.adapters.event_spool import History
+from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import hashing
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Autoencoder, Entities, Settings, Training, Workers
 from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import dataset, distinct_rows, pipeline
-from fingerprint.training.distinct_rows import Rows, lowest
+from fingerprint.training.distinct_rows import DistinctRows, sample_per_owner
 from pipelines.runtime import wiring
 
 SETTINGS = Settings(autoencoder=Autoencoder(epochs=1))
@@ -30,10 +30,10 @@ STAGES = {"rows": 8, "commons": 8, "fitted": 8, "learned": 8}  # folders of a pi
 @pytest.fixture(scope="module")
 def events(organisation: Road) -> list[pd.DataFrame]:
     """Nine days, oldest first."""
-    with History(SETTINGS) as history:
-        for records in files.read(organisation.learned, SETTINGS.reading):
-            history.add(records)
-        return list(history.chunks())
+    with EventSpool(SETTINGS) as history:
+        for records in files.read_sources(organisation.learned, SETTINGS.reading):
+            history.add_records(records)
+        return list(history.batches())
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +48,9 @@ def learn(
     """Learned in `count` pieces, in a folder that stays."""
     total = sum(map(len, events))
     cut = settings.model_copy(update={"training": Training(piece_events=-(-total // count))})
-    pipeline.split(events, cut, folder, total)
+    pipeline.partition_history(events, cut, folder, total)
     assert len(list((folder / "pieces").iterdir())) == count
-    return pipeline.learn(folder, settings, **how)
+    return pipeline.train_partitions(folder, settings, **how)
 
 
 def assert_same(one: Bank, other: Bank) -> None:
@@ -72,8 +72,8 @@ def assert_same(one: Bank, other: Bank) -> None:
 
 def ledger_by_owner(bank: Bank) -> dict[str, np.ndarray]:
     """A bank's ledger without the numbers that its rows and slots happen to have."""
-    ledger = bank.ledger
-    owner = hashing.within(ledger["series.owner"], ledger["series.channel"])
+    ledger = bank.scorer_state
+    owner = hashing.combine(ledger["series.owner"], ledger["series.channel"])
     principal = np.empty(len(ledger["principals.key"]), np.uint64)
     principal[ledger["principals.slot"]] = ledger["principals.key"]
     out = {
@@ -83,12 +83,12 @@ def ledger_by_owner(bank: Bank) -> dict[str, np.ndarray]:
     }
     for table, names in (("series.past", owner), ("series.open", owner), ("activity", principal)):
         keys = ledger[f"{table}.key"]
-        cell = hashing.mix(names[keys >> 32], (keys & 0xFFFFFFFF).astype(np.uint64))
+        cell = hashing.hash_pair(names[keys >> 32], (keys & 0xFFFFFFFF).astype(np.uint64))
         order = np.argsort(cell)
         for name in (name for name in ledger if name.startswith(f"{table}.")):
             out[name] = cell[order] if name.endswith(".key") else ledger[name][order]
     row = np.argsort(
-        hashing.mix(owner[ledger["series.days.row"]], ledger["series.days.number"].astype(np.uint64))
+        hashing.hash_pair(owner[ledger["series.days.row"]], ledger["series.days.number"].astype(np.uint64))
     )
     return out | {name: ledger[f"series.days.{name}"][row] for name in ("expected", "spread")}
 
@@ -112,7 +112,7 @@ def test_fingerprints_lie_home_by_home_and_parents_before_their_children(whole: 
     table = whole.fingerprints
     own = table[table["level"] < 2]
     principal = np.where(own["level"] == 1, own.index, own["parent"])
-    home = hashing.homes(table["hash"].to_numpy(np.uint64)[principal])
+    home = hashing.bucket_of(table["hash"].to_numpy(np.uint64)[principal])
     assert (np.diff(home.astype(int)) >= 0).all()
     assert (table["parent"] < table.index).all()
 
@@ -127,12 +127,12 @@ class Killed(Exception):
 class Mortal:
     """Dies before it does its piece number `last`, counted over all stages; counts what it did."""
 
-    count = 1
+    parallelism = 1
 
     def __init__(self, last: int) -> None:
         self.last, self.done = last, 0
 
-    def each(self, work: Callable[[int], Any], numbers: Sequence[int]) -> Iterator[tuple[int, Any]]:
+    def map_unordered(self, work: Callable[[int], Any], numbers: Sequence[int]) -> Iterator[tuple[int, Any]]:
         for place, number in enumerate(numbers):
             if self.done == self.last:
                 raise Killed
@@ -152,7 +152,7 @@ def test_a_training_that_was_broken_off_goes_on_where_it_was(
     with pytest.raises(Killed):
         learn(events, tmp_path, 8, workers=Mortal(last))
     before = times(tmp_path)
-    assert_same(pipeline.learn(tmp_path, SETTINGS), whole)
+    assert_same(pipeline.train_partitions(tmp_path, SETTINGS), whole)
     after = times(tmp_path)
     assert len(before) == last
     assert {stage: after[stage] for stage in before} == before
@@ -164,18 +164,18 @@ def test_what_was_half_done_is_not_taken_for_done(tmp_path: Path) -> None:
         raise Killed
 
     with pytest.raises(Killed):
-        dataset.once(tmp_path / "stage", broken)
+        dataset.make_once(tmp_path / "stage", broken)
     assert list(tmp_path.iterdir()) == []
-    dataset.once(tmp_path / "stage", lambda folder: (folder / "whole").touch())
+    dataset.make_once(tmp_path / "stage", lambda folder: (folder / "whole").touch())
     assert [each.name for each in (tmp_path / "stage").iterdir()] == ["whole"]
 
 
 def test_two_who_do_the_same_piece_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     def slower(folder: Path) -> None:
         (folder / "result").write_text("same")
-        dataset.once(tmp_path / "stage", lambda other: (other / "result").write_text("same"))
+        dataset.make_once(tmp_path / "stage", lambda other: (other / "result").write_text("same"))
 
-    dataset.once(tmp_path / "stage", slower)
+    dataset.make_once(tmp_path / "stage", slower)
     assert [each.name for each in tmp_path.iterdir()] == ["stage"]
     assert (tmp_path / "stage" / "result").read_text() == "same"
 
@@ -183,17 +183,17 @@ def test_two_who_do_the_same_piece_at_once_do_not_disturb_each_other(tmp_path: P
 def test_worker_processes_learn_what_one_process_does(
     events: list[pd.DataFrame], whole: Bank, tmp_path: Path
 ) -> None:
-    with wiring.workers(Workers(where="dask", processes=2)) as workers:
+    with wiring.open_worker_pool(Workers(where="dask", processes=2)) as workers:
         assert_same(learn(events, tmp_path, 8, workers=workers), whole)
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def rows_of(events: Sequence[pd.DataFrame], folder: Path, settings: Settings = SETTINGS) -> Rows:
-    pipeline.split(events, settings, folder)
-    history = dataset.Pieces(folder, 1)
-    return Rows.opened(distinct_rows.collect(history, 0, settings))
+def rows_of(events: Sequence[pd.DataFrame], folder: Path, settings: Settings = SETTINGS) -> DistinctRows:
+    pipeline.partition_history(events, settings, folder)
+    history = dataset.PartitionedDataset(folder, 1)
+    return DistinctRows.load(distinct_rows.collect_rows(history, 0, settings))
 
 
 def test_a_row_stands_for_all_events_that_are_alike_within_an_interval(
@@ -209,13 +209,13 @@ def test_a_row_stands_for_all_events_that_are_alike_within_an_interval(
 def test_the_same_rows_are_drawn_whatever_else_is_there() -> None:
     random = np.random.default_rng(0)
     mark, owner = random.integers(0, 1 << 63, 1000).astype(np.uint64), random.integers(0, 5, 1000)
-    drawn = lowest(owner, mark, 20)
+    drawn = sample_per_owner(owner, mark, 20)
     assert (np.bincount(owner[drawn]) == 20).all()
     some = np.flatnonzero(owner >= 3)
     np.testing.assert_array_equal(
-        mark[drawn][owner[drawn] >= 3], mark[some][lowest(owner[some], mark[some], 20)]
+        mark[drawn][owner[drawn] >= 3], mark[some][sample_per_owner(owner[some], mark[some], 20)]
     )
-    assert len(np.intersect1d(lowest(owner, mark, 20, seed=1), drawn)) < 20
+    assert len(np.intersect1d(sample_per_owner(owner, mark, 20, seed=1), drawn)) < 20
 
 
 def test_a_record_dated_centuries_ahead_ends_no_series(events: list[pd.DataFrame], whole: Bank) -> None:
@@ -226,7 +226,7 @@ def test_a_record_dated_centuries_ahead_ends_no_series(events: list[pd.DataFrame
     )
     bank = pipeline.train([*events, stray], SETTINGS)
     assert bank.manifest["watermark"] == whole.manifest["watermark"]
-    ours, theirs = (len(each.ledger["series.past.key"]) for each in (bank, whole))
+    ours, theirs = (len(each.scorer_state["series.past.key"]) for each in (bank, whole))
     assert ours == theirs
 
 
@@ -250,8 +250,8 @@ def test_fingerprints_that_principals_share_are_learned_in_one_piece(
         update={"entities": Entities(granularity="service"), "training": Training(piece_events=100)}
     )
     by_service = [chunk.assign(entity=chunk["service"]) for chunk in events]
-    pipeline.split(by_service, shared, tmp_path, events=10_000)
-    bank = pipeline.learn(tmp_path, shared)
+    pipeline.partition_history(by_service, shared, tmp_path, events=10_000)
+    bank = pipeline.train_partitions(tmp_path, shared)
     entities = bank.fingerprints[bank.fingerprints["level"] == 0]
     assert len(list((tmp_path / "pieces").iterdir())) == 1
     assert len(entities) == entities["key"].nunique() == pd.concat(events)["service"].nunique()
@@ -266,14 +266,14 @@ def test_a_history_without_events_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_pieces_follow_the_number_of_events() -> None:
-    assert [dataset.count_for(events, 100) for events in (0, 100, 101, 250, 10**9)] == [1, 1, 2, 4, 256]
+    assert [dataset.partition_count(events, 100) for events in (0, 100, 101, 250, 10**9)] == [1, 1, 2, 4, 256]
 
 
 def test_the_ledger_that_is_learned_goes_on_scoring(whole: Bank) -> None:
-    ledger = Ledger.from_arrays(SETTINGS, whole.ledger)
-    assert len(ledger.latest()[0]) == (whole.fingerprints["level"] == 1).sum()
+    ledger = ScorerState.from_arrays(SETTINGS, whole.scorer_state)
+    assert len(ledger.last_active()[0]) == (whole.fingerprints["level"] == 1).sum()
 
 
 def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path: Path) -> None:
     with pytest.raises(FingerprintError, match=r"does not see .*workers\.folder"):
-        distinct_rows.collect(dataset.Pieces(tmp_path / "elsewhere", 4), 2, SETTINGS)
+        distinct_rows.collect_rows(dataset.PartitionedDataset(tmp_path / "elsewhere", 4), 2, SETTINGS)

@@ -23,22 +23,22 @@ from prometheus_client import CollectorRegistry
 from services.triton import Triton
 from streaming import Place, Records, Said
 
-from fingerprint.adapters.triton.client import TritonLosses
-from fingerprint.adapters.triton.control import Control
-from fingerprint.adapters.triton.repository import Repository
-from fingerprint.adapters.triton.request import Call
+from fingerprint.adapters.triton.client import TritonInference
+from fingerprint.adapters.triton.control import ModelControl
+from fingerprint.adapters.triton.repository import ModelRepository
+from fingerprint.adapters.triton.request import ChunkedRequest
 from fingerprint.core import settings
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Away
+from fingerprint.core.ports import Unavailable
 from fingerprint.detection import triton_model
-from fingerprint.detection.inference import InProcess, StandIn
+from fingerprint.detection.inference import FallbackInference, LocalInference
 from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import Bank, open_bank
 from pipelines import retrain
-from pipelines.cli.console import silent
-from pipelines.commands.triton import has, print_status, run_load, run_status
-from pipelines.runtime.wiring import must_wait
-from pipelines.score import score
+from pipelines.cli.console import no_progress
+from pipelines.commands.triton import load_into_server, print_server_status, server_has_version, server_status
+from pipelines.runtime.wiring import server_lacks_version
+from pipelines.score import score_sources
 
 NOBODY = "127.0.0.1:9"  # the port "discard", where nobody listens
 
@@ -59,14 +59,14 @@ def options(triton: Triton, bank: Bank, organisation: road.Road) -> settings.Tri
         rest_seconds=0.2,
         load_seconds=60,
     )
-    if triton_model.number(bank.version) not in Repository(triton.repository).served():
-        run_load(organisation.bank, own)
+    if triton_model.version_number(bank.version) not in ModelRepository(triton.repository).served_versions():
+        load_into_server(organisation.bank, own)
     return own
 
 
 @pytest.fixture
-def losses(bank: Bank, options: settings.Triton) -> Iterator[TritonLosses]:
-    with closing(TritonLosses(bank.version, options)) as opened:
+def losses(bank: Bank, options: settings.Triton) -> Iterator[TritonInference]:
+    with closing(TritonInference(bank.version, options)) as opened:
         yield opened
 
 
@@ -78,15 +78,15 @@ class TestTritonInSmallRequests(LossesContract):
     """Of 100 rows, so that one call is many requests, several under way at a time."""
 
     @pytest.fixture
-    def losses(self, bank: Bank, options: settings.Triton) -> Iterator[TritonLosses]:
-        with closing(TritonLosses(bank.version, options.model_copy(update={"batch": 100}))) as opened:
+    def losses(self, bank: Bank, options: settings.Triton) -> Iterator[TritonInference]:
+        with closing(TritonInference(bank.version, options.model_copy(update={"batch": 100}))) as opened:
             yield opened
 
 
 def test_triton_tells_every_metric_that_rules_and_dashboards_ask_of_it(
-    triton: Triton, bank: Bank, losses: TritonLosses
+    triton: Triton, bank: Bank, losses: TritonInference
 ) -> None:
-    losses.of(*rows_of(bank))
+    losses.losses(*rows_of(bank))
     with urllib.request.urlopen(f"http://127.0.0.1:{triton.ports['metrics']}/metrics", timeout=5) as answer:
         told = answer.read().decode()
     assert {name for name in asked() if name.startswith("nv_") and f"\n{name}{{" not in told} == set()
@@ -100,7 +100,9 @@ def test_triton_tells_every_metric_that_rules_and_dashboards_ask_of_it(
 def variant(bank: Bank, number: int) -> Bank:
     """A bank of its own name, whose losses differ from every other's."""
     logp = bank.vocabulary.logp * np.float32(1 + number / 50)
-    return banks.renamed(replace(bank, vocabulary=replace(bank.vocabulary, logp=logp)), variant=number)
+    return banks.with_manifest_entries(
+        replace(bank, vocabulary=replace(bank.vocabulary, logp=logp)), variant=number
+    )
 
 
 @dataclass(eq=False)
@@ -119,18 +121,20 @@ class Asking(threading.Thread):
         super().__init__(daemon=True)
 
     def run(self) -> None:
-        wanted = {version: InProcess(bank).of(*self.rows)[0] for version, bank in self.variants.items()}
+        wanted = {
+            version: LocalInference(bank).losses(*self.rows)[0] for version, bank in self.variants.items()
+        }
         while not self.over.is_set():
             version = self.current[-1]
-            with closing(TritonLosses(version, self.options)) as losses:
+            with closing(TritonInference(version, self.options)) as losses:
                 for _ in range(5):
                     self._ask(losses, wanted[version])
                     self.over.wait(0.02)  # leaves something of two cores to the server
 
-    def _ask(self, losses: TritonLosses, wanted: np.ndarray) -> None:
+    def _ask(self, losses: TritonInference, wanted: np.ndarray) -> None:
         try:
-            loss, _ = losses.of(*self.rows)
-        except (Away, FingerprintError) as error:
+            loss, _ = losses.losses(*self.rows)
+        except (Unavailable, FingerprintError) as error:
             self.wrong.append(f"{losses.version}: {error}")
             return
         self.answers[losses.version] = self.answers.get(losses.version, 0) + 1
@@ -151,8 +155,8 @@ def test_banks_are_swapped_under_load_and_every_answer_is_whole_and_of_the_bank_
         each.start()
     try:
         for version, each in variants.items():
-            banks.publish(each, tmp_path / "bank")
-            run_load(tmp_path / "bank", options)
+            banks.publish_version(each, tmp_path / "bank")
+            load_into_server(tmp_path / "bank", options)
             current.append(version)
             wait_until(lambda version=version: all(version in each.answers for each in asking))
     finally:
@@ -161,7 +165,7 @@ def test_banks_are_swapped_under_load_and_every_answer_is_whole_and_of_the_bank_
             thread.join(60)
     assert [wrong for thread in asking for wrong in thread.wrong] == []
     assert set(asking[0].answers) == set(known)
-    served = [each["bank_version"] for each in run_status(options)["versions"] if each["state"] == "READY"]
+    served = [each["bank_version"] for each in server_status(options)["versions"] if each["state"] == "READY"]
     assert served == list(variants)[-options.kept :]
 
 
@@ -179,55 +183,55 @@ def test_a_bank_that_is_no_longer_served_is_not_answered_for_by_another(
     bank: Bank, options: settings.Triton
 ) -> None:
     with (
-        closing(TritonLosses("2020-01-01-00000000", options)) as losses,
-        pytest.raises(Away, match="unknown model"),
+        closing(TritonInference("2020-01-01-00000000", options)) as losses,
+        pytest.raises(Unavailable, match="unknown model"),
     ):
-        losses.of(*rows_of(bank, 5))
+        losses.losses(*rows_of(bank, 5))
 
 
 def test_a_damaged_bank_is_refused_and_what_was_served_still_is(
-    bank: Bank, losses: TritonLosses, options: settings.Triton, tmp_path: Path
+    bank: Bank, losses: TritonInference, options: settings.Triton, tmp_path: Path
 ) -> None:
-    banks.publish(variant(bank, 77), tmp_path / "bank")
-    repository = Repository(Path(options.repository))
-    number, before = repository.add(tmp_path / "bank"), repository.served()
+    banks.publish_version(variant(bank, 77), tmp_path / "bank")
+    repository = ModelRepository(Path(options.repository))
+    number, before = repository.add_version(tmp_path / "bank"), repository.served_versions()
     stack = next((repository.folder / str(number)).rglob("stack*.safetensors"))
     harmed = bytearray(stack.read_bytes())
     harmed[-1] ^= 1
     stack.unlink()
     stack.write_bytes(harmed)
-    repository.serve([*before, number])
+    repository.set_served_versions([*before, number])
     try:
-        with closing(Control(options)) as control:
+        with closing(ModelControl(options)) as control:
             with pytest.raises(FingerprintError, match=r"stack.*is damaged"):
-                control.load()
-            assert control.versions()[triton_model.number(bank.version)] == "READY"
+                control.load_model()
+            assert control.version_states()[triton_model.version_number(bank.version)] == "READY"
     finally:
-        repository.serve(before)
-        repository.tidy()
-    assert losses.of(*rows_of(bank, 5))[0].shape[0] == 5
+        repository.set_served_versions(before)
+        repository.remove_unserved()
+    assert losses.losses(*rows_of(bank, 5))[0].shape[0] == 5
 
 
 def test_a_bank_that_is_not_the_one_its_folder_says_is_refused(
-    bank: Bank, losses: TritonLosses, options: settings.Triton
+    bank: Bank, losses: TritonInference, options: settings.Triton
 ) -> None:
     """Or answers would name another bank than they are of."""
-    repository = Repository(Path(options.repository))
-    before, wrong = repository.served(), triton_model.number("another")
+    repository = ModelRepository(Path(options.repository))
+    before, wrong = repository.served_versions(), triton_model.version_number("another")
     shutil.copytree(
-        repository.folder / str(triton_model.number(bank.version)), repository.folder / str(wrong)
+        repository.folder / str(triton_model.version_number(bank.version)), repository.folder / str(wrong)
     )
-    repository.serve([*before, wrong])
+    repository.set_served_versions([*before, wrong])
     try:
         with (
-            closing(Control(options)) as control,
+            closing(ModelControl(options)) as control,
             pytest.raises(FingerprintError, match=f"holds bank {bank.version}, whose number is"),
         ):
-            control.load()
+            control.load_model()
     finally:
-        repository.serve(before)
+        repository.set_served_versions(before)
         shutil.rmtree(repository.folder / str(wrong))
-    assert losses.of(*rows_of(bank, 5))[0].shape[0] == 5
+    assert losses.losses(*rows_of(bank, 5))[0].shape[0] == 5
 
 
 def test_a_damaged_bank_never_reaches_the_repository(
@@ -236,10 +240,10 @@ def test_a_damaged_bank_never_reaches_the_repository(
     shutil.copytree(organisation.bank, tmp_path / "bank")
     for file in (tmp_path / "bank").rglob("stack*.safetensors"):
         file.write_bytes(file.read_bytes()[:-1])
-    before = run_status(options)["versions"]
+    before = server_status(options)["versions"]
     with pytest.raises(FingerprintError, match="is damaged"):
-        run_load(tmp_path / "bank", options)
-    assert run_status(options)["versions"] == before
+        load_into_server(tmp_path / "bank", options)
+    assert server_status(options)["versions"] == before
 
 
 def test_who_looks_after_a_bank_has_the_server_load_what_is_served_whoever_decided_that(
@@ -247,38 +251,40 @@ def test_who_looks_after_a_bank_has_the_server_load_what_is_served_whoever_decid
 ) -> None:
     place, changed = Place(tmp_path, tmp_path / "bank").create(), variant(bank, 78)
     shutil.copytree(organisation.bank, place.bank)  # trained just now: no training is due
-    banks.publish(changed, place.bank)
+    banks.publish_version(changed, place.bank)
     for version in (changed.version, bank.version):
         serve(place, version)
         place.configure(triton=options.model_dump())
         assert looked_after(place)["served"] == version
-        assert has(version, options)
+        assert server_has_version(version, options)
     place.configure(triton=options.model_dump() | {"url": NOBODY, "load_seconds": 5})
     with pytest.raises(FingerprintError, match=f"triton: Triton at {NOBODY} does not serve it"):
         looked_after(place)
-    assert has(bank.version, options), "what the server has stays where another does not answer"
+    assert server_has_version(bank.version, options), (
+        "what the server has stays where another does not answer"
+    )
 
 
 def looked_after(place: Place) -> dict[str, Any]:
-    return retrain.run(place.settings, place.bank, once=True, registry=CollectorRegistry())
+    return retrain.run_retrain(place.settings, place.bank, once=True, registry=CollectorRegistry())
 
 
 def test_the_repository_is_filled_without_a_server(
     organisation: road.Road, bank: Bank, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     alone = settings.Triton(repository=str(tmp_path / "served"))
-    figures = run_load(organisation.bank, alone)
+    figures = load_into_server(organisation.bank, alone)
     assert [(each["bank_version"], each["served"]) for each in figures["versions"]] == [(bank.version, True)]
-    folder = tmp_path / "served" / "fingerprint" / str(triton_model.number(bank.version))
+    folder = tmp_path / "served" / "fingerprint" / str(triton_model.version_number(bank.version))
     assert {each.name for each in folder.iterdir()} == {"bank", "model.py"}
-    assert run_load(organisation.bank, alone) == figures  # again, nothing changes
-    print_status(figures)
+    assert load_into_server(organisation.bank, alone) == figures  # again, nothing changes
+    print_server_status(figures)
     assert bank.version in capsys.readouterr().out
 
 
 def test_as_many_instances_are_written_as_the_setting_says(organisation: road.Road, tmp_path: Path) -> None:
     for count in (1, 4):
-        run_load(organisation.bank, settings.Triton(repository=str(tmp_path), instances=count))
+        load_into_server(organisation.bank, settings.Triton(repository=str(tmp_path), instances=count))
         config = (tmp_path / "fingerprint" / "config.pbtxt").read_text()
         assert re.findall(r"instance_group.*count: (\d+)", config) == [str(count)]
 
@@ -286,8 +292,8 @@ def test_as_many_instances_are_written_as_the_setting_says(organisation: road.Ro
 def test_of_a_server_that_is_away_one_sentence_is_said(organisation: road.Road, tmp_path: Path) -> None:
     nobody = settings.Triton(url=NOBODY, repository=str(tmp_path), load_seconds=5)
     with pytest.raises(FingerprintError, match=f"Triton at {NOBODY}"):
-        run_load(organisation.bank, nobody)
-    assert Repository(tmp_path).served() == []
+        load_into_server(organisation.bank, nobody)
+    assert ModelRepository(tmp_path).served_versions() == []
 
 
 @pytest.mark.parametrize("key", [None, "fingerprint-control=open barley"])
@@ -299,32 +305,34 @@ def test_who_has_not_the_key_loads_nothing(
     file.write_text(key or "")
     without = options.model_copy(update={"key_file": str(file) if key else None})
     with (
-        closing(Control(without)) as control,
+        closing(ModelControl(without)) as control,
         pytest.raises(FingerprintError, match="restricted"),
     ):
-        control.load()
+        control.load_model()
 
 
 def test_a_key_file_without_a_key_is_refused(options: settings.Triton, tmp_path: Path) -> None:
     (tmp_path / "key").write_text("open sesame\n")
     with pytest.raises(FingerprintError, match="does not hold NAME=VALUE"):
-        Control(options.model_copy(update={"key_file": str(tmp_path / "key")}))
+        ModelControl(options.model_copy(update={"key_file": str(tmp_path / "key")}))
 
 
 # --- when it is away ----------------------------------------------------------------------------------------------------
 
 
 def test_more_than_it_can_measure_is_refused_and_does_not_pile_up(
-    bank: Bank, losses: TritonLosses, options: settings.Triton
+    bank: Bank, losses: TritonInference, options: settings.Triton
 ) -> None:
     """Three hundred requests at once, where 64 may wait: some are refused at once, and then it serves as before."""
     random = np.random.default_rng(1)
     codes = np.tile(random.integers(1, 2**63, (2048, rows_of(bank)[1].shape[1]), dtype=np.uint64), (300, 1))
     fingerprint = random.integers(0, len(bank.fingerprints), len(codes)).astype(np.int32)
     many = options.model_copy(update={"batch": 2048, "in_flight": 300, "tries": 1})
-    with pytest.raises(Away, match="maximum queue size"):
-        Call(losses.client, triton_model.number(bank.version), many, fingerprint, codes).answer()
-    assert losses.of(fingerprint[:500], codes[:500])[0].shape == (500, codes.shape[1])
+    with pytest.raises(Unavailable, match="maximum queue size"):
+        ChunkedRequest(
+            losses.client, triton_model.version_number(bank.version), many, fingerprint, codes
+        ).run()
+    assert losses.losses(fingerprint[:500], codes[:500])[0].shape == (500, codes.shape[1])
 
 
 def test_a_server_that_hangs_is_waited_for_once_in_a_while_only(
@@ -332,18 +340,18 @@ def test_a_server_that_hangs_is_waited_for_once_in_a_while_only(
 ) -> None:
     rows = rows_of(bank, 20)
     brief = options.model_copy(update={"seconds": 0.3, "failures": 1, "rest_seconds": 60})
-    with closing(TritonLosses(bank.version, brief)) as far:
-        losses = StandIn(far, InProcess(bank))
+    with closing(TritonInference(bank.version, brief)) as far:
+        losses = FallbackInference(far, LocalInference(bank))
         with triton.paused():
-            loss, known = losses.of(*rows)
+            loss, known = losses.losses(*rows)
             assert losses.degraded
-            with pytest.raises(Away, match="left alone"):
-                far.of(*rows)
-        wanted = InProcess(bank).of(*rows)
+            with pytest.raises(Unavailable, match="left alone"):
+                far.losses(*rows)
+        wanted = LocalInference(bank).losses(*rows)
         np.testing.assert_array_equal(loss, wanted[0])
         np.testing.assert_array_equal(known, wanted[1])
-        far.breaker.until = 0  # the rest is over
-        losses.of(*rows)
+        far.circuit_breaker.open_until = 0  # the rest is over
+        losses.losses(*rows)
         assert not losses.degraded
 
 
@@ -370,7 +378,7 @@ def test_triton_killed_in_the_middle_changes_no_verdict_and_is_asked_again_when_
         }
     )
     out, url = tmp_path / "events.parquet", f"sqlite:///{tmp_path}/desk.sqlite"
-    figures = score(organisation.new, organisation.bank, own, disturb, desk_url=url, out=out)
+    figures = score_sources(organisation.new, organisation.bank, own, disturb, database_url=url, out=out)
     events = pd.read_parquet(out).set_index("event_id")
     wanted = scored.events.set_index("event_id").loc[events.index]
     assert len(events) == len(scored.events)
@@ -382,7 +390,7 @@ def test_triton_killed_in_the_middle_changes_no_verdict_and_is_asked_again_when_
     assert (events["verdict"] == wanted["verdict"]).all()
     np.testing.assert_allclose(events["autoencoder_z"], wanted["autoencoder_z"], atol=CLOSE)
     assert not wanted["degraded"].any()
-    alerts = road.Run(figures, out, road.open_desk(url)).alerts
+    alerts = road.Run(figures, out, road.open_alert_store(url)).alerts
     assert [replace(each, degraded=False) for each in alerts] == scored.alerts
     for alert in alerts:
         assert alert.degraded == bool(events.loc[list(alert.event_ids), "degraded"].any())
@@ -394,8 +402,8 @@ def test_the_stream_goes_on_without_its_server_and_says_so(
     place = Place(tmp_path, organisation.bank).create()
     place.send(records)
     nobody = settings.Triton(url=NOBODY, failures=1, rest_seconds=600)
-    with closing(TritonLosses(bank.version, nobody)) as far:
-        figures = place.run(measuring=lambda bank: nullcontext(StandIn(far, InProcess(bank))))
+    with closing(TritonInference(bank.version, nobody)) as far:
+        figures = place.run(measuring=lambda bank: nullcontext(FallbackInference(far, LocalInference(bank))))
     said = place.said()
     assert figures["degraded"] == figures["events"] > 0
     assert said.alerts
@@ -416,8 +424,12 @@ def test_score_says_what_is_missing_where_triton_is_wanted_and_nobody_listens(
 ) -> None:
     """No server at all: everything is degraded, and nothing else is different."""
     own = road.SETTINGS.model_copy(update={"triton": settings.Triton(url=NOBODY, rest_seconds=600)})
-    figures = score(
-        organisation.new, organisation.bank, own, silent, desk_url=f"sqlite:///{tmp_path}/desk.sqlite"
+    figures = score_sources(
+        organisation.new,
+        organisation.bank,
+        own,
+        no_progress,
+        database_url=f"sqlite:///{tmp_path}/desk.sqlite",
     )
     assert figures["degraded"] == figures["events"]
     assert figures["alerts"] == scored.figures["alerts"]
@@ -430,15 +442,15 @@ def test_a_stream_swaps_banks_under_load_once_the_server_has_the_new_one_and_no_
     another = variant(bank, 50)
     known = {each.version: each for each in (bank, another)}
     shutil.copytree(organisation.bank, tmp_path / "bank")
-    banks.write(another, tmp_path / "bank")
+    banks.write_bank(another, tmp_path / "bank")
     place = Place(tmp_path / "place", tmp_path / "bank")
     quick = {"bank": {"look_seconds": 0.05}, "state": {"snapshot_seconds": 0.01}}
     place.configure(**quick, triton={"url": options.url, "seconds": 20})
-    loading = threading.Thread(target=run_load, args=(tmp_path / "bank", options), daemon=True)
+    loading = threading.Thread(target=load_into_server, args=(tmp_path / "bank", options), daemon=True)
     with live(place.create()) as stream:
         stream.read(records[:1000])
         serve(place, another.version)
-        stream.until(lambda: stream.program.banks.waits == another.version)
+        stream.until(lambda: stream.program.banks.version_awaited == another.version)
         assert stream.judged_by() == {bank.version}
         loading.start()
         for at in range(1000, len(records), 50):
@@ -447,7 +459,7 @@ def test_a_stream_swaps_banks_under_load_once_the_server_has_the_new_one_and_no_
                 measured_by(known[version], batch)
         loading.join(60)
         stream.until(lambda: stream.judged_by() == {another.version})
-        stream.until(lambda: stream.program.banks.judges.keys() == {another.version})
+        stream.until(lambda: stream.program.banks.loaded_banks.keys() == {another.version})
         place.send([(key, value.replace(b'"eventID":"', b'"eventID":"again-')) for key, value in records])
         stream.until(lambda: sum(stream.program.consumer.lag().values()) == 0)
         assert stream.program.metrics.figures()["degraded"] == 0
@@ -457,5 +469,5 @@ def test_a_stream_swaps_banks_under_load_once_the_server_has_the_new_one_and_no_
 
 def test_a_server_that_is_away_keeps_no_bank_waiting(bank: Bank) -> None:
     """This process would measure for it in any case."""
-    assert not must_wait(settings.Triton(url=NOBODY), bank.version, "another")
-    assert not must_wait(settings.Triton(), bank.version, "another")
+    assert not server_lacks_version(settings.Triton(url=NOBODY), bank.version, "another")
+    assert not server_lacks_version(settings.Triton(), bank.version, "another")

@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing
 from fingerprint.core.alert import FingerprintError
 from fingerprint.evaluation.label_files import read_labels
-from fingerprint.evaluation.labels import DAY, labelled, truth, where_to_split
+from fingerprint.evaluation.labels import DAY_SECONDS, attack_labels, choose_split_time, join_labels
 
 
 def judged(*ids: str) -> pd.DataFrame:
     """Judged events with these ids, a second apart."""
-    names = hashing.of(pd.Series(ids, dtype=object))
+    names = hashing.hash_strings(pd.Series(ids, dtype=object))
     none = np.zeros(len(ids), np.uint64)
     time = np.arange(len(ids)) * 1_000_000
     return pd.DataFrame({"event": names, "time": time, "principal": none, "group": none})
 
 
 def attacks(*ids: str) -> pd.DataFrame:
-    return truth({"event_id": name, "session": "s", "strength": "quiet"} for name in ids)
+    return attack_labels({"event_id": name, "session": "s", "strength": "quiet"} for name in ids)
 
 
 def test_setting_an_attack_up_is_not_attacking() -> None:
@@ -35,18 +35,18 @@ def test_setting_an_attack_up_is_not_attacking() -> None:
         {"eventID": "2", "label": "attack", "technique": "t", "run": "r"},
         {"event_id": "3", "session": "s", "strength": "mimic"},
     ]
-    assert truth(lines).to_numpy().tolist() == [["2", "t r", "real"], ["3", "s", "mimic"]]
+    assert attack_labels(lines).to_numpy().tolist() == [["2", "t r", "real"], ["3", "s", "mimic"]]
 
 
 def test_events_that_no_label_names_belong_to_no_session() -> None:
-    events = labelled(judged("0", "1", "2"), attacks("1", "elsewhere"))
+    events = join_labels(judged("0", "1", "2"), attacks("1", "elsewhere"))
     assert events["session"].astype(object).where(events["session"].notna(), None).tolist() == [
         None,
         "s",
         None,
     ]
     assert events["strength"].notna().tolist() == [False, True, False]
-    assert labelled(judged("0"), attacks())["session"].isna().all()
+    assert join_labels(judged("0"), attacks())["session"].isna().all()
 
 
 def times(*seconds: int) -> NDArray[np.int64]:
@@ -54,15 +54,15 @@ def times(*seconds: int) -> NDArray[np.int64]:
 
 
 def test_three_quarters_of_the_days_are_learned() -> None:
-    assert where_to_split(600, 28 * DAY - 3000, times(27 * DAY)) == 21 * DAY
+    assert choose_split_time(600, 28 * DAY_SECONDS - 3000, times(27 * DAY_SECONDS)) == 21 * DAY_SECONDS
 
 
 def test_a_first_attack_in_the_second_half_ends_what_is_learned() -> None:
-    assert where_to_split(0, 90, times(60, 80)) == 60
+    assert choose_split_time(0, 90, times(60, 80)) == 60
 
 
 def test_an_attack_in_the_first_half_stays_in_what_is_learned() -> None:
-    assert where_to_split(0, 100, times(20, 90)) == 75
+    assert choose_split_time(0, 100, times(20, 90)) == 75
 
 
 def test_labels_lie_beside_the_records_plain_or_compressed(tmp_path: Path) -> None:

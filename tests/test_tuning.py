@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import road
 
-from fingerprint.analysis.threshold_what_if import Tuning, reach_of
+from fingerprint.analysis.threshold_what_if import ThresholdWhatIf, decisive_thresholds
 from fingerprint.core.settings import Autoencoder, Settings, Voting
 
 SETTINGS = Settings()
@@ -43,26 +43,26 @@ WEEK = judged(
 
 
 def test_an_event_is_shown_up_to_its_z_where_the_other_detector_votes() -> None:
-    reach = reach_of(WEEK, SETTINGS)
+    reach = decisive_thresholds(WEEK, SETTINGS)
     assert reach.tolist() == [6.0, 3.0, -np.inf, 2.5, 4.5, 2.0, -np.inf]
 
 
 def test_where_the_other_detector_has_no_opinion_its_own_z_is_enough() -> None:
     silent = WEEK.assign(spectral_vote=False, spectral_z=np.nan)
     alone = [6.0, 3.0, 9.0, 2.5, 4.5, 2.0, -np.inf]
-    assert reach_of(silent, SETTINGS).tolist() == alone
-    by_peers = reach_of(silent.assign(level="peer"), SETTINGS) * SETTINGS.voting.newcomers
+    assert decisive_thresholds(silent, SETTINGS).tolist() == alone
+    by_peers = decisive_thresholds(silent.assign(level="peer"), SETTINGS) * SETTINGS.voting.newcomers
     assert by_peers.tolist() == pytest.approx(alone), "a newcomer needs a share of the threshold"
 
 
 def test_with_one_of_two_the_others_votes_are_verdicts_at_any_threshold() -> None:
     one = Settings(voting=Voting(quorum=1))
-    assert reach_of(WEEK, one).tolist() == [np.inf] * 2 + [9.0] + [np.inf] * 3 + [-np.inf]
+    assert decisive_thresholds(WEEK, one).tolist() == [np.inf] * 2 + [9.0] + [np.inf] * 3 + [-np.inf]
 
 
 def test_alerts_are_counted_by_principal_and_window() -> None:
-    tuned = Tuning.of(WEEK, SETTINGS, days=2)
-    assert tuned.alerts.tolist() == [6.0, 4.5, 2.5, 2.0]
+    tuned = ThresholdWhatIf.from_scored_events(WEEK, SETTINGS, days=2)
+    assert tuned.alert_reach.tolist() == [6.0, 4.5, 2.5, 2.0]
     assert [tuned.alerts_per_day(at) for at in (7, 6, 4, 2)] == [0, 0.5, 1.0, 2.0]
 
 
@@ -70,19 +70,19 @@ def test_alerts_are_counted_by_principal_and_window() -> None:
 def test_the_threshold_for_a_budget_is_just_above_the_first_alert_too_many(
     budget: float, threshold: float
 ) -> None:
-    tuned = Tuning.of(WEEK, SETTINGS, days=2)
+    tuned = ThresholdWhatIf.from_scored_events(WEEK, SETTINGS, days=2)
     assert tuned.threshold_for(budget) == threshold
     assert tuned.alerts_per_day(threshold) <= budget
 
 
 def test_recall_counts_the_sessions_that_an_alert_is_about() -> None:
-    tuned = Tuning.of(WEEK, SETTINGS, days=2)
+    tuned = ThresholdWhatIf.from_scored_events(WEEK, SETTINGS, days=2)
     assert tuned.sessions == 2
     assert tuned.sweep([7, 4, 2])["recall"].tolist() == [0, 0.5, 1]
 
 
 def test_without_labels_there_are_alerts_and_no_recall() -> None:
-    tuned = Tuning.of(WEEK.drop(columns="session"), SETTINGS, days=2)
+    tuned = ThresholdWhatIf.from_scored_events(WEEK.drop(columns="session"), SETTINGS, days=2)
     assert (tuned.sessions, tuned.recall(2)) == (0, 0)
     assert tuned.alerts_per_day(2) == 2
 
@@ -94,7 +94,7 @@ def test_a_threshold_shows_what_scoring_with_it_shows(
     """Judged once with the default, and again with another."""
     other = Settings(autoencoder=Autoencoder(epochs=1, threshold=threshold))
     again = road.run(organisation.new, organisation.bank, tmp_path, other)
-    tuned = Tuning.of(scored.events, road.SETTINGS, days=3)
+    tuned = ThresholdWhatIf.from_scored_events(scored.events, road.SETTINGS, days=3)
     shown = tuned.events[tuned.events["reach"] >= threshold]
     said = again.events[again.events["verdict"]]
     assert set(shown["group"]) == set(said["alert_id"])

@@ -9,7 +9,13 @@ import pytest
 
 from fingerprint.features import vocabulary
 from fingerprint.features.encoding import FEATURES
-from fingerprint.features.vocabulary import LEAN, POSSIBLE, Vocabulary, build, presences
+from fingerprint.features.vocabulary import (
+    PARENT_WEIGHT,
+    POSSIBLE_VALUES,
+    Vocabulary,
+    build_vocabulary,
+    count_presences,
+)
 
 F = len(FEATURES)
 PARENT = np.array([-1, 0, 1, 1], np.int32)  # generic, a group, two principals in it
@@ -27,14 +33,14 @@ def random_rows(count: int = 400) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def stacked(owner: np.ndarray, unit: np.ndarray, codes: np.ndarray, slots: int = 6) -> Vocabulary:
     group = np.ones(len(owner), np.int32)
-    levels = [presences(at, unit, codes) for at in (group * 0, group, owner)]
-    return build(levels, PARENT, slots)
+    levels = [count_presences(at, unit, codes) for at in (group * 0, group, owner)]
+    return build_vocabulary(levels, PARENT, slots)
 
 
 def plain_probability(rows: list[tuple[int, int, int]], owner: int, value: int, feature: int) -> float:
     """The formula of the module's docstring, one value at a time, counting by hand."""
     if owner < 0:
-        return 1 / POSSIBLE[feature]
+        return 1 / POSSIBLE_VALUES[feature]
     counts, curiosity = plain_counts(rows, owner)
     if value in counts:
         return (1 - curiosity) * counts[value] / sum(counts.values())
@@ -51,7 +57,7 @@ def plain_counts(rows: list[tuple[int, int, int]], owner: int) -> tuple[Counter[
     counts = Counter({code: len(seen) for code, seen in units.items()})
     n, distinct = sum(counts.values()), len(counts)
     above = plain_counts(rows, int(PARENT[owner]))[1] if owner else 1.0
-    return counts, (distinct + LEAN * above) / (n + distinct + LEAN)
+    return counts, (distinct + PARENT_WEIGHT * above) / (n + distinct + PARENT_WEIGHT)
 
 
 def test_likelihoods_agree_with_the_formula_counted_by_hand() -> None:
@@ -89,7 +95,7 @@ def test_what_colleagues_do_is_less_surprising_than_what_nobody_does() -> None:
 
 def test_a_loop_of_a_million_calls_counts_as_one_presence_an_interval() -> None:
     codes = np.full((1000, F), 7, np.uint64)
-    counted = presences(np.full(1000, 2, np.int32), np.repeat([1, 2], 500).astype(np.uint64), codes)
+    counted = count_presences(np.full(1000, 2, np.int32), np.repeat([1, 2], 500).astype(np.uint64), codes)
     assert counted.count.tolist() == [2.0] * F
 
 
@@ -107,11 +113,11 @@ def test_the_most_present_values_get_the_slots_and_the_rest_share_one() -> None:
 def test_how_often_is_a_share_of_the_fingerprints_own_presences() -> None:
     owner, unit, codes = random_rows()
     known = stacked(owner, unit, codes)
-    share = known.share(np.array([2], np.int32), np.full((1, F), 424242, np.uint64))
+    share = known.observed_share(np.array([2], np.int32), np.full((1, F), 424242, np.uint64))
     assert (share == 0).all()
-    everything = known.share(owner, codes)
+    everything = known.observed_share(owner, codes)
     assert ((everything > 0) & (everything <= 1)).all()
 
 
 def test_bins_never_run_out_of_values() -> None:
-    assert vocabulary.POSSIBLE.min() == pytest.approx(32)
+    assert vocabulary.POSSIBLE_VALUES.min() == pytest.approx(32)

@@ -15,16 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fingerprint.adapters import files
-from fingerprint.adapters.event_spool import History
+from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings, Voting
-from fingerprint.detection.batch import concat
+from fingerprint.detection.batch import concat_batches
 from fingerprint.detection.ensemble import verdicts
 from fingerprint.detection.scorer import Scorer
 from fingerprint.registry import bank as banks
-from fingerprint.state.ledger import Ledger
-from pipelines.cli.console import silent
-from pipelines.train import train
+from fingerprint.state.scorer_state import ScorerState
+from pipelines.cli.console import no_progress
+from pipelines.train import train_bank
 
 
 def voting(*detectors: str, quorum: int = 2) -> Settings:
@@ -129,21 +129,21 @@ def test_a_quorum_that_cannot_be_reached_is_refused() -> None:
 def test_a_verdict_turns_true_once_and_never_back_as_its_interval_fills(organisation: road.Road) -> None:
     """Judge what waits after every few events, as a stream does: no verdict and no spectral vote is ever taken back."""
     bank = banks.open_bank(organisation.bank)
-    ledger = Ledger.from_arrays(road.SETTINGS, bank.ledger)
-    scorer = Scorer(bank, ledger, road.SETTINGS, every_event=True)
+    ledger = ScorerState.from_arrays(road.SETTINGS, bank.scorer_state)
+    scorer = Scorer(bank, ledger, road.SETTINGS, keep_all_events=True)
     said = pd.DataFrame({"spectral_vote": [], "verdict": []}, dtype=bool)
     turned = pd.Series({"spectral_vote": 0, "verdict": 0})
-    with History(road.SETTINGS) as history:
-        for records in files.read(organisation.new, road.SETTINGS.reading):
-            history.add(records)
-        events = pd.concat(list(history.chunks()), ignore_index=True)
+    with EventSpool(road.SETTINGS) as history:
+        for records in files.read_sources(organisation.new, road.SETTINGS.reading):
+            history.add_records(records)
+        events = pd.concat(list(history.batches()), ignore_index=True)
     labels = [json.loads(line) for line in (organisation.folder / "labels.jsonl").open()]
     loud = events[events["event_id"].isin([label["event_id"] for label in labels])]
     first = loud["event_time"].min().floor("h") - timedelta(hours=1)
     window = events[(events["event_time"] >= first) & (events["event_time"] < first + timedelta(hours=4))]
     for start in range(0, len(window), 10):
-        scorer.take(window.iloc[start : start + 10].reset_index(drop=True))
-        judged = scorer.judge(concat(scorer.waiting))
+        scorer.measure(window.iloc[start : start + 10].reset_index(drop=True))
+        judged = scorer.judge(concat_batches(scorer.pending))
         now = judged.frame.set_index("event_id")[["spectral_vote", "verdict"]]
         before = now.loc[said.index]
         assert not (said & ~before).any(axis=None)
@@ -191,7 +191,7 @@ def test_a_silence_is_a_vote_and_never_a_verdict(tmp_path: Path) -> None:
     small = road.SETTINGS.model_copy(
         update={"reading": road.SETTINGS.reading.model_copy(update={"batch_records": 100})}
     )
-    train([str(past)], tmp_path / "bank", small, silent)
+    train_bank([str(past)], tmp_path / "bank", small, no_progress)
     run = road.run([new], tmp_path / "bank", tmp_path, small)
     votes = run.desk.votes()
     silences = votes[votes["event_id"].str.startswith("silence:")]

@@ -10,23 +10,23 @@ import pytest
 import road as roads
 
 from fingerprint.adapters import files
-from fingerprint.adapters.event_spool import History
+from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Settings, Voting
-from fingerprint.pipeline import Road, Said
+from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry import bank as banks
-from fingerprint.state.ledger import Ledger
-from fingerprint.streaming.partition_processor import Keeper
-from fingerprint.streaming.watermarks import Sources
+from fingerprint.state.scorer_state import ScorerState
+from fingerprint.streaming.partition_processor import PartitionProcessor
+from fingerprint.streaming.watermarks import WatermarkTracker
 
 
 @pytest.fixture(scope="module")
 def events(organisation: roads.Road) -> pd.DataFrame:
     """The new events of the organisation, oldest first."""
-    with History(roads.SETTINGS) as history:
-        for records in files.read(organisation.new, roads.SETTINGS.reading):
-            history.add(records)
-        return pd.concat(list(history.chunks()), ignore_index=True)
+    with EventSpool(roads.SETTINGS) as history:
+        for records in files.read_sources(organisation.new, roads.SETTINGS.reading):
+            history.add_records(records)
+        return pd.concat(list(history.batches()), ignore_index=True)
 
 
 def walked(
@@ -35,11 +35,13 @@ def walked(
     step: int,
     settings: Settings = roads.SETTINGS,
     early: bool = False,
-) -> tuple[Road, list[Said]]:
+) -> tuple[DetectionPipeline, list[StepResult]]:
     bank = banks.open_bank(organisation.bank)
-    road = Road(bank, Ledger.from_arrays(settings, bank.ledger), settings, early=early)
-    said = [road.walk(part) for part in _steps(events, step)]
-    return road, [*said, road.finish()]
+    road = DetectionPipeline(
+        bank, ScorerState.from_arrays(settings, bank.scorer_state), settings, emit_early=early
+    )
+    said = [road.process(part) for part in _steps(events, step)]
+    return road, [*said, road.flush()]
 
 
 def _steps(events: pd.DataFrame, step: int) -> Iterator[pd.DataFrame]:
@@ -47,11 +49,11 @@ def _steps(events: pd.DataFrame, step: int) -> Iterator[pd.DataFrame]:
         yield events.iloc[start : start + step].reset_index(drop=True)
 
 
-def last_of_each(said: list[Said]) -> dict[str, Alert]:
+def last_of_each(said: list[StepResult]) -> dict[str, Alert]:
     return {alert.alert_id: alert for step in said for alert in step.alerts}
 
 
-def votes_of(said: list[Said]) -> pd.DataFrame:
+def votes_of(said: list[StepResult]) -> pd.DataFrame:
     votes = pd.concat([step.votes for step in said if len(step.votes)])
     return votes.drop_duplicates(["event_id", "detector"], keep="last").set_index(["event_id", "detector"])
 
@@ -61,7 +63,7 @@ def test_only_what_may_still_get_a_verdict_waits_and_no_alert_differs(
 ) -> None:
     road, said = walked(organisation, events, 2000)
     assert last_of_each(said) == {alert.alert_id: alert for alert in scored.alerts}
-    assert road.tally.verdicts == scored.figures["verdicts"]
+    assert road.counters.verdicts == scored.figures["verdicts"]
 
 
 def test_an_alert_told_early_and_often_ends_as_one_told_late(
@@ -112,8 +114,8 @@ def test_of_too_many_that_wait_the_strangest_stay_and_the_others_are_counted(
     few = roads.SETTINGS.model_copy(update={"voting": Voting(waiting_events=3)})
     one, said = walked(organisation, events, 100, few)
     other, again = walked(organisation, events, 1000, few)
-    assert one.scorer.dropped > 0
-    assert max(sum(map(len, road.scorer.waiting)) for road in (one, other)) <= 3
+    assert one.scorer.dropped_events > 0
+    assert max(sum(map(len, road.scorer.pending)) for road in (one, other)) <= 3
     assert last_of_each(said), "an attack stands out among them"
     assert again
 
@@ -126,14 +128,18 @@ def test_a_record_that_is_delivered_again_days_later_begins_no_step_of_its_own(
     late[1::20] = np.arange(40)
     mixed = pd.concat([events.iloc[:-400], events.loc[late]], ignore_index=True)
     unknown = mixed.assign(event_id=mixed["event_id"].where(~mixed.index.isin(mixed.index[-799::20]), "new"))
-    steps = [len(_keeper(organisation).walk(each, _latest(each), _latest(each))) for each in (mixed, unknown)]
+    steps = [
+        len(_keeper(organisation).process(each, _latest(each), _latest(each))) for each in (mixed, unknown)
+    ]
     assert steps[0] == 1
     assert steps[1] > 1
 
 
-def _keeper(organisation: roads.Road) -> Keeper:
+def _keeper(organisation: roads.Road) -> PartitionProcessor:
     bank = banks.open_bank(organisation.bank)
-    return Keeper(bank, Ledger.from_arrays(roads.SETTINGS, bank.ledger), roads.SETTINGS, Sources())
+    return PartitionProcessor(
+        bank, ScorerState.from_arrays(roads.SETTINGS, bank.scorer_state), roads.SETTINGS, WatermarkTracker()
+    )
 
 
 def _latest(events: pd.DataFrame) -> np.ndarray:

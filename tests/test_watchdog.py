@@ -11,24 +11,24 @@ from prometheus_client import CollectorRegistry
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Message, Partition
 from fingerprint.core.settings import Kafka
-from fingerprint.streaming.lag_monitor import Watch, WatchMetrics
-from fingerprint.streaming.stall_detector import Watchdog
+from fingerprint.streaming.lag_monitor import LagMonitor, LagMonitorMetrics
+from fingerprint.streaming.stall_detector import StallDetector
 
 A, B = Partition("events", 0), Partition("events", 1)
 
 
 def test_a_partition_that_lags_and_stands_still_is_stuck_after_a_while() -> None:
-    watchdog = Watchdog(120)
-    assert watchdog.stuck(0, {A: 7, B: 7}, {A: 3, B: 3}) == []
-    assert watchdog.stuck(119, {A: 7, B: 8}, {A: 9, B: 9}) == []
-    assert watchdog.stuck(120, {A: 7, B: 8}, {A: 9, B: 9}) == [A]
-    assert watchdog.stuck(300, {A: 8, B: 8}, {A: 9, B: 9}) == [B]
+    watchdog = StallDetector(120)
+    assert watchdog.stalled(0, {A: 7, B: 7}, {A: 3, B: 3}) == []
+    assert watchdog.stalled(119, {A: 7, B: 8}, {A: 9, B: 9}) == []
+    assert watchdog.stalled(120, {A: 7, B: 8}, {A: 9, B: 9}) == [A]
+    assert watchdog.stalled(300, {A: 8, B: 8}, {A: 9, B: 9}) == [B]
 
 
 def test_a_partition_of_which_nothing_ever_came_is_stuck_too() -> None:
-    watchdog = Watchdog(120)
-    watchdog.stuck(0, {}, {A: 3})
-    assert watchdog.stuck(120, {}, {A: 3}) == [A]
+    watchdog = StallDetector(120)
+    watchdog.stalled(0, {}, {A: 3})
+    assert watchdog.stalled(120, {}, {A: 3}) == [A]
 
 
 @pytest.mark.parametrize(
@@ -39,11 +39,11 @@ def test_a_partition_of_which_nothing_ever_came_is_stuck_too() -> None:
 def test_one_that_has_a_reason_to_stand_is_not_stuck_and_starts_anew(
     lag: Mapping[Partition, int], paused: list[Partition]
 ) -> None:
-    watchdog = Watchdog(120)
-    watchdog.stuck(0, {A: 7}, {A: 3})
-    assert watchdog.stuck(200, {A: 7}, lag, paused) == []
-    assert watchdog.stuck(210, {A: 7}, {A: 3}) == []
-    assert watchdog.stuck(330, {A: 7}, {A: 3}) == [A]
+    watchdog = StallDetector(120)
+    watchdog.stalled(0, {A: 7}, {A: 3})
+    assert watchdog.stalled(200, {A: 7}, lag, paused) == []
+    assert watchdog.stalled(210, {A: 7}, {A: 3}) == []
+    assert watchdog.stalled(330, {A: 7}, {A: 3}) == [A]
 
 
 class Lagging:
@@ -73,53 +73,53 @@ def registry() -> CollectorRegistry:
 
 
 @pytest.fixture
-def watch(consumer: Lagging, registry: CollectorRegistry) -> Watch:
+def watch(consumer: Lagging, registry: CollectorRegistry) -> LagMonitor:
     settings = Kafka(answer_seconds=30, watchdog_seconds=120)
-    return Watch(consumer, settings, WatchMetrics("test", registry), consumer.now)  # type: ignore[arg-type]
+    return LagMonitor(consumer, settings, LagMonitorMetrics("test", registry), consumer.now)  # type: ignore[arg-type]
 
 
-def look_until(watch: Watch, consumer: Lagging, time: float) -> None:
+def look_until(watch: LagMonitor, consumer: Lagging, time: float) -> None:
     while consumer.time < time:
         consumer.time += 5
-        watch.look()
+        watch.poll()
 
 
 def test_a_stuck_partition_is_said_counted_and_forgotten_when_it_moves(
-    watch: Watch, consumer: Lagging, registry: CollectorRegistry
+    watch: LagMonitor, consumer: Lagging, registry: CollectorRegistry
 ) -> None:
-    watch.saw([Message(*A, 6)])
+    watch.observe([Message(*A, 6)])
     look_until(watch, consumer, 100)
-    assert watch.trouble() is None
+    assert watch.problem() is None
     look_until(watch, consumer, 130)
-    assert watch.trouble() == "events/0 lag and have stood still for 120 s or longer"
+    assert watch.problem() == "events/0 lag and have stood still for 120 s or longer"
     assert registry.get_sample_value("test_stuck_partitions") == 1
-    watch.saw([Message(*A, 7)])
+    watch.observe([Message(*A, 7)])
     look_until(watch, consumer, 140)
-    assert watch.trouble() is None
+    assert watch.problem() is None
     assert registry.get_sample_value("test_stuck_partitions") == 0
 
 
 def test_a_broker_that_owes_an_answer_for_too_long_is_away_until_it_answers(
-    watch: Watch, consumer: Lagging, registry: CollectorRegistry
+    watch: LagMonitor, consumer: Lagging, registry: CollectorRegistry
 ) -> None:
     consumer.behind = None
     look_until(watch, consumer, 30)
-    assert watch.trouble() is None
+    assert watch.problem() is None
     look_until(watch, consumer, 40)
-    assert watch.trouble() == "no broker has answered for 35 s"
+    assert watch.problem() == "no broker has answered for 35 s"
     assert registry.get_sample_value("test_unanswered_seconds") == 35
     consumer.behind = {A: 0}
     look_until(watch, consumer, 45)
-    assert watch.trouble() is None
+    assert watch.problem() is None
     assert registry.get_sample_value("test_unanswered_seconds") == 0
 
 
-def test_who_waits_for_the_broker_says_so_while_it_waits(watch: Watch, consumer: Lagging) -> None:
-    with suppress(ConnectionError), watch.asking():
+def test_who_waits_for_the_broker_says_so_while_it_waits(watch: LagMonitor, consumer: Lagging) -> None:
+    with suppress(ConnectionError), watch.awaiting_broker():
         consumer.time = 31.0
-        assert watch.trouble() == "no broker has answered for 31 s"
+        assert watch.problem() == "no broker has answered for 31 s"
         raise ConnectionError
-    assert watch.trouble() is not None
-    with watch.asking():
+    assert watch.problem() is not None
+    with watch.awaiting_broker():
         pass
-    assert watch.trouble() is None
+    assert watch.problem() is None

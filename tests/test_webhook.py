@@ -13,12 +13,12 @@ import pytest
 from receiving import Listening, listening
 from services.certificates import Authority
 
-from fingerprint.adapters.webhook import Webhook
+from fingerprint.adapters.webhook import WebhookReceiver
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Away, Gone
+from fingerprint.core.ports import ObjectNotFound, Unavailable
 from fingerprint.core.settings import Deliver
-from fingerprint.core.webhook_signature import secrets_of, verified
-from fingerprint.delivery.outbox import Busy
+from fingerprint.core.webhook_signature import parse_secrets, verify_signature
+from fingerprint.delivery.outbox import RateLimited
 
 NOW = datetime(2026, 3, 4, 14, tzinfo=UTC)
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105 - of Standard Webhooks' own example
@@ -47,13 +47,13 @@ def raw_server(work: Callable[[socket.socket], None]) -> Iterator[int]:
         yield listening.getsockname()[1]
 
 
-def hook(url: str, resolve: Callable | None = None, **fields: object) -> Webhook:
+def hook(url: str, resolve: Callable | None = None, **fields: object) -> WebhookReceiver:
     wants = Deliver(url=url, **{"plain_http": True, "allow": HERE, "seconds": 5.0} | fields)
-    return Webhook(wants, resolve) if resolve else Webhook(wants)
+    return WebhookReceiver(wants, resolve) if resolve else WebhookReceiver(wants)
 
 
-def post(to: Webhook) -> None:
-    to.take("6f0c1d", BODY, "123456789012:role/ci", NOW)
+def post(to: WebhookReceiver) -> None:
+    to.deliver("6f0c1d", BODY, "123456789012:role/ci", NOW)
 
 
 # --- what is sent ----------------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ def test_a_body_arrives_as_it_is_signed_and_with_its_key(listen, tmp_path):
     assert (got.path, got.body) == ("/alerts?team=a%20b", BODY)
     assert got.headers["idempotency-key"] == got.headers["webhook-id"] == "6f0c1d"
     assert got.headers["content-type"] == "application/json"
-    assert verified(got.headers, got.body, secrets_of(SECRET), NOW.timestamp())
+    assert verify_signature(got.headers, got.body, parse_secrets(SECRET), NOW.timestamp())
 
 
 def test_without_a_secret_there_is_no_signature(listen):
@@ -84,7 +84,10 @@ def test_a_secret_is_exchanged_while_the_program_runs(listen, tmp_path):
     file.write_text("whsec_" + "A" * 43 + "=")
     post(webhook)
     now = NOW.timestamp()
-    assert [verified(got.headers, got.body, secrets_of(SECRET), now) for got in server.got] == [True, False]
+    assert [verify_signature(got.headers, got.body, parse_secrets(SECRET), now) for got in server.got] == [
+        True,
+        False,
+    ]
 
 
 def test_the_proxies_of_the_environment_are_not_asked(listen, monkeypatch):
@@ -98,9 +101,9 @@ def test_the_proxies_of_the_environment_are_not_asked(listen, monkeypatch):
 def test_a_url_may_lie_in_a_file(listen, tmp_path):
     server = listen()
     (tmp_path / "url").write_text(server.url(path="/services/T0/B0/hunter2") + "\n")
-    Webhook(Deliver(kind="slack", url_file=str(tmp_path / "url"), plain_http=True, allow=HERE)).take(
-        "k", BODY, "p", NOW
-    )
+    WebhookReceiver(
+        Deliver(kind="slack", url_file=str(tmp_path / "url"), plain_http=True, allow=HERE)
+    ).deliver("k", BODY, "p", NOW)
     assert server.got[0].path == "/services/T0/B0/hunter2"
 
 
@@ -124,7 +127,7 @@ def test_a_url_may_lie_in_a_file(listen, tmp_path):
 )
 def test_this_machine_is_not_reached_however_it_is_spelled(listen, host):
     server = listen()
-    with pytest.raises(Away, match=r"is not connected to: .* (is|leads to)"):
+    with pytest.raises(Unavailable, match=r"is not connected to: .* (is|leads to)"):
         post(hook(server.url(host), allow=()))
     assert not server.got
 
@@ -148,14 +151,14 @@ def test_a_name_that_answers_anew_is_judged_anew(listen):
     answers = iter([["127.0.0.1"], ["127.0.0.2"]])
     webhook = hook(server.url("rebinding.example"), lambda *_: next(answers), allow=("127.0.0.1",))
     post(webhook)
-    with pytest.raises(Away, match=r"127\.0\.0\.2 is loopback"):
+    with pytest.raises(Unavailable, match=r"127\.0\.0\.2 is loopback"):
         post(webhook)
     assert len(server.got) == 1
 
 
 def test_a_name_that_leads_outside_and_inside_is_not_reached_at_all(listen):
     server = listen()
-    with pytest.raises(Away, match=r"169\.254\.169\.254 is link-local"):
+    with pytest.raises(Unavailable, match=r"169\.254\.169\.254 is link-local"):
         post(hook(server.url("both.example"), lambda *_: ["127.0.0.1", "169.254.169.254"]))
     assert not server.got
 
@@ -164,7 +167,7 @@ def test_a_name_that_leads_outside_and_inside_is_not_reached_at_all(listen):
 def test_a_redirect_is_not_followed(listen, status):
     inner = listen()
     server = listen(status=status, extra={"location": inner.url(path="/latest/meta-data/")})
-    with pytest.raises(Away, match=f"answered {status}.*redirects are not followed"):
+    with pytest.raises(Unavailable, match=f"answered {status}.*redirects are not followed"):
         post(hook(server.url()))
     assert (len(server.got), len(inner.got)) == (1, 0)
 
@@ -187,7 +190,7 @@ def test_the_address_is_pinned_under_tls_and_the_certificate_is_the_names(listen
             post(webhook)
             assert len(server.got) == 1
         else:
-            with pytest.raises(Away, match="certificate"):
+            with pytest.raises(Unavailable, match="certificate"):
                 post(webhook)
             assert not server.got
 
@@ -201,7 +204,7 @@ def test_tls_asks_for_the_name_and_not_for_the_address(tmp_path):
     def greet(connection: socket.socket) -> None:
         context.wrap_socket(connection, server_side=True)
 
-    with raw_server(greet) as port, pytest.raises(Away, match="certificate"):
+    with raw_server(greet) as port, pytest.raises(Unavailable, match="certificate"):
         post(
             hook(
                 f"https://soc.example.com:{port}/",
@@ -226,12 +229,12 @@ def _server_side(certificate, key):
 
 @pytest.mark.parametrize("status", [400, 401, 404, 408, 409, 429, 500, 502, 503])
 def test_whatever_is_not_a_yes_is_tried_again(listen, status):
-    with pytest.raises(Busy, match=f"answered {status}: no, says <b>the server</b>"):
+    with pytest.raises(RateLimited, match=f"answered {status}: no, says <b>the server</b>"):
         post(hook(listen(status=status, answer=b"no, says <b>the server</b>").url()))
 
 
 def test_a_receiver_that_wants_no_more_is_told_no_more(listen):
-    with pytest.raises(Gone, match="410"):
+    with pytest.raises(ObjectNotFound, match="410"):
         post(hook(listen(status=410).url()))
 
 
@@ -245,13 +248,13 @@ def test_a_receiver_that_wants_no_more_is_told_no_more(listen):
     ],
 )
 def test_a_receiver_may_ask_for_time(listen, said, seconds):
-    with pytest.raises(Busy) as caught:
+    with pytest.raises(RateLimited) as caught:
         post(hook(listen(status=429, extra={"retry-after": said}).url()))
-    assert caught.value.seconds == seconds
+    assert caught.value.retry_after == seconds
 
 
 def test_what_a_receiver_answers_cannot_steer_a_terminal(listen):
-    with pytest.raises(Busy) as caught:
+    with pytest.raises(RateLimited) as caught:
         post(hook(listen(status=500, answer=b"\x1b[2J\xff\xfe\xe2\x80\xae" + b"x" * 10_000).url()))
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 400
@@ -267,7 +270,7 @@ def test_an_endless_answer_is_read_so_far_and_no_further():
         while sent < 1 << 30:
             sent += connection.send(b"x" * 65536)
 
-    with raw_server(pour) as port, pytest.raises(Busy):
+    with raw_server(pour) as port, pytest.raises(RateLimited):
         post(hook(f"http://127.0.0.1:{port}/"))
     assert sent < 64 << 20  # what the kernel's buffers take
 
@@ -291,7 +294,7 @@ def test_one_that_drips_is_left_when_the_time_is_over(where):
 
     with raw_server(drip) as port:
         begun = time.monotonic()
-        with pytest.raises(Away, match="did not answer in time"):
+        with pytest.raises(Unavailable, match="did not answer in time"):
             post(hook(f"http://127.0.0.1:{port}/", seconds=0.5))
         assert time.monotonic() - begun < 30  # it would never end
 
@@ -302,25 +305,25 @@ def test_what_is_no_answer_is_one_sentence(answer):
         connection.recv(65536)
         connection.sendall(answer)
 
-    with raw_server(speak) as port, pytest.raises(Away, match="could not be told"):
+    with raw_server(speak) as port, pytest.raises(Unavailable, match="could not be told"):
         post(hook(f"http://127.0.0.1:{port}/"))
 
 
 def test_nobody_listens_there():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    with pytest.raises(Away, match=r"http://127\.0\.0\.1 could not be told"):
+    with pytest.raises(Unavailable, match=r"http://127\.0\.0\.1 could not be told"):
         post(hook(f"http://127.0.0.1:{port}/services/hunter2"))
 
 
 def test_a_name_that_leads_nowhere_is_one_sentence():
-    with pytest.raises(Away, match="leads nowhere"):
+    with pytest.raises(Unavailable, match="leads nowhere"):
         post(hook("http://nowhere.invalid/"))
 
 
 def test_no_sentence_tells_the_path(listen):
     for status in (302, 404, 410, 500):
-        with pytest.raises((Away, Gone)) as caught:
+        with pytest.raises((Unavailable, ObjectNotFound)) as caught:
             post(hook(listen(status=status).url(path="/services/hunter2")))
         assert "hunter2" not in str(caught.value)
 
@@ -341,5 +344,5 @@ def test_no_sentence_tells_the_path(listen):
 )
 def test_a_receiver_that_cannot_be_is_refused_at_start(fields, why):
     with pytest.raises(FingerprintError, match=why) as caught:
-        Webhook(Deliver(**{"url": "https://soc.example.com/hunter2"} | fields))
+        WebhookReceiver(Deliver(**{"url": "https://soc.example.com/hunter2"} | fields))
     assert "hunter2" not in str(caught.value)

@@ -10,12 +10,12 @@ import pandas as pd
 import road as roads
 
 from fingerprint.adapters import files
-from fingerprint.adapters.event_spool import History
+from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import hashing
-from fingerprint.pipeline import Road, Said
+from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
 from fingerprint.state.partitioning import Arrays
+from fingerprint.state.scorer_state import ScorerState
 
 STEP = 150
 LATE = 0.03  # share of events that come hours late
@@ -39,10 +39,10 @@ class Outcome(NamedTuple):
 
 def steps_of(organisation: roads.Road) -> list[Step]:
     """The new events a step at a time, some hours late; who was busiest falls silent after a third of them."""
-    with History(SETTINGS) as history:
-        for records in files.read(organisation.new, SETTINGS.reading):
-            history.add(records)
-        events = pd.concat(list(history.chunks()), ignore_index=True)
+    with EventSpool(SETTINGS) as history:
+        for records in files.read_sources(organisation.new, SETTINGS.reading):
+            history.add_records(records)
+        events = pd.concat(list(history.batches()), ignore_index=True)
     busiest = events["principal"].value_counts().index[0]
     silent = (events["principal"] == busiest) & (events.index > len(events) // 3)
     events = _some_late(_some_rare(events[~silent].reset_index(drop=True)))
@@ -54,7 +54,7 @@ def steps_of(organisation: roads.Road) -> list[Step]:
 def _some_rare(events: pd.DataFrame) -> pd.DataFrame:
     """A third of what each principal does is done by eight others, who come for an hour and are gone for many."""
     hour = (events["event_time"].astype("int64") // 3_600_000_000).astype(str)
-    turn = hashing.mix(hashing.of(events["principal"]), hashing.of(hour))
+    turn = hashing.hash_pair(hashing.hash_strings(events["principal"]), hashing.hash_strings(hour))
     others = events["principal"].astype(str) + "-" + pd.Series((turn // 8 % 8).astype(str))
     principal = events["principal"].where(turn % 3 > 0, others)
     entity = principal + events["entity"].str.replace(r"^[^|]*", "", regex=True)
@@ -67,30 +67,30 @@ def _some_late(events: pd.DataFrame) -> pd.DataFrame:
     return events.iloc[np.argsort(np.arange(len(events)) + delay, kind="stable")].reset_index(drop=True)
 
 
-def road_of(bank: Bank, arrays: Arrays) -> Road:
+def road_of(bank: Bank, arrays: Arrays) -> DetectionPipeline:
     """A road whose ledger begins with some arrays."""
-    return Road(bank, Ledger.from_arrays(SETTINGS, arrays), SETTINGS, every_event=True)
+    return DetectionPipeline(bank, ScorerState.from_arrays(SETTINGS, arrays), SETTINGS, keep_all_events=True)
 
 
 def walked(
-    road: Road,
+    road: DetectionPipeline,
     steps: list[Step],
-    before: Callable[[Road, Step], Road] = lambda road, _: road,
-    after: Callable[[Road, Step], Road] = lambda road, _: road,
+    before: Callable[[DetectionPipeline, Step], DetectionPipeline] = lambda road, _: road,
+    after: Callable[[DetectionPipeline, Step], DetectionPipeline] = lambda road, _: road,
 ) -> Outcome:
     """What the road says, where it may be changed for another before and after each step."""
     said = []
     for step in steps:
         road = before(road, step)
-        said.append(road.walk(*step))
+        said.append(road.process(*step))
         road = after(road, step)
-    said.append(road.finish())
+    said.append(road.flush())
     return outcome(said)
 
 
-def outcome(said: list[Said]) -> Outcome:
+def outcome(said: list[StepResult]) -> Outcome:
     """All that was said, in whatever order."""
-    events = pd.concat([frame for each in said for frame in each.judged], ignore_index=True)
+    events = pd.concat([frame for each in said for frame in each.scored_events], ignore_index=True)
     votes = pd.concat([each.votes for each in said if len(each.votes)], ignore_index=True)
     return Outcome(
         events.set_index("event_id").sort_index(), votes.set_index(["event_id", "detector"]).sort_index()

@@ -33,29 +33,34 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames
-from fingerprint.compute.backend import HOST, Backend
+from fingerprint.compute.backend import HOST_BACKEND, Backend
 from fingerprint.core.alert import Reject
 from fingerprint.core.settings import Settings
-from fingerprint.core.time_range import EVER, Span
-from fingerprint.sources.arrival import FILE_SECONDS, Now, future_dated, wall_clock
-from fingerprint.sources.cloudtrail.envelopes import Records
-from fingerprint.sources.cloudtrail.identity import add_entities
-from fingerprint.sources.decode import Piece, milliseconds
+from fingerprint.core.time_range import ALL_TIME, TimeRange
+from fingerprint.sources.arrival import FILE_CLOCK_TOLERANCE_SECONDS, Now, future_dated_mask, wall_clock_ms
+from fingerprint.sources.cloudtrail.envelopes import RecordBatch
+from fingerprint.sources.cloudtrail.identity import add_entity_columns
+from fingerprint.sources.decode import DecodedMessages, event_times_ms
 from fingerprint.sources.flatten import flatten
-from fingerprint.sources.networks import Networks
-from fingerprint.state.event_clock import PATIENCE, Beliefs, believed, enough
+from fingerprint.sources.networks import NetworkTable
+from fingerprint.state.event_clock import (
+    MAX_PENDING_AGE,
+    ConfirmationRule,
+    confirmations_needed,
+    confirmed_watermark,
+)
 
-SPAN = 4 * 3600  # seconds of event time in one file
-LATE_EVENTS, LATE_SHARE = 20, 100  # so many events, or one of so many, may have come hours late
+BUCKET_SECONDS = 4 * 3600  # seconds of event time in one file
+MAX_LATE_EVENTS, MAX_LATE_SHARE = 20, 100  # so many events, or one of so many, may have come hours late
 pa.set_memory_pool(
     pa.system_memory_pool()
 )  # Arrow's own pool keeps what is freed: a quarter more at the peak
-TIME = pa.timestamp("us", "UTC")
-LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
-REJECTS_KEPT = 1000  # shown in full; beyond that they are counted
+TIME_TYPE = pa.timestamp("us", "UTC")
+LZ4_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+MAX_REJECTS = 1000  # shown in full; beyond that they are counted
 
 
-class History:
+class EventSpool:
     """Counts what was read (`records` = events with repeats + those outside + rejects + skipped) and holds the events until
     it is closed.
 
@@ -65,23 +70,25 @@ class History:
     def __init__(
         self,
         settings: Settings,
-        networks: Networks | None = None,
-        span: Span = EVER,
-        backend: Backend = HOST,
-        now: Now = wall_clock,
+        networks: NetworkTable | None = None,
+        span: TimeRange = ALL_TIME,
+        backend: Backend = HOST_BACKEND,
+        now: Now = wall_clock_ms,
     ) -> None:
-        self.settings, self.networks, self.span = settings, networks or Networks(), span
+        self.settings, self.networks, self.span = settings, networks or NetworkTable(), span
         self.backend, self.now = backend, now
         self.folder = Path(tempfile.mkdtemp(prefix="fingerprint-"))
-        self.parts: Counter[int] = Counter()
-        self.sizes: Counter[int] = Counter()  # events in the parts of a number
-        self.events = self.outside = self.rejected = self.skipped = 0
-        self.future = 0  # events dated past their arrival
-        self.ahead = 0  # events past the end, left out by `cut`
+        self.part_counts: Counter[int] = Counter()
+        self.event_counts: Counter[int] = Counter()  # events in the parts of a number
+        self.events = self.outside_span = self.rejected = self.skipped = 0
+        self.future_dated = 0  # events dated past their arrival
+        self.after_end = 0  # events past the end, left out by `cut`
         self.rejects: list[Reject] = []
-        self.seen: tuple[datetime, datetime] | None = None  # first and last event that was read, also outside
+        self.observed_range: tuple[datetime, datetime] | None = (
+            None  # first and last event that was read, also outside
+        )
 
-    def __enter__(self) -> History:
+    def __enter__(self) -> EventSpool:
         return self
 
     def __exit__(
@@ -91,87 +98,102 @@ class History:
 
     @property
     def records(self) -> int:
-        return self.events + self.outside + self.future + self.ahead + self.rejected + self.skipped
+        return (
+            self.events
+            + self.outside_span
+            + self.future_dated
+            + self.after_end
+            + self.rejected
+            + self.skipped
+        )
 
-    def add(self, records: Records) -> None:
+    def add_records(self, records: RecordBatch) -> None:
         """Flatten records, by the backend, and spill their events: what lies on disk came through the host."""
-        flat = flatten(records, self.backend.tables)
+        flat = flatten(records, self.backend.dataframe_library)
         self._count(flat.rejects, flat.skipped)
-        events = frames.host(flat.events)
-        events = self._inside(events, future_dated(milliseconds(events), self.now(), FILE_SECONDS))
+        events = frames.to_pandas(flat.events)
+        events = self._filter_span(
+            events, future_dated_mask(event_times_ms(events), self.now(), FILE_CLOCK_TOLERANCE_SECONDS)
+        )
         if len(events):
-            self._keep(add_entities(events, self.settings.entities), records.lines)
+            self._spill_with_networks(add_entity_columns(events, self.settings.entities), records.lines)
 
-    def add_piece(self, piece: Piece, rejects: list[Reject], future: NDArray[np.bool_]) -> None:
+    def add_events(self, piece: DecodedMessages, rejects: list[Reject], future: NDArray[np.bool_]) -> None:
         """Spill the events of messages but for those that are `future` (n,); `rejects` are the piece's, with the places they
         have in their topic."""
         self._count(rejects, piece.skipped)
-        events = self._inside(frames.host(piece.events), future)
+        events = self._filter_span(frames.to_pandas(piece.events), future)
         if len(events):
-            self._keep(events, piece.lines)
+            self._spill_with_networks(events, piece.lines)
 
     def _count(self, rejects: list[Reject], skipped: int) -> None:
         self.rejected += sum(each.count for each in rejects)
-        self.rejects += rejects[: REJECTS_KEPT - len(self.rejects)]
+        self.rejects += rejects[: MAX_REJECTS - len(self.rejects)]
         self.skipped += skipped
 
-    def _inside(self, events: pd.DataFrame, future: NDArray[np.bool_]) -> pd.DataFrame:
+    def _filter_span(self, events: pd.DataFrame, future: NDArray[np.bool_]) -> pd.DataFrame:
         """The events within the span and not of the future; the others are counted."""
         if future.any():
-            self.future += int(future.sum())
-            events = frames.rows(events, ~future)
+            self.future_dated += int(future.sum())
+            events = frames.select_rows(events, ~future)
         if not len(events):
             return events
         first, last = events["event_time"].min(), events["event_time"].max()
-        self.seen = (min(first, self.seen[0]), max(last, self.seen[1])) if self.seen else (first, last)
-        inside = self.span.holds(events["event_time"])
-        self.outside += len(inside) - int(inside.sum())
+        self.observed_range = (
+            (min(first, self.observed_range[0]), max(last, self.observed_range[1]))
+            if self.observed_range
+            else (first, last)
+        )
+        inside = self.span.contains(events["event_time"])
+        self.outside_span += len(inside) - int(inside.sum())
         self.events += int(inside.sum())
-        return frames.rows(events, inside)
+        return frames.select_rows(events, inside)
 
-    def _keep(self, named: pd.DataFrame, lines: list[bytes]) -> None:
-        named = named.assign(network=self.networks.names(named["source_address"]))
+    def _spill_with_networks(self, named: pd.DataFrame, lines: list[bytes]) -> None:
+        named = named.assign(network=self.networks.lookup(named["source_address"]))
         events = pa.Table.from_pandas(named, preserve_index=False)
         raw = [lines[row] for row in named["row"]]
         self._spill(events.append_column("raw", pa.array(raw, pa.large_binary())))
 
     def _spill(self, events: pa.Table) -> None:
-        span = pc.divide(events["event_time"].cast(pa.int64()), 1_000_000 * SPAN).to_numpy()
+        span = pc.divide(events["event_time"].cast(pa.int64()), 1_000_000 * BUCKET_SECONDS).to_numpy()
         order = np.argsort(span, kind="stable")
         events, (numbers, starts) = events.take(order), np.unique(span[order], return_index=True)
         for number, start, end in zip(numbers.tolist(), starts, [*starts[1:], len(span)], strict=True):
-            with pa.ipc.new_file(self._file(number, self.parts[number]), events.schema, options=LZ4) as file:
+            with pa.ipc.new_file(
+                self._file(number, self.part_counts[number]), events.schema, options=LZ4_OPTIONS
+            ) as file:
                 file.write_table(events.slice(start, end - start))
-            self.parts[number] += 1
-            self.sizes[number] += int(end - start)
+            self.part_counts[number] += 1
+            self.event_counts[number] += int(end - start)
 
     def _file(self, number: int, part: int) -> str:
         return str(self.folder / f"{number}-{part}.arrow")
 
-    def first_time(self) -> int | None:
+    def earliest_event_time(self) -> int | None:
         """The earliest event time, seconds from the epoch; None without events."""
-        if not self.parts:
+        if not self.part_counts:
             return None
-        return int(pc.min(self._span(min(self.parts))["event_time"]).as_py().timestamp())
+        return int(pc.min(self._read_bucket(min(self.part_counts))["event_time"]).as_py().timestamp())
 
-    def begins(self) -> int | None:
+    def activity_start(self) -> int | None:
         """About when it begins, seconds from the epoch; None without events. The earliest of a hundred, and twenty of a few, are
         left out: what was delivered again hours later would begin a history that is over."""
-        few, ahead = max(LATE_EVENTS, self.events // LATE_SHARE), 0
-        for number in sorted(self.parts):
-            if ahead + self.sizes[number] > few:
-                times = self._span(number)["event_time"].sort()
+        few, ahead = max(MAX_LATE_EVENTS, self.events // MAX_LATE_SHARE), 0
+        for number in sorted(self.part_counts):
+            if ahead + self.event_counts[number] > few:
+                times = self._read_bucket(number)["event_time"].sort()
                 return int(times[few - ahead].as_py().timestamp())
-            ahead += self.sizes[number]
-        return self.first_time()
+            ahead += self.event_counts[number]
+        return self.earliest_event_time()
 
-    def last_time(self) -> datetime | None:
+    def activity_end(self) -> datetime | None:
         """When the activity ends, None without events: the latest event time that is believed (`event_clock`), as its last
         PATIENCE events bear it out. A history of fewer is thin: it ends with its latest event."""
-        ends = self._latest(PATIENCE)
+        ends = self._latest_events(MAX_PENDING_AGE)
         if ends is None:
             return None
-        if self.events < PATIENCE:
+        if self.events < MAX_PENDING_AGE:
             thin: datetime = ends["event_time"][-1].as_py()
             return thin
         seconds = ends["event_time"].cast(pa.int64()).to_numpy() // 1_000_000
@@ -179,70 +201,72 @@ class History:
             ends["principal"].dictionary_encode().combine_chunks().indices.to_numpy().astype(np.uint64)
         )
         step = self.settings.spectral.interval_seconds
-        beliefs = Beliefs(int(seconds[0]), enough(self.events), step, bool(np.ptp(principals)))
-        end = int(np.searchsorted(seconds, believed(seconds, principals, beliefs), side="right"))
+        beliefs = ConfirmationRule(
+            int(seconds[0]), confirmations_needed(self.events), step, bool(np.ptp(principals))
+        )
+        end = int(np.searchsorted(seconds, confirmed_watermark(seconds, principals, beliefs), side="right"))
         latest: datetime = ends["event_time"][end - 1].as_py()
         return latest
 
-    def _latest(self, most: int) -> pa.Table | None:
+    def _latest_events(self, most: int) -> pa.Table | None:
         """Time and principal of the latest events, at most so many, oldest first; None without events."""
         found: list[pa.Table] = []
-        for number in sorted(self.parts, reverse=True):
-            found.insert(0, self._span(number).select(["event_time", "principal"]))
+        for number in sorted(self.part_counts, reverse=True):
+            found.insert(0, self._read_bucket(number).select(["event_time", "principal"]))
             if sum(map(len, found)) >= most:
                 break
         return pa.concat_tables(found)[-most:] if found else None
 
-    def cut(self) -> None:
+    def trim(self) -> None:
         """Let go what lies past the end of the activity, counted as `ahead`; and, counted as outside, what lies before the
         days that the span counts back from it."""
-        newest = self.last_time()
+        newest = self.activity_end()
         if newest is None:
             return
-        for number in [each for each in self.parts if (each + 1) * SPAN > newest.timestamp()]:
-            self.ahead += self._cut(number, pc.less_equal, newest)
+        for number in [each for each in self.part_counts if (each + 1) * BUCKET_SECONDS > newest.timestamp()]:
+            self.after_end += self._trim_bucket(number, pc.less_equal, newest)
         if self.span.days is None:
             return
-        self.span = self.span.before(newest)
+        self.span = self.span.anchored_at(newest)
         since = self.span.since or newest
-        for number in [each for each in self.parts if each * SPAN < since.timestamp()]:
-            self.outside += self._cut(number, pc.greater_equal, since)
+        for number in [each for each in self.part_counts if each * BUCKET_SECONDS < since.timestamp()]:
+            self.outside_span += self._trim_bucket(number, pc.greater_equal, since)
 
-    def _cut(self, number: int, wanted: Callable[..., Any], border: datetime) -> int:
+    def _trim_bucket(self, number: int, wanted: Callable[..., Any], border: datetime) -> int:
         """Keep of one span of time the events whose time is as `wanted` of the border; how many others there were."""
-        events = self._span(number)
-        kept = events.filter(wanted(events["event_time"], pa.scalar(border, TIME)))
+        events = self._read_bucket(number)
+        kept = events.filter(wanted(events["event_time"], pa.scalar(border, TIME_TYPE)))
         lost = len(events) - len(kept)
         if lost:
             self.events -= lost
-            del self.sizes[number]
-            for part in range(self.parts.pop(number)):
+            del self.event_counts[number]
+            for part in range(self.part_counts.pop(number)):
                 Path(self._file(number, part)).unlink()
             if len(kept):
                 self._spill(kept)
         return lost
 
-    def chunks(self) -> Iterator[pd.DataFrame]:
+    def batches(self) -> Iterator[pd.DataFrame]:
         """All events, oldest first, `reading.batch_records` at a time: a batch has its price, however small."""
         most, held = self.settings.reading.batch_records, []
-        for number in sorted(self.parts):
-            held.append(self._span(number))
+        for number in sorted(self.part_counts):
+            held.append(self._read_bucket(number))
             events = pa.concat_tables(held)
             whole = len(events) // most * most
             for start in range(0, whole, most):
-                yield _frame(events.slice(start, most))
+                yield _to_frame(events.slice(start, most))
             held = [events.slice(whole)]
         if held and len(held[0]):
-            yield _frame(held[0])
+            yield _to_frame(held[0])
 
-    def _span(self, number: int) -> pa.Table:
+    def _read_bucket(self, number: int) -> pa.Table:
         """The events of one span of time, oldest first, ties broken by id."""
-        files = (pa.ipc.open_file(self._file(number, part)) for part in range(self.parts[number]))
+        files = (pa.ipc.open_file(self._file(number, part)) for part in range(self.part_counts[number]))
         events = pa.concat_tables(file.read_all() for file in files)
         return events.take(
             pc.sort_indices(events, [(name, "ascending") for name in ("event_time", "event_id", "raw")])
         )
 
 
-def _frame(events: pa.Table) -> pd.DataFrame:
+def _to_frame(events: pa.Table) -> pd.DataFrame:
     return events.combine_chunks().to_pandas()

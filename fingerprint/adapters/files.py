@@ -25,11 +25,11 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.credentials import holds_credentials
 from fingerprint.core.extras import how_to_install
 from fingerprint.core.settings import Reading
-from fingerprint.core.time_range import EVER, Span
+from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.sources import archives
-from fingerprint.sources.archives import CutShort
-from fingerprint.sources.cloudtrail.envelopes import Records
-from fingerprint.sources.cloudtrail.s3_layout import is_trail, months_of
+from fingerprint.sources.archives import TruncatedInput
+from fingerprint.sources.cloudtrail.envelopes import RecordBatch
+from fingerprint.sources.cloudtrail.s3_layout import is_trail_folder, list_trail_months
 
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz")
 NOT_RECORDS = ("labels.", "provenance.")
@@ -38,26 +38,28 @@ Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class SourceFile:
     """One file on its file system; `path` is what a reject names, `stamp` is another one when the file has changed."""
 
     system: fsspec.AbstractFileSystem
     path: str
     size: int
-    stamp: str = ""
+    content_tag: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class FilesInSpan:
     """What lies within a span: the `files` to read, of all that were `found`; and the first days of months that were not even
     looked into, one for each trail that has them."""
 
-    found: list[File]
-    files: list[File]
+    found: list[SourceFile]
+    files: list[SourceFile]
     unlisted: list[date]
 
 
-def read(sources: Sequence[str], bounds: Reading, progress: Progress | None = None) -> Iterator[Records]:
+def read_sources(
+    sources: Sequence[str], bounds: Reading, progress: Progress | None = None
+) -> Iterator[RecordBatch]:
     """Batches of at most `bounds.batch_records` lines, rejects and skipped counts with the batch they fell
     in.
 
@@ -66,38 +68,40 @@ def read(sources: Sequence[str], bounds: Reading, progress: Progress | None = No
     Raises FingerprintError before anything is read when a source is missing, empty or needs a package that
     is not there.
     """
-    return read_found(find(sources), bounds, progress)
+    return read_files(find_files(sources), bounds, progress)
 
 
-def read_found(files: Sequence[File], bounds: Reading, progress: Progress | None = None) -> Iterator[Records]:
+def read_files(
+    files: Sequence[SourceFile], bounds: Reading, progress: Progress | None = None
+) -> Iterator[RecordBatch]:
     """The same of files that were found already, or some of them."""
-    return archives.batches(chain.from_iterable(_file(file, bounds, progress) for file in files), bounds)
+    return archives.rebatch(chain.from_iterable(_read_file(file, bounds, progress) for file in files), bounds)
 
 
-def find(sources: Sequence[str]) -> list[File]:
+def find_files(sources: Sequence[str]) -> list[SourceFile]:
     """The files behind the sources, in the order in which they are read. Raises FingerprintError as `read`
     does."""
-    return [file for source in sources for file in _expand(str(source), EVER)[0]]
+    return [file for source in sources for file in _expand_source(str(source), ALL_TIME)[0]]
 
 
-def within(sources: Sequence[str], span: Span) -> Within:
+def find_files_in_span(sources: Sequence[str], span: TimeRange) -> FilesInSpan:
     """The same without the objects of trails that cannot hold events of the span. FingerprintError as `read` does."""
-    expanded = [_expand(str(source), span) for source in sources]
+    expanded = [_expand_source(str(source), span) for source in sources]
     found = [file for files, _ in expanded for file in files]
-    wide = span.before_day(time_range.newest_day(file.path for file in found))
-    return Within(
+    wide = span.anchored_at_day(time_range.newest_key_day(file.path for file in found))
+    return FilesInSpan(
         found,
-        [file for file in found if wide.may_hold(file.path)],
+        [file for file in found if wide.may_contain_object(file.path)],
         [month for _, months in expanded for month in months],
     )
 
 
-def size(files: Sequence[File]) -> int:
+def total_size(files: Sequence[SourceFile]) -> int:
     """Bytes as stored: the length of a progress bar."""
     return sum(file.size for file in files)
 
 
-def _expand(source: str, span: Span) -> tuple[list[File], list[date]]:
+def _expand_source(source: str, span: TimeRange) -> tuple[list[SourceFile], list[date]]:
     """The files behind a source, and the months of trails that were passed over."""
     if holds_credentials(source):
         raise FingerprintError(
@@ -107,13 +111,13 @@ def _expand(source: str, span: Span) -> tuple[list[File], list[date]]:
     months: list[date] = []
     try:
         system, path = url_to_fs(source)
-        if span and is_trail(path):
-            found, months = months_of(system, path, span)
+        if span and is_trail_folder(path):
+            found, months = list_trail_months(system, path, span)
             found = {name: info for name, info in found.items() if _holds_records(name)}
         else:
-            found = _paths(system, path)
+            found = _list_paths(system, path)
         files = [
-            File(system, name, int(info.get("size") or 0), _stamp(info))
+            SourceFile(system, name, int(info.get("size") or 0), _content_tag(info))
             for name, info in sorted(found.items())
         ]
     except ImportError as error:
@@ -125,14 +129,14 @@ def _expand(source: str, span: Span) -> tuple[list[File], list[date]]:
     return files, months
 
 
-def _stamp(info: dict[str, Any]) -> str:
+def _content_tag(info: dict[str, Any]) -> str:
     """What a store says of a file's content: each has its own words for it."""
     return " ".join(
         str(info[word]) for word in ("size", "ETag", "mtime", "LastModified", "created") if word in info
     )
 
 
-def _paths(system: fsspec.AbstractFileSystem, path: str) -> dict[str, Any]:
+def _list_paths(system: fsspec.AbstractFileSystem, path: str) -> dict[str, Any]:
     if system.isfile(path):
         return {path: system.info(path)}
     if system.isdir(path):
@@ -141,7 +145,7 @@ def _paths(system: fsspec.AbstractFileSystem, path: str) -> dict[str, Any]:
     found = system.glob(path, detail=True) if any(mark in path for mark in "*?[") else {}
     files = {name: info for name, info in found.items() if info["type"] == "file" and not _is_aside(name)}
     for name, info in found.items():
-        files |= _paths(system, name) if info["type"] == "directory" else {}
+        files |= _list_paths(system, name) if info["type"] == "directory" else {}
     return files
 
 
@@ -153,20 +157,20 @@ def _holds_records(path: str) -> bool:
     return path.lower().endswith(SUFFIXES) and not _is_aside(path)
 
 
-def _file(file: File, bounds: Reading, progress: Progress | None) -> Iterator[Records]:
-    return archives.read(file.path, _stored(file, progress), bounds)
+def _read_file(file: SourceFile, bounds: Reading, progress: Progress | None) -> Iterator[RecordBatch]:
+    return archives.read_records(file.path, _stored_bytes(file, progress), bounds)
 
 
-def _stored(file: File, progress: Progress | None) -> Iterator[bytes]:
+def _stored_bytes(file: SourceFile, progress: Progress | None) -> Iterator[bytes]:
     try:
         with file.system.open(file.path, "rb") as stream:
-            yield from _counted(stream, progress)
+            yield from _count_bytes(stream, progress)
     except OSError as error:
-        raise CutShort(f"cannot be read: {error.strerror or error}") from None
+        raise TruncatedInput(f"cannot be read: {error.strerror or error}") from None
 
 
-def _counted(stream: BinaryIO, progress: Progress | None) -> Iterator[bytes]:
-    while chunk := stream.read(archives.CHUNK):
+def _count_bytes(stream: BinaryIO, progress: Progress | None) -> Iterator[bytes]:
+    while chunk := stream.read(archives.READ_BYTES):
         if progress:
             progress(len(chunk))
         yield chunk

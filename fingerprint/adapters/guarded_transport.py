@@ -16,16 +16,16 @@ from typing import Any
 
 import httpcore
 
-from fingerprint.core.egress import Network, refusal
+from fingerprint.core.egress import Network, refusal_reason
 
-Resolve = Callable[[str, int], Sequence[str]]  # host and port -> addresses
+Resolver = Callable[[str, int], Sequence[str]]  # host and port -> addresses
 
 
-class Refused(Exception):
+class AddressRefused(Exception):
     """An address that is not connected to; says which, and why."""
 
 
-def resolved(host: str, port: int) -> list[str]:
+def resolve_host(host: str, port: int) -> list[str]:
     """The addresses of a name, as the system knows them; of an odd spelling of an address (127.1, 0x7f000001) that address."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -34,11 +34,11 @@ def resolved(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(each[4][0]) for each in found))
 
 
-class Guarded(httpcore.NetworkBackend):
+class GuardedBackend(httpcore.NetworkBackend):
     """For one request: from the first connection on, everything has to be over after so many seconds."""
 
-    def __init__(self, resolve: Resolve, allowed: Collection[Network], seconds: float) -> None:
-        self.resolve, self.allowed = resolve, allowed
+    def __init__(self, resolve: Resolver, allowed_networks: Collection[Network], seconds: float) -> None:
+        self.resolve, self.allowed_networks = resolve, allowed_networks
         self.deadline = time.monotonic() + seconds
         self.inner = httpcore.SyncBackend()
 
@@ -54,29 +54,29 @@ class Guarded(httpcore.NetworkBackend):
         trick, or about to become one."""
         addresses = self.resolve(host, port)
         for address in addresses:
-            if why := refusal(address, self.allowed):
-                raise Refused(why)
+            if why := refusal_reason(address, self.allowed_networks):
+                raise AddressRefused(why)
         failed: Exception = httpcore.ConnectError("its name leads nowhere")
         for address in addresses:
             try:
-                left = _left(self.deadline, timeout)
-                return Hurried(self.inner.connect_tcp(address, port, left), self.deadline)
+                left = _remaining_seconds(self.deadline, timeout)
+                return DeadlineStream(self.inner.connect_tcp(address, port, left), self.deadline)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failed = error
         raise failed
 
 
-class Hurried(httpcore.NetworkStream):
+class DeadlineStream(httpcore.NetworkStream):
     """A stream whose every step ends before the deadline: a receiver that sends a byte now and then holds nobody up."""
 
     def __init__(self, inner: httpcore.NetworkStream, deadline: float) -> None:
         self.inner, self.deadline = inner, deadline
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self.inner.read(max_bytes, _left(self.deadline, timeout))
+        return self.inner.read(max_bytes, _remaining_seconds(self.deadline, timeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self.inner.write(buffer, _left(self.deadline, timeout))
+        self.inner.write(buffer, _remaining_seconds(self.deadline, timeout))
 
     def close(self) -> None:
         self.inner.close()
@@ -84,14 +84,14 @@ class Hurried(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        left = _left(self.deadline, timeout)
-        return Hurried(self.inner.start_tls(ssl_context, server_hostname, left), self.deadline)
+        left = _remaining_seconds(self.deadline, timeout)
+        return DeadlineStream(self.inner.start_tls(ssl_context, server_hostname, left), self.deadline)
 
     def get_extra_info(self, info: str) -> Any:
         return self.inner.get_extra_info(info)
 
 
-def _left(deadline: float, timeout: float | None) -> float:
+def _remaining_seconds(deadline: float, timeout: float | None) -> float:
     """Seconds until the deadline, or the timeout where that is sooner."""
     left = deadline - time.monotonic()
     if left <= 0:

@@ -26,16 +26,16 @@ from fingerprint.core.alert import FingerprintError
 
 Check = Callable[[], str | None]
 Checks = Mapping[str, Check]
-_TEXT = "text/plain; charset=utf-8"
+_TEXT_PLAIN = "text/plain; charset=utf-8"
 
 
-class Health:
+class HealthServer:
     """A server that runs until `close`."""
 
     def __init__(
         self, host: str, port: int, ready: Checks, alive: Checks, registry: CollectorRegistry
     ) -> None:
-        registries = (registry, _own(ready))
+        registries = (registry, _server_registry(ready))
         handler = type("Handler", (_Handler,), {"ready": ready, "alive": alive, "registries": registries})
         try:
             self.server = ThreadingHTTPServer((host, port), handler)
@@ -59,15 +59,15 @@ class Health:
 
 
 @contextmanager
-def serve(
+def serve_health(
     host: str,
     port: int,
     ready: Checks,
     alive: Checks | None = None,
     registry: CollectorRegistry = REGISTRY,
-) -> Iterator[Health]:
+) -> Iterator[HealthServer]:
     """A health server while the block runs; port 0 takes any that is free. Raises FingerprintError if it cannot listen."""
-    health = Health(host, port, ready, alive or {}, registry)
+    health = HealthServer(host, port, ready, alive or {}, registry)
     try:
         yield health
     finally:
@@ -82,15 +82,15 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         if path == "/livez":
-            self._answer(*_verdict(self.alive))
+            self._answer(*_run_checks(self.alive))
         elif path == "/readyz":
-            self._answer(*_verdict(self.ready))
+            self._answer(*_run_checks(self.ready))
         elif path == "/metrics":
             self._answer(200, b"".join(map(generate_latest, self.registries)), CONTENT_TYPE_LATEST)
         else:
             self._answer(404, b"/livez, /readyz or /metrics\n")
 
-    def _answer(self, status: int, body: bytes, type_: str = _TEXT) -> None:
+    def _answer(self, status: int, body: bytes, type_: str = _TEXT_PLAIN) -> None:
         self.send_response(status)
         self.send_header("Content-Type", type_)
         self.send_header("Content-Length", str(len(body)))
@@ -116,7 +116,7 @@ class Readiness(Collector):
         yield gauge
 
 
-def _own(ready: Checks) -> CollectorRegistry:
+def _server_registry(ready: Checks) -> CollectorRegistry:
     """What is the same for every program: of this server alone, so that several in one process do not meet."""
     registry = CollectorRegistry()
     registry.register(Readiness(ready))
@@ -124,6 +124,6 @@ def _own(ready: Checks) -> CollectorRegistry:
     return registry
 
 
-def _verdict(checks: Checks) -> tuple[int, bytes]:
+def _run_checks(checks: Checks) -> tuple[int, bytes]:
     troubles = [f"{name}: {trouble}" for name, check in checks.items() if (trouble := check())]
     return (503, "\n".join([*troubles, ""]).encode()) if troubles else (200, b"ok\n")

@@ -23,18 +23,18 @@ CGROUP = Path("/sys/fs/cgroup")
 NO_LIMIT = 1 << 60  # bytes: version 1 says "none" with the largest number of pages
 
 
-class Books(NamedTuple):
+class CgroupFiles(NamedTuple):
     """The files of one version; `files` are the lines of `stat` that say what the kernel can take back."""
 
     limit: str
     used: str
     stat: str
-    files: tuple[str, str]
+    reclaimable: tuple[str, str]
 
 
-VERSIONS = (
-    Books("memory.max", "memory.current", "memory.stat", ("active_file", "inactive_file")),
-    Books(
+CGROUP_VERSIONS = (
+    CgroupFiles("memory.max", "memory.current", "memory.stat", ("active_file", "inactive_file")),
+    CgroupFiles(
         "memory/memory.limit_in_bytes",
         "memory/memory.usage_in_bytes",
         "memory/memory.stat",
@@ -50,9 +50,9 @@ class ContainerMemory(Collector):
         self.folder = folder
 
     def collect(self) -> Iterator[Metric]:
-        for books in VERSIONS:
-            limit = _number(self.folder / books.limit)
-            used = _number(self.folder / books.used)
+        for books in CGROUP_VERSIONS:
+            limit = _read_number(self.folder / books.limit)
+            used = _read_number(self.folder / books.used)
             if limit is None or used is None or limit >= NO_LIMIT:
                 continue
             yield GaugeMetricFamily(
@@ -61,12 +61,12 @@ class ContainerMemory(Collector):
             yield GaugeMetricFamily(
                 "fingerprint_memory_used_bytes",
                 "What the container holds and the kernel cannot take back.",
-                used - _files(self.folder / books.stat, books.files),
+                used - _reclaimable_bytes(self.folder / books.stat, books.reclaimable),
             )
             return
 
 
-def _number(file: Path) -> int | None:
+def _read_number(file: Path) -> int | None:
     """What a file says; None where there is no such file, or it says `max`."""
     try:
         said = file.read_text().strip()
@@ -75,7 +75,7 @@ def _number(file: Path) -> int | None:
     return int(said) if said.isdecimal() else None
 
 
-def _files(stat: Path, wanted: tuple[str, str]) -> int:
+def _reclaimable_bytes(stat: Path, names: tuple[str, str]) -> int:
     """Bytes of files that are kept in memory."""
     figures = dict(line.split() for line in stat.read_text().splitlines())
-    return sum(int(figures.get(name, 0)) for name in wanted)
+    return sum(int(figures.get(name, 0)) for name in names)

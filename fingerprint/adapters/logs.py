@@ -16,11 +16,11 @@ import sys
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from fingerprint.core.credentials import masked
-from fingerprint.core.sanitize import visible
+from fingerprint.core.credentials import mask_credentials
+from fingerprint.core.sanitize import printable
 
 
-class OneLine(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """`time`, `level`, `logger`, `message`, then the fields given as `extra={"fields": {...}}`, then the error."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -34,13 +34,13 @@ class OneLine(logging.Formatter):
         }
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
-        return json.dumps({key: _plain(value) for key, value in line.items()}, default=str)
+        return json.dumps({key: _to_json_value(value) for key, value in line.items()}, default=str)
 
 
-def start(stream: TextIO | None = None, level: int = logging.INFO) -> None:
+def configure_logging(stream: TextIO | None = None, level: int = logging.INFO) -> None:
     """From now on everything that is logged is one such line; libraries from warnings on."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(OneLine())
+    handler.setFormatter(JsonFormatter())
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     logging.getLogger("fingerprint").setLevel(level)
     logging.getLogger("kafka.net.selector").setLevel(
@@ -48,9 +48,9 @@ def start(stream: TextIO | None = None, level: int = logging.INFO) -> None:
     )  # warns of every 0.1 s that a machine is busy
 
 
-def _plain(value: Any) -> Any:
+def _to_json_value(value: Any) -> Any:
     if isinstance(value, str):
-        return masked(visible(value))
+        return mask_credentials(printable(value))
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    return value if isinstance(value, int | float | bool | None) else masked(visible(str(value)))
+        return [_to_json_value(part) for part in value]
+    return value if isinstance(value, int | float | bool | None) else mask_credentials(printable(str(value)))

@@ -17,39 +17,39 @@ from itertools import chain
 import fsspec
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.sources.networks import Networks
+from fingerprint.sources.networks import NetworkTable
 
 
-def load(path: str | None) -> Networks:
+def load_networks(path: str | None) -> NetworkTable:
     """The table of a file or URL (.gz allowed), an empty one without a path. FingerprintError names the line that is wrong."""
     if not path:
-        return Networks()
+        return NetworkTable()
     try:
         with fsspec.open(path, "rt", compression="infer", newline="", encoding="utf-8") as stream:
-            return Networks.of(_ranges(stream, path))
+            return NetworkTable.from_ranges(_read_ranges(stream, path))
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise FingerprintError(f"the table of networks {path} cannot be read: {error}") from None
 
 
-def _ranges(stream: Iterator[str], path: str) -> Iterator[tuple[str, str, str]]:
+def _read_ranges(stream: Iterator[str], path: str) -> Iterator[tuple[str, str, str]]:
     first = next(iter(stream), "")
     separator = next((sign for sign in "\t;" if sign in first), ",")
     for number, row in enumerate(csv.reader(chain([first], stream), delimiter=separator), 1):
         try:
             if row:
-                yield _range(row)
+                yield _parse_range(row)
         except ValueError as error:
             if number > 1:
                 raise FingerprintError(f"line {number} of the table of networks {path}: {error}") from None
 
 
-def _range(row: list[str]) -> tuple[str, str, str]:
+def _parse_range(row: list[str]) -> tuple[str, str, str]:
     if "/" in row[0]:
         network = ipaddress.ip_network(row[0].strip(), strict=False)
-        return str(network[0]), str(network[-1]), _name(row[1:])
+        return str(network[0]), str(network[-1]), _network_name(row[1:])
     first, last = (str(ipaddress.ip_address(cell.strip())) for cell in row[:2])
-    return first, last, _name(row[2:])
+    return first, last, _network_name(row[2:])
 
 
-def _name(cells: list[str]) -> str:
+def _network_name(cells: list[str]) -> str:
     return " ".join(cell.strip() for cell in cells if cell.strip()) or "unnamed network"

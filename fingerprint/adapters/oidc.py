@@ -36,11 +36,11 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
-from fingerprint.adapters.triton.client import Breaker
-from fingerprint.core.account import ROLES, Identity, Refused, Role
-from fingerprint.core.alert import Away, FingerprintError
+from fingerprint.adapters.triton.client import CircuitBreaker
+from fingerprint.core.account import ROLES, AuthenticationFailed, ExternalIdentity, Role
+from fingerprint.core.alert import FingerprintError, ServerUnavailable
 from fingerprint.core.ports import Clock
-from fingerprint.core.settings import Oidc, secret
+from fingerprint.core.settings import Oidc, read_secret
 
 ALGORITHMS = (
     "RS256",
@@ -51,63 +51,65 @@ ALGORITHMS = (
     "ES384",
     "EdDSA",
 )  # none, and HMAC, are not among them
-KEPT = 3600  # seconds that the provider's configuration and keys are believed without asking again
-REST = 10.0  # seconds for which a provider that gave no answer is not asked
-LARGEST = 1 << 20  # bytes of its configuration or keys
-LEEWAY = 60  # seconds that its clock may be off
-OLDEST = 366 * 86400  # seconds since a proof that are looked at
-LONGEST = 255  # characters of a subject (OpenID Connect Core, 2)
-AGAIN = "the login could not be finished: begin again"
+CACHE_SECONDS = 3600  # seconds that the provider's configuration and keys are believed without asking again
+COOLDOWN_SECONDS = 10.0  # seconds for which a provider that gave no answer is not asked
+MAX_RESPONSE_BYTES = 1 << 20  # bytes of its configuration or keys
+LEEWAY_SECONDS = 60  # seconds that its clock may be off
+MAX_AUTHENTICATION_AGE_SECONDS = 366 * 86400  # seconds since a proof that are looked at
+MAX_SUBJECT_LENGTH = 255  # characters of a subject (OpenID Connect Core, 2)
+LOGIN_FAILED_MESSAGE = "the login could not be finished: begin again"
 
 log = logging.getLogger("fingerprint.web")
 
 
-class OpenId:
+class OpenIdProvider:
     """One provider, asked over HTTPS (`ports_people.Provider`)."""
 
     def __init__(self, oidc: Oidc, clock: Clock, now: Callable[[], float] = time.monotonic) -> None:
         self.oidc, self.clock, self._now = oidc, clock, now
-        self.password = secret(oidc.client_secret_file)
+        self.client_secret = read_secret(oidc.client_secret_file)
         self._tls = httpx2.create_ssl_context()  # whom this machine trusts
-        self._kept: dict[str, tuple[float, dict[str, Any]]] = {}
-        self._turn, self._breaker = Lock(), Breaker(1, REST)
+        self._cache: dict[str, tuple[float, dict[str, Any]]] = {}
+        self._fetch_lock, self._circuit_breaker = Lock(), CircuitBreaker(1, COOLDOWN_SECONDS)
 
-    def start(self, secret: str, back: str, again: bool = False) -> str:
-        more = {"prompt": "login", "max_age": "0"} if again else {}
-        with self._client(back) as client:
+    def authorization_url(self, secret: str, redirect_url: str, force_login: bool = False) -> str:
+        more = {"prompt": "login", "max_age": "0"} if force_login else {}
+        with self._client(redirect_url) as client:
             url, _ = client.create_authorization_url(
                 self._endpoint("authorization_endpoint"),
-                state=derived(secret, "state"),
-                nonce=derived(secret, "nonce"),
-                code_verifier=derived(secret, "verifier"),
+                state=derive_secret(secret, "state"),
+                nonce=derive_secret(secret, "nonce"),
+                code_verifier=derive_secret(secret, "verifier"),
                 **more,
             )
         return str(url)
 
-    def finish(self, secret: str, state: str, code: str, back: str) -> Identity:
-        if not hmac.compare_digest(state.encode(errors="replace"), derived(secret, "state").encode()):
+    def authenticate(self, secret: str, state: str, code: str, redirect_url: str) -> ExternalIdentity:
+        if not hmac.compare_digest(state.encode(errors="replace"), derive_secret(secret, "state").encode()):
             _refuse("the state is another login's")
-        return self._identity(self._claims(self._id_token(secret, code, back), derived(secret, "nonce")))
+        return self._identity(
+            self._claims(self._exchange_code(secret, code, redirect_url), derive_secret(secret, "nonce"))
+        )
 
-    def _id_token(self, secret: str, code: str, back: str) -> str:
-        self._check_rest()
+    def _exchange_code(self, secret: str, code: str, back: str) -> str:
+        self._check_cooldown()
         try:
             with self._client(back) as client:
                 said = client.fetch_token(
                     self._endpoint("token_endpoint"),
                     grant_type="authorization_code",
                     code=code,
-                    code_verifier=derived(secret, "verifier"),
+                    code_verifier=derive_secret(secret, "verifier"),
                 )
         except OAuthError as error:
             _refuse(f"the provider says {error.error}")
         except httpx2.TransportError as error:
-            raise self._failed(error) from None
+            raise self._record_failure(error) from None
         except (
             httpx2.HTTPError,
             ValueError,
         ) as error:  # a code that somebody made up may do this: no rest for it
-            raise self._away(error) from None
+            raise self._log_unavailable(error) from None
         if not isinstance(said.get("id_token"), str):
             _refuse("there is no ID token")
         return str(said["id_token"])
@@ -116,7 +118,7 @@ class OpenId:
         now = int(self.clock.now().timestamp())
         rules = jwt.JWTClaimsRegistry(
             now=now,
-            leeway=LEEWAY,
+            leeway=LEEWAY_SECONDS,
             iss={"essential": True, "value": str(self.oidc.issuer)},
             aud={"essential": True, "value": self.oidc.client_id},
             nonce={"essential": True, "value": nonce},
@@ -125,7 +127,7 @@ class OpenId:
             sub={"essential": True},
         )
         try:
-            claims = self._verified(token)
+            claims = self._verify_token(token)
             rules.validate(claims)
         except (JoseError, ValueError) as error:
             _refuse(f"the ID token: {error}")
@@ -137,53 +139,61 @@ class OpenId:
             _refuse("the ID token is for somebody else, too")
         return claims
 
-    def _verified(self, token: str) -> dict[str, Any]:
+    def _verify_token(self, token: str) -> dict[str, Any]:
         """The claims, with a signature by one of the provider's keys; they are asked for anew if it is none of those kept."""
         try:
-            return jwt.decode(token, self._keys(), algorithms=ALGORITHMS).claims
+            return jwt.decode(token, self._key_set(), algorithms=ALGORITHMS).claims
         except (JoseError, ValueError):
-            self._kept.pop(self._endpoint("jwks_uri"), None)
-            return jwt.decode(token, self._keys(), algorithms=ALGORITHMS).claims
+            self._cache.pop(self._endpoint("jwks_uri"), None)
+            return jwt.decode(token, self._key_set(), algorithms=ALGORITHMS).claims
 
-    def _identity(self, claims: Mapping[str, Any]) -> Identity:
+    def _identity(self, claims: Mapping[str, Any]) -> ExternalIdentity:
         subject = claims["sub"]
-        if not isinstance(subject, str) or not 0 < len(subject) <= LONGEST or not subject.isprintable():
+        if (
+            not isinstance(subject, str)
+            or not 0 < len(subject) <= MAX_SUBJECT_LENGTH
+            or not subject.isprintable()
+        ):
             _refuse("the subject cannot be one")
-        if self.oidc.allowed_domain and not _is_of(claims, self.oidc.allowed_domain):
-            raise Refused(f"only people of {self.oidc.allowed_domain} may log in here")
+        if self.oidc.allowed_domain and not _has_verified_domain(claims, self.oidc.allowed_domain):
+            raise AuthenticationFailed(f"only people of {self.oidc.allowed_domain} may log in here")
         name = next(
             (said for key in (self.oidc.name_claim, "email") if isinstance(said := claims.get(key), str)), ""
         )
-        role, proven = self._role(claims), self._authenticated_at(claims)
-        return Identity(str(self.oidc.issuer), subject, name or subject, role, proven)
+        role, proven = self._role(claims), self._authentication_time(claims)
+        return ExternalIdentity(str(self.oidc.issuer), subject, name or subject, role, proven)
 
-    def _authenticated_at(self, claims: Mapping[str, Any]) -> datetime | None:
+    def _authentication_time(self, claims: Mapping[str, Any]) -> datetime | None:
         """When the provider last asked for a proof; None where it does not say, or says what cannot be."""
         said, now = claims.get("auth_time"), self.clock.now()
         if isinstance(said, bool) or not isinstance(said, int | float):
             return None
         since = now.timestamp() - said
-        return now - timedelta(seconds=max(0.0, since)) if -LEEWAY <= since <= OLDEST else None
+        return (
+            now - timedelta(seconds=max(0.0, since))
+            if -LEEWAY_SECONDS <= since <= MAX_AUTHENTICATION_AGE_SECONDS
+            else None
+        )
 
     def _role(self, claims: Mapping[str, Any]) -> Role | None:
         """The highest that the claim gives; None where roles are given out at the desk."""
         if self.oidc.role_claim is None:
             return None
-        said = _claim(claims, self.oidc.role_claim)
+        said = _claim_at_path(claims, self.oidc.role_claim)
         values = said if isinstance(said, list) else [said]
         given = [
             self.oidc.roles[value] for value in values if isinstance(value, str) and value in self.oidc.roles
         ]
         role = max(given, key=ROLES.index) if given else self.oidc.default_role
         if role is None:
-            raise Refused("this account has no role here: ask an admin")
+            raise AuthenticationFailed("this account has no role here: ask an admin")
         return role
 
     def _client(self, back: str) -> Any:
         return OAuth2Client(
             self.oidc.client_id,
-            self.password,
-            token_endpoint_auth_method=self._proof(),
+            self.client_secret,
+            token_endpoint_auth_method=self._client_authentication(),
             scope=" ".join(self.oidc.scopes),
             redirect_uri=back,
             code_challenge_method="S256",
@@ -191,12 +201,12 @@ class OpenId:
             verify=self._tls,
         )
 
-    def _proof(self) -> str:
+    def _client_authentication(self) -> str:
         """How we say who we are."""
         known = self._configuration().get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
         return (
             "none"
-            if self.password is None
+            if self.client_secret is None
             else "client_secret_basic"
             if "client_secret_basic" in known
             else "client_secret_post"
@@ -212,73 +222,75 @@ class OpenId:
         return url
 
     def _configuration(self) -> dict[str, Any]:
-        said = self._asked(f"{str(self.oidc.issuer).rstrip('/')}/.well-known/openid-configuration")
+        said = self._get_cached(f"{str(self.oidc.issuer).rstrip('/')}/.well-known/openid-configuration")
         if said.get("issuer") != self.oidc.issuer:
             raise FingerprintError(
                 f"the provider at {self.oidc.issuer} says that it is another: set web.oidc.issuer"
             )
         return said
 
-    def _keys(self) -> KeySet:
-        said: Any = self._asked(self._endpoint("jwks_uri"))
+    def _key_set(self) -> KeySet:
+        said: Any = self._get_cached(self._endpoint("jwks_uri"))
         return KeySet.import_key_set(said)
 
-    def _asked(self, url: str) -> dict[str, Any]:
+    def _get_cached(self, url: str) -> dict[str, Any]:
         """What lies there, kept for an hour. One thread asks, and the others take what it brought."""
-        if (kept := self._fresh(url)) is not None:
+        if (kept := self._cached_if_fresh(url)) is not None:
             return kept
-        with self._turn:
-            if (kept := self._fresh(url)) is not None:
+        with self._fetch_lock:
+            if (kept := self._cached_if_fresh(url)) is not None:
                 return kept
-            self._check_rest()
+            self._check_cooldown()
             try:
-                said = self._fetched(url)
+                said = self._fetch_json(url)
             except (httpx2.HTTPError, ValueError) as error:
-                raise self._failed(error) from None
+                raise self._record_failure(error) from None
             if not isinstance(said, dict):
-                raise self._failed("no object")
-            self._breaker.succeeded()
-            self._kept[url] = (self.clock.now().timestamp() + KEPT, said)
+                raise self._record_failure("no object")
+            self._circuit_breaker.record_success()
+            self._cache[url] = (self.clock.now().timestamp() + CACHE_SECONDS, said)
             return said
 
-    def _fresh(self, url: str) -> dict[str, Any] | None:
-        until, said = self._kept.get(url, (0.0, {}))
+    def _cached_if_fresh(self, url: str) -> dict[str, Any] | None:
+        until, said = self._cache.get(url, (0.0, {}))
         return said if self.clock.now().timestamp() < until else None
 
-    def _fetched(self, url: str) -> Any:
+    def _fetch_json(self, url: str) -> Any:
         """One answer, with a bound on its length and on the time that all of it takes."""
         end, body = self._now() + self.oidc.answer_seconds, bytearray()
         with httpx2.stream("GET", url, timeout=self.oidc.answer_seconds, verify=self._tls) as answer:
             for piece in answer.raise_for_status().iter_bytes():
                 body += piece
-                if len(body) > LARGEST or self._now() > end:
+                if len(body) > MAX_RESPONSE_BYTES or self._now() > end:
                     raise ValueError("the answer is too long, or comes too slowly")
         return json.loads(body)
 
-    def _check_rest(self) -> None:
+    def _check_cooldown(self) -> None:
         """Away while the provider, which gave no answer a moment ago, is left alone."""
-        if not self._breaker.allows(self._now()):
-            raise self._gone()
+        if not self._circuit_breaker.allow_request(self._now()):
+            raise self._unavailable_error()
 
-    def _failed(self, reason: object) -> Away:
-        self._breaker.failed(self._now())
-        return self._away(reason)
+    def _record_failure(self, reason: object) -> ServerUnavailable:
+        self._circuit_breaker.record_failure(self._now())
+        return self._log_unavailable(reason)
 
-    def _away(self, reason: object) -> Away:
+    def _log_unavailable(self, reason: object) -> ServerUnavailable:
         log.warning("the OpenID provider gives no answer", extra={"fields": {"reason": str(reason)}})
-        return self._gone()
+        return self._unavailable_error()
 
-    def _gone(self) -> Away:
-        return Away(f"the provider {self.oidc.issuer} gives no answer: try again, or log in with a password")
+    def _unavailable_error(self) -> ServerUnavailable:
+        return ServerUnavailable(
+            f"the provider {self.oidc.issuer} gives no answer: try again, or log in with a password"
+        )
 
 
-def derived(secret: str, what: str) -> str:
+def derive_secret(secret: str, purpose: str) -> str:
     """43 letters that only who knows the secret can name, for one purpose (state, nonce, verifier)."""
-    digest = blake2b(what.encode(), key=secret.encode()[:64], digest_size=32).digest()
+    digest = blake2b(purpose.encode(), key=secret.encode()[:64], digest_size=32).digest()
     return urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def _claim(claims: Mapping[str, Any], name: str) -> Any:
+def _claim_at_path(claims: Mapping[str, Any], name: str) -> Any:
     """A claim by its name, or by a path: `realm_access.roles`."""
     if name in claims:
         return claims[name]
@@ -288,7 +300,7 @@ def _claim(claims: Mapping[str, Any], name: str) -> Any:
     return said
 
 
-def _is_of(claims: Mapping[str, Any], domain: str) -> bool:
+def _has_verified_domain(claims: Mapping[str, Any], domain: str) -> bool:
     """Whether a verified address is of the domain; an address that nobody verified says nothing."""
     email = claims.get("email")
     verified = claims.get("email_verified") is True and isinstance(email, str)
@@ -297,6 +309,6 @@ def _is_of(claims: Mapping[str, Any], domain: str) -> bool:
 
 def _refuse(reason: str) -> NoReturn:
     """The reason is for the log: whoever forged it need not know."""
-    refused = Refused(AGAIN)
+    refused = AuthenticationFailed(LOGIN_FAILED_MESSAGE)
     refused.add_note(reason)
     raise refused

@@ -14,11 +14,11 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class InProcess:
+class InProcessPool:
     """Twin of a cluster (`dask_workers`). Nobody else can take over: if this process dies, all of it ends."""
 
-    count = 1
+    parallelism = 1
 
-    def each(self, work: Callable[[T], R], pieces: Sequence[T]) -> Iterator[tuple[int, R]]:
+    def map_unordered(self, work: Callable[[T], R], pieces: Sequence[T]) -> Iterator[tuple[int, R]]:
         for place, piece in enumerate(pieces):
             yield place, work(piece)

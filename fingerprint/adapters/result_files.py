@@ -23,7 +23,7 @@ from fingerprint.core.settings import Settings
 SUFFIXES = (".parquet", ".jsonl")
 
 
-class Results:
+class ResultWriter:
     """Columns: event_id, event_time, principal, entity, `<detector>_z` (null for no opinion), `<detector>_vote`, verdict,
     alert_id (null where none), level, degraded, bank_version. Without a file nothing is written; a run that fails leaves the
     file as it was."""
@@ -31,18 +31,18 @@ class Results:
     def __init__(self, file: Path | None, settings: Settings) -> None:
         self.file, self.schema = file, _schema(settings)
         self.parquet: pq.ParquetWriter | None = None
-        self.text: TextIO | None = None
-        self.staged = file and file.with_name(f".{file.name}.{os.getpid()}")
+        self.text_file: TextIO | None = None
+        self.staging_file = file and file.with_name(f".{file.name}.{os.getpid()}")
         if file and file.suffix not in SUFFIXES:
             raise FingerprintError(f"--out {file}: name a file that ends in {' or '.join(SUFFIXES)}")
 
-    def __enter__(self) -> Results:
+    def __enter__(self) -> ResultWriter:
         try:
             if self.file and self.file.is_dir():
                 raise IsADirectoryError(EISDIR, "is a folder")
-            if self.staged:
-                self.staged.parent.mkdir(parents=True, exist_ok=True)
-                self._open(self.staged)
+            if self.staging_file:
+                self.staging_file.parent.mkdir(parents=True, exist_ok=True)
+                self._open(self.staging_file)
         except OSError as error:
             raise FingerprintError(f"--out {self.file}: {error.strerror or error}") from None
         return self
@@ -50,19 +50,19 @@ class Results:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for stream in (self.parquet, self.text):
+        for stream in (self.parquet, self.text_file):
             if stream:
                 stream.close()
-        if self.file and self.staged and error is None:
-            self.staged.replace(self.file)
-        elif self.staged:
-            self.staged.unlink(missing_ok=True)
+        if self.file and self.staging_file and error is None:
+            self.staging_file.replace(self.file)
+        elif self.staging_file:
+            self.staging_file.unlink(missing_ok=True)
 
     def _open(self, file: Path) -> None:
         if self.file and self.file.suffix == ".parquet":
             self.parquet = pq.ParquetWriter(file, self.schema, compression="zstd")
         else:
-            self.text = file.open("w", encoding="utf-8")
+            self.text_file = file.open("w", encoding="utf-8")
 
     def write(self, frame: pd.DataFrame) -> None:
         """Append judged events."""
@@ -71,11 +71,11 @@ class Results:
                 frame[self.schema.names], schema=self.schema, preserve_index=False
             )
             self.parquet.write_table(table)
-        elif self.text:
+        elif self.text_file:
             lines = frame[self.schema.names].to_json(
                 orient="records", lines=True, date_format="iso", date_unit="us"
             )
-            self.text.write(lines)
+            self.text_file.write(lines)
 
 
 def _schema(settings: Settings) -> pa.Schema:

@@ -17,5 +17,5 @@ class SystemClock:
     def now(self) -> datetime:
         return datetime.now(UTC)
 
-    def wait(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         time.sleep(max(0.0, seconds))

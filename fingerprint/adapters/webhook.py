@@ -20,62 +20,62 @@ from email.utils import parsedate_to_datetime
 
 import httpcore
 
-from fingerprint.adapters.guarded_transport import Guarded, Refused, Resolve, resolved
+from fingerprint.adapters.guarded_transport import AddressRefused, GuardedBackend, Resolver, resolve_host
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.egress import Place, networks, place_of
-from fingerprint.core.ports import Away, Gone
-from fingerprint.core.sanitize import visible
-from fingerprint.core.settings import Deliver, secret
-from fingerprint.core.webhook_signature import headers, secrets_of
-from fingerprint.delivery.outbox import Busy
+from fingerprint.core.egress import WebhookTarget, parse_networks, parse_target
+from fingerprint.core.ports import ObjectNotFound, Unavailable
+from fingerprint.core.sanitize import printable
+from fingerprint.core.settings import Deliver, read_secret
+from fingerprint.core.webhook_signature import parse_secrets, signature_headers
+from fingerprint.delivery.outbox import RateLimited
 
-MOST = 64 << 10  # bytes of an answer that are read
-SHOWN = 200  # characters of an answer that are told
-NEVER = (410,)  # Gone, says Standard Webhooks: nobody wants it any more
+MAX_RESPONSE_BYTES = 64 << 10  # bytes of an answer that are read
+EXCERPT_LENGTH = 200  # characters of an answer that are told
+PERMANENT_STATUSES = (410,)  # Gone, says Standard Webhooks: nobody wants it any more
 
 
-class Webhook:
+class WebhookReceiver:
     """A Taker behind a URL. FingerprintError if the settings' URL, secret, networks or certificates are none."""
 
-    def __init__(self, wants: Deliver, resolve: Resolve = resolved) -> None:
-        self.wants, self.resolve = wants, resolve
-        self.place: Place = place_of(wants.place(), wants.plain_http)
-        self.allowed = networks(wants.allow)
-        self.trust = _trust(wants.ca_file) if self.place.secure else None
+    def __init__(self, options: Deliver, resolve: Resolver = resolve_host) -> None:
+        self.options, self.resolve = options, resolve
+        self.endpoint: WebhookTarget = parse_target(options.target_url(), options.plain_http)
+        self.allowed_networks = parse_networks(options.allow)
+        self.tls_context = _create_tls_context(options.ca_file) if self.endpoint.is_https else None
         self._secrets()
 
-    def take(self, key: str, body: bytes, principal: str, now: datetime) -> None:
-        with _plainly(self.place), self._answered(key, body, now) as (status, given, told):
-            if status in NEVER:
-                raise Gone(f"{self.place} answered {status}: it wants no more")
+    def deliver(self, key: str, body: bytes, principal: str, now: datetime) -> None:
+        with _translate_errors(self.endpoint), self._post(key, body, now) as (status, given, told):
+            if status in PERMANENT_STATUSES:
+                raise ObjectNotFound(f"{self.endpoint} answered {status}: it wants no more")
             if not 200 <= status < 300:
-                told = self.place.without_path(told)
-                why = f"{self.place} answered {status}{f': {told}' if told else ''}"
-                raise Busy(_redirected(why, status), _asked(given, now))
+                told = self.endpoint.redact_path(told)
+                why = f"{self.endpoint} answered {status}{f': {told}' if told else ''}"
+                raise RateLimited(_explain_redirect(why, status), _retry_after_seconds(given, now))
 
     def close(self) -> None:
         """Holds nothing between two requests."""
 
     @contextmanager
-    def _answered(
-        self, key: str, body: bytes, now: datetime
-    ) -> Iterator[tuple[int, dict[bytes, bytes], str]]:
+    def _post(self, key: str, body: bytes, now: datetime) -> Iterator[tuple[int, dict[bytes, bytes], str]]:
         """Status, headers, and how the answer begins."""
-        network = Guarded(self.resolve, self.allowed, self.wants.seconds)
-        pool = httpcore.ConnectionPool(ssl_context=self.trust, network_backend=network, max_connections=1)
-        timeout = dict.fromkeys(("connect", "read", "write", "pool"), self.wants.seconds)
+        network = GuardedBackend(self.resolve, self.allowed_networks, self.options.seconds)
+        pool = httpcore.ConnectionPool(
+            ssl_context=self.tls_context, network_backend=network, max_connections=1
+        )
+        timeout = dict.fromkeys(("connect", "read", "write", "pool"), self.options.seconds)
         with (
             closing(pool),
             pool.stream(
                 "POST",
-                self.place.url,
+                self.endpoint.url,
                 headers=self._headers(key, body, now),
                 content=body,
                 extensions={"timeout": timeout},
             ) as answer,
         ):
             given = {name.lower(): value for name, value in answer.headers}
-            yield answer.status, given, _beginning(answer.iter_stream())
+            yield answer.status, given, _read_excerpt(answer.iter_stream())
 
     def _headers(self, key: str, body: bytes, now: datetime) -> dict[bytes | str, bytes | str]:
         said: dict[bytes | str, bytes | str] = {
@@ -84,14 +84,14 @@ class Webhook:
             "user-agent": "fingerprint",
             "idempotency-key": key,
         }
-        return said | dict(headers(key, int(now.timestamp()), body, self._secrets()).items())
+        return said | dict(signature_headers(key, int(now.timestamp()), body, self._secrets()).items())
 
     def _secrets(self) -> Sequence[bytes]:
         """Read for each request, so that they can be exchanged while the program runs."""
-        return secrets_of(secret(self.wants.secret_file) or "")
+        return parse_secrets(read_secret(self.options.secret_file) or "")
 
 
-def _trust(file: str | None) -> ssl.SSLContext:
+def _create_tls_context(file: str | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=file)
     except (OSError, ssl.SSLError) as error:
@@ -99,35 +99,35 @@ def _trust(file: str | None) -> ssl.SSLContext:
 
 
 @contextmanager
-def _plainly(place: Place) -> Iterator[None]:
+def _translate_errors(place: WebhookTarget) -> Iterator[None]:
     """What goes wrong on the way, as one sentence without the URL."""
     try:
         yield
-    except Refused as refused:
-        raise Away(f"{place} is not connected to: {refused}; `allow` names inner networks") from None
+    except AddressRefused as refused:
+        raise Unavailable(f"{place} is not connected to: {refused}; `allow` names inner networks") from None
     except httpcore.TimeoutException:
-        raise Away(f"{place} did not answer in time") from None
+        raise Unavailable(f"{place} did not answer in time") from None
     except (httpcore.NetworkError, httpcore.ProtocolError, OSError) as error:
-        raise Away(
-            f"{place} could not be told: {visible(str(error)[:SHOWN]) or type(error).__name__}"
+        raise Unavailable(
+            f"{place} could not be told: {printable(str(error)[:EXCERPT_LENGTH]) or type(error).__name__}"
         ) from None
 
 
-def _beginning(chunks: Iterable[bytes]) -> str:
+def _read_excerpt(chunks: Iterable[bytes]) -> str:
     """Of an answer, as text; no more than MOST is read of it."""
     read = b""
     for chunk in chunks:
-        read += chunk[: MOST - len(read)]
-        if len(read) >= MOST:
+        read += chunk[: MAX_RESPONSE_BYTES - len(read)]
+        if len(read) >= MAX_RESPONSE_BYTES:
             break
-    return visible(read[: 4 * SHOWN].decode(errors="replace")[:SHOWN])
+    return printable(read[: 4 * EXCERPT_LENGTH].decode(errors="replace")[:EXCERPT_LENGTH])
 
 
-def _redirected(why: str, status: int) -> str:
+def _explain_redirect(why: str, status: int) -> str:
     return f"{why} (redirects are not followed)" if 300 <= status < 400 else why
 
 
-def _asked(given: dict[bytes, bytes], now: datetime) -> float:
+def _retry_after_seconds(given: dict[bytes, bytes], now: datetime) -> float:
     """Seconds that `Retry-After` asks for; 0 without one that can be read."""
     text = given.get(b"retry-after", b"").decode("ascii", "replace").strip()
     if text.isdecimal():

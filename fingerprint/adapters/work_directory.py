@@ -20,26 +20,26 @@ from fingerprint.core import private_files
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Workers
 
-LOCK = "lock"
+LOCK_NAME = "lock"
 
 
-def of(options: Workers, bank: Path) -> Path:
+def work_root(options: Workers, bank: Path) -> Path:
     """Where work for a bank is done: where the settings say, or beside the bank, which all who work on it see too."""
     return Path(options.folder) if options.folder else bank / "work"
 
 
 @contextmanager
-def entered(place: Path, name: str, about: Mapping[str, Any]) -> Iterator[Path]:
+def work_directory(root: Path, name: str, parameters: Mapping[str, Any]) -> Iterator[Path]:
     """The folder in `place` for work of which `about` says all that shapes it (plain JSON), made if it is not there.
 
     It is removed if the block ends well or nothing was done, and `place` with it if nothing else is there; it stays otherwise.
     FingerprintError if the same work is under way, or the folder cannot be written.
     """
-    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
-    folder = place.absolute() / f"{name}-{digest}"
+    digest = hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:16]
+    folder = root.absolute() / f"{name}-{digest}"
     try:
-        private_files.make_folder(folder)
-        lock = (folder / LOCK).open("w")
+        private_files.make_private_folder(folder)
+        lock = (folder / LOCK_NAME).open("w")
     except OSError as error:
         raise FingerprintError(f"cannot work in {folder}: {error.strerror or error}") from None
     with lock:
@@ -50,13 +50,13 @@ def entered(place: Path, name: str, about: Mapping[str, Any]) -> Iterator[Path]:
         try:
             yield folder
         except BaseException:
-            if [each.name for each in folder.iterdir()] == [LOCK]:
-                _leave(folder)
+            if [each.name for each in folder.iterdir()] == [LOCK_NAME]:
+                _remove_folder(folder)
             raise
-        _leave(folder)
+        _remove_folder(folder)
 
 
-def _leave(folder: Path) -> None:
+def _remove_folder(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     with suppress(OSError):
         folder.parent.rmdir()

@@ -34,39 +34,39 @@ R = TypeVar("R")
 LOOPBACK = "127.0.0.1"
 
 
-class DaskWorkers:
+class DaskWorkerPool:
     """Workers (see `ports`) behind a Dask scheduler. It is another's to open and close."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
 
     @property
-    def count(self) -> int:
+    def parallelism(self) -> int:
         """As many as threads: workers that come later get their share, those that died are not counted."""
         return max(1, sum(self.client.nthreads().values()))
 
-    def each(self, work: Callable[[T], R], pieces: Sequence[T]) -> Iterator[tuple[int, R]]:
+    def map_unordered(self, work: Callable[[T], R], pieces: Sequence[T]) -> Iterator[tuple[int, R]]:
         """FingerprintError that names a piece that killed all who took it; or that the scheduler is gone."""
         waiting = iter(enumerate(pieces))
         under_way: dict[Any, int] = {}
         done = as_completed(loop=self.client.loop)
         try:
-            self._hand_out(work, waiting, under_way, done)
+            self._submit(work, waiting, under_way, done)
             while under_way:
                 future = next(done)
                 place = under_way.pop(future)
-                answer = _answer(future, place, pieces[place])
-                self._hand_out(work, waiting, under_way, done)
+                answer = _result_of(future, place, pieces[place])
+                self._submit(work, waiting, under_way, done)
                 yield place, answer
         finally:
-            if under_way and self._there:
+            if under_way and self._is_running:
                 self.client.cancel(list(under_way), force=True)
 
     @property
-    def _there(self) -> bool:
+    def _is_running(self) -> bool:
         return bool(self.client.status == "running")
 
-    def _hand_out(
+    def _submit(
         self,
         work: Callable[[T], R],
         waiting: Iterator[tuple[int, T]],
@@ -74,14 +74,14 @@ class DaskWorkers:
         done: Any,
     ) -> None:
         """Pieces to the scheduler, until all who work have one or none is left."""
-        while len(under_way) < self.count and (following := next(waiting, None)) is not None:
+        while len(under_way) < self.parallelism and (following := next(waiting, None)) is not None:
             place, piece = following
             future = self.client.submit(work, piece, pure=False)
             under_way[future] = place
             done.add(future)
 
 
-def _answer(future: Any, place: int, piece: object) -> Any:
+def _result_of(future: Any, place: int, piece: object) -> Any:
     try:
         return future.result()
     except KilledWorker as error:
@@ -99,19 +99,19 @@ def _answer(future: Any, place: int, piece: object) -> Any:
 
 
 @contextmanager
-def open_workers(options: Options) -> Iterator[DaskWorkers]:
+def open_dask_pool(options: Options) -> Iterator[DaskWorkerPool]:
     """Workers as the settings say. Those of this machine end with the block, whatever ended it."""
     with dask.config.set({"distributed.scheduler.allowed-failures": options.tries - 1}):
         if options.where in ("dask", "dask-cuda"):
-            with _cluster(options) as cluster, Client(cluster) as client:
-                yield DaskWorkers(client)
+            with _start_cluster(options) as cluster, Client(cluster) as client:
+                yield DaskWorkerPool(client)
         else:
-            with _client(options) as client:
-                _check(client, options.where)
-                yield DaskWorkers(client)
+            with _connect_client(options) as client:
+                _check_workers(client, options.where)
+                yield DaskWorkerPool(client)
 
 
-def _cluster(options: Options) -> Any:
+def _start_cluster(options: Options) -> Any:
     """One thread a process: NumPy's own threads would share the same cores."""
     common = {
         "threads_per_worker": 1,
@@ -133,7 +133,7 @@ def _cluster(options: Options) -> Any:
     return LocalCUDACluster(**common)
 
 
-def _client(options: Options) -> Any:
+def _connect_client(options: Options) -> Any:
     try:
         return Client(options.where, timeout=options.answer_seconds, security=_security(options))
     except (OSError, TimeoutError, CommClosedError) as error:
@@ -157,7 +157,7 @@ def _security(options: Options) -> Security | None:
     )
 
 
-def _check(client: Any, where: str) -> None:
+def _check_workers(client: Any, where: str) -> None:
     """FingerprintError where nobody works, or with other versions than here: the same code must do every piece."""
     if not client.nthreads():
         raise FingerprintError(f"the scheduler at {where} has no workers: start `dask worker {where}`")

@@ -23,21 +23,21 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import frames
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.alert import Alert, AlertEvent, Curve, Driver, Level, Rarity
+from fingerprint.core.alert import ActivityCurve, Alert, AlertEvent, Level, Rarity, SurpriseDriver
 from fingerprint.core.settings import Settings
-from fingerprint.detection.batch import Measured, concat
-from fingerprint.detection.detectors import CHANNELS, surprise_of
+from fingerprint.detection.batch import EventBatch, concat_batches
+from fingerprint.detection.detectors import CHANNEL_LABELS, feature_surprise
 from fingerprint.detection.scorer import alert_windows
 from fingerprint.estimators import tail_calibration
 from fingerprint.features import encoding
-from fingerprint.registry.bank import PEER, Bank
+from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.sources.cloudtrail import attack_tactics
-from fingerprint.state.activity_series import Series
+from fingerprint.state.activity_series import ActivitySeries
 
-HALF_URGENT = 18.0  # nats of tail probability at which urgency is 50: one active interval in 66 million
-CAP: dict[Level, int] = {"entity": 100, "principal": 100, "peer": 85, "generic": 70}
-DRIVERS = 10  # values shown
-LEAST_SURPRISE = 1.0  # nats; less is not worth an analyst's eye
+HALF_URGENCY_NATS = 18.0  # nats of tail probability at which urgency is 50: one active interval in 66 million
+URGENCY_CAP: dict[Level, int] = {"entity": 100, "principal": 100, "peer": 85, "generic": 70}
+MAX_DRIVERS = 10  # values shown
+MIN_SURPRISE = 1.0  # nats; less is not worth an analyst's eye
 CURVE_DAYS = 7
 
 
@@ -47,42 +47,42 @@ class Explainer:
     series."""
 
     bank: Bank
-    series: Series
+    series: ActivitySeries
     settings: Settings
-    earlier: Mapping[str, Bank] = field(default_factory=dict)
+    previous_banks: Mapping[str, Bank] = field(default_factory=dict)
 
-    def measured_by(self, batch: Measured, row: int) -> tuple[Bank, NDArray[np.int32]]:
+    def bank_and_row(self, batch: EventBatch, row: int) -> tuple[Bank, NDArray[np.int32]]:
         """The bank that measured an event, and which row of its stack did, (1,). The one that judges now explains what was
         measured by one that is gone."""
         version = batch.frame["bank_version"].iloc[row]
-        if version == self.bank.version or version in self.earlier:
-            return self.earlier.get(version, self.bank), batch.fingerprint[[row]]
+        if version == self.bank.version or version in self.previous_banks:
+            return self.previous_banks.get(version, self.bank), batch.fingerprint[[row]]
         which = slice(row, row + 1)
         return self.bank, self.bank.resolve(
             batch.entity[which], batch.principal[which], batch.frame.iloc[which]
         )[0]
 
 
-def build(batch: Measured, frame: pd.DataFrame, by: Explainer) -> Iterator[Alert]:
+def build_alerts(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> Iterator[Alert]:
     """One alert for every `alert_id` of the verdicts in a judged batch, in order of first event."""
     alert_id = frame["alert_id"].where(frame["verdict"])
     for name, places in frame.groupby(alert_id, sort=False).indices.items():
-        places = _in_time(frame, np.asarray(places))
-        yield _alert(str(name), batch.take(places), frames.rows(frame, places), by)
+        places = _sort_by_time(frame, np.asarray(places))
+        yield _build_alert(str(name), batch.take(places), frames.select_rows(frame, places), explainer)
 
 
-def _in_time(frame: pd.DataFrame, places: NDArray[np.intp]) -> NDArray[np.intp]:
+def _sort_by_time(frame: pd.DataFrame, rows: NDArray[np.intp]) -> NDArray[np.intp]:
     """Places of events in the order of time, ties by id: what is told first must not depend on the order in which they came."""
-    ids, times = (frame[name].to_numpy()[places] for name in ("event_id", "event_time"))
-    return places[np.lexsort((ids.astype(object), times))]
+    ids, times = (frame[name].to_numpy()[rows] for name in ("event_id", "event_time"))
+    return rows[np.lexsort((ids.astype(object), times))]
 
 
-def _alert(alert_id: str, batch: Measured, frame: pd.DataFrame, by: Explainer) -> Alert:
-    drivers = _drivers(batch, frame, by)
-    level = _level(frame)
-    window = by.settings.alerts.window_seconds
+def _build_alert(alert_id: str, batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> Alert:
+    drivers = _find_drivers(batch, frame, explainer)
+    level = _most_common_level(frame)
+    window = explainer.settings.alerts.window_seconds
     times = frame["event_time"]
-    events = tuple(_events(frame, batch))
+    events = tuple(_alert_events(frame, batch))
     return Alert(
         alert_id=alert_id,
         principal=str(frame["principal"].iloc[0]),
@@ -90,55 +90,57 @@ def _alert(alert_id: str, batch: Measured, frame: pd.DataFrame, by: Explainer) -
         window_start=times.iloc[0].floor(f"{window}s").to_pydatetime(),
         first_event_time=times.min().to_pydatetime(),
         last_event_time=times.max().to_pydatetime(),
-        urgency=min(round(urgency(_nats(frame))), CAP[level]),
-        title=_title(frame, drivers, _first_seen(batch, frame, by)),
+        urgency=min(round(urgency_from_nats(_max_nats(frame))), URGENCY_CAP[level]),
+        title=_build_title(frame, drivers, _first_seen_text(batch, frame, explainer)),
         level=level,
         bank_version=events[-1].bank_version,
-        drivers=tuple(drivers[:DRIVERS]),
-        curve=_curve(batch, frame, by),
+        drivers=tuple(drivers[:MAX_DRIVERS]),
+        curve=_build_curve(batch, frame, explainer),
         tactics=_tactics(frame),
-        next_steps=_next_steps(frame, drivers, _first_seen(batch, frame, by)),
+        next_steps=_next_steps(frame, drivers, _first_seen_text(batch, frame, explainer)),
         events=events,
         degraded="degraded" in frame and bool(frame["degraded"].eq(True).any()),
     )
 
 
-def urgency(nats: Any) -> Any:
+def urgency_from_nats(nats: Any) -> Any:
     """0 ... 100 from the nats of a tail probability; HALF_URGENT are 50, and nothing is ever quite 100."""
-    return 100 * (1 - 2 ** (-nats / HALF_URGENT))
+    return 100 * (1 - 2 ** (-nats / HALF_URGENCY_NATS))
 
 
-def _nats(frame: pd.DataFrame) -> float:
+def _max_nats(frame: pd.DataFrame) -> float:
     """How rare the strangest event is, as minus the log of its tail probability; 0 where no autoencoder judged."""
-    return float(tail_calibration.nats(frame["autoencoder_z"].max())) if "autoencoder_z" in frame else 0.0
+    return (
+        float(tail_calibration.z_to_nats(frame["autoencoder_z"].max())) if "autoencoder_z" in frame else 0.0
+    )
 
 
 # --- what drove the loss --------------------------------------------------------------------------------------------
 
 
-def _drivers(batch: Measured, frame: pd.DataFrame, by: Explainer) -> list[Driver]:
+def _find_drivers(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> list[SurpriseDriver]:
     """The values that surprised most, strongest first."""
     if "autoencoder" not in batch.evidence:
         return []
-    surprise = surprise_of(batch)
+    surprise = feature_surprise(batch)
     strongest = [
-        _strongest(batch.codes[:, place], surprise[:, place]) for place in range(len(encoding.FEATURES))
+        _rank_values(batch.codes[:, place], surprise[:, place]) for place in range(len(encoding.FEATURES))
     ]
     shown = [
         (place, row, value, count)
         for place, each in enumerate(strongest)
-        for row, value, count in each[:DRIVERS]
-        if value >= LEAST_SURPRISE
+        for row, value, count in each[:MAX_DRIVERS]
+        if value >= MIN_SURPRISE
     ]
-    texts = encoding.texts(frame.iloc[sorted({row for _, row, _, _ in shown})])
+    texts = encoding.feature_texts(frame.iloc[sorted({row for _, row, _, _ in shown})])
     drivers = [
-        _driver(batch, texts.loc[row].iloc[place], by, place, row, value, count)
+        _build_driver(batch, texts.loc[row].iloc[place], explainer, place, row, value, count)
         for place, row, value, count in shown
     ]
     return sorted(drivers, key=lambda driver: -driver.surprise)
 
 
-def _strongest(codes: NDArray[np.uint64], surprise: NDArray[np.float32]) -> list[tuple[int, float, int]]:
+def _rank_values(codes: NDArray[np.uint64], surprise: NDArray[np.float32]) -> list[tuple[int, float, int]]:
     """Distinct values of a feature by their surprise: (an example row, nats, events that share it)."""
     order = np.lexsort((-surprise, codes))
     _, first, counts = np.unique(codes[order], return_index=True, return_counts=True)
@@ -147,35 +149,39 @@ def _strongest(codes: NDArray[np.uint64], surprise: NDArray[np.float32]) -> list
     return [(int(rows[at]), float(surprise[rows[at]]), int(counts[at])) for at in ranked]
 
 
-def _driver(
-    batch: Measured, seen: Any, by: Explainer, place: int, row: int, nats: float, count: int
-) -> Driver:
-    bank, at = by.measured_by(batch, row)
-    share = float(bank.vocabulary.share(at, batch.codes[[row]])[0, place])
-    usual = bank.vocabulary.codes[at[0], place, 1:4]
-    expected = ", ".join(text for text in bank.text(usual[usual != 0]) if text)
-    return Driver(
-        encoding.FEATURES[place].label,
-        _text(seen) or "(none)",
+def _build_driver(
+    batch: EventBatch, value: Any, explainer: Explainer, feature_index: int, row: int, nats: float, count: int
+) -> SurpriseDriver:
+    bank, at = explainer.bank_and_row(batch, row)
+    share = float(bank.vocabulary.observed_share(at, batch.codes[[row]])[0, feature_index])
+    usual = bank.vocabulary.codes[at[0], feature_index, 1:4]
+    expected = ", ".join(text for text in bank.value_texts(usual[usual != 0]) if text)
+    return SurpriseDriver(
+        encoding.FEATURES[feature_index].label,
+        _text_or_empty(value) or "(none)",
         expected or "nothing yet",
         _rarity(share),
         round(nats, 2),
         count,
-        _among_peers(bank, int(at[0]), batch.codes[[row]], place),
+        _peer_rarity(bank, int(at[0]), batch.codes[[row]], feature_index),
     )
 
 
-def _among_peers(bank: Bank, fingerprint: int, codes: Hashes, place: int) -> Rarity | None:
+def _peer_rarity(bank: Bank, fingerprint: int, codes: Hashes, feature_index: int) -> Rarity | None:
     """How rare a value is among those that resemble the principal: codes (1, F), `place` the feature."""
     peers = bank.peers[[fingerprint]]
-    return _rarity(float(bank.vocabulary.share(peers, codes)[0, place])) if peers[0] >= 0 else None
+    return (
+        _rarity(float(bank.vocabulary.observed_share(peers, codes)[0, feature_index]))
+        if peers[0] >= 0
+        else None
+    )
 
 
 def _rarity(share: float) -> Rarity:
     return "unseen" if share == 0 else "rare" if share < 0.01 else "infrequent" if share < 0.1 else "frequent"
 
 
-def _level(frame: pd.DataFrame) -> Level:
+def _most_common_level(frame: pd.DataFrame) -> Level:
     level: Level = frame["level"].value_counts().index[0]
     return level
 
@@ -183,11 +189,13 @@ def _level(frame: pd.DataFrame) -> Level:
 # --- who, what, where, when -----------------------------------------------------------------------------------------
 
 
-def _first_seen(batch: Measured, frame: pd.DataFrame, by: Explainer) -> str:
+def _first_seen_text(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> str:
     """How long before the alert a principal was first seen that only its peers could speak for; empty for all others."""
-    if "spectral_z" not in frame or frame["spectral_z"].notna().any() or (batch.level < PEER).any():
+    if "spectral_z" not in frame or frame["spectral_z"].notna().any() or (batch.level < PEER_LEVEL).any():
         return ""
-    hours = int((batch.interval - batch.since).max()) * by.settings.spectral.interval_seconds // 3600
+    hours = (
+        int((batch.interval - batch.first_seen).max()) * explainer.settings.spectral.interval_seconds // 3600
+    )
     if hours < 0:
         return "first seen after that"
     return (
@@ -195,7 +203,7 @@ def _first_seen(batch: Measured, frame: pd.DataFrame, by: Explainer) -> str:
     )
 
 
-def _title(frame: pd.DataFrame, drivers: list[Driver], first_seen: str) -> str:
+def _build_title(frame: pd.DataFrame, drivers: list[SurpriseDriver], first_seen: str) -> str:
     """A sentence: who did what, where, and how unusual that is; of somebody new when they were `first_seen`."""
     new = [driver for driver in drivers if driver.feature == "action" and driver.rarity == "unseen"]
     actions = [driver.seen for driver in new] or list(_ranked_actions(frame))
@@ -203,34 +211,38 @@ def _title(frame: pd.DataFrame, drivers: list[Driver], first_seen: str) -> str:
     what = f"called {actions[0]}{more}" + (", new to them," if new else "")
     unseen = {driver.feature: driver.seen for driver in reversed(drivers) if driver.rarity == "unseen"}
     network = unseen.get("network") or unseen.get("address range")
-    origin = f"{network}, a network never seen before" if network else _text(frame["source_address"].iloc[0])
+    origin = (
+        f"{network}, a network never seen before"
+        if network
+        else _text_or_empty(frame["source_address"].iloc[0])
+    )
     tool = f", with {unseen['program']} for the first time" if "program" in unseen else ""
     failed = int(frame["error_code"].notna().sum())
     errors = f"; {failed} of {len(frame)} calls failed" if failed else ""
     size = f"{len(frame)} {'events' if len(frame) > 1 else 'event'}"
-    who = f"{_who(frame)} (new: {first_seen})" if first_seen else _who(frame)
-    return f"{who} {what} from {origin}{tool} ({_account(frame)}, {size}){errors}{_late(frame)}"
+    who = f"{_actor_name(frame)} (new: {first_seen})" if first_seen else _actor_name(frame)
+    return f"{who} {what} from {origin}{tool} ({_account_text(frame)}, {size}){errors}{_lateness_text(frame)}"
 
 
-def _late(frame: pd.DataFrame) -> str:
+def _lateness_text(frame: pd.DataFrame) -> str:
     """How long after they happened the events came, where that is days: whoever dates records back wants nobody to look."""
     days = int(frame["delay"].max()) // 86400 if "delay" in frame else 0
     return f"; delivered {days:,} day{'s' if days > 1 else ''} late" if days else ""
 
 
-def _who(frame: pd.DataFrame) -> str:
+def _actor_name(frame: pd.DataFrame) -> str:
     """The person where there is one, else the principal without its account, and what ran behind it."""
     human, name = _human(frame), str(frame["principal"].iloc[0]).split(":", 1)[-1]
     return human if "@" in human else f"{name} ({human})" if human and human not in name else name
 
 
 def _human(frame: pd.DataFrame) -> str:
-    return _first(frame["human"])
+    return _first_value(frame["human"])
 
 
-def _first(column: pd.Series) -> str:
+def _first_value(column: pd.Series) -> str:
     """The first value of a column that is there."""
-    return _text(column.dropna().iloc[0]) if column.notna().any() else ""
+    return _text_or_empty(column.dropna().iloc[0]) if column.notna().any() else ""
 
 
 def _ranked_actions(frame: pd.DataFrame) -> Iterator[str]:
@@ -238,14 +250,14 @@ def _ranked_actions(frame: pd.DataFrame) -> Iterator[str]:
     yield from (strange["service"].astype(object) + ":" + strange["action"].astype(object)).drop_duplicates()
 
 
-def _account(frame: pd.DataFrame) -> str:
-    region = _text(frame["region"].iloc[0])
-    return f"account {_text(frame['recipient_account'].iloc[0]) or 'unknown'}" + (
+def _account_text(frame: pd.DataFrame) -> str:
+    region = _text_or_empty(frame["region"].iloc[0])
+    return f"account {_text_or_empty(frame['recipient_account'].iloc[0]) or 'unknown'}" + (
         f", {region}" if region else ""
     )
 
 
-def _text(value: object) -> str:
+def _text_or_empty(value: object) -> str:
     return "" if value is None or value is pd.NA or value != value else str(value)
 
 
@@ -254,14 +266,14 @@ def _tactics(frame: pd.DataFrame) -> tuple[str, ...]:
     return attack_tactics.tactics_among(list(zip(pairs["service"], pairs["action"], strict=True)))
 
 
-def _next_steps(frame: pd.DataFrame, drivers: list[Driver], first_seen: str) -> tuple[str, str]:
+def _next_steps(frame: pd.DataFrame, drivers: list[SurpriseDriver], first_seen: str) -> tuple[str, str]:
     """The two things an analyst would do next."""
     who, first = _human(frame), frame["event_time"].min()
     asked = f"Ask {who}" if "@" in who else f"Ask the owner of {frame['principal'].iloc[0]}"
     strange = next(
         (f"{driver.feature} {driver.seen}" for driver in drivers if driver.rarity == "unseen"), "this"
     )
-    key = _first(frame["access_key"])
+    key = _first_value(frame["access_key"])
     cut = {"AKIA": f"deactivate access key {key}", "ASIA": "revoke the role's active sessions"}.get(key[:4])
     trail = f"key {key}" if key else "this session"
     judged = " It is new and judged by its peers alone: who made it, and what for?" if first_seen else ""
@@ -271,7 +283,7 @@ def _next_steps(frame: pd.DataFrame, drivers: list[Driver], first_seen: str) -> 
     )
 
 
-def _events(frame: pd.DataFrame, batch: Measured) -> Iterator[AlertEvent]:
+def _alert_events(frame: pd.DataFrame, batch: EventBatch) -> Iterator[AlertEvent]:
     """The verdicts as the analyst reads them, oldest first."""
     for row in frame.sort_values(["event_time", "event_id"]).to_dict("records"):
         yield AlertEvent(
@@ -280,45 +292,45 @@ def _events(frame: pd.DataFrame, batch: Measured) -> Iterator[AlertEvent]:
             entity=str(row["entity"]),
             service=str(row["service"]),
             action=str(row["action"]),
-            region=_text(row["region"]),
-            source_address=_text(row["source_address"]),
-            user_agent=_text(row["user_agent"]),
-            error_code=_text(row["error_code"]),
-            session=_text(row["session"]),
-            autoencoder_z=_number(row.get("autoencoder_z")),
-            spectral_z=_number(row.get("spectral_z")),
-            raw=_record(row.get("raw")),
+            region=_text_or_empty(row["region"]),
+            source_address=_text_or_empty(row["source_address"]),
+            user_agent=_text_or_empty(row["user_agent"]),
+            error_code=_text_or_empty(row["error_code"]),
+            session=_text_or_empty(row["session"]),
+            autoencoder_z=_rounded_or_none(row.get("autoencoder_z")),
+            spectral_z=_rounded_or_none(row.get("spectral_z")),
+            raw=_record_text(row.get("raw")),
             bank_version=str(row["bank_version"]),
-            access_key=_text(row["access_key"]),
+            access_key=_text_or_empty(row["access_key"]),
         )
 
 
-def _record(raw: object) -> str:
+def _record_text(raw: object) -> str:
     """Bytes, as they came; a text, where they lay on a device."""
     if isinstance(raw, bytes):
         return raw.decode(errors="replace")
     return raw if isinstance(raw, str) else ""
 
 
-def _number(value: float | None) -> float | None:
+def _rounded_or_none(value: float | None) -> float | None:
     return None if value is None or np.isnan(value) else round(float(value), 3)
 
 
-def _curve(batch: Measured, frame: pd.DataFrame, by: Explainer) -> Curve | None:
+def _build_curve(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> ActivityCurve | None:
     """The activity of the series that voted most strongly, with its expected line, over the last days."""
     if "spectral" not in batch.evidence or frame["spectral_z"].isna().all():
         return None
     at = int(np.nan_to_num(frame["spectral_z"].to_numpy(), nan=-np.inf).argmax())
-    rows = by.series.find(batch.evidence["spectral"][at])
-    z = by.series.z(rows, np.repeat(batch.interval[at], len(rows)))
+    rows = explainer.series.find_rows(batch.evidence["spectral"][at])
+    z = explainer.series.z_scores(rows, np.repeat(batch.interval[at], len(rows)))
     row = rows[int(np.nan_to_num(z, nan=-np.inf).argmax())]
-    seconds, window = by.settings.spectral.interval_seconds, by.settings.alerts.window_seconds
+    seconds, window = explainer.settings.spectral.interval_seconds, explainer.settings.alerts.window_seconds
     end = -(-(int(frame["event_time"].iloc[at].timestamp()) // window + 1) * window // seconds)
-    start, counts, expected, flagged = by.series.curve(row, int(batch.interval[at]), CURVE_DAYS, end)
-    owner, channel = by.series.of(int(row))
-    return Curve(
+    start, counts, expected, flagged = explainer.series.curve(row, int(batch.interval[at]), CURVE_DAYS, end)
+    owner, channel = explainer.series.owner_and_channel(int(row))
+    return ActivityCurve(
         entity=str(frame["entity"].iloc[at] if owner == batch.owner[at] else frame["principal"].iloc[at]),
-        channel=CHANNELS.get(channel) or str(frame["action"].iloc[at]),
+        channel=CHANNEL_LABELS.get(channel) or str(frame["action"].iloc[at]),
         start=pd.Timestamp(start * seconds, unit="s", tz="UTC").to_pydatetime(),
         interval_seconds=seconds,
         counts=tuple(counts.round(2).tolist()),
@@ -327,7 +339,7 @@ def _curve(batch: Measured, frame: pd.DataFrame, by: Explainer) -> Curve | None:
     )
 
 
-class Groups:
+class AlertGroups:
     """Verdicts that belong to alerts whose window is still open. An alert is built when its window is over, and before that
     whenever it has grown.
 
@@ -338,90 +350,97 @@ class Groups:
         >>> alerts = groups.close(before=ledger.closed())
     """
 
-    def __init__(self, by: Explainer) -> None:
-        self.by = by
-        self.open: list[Verdicts] = []
-        self.shown: dict[str, int] = {}  # alert id -> events it had when it was last built
+    def __init__(self, explainer: Explainer) -> None:
+        self.explainer = explainer
+        self.open_verdicts: list[Verdicts] = []
+        self.published_sizes: dict[str, int] = {}  # alert id -> events it had when it was last built
 
-    def add(self, batch: Measured, frame: pd.DataFrame) -> None:
+    def add(self, batch: EventBatch, frame: pd.DataFrame) -> None:
         """Keep the verdicts of a judged batch."""
-        self.open += _verdicts(batch, frame)
+        self.open_verdicts += _select_verdicts(batch, frame)
 
-    def grown(self, batch: Measured, frame: pd.DataFrame) -> list[Alert]:
+    def build_grown(self, batch: EventBatch, frame: pd.DataFrame) -> list[Alert]:
         """The alerts of verdicts that may still change their z's, with those that are kept, where they have grown.
 
         Large ones are not built for every event: by a twentieth they must have grown.
         """
-        early = _verdicts(batch, frame)
+        early = _select_verdicts(batch, frame)
         if not early:
             return []
         ids = set(early[0].frame["alert_id"])
-        kept = [part.take(part.frame["alert_id"].isin(ids).to_numpy()) for part in self.open]
-        return self._grown(_together(kept + early))
+        kept = [part.take(part.frame["alert_id"].isin(ids).to_numpy()) for part in self.open_verdicts]
+        return self._build_grown(_concat_verdicts(kept + early))
 
-    def _grown(self, together: Verdicts) -> list[Alert]:
-        sizes = together.frame["alert_id"].value_counts()
-        before = sizes.index.map(lambda name: self.shown.get(name, 0)).to_numpy(float)
-        news = sizes[sizes.to_numpy() > before * (1 + GROWTH)]
-        self.shown |= {str(name): int(size) for name, size in news.items()}
-        return list(build(*together.take(together.frame["alert_id"].isin(news.index).to_numpy()), self.by))
+    def _build_grown(self, verdicts: Verdicts) -> list[Alert]:
+        sizes = verdicts.frame["alert_id"].value_counts()
+        before = sizes.index.map(lambda name: self.published_sizes.get(name, 0)).to_numpy(float)
+        news = sizes[sizes.to_numpy() > before * (1 + MIN_GROWTH)]
+        self.published_sizes |= {str(name): int(size) for name, size in news.items()}
+        return list(
+            build_alerts(
+                *verdicts.take(verdicts.frame["alert_id"].isin(news.index).to_numpy()), self.explainer
+            )
+        )
 
-    def delivered_late(self) -> list[Alert]:
+    def build_delivered_late(self) -> list[Alert]:
         """The alerts of what was delivered late, where they have grown. Their intervals closed long ago, so nothing of them
         waits, and nothing else tells of them before their window is over."""
-        late = [(part, alert_windows(part.frame, self.by.settings)[1]) for part in self.open]
+        late = [(part, alert_windows(part.frame, self.explainer.settings)[1]) for part in self.open_verdicts]
         kept = [part.take(which) for part, which in late if which.any()]
-        return self._grown(_together(kept)) if kept else []
+        return self._build_grown(_concat_verdicts(kept)) if kept else []
 
-    def together(self) -> Verdicts:
+    def merge_open(self) -> Verdicts:
         """All that are kept, as one part; there must be some."""
-        self.open = [_together(self.open)]
-        return self.open[0]
+        self.open_verdicts = [_concat_verdicts(self.open_verdicts)]
+        return self.open_verdicts[0]
 
-    def close(self, before: int | None = None) -> list[Alert]:
+    def close_windows(self, before: int | None = None) -> list[Alert]:
         """Build the alerts of windows that ended before interval `before` (all, if None) and let them go."""
         done: list[Verdicts] = []
-        for place, part in enumerate(self.open):
-            over = self._over(part.frame, before)
+        for place, part in enumerate(self.open_verdicts):
+            over = self._window_is_over(part.frame, before)
             if over.any():
                 done.append(part.take(over))
-                self.open[place] = part.take(~over)
-        self.open = [part for part in self.open if len(part.frame)]
+                self.open_verdicts[place] = part.take(~over)
+        self.open_verdicts = [part for part in self.open_verdicts if len(part.frame)]
         if not done:
             return []
-        together = _together(done)
+        together = _concat_verdicts(done)
         for name in together.frame["alert_id"].unique():
-            self.shown.pop(name, None)
-        return list(build(*together, self.by))
+            self.published_sizes.pop(name, None)
+        return list(build_alerts(*together, self.explainer))
 
-    def _over(self, frame: pd.DataFrame, before: int | None) -> NDArray[np.bool_]:
+    def _window_is_over(self, frame: pd.DataFrame, before: int | None) -> NDArray[np.bool_]:
         if before is None:
             return np.ones(len(frame), bool)
-        end = (alert_windows(frame, self.by.settings)[0] + 1) * self.by.settings.alerts.window_seconds
-        over: NDArray[np.bool_] = end <= before * self.by.settings.spectral.interval_seconds
+        end = (
+            alert_windows(frame, self.explainer.settings)[0] + 1
+        ) * self.explainer.settings.alerts.window_seconds
+        over: NDArray[np.bool_] = end <= before * self.explainer.settings.spectral.interval_seconds
         return over
 
 
-GROWTH = 0.05
+MIN_GROWTH = 0.05
 
 
 class Verdicts(NamedTuple):
     """Judged events with a verdict."""
 
-    batch: Measured
+    batch: EventBatch
     frame: pd.DataFrame
 
-    def take(self, which: NDArray[np.bool_]) -> Verdicts:
-        return Verdicts(self.batch.take(which), frames.rows(self.frame, which))
+    def take(self, rows: NDArray[np.bool_]) -> Verdicts:
+        return Verdicts(self.batch.take(rows), frames.select_rows(self.frame, rows))
 
 
-def _verdicts(batch: Measured, frame: pd.DataFrame) -> list[Verdicts]:
+def _select_verdicts(batch: EventBatch, frame: pd.DataFrame) -> list[Verdicts]:
     """The verdicts among judged events: one part, or none."""
     verdict = frame["verdict"].to_numpy(dtype=bool)
     return [Verdicts(batch, frame).take(verdict)] if verdict.any() else []
 
 
-def _together(parts: list[Verdicts]) -> Verdicts:
+def _concat_verdicts(parts: list[Verdicts]) -> Verdicts:
     return Verdicts(
-        concat([part.batch for part in parts]), pd.concat([part.frame for part in parts], ignore_index=True)
+        concat_batches([part.batch for part in parts]),
+        pd.concat([part.frame for part in parts], ignore_index=True),
     )

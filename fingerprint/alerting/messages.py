@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import pandas as pd
 
-from fingerprint.core.alert import Alert, Notice
+from fingerprint.core.alert import Alert, FeedGap
 
-SCHEMA = 1
-MOST_EVENTS = 200
+MESSAGE_SCHEMA_VERSION = 1
+MAX_ALERT_EVENTS = 200
 
 _VOTE_COLUMNS = (
     "event_id",
@@ -36,32 +36,32 @@ _VOTE_COLUMNS = (
 )
 
 
-def alerts(told: Sequence[Alert]) -> Iterator[tuple[bytes, bytes]]:
+def encode_alerts(alerts: Sequence[Alert]) -> Iterator[tuple[bytes, bytes]]:
     """Key and value of each."""
-    for alert in told:
+    for alert in alerts:
         fields = msgspec.to_builtins(alert)
         events = [{**event, "raw": None} for event in fields.pop("events")]
         for event in events:
             del event["raw"]
-        newest = events[-MOST_EVENTS:]
-        message = {"schema": SCHEMA, **fields, "event_count": len(events), "events": newest}
+        newest = events[-MAX_ALERT_EVENTS:]
+        message = {"schema": MESSAGE_SCHEMA_VERSION, **fields, "event_count": len(events), "events": newest}
         yield alert.principal.encode(errors="replace"), msgspec.json.encode(message)
 
 
-def votes(frame: pd.DataFrame) -> Iterator[tuple[bytes, bytes]]:
+def encode_votes(frame: pd.DataFrame) -> Iterator[tuple[bytes, bytes]]:
     """Key and value of each row."""
     if not len(frame):
         return
     table = frame[list(_VOTE_COLUMNS)]
-    table.insert(0, "schema", SCHEMA)
+    table.insert(0, "schema", MESSAGE_SCHEMA_VERSION)
     text = table.to_json(orient="records", lines=True, date_format="iso", date_unit="ms", double_precision=6)
     lines = text.encode(errors="replace").splitlines()
     keys = [str(name).encode(errors="replace") for name in frame["principal"]]
     yield from zip(keys, lines, strict=True)
 
 
-def notices(told: Sequence[Notice]) -> Iterator[tuple[bytes, bytes]]:
+def encode_feed_gaps(gaps: Sequence[FeedGap]) -> Iterator[tuple[bytes, bytes]]:
     """Key and value of each; told again when it has grown or ended."""
-    for notice in told:
-        message = {"schema": SCHEMA, **msgspec.to_builtins(notice)}
+    for notice in gaps:
+        message = {"schema": MESSAGE_SCHEMA_VERSION, **msgspec.to_builtins(notice)}
         yield notice.feed.encode(errors="replace"), msgspec.json.encode(message)

@@ -25,68 +25,70 @@ from typing import NamedTuple
 from fingerprint.features.encoding import FEATURES
 from fingerprint.sources.cloudtrail.attack_tactics import tactics_of
 
-DAY = 86_400  # seconds
-FEW = 3  # other principals, from whom on it is no coincidence
-MANY = 20  # are as many as are counted
-STEP = 5.0  # of urgency, for each doubling of who shows it
-MOST = 20  # of urgency
+WINDOW_SECONDS = 86_400  # seconds
+MIN_OTHERS = 3  # other principals, from whom on it is no coincidence
+MAX_COUNTED_OTHERS = 20  # are as many as are counted
+URGENCY_PER_DOUBLING = 5.0  # of urgency, for each doubling of who shows it
+MAX_REDUCTION = 20  # of urgency
 
-LABEL = {feature.name: feature.label for feature in FEATURES}
-TOGETHER = frozenset(LABEL[name] for name in ("action", "parameters", "error", "program", "version"))
-PLACES = frozenset(LABEL[name] for name in ("network", "address", "target"))
-CALLS = frozenset(LABEL[name] for name in ("action", "parameters"))
-LOOKING = "Discovery"
+FEATURE_LABELS = {feature.name: feature.label for feature in FEATURES}
+SHARED_FEATURES = frozenset(
+    FEATURE_LABELS[name] for name in ("action", "parameters", "error", "program", "version")
+)
+PLACE_FEATURES = frozenset(FEATURE_LABELS[name] for name in ("network", "address", "target"))
+CALL_FEATURES = frozenset(FEATURE_LABELS[name] for name in ("action", "parameters"))
+DISCOVERY_TACTIC = "Discovery"
 
 
-class Shown(NamedTuple):
+class SurprisingValue(NamedTuple):
     """A surprise of an alert, and how many other principals show it within a day."""
 
     feature: str
     surprise: float  # nats
-    others: int = 0
-    seen: str = ""
-    attack: bool = False  # one of them was judged a true positive
+    other_principals: int = 0
+    value: str = ""
+    is_attack: bool = False  # one of them was judged a true positive
 
 
-def is_counted(feature: str) -> bool:
+def counts_towards_prevalence(feature: str) -> bool:
     """Whether it is asked who else shows it."""
-    return feature in TOGETHER or feature in PLACES
+    return feature in SHARED_FEATURES or feature in PLACE_FEATURES
 
 
-def weighed(urgency: int, surprises: Sequence[Shown]) -> tuple[int, int]:
+def adjust_urgency(urgency: int, surprises: Sequence[SurprisingValue]) -> tuple[int, int]:
     """The urgency that is shown, and how many others share at least half of what surprises."""
-    others = _together(surprises)
-    one_thief = any(each.others for each in surprises if each.feature in PLACES)
-    return (urgency if one_thief else lowered(urgency, others)), others
+    others = _weighted_median_others(surprises)
+    one_thief = any(each.other_principals for each in surprises if each.feature in PLACE_FEATURES)
+    return (urgency if one_thief else reduce_urgency(urgency, others)), others
 
 
-def lowered(urgency: int, others: int) -> int:
+def reduce_urgency(urgency: int, others: int) -> int:
     """An urgency that is shared with so many other principals."""
-    if others < FEW:
+    if others < MIN_OTHERS:
         return urgency
-    by = min(MOST, round(STEP * math.log2(others + 1)))
+    by = min(MAX_REDUCTION, round(URGENCY_PER_DOUBLING * math.log2(others + 1)))
     return max(urgency - by, math.ceil(urgency / 2))
 
 
-def _together(surprises: Sequence[Shown]) -> int:
+def _weighted_median_others(surprises: Sequence[SurprisingValue]) -> int:
     """The weighted median of how many others show each; that of nothing is nobody."""
     left = sum(each.surprise for each in surprises) / 2
-    for each in sorted(surprises, key=_others, reverse=True):
+    for each in sorted(surprises, key=_excusing_others, reverse=True):
         left -= each.surprise
         if left <= 0:
-            return _others(each)
+            return _excusing_others(each)
     return 0
 
 
-def _others(shown: Shown) -> int:
+def _excusing_others(value: SurprisingValue) -> int:
     """How many others excuse a surprise."""
-    if shown.feature not in TOGETHER or shown.attack or _serves_attackers(shown):
+    if value.feature not in SHARED_FEATURES or value.is_attack or _is_attack_tactic(value):
         return 0
-    return shown.others
+    return value.other_principals
 
 
-def _serves_attackers(shown: Shown) -> bool:
-    if shown.feature not in CALLS:
+def _is_attack_tactic(value: SurprisingValue) -> bool:
+    if value.feature not in CALL_FEATURES:
         return False
-    service, _, call = shown.seen.partition(":")
-    return bool(set(tactics_of(service, call.partition("(")[0])) - {LOOKING})
+    service, _, call = value.value.partition(":")
+    return bool(set(tactics_of(service, call.partition("(")[0])) - {DISCOVERY_TACTIC})

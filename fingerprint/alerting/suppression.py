@@ -21,26 +21,31 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.case import Match
-from fingerprint.core.sanitize import storable, visible
+from fingerprint.core.case import SuppressionMatch
+from fingerprint.core.sanitize import printable, storable
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-LONGEST = 4_000  # characters of one value; principals and user agents are long at most like this
-LONGEST_REASON = 2_000  # characters
-LONGEST_TERM = timedelta(days=366)  # what nobody looked at for a year is nobody's decision any more
-WIDEST = {4: 8, 6: 16}  # bits of a network that may stand alone: a wider one hides a share of the internet
-FIELDS = tuple(each.name for each in fields(Match))
-WRITTEN = (
+MAX_VALUE_LENGTH = 4_000  # characters of one value; principals and user agents are long at most like this
+MAX_REASON_LENGTH = 2_000  # characters
+MAX_DURATION = timedelta(days=366)  # what nobody looked at for a year is nobody's decision any more
+MIN_PREFIX_LENGTH = {
+    4: 8,
+    6: 16,
+}  # bits of a network that may stand alone: a wider one hides a share of the internet
+MATCH_FIELDS = tuple(each.name for each in fields(SuppressionMatch))
+ATTACKER_CONTROLLED_FIELDS = (
     "human",
     "user_agent",
     "error_code",
 )  # an attacker chooses them: a session's name, a program's, a call that fails
-SHORTEST = 8  # characters of these: "B" begins the user agent of Boto3, Browsers and Burp
+MIN_ATTACKER_CONTROLLED_LENGTH = (
+    8  # characters of these: "B" begins the user agent of Boto3, Browsers and Burp
+)
 
 
-class Seen(NamedTuple):
+class EventFacts(NamedTuple):
     """What a match asks of an event."""
 
     service: str
@@ -50,29 +55,29 @@ class Seen(NamedTuple):
     error_code: str
 
 
-class Facts(NamedTuple):
+class AlertFacts(NamedTuple):
     """What a match asks of an alert: `accounts` as the queue shows them, the principal's own and those it called into; of
     `events` the distinct ones are enough."""
 
     principal: str
     human: str
     accounts: Collection[str]
-    events: Collection[Seen]
+    events: Collection[EventFacts]
 
 
-class Matcher:
+class SuppressionMatcher:
     """A match, read once. FingerprintError for one that asks nothing, too much, or cannot be read (`checked`)."""
 
-    def __init__(self, match: Match) -> None:
-        self.match = checked(match)
-        self.service, self.action = _call(self.match)
-        self.network = _network(self.match.network) if self.match.network else None
+    def __init__(self, match: SuppressionMatch) -> None:
+        self.match = validate_match(match)
+        self.service, self.action = _service_and_action(self.match)
+        self.network = _parse_network(self.match.network) if self.match.network else None
 
-    def __call__(self, facts: Facts) -> bool:
+    def __call__(self, facts: AlertFacts) -> bool:
         """Whether the alert is hidden: it has events, and every one is as the match says."""
-        return self.fits(facts) and bool(facts.events) and all(map(self.covers, facts.events))
+        return self.matches_alert(facts) and bool(facts.events) and all(map(self.matches_event, facts.events))
 
-    def fits(self, facts: Facts) -> bool:
+    def matches_alert(self, facts: AlertFacts) -> bool:
         """Whether it is of the principal, the human and the one account that are asked for."""
         wanted = self.match
         return (
@@ -81,7 +86,7 @@ class Matcher:
             and (not wanted.account or set(facts.accounts) == {wanted.account})
         )
 
-    def covers(self, event: Seen) -> bool:
+    def matches_event(self, event: EventFacts) -> bool:
         """Whether one event is as the match says."""
         wanted = self.match
         return (
@@ -89,73 +94,75 @@ class Matcher:
             and self.action in ("", event.action)
             and wanted.error_code in ("", event.error_code)
             and event.user_agent.startswith(wanted.user_agent)
-            and self.holds(event.source_address)
+            and self.matches_address(event.source_address)
         )
 
-    def holds(self, address: str) -> bool:
+    def matches_address(self, address: str) -> bool:
         """Whether an address lies in the network that is asked for, if any is."""
-        return self.network is None or _lies_in(address, self.network)
+        return self.network is None or _is_in_network(address, self.network)
 
 
-def checked(match: Match) -> Match:
+def validate_match(match: SuppressionMatch) -> SuppressionMatch:
     """The match as it is kept. FingerprintError, in one sentence, for one that no suppression may have."""
-    kept = Match(**{name: storable(getattr(match, name)) for name in FIELDS})
-    for name in FIELDS:
+    kept = SuppressionMatch(**{name: storable(getattr(match, name)) for name in MATCH_FIELDS})
+    for name in MATCH_FIELDS:
         _check_value(name.replace("_", " "), getattr(kept, name))
-    _call(kept)
-    network = _network(kept.network) if kept.network else None
-    asked = [name for name in FIELDS if getattr(kept, name)]
+    _service_and_action(kept)
+    network = _parse_network(kept.network) if kept.network else None
+    asked = [name for name in MATCH_FIELDS if getattr(kept, name)]
     if not asked:
         raise FingerprintError("a suppression that asks nothing would hide every alert: say whose or what")
-    written = [name for name in WRITTEN if getattr(kept, name)]
-    wide = network is not None and network.prefixlen < WIDEST[network.version]
+    written = [name for name in ATTACKER_CONTROLLED_FIELDS if getattr(kept, name)]
+    wide = network is not None and network.prefixlen < MIN_PREFIX_LENGTH[network.version]
     if network is not None and wide and (asked == ["network"] or (written and not kept.principal)):
         raise FingerprintError(
-            f"network {network} alone is too much of the internet to hide (at least /{WIDEST[network.version]}): "
+            f"network {network} alone is too much of the internet to hide (at least /{MIN_PREFIX_LENGTH[network.version]}): "
             "say also whose or what"
         )
     for name in written:
-        _check_written(kept, name)
+        _check_attacker_controlled(kept, name)
     return kept
 
 
-def check_reason(
-    reason: str, what: str = "a suppression needs a reason: whoever reads it later asks why"
+def validate_reason(
+    reason: str, missing_message: str = "a suppression needs a reason: whoever reads it later asks why"
 ) -> str:
     """The reason as it is kept. FingerprintError without one."""
     kept: str = storable(reason).strip()
     if not kept:
-        raise FingerprintError(what)
-    if len(kept) > LONGEST_REASON:
-        raise FingerprintError(f"a reason has at most {LONGEST_REASON:,} characters, this one {len(kept):,}")
+        raise FingerprintError(missing_message)
+    if len(kept) > MAX_REASON_LENGTH:
+        raise FingerprintError(
+            f"a reason has at most {MAX_REASON_LENGTH:,} characters, this one {len(kept):,}"
+        )
     return kept
 
 
-def check_end(expires_at: datetime, now: datetime) -> datetime:
+def validate_expiry(expires_at: datetime, now: datetime) -> datetime:
     """The end, in UTC. FingerprintError for one that has passed, or lies more than LONGEST_TERM ahead."""
     if expires_at.tzinfo is None:
         raise FingerprintError("the end of a suppression needs a time zone: 2026-06-01T00:00Z")
     if expires_at <= now:
         raise FingerprintError(f"the end of a suppression lies ahead, {expires_at:%Y-%m-%d %H:%M} does not")
-    if expires_at > now + LONGEST_TERM:
+    if expires_at > now + MAX_DURATION:
         raise FingerprintError(
-            f"a suppression ends within a year ({now + LONGEST_TERM:%Y-%m-%d}): end it and make another then"
+            f"a suppression ends within a year ({now + MAX_DURATION:%Y-%m-%d}): end it and make another then"
         )
     return expires_at.astimezone(UTC)
 
 
-def said(match: Match) -> str:
+def describe_match(match: SuppressionMatch) -> str:
     """A match in words, one line: `service glue, network 10.0.0.0/8`."""
-    parts = ((name.replace("_", " "), getattr(match, name)) for name in FIELDS)
-    return ", ".join(f"{name} {visible(value)}" for name, value in parts if value)
+    parts = ((name.replace("_", " "), getattr(match, name)) for name in MATCH_FIELDS)
+    return ", ".join(f"{name} {printable(value)}" for name, value in parts if value)
 
 
-def _check_written(match: Match, name: str) -> None:
+def _check_attacker_controlled(match: SuppressionMatch, name: str) -> None:
     """FingerprintError for a condition on what an attacker writes that is short, or stands by itself."""
     said = name.replace("_", " ")
-    if len(getattr(match, name).strip()) < SHORTEST:
+    if len(getattr(match, name).strip()) < MIN_ATTACKER_CONTROLLED_LENGTH:
         raise FingerprintError(
-            f"the {said} of a suppression has {SHORTEST} characters or more: attackers choose theirs, "
+            f"the {said} of a suppression has {MIN_ATTACKER_CONTROLLED_LENGTH} characters or more: attackers choose theirs, "
             "and a shorter one fits too much"
         )
     if not match.principal and not (match.network and match.account):
@@ -167,27 +174,29 @@ def _check_written(match: Match, name: str) -> None:
 def _check_value(name: str, value: str) -> None:
     if value and not value.strip():
         raise FingerprintError(f"the {name} of a suppression is blank: leave it out, or say which")
-    if len(value) > LONGEST:
+    if len(value) > MAX_VALUE_LENGTH:
         raise FingerprintError(
-            f"the {name} of a suppression has at most {LONGEST:,} characters, this one {len(value):,}"
+            f"the {name} of a suppression has at most {MAX_VALUE_LENGTH:,} characters, this one {len(value):,}"
         )
 
 
-def _call(match: Match) -> tuple[str, str]:
+def _service_and_action(match: SuppressionMatch) -> tuple[str, str]:
     """Service and action: `iam:ListUsers` says both."""
     service, colon, action = match.action.partition(":")
     if not colon:
         return match.service, match.action
     if not service or not action:
-        raise FingerprintError(f"{visible(match.action)!r} is no action: one is iam:ListUsers, or ListUsers")
+        raise FingerprintError(
+            f"{printable(match.action)!r} is no action: one is iam:ListUsers, or ListUsers"
+        )
     if match.service not in ("", service):
         raise FingerprintError(
-            f"no event is of service {visible(match.service)} and calls {visible(match.action)}: leave one out"
+            f"no event is of service {printable(match.service)} and calls {printable(match.action)}: leave one out"
         )
     return service, action
 
 
-def _network(text: str) -> Network:
+def _parse_network(text: str) -> Network:
     """A CIDR, or one address. FingerprintError for anything else, and for bits behind the prefix, which would be ignored."""
     try:
         return ipaddress.ip_network(text)
@@ -197,18 +206,18 @@ def _network(text: str) -> Network:
         meant = ipaddress.ip_network(text, strict=False)
     except ValueError:
         raise FingerprintError(
-            f"{visible(text[:100])!r} is no network: one is 198.51.100.0/24, 2001:db8::/32 or 198.51.100.7"
+            f"{printable(text[:100])!r} is no network: one is 198.51.100.0/24, 2001:db8::/32 or 198.51.100.7"
         ) from None
-    raise FingerprintError(f"{visible(text)} lies in the network {meant}: say which of the two is meant")
+    raise FingerprintError(f"{printable(text)} lies in the network {meant}: say which of the two is meant")
 
 
-def _lies_in(address: str, network: Network) -> bool:
-    found = _address(address)
+def _is_in_network(address: str, network: Network) -> bool:
+    found = _parse_address(address)
     return found is not None and found.version == network.version and found in network
 
 
 @lru_cache(1 << 14)
-def _address(text: str) -> Address | None:
+def _parse_address(text: str) -> Address | None:
     """None for what is no address: AWS's own services call from names."""
     try:
         found = ipaddress.ip_address(text)

@@ -16,20 +16,22 @@ from fingerprint.core.alert import LEVELS, Alert, FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.registry import bank as banks
 from fingerprint.registry import quality, versions
-from fingerprint.registry.bank import MOVED
+from fingerprint.registry.bank import FEEDBACK_COLUMNS
 
 
-def moved(folder: Path, alert: Alert, settings: Settings) -> list[dict[str, Any]]:
+def adjusted_thresholds(folder: Path, alert: Alert, settings: Settings) -> list[dict[str, Any]]:
     """By whose fingerprint (`key`, an entity or the principal) the events of an alert were held to a threshold that was moved by
     `shift`, a share of it; and for how many alerts. Nothing where the bank that measured them is not kept in the folder."""
     keys = sorted({alert.principal, *(event.entity for event in alert.events)})
     try:
-        found = banks.named(folder, alert.bank_version, keys, settings.bank)
-        figures = banks.manifest_of(versions.place(folder, alert.bank_version), settings.bank)["quality"]
+        found = banks.find_fingerprints(folder, alert.bank_version, keys, settings.bank)
+        figures = banks.read_manifest(versions.version_folder(folder, alert.bank_version), settings.bank)[
+            "quality"
+        ]
     except FingerprintError:
         return []
-    held = _held_to(found, alert)
-    usual = quality.threshold_of(figures, settings.autoencoder)
+    held = _deciding_fingerprints(found, alert)
+    usual = quality.calibrated_threshold(figures, settings.autoencoder)
     return [
         {
             "key": str(key),
@@ -38,15 +40,15 @@ def moved(folder: Path, alert: Alert, settings: Settings) -> list[dict[str, Any]
             "benign": int(benign),
             "malicious": int(malicious),
         }
-        for key, shift, benign, malicious in held[["key", *MOVED]].itertuples(index=False)
+        for key, shift, benign, malicious in held[["key", *FEEDBACK_COLUMNS]].itertuples(index=False)
     ]
 
 
-def _held_to(found: pd.DataFrame, alert: Alert) -> pd.DataFrame:
+def _deciding_fingerprints(found: pd.DataFrame, alert: Alert) -> pd.DataFrame:
     """Of the fingerprints found, those that judged the alert's events, if their threshold was moved: an entity that is ready
     by its own, the others by their principal's."""
-    if MOVED[0] not in found:
-        return pd.DataFrame(columns=["key", *MOVED])
+    if FEEDBACK_COLUMNS[0] not in found:
+        return pd.DataFrame(columns=["key", *FEEDBACK_COLUMNS])
     ready = found[found["ready"]]
     own = ready[ready["level"] == LEVELS.index("entity")]
     if not {event.entity for event in alert.events} <= set(own["key"]):

@@ -19,25 +19,25 @@ import numpy as np
 import pandas as pd
 
 from fingerprint.compute import frames, hashing
-from fingerprint.core.alert import LEVELS, Curve, FingerprintError
+from fingerprint.core.alert import LEVELS, ActivityCurve, FingerprintError
 from fingerprint.core.settings import Settings
-from fingerprint.detection.batch import concat
-from fingerprint.detection.detectors import CHANNELS, COUNT, surprise_of
-from fingerprint.detection.scorer import Judged, Scorer
+from fingerprint.detection.batch import concat_batches
+from fingerprint.detection.detectors import CHANNEL_LABELS, EVENT_CHANNEL, feature_surprise
+from fingerprint.detection.scorer import ScoredEvents, Scorer
 from fingerprint.estimators import autoencoder, tail_calibration
-from fingerprint.features.encoding import FEATURES, parameters_of
+from fingerprint.features.encoding import FEATURES, parameter_names
 from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import Bank
-from fingerprint.state.activity_series import Series
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.activity_series import ActivitySeries
+from fingerprint.state.scorer_state import ScorerState
 
-LABELS = [feature.label for feature in FEATURES]
+FEATURE_LABELS = [feature.label for feature in FEATURES]
 
 
 # --- what is known ----------------------------------------------------------------------------------------------------
 
 
-def fingerprints(bank: Bank) -> pd.DataFrame:
+def fingerprint_table(bank: Bank) -> pd.DataFrame:
     """All that a bank holds, one row a fingerprint, busiest first: key, level, events, days, first, last, ready, net.
 
     `first` and `last` are the starts of the intervals it was first and last seen in; `net`: whether its history was long enough
@@ -47,14 +47,14 @@ def fingerprints(bank: Bank) -> pd.DataFrame:
     seconds = int(bank.manifest["settings"]["spectral"]["interval_seconds"])
     out = table[["key", "events", "days", "ready"]].assign(
         level=np.array(LEVELS, dtype=object)[table["level"].to_numpy()],
-        first=_moment(table["first"] * seconds),
-        last=_moment(table["last"] * seconds),
+        first=_to_datetime(table["first"] * seconds),
+        last=_to_datetime(table["last"] * seconds),
         net=np.asarray(bank.weights.row) >= 0,
     )
     return out.sort_values(["events", "key"], ascending=[False, True], ignore_index=True)
 
 
-def place_of(bank: Bank, key: str) -> int:
+def fingerprint_row(bank: Bank, key: str) -> int:
     """The row of the stack that an entity or principal has. FingerprintError where it has none."""
     found = np.flatnonzero((bank.fingerprints["key"] == key).to_numpy() & (bank.fingerprints["level"] <= 1))
     if not len(found):
@@ -62,59 +62,61 @@ def place_of(bank: Bank, key: str) -> int:
     return int(found[0])
 
 
-def usual(bank: Bank, key: str, most: int = 4) -> pd.DataFrame:
+def usual_values(bank: Bank, key: str, limit: int = 4) -> pd.DataFrame:
     """What is usual of an entity or principal: feature, value, share; for each feature the `most` present values.
 
     `share` is that of its presences: intervals in which the value came. What is left to 1 are other values.
     """
-    place = place_of(bank, key)
-    codes = bank.vocabulary.codes[place, :, 1 : most + 1].T  # (most, F); slots go to the most present values
-    shares = bank.vocabulary.share(np.full(len(codes), place, np.int32), codes)
+    place = fingerprint_row(bank, key)
+    codes = bank.vocabulary.codes[place, :, 1 : limit + 1].T  # (most, F); slots go to the most present values
+    shares = bank.vocabulary.observed_share(np.full(len(codes), place, np.int32), codes)
     rows = [
-        (feature.label, _plain(feature.name, text), float(share))
+        (feature.label, _plain_text(feature.name, text), float(share))
         for at, feature in enumerate(FEATURES)
-        for text, share in zip(bank.text(codes[:, at]), shares[:, at], strict=True)
+        for text, share in zip(bank.value_texts(codes[:, at]), shares[:, at], strict=True)
         if share > 0
     ]
     return pd.DataFrame(rows, columns=["feature", "value", "share"])
 
 
-def _plain(feature: str, text: str) -> str:
-    return f"({parameters_of(text)})" if feature == "parameters" else text or "(none)"
+def _plain_text(feature: str, text: str) -> str:
+    return f"({parameter_names(text)})" if feature == "parameters" else text or "(none)"
 
 
-def rarity(bank: Bank, key: str, excess: Floats) -> Floats:
+def excess_to_z(bank: Bank, key: str, excess: Floats) -> Floats:
     """The z that events would have at an entity or principal, which surprise by so many nats in all: (N,) -> (N,) (`tails`).
 
     What analysts said of earlier alerts is in it (`shifting`).
     """
-    place = place_of(bank, key)
+    place = fingerprint_row(bank, key)
     at = np.full(len(excess), place, np.int32)
-    return tail_calibration.z_of(excess, bank.baseline, at) / (1 + bank.shift[place])
+    return tail_calibration.excess_to_z(excess, bank.baseline, at) / (1 + bank.shift[place])
 
 
 # --- its activity -----------------------------------------------------------------------------------------------------
 
 
-def activity(series: Series, entity: str, end: int, days: int = 7) -> pd.DataFrame:
+def activity_table(series: ActivitySeries, entity: str, end: int, days: int = 7) -> pd.DataFrame:
     """Events of an entity in each interval of the last `days` before interval `end`, beside what was expected: `of_curve`'s.
 
     Expectations rest on whole weeks of the past; where `days` reach further back, they are zero. FingerprintError where
     nothing of it was counted.
     """
-    principal = hashing.homed(pd.Series([entity.partition("|")[0]]))
-    owner = hashing.at_home(principal, hashing.of(pd.Series([entity]))) if "|" in entity else principal
-    row = int(series.find(hashing.within(owner, COUNT))[0])
+    principal = hashing.hash_with_bucket(pd.Series([entity.partition("|")[0]]))
+    owner = (
+        hashing.rebucket(principal, hashing.hash_strings(pd.Series([entity]))) if "|" in entity else principal
+    )
+    row = int(series.find_rows(hashing.combine(owner, EVENT_CHANNEL))[0])
     if row < 0:
         raise FingerprintError(f"nothing was counted of {entity!r}: its series is empty")
     start, counts, expected, flagged = series.curve(row, end - 1, days, end)
     seconds = series.options.interval_seconds
     begin = pd.Timestamp(start * seconds, unit="s", tz="UTC").to_pydatetime()
     every = (tuple(values.tolist()) for values in (counts, expected, flagged))
-    return of_curve(Curve(entity, CHANNELS[COUNT], begin, seconds, *every))
+    return curve_table(ActivityCurve(entity, CHANNEL_LABELS[EVENT_CHANNEL], begin, seconds, *every))
 
 
-def of_curve(curve: Curve) -> pd.DataFrame:
+def curve_table(curve: ActivityCurve) -> pd.DataFrame:
     """A curve, such as an alert carries, as a table: time (an interval's start), count, expected, flagged."""
     times = pd.date_range(curve.start, periods=len(curve.counts), freq=f"{curve.interval_seconds}s")
     flagged = np.isin(np.arange(len(times)), curve.flagged)
@@ -126,31 +128,37 @@ def of_curve(curve: Curve) -> pd.DataFrame:
 # --- how it judges ----------------------------------------------------------------------------------------------------
 
 
-def judged_alone(chunks: Iterable[pd.DataFrame], bank: Bank, settings: Settings) -> Judged:
+def score_principal(chunks: Iterable[pd.DataFrame], bank: Bank, settings: Settings) -> ScoredEvents:
     """The events of one principal, oldest first, judged with all that was measured of them.
 
     A principal's z's depend on nobody else's events: they are those that it has among all others.
     """
-    scorer = Scorer(bank, Ledger.from_arrays(settings, bank.ledger), settings, every_event=True)
-    parts = [_walked(scorer, events) for events in chunks]
-    settled = [part for part in (*parts, scorer.settle(everything=True)) if part]
+    scorer = Scorer(
+        bank, ScorerState.from_arrays(settings, bank.scorer_state), settings, keep_all_events=True
+    )
+    parts = [_score_step(scorer, events) for events in chunks]
+    settled = [part for part in (*parts, scorer.judge_closed(include_open=True)) if part]
     if not settled:
         raise FingerprintError("there is no event to judge: give those of a principal that acted")
     frame = pd.concat([part.frame for part in settled], ignore_index=True)
-    return Judged(concat([part.batch for part in settled]), frame)
+    return ScoredEvents(concat_batches([part.batch for part in settled]), frame)
 
 
-def as_they_came(before: pd.DataFrame, calls: pd.DataFrame, bank: Bank, settings: Settings) -> pd.DataFrame:
+def score_one_by_one(
+    history: pd.DataFrame, calls: pd.DataFrame, bank: Bank, settings: Settings
+) -> pd.DataFrame:
     """A principal's `calls` (N) judged one by one as each came, after all that they did `before`: event_id,
     `<detector>_z` as it stood then, and `verdicts`, how many of the calls had one by then.
 
     An interval fills while it lasts: what its first call could not say, the tenth may.
     """
-    scorer = Scorer(bank, Ledger.from_arrays(settings, bank.ledger), settings, every_event=True)
-    _walked(scorer, before)
+    scorer = Scorer(
+        bank, ScorerState.from_arrays(settings, bank.scorer_state), settings, keep_all_events=True
+    )
+    _score_step(scorer, history)
     rows, once = [], calls.drop_duplicates("event_id", ignore_index=True)
     for at in range(len(once)):
-        judged = scorer.so_far(scorer.take(once.iloc[[at]].reset_index(drop=True)).principals)
+        judged = scorer.judge_open(scorer.measure(once.iloc[[at]].reset_index(drop=True)).principals)
         if judged:  # one that was done before already is nothing new
             mine = judged.frame[judged.frame["event_id"].isin(calls["event_id"])]
             rows.append(mine.iloc[[-1]].assign(verdicts=int(mine["verdict"].sum())))
@@ -158,35 +166,39 @@ def as_they_came(before: pd.DataFrame, calls: pd.DataFrame, bank: Bank, settings
     return pd.concat(rows, ignore_index=True)[names]
 
 
-def _walked(scorer: Scorer, events: pd.DataFrame) -> Judged | None:
+def _score_step(scorer: Scorer, events: pd.DataFrame) -> ScoredEvents | None:
     """A step of the road: what can be judged for good after these events, if there is any such."""
     if not len(events):
         return None
-    scorer.take(events.reset_index(drop=True))
-    scorer.ledger.see(frames.seconds(events["event_time"]), hashing.homed(events["principal"]))
-    judged = scorer.settle()
-    scorer.ledger.advance()
+    scorer.measure(events.reset_index(drop=True))
+    scorer.state.observe_time(
+        frames.epoch_seconds(events["event_time"]), hashing.hash_with_bucket(events["principal"])
+    )
+    judged = scorer.judge_closed()
+    scorer.state.expire()
     return judged
 
 
-def surprises(judged: Judged) -> pd.DataFrame:
+def surprise_table(judged: ScoredEvents) -> pd.DataFrame:
     """How surprising each feature of each event was, in nats above what is usual: one column a feature (N, F)."""
-    return pd.DataFrame(surprise_of(judged.batch), columns=LABELS)
+    return pd.DataFrame(feature_surprise(judged.batch), columns=FEATURE_LABELS)
 
 
-def losses(bank: Bank, judged: Judged) -> pd.DataFrame:
+def loss_table(bank: Bank, judged: ScoredEvents) -> pd.DataFrame:
     """What nets are good for: the mean loss of each feature in nats, one row a feature: feature, counted, corrected, usual.
 
     `counted` is what the counts alone say, `corrected` what they say with the net, `usual` the mean of the baselines.
     """
     batch = judged.batch
     none = replace(bank.weights, row=np.full(len(bank.fingerprints), -1, np.int32))
-    counted, _ = autoencoder.losses(bank.vocabulary, none, batch.fingerprint, batch.codes)
-    corrected, _ = autoencoder.losses(bank.vocabulary, bank.weights, batch.fingerprint, batch.codes)
+    counted, _ = autoencoder.feature_losses(bank.vocabulary, none, batch.fingerprint, batch.codes)
+    corrected, _ = autoencoder.feature_losses(bank.vocabulary, bank.weights, batch.fingerprint, batch.codes)
     usual_ = np.asarray(bank.baseline.center)[batch.fingerprint]
     means: dict[str, Any] = {"counted": counted, "corrected": corrected, "usual": usual_}
-    return pd.DataFrame({"feature": LABELS, **{name: each.mean(axis=0) for name, each in means.items()}})
+    return pd.DataFrame(
+        {"feature": FEATURE_LABELS, **{name: each.mean(axis=0) for name, each in means.items()}}
+    )
 
 
-def _moment(seconds: pd.Series) -> pd.Series:
+def _to_datetime(seconds: pd.Series) -> pd.Series:
     return pd.to_datetime(seconds.astype("int64"), unit="s", utc=True)

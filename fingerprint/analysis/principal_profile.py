@@ -24,18 +24,18 @@ from fingerprint.analysis import fingerprints as looking
 from fingerprint.core.alert import LEVELS, Detector, FingerprintError, Level
 from fingerprint.core.settings import Settings
 from fingerprint.registry import quality
-from fingerprint.registry.bank import MOVED, Bank
+from fingerprint.registry.bank import FEEDBACK_COLUMNS, Bank
 
-MOST_FINGERPRINTS = 200  # on a card, the busiest
-MOST_VALUES = 5  # of a feature
-WITHIN = (1.0, 7.0, 30.0)  # days
+MAX_FINGERPRINTS = 200  # on a card, the busiest
+MAX_VALUES = 5  # of a feature
+READINESS_HORIZONS_DAYS = (1.0, 7.0, 30.0)  # days
 
-Rows = NDArray[np.intp]
+RowIndices = NDArray[np.intp]
 Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class UsualValue:
     """`share` is that of the intervals in which the feature was present and this value came."""
 
     text: str
@@ -43,15 +43,15 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Usual:
+class FeatureProfile:
     """What is usual of one feature, the most frequent value first; what is left to 1 are other values."""
 
     feature: str
-    values: tuple[Value, ...]
+    values: tuple[UsualValue, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class FingerprintSummary:
     """One fingerprint: of the principal as a whole, or of one of its entities.
 
     `first` and `last` are the starts of the intervals it was first and last seen in. One that is not `ready` falls back a level;
@@ -77,7 +77,7 @@ class Learned:
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class PrincipalProfile:
     """A principal in a bank that learned the history from `since` to `until`.
 
     `group`: the peer group it falls back to. `fingerprints` has the principal's own first, then its entities, the busiest first;
@@ -90,14 +90,14 @@ class Card:
     until: str
     kind: str
     group: str
-    fingerprints: tuple[Learned, ...]
+    fingerprints: tuple[FingerprintSummary, ...]
     total: int
     shown: str
-    usual: tuple[Usual, ...]
+    usual: tuple[FeatureProfile, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
+class DailyVotes:
     """The single votes of one detector on one day (UTC): `kept` of them were strange enough to be kept at all, `votes` reached
     their threshold. `strongest` is the highest z, `threshold` the one that was held against it."""
 
@@ -110,7 +110,7 @@ class Day:
 
 
 @dataclass(frozen=True, slots=True)
-class Readiness:
+class LevelReadiness:
     """Fingerprints of one level: so many speak for themselves (`ready`); of the others, at the pace they have had, so many will
     within a day, a week, a month, or later."""
 
@@ -123,26 +123,30 @@ class Readiness:
     later: int
 
 
-def card_of(bank: Bank, principal: str, settings: Settings, shown: str | None = None) -> Card:
+def build_profile(
+    bank: Bank, principal: str, settings: Settings, shown_key: str | None = None
+) -> PrincipalProfile:
     """The card of a principal; `shown` says whose usual values are on it, without one the principal's own.
 
     FingerprintError where the bank does not know the principal, or `shown` is none of its fingerprints.
     """
-    rows = _rows(bank, principal)
-    key = principal if shown is None else shown
+    rows = _fingerprint_rows(bank, principal)
+    key = principal if shown_key is None else shown_key
     if key not in set(bank.fingerprints["key"].iloc[rows]):
         raise FingerprintError(f"{principal!r} has no fingerprint {key!r}: the card lists those it has")
-    kind, group = _who(bank, principal)
+    kind, group = _kind_and_group(bank, principal)
     since, until = bank.manifest["span"]
-    learned = tuple(_learned(bank, rows[:MOST_FINGERPRINTS], settings))
-    usual = tuple(_usual(bank, key))
-    return Card(principal, bank.version, since, until, kind, group, learned, len(rows), key, usual)
+    learned = tuple(_fingerprint_summaries(bank, rows[:MAX_FINGERPRINTS], settings))
+    usual = tuple(_feature_profiles(bank, key))
+    return PrincipalProfile(
+        principal, bank.version, since, until, kind, group, learned, len(rows), key, usual
+    )
 
 
-VOTES_SHOWN = 20_000  # of one principal, the newest, that a page or an answer counts by day
+MAX_CHARTED_VOTES = 20_000  # of one principal, the newest, that a page or an answer counts by day
 
 
-def days_of(votes: pd.DataFrame) -> list[Day]:
+def daily_votes(votes: pd.DataFrame) -> list[DailyVotes]:
     """Single votes (V rows, fields of Vote) as days, the oldest first; of a day a row for each detector."""
     if votes.empty:
         return []
@@ -151,61 +155,66 @@ def days_of(votes: pd.DataFrame) -> list[Day]:
         kept=("z", "size"), votes=("vote", "sum"), strongest=("z", "last"), threshold=("threshold", "last")
     )
     return [
-        Day(day, detector, int(kept), int(count), float(strongest), float(threshold))
+        DailyVotes(day, detector, int(kept), int(count), float(strongest), float(threshold))
         for (day, detector), (kept, count, strongest, threshold) in zip(
             table.index, table.itertuples(index=False), strict=True
         )
     ]
 
 
-def readiness(bank: Bank, settings: Settings) -> list[Readiness]:
+def readiness_by_level(bank: Bank, settings: Settings) -> list[LevelReadiness]:
     """Who is ready and who still warms up, by level, the finest first."""
-    table, seconds = bank.fingerprints, _seconds(bank)
+    table, seconds = bank.fingerprints, _interval_seconds(bank)
     return [
-        _readiness(level, table[table["level"] == number], seconds, settings)
+        _level_readiness(level, table[table["level"] == number], seconds, settings)
         for number, level in enumerate(LEVELS)
     ]
 
 
-def _readiness(level: Level, table: pd.DataFrame, seconds: int, settings: Settings) -> Readiness:
+def _level_readiness(level: Level, table: pd.DataFrame, seconds: int, settings: Settings) -> LevelReadiness:
     ready = table["ready"].to_numpy(bool)
-    bins = np.searchsorted(WITHIN, _wait(table[~ready], seconds, settings))  # 0: within a day
-    return Readiness(
-        level, len(table), int(ready.sum()), *np.bincount(bins, minlength=len(WITHIN) + 1).tolist()
+    bins = np.searchsorted(
+        READINESS_HORIZONS_DAYS, _days_until_ready(table[~ready], seconds, settings)
+    )  # 0: within a day
+    return LevelReadiness(
+        level,
+        len(table),
+        int(ready.sum()),
+        *np.bincount(bins, minlength=len(READINESS_HORIZONS_DAYS) + 1).tolist(),
     )
 
 
-def _seconds(bank: Bank) -> int:
+def _interval_seconds(bank: Bank) -> int:
     """Of an interval."""
     return int(bank.manifest["settings"]["spectral"]["interval_seconds"])
 
 
-def _rows(bank: Bank, principal: str) -> Rows:
+def _fingerprint_rows(bank: Bank, principal: str) -> RowIndices:
     """The rows of a principal's fingerprints in the stack: its own, then its entities', the busiest first."""
-    own = looking.place_of(bank, principal)
+    own = looking.fingerprint_row(bank, principal)
     entities = np.flatnonzero(bank.whole == own)
     busiest = np.argsort(-bank.fingerprints["events"].to_numpy()[entities], kind="stable")
     return np.concatenate([[own], entities[busiest]])
 
 
-def _who(bank: Bank, principal: str) -> tuple[str, str]:
+def _kind_and_group(bank: Bank, principal: str) -> tuple[str, str]:
     """Kind and peer group."""
     known = bank.people[bank.people["principal"] == principal]
     return (str(known["kind"].iloc[0]), str(known["peer"].iloc[0])) if len(known) else ("", "")
 
 
-def _learned(bank: Bank, rows: Rows, settings: Settings) -> list[Learned]:
-    table, seconds = bank.fingerprints.iloc[rows], _seconds(bank)
+def _fingerprint_summaries(bank: Bank, rows: RowIndices, settings: Settings) -> list[FingerprintSummary]:
+    table, seconds = bank.fingerprints.iloc[rows], _interval_seconds(bank)
     first, last = (
         pd.to_datetime(table[name].astype("int64") * seconds, unit="s", utc=True)
         for name in ("first", "last")
     )
-    base = quality.threshold_of(bank.manifest["quality"], settings.autoencoder)
-    wait = _wait(table, seconds, settings)
+    base = quality.calibrated_threshold(bank.manifest["quality"], settings.autoencoder)
+    wait = _days_until_ready(table, seconds, settings)
     usual = np.asarray(bank.baseline.center)[rows].sum(axis=1)
     net, shift = np.asarray(bank.weights.row)[rows] >= 0, bank.shift[rows].tolist()
     return [
-        Learned(
+        FingerprintSummary(
             key=str(row["key"]),
             level=LEVELS[row["level"]],
             events=int(row["events"]),
@@ -218,14 +227,14 @@ def _learned(bank: Bank, rows: Rows, settings: Settings) -> list[Learned]:
             usual_loss=round(float(usual[at]), 2),
             threshold=round(base * (1 + shift[at]), 4),
             shift=round(shift[at], 4),
-            benign=int(row.get(MOVED[1], 0)),
-            malicious=int(row.get(MOVED[2], 0)),
+            benign=int(row.get(FEEDBACK_COLUMNS[1], 0)),
+            malicious=int(row.get(FEEDBACK_COLUMNS[2], 0)),
         )
         for at, row in enumerate(table.to_dict("records"))
     ]
 
 
-def _wait(table: pd.DataFrame, seconds: int, settings: Settings) -> Doubles:
+def _days_until_ready(table: pd.DataFrame, seconds: int, settings: Settings) -> Doubles:
     """Days until each is ready, if it goes on as it did between its first and its last interval: (N,)."""
     options = settings.entities
     span = ((table["last"] - table["first"] + 1) * seconds / 86400).clip(lower=1)
@@ -234,10 +243,12 @@ def _wait(table: pd.DataFrame, seconds: int, settings: Settings) -> Doubles:
     return np.maximum(np.maximum(events.to_numpy(), days.to_numpy()), 0.0)
 
 
-def _usual(bank: Bank, key: str) -> list[Usual]:
+def _feature_profiles(bank: Bank, key: str) -> list[FeatureProfile]:
     """By feature, in their order."""
-    table = looking.usual(bank, key, MOST_VALUES)
+    table = looking.usual_values(bank, key, MAX_VALUES)
     return [
-        Usual(str(feature), tuple(map(Value, rows["value"], map(float, rows["share"].round(4)))))
+        FeatureProfile(
+            str(feature), tuple(map(UsualValue, rows["value"], map(float, rows["share"].round(4))))
+        )
         for feature, rows in table.groupby("feature", sort=False)
     ]

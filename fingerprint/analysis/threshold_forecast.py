@@ -15,104 +15,126 @@ from pathlib import Path
 import numpy as np
 
 from fingerprint.analysis import threshold_preview
-from fingerprint.analysis.threshold_preview import Past
-from fingerprint.analysis.threshold_what_if import Tuning
+from fingerprint.analysis.threshold_preview import VoteHistory
+from fingerprint.analysis.threshold_what_if import ThresholdWhatIf
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.case import Foreseen, Tuned
+from fingerprint.core.case import ThresholdEstimate, ThresholdOverride
 from fingerprint.core.ports import Clock
 from fingerprint.core.settings import Settings
 from fingerprint.features.vocabulary import Floats
 from fingerprint.registry import bank as banks
 from fingerprint.registry import quality, versions
-from fingerprint.store.alerts import SqlDesk
-from fingerprint.store.threshold_overrides import HIGHEST
+from fingerprint.store.alerts import SqlAlertStore
+from fingerprint.store.threshold_overrides import MAX_THRESHOLD
 from fingerprint.training import attack_injection
 
-DAYS = 14  # of history that is asked
-FRESH_SECONDS = 60  # for so long the same votes are asked again
+HISTORY_DAYS = 14  # of history that is asked
+CACHE_SECONDS = 60  # for so long the same votes are asked again
 QUORUMS = (1, 2)  # of the autoencoder and the spectral detector
-POINTS = 40  # of a curve
-TOP = 8.0  # the highest threshold of a curve: one active interval in 10^15
+CURVE_POINTS = 40  # of a curve
+MAX_CURVE_THRESHOLD = 8.0  # the highest threshold of a curve: one active interval in 10^15
 
 
-class Foreseeing:
+class ThresholdForecast:
     """A `ports_thresholds.Thresholds`. What is read for it is kept for a minute: a page asks several times."""
 
     def __init__(
-        self, desk: SqlDesk, folder: Path | None, settings: Settings, clock: Clock, days: float = DAYS
+        self,
+        store: SqlAlertStore,
+        folder: Path | None,
+        settings: Settings,
+        clock: Clock,
+        days: float = HISTORY_DAYS,
     ):
-        self.desk, self.folder, self.settings, self.clock, self.days = desk, folder, settings, clock, days
-        self._past: Past | None = None
+        self.store, self.folder, self.settings, self.clock, self.days = store, folder, settings, clock, days
+        self._recent_votes: VoteHistory | None = None
         self._read_at = clock.now()
-        self._known: tuple[str, Floats] | None = None  # of a bank's version
+        self._known_attack_scores: tuple[str, Floats] | None = None  # of a bank's version
 
-    def holds(self) -> Foreseen:
-        held = threshold_preview.applied(self.settings, self.desk.tuned())
-        return self.foreseen(self._threshold(held), held.voting.quorum)
+    def current(self) -> ThresholdEstimate:
+        held = threshold_preview.apply_override(self.settings, self.store.threshold_override())
+        return self.estimate(self._effective_threshold(held), held.voting.quorum)
 
-    def wanted(self, alerts_per_day: float, quorum: int) -> float:
+    def threshold_for_rate(self, alerts_per_day: float, quorum: int) -> float:
         lowest = self.settings.desk.vote_floor  # below it votes are not kept
-        return float(np.clip(self._tuning(quorum).threshold_for(alerts_per_day), lowest, HIGHEST))
+        return float(np.clip(self._what_if(quorum).threshold_for(alerts_per_day), lowest, MAX_THRESHOLD))
 
-    def foreseen(self, threshold: float, quorum: int) -> Foreseen:
-        return threshold_preview.foreseen(self._tuning(quorum), threshold, quorum, self.known())
+    def estimate(self, threshold: float, quorum: int) -> ThresholdEstimate:
+        return threshold_preview.estimate_threshold(
+            self._what_if(quorum), threshold, quorum, self.known_attack_scores()
+        )
 
-    def curve(self, quorum: int) -> Sequence[Foreseen]:
-        thresholds = np.linspace(self.settings.desk.vote_floor, TOP, POINTS)
-        tuning, known = self._tuning(quorum), self.known()
-        return [threshold_preview.foreseen(tuning, float(each), quorum, known) for each in thresholds]
+    def estimate_curve(self, quorum: int) -> Sequence[ThresholdEstimate]:
+        thresholds = np.linspace(self.settings.desk.vote_floor, MAX_CURVE_THRESHOLD, CURVE_POINTS)
+        tuning, known = self._what_if(quorum), self.known_attack_scores()
+        return [
+            threshold_preview.estimate_threshold(tuning, float(each), quorum, known) for each in thresholds
+        ]
 
-    def lost(self, threshold: float, quorum: int, limit: int = 50) -> Sequence[str]:
-        reach, past = self._tuning(quorum).alerts, self.past()
+    def hidden_alerts(self, threshold: float, quorum: int, limit: int = 50) -> Sequence[str]:
+        reach, past = self._what_if(quorum).alert_reach, self.recent_votes()
         shown = set(reach.index[reach >= threshold].astype(str))
-        there = [alert_id for alert_id in past.there if alert_id not in shown]
+        there = [alert_id for alert_id in past.stored_alerts if alert_id not in shown]
         return sorted(there, key=lambda each: (each not in past.confirmed, -reach.get(each, 0.0), each))[
             :limit
         ]
 
-    def chosen(self) -> Sequence[Tuned]:
-        return self.desk.tunings()
+    def override_history(self) -> Sequence[ThresholdOverride]:
+        return self.store.threshold_overrides()
 
-    def choose(self, threshold: float | None, quorum: int | None, why: str, by: str) -> Tuned:
+    def set_override(
+        self, threshold: float | None, quorum: int | None, reason: str, by: str
+    ) -> ThresholdOverride:
         now = self.clock.now()
-        wanted = Tuned(0, now, by, why, threshold, quorum, threshold is None and quorum is None)
-        threshold_preview.applied(
+        wanted = ThresholdOverride(
+            0, now, by, reason, threshold, quorum, threshold is None and quorum is None
+        )
+        threshold_preview.apply_override(
             self.settings, wanted
         )  # refused here, rather than by every program that reads it
-        return self.desk.tune(now, by, why, threshold, quorum)
+        return self.store.override_threshold(now, by, reason, threshold, quorum)
 
     # --- what it rests on ---------------------------------------------------------------------------------------------
 
-    def past(self) -> Past:
+    def recent_votes(self) -> VoteHistory:
         """The votes of the last days that the desk has seen."""
         now = self.clock.now()
-        if self._past is None or now - self._read_at > timedelta(seconds=FRESH_SECONDS):
-            newest = self.desk.newest_vote() or now
+        if self._recent_votes is None or now - self._read_at > timedelta(seconds=CACHE_SECONDS):
+            newest = self.store.newest_vote_time() or now
             since = newest - timedelta(days=self.days)
-            there = self.desk.alerts_since(since)
-            self._past = Past.of(self.desk.votes(since=since), self.desk.standing(), self.settings, there)
+            there = self.store.alert_ids_since(since)
+            self._recent_votes = VoteHistory.from_votes(
+                self.store.votes(since=since), self.store.current_decisions(), self.settings, there
+            )
             self._read_at = now
-        return self._past
+        return self._recent_votes
 
-    def known(self) -> Floats | None:
+    def known_attack_scores(self) -> Floats | None:
         """The z of known attacks, tried as principals of the bank that is served; None without one."""
-        if self.folder is None or not versions.served(self.folder):
+        if self.folder is None or not versions.served_version(self.folder):
             return None
-        version = versions.current(self.folder)
-        if self._known is None or self._known[0] != version:
+        version = versions.require_served_version(self.folder)
+        if self._known_attack_scores is None or self._known_attack_scores[0] != version:
             bank = banks.open_bank(self.folder, self.settings.bank, version)
-            attacks = attack_injection.of_bank(bank, self.settings)
-            self._known = version, attack_injection.strangest(bank, attacks, self.settings.autoencoder)
-        return self._known[1]
+            attacks = attack_injection.inject_known_attacks(bank, self.settings)
+            self._known_attack_scores = (
+                version,
+                attack_injection.attack_scores(bank, attacks, self.settings.autoencoder),
+            )
+        return self._known_attack_scores[1]
 
-    def _threshold(self, held: Settings) -> float:
+    def _effective_threshold(self, held: Settings) -> float:
         """As it is set, or by the bank's held-out days where alerts a day are."""
-        if held.autoencoder.alerts_per_day is None or not (self.folder and versions.served(self.folder)):
+        if held.autoencoder.alerts_per_day is None or not (
+            self.folder and versions.served_version(self.folder)
+        ):
             return held.autoencoder.threshold
-        place = versions.place(self.folder, versions.current(self.folder))
-        return quality.threshold_of(banks.manifest_of(place, self.settings.bank)["quality"], held.autoencoder)
+        place = versions.version_folder(self.folder, versions.require_served_version(self.folder))
+        return quality.calibrated_threshold(
+            banks.read_manifest(place, self.settings.bank)["quality"], held.autoencoder
+        )
 
-    def _tuning(self, quorum: int) -> Tuning:
+    def _what_if(self, quorum: int) -> ThresholdWhatIf:
         if quorum not in QUORUMS:
             raise FingerprintError(f"one of two votes can be foreseen, and both: a quorum of {quorum} cannot")
-        return self.past().of_quorum(quorum)
+        return self.recent_votes().what_if(quorum)

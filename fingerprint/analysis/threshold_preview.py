@@ -22,28 +22,28 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from fingerprint.analysis.threshold_what_if import Tuning
+from fingerprint.analysis.threshold_what_if import ThresholdWhatIf
 from fingerprint.core.alert import LEVELS, Decision, FingerprintError
-from fingerprint.core.case import Foreseen, Tuned
+from fingerprint.core.case import ThresholdEstimate, ThresholdOverride
 from fingerprint.core.settings import Settings
 from fingerprint.detection.scorer import alert_ids
 
-SURGE = "interval:"  # how the id of a vote on an interval begins; a silence is never a verdict
-DAY = 86_400  # seconds
-PEERS = LEVELS[LEVELS.index("peer") :]
+INTERVAL_ID_PREFIX = "interval:"  # how the id of a vote on an interval begins; a silence is never a verdict
+DAY_SECONDS = 86_400  # seconds
+PEER_LEVELS = LEVELS[LEVELS.index("peer") :]
 CONFIRMED: Decision = "true_positive"
 
 
-def applied(settings: Settings, tuned: Tuned | None) -> Settings:
+def apply_override(settings: Settings, override: ThresholdOverride | None) -> Settings:
     """The settings with what was chosen at the desk, which goes before files and environment. FingerprintError where the two do
     not fit."""
-    if tuned is None or tuned.cleared:
+    if override is None or override.cleared:
         return settings
     table = settings.model_dump()
-    if tuned.threshold is not None:
-        table["autoencoder"] |= {"threshold": tuned.threshold, "alerts_per_day": None}
-    if tuned.quorum is not None:
-        table["voting"]["quorum"] = tuned.quorum
+    if override.threshold is not None:
+        table["autoencoder"] |= {"threshold": override.threshold, "alerts_per_day": None}
+    if override.quorum is not None:
+        table["voting"]["quorum"] = override.quorum
     try:
         return Settings.model_validate(table)
     except ValidationError as error:
@@ -51,42 +51,44 @@ def applied(settings: Settings, tuned: Tuned | None) -> Settings:
         raise FingerprintError(f"what was chosen at the desk does not fit the settings: {reason}") from None
 
 
-def said(settings: Settings, tuned: Tuned | None) -> dict[str, object]:
+def describe_threshold(settings: Settings, override: ThresholdOverride | None) -> dict[str, object]:
     """For a log and for people: what events are held to, and at whose word."""
-    by = {"by": tuned.by, "at": tuned.at.isoformat()} if tuned and not tuned.cleared else {}
+    by = {"by": override.by, "at": override.at.isoformat()} if override and not override.cleared else {}
     return {"threshold": settings.autoencoder.threshold, "quorum": settings.voting.quorum, **by}
 
 
 @dataclass(frozen=True)
-class Past:
+class VoteHistory:
     """`events`: event_time, principal, z (-inf where the autoencoder was silent; a newcomer's divided by the share of the
     threshold that is enough), `counted` (the spectral detector voted on its interval), `alone` (it had no opinion on it) and
     group (the alert it would belong to); `there` the alerts that lie on the desk, `confirmed` those that analysts called true;
     `days` how long."""
 
     events: pd.DataFrame
-    there: tuple[str, ...]
+    stored_alerts: tuple[str, ...]
     confirmed: frozenset[str]
     days: float
 
     @classmethod
-    def of(
+    def from_votes(
         cls,
         votes: pd.DataFrame,
-        standing: Mapping[str, Decision],
+        decisions: Mapping[str, Decision],
         settings: Settings,
-        there: Sequence[str] = (),
-    ) -> Past:
+        stored_alerts: Sequence[str] = (),
+    ) -> VoteHistory:
         """`votes`: the columns of Vote, as the desk gives them; `standing`: what is decided of which alert."""
         seconds = settings.spectral.interval_seconds
         time = votes["event_time"].astype("datetime64[us, UTC]").astype("int64") // 1_000_000
         timed = votes.assign(interval=time // seconds)
-        surges = _surges(timed, seconds)
+        surges = _voted_intervals(timed, seconds)
         habits = timed[timed["detector"].eq("autoencoder")]
-        counted = _lie_in(habits, "entity", surges) | _lie_in(habits, "principal", surges)
+        counted = _in_voted_interval(habits, "entity", surges) | _in_voted_interval(
+            habits, "principal", surges
+        )
         alone = habits["alone"].eq(True)
         reach = habits["z"].where(
-            ~(alone & habits["level"].isin(PEERS)), habits["z"] / settings.voting.newcomers
+            ~(alone & habits["level"].isin(PEER_LEVELS)), habits["z"] / settings.voting.newcomers
         )
         events = pd.concat(
             [
@@ -96,11 +98,11 @@ class Past:
             ignore_index=True,
         )
         group = alert_ids(events, np.ones(len(events), bool), settings)
-        confirmed = frozenset(name for name, word in standing.items() if word == CONFIRMED)
-        days = max((time.max() - time.min()) / DAY, 1.0) if len(time) else 1.0
-        return cls(events.assign(group=group), tuple(there), confirmed, float(days))
+        confirmed = frozenset(name for name, word in decisions.items() if word == CONFIRMED)
+        days = max((time.max() - time.min()) / DAY_SECONDS, 1.0) if len(time) else 1.0
+        return cls(events.assign(group=group), tuple(stored_alerts), confirmed, float(days))
 
-    def of_quorum(self, quorum: int) -> Tuning:
+    def what_if(self, quorum: int) -> ThresholdWhatIf:
         """What thresholds of the autoencoder would have shown, with one of two votes or both, or with its own where the spectral
         detector had no opinion; an attack is an alert that analysts confirmed."""
         counted, alone = (self.events[name].to_numpy(bool) for name in ("counted", "alone"))
@@ -116,36 +118,42 @@ class Past:
             }
         )
         shown = table[table["reach"] > -np.inf]
-        return Tuning(shown, int(shown["session"].nunique()), self.days)
+        return ThresholdWhatIf(shown, int(shown["session"].nunique()), self.days)
 
 
-def foreseen(
-    tuning: Tuning, threshold: float, quorum: int, known: NDArray[np.float32] | None = None
-) -> Foreseen:
+def estimate_threshold(
+    what_if: ThresholdWhatIf, threshold: float, quorum: int, attack_scores: NDArray[np.float32] | None = None
+) -> ThresholdEstimate:
     """`tuning`: of the quorum (`Past.of_quorum`). `known` (A,): the z of each known attack's strangest call."""
-    share = None if known is None or not len(known) else round(float((known >= threshold).mean()), 4)
-    return Foreseen(
+    share = (
+        None
+        if attack_scores is None or not len(attack_scores)
+        else round(float((attack_scores >= threshold).mean()), 4)
+    )
+    return ThresholdEstimate(
         round(threshold, 3),
         quorum,
-        round(tuning.alerts_per_day(threshold), 2),
-        tuning.sessions,
-        round(tuning.recall(threshold) * tuning.sessions),
+        round(what_if.alerts_per_day(threshold), 2),
+        what_if.sessions,
+        round(what_if.recall(threshold) * what_if.sessions),
         share,
     )
 
 
-def _surges(timed: pd.DataFrame, seconds: int) -> pd.DataFrame:
+def _voted_intervals(timed: pd.DataFrame, seconds: int) -> pd.DataFrame:
     """The intervals in which the spectral detector voted, by entity or principal; `event_time` becomes their beginning. A vote
     on an interval is told when it is over."""
     voted = (
-        timed["detector"].eq("spectral") & timed["vote"].eq(True) & timed["event_id"].str.startswith(SURGE)
+        timed["detector"].eq("spectral")
+        & timed["vote"].eq(True)
+        & timed["event_id"].str.startswith(INTERVAL_ID_PREFIX)
     )
     surges = timed[voted.to_numpy(bool)]
     begun = surges["event_time"] - pd.Timedelta(seconds=seconds)
     return surges.assign(event_time=begun, interval=surges["interval"] - 1)
 
 
-def _lie_in(events: pd.DataFrame, name: str, surges: pd.DataFrame) -> NDArray[np.bool_]:
+def _in_voted_interval(events: pd.DataFrame, name: str, surges: pd.DataFrame) -> NDArray[np.bool_]:
     """Which events (N,), by their entity or principal, lie in an interval that had a vote of that name."""
     voted, mine = (
         pd.MultiIndex.from_arrays([table[key].astype(object), table["interval"]])

@@ -11,34 +11,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from fingerprint.core.case import Foreseen, Tuned
+from fingerprint.core.case import ThresholdEstimate, ThresholdOverride
 
 
-class Thresholds(Protocol):
+class ThresholdService(Protocol):
     """A threshold is a z of the autoencoder. What is foreseen is what the last days would have shown."""
 
-    def holds(self) -> Foreseen:
+    def current(self) -> ThresholdEstimate:
         """What events are held to now."""
         ...
 
-    def wanted(self, alerts_per_day: float, quorum: int) -> float:
+    def threshold_for_rate(self, alerts_per_day: float, quorum: int) -> float:
         """The lowest threshold that would have shown so many alerts a day at most."""
         ...
 
-    def foreseen(self, threshold: float, quorum: int) -> Foreseen: ...
+    def estimate(self, threshold: float, quorum: int) -> ThresholdEstimate: ...
 
-    def curve(self, quorum: int) -> Sequence[Foreseen]:
+    def estimate_curve(self, quorum: int) -> Sequence[ThresholdEstimate]:
         """Of thresholds that people may want, the lowest first."""
         ...
 
-    def lost(self, threshold: float, quorum: int, limit: int = 50) -> Sequence[str]:
+    def hidden_alerts(self, threshold: float, quorum: int, limit: int = 50) -> Sequence[str]:
         """Alerts of those days, by id, that are on the desk and would not have been shown: confirmed attacks first."""
         ...
 
-    def chosen(self) -> Sequence[Tuned]:
+    def override_history(self) -> Sequence[ThresholdOverride]:
         """Who chose what, the newest first."""
         ...
 
-    def choose(self, threshold: float | None, quorum: int | None, why: str, by: str) -> Tuned:
+    def set_override(
+        self, threshold: float | None, quorum: int | None, reason: str, by: str
+    ) -> ThresholdOverride:
         """Hold events to it from now on; without both, to what the settings say. FingerprintError where it cannot be meant."""
         ...

@@ -23,7 +23,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 Array = Any  # of NumPy, or of a library that does as CuPy does
-Place = Callable[[NDArray[Any]], Array]  # from the host's memory to where the work is done
+Placement = Callable[[NDArray[Any]], Array]  # from the host's memory to where the work is done
 
 
 def namespace(array: Array) -> Any:
@@ -31,26 +31,26 @@ def namespace(array: Array) -> Any:
     return sys.modules[type(array).__module__.partition(".")[0]]
 
 
-def at_home(array: Array) -> bool:
+def is_on_host(array: Array) -> bool:
     """Whether it lies in the host's memory."""
     return namespace(array) is np
 
 
-def host(array: Array) -> NDArray[Any]:
+def to_host(array: Array) -> NDArray[Any]:
     """It itself where it lies in the host's memory, else a copy that does."""
-    down: NDArray[Any] = array if at_home(array) else array.get()
+    down: NDArray[Any] = array if is_on_host(array) else array.get()
     return down
 
 
-def like(array: Array, other: Array) -> Array:
+def to_device_of(array: Array, other: Array) -> Array:
     """An array brought to where `other` lies: up, down, or nowhere."""
     xp = namespace(other)
     if xp is np:
-        return host(array)
+        return to_host(array)
     return xp.asarray(array)
 
 
-def stays(array: NDArray[Any]) -> Array:
+def identity_placement(array: NDArray[Any]) -> Array:
     """Where arrays are put on a machine without a device: nowhere else. A `place` is a function like this one."""
     return array
 
@@ -58,30 +58,30 @@ def stays(array: NDArray[Any]) -> Array:
 Stacked = TypeVar("Stacked")
 
 
-def placed(stacked: Stacked, place: Place, but: Collection[str] = ()) -> Stacked:
+def move_arrays(stacked: Stacked, place: Placement, excluded: Collection[str] = ()) -> Stacked:
     """A dataclass of arrays, with all of them where `place` puts them, `but` some."""
-    names = [field.name for field in fields(stacked) if field.name not in but]  # type: ignore[arg-type]
+    names = [field.name for field in fields(stacked) if field.name not in excluded]  # type: ignore[arg-type]
     return replace(stacked, **{name: place(getattr(stacked, name)) for name in names})  # type: ignore[type-var]
 
 
-def special(array: Array) -> Any:
+def scipy_special(array: Array) -> Any:
     """SciPy's special functions for it: `scipy.special`, or what CuPy has of them."""
     name = namespace(array).__name__
     return importlib.import_module("scipy.special" if name == "numpy" else f"{name}x.scipy.special")
 
 
-def as_torch(array: Array) -> Any:
+def to_torch(array: Array) -> Any:
     """A tensor over the same memory (DLPack); of what may not be written to, over a copy."""
     import torch  # only who fits has it
 
-    if at_home(array) and not array.flags.writeable:
+    if is_on_host(array) and not array.flags.writeable:
         array = array.copy()
     return torch.from_dlpack(array)  # type: ignore[attr-defined]
 
 
-def told_apart(values: Array) -> tuple[Array, Array]:
+def unique_inverse(values: Array) -> tuple[Array, Array]:
     """Which of the distinct ones each value is, and those: (N,) -> (N,), (D,). By hashing on a host, by sorting on a device."""
-    if at_home(values):
+    if is_on_host(values):
         return pd.factorize(values)
     xp = namespace(values)
     if not len(values):  # a channel in which nothing came: not worth a scan of nothing
@@ -90,7 +90,7 @@ def told_apart(values: Array) -> tuple[Array, Array]:
     return codes, distinct
 
 
-def firsts(values: Array) -> Array:
+def is_first_occurrence(values: Array) -> Array:
     """Which values are there for the first time: (N,) -> (N,)."""
     xp = namespace(values)
     first = xp.zeros(len(values), bool)
@@ -107,7 +107,7 @@ def lexsort(minor: Array, major: Array) -> Array:
     return order[xp.argsort(major[order])]
 
 
-def sums(column: Array, starts: Array) -> Array:
+def segment_sums(column: Array, starts: Array) -> Array:
     """The sum of each run of values: column (N,), where the runs start (R,), the first at 0 -> (R,).
 
     A device adds in float64, in any order: counts are exact, and so are sums of two. Its own `add.reduceat` would give
@@ -122,7 +122,7 @@ def sums(column: Array, starts: Array) -> Array:
     return xp.bincount(run, column.astype(xp.float64), len(starts)).astype(column.dtype)
 
 
-def numbered(lengths: Array) -> Array:
+def segment_ids(lengths: Array) -> Array:
     """The number of each run, as often as the run is long: (R,) -> (sum,). `[2, 0, 1]` -> `[0, 0, 2]`."""
     xp = namespace(lengths)
     if xp is np:
@@ -131,7 +131,7 @@ def numbered(lengths: Array) -> Array:
     return xp.searchsorted(ends, xp.arange(int(ends[-1]) if len(ends) else 0), side="right")
 
 
-def counted(names: NDArray[Any]) -> NDArray[np.intp]:
+def occurrence_index(names: NDArray[Any]) -> NDArray[np.intp]:
     """How many of the same name came before each (N,) -> (N,), on the host."""
     order, out = np.argsort(names, kind="stable"), np.empty(len(names), np.intp)
     ordered = names[order]

@@ -19,15 +19,19 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from fingerprint.compute.cuda import NEEDED, Device, Hindrance, working
+from fingerprint.compute.cuda import GPU_LIBRARIES, CudaDevice, GpuUnavailable, find_device
 from fingerprint.core.alert import FingerprintError
 
-Choice = Literal["auto", "cpu", "cuda"]
+BackendChoice = Literal["auto", "cpu", "cuda"]
 
-NAMES = NEEDED | {"pandas": "pandas", "numpy": "NumPy"}
-HOST_PIECE = 64 << 20  # bytes of records that are read at a time on the CPU: past that nothing was gained
-MOST_PIECE = 512 << 20  # ... and on a device, where a column of text ends at 2 GB
-PIECE_SHARE = 40  # of the free memory: reading takes some twenty times a piece, for its tokens and columns
+LIBRARY_NAMES = GPU_LIBRARIES | {"pandas": "pandas", "numpy": "NumPy"}
+HOST_BATCH_BYTES = (
+    64 << 20
+)  # bytes of records that are read at a time on the CPU: past that nothing was gained
+MAX_BATCH_BYTES = 512 << 20  # ... and on a device, where a column of text ends at 2 GB
+FREE_MEMORY_DIVISOR = (
+    40  # of the free memory: reading takes some twenty times a piece, for its tokens and columns
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,52 +39,58 @@ class Backend:
     """`tables` and `arrays` are module names, `device` is `cpu` or `cuda`, `reason` says why; `trouble`: it was meant to be
     otherwise, and somebody can mend that."""
 
-    tables: str
-    arrays: str
+    dataframe_library: str
+    array_library: str
     device: Literal["cpu", "cuda"]
     reason: str
-    trouble: bool = False
-    about: Device | None = None
+    is_misconfigured: bool = False
+    device_info: CudaDevice | None = None
 
     def __str__(self) -> str:
         where = "the CPU" if self.device == "cpu" else "a CUDA device"
-        tables, arrays = (NAMES.get(name, name) for name in (self.tables, self.arrays))
+        tables, arrays = (
+            LIBRARY_NAMES.get(name, name) for name in (self.dataframe_library, self.array_library)
+        )
         return f"{tables} and {arrays} on {where}: {self.reason}"
 
-    def place(self, array: Any) -> Any:
+    def to_device(self, array: Any) -> Any:
         """An array of the host, where this backend's arrays lie; on the host the array itself."""
-        return array if self.arrays == "numpy" else importlib.import_module(self.arrays).asarray(array)
+        return (
+            array
+            if self.array_library == "numpy"
+            else importlib.import_module(self.array_library).asarray(array)
+        )
 
     @property
-    def piece_bytes(self) -> int:
+    def batch_bytes(self) -> int:
         """How many bytes of records are read at a time: on a device as many as its free memory has room for."""
-        if self.about is None:
-            return HOST_PIECE
-        return min(max(self.about.free // PIECE_SHARE, 1 << 20), MOST_PIECE)
+        if self.device_info is None:
+            return HOST_BATCH_BYTES
+        return min(max(self.device_info.free // FREE_MEMORY_DIVISOR, 1 << 20), MAX_BATCH_BYTES)
 
 
-def on_cpu(reason: str, trouble: bool = False) -> Backend:
+def cpu_backend(reason: str, is_misconfigured: bool = False) -> Backend:
     """The road that is always there."""
-    return Backend("pandas", "numpy", "cpu", reason, trouble)
+    return Backend("pandas", "numpy", "cpu", reason, is_misconfigured)
 
 
-HOST = on_cpu("asked for by the setting")
+HOST_BACKEND = cpu_backend("asked for by the setting")
 
 
 @cache
-def choose(setting: Choice = "auto") -> Backend:
+def choose_backend(setting: BackendChoice = "auto") -> Backend:
     """The backend for a setting; looked for once in a process.
 
     FingerprintError if `cuda` is asked for and cannot be had: it says what is missing.
     """
     if setting == "cpu":
-        return HOST
+        return HOST_BACKEND
     try:
-        device = working()
-    except Hindrance as hindrance:
+        device = find_device()
+    except GpuUnavailable as hindrance:
         if setting == "cuda":
             raise FingerprintError(
                 f"backend cuda was asked for, but {hindrance}; or set backend to auto or cpu"
             ) from None
-        return on_cpu(str(hindrance), hindrance.trouble)
-    return Backend("cudf", "cupy", "cuda", str(device), about=device)
+        return cpu_backend(str(hindrance), hindrance.is_misconfigured)
+    return Backend("cudf", "cupy", "cuda", str(device), device_info=device)

@@ -21,34 +21,36 @@ from fingerprint.compute import arrays, frames
 from fingerprint.compute.arrays import Array
 from fingerprint.compute.frames import Frame
 
-Codes = Array  # (N,) int64
-Values = list[Any]  # distinct values; a missing one is None
-Column = tuple[Codes, Values]
+CodeArray = Array  # (N,) int64
+DistinctValues = list[Any]  # distinct values; a missing one is None
+EncodedColumn = tuple[CodeArray, DistinctValues]
 
 
-class Coded:
+class DictionaryEncoded:
     """N events. `derived` makes the columns that the frame does not have, from those that it has."""
 
-    def __init__(self, events: Frame, derived: Mapping[str, Callable[[Coded], Column]] | None = None) -> None:
+    def __init__(
+        self, events: Frame, derived: Mapping[str, Callable[[DictionaryEncoded], EncodedColumn]] | None = None
+    ) -> None:
         self.events, self.derived = events, derived or {}
-        self._columns: dict[str, Column] = {}
+        self._columns: dict[str, EncodedColumn] = {}
 
     def __len__(self) -> int:
         return len(self.events)
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> EncodedColumn:
         """The code of each event's value (N,) and the values; one that is nowhere in the frame is missing everywhere."""
         if name not in self._columns:
-            self._columns[name] = self._told_apart(name)
+            self._columns[name] = self._encode(name)
         return self._columns[name]
 
-    def together(self, names: Sequence[str]) -> tuple[Codes, list[tuple[Any, ...]]]:
+    def combined_column(self, names: Sequence[str]) -> tuple[CodeArray, list[tuple[Any, ...]]]:
         """The code of each event's values in several columns (N,), and the tuples of values."""
         columns = [self.column(name) for name in names]
         if len(columns) == 1:
             code, values = columns[0]
             return code, [(value,) for value in values]
-        xp = frames.namespace(self.events)
+        xp = frames.array_module_of(self.events)
         mixed = xp.zeros(len(self), np.int64)
         for code, values in columns:
             mixed = mixed * len(values) + code
@@ -56,28 +58,28 @@ class Coded:
         parts = [[values[at] for at in codes[first].tolist()] for codes, values in columns]
         return code, list(zip(*parts, strict=True))
 
-    def _told_apart(self, name: str) -> Column:
+    def _encode(self, name: str) -> EncodedColumn:
         if name in self.derived:
             return self.derived[name](self)
-        xp = frames.namespace(self.events)
+        xp = frames.array_module_of(self.events)
         if name not in self.events:
             return xp.zeros(len(self), np.int64), [None]
         column = self.events[name]
         if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
-            return numbers(column.values.astype(np.int64, copy=False))
-        code, distinct = frames.factorize(column)
+            return encode_numbers(column.values.astype(np.int64, copy=False))
+        code, distinct = frames.factorize_values(column)
         return xp.where(code < 0, len(distinct), code), [*distinct, None]
 
 
-def numbers(values: Array) -> Column:
+def encode_numbers(values: Array) -> EncodedColumn:
     """Whole numbers told apart: (N,) -> codes (N,), values."""
     distinct, code = arrays.namespace(values).unique(values, return_inverse=True)
     return code, distinct.tolist()
 
 
-def renamed(column: Column, name: Callable[[Any], Any]) -> Column:
+def map_values(column: EncodedColumn, convert: Callable[[Any], Any]) -> EncodedColumn:
     """A column of fewer values: what `name` makes of each."""
     code, values = column
     places: dict[Any, int] = {}
-    place = [places.setdefault(name(value), len(places)) for value in values]
-    return arrays.like(np.array(place, np.int64), code)[code], list(places)
+    place = [places.setdefault(convert(value), len(places)) for value in values]
+    return arrays.to_device_of(np.array(place, np.int64), code)[code], list(places)

@@ -24,31 +24,31 @@ from fingerprint.compute import arrays
 from fingerprint.compute.arrays import Array
 
 Frame = Any  # a DataFrame of pandas, or of a library that does as cuDF does
-Column = Any  # a Series of the same
+FrameColumn = Any  # a Series of the same
 
-NAT = np.iinfo(np.int64).min  # what stands for "no time" among microseconds, as it does in NumPy
+NOT_A_TIME = np.iinfo(np.int64).min  # what stands for "no time" among microseconds, as it does in NumPy
 
 
-def library(frame: Frame | Column) -> Any:
+def library_of(frame: Frame | FrameColumn) -> Any:
     """The module that a table or column comes from: pandas, or cudf."""
     return sys.modules[type(frame).__module__.partition(".")[0]]
 
 
-def at_home(frame: Frame | Column) -> bool:
+def is_host_frame(frame: Frame | FrameColumn) -> bool:
     """Whether it lies in the host's memory."""
-    return library(frame) is pd
+    return library_of(frame) is pd
 
 
-def namespace(frame: Frame | Column) -> Any:
+def array_module_of(frame: Frame | FrameColumn) -> Any:
     """The module of the arrays that lie where the table lies: numpy, or cupy."""
     return arrays.namespace(frame.index.values)
 
 
-def rows(frame: Frame, which: Array) -> Frame:
+def select_rows(frame: Frame, which: Array) -> Frame:
     """The rows of a mask (N,) or at places (M,), numbered from 0; where none is left out, the table itself."""
-    if not at_home(frame):
-        return _rows_there(frame, which)
-    which, numbered = arrays.host(which), pd.RangeIndex(len(frame))
+    if not is_host_frame(frame):
+        return _select_device_rows(frame, which)
+    which, numbered = arrays.to_host(which), pd.RangeIndex(len(frame))
     if which.dtype == bool:
         if which.all() and frame.index.equals(numbered):
             return frame
@@ -58,9 +58,9 @@ def rows(frame: Frame, which: Array) -> Frame:
     return out
 
 
-def _rows_there(frame: Frame, which: Array) -> Frame:
-    xp = namespace(frame)
-    which = arrays.like(which, frame.index.values) if arrays.at_home(which) else which
+def _select_device_rows(frame: Frame, which: Array) -> Frame:
+    xp = array_module_of(frame)
+    which = arrays.to_device_of(which, frame.index.values) if arrays.is_on_host(which) else which
     if which.dtype == bool:
         which = xp.flatnonzero(which)
         if len(which) == len(frame):
@@ -68,116 +68,116 @@ def _rows_there(frame: Frame, which: Array) -> Frame:
     return frame.take(which).reset_index(drop=True)
 
 
-def host(frame: Frame) -> pd.DataFrame:
+def to_pandas(frame: Frame) -> pd.DataFrame:
     """It itself where it lies in the host's memory, else a copy that does, with the types that `flatten` gives its columns."""
-    if at_home(frame):
+    if is_host_frame(frame):
         return frame
     table = frame.to_arrow(preserve_index=False)
-    zoned = [_zoned(table[name]) for name in table.column_names]
+    zoned = [_with_time_zone(table[name]) for name in table.column_names]
     return pa.table(dict(zip(table.column_names, zoned, strict=True))).to_pandas(
         types_mapper={pa.bool_(): pd.BooleanDtype()}.get
     )
 
 
-def lifted(frame: pd.DataFrame, tables: str) -> Frame:
+def to_device(frame: pd.DataFrame, dataframe_library: str) -> Frame:
     """A table of events, brought up to where the tables of that library lie. Records, which are bytes here, are texts there."""
-    if named(tables) is pd:
+    if import_library(dataframe_library) is pd:
         return frame
     table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
-    plain = {name: _unzoned(table[name]) for name in table.column_names}
-    return named(tables).DataFrame.from_arrow(pa.table(plain))
+    plain = {name: _without_time_zone(table[name]) for name in table.column_names}
+    return import_library(dataframe_library).DataFrame.from_arrow(pa.table(plain))
 
 
-def concat(parts: Sequence[Frame]) -> Frame:
+def concat_frames(parts: Sequence[Frame]) -> Frame:
     """Tables of one library, one after the other, numbered from 0; those without rows need no columns. At least one."""
     some = [part for part in parts if len(part)] or list(parts[:1])
-    return library(some[0]).concat(some, ignore_index=True)
+    return library_of(some[0]).concat(some, ignore_index=True)
 
 
-def named(tables: str) -> Any:
+def import_library(dataframe_library: str) -> Any:
     """The library of that name, brought in when a table is first made with it."""
-    __import__(tables)
-    return sys.modules[tables]
+    __import__(dataframe_library)
+    return sys.modules[dataframe_library]
 
 
-def arrays_of(tables: str) -> Any:
+def import_array_library(dataframe_library: str) -> Any:
     """The module of the arrays that go with the tables of that library."""
-    return namespace(named(tables).Series([0]))
+    return array_module_of(import_library(dataframe_library).Series([0]))
 
 
-def beneath(tables: str) -> Any:
+def import_low_level_library(dataframe_library: str) -> Any:
     """The library beneath cuDF, which takes and shows memory as it lies."""
-    return named({"cudf": "pylibcudf"}.get(tables, tables))
+    return import_library({"cudf": "pylibcudf"}.get(dataframe_library, dataframe_library))
 
 
-def microseconds(column: Column) -> Array:
+def epoch_microseconds(column: FrameColumn) -> Array:
     """Times (N,) as whole numbers since 1970, where the column lies; NAT where there is none."""
-    if at_home(column):
+    if is_host_frame(column):
         return column.to_numpy("datetime64[us]").astype(np.int64)
-    return column.astype("int64").to_cupy(na_value=NAT)
+    return column.astype("int64").to_cupy(na_value=NOT_A_TIME)
 
 
-def seconds(column: Column) -> Array:
+def epoch_seconds(column: FrameColumn) -> Array:
     """Times (N,), of which none is missing, as whole seconds since 1970, where the column lies."""
-    return microseconds(column) // 1_000_000
+    return epoch_microseconds(column) // 1_000_000
 
 
-def factorize(column: Column) -> tuple[Array, list[Any]]:
+def factorize_values(column: FrameColumn) -> tuple[Array, list[Any]]:
     """The code of each value (N,), where the column lies, -1 for a missing one; the distinct values, here."""
-    if at_home(column):
+    if is_host_frame(column):
         codes, distinct = column.array.factorize()
         return codes, [*distinct]
     codes, distinct = column.factorize()
     return codes, distinct.to_arrow().to_pylist()
 
 
-def coded(column: Column) -> tuple[Array, int]:
+def factorize_codes(column: FrameColumn) -> tuple[Array, int]:
     """The code of each value (N,), where the column lies, -1 for a missing one; how many distinct values there are."""
-    codes, distinct = pd.factorize(column) if at_home(column) else column.factorize()
+    codes, distinct = pd.factorize(column) if is_host_frame(column) else column.factorize()
     return codes, len(distinct)
 
 
-def mask(column: Column) -> Array:
+def to_mask(column: FrameColumn) -> Array:
     """A column of true and false without gaps as an array (N,), where it lies."""
-    return column.to_numpy(dtype=bool) if at_home(column) else column.to_cupy().astype(bool)
+    return column.to_numpy(dtype=bool) if is_host_frame(column) else column.to_cupy().astype(bool)
 
 
-def text(values: Sequence[str | None], codes: Array, frame: Frame) -> Column:
+def make_text_column(values: Sequence[str | None], codes: Array, frame: Frame) -> FrameColumn:
     """A column of `frame`'s library: of each code the text at that place in `values`; codes (N,) lie where the frame does."""
-    if at_home(frame):
+    if is_host_frame(frame):
         return pd.Series(list(values), dtype="str").take(codes).reset_index(drop=True)
-    there = library(frame).Series.from_arrow(pa.array(values, pa.string()))
+    there = library_of(frame).Series.from_arrow(pa.array(values, pa.string()))
     return there.take(codes).reset_index(drop=True)
 
 
-def renamed(column: Column, name: Callable[[str | None], str | None]) -> Column:
+def map_texts(column: FrameColumn, convert: Callable[[str | None], str | None]) -> FrameColumn:
     """A column of texts of what `name` makes of each distinct value, and of a missing one."""
-    codes, distinct = factorize(column)
-    places = namespace(column).where(codes < 0, len(distinct), codes)
-    return text([name(each) for each in [*distinct, None]], places, column)
+    codes, distinct = factorize_values(column)
+    places = array_module_of(column).where(codes < 0, len(distinct), codes)
+    return make_text_column([convert(each) for each in [*distinct, None]], places, column)
 
 
-def strings(characters: Array, borders: Array, tables: str) -> Column:
+def text_from_buffers(characters: Array, offsets: Array, dataframe_library: str) -> FrameColumn:
     """A column of texts over memory that lies there already: UTF-8 (B,) uint8, and where each begins (N + 1,) int32."""
-    there, low = named(tables), beneath(tables)
+    there, low = import_library(dataframe_library), import_low_level_library(dataframe_library)
     column = low.Column(
         low.DataType(low.TypeId.STRING),
-        len(borders) - 1,
+        len(offsets) - 1,
         low.gpumemoryview(characters),
         None,
         0,
         0,
-        [low.Column.from_cuda_array_interface(borders)],
+        [low.Column.from_cuda_array_interface(offsets)],
     )
     return there.Series.from_pylibcudf(column)
 
 
-def characters(column: Column) -> tuple[Array, Array]:
+def utf8_buffers(column: FrameColumn) -> tuple[Array, Array]:
     """The UTF-8 of a column of texts on a device (B,), and where each of them begins (N + 1,) int64; a missing one is empty."""
-    xp, (there, _) = namespace(column), column.to_pylibcudf()
+    xp, (there, _) = array_module_of(column), column.to_pylibcudf()
     if not len(column):
         return xp.zeros(0, xp.uint8), xp.zeros(1, xp.int64)
-    low = beneath(library(column).__name__)
+    low = import_low_level_library(library_of(column).__name__)
     borders = there.child(0)
     wide = xp.int64 if borders.type().id() == low.TypeId.INT64 else xp.int32
     at = xp.asarray(borders.data()).view(wide)[there.offset() : there.offset() + len(column) + 1]
@@ -185,11 +185,11 @@ def characters(column: Column) -> tuple[Array, Array]:
     return (xp.zeros(0, xp.uint8) if data is None else xp.asarray(data).view(xp.uint8)), at.astype(xp.int64)
 
 
-def _zoned(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def _with_time_zone(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return values.cast(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(values.type) else values
 
 
-def _unzoned(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def _without_time_zone(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """As a device keeps them: times without a zone, texts of one width."""
     if pa.types.is_timestamp(values.type):
         return values.cast(pa.timestamp("us"))

@@ -26,72 +26,72 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames
-from fingerprint.compute.arrays import Array, like
-from fingerprint.compute.murmur2 import murmur2_of
+from fingerprint.compute.arrays import Array, to_device_of
+from fingerprint.compute.murmur2 import murmur2_many
 
 Hashes = NDArray[np.uint64]
 
 MISSING = np.uint64(1)  # the hash of "there is no value", with a slot of its own
-HOMES = 1 << 16
+BUCKETS = 1 << 16
 VIRTUAL_PARTITIONS = 256
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: the increment of SplitMix64 (Steele et al. 2014)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64's first multiplier
 _SHIFT = np.uint64(29)
-_HOME_SHIFT = np.uint64(48)
+_BUCKET_SHIFT = np.uint64(48)
 _LOW = np.uint64((1 << 48) - 1)
 
 
-def of(values: frames.Column) -> Hashes:
+def hash_strings(values: frames.FrameColumn) -> Hashes:
     """Hash a column of strings: (N,) -> (N,) uint64; missing values become MISSING.
 
     Each distinct string is hashed once, here (SipHash-like, pandas' `hash_array`), then spread over the rows, where they lie.
     """
-    codes, distinct = _told_apart(values)
-    return _spread(_of_distinct(distinct), codes)
+    codes, distinct = _factorize(values)
+    return _spread_hashes(_hash_distinct(distinct), codes)
 
 
-def of_distinct(texts: NDArray[np.object_]) -> Hashes:
+def hash_distinct(texts: NDArray[np.object_]) -> Hashes:
     """Hash texts that were told apart before, each by itself: (D,) of str or None -> (D,), as `of` does."""
     there = np.array([text is not None for text in texts], bool)
     out = np.full(len(texts), MISSING)
-    out[there] = _of_distinct(texts[there])
+    out[there] = _hash_distinct(texts[there])
     return out
 
 
-def of_text(text: str) -> np.uint64:
+def hash_string(text: str) -> np.uint64:
     """Hash one string, as `of` does."""
-    return of(pd.Series([text], dtype=object))[0]
+    return hash_strings(pd.Series([text], dtype=object))[0]
 
 
-def _told_apart(values: frames.Column) -> tuple[Array, NDArray[np.object_]]:
+def _factorize(values: frames.FrameColumn) -> tuple[Array, NDArray[np.object_]]:
     """Which of the distinct texts each row has (N,), where the column lies, -1 for none; and those."""
-    codes, distinct = frames.factorize(values)
+    codes, distinct = frames.factorize_values(values)
     return codes, np.asarray(distinct, dtype=object)
 
 
-def _of_distinct(texts: NDArray[Any]) -> Hashes:
+def _hash_distinct(texts: NDArray[Any]) -> Hashes:
     hashes: Hashes = pd.util.hash_array(texts, categorize=False)
     return hashes
 
 
-def _spread(hashes: Hashes, codes: Array) -> Hashes:
-    return like(np.append(hashes, MISSING), codes)[
+def _spread_hashes(hashes: Hashes, codes: Array) -> Hashes:
+    return to_device_of(np.append(hashes, MISSING), codes)[
         codes
     ]  # factorize marks missing values with -1, the last place
 
 
-def mix(left: Hashes | np.uint64, right: Hashes | np.uint64 | int) -> Hashes:
+def hash_pair(left: Hashes | np.uint64, right: Hashes | np.uint64 | int) -> Hashes:
     """Hash of an ordered pair, element by element with broadcasting; small numbers may stand on either side.
 
     The left one is spread over all bits before the right one meets it, or pairs of small numbers would collide.
     """
     with np.errstate(over="ignore"):  # NumPy warns of single numbers
-        spread = _whole(left) * _MIX
-        mixed = ((spread ^ (spread >> _SHIFT)) ^ (_whole(right) + _ODD)) * _MIX
+        spread = _as_uint64(left) * _MIX
+        mixed = ((spread ^ (spread >> _SHIFT)) ^ (_as_uint64(right) + _ODD)) * _MIX
         return (mixed ^ (mixed >> _SHIFT)) * _ODD
 
 
-def _whole(value: Any) -> Any:
+def _as_uint64(value: Any) -> Any:
     """As uint64: an array where it lies, or one number."""
     return value.astype(np.uint64, copy=False) if hasattr(value, "shape") else np.uint64(value)
 
@@ -99,43 +99,43 @@ def _whole(value: Any) -> Any:
 # --- homes ------------------------------------------------------------------------------------------------------------
 
 
-def homed(principals: frames.Column) -> Hashes:
+def hash_with_bucket(principals: frames.FrameColumn) -> Hashes:
     """Hash a column of principals: (N,) -> (N,) uint64, the home in the top 16 bits.
 
     A virtual partition is murmur2 of the UTF-8 key, without its sign, modulo 256: with 2^k Kafka partitions (k up to 8),
     virtual partition modulo 2^k is the partition that the principal's records lie in.
     """
-    codes, texts = _told_apart(principals)
-    murmur = murmur2_of([str(text).encode() for text in texts]).astype(np.uint64)
+    codes, texts = _factorize(principals)
+    murmur = murmur2_many([str(text).encode() for text in texts]).astype(np.uint64)
     home = (murmur & np.uint64(0xFF)) << np.uint64(8) | (murmur >> np.uint64(8)) & np.uint64(0xFF)
-    return _spread(at_home(home << _HOME_SHIFT, _of_distinct(texts)), codes)
+    return _spread_hashes(rebucket(home << _BUCKET_SHIFT, _hash_distinct(texts)), codes)
 
 
-def homes(hashes: Hashes) -> NDArray[np.uint16]:
+def bucket_of(hashes: Hashes) -> NDArray[np.uint16]:
     """The home of each hash: (N,) -> (N,)."""
-    return (hashes >> _HOME_SHIFT).astype(np.uint16)
+    return (hashes >> _BUCKET_SHIFT).astype(np.uint16)
 
 
-def at_home(owner: Hashes, hashes: Hashes) -> Hashes:
+def rebucket(owner: Hashes, hashes: Hashes) -> Hashes:
     """Hashes with their owner's home, element by element with broadcasting."""
     return owner & ~_LOW | hashes & _LOW
 
 
-def within(owner: Hashes, value: Hashes | np.uint64 | int) -> Hashes:
+def combine(owner: Hashes, value: Hashes | np.uint64 | int) -> Hashes:
     """Hash of an owner and something of theirs, with the owner's home: `mix` that stays at home."""
-    return at_home(owner, mix(owner, value))
+    return rebucket(owner, hash_pair(owner, value))
 
 
-def homeless(hashes: Hashes) -> Hashes:
+def without_bucket(hashes: Hashes) -> Hashes:
     """The 48 bits that do not say where a hash belongs, (N,)."""
     return hashes & _LOW
 
 
-def beyond_home(hashes: Hashes) -> NDArray[np.uint16]:
+def overflow_bits(hashes: Hashes) -> NDArray[np.uint16]:
     """The 16 bits of a plain hash that `at_home` leaves out, (N,)."""
-    return (hashes >> _HOME_SHIFT).astype(np.uint16)
+    return (hashes >> _BUCKET_SHIFT).astype(np.uint16)
 
 
-def of_partitions(virtual: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def buckets_of_partitions(virtual: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The homes of some virtual partitions: a mask (256,) -> a mask (65536,)."""
-    return np.repeat(virtual, HOMES // VIRTUAL_PARTITIONS)
+    return np.repeat(virtual, BUCKETS // VIRTUAL_PARTITIONS)

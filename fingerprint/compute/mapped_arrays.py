@@ -32,10 +32,10 @@ from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[Any]]
 
-ALIGN = (
+ALIGNMENT = (
     1 << 16
 )  # bytes: the largest page in use (4 KiB on x86, 16 on Apple's, 64 on some ARM and POWER kernels)
-LONGEST_HEADER = 100_000_000  # bytes, as the format has it
+MAX_HEADER_BYTES = 100_000_000  # bytes, as the format has it
 DTYPES: dict[str, np.dtype[Any]] = {
     **{f"{kind}{8 * size}": np.dtype(f"{kind.lower()}{size}") for kind in "IU" for size in (1, 2, 4, 8)},
     "F16": np.dtype("f2"),
@@ -43,10 +43,10 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("f8"),
     "BOOL": np.dtype("?"),
 }
-NAMES = {dtype: name for name, dtype in DTYPES.items()}
+DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
-class Span(NamedTuple):
+class ArraySpan(NamedTuple):
     """Where an array, or some rows of it, lie: `offset` bytes into `file`, a descriptor."""
 
     file: int
@@ -62,19 +62,19 @@ class Span(NamedTuple):
 # --- writing --------------------------------------------------------------------------------------------------------
 
 
-def write(arrays: Mapping[str, NDArray[Any]], folder: Path, stem: str, shard_bytes: int) -> None:
+def write_arrays(arrays: Mapping[str, NDArray[Any]], folder: Path, stem: str, shard_bytes: int) -> None:
     """Write arrays by name, none of them copied. OSError where the folder cannot be written."""
     small = {name: array for name, array in arrays.items() if array.nbytes <= shard_bytes}
     _save(small, folder / f"{stem}.safetensors")
     for name in arrays.keys() - small.keys():
-        for number, rows in enumerate(_cut(arrays[name], shard_bytes)):
-            _save({name: rows}, folder / f"{stem}.{name}.{number:05}.safetensors", ALIGN)
+        for number, rows in enumerate(_split_rows(arrays[name], shard_bytes)):
+            _save({name: rows}, folder / f"{stem}.{name}.{number:05}.safetensors", ALIGNMENT)
 
 
-def _cut(array: NDArray[Any], shard_bytes: int) -> Iterator[NDArray[Any]]:
+def _split_rows(array: NDArray[Any], shard_bytes: int) -> Iterator[NDArray[Any]]:
     """Rows of about `shard_bytes`, a multiple of ALIGN bytes but for the last."""
     row = max(1, array.nbytes // len(array))
-    step = ALIGN // gcd(row, ALIGN)
+    step = ALIGNMENT // gcd(row, ALIGNMENT)
     rows = max(step, shard_bytes // row // step * step)
     for start in range(0, len(array), rows):
         yield array[start : start + rows]
@@ -87,7 +87,7 @@ def _save(arrays: Mapping[str, NDArray[Any]], file: Path, align: int = 8) -> Non
     for name in order:
         array = arrays[name]
         span = [place, place := place + array.nbytes]
-        header[name] = {"dtype": NAMES[array.dtype], "shape": array.shape, "data_offsets": span}
+        header[name] = {"dtype": DTYPE_NAMES[array.dtype], "shape": array.shape, "data_offsets": span}
     text = json.dumps(header).encode()
     text += b" " * (-(len(text) + 8) % align)  # the format lets a header end in blanks
     with file.open("wb") as stream:
@@ -99,30 +99,30 @@ def _save(arrays: Mapping[str, NDArray[Any]], file: Path, align: int = 8) -> Non
 # --- opening --------------------------------------------------------------------------------------------------------
 
 
-def opened(folder: Path, stem: str) -> Arrays:
+def open_arrays(folder: Path, stem: str) -> Arrays:
     """All arrays of a stem by name, mapped. ValueError that names the file which is no safetensors; OSError."""
     files = [folder / f"{stem}.safetensors", *sorted(folder.glob(f"{stem}.*.[0-9]*.safetensors"))]
     with ExitStack() as streams:
         found = [streams.enter_context(file.open("rb")) for file in files]
-        return mapped({Path(each.name).name: each.fileno() for each in found}, stem)
+        return map_arrays({Path(each.name).name: each.fileno() for each in found}, stem)
 
 
-def mapped(files: Mapping[str, int], stem: str) -> Arrays:
+def map_arrays(files: Mapping[str, int], stem: str) -> Arrays:
     """The arrays of a stem by name, from files that are open (descriptors, by file name), which may be closed then. Others than
     the stem's are passed over. ValueError that names the file which is no safetensors; OSError."""
     wanted = re.compile(rf"{re.escape(stem)}(\..+\.\d+)?\.safetensors")
-    spans: dict[str, list[Span]] = {}
+    spans: dict[str, list[ArraySpan]] = {}
     for name in sorted(filter(wanted.fullmatch, files)):
         for array, span in _spans(name, files[name]):
             spans.setdefault(array, []).append(span)
     whole = {parts[0].file for parts in spans.values() if len(parts) == 1}
     pages = {file: _pages(file) for file in whole}
-    return {name: _mapped(name, parts, pages) for name, parts in spans.items()}
+    return {name: _map_array(name, parts, pages) for name, parts in spans.items()}
 
 
-def _spans(name: str, file: int) -> Iterator[tuple[str, Span]]:
+def _spans(name: str, file: int) -> Iterator[tuple[str, ArraySpan]]:
     size, length = os.fstat(file).st_size, int.from_bytes(os.pread(file, 8, 0), "little")
-    if length > min(LONGEST_HEADER, size - 8):
+    if length > min(MAX_HEADER_BYTES, size - 8):
         raise ValueError(f"{name} is cut off")
     try:
         header = json.loads(os.pread(file, length, 8))
@@ -133,39 +133,39 @@ def _spans(name: str, file: int) -> Iterator[tuple[str, Span]]:
         raise ValueError(f"{name} is no safetensors: {error}") from None
 
 
-def _span(file: int, each: dict[str, Any], data: int, size: int) -> Span:
+def _span(file: int, each: dict[str, Any], data: int, size: int) -> ArraySpan:
     begin, end = map(index, each["data_offsets"])
-    span = Span(file, data + begin, DTYPES[each["dtype"]], tuple(map(index, each["shape"])))
+    span = ArraySpan(file, data + begin, DTYPES[each["dtype"]], tuple(map(index, each["shape"])))
     if min(begin, *span.shape, 0) < 0 or end - begin != span.bytes or data + end > size:
         raise ValueError("an array lies outside of it")
     return span
 
 
-def _mapped(name: str, parts: list[Span], pages: Mapping[int, mmap.mmap]) -> NDArray[Any]:
+def _map_array(name: str, parts: list[ArraySpan], pages: Mapping[int, mmap.mmap]) -> NDArray[Any]:
     first = parts[0]
     if len(parts) == 1:
-        return _within(pages[first.file], first)
+        return _view(pages[first.file], first)
     if any((part.dtype, part.shape[1:]) != (first.dtype, first.shape[1:]) for part in parts):
         raise ValueError(f"the shards of {name} do not fit together")
-    if any(part.offset % ALIGN for part in parts) or any(part.bytes % ALIGN for part in parts[:-1]):
-        return np.concatenate([_within(_pages(part.file), part) for part in parts])  # somebody else cut them
-    return _side_by_side(parts)
+    if any(part.offset % ALIGNMENT for part in parts) or any(part.bytes % ALIGNMENT for part in parts[:-1]):
+        return np.concatenate([_view(_pages(part.file), part) for part in parts])  # somebody else cut them
+    return _map_contiguously(parts)
 
 
 def _pages(file: int) -> mmap.mmap:
     return mmap.mmap(file, 0, access=mmap.ACCESS_COPY)
 
 
-def _within(pages: mmap.mmap, span: Span) -> NDArray[Any]:
+def _view(pages: mmap.mmap, span: ArraySpan) -> NDArray[Any]:
     return np.frombuffer(pages, span.dtype, prod(span.shape), span.offset).reshape(span.shape)
 
 
-def _side_by_side(parts: list[Span]) -> NDArray[Any]:
+def _map_contiguously(parts: list[ArraySpan]) -> NDArray[Any]:
     """One range of addresses, reserved as nothing, over which the shards are laid; given back with the array."""
     pages = mmap.mmap(-1, sum(part.bytes for part in parts), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     place = ctypes.addressof(ctypes.c_char.from_buffer(pages))
     for part in parts:
-        _lay(part, place)
+        _map_shard(part, place)
         place += part.bytes
     shape = (sum(part.shape[0] for part in parts), *parts[0].shape[1:])
     return np.frombuffer(pages, parts[0].dtype, prod(shape)).reshape(shape)
@@ -184,7 +184,7 @@ _LIBC.mmap.argtypes = (
 _FIXED = 0x10  # MAP_FIXED, which Python does not name: the same on Linux, macOS and the BSDs
 
 
-def _lay(part: Span, address: int) -> None:
+def _map_shard(part: ArraySpan, address: int) -> None:
     """Map a shard at an address of the range that is ours."""
     access, how = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | _FIXED
     if _LIBC.mmap(address, part.bytes, access, how, part.file, part.offset) != address:

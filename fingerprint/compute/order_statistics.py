@@ -23,15 +23,15 @@ from array_api_compat import array_namespace, is_numpy_namespace
 Array = Any  # of any array library
 
 
-def smallest(values: Array, place: int) -> Array:
+def kth_smallest(values: Array, k: int) -> Array:
     """The value at `place` (from 0) of each row when it is sorted: (S, W), none below zero, none NaN -> (S, 1)."""
     xp = array_namespace(values)
     if is_numpy_namespace(xp):
-        return xp.sort(values, axis=-1, stable=False)[:, place : place + 1]
-    return _bisected(values, place)
+        return xp.sort(values, axis=-1, stable=False)[:, k : k + 1]
+    return _bisected(values, k)
 
 
-def median(values: Array) -> Array:
+def row_median(values: Array) -> Array:
     """The middle of each row, or the mean of its two middles: (S, W), none below zero, none NaN -> (S,)."""
     xp = array_namespace(values)
     below, above = (values.shape[-1] - 1) // 2, values.shape[-1] // 2
@@ -39,7 +39,7 @@ def median(values: Array) -> Array:
         ranked = xp.sort(values, axis=-1, stable=False)
         return (ranked[:, below] + ranked[:, above]) / 2
     lower = _bisected(values, below)
-    upper = lower if above == below else _next(values, lower, above)
+    upper = lower if above == below else _value_at_or_above(values, lower, above)
     return ((lower + upper) / 2)[:, 0]
 
 
@@ -55,7 +55,7 @@ def _bisected(values: Array, place: int) -> Array:
     return found.view(values.dtype)
 
 
-def _next(values: Array, lower: Array, place: int) -> Array:
+def _value_at_or_above(values: Array, lower: Array, place: int) -> Array:
     """The value at `place` where that at the place before is `lower` (S, 1): the same again, or the least above it."""
     xp = array_namespace(values)
     never = xp.asarray(float("inf"), dtype=values.dtype)

@@ -22,13 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import arrays
-from fingerprint.compute.arrays import Place, like, namespace, stays
+from fingerprint.compute.arrays import Placement, identity_placement, namespace, to_device_of
 
 Keys = NDArray[Any]  # uint64 or int64, sorted where it says so
 Columns = dict[str, NDArray[Any]]
 
 YOUNG_SHARE = 8  # the young part is merged when it is longer than an eighth of the old
-YOUNG_LEAST = 4096
+YOUNG_MINIMUM = 4096
 
 
 class SortedTable:
@@ -41,7 +41,11 @@ class SortedTable:
 
     @classmethod
     def empty(
-        cls, keep_first: bool = False, key: Any = np.uint64, place: Place = stays, **dtypes: Any
+        cls,
+        keep_first: bool = False,
+        key: Any = np.uint64,
+        place: Placement = identity_placement,
+        **dtypes: Any,
     ) -> SortedTable:
         columns = {name: place(np.empty(0, dtype)) for name, dtype in dtypes.items()}
         return cls(place(np.empty(0, key)), columns, keep_first)
@@ -54,11 +58,13 @@ class SortedTable:
         if not len(keys):
             return
         own = self.old[1]
-        placed = {name: like(columns[name], column).astype(column.dtype) for name, column in own.items()}
-        fresh = self._into(self.old, _reduce(like(keys, self.old[0]), placed, self.keep_first))
+        placed = {
+            name: to_device_of(columns[name], column).astype(column.dtype) for name, column in own.items()
+        }
+        fresh = self._add_to_part(self.old, _reduce(to_device_of(keys, self.old[0]), placed, self.keep_first))
         self.young = _merge(self.young, fresh, self.keep_first)
-        if len(self.young[0]) > max(YOUNG_LEAST, len(self.old[0]) // YOUNG_SHARE):
-            self.settle()
+        if len(self.young[0]) > max(YOUNG_MINIMUM, len(self.old[0]) // YOUNG_SHARE):
+            self.compact()
 
     def merge(self, keys: Keys, **columns: Any) -> None:
         """Add the rows of another table, as `settle` gives them."""
@@ -66,58 +72,58 @@ class SortedTable:
             self.add(keys, **columns)
         else:
             own = self.old[1].items()
-            mine = {name: like(columns[name], column).astype(column.dtype) for name, column in own}
-            self.old = (like(keys, self.old[0]).copy(), mine)
+            mine = {name: to_device_of(columns[name], column).astype(column.dtype) for name, column in own}
+            self.old = (to_device_of(keys, self.old[0]).copy(), mine)
 
     def get(self, keys: Keys, column: str, missing: Any = 0) -> NDArray[Any]:
         """A column at `keys`, `missing` where a key is not there: (N,) -> (N,)."""
-        wanted, dtype = like(keys, self.old[0]), self.old[1][column].dtype
+        wanted, dtype = to_device_of(keys, self.old[0]), self.old[1][column].dtype
         out = namespace(wanted).full(len(wanted), missing, dtype=dtype)
         for part, columns in (self.old, self.young):
-            place, found = find(part, wanted)
+            place, found = find_sorted(part, wanted)
             out[found] = columns[column][place[found]]
-        return like(out, keys)
+        return to_device_of(out, keys)
 
     def has(self, keys: Keys) -> NDArray[np.bool_]:
         """Which keys are there: (N,) -> (N,)."""
-        wanted = like(keys, self.old[0])
-        return like(find(self.old[0], wanted)[1] | find(self.young[0], wanted)[1], keys)
+        wanted = to_device_of(keys, self.old[0])
+        return to_device_of(find_sorted(self.old[0], wanted)[1] | find_sorted(self.young[0], wanted)[1], keys)
 
-    def put(self, keys: Keys, column: str, values: NDArray[Any]) -> None:
+    def overwrite(self, keys: Keys, column: str, values: NDArray[Any]) -> None:
         """Overwrite a column at keys that are there."""
-        keys, values = (like(each, self.old[0]) for each in (keys, values))
+        keys, values = (to_device_of(each, self.old[0]) for each in (keys, values))
         for part, columns in (self.old, self.young):
-            place, found = find(part, keys)
+            place, found = find_sorted(part, keys)
             columns[column][place[found]] = values[found]
 
-    def settle(self) -> tuple[Keys, Columns]:
+    def compact(self) -> tuple[Keys, Columns]:
         """Everything as one sorted part: (keys, columns)."""
         if len(self.young[0]):
             self.old = _merge(self.old, self.young, self.keep_first)
             self.young = (self.old[0][:0], {name: column[:0] for name, column in self.old[1].items()})
         return self.old
 
-    def keep(self, which: NDArray[np.bool_]) -> None:
+    def retain(self, which: NDArray[np.bool_]) -> None:
         """Forget all rows but these (a mask over `settle()`'s order)."""
-        keys, columns = self.settle()
+        keys, columns = self.compact()
         self.old = (keys[which], {name: column[which] for name, column in columns.items()})
 
     def items(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """The columns by name, keys as `key`: what a snapshot writes."""
-        keys, columns = self.settle()
+        keys, columns = self.compact()
         yield "key", keys
         yield from columns.items()
 
-    def _into(self, part: tuple[Keys, Columns], fresh: tuple[Keys, Columns]) -> tuple[Keys, Columns]:
+    def _add_to_part(self, part: tuple[Keys, Columns], fresh: tuple[Keys, Columns]) -> tuple[Keys, Columns]:
         """Add what `part` already has a key for in place; what is left is returned."""
-        place, found = find(part[0], fresh[0])
+        place, found = find_sorted(part[0], fresh[0])
         if not self.keep_first:
             for name, column in part[1].items():
                 column[place[found]] += fresh[1][name][found]
         return fresh[0][~found], {name: column[~found] for name, column in fresh[1].items()}
 
 
-def find(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+def find_sorted(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Places of `wanted` in sorted `keys`, and which of them are really there. Both lie in one memory."""
     xp = namespace(keys)
     place = xp.searchsorted(keys, wanted)
@@ -131,13 +137,15 @@ def _reduce(keys: Keys, columns: Columns, keep_first: bool) -> tuple[Keys, Colum
         return keys, columns
     order = namespace(keys).argsort(keys, kind="stable")
     ordered = keys[order]
-    starts = starts_of(ordered)
+    starts = run_starts(ordered)
     if keep_first:
         return ordered[starts], {name: column[order][starts] for name, column in columns.items()}
-    return ordered[starts], {name: arrays.sums(column[order], starts) for name, column in columns.items()}
+    return ordered[starts], {
+        name: arrays.segment_sums(column[order], starts) for name, column in columns.items()
+    }
 
 
-def starts_of(ordered: Keys) -> NDArray[np.intp]:
+def run_starts(ordered: Keys) -> NDArray[np.intp]:
     """Where each run of equal keys begins: (N,) -> (R,)."""
     xp = namespace(ordered)
     first = xp.ones(len(ordered), bool)
@@ -155,9 +163,11 @@ def _merge(left: tuple[Keys, Columns], right: tuple[Keys, Columns], keep_first: 
     )
 
 
-def ranges(starts: NDArray[np.intp], ends: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def expand_ranges(
+    starts: NDArray[np.intp], ends: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """All places of many ranges at once: starts, ends (R,) -> (which range, place), each (sum of lengths,)."""
     xp, lengths = namespace(starts), ends - starts
-    which = arrays.numbered(lengths)
+    which = arrays.segment_ids(lengths)
     before = xp.cumsum(lengths) - lengths  # places in the ranges before
     return which, (starts - before)[which] + xp.arange(len(which))

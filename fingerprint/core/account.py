@@ -27,19 +27,19 @@ SCOPES: dict[Scope, Role] = dict(
     zip(get_args(Scope), ROLES, strict=True)
 )  # what a token of this scope may at most
 
-NAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
-LONGEST_TOKEN_DAYS = 366
-RECENT = timedelta(minutes=10)  # that a proof of identity counts for what needs a fresh one
+ACCOUNT_NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
+MAX_TOKEN_DAYS = 366
+RECENT_PROOF = timedelta(minutes=10)  # that a proof of identity counts for what needs a fresh one
 
-Proof = Literal["password", "code", "recovery code", "passkey", "provider"]  # what opened a session
+ProofKind = Literal["password", "code", "recovery code", "passkey", "provider"]  # what opened a session
 FactorKind = Literal["code", "passkey"]
 
 
-class Refused(FingerprintError):
+class AuthenticationFailed(FingerprintError):
     """Whoever asks is not let in, or not now; the sentence may be shown to anybody."""
 
 
-class TooMany(Refused):
+class TooManyAttempts(AuthenticationFailed):
     """Too many attempts failed: come back after so many seconds, whatever the password."""
 
     def __init__(self, seconds: int) -> None:
@@ -48,7 +48,7 @@ class TooMany(Refused):
         self.seconds = seconds
 
 
-class SecondFactorNeeded(Refused):
+class SecondFactorNeeded(AuthenticationFailed):
     """The password is right, and a second factor is still to be shown; `login` is the secret of the login begun."""
 
     def __init__(self, login: str) -> None:
@@ -57,7 +57,7 @@ class SecondFactorNeeded(Refused):
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class Account:
     """Somebody with an account. `name` is what the audit says for ever: it is never given to somebody else.
 
     Whoever comes from an OpenID provider is `issuer` and `subject`, and nothing else: never a name or an address.
@@ -74,13 +74,13 @@ class Person:
     has_password: bool = False
 
     @property
-    def invited(self) -> bool:
+    def is_invited(self) -> bool:
         """Whether the account waits for its first password."""
         return not self.has_password and not self.subject
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ExternalIdentity:
     """Who an OpenID provider says it is; `role` as its claim is mapped, None where roles are given out here.
 
     `authenticated_at` is when the provider last asked for a proof (`auth_time`), None where it does not say.
@@ -94,7 +94,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class ClientInfo:
     """From where somebody asks: an address, the browser's own words, and the secret of a device that logged in before."""
 
     address: str = ""
@@ -103,7 +103,7 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class LoginSession:
     """A session as its owner sees it. `proven_at` is when its owner last showed a password, a second factor or a fresh login
     at the provider; None where that is not known."""
 
@@ -114,16 +114,16 @@ class Session:
     expires_at: datetime
     address: str
     agent: str
-    proof: Proof
+    proof: ProofKind
     proven_at: datetime | None
 
     def is_proven(self, now: datetime) -> bool:
         """Whether its owner proved within the last ten minutes who they are."""
-        return self.proven_at is not None and now - self.proven_at < RECENT
+        return self.proven_at is not None and now - self.proven_at < RECENT_PROOF
 
 
 @dataclass(frozen=True, slots=True)
-class Factor:
+class SecondFactor:
     """A second factor: an authenticator app's codes (`code`), or a passkey."""
 
     factor_id: str
@@ -134,7 +134,7 @@ class Factor:
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class PendingLogin:
     """A login whose password was right and whose second factor is awaited; without `kinds` one must be set up now."""
 
     name: str
@@ -151,7 +151,7 @@ class RelyingParty:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class SecondFactorResponse:
     """A second factor as it is shown: a code (of an app, or for recovery), or a passkey's answer as JSON to whom it says it."""
 
     code: str = ""
@@ -160,7 +160,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class AccessToken:
     """What a program shows instead of a password: never more than its owner may, and never more than its scopes."""
 
     token_id: str
@@ -181,12 +181,12 @@ class Invitation:
     expires_at: datetime
 
 
-def may(role: Role, needed: Role) -> bool:
+def role_includes(role: Role, needed: Role) -> bool:
     """Whether a role includes another."""
     return ROLES.index(role) >= ROLES.index(needed)
 
 
-def role_of(owner: Role, scopes: tuple[Scope, ...]) -> Role:
+def token_role(owner: Role, scopes: tuple[Scope, ...]) -> Role:
     """The role of a token: the highest of its scopes, capped by its owner's. FingerprintError without a scope."""
     if not scopes:
         raise FingerprintError("a token needs a scope: read, triage, engineer or admin")
@@ -194,16 +194,16 @@ def role_of(owner: Role, scopes: tuple[Scope, ...]) -> Role:
     return min(owner, widest, key=ROLES.index)
 
 
-def checked_name(name: str) -> str:
+def validate_name(name: str) -> str:
     """A name as it is kept, in small letters. FingerprintError for what cannot be one."""
     kept = name.strip().lower()
-    if not NAME.fullmatch(kept):
+    if not ACCOUNT_NAME_PATTERN.fullmatch(kept):
         raise FingerprintError(
             "a name has 1 to 64 of the letters a to z, digits and . _ @ + -, and begins with a letter or digit"
         )
     return kept
 
 
-def fitting_name(said: str) -> str:
+def derive_name(external_name: str) -> str:
     """A name for whom a provider calls something else: what a name cannot have becomes a dash."""
-    return re.sub(r"[^a-z0-9._@+-]+", "-", said.lower()).strip("._@+-")[:50] or "person"
+    return re.sub(r"[^a-z0-9._@+-]+", "-", external_name.lower()).strip("._@+-")[:50] or "person"

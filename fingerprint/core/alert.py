@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from fingerprint.core.credentials import masked
+from fingerprint.core.credentials import mask_credentials
 
 Detector = str
 Level = Literal["entity", "principal", "peer", "generic"]
 Rarity = Literal["unseen", "rare", "infrequent", "frequent"]
-Lane = Literal["direct", "service"]
+CallPath = Literal["direct", "service"]
 Decision = Literal["true_positive", "benign", "false_positive", "duplicate"]
 
 LEVELS: tuple[Level, ...] = ("entity", "principal", "peer", "generic")  # finest first
@@ -26,18 +26,18 @@ class FingerprintError(Exception):
     token in a URL is not part of the sentence, whoever wrote it."""
 
     def __str__(self) -> str:
-        return masked(super().__str__())
+        return mask_credentials(super().__str__())
 
 
-class NotThere(FingerprintError):
+class NotFound(FingerprintError):
     """What was asked for by its id or name is not there (any more)."""
 
 
-class Overtaken(FingerprintError):
+class Conflict(FingerprintError):
     """Somebody else changed it since it was looked at: look again, then decide."""
 
 
-class Away(FingerprintError):
+class ServerUnavailable(FingerprintError):
     """A server that this program needs does not answer: try again in a while."""
 
 
@@ -71,7 +71,7 @@ class Vote:
 
 
 @dataclass(frozen=True, slots=True)
-class Driver:
+class SurpriseDriver:
     """One feature that drove the loss: what was seen beside what was expected, and how rare that is here.
 
     `surprise` is the loss of the feature in nats above what is usual for the fingerprint; `events` counts the alert's
@@ -89,7 +89,7 @@ class Driver:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class ActivityCurve:
     """An entity's activity in one channel: counts and expected counts per interval, oldest first, same length.
 
     `flagged` holds the indices of intervals in which the spectral detector voted.
@@ -144,8 +144,8 @@ class Alert:
     title: str
     level: Level
     bank_version: str
-    drivers: tuple[Driver, ...] = ()
-    curve: Curve | None = None
+    drivers: tuple[SurpriseDriver, ...] = ()
+    curve: ActivityCurve | None = None
     tactics: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
     events: tuple[AlertEvent, ...] = field(default=())
@@ -157,7 +157,7 @@ class Alert:
 
 
 @dataclass(frozen=True, slots=True)
-class Hop:
+class CredentialIssue:
     """A call that handed out credentials: `issued_key` is the access key of the session it began, `access_key` that of who
     called, and `principal` and `human` are who called."""
 
@@ -190,7 +190,7 @@ class Disposition:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class FeedGap:
     """A feed (an account, a region of it, a source) from which nothing comes although much was expected.
 
     `notice_id` is a hash of the feed and the first silent interval: one silence is one notice. `since` is that interval's start;

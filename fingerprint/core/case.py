@@ -19,19 +19,21 @@ from typing import Literal, NamedTuple
 
 from fingerprint.core.alert import AlertEvent, Decision, Level
 
-Status = Literal["open", "closed", "all"]
-Order = Literal["urgency", "newest", "oldest", "events"]
-By = Literal["principal", "service", "account", "tactic", "assignee", "level", "day", "human"]  # to group by
+CaseStatus = Literal["open", "closed", "all"]
+QueueOrder = Literal["urgency", "newest", "oldest", "events"]
+GroupField = Literal[
+    "principal", "service", "account", "tactic", "assignee", "level", "day", "human"
+]  # to group by
 
-LARGEST_PAGE = 500
-MOST_GROUPED = 3  # fields
+MAX_PAGE_SIZE = 500
+MAX_GROUP_FIELDS = 3  # fields
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class AlertFilter:
     """Which alerts. What is empty or None asks nothing; of `service`, `account` and `tactic` an alert has several."""
 
-    status: Status = "open"
+    status: CaseStatus = "open"
     least_urgency: int = 0
     most_urgency: int = 100
     principal: str = ""
@@ -48,7 +50,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class QueueRow:
     """One alert in the queue, without its events.
 
     `urgency` is what it is worked by: `own_urgency`, lowered by how many other principals (`sharing`) show the same surprise.
@@ -81,16 +83,16 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class QueuePage:
     """Rows of one filter; `following` asks for the next ones, None at the end. `total` counts all."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[QueueRow, ...]
     total: int
     following: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class EvidencePage:
     """Some of the `total` events of an alert, the oldest first; `following` asks for the next ones, None at the end."""
 
     events: tuple[AlertEvent, ...]
@@ -99,7 +101,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class AlertGroup:
     """Alerts of one filter that share their values of up to three fields."""
 
     values: tuple[str, ...]
@@ -109,7 +111,7 @@ class Group:
     last_event_time: datetime
 
 
-class Chosen(NamedTuple):
+class AlertRevision(NamedTuple):
     """An alert as somebody saw it: changed only if it is still of that version. `events`: so many it had, and a decision is over
     these, so one that has grown meanwhile stays open; None decides over all that it has by now."""
 
@@ -118,7 +120,7 @@ class Chosen(NamedTuple):
     events: int | None = None
 
 
-class Changed(NamedTuple):
+class AlertChange(NamedTuple):
     """An alert that is new or has changed, and the number of its newest change: a later change has a higher one."""
 
     number: int
@@ -126,27 +128,27 @@ class Changed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Decide:
+class SetDisposition:
     decision: Decision
     why: str = ""
     duplicate_of: str = ""  # an alert's id, where the decision is `duplicate`
 
 
 @dataclass(frozen=True, slots=True)
-class Assign:
+class AssignCase:
     to: str  # "": to nobody
 
 
 @dataclass(frozen=True, slots=True)
-class Reopen:
+class ReopenCase:
     why: str = ""
 
 
-Change = Decide | Assign | Reopen
+CaseAction = SetDisposition | AssignCase | ReopenCase
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ActionOutcome:
     """What became of one change. Not done: `reason` says why, and `version` is the one of now (-1: no such alert)."""
 
     alert_id: str
@@ -156,7 +158,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class CaseNote:
     note_id: str
     alert_id: str
     at: datetime
@@ -165,7 +167,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AuditEntry:
     """One line of the audit, which only grows: who did what to what, and when."""
 
     number: int
@@ -177,7 +179,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SavedView:
     """A filter that somebody saved under a name: the queue's URL without its host, `?status=open&service=iam`."""
 
     owner: str
@@ -186,7 +188,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class SuppressionMatch:
     """What a suppression hides: alerts all of whose events are like this. What is empty asks nothing; not all may be."""
 
     principal: str = ""
@@ -206,7 +208,7 @@ class Suppression:
 
     suppression_id: str
     version: int
-    match: Match
+    match: SuppressionMatch
     reason: str
     owner: str
     created_at: datetime
@@ -218,7 +220,7 @@ class Suppression:
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class SuppressionPreview:
     """What a match would hide of the alerts that are on the desk."""
 
     alerts: int
@@ -226,11 +228,11 @@ class Preview:
     urgent: int  # with an urgency of 50 or more
     critical: int  # with an urgency of 75 or more: these are hidden by force alone ...
     confirmed: int  # ... and so are those that were judged true positive
-    rows: tuple[Row, ...]
+    rows: tuple[QueueRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Tuned:
+class ThresholdOverride:
     """What somebody chose at the desk: it goes before settings files. A threshold of the autoencoder (a z), and a quorum; None
     for what the files say. `cleared`: all that the files say holds again."""
 
@@ -244,7 +246,7 @@ class Tuned:
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class ThresholdEstimate:
     """What a threshold and a quorum would have shown on the last days: alerts a day, how many were `found` of the attacks that
     analysts `confirmed`, and which share of the attacks `known` to all (`probe`) the autoencoder would vote on; None without a
     bank."""
@@ -258,7 +260,7 @@ class Foreseen:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ProgramStatus:
     """How a program is, in its own words: `lag` messages are not read yet (None: it does not know), `figures` are what it has
     counted since it began, `trouble` is a sentence where something fails."""
 

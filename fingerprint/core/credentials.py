@@ -29,10 +29,10 @@ _SECRET = re.compile(
 
 def holds_credentials(text: str) -> bool:
     """Return whether `masked` would change the text."""
-    return masked(text) != text
+    return mask_credentials(text) != text
 
 
-def masked(text: str) -> str:
+def mask_credentials(text: str) -> str:
     """Return the text with every credential replaced by MASK; what is masked already stays as it is."""
     return _PARAMETER.sub(_parameter, _USERINFO.sub(_userinfo, text))
 

@@ -31,13 +31,13 @@ from urllib.parse import unquote, urlsplit
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.credentials import MASK
 
-HIDDEN = 6  # letters of a part of a path that may be a secret
+MIN_SECRET_LENGTH = 6  # letters of a part of a path that may be a secret
 PLAIN_URL = re.compile(r"[!-~]+")  # ASCII that is seen
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-SPECIAL: dict[
+METADATA_NETWORKS: dict[
     Network, str
 ] = {  # beyond what every Python of today knows of IANA's registries of special addresses
     ip_network("168.63.129.16/32"): "Azure's metadata",  # public to look at
@@ -45,11 +45,11 @@ SPECIAL: dict[
     ip_network("64:ff9b:1::/48"): "private",  # NAT64 of a network's own, RFC 8215
     ip_network("3fff::/20"): "reserved",  # documentation, RFC 9637
 }
-TRANSLATED = ip_network("64:ff9b::/96")  # NAT64, RFC 6052
-COMPATIBLE = ip_network("::/96")  # RFC 4291, given up, and still understood by some
+NAT64_NETWORK = ip_network("64:ff9b::/96")  # NAT64, RFC 6052
+IPV4_COMPATIBLE_NETWORK = ip_network("::/96")  # RFC 4291, given up, and still understood by some
 
 
-class Place(NamedTuple):
+class WebhookTarget(NamedTuple):
     """A URL that may be posted to. Shown, it is without its path, which is a secret with Slack."""
 
     scheme: str
@@ -57,7 +57,7 @@ class Place(NamedTuple):
     url: str
 
     @property
-    def secure(self) -> bool:
+    def is_https(self) -> bool:
         return self.scheme == "https"
 
     def __str__(self) -> str:
@@ -66,16 +66,20 @@ class Place(NamedTuple):
     def __repr__(self) -> str:
         return str(self)
 
-    def without_path(self, text: str) -> str:
+    def redact_path(self, text: str) -> str:
         """Return what a receiver answered without the parts of the URL that it repeats: many name the path that they lack."""
         parts = urlsplit(self.url)
-        secret = {each for each in re.split(r"[/?&=#]", f"{parts.path}?{parts.query}") if len(each) >= HIDDEN}
+        secret = {
+            each
+            for each in re.split(r"[/?&=#]", f"{parts.path}?{parts.query}")
+            if len(each) >= MIN_SECRET_LENGTH
+        }
         for each in sorted({*secret, *map(unquote, secret)}, key=len, reverse=True):
             text = text.replace(each, MASK)
         return text
 
 
-def place_of(url: str, plain_http: bool = False) -> Place:
+def parse_target(url: str, plain_http: bool = False) -> WebhookTarget:
     """A receiver's URL. FingerprintError for one that cannot be, which does not say it: it may hold a secret."""
     try:
         parts = urlsplit(url)
@@ -90,25 +94,25 @@ def place_of(url: str, plain_http: bool = False) -> Place:
         raise FingerprintError(
             f"the URL to {host} is http://, which is not sent to without plain_http = true"
         )
-    return Place(parts.scheme, host, url.partition("#")[0])
+    return WebhookTarget(parts.scheme, host, url.partition("#")[0])
 
 
-def networks(written: Sequence[str]) -> tuple[Network, ...]:
+def parse_networks(texts: Sequence[str]) -> tuple[Network, ...]:
     """Networks as settings write them, CIDR or one address. FingerprintError for what is none."""
     try:
-        return tuple(ip_network(text) for text in written)
+        return tuple(ip_network(text) for text in texts)
     except ValueError as error:
         raise FingerprintError(f"{error}: name a network like 10.20.0.0/16, or one address") from None
 
 
-def refusal(text: str, allowed: Collection[Network] = ()) -> str | None:
+def refusal_reason(text: str, allowed: Collection[Network] = ()) -> str | None:
     """Why an address is not connected to; None if it may be."""
     address = ip_address(text.partition("%")[0])
     if _within(address, allowed):
         return None
     if why := _kind(address):
         return f"{address} is {why}"
-    for inner in _inside(address):
+    for inner in _embedded_addresses(address):
         if not _within(inner, allowed) and (why := _kind(inner)):
             return f"{address} leads to {inner}, which is {why}"
     return None
@@ -120,10 +124,10 @@ def _within(address: Address, allowed: Collection[Network]) -> bool:
 
 def _kind(address: Address) -> str | None:
     """What an address is, if it is not one of the internet's; one that leads to another is asked by that one."""
-    for network, kind in SPECIAL.items():
+    for network, kind in METADATA_NETWORKS.items():
         if _within(address, [network]):
             return kind
-    if _inside(address):
+    if _embedded_addresses(address):
         return None
     kinds = {
         "unspecified": address.is_unspecified,
@@ -136,7 +140,7 @@ def _kind(address: Address) -> str | None:
     return next((name for name, so in kinds.items() if so), None)
 
 
-def _inside(address: Address) -> list[IPv4Address]:
+def _embedded_addresses(address: Address) -> list[IPv4Address]:
     """The IPv4 addresses that an IPv6 address leads to: mapped, translated (NAT64), by 6to4 or by Teredo."""
     if isinstance(address, IPv4Address):
         return []
@@ -146,5 +150,5 @@ def _inside(address: Address) -> list[IPv4Address]:
         return [address.sixtofour]
     if address.teredo:
         return list(address.teredo)
-    leads = address in TRANSLATED or (address in COMPATIBLE and int(address) > 1)
+    leads = address in NAT64_NETWORK or (address in IPV4_COMPATIBLE_NETWORK and int(address) > 1)
     return [IPv4Address(int(address) & 0xFFFF_FFFF)] if leads else []

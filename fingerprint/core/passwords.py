@@ -17,10 +17,10 @@ import unicodedata
 
 from zxcvbn import zxcvbn
 
-SHORTEST, LONGEST = 12, 1024  # characters
-LEAST_GUESSES = 10**8  # online, a name can be tried 769 times a day (docs/desk.md)
-LOOKED_AT = 32  # characters that are estimated: half a second of processor time at the very worst
-PRODUCT = (
+MIN_LENGTH, MAX_LENGTH = 12, 1024  # characters
+MIN_GUESSES = 10**8  # online, a name can be tried 769 times a day (docs/desk.md)
+MAX_CHECKED_LENGTH = 32  # characters that are estimated: half a second of processor time at the very worst
+PRODUCT_WORDS = (
     "fingerprint",
     "cloudtrail",
     "aws",
@@ -29,21 +29,21 @@ PRODUCT = (
     "security",
     "desk",
 )  # anybody would try these
-WORD = re.compile(r"\w{3,}")
+WORD_PATTERN = re.compile(r"\w{3,}")
 
 
 def weak_password(password: str, name: str, organisation: str = "") -> str | None:
     """Return why a password is refused, a sentence; None for a good one. `name` and `organisation` are words to avoid."""
     typed = unicodedata.normalize("NFC", password)
-    if len(typed) < SHORTEST:
-        return f"a password has at least {SHORTEST} characters"
-    if len(typed) > LONGEST:
-        return f"a password has at most {LONGEST:,} characters"
+    if len(typed) < MIN_LENGTH:
+        return f"a password has at least {MIN_LENGTH} characters"
+    if len(typed) > MAX_LENGTH:
+        return f"a password has at most {MAX_LENGTH:,} characters"
     if name and typed.strip().casefold() == name.casefold():
         return "a password is not the name"
-    known = [*PRODUCT, name, *WORD.findall(f"{name} {organisation}".casefold())]
-    estimate = zxcvbn(typed[:LOOKED_AT], user_inputs=known)
-    if estimate["guesses"] >= LEAST_GUESSES:
+    known = [*PRODUCT_WORDS, name, *WORD_PATTERN.findall(f"{name} {organisation}".casefold())]
+    estimate = zxcvbn(typed[:MAX_CHECKED_LENGTH], user_inputs=known)
+    if estimate["guesses"] >= MIN_GUESSES:
         return None
     reason = str(estimate["feedback"]["warning"]).rstrip(".")
     reason = f" ({reason[0].lower()}{reason[1:]})" if reason else ""

@@ -16,8 +16,8 @@ import os
 import stat
 from pathlib import Path
 
-FOLDER, FILE = 0o700, 0o600
-MOUNTED = (
+PRIVATE_FOLDER_MODE, PRIVATE_FILE_MODE = 0o700, 0o600
+SECRETS_MOUNT = (
     "/run/secrets/"  # what an orchestrator puts there is 0444 by its own default; the container guards it
 )
 
@@ -25,28 +25,28 @@ log = logging.getLogger("fingerprint.core.private_files")
 _warned: set[Path] = set()
 
 
-def keep() -> None:
+def restrict_new_files() -> None:
     """Make everything that this process writes from now on readable by its owner alone."""
-    os.umask(0o777 & ~FOLDER)
+    os.umask(0o777 & ~PRIVATE_FOLDER_MODE)
 
 
-def make_folder(folder: Path) -> list[Path]:
+def make_private_folder(folder: Path) -> list[Path]:
     """Make a folder, and those above it, with mode FOLDER; return those that were missing, the innermost first."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     for each in reversed(missing):
-        each.mkdir(FOLDER, exist_ok=True)
+        each.mkdir(PRIVATE_FOLDER_MODE, exist_ok=True)
     return missing
 
 
-def opener(path: str, flags: int) -> int:
+def private_opener(path: str, flags: int) -> int:
     """Open a file for `open(..., opener=opener)`; a new one has mode FILE."""
-    return os.open(path, flags, FILE)
+    return os.open(path, flags, PRIVATE_FILE_MODE)
 
 
-def restrict(folder: Path) -> None:
+def restrict_files(folder: Path) -> None:
     """Set the mode FILE for the files of a folder that was made with `make_folder`."""
     for each in folder.iterdir():
-        each.chmod(FILE)
+        each.chmod(PRIVATE_FILE_MODE)
 
 
 def is_exposed(path: Path) -> bool:
@@ -58,11 +58,11 @@ def is_exposed(path: Path) -> bool:
     return bool(own & stat.S_IROTH) and all(mode & stat.S_IXOTH for mode in above)
 
 
-def warn_if_exposed(path: Path, mend: Path | None = None) -> None:
+def warn_if_exposed(path: Path, remedy: Path | None = None) -> None:
     """Log a warning, once in a process, about a file that every user can read; `mend` names what to close, if not it."""
-    if path in _warned or str(path.absolute()).startswith(MOUNTED) or not is_exposed(path):
+    if path in _warned or str(path.absolute()).startswith(SECRETS_MOUNT) or not is_exposed(path):
         return
     _warned.add(path)
-    closed = mend or path
+    closed = remedy or path
     how = f"chmod {'-R ' if closed.is_dir() else ''}o= {closed}"
     log.warning("every user of this machine can read %s: `%s` ends that", path, how)

@@ -20,53 +20,53 @@ from typing import Any
 from fingerprint.core.alert import FingerprintError
 
 REDACTED = "[redacted]"
-ANY = "*"
+WILDCARD = "*"
 
-Path = tuple[str, ...]
+FieldPath = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Redaction:
+class Redactor:
     """Paths, read once: `a.b.*.c`. FingerprintError for one that names no field."""
 
-    given: Sequence[str] = ()
+    paths: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        for path in self.given:
+        for path in self.paths:
             if not all(path.split(".")) or path.strip() != path:
                 raise FingerprintError(
                     f"{path!r} names no field of a record: one is requestParameters.password"
                 )
 
     def __bool__(self) -> bool:
-        return bool(self.given)
+        return bool(self.paths)
 
-    def of(self, raw: str) -> str:
+    def redact(self, raw: str) -> str:
         """A record, JSON text, without the values at these paths. Empty text stays empty."""
-        if not self.given or not raw:
+        if not self.paths or not raw:
             return raw
         try:
-            record = json.loads(raw, object_pairs_hook=_once)
+            record = json.loads(raw, object_pairs_hook=_object_without_duplicates)
         except (ValueError, RecursionError):
             return json.dumps(REDACTED)
-        found = sum(_redact(record, tuple(path.split("."))) for path in self.given)
+        found = sum(_redact(record, tuple(path.split("."))) for path in self.paths)
         return json.dumps(record, ensure_ascii=False, separators=(",", ":")) if found else raw
 
 
-def _redact(value: Any, path: Path) -> int:
+def _redact(value: Any, path: FieldPath) -> int:
     """Replace in place what lies at `path`; how many values that were. Lists are walked through."""
     if isinstance(value, list):
         return sum(_redact(part, path) for part in value)
     if not isinstance(value, dict):
         return 0
-    names = list(value) if path[0] == ANY else [path[0]] if path[0] in value else []
+    names = list(value) if path[0] == WILDCARD else [path[0]] if path[0] in value else []
     if len(path) > 1:
         return sum(_redact(value[name], path[1:]) for name in names)
     value |= dict.fromkeys(names, REDACTED)
     return len(names)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose names come once each: of one that comes twice a reader sees only the last."""
     found = dict(pairs)
     if len(found) < len(pairs):

@@ -23,7 +23,7 @@ _FORMAT = r"\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u180b-\u180f\ufff0-\ufff
 _SCRIPTS = r"\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
 _TAGS = r"\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 _SHAPELESS = r"\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0"
-_STEERING = re.compile(f"[{_CONTROL}{_BIDI}{_FORMAT}{_SCRIPTS}{_TAGS}{_SHAPELESS}\ud800-\udfff]")
+_UNPRINTABLE = re.compile(f"[{_CONTROL}{_BIDI}{_FORMAT}{_SCRIPTS}{_TAGS}{_SHAPELESS}\ud800-\udfff]")
 _PIECE = (
     re.compile(  # a string that is not closed goes to the end: no quote in it is tried as another beginning
         r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[{}\[\],:]|\s+|[^"{}\[\],:\s]+', re.DOTALL
@@ -32,10 +32,10 @@ _PIECE = (
 _DEEPEST = 32  # levels of indentation shown; what is deeper stays at that depth
 
 
-def visible(text: str, lines: bool = False) -> str:
+def printable(text: str, lines: bool = False) -> str:
     """The text with characters that would steer a screen written as escapes; with `lines`, line ends and
     tabs stay."""
-    return _STEERING.sub(lambda match: _escape(match[0], lines), text)
+    return _UNPRINTABLE.sub(lambda match: _escape(match[0], lines), text)
 
 
 def _escape(character: str, lines: bool) -> str:
@@ -64,7 +64,7 @@ def _storable_text(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def indented(json_text: str) -> str:
+def indent_json(json_text: str) -> str:
     """JSON text over several lines. Only white space between tokens changes, so that numbers, repeated keys
     and even broken JSON stay as they were written."""
     out: list[str] = []

@@ -8,10 +8,10 @@ Example:
 from __future__ import annotations
 
 # From 50 on is what harmless surprises hardly ever reach (docs/detection.md).
-BANDS = ((75, "critical"), (50, "high"), (35, "medium"), (0, "low"))
-LEAST = {word: least for least, word in BANDS}  # the urgency from which a word holds
+SEVERITY_LEVELS = ((75, "critical"), (50, "high"), (35, "medium"), (0, "low"))
+MINIMUM_URGENCY = {word: least for least, word in SEVERITY_LEVELS}  # the urgency from which a word holds
 
 
-def band(urgency: int) -> str:
+def severity_of(urgency: int) -> str:
     """The word for an urgency of 0 to 100."""
-    return next(word for least, word in BANDS if urgency >= least or least == 0)
+    return next(word for least, word in SEVERITY_LEVELS if urgency >= least or least == 0)

@@ -24,14 +24,14 @@ from numpy.typing import NDArray
 
 from fingerprint.core.alert import FingerprintError
 
-MARGIN = timedelta(days=1)  # between the day in a key and the day of an event in it, at most
+KEY_DAY_MARGIN = timedelta(days=1)  # between the day in a key and the day of an event in it, at most
 _DAY = re.compile(
     r"(?:^|/)AWSLogs/(?:[^/]+/){1,2}CloudTrail[^/]*/[^/]+/(\d{4})/(\d{2})/(\d{2})/[^/]+$"
 )  # of an account's trail, or of an organisation's
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimeRange:
     """From `since` on and before `until`, UTC; None is no bound. `days`: so many before the newest event, not known yet."""
 
     since: datetime | None = None
@@ -43,12 +43,12 @@ class Span:
         return (self.since, self.until, self.days) != (None, None, None)
 
     def __str__(self) -> str:
-        begin = f"from {moment(self.since)}" if self.since else ""
-        end = f"before {moment(self.until)}" if self.until else ""
+        begin = f"from {format_instant(self.since)}" if self.since else ""
+        end = f"before {format_instant(self.until)}" if self.until else ""
         days = f"in the last {self.days:g} days" if self.days else ""
         return " ".join(part for part in (days, begin, end) if part) or "ever"
 
-    def holds(self, times: pd.Series) -> NDArray[np.bool_]:
+    def contains(self, times: pd.Series) -> NDArray[np.bool_]:
         """Which event times (n,), UTC, lie in it: a mask (n,)."""
         inside = np.ones(len(times), bool)
         if self.since:
@@ -57,35 +57,37 @@ class Span:
             inside &= (times < self.until).to_numpy(bool)
         return inside
 
-    def before(self, newest: datetime) -> Span:
+    def anchored_at(self, newest: datetime) -> TimeRange:
         """The same with its days counted back from the newest event."""
         return self if self.days is None else replace(self, since=newest - timedelta(days=self.days))
 
-    def before_day(self, newest: date | None) -> Span:
+    def anchored_at_day(self, newest: date | None) -> TimeRange:
         """The same, as wide as it can still become, where `newest` is the latest day in a key."""
-        return self if newest is None else self.before(_midnight(newest) - MARGIN)
+        return self if newest is None else self.anchored_at(_midnight(newest) - KEY_DAY_MARGIN)
 
-    def may_hold(self, path: str) -> bool:
+    def may_contain_object(self, path: str) -> bool:
         """Whether an object may hold events in it: yes, unless its key names a day that lies too far outside."""
-        day = day_of(path)
+        day = key_day(path)
         if day is None:
             return True
-        begin, end = _midnight(day) - MARGIN, _midnight(day) + timedelta(days=1) + MARGIN
-        return self._meets(begin, end)
+        begin, end = _midnight(day) - KEY_DAY_MARGIN, _midnight(day) + timedelta(days=1) + KEY_DAY_MARGIN
+        return self._overlaps(begin, end)
 
-    def may_hold_month(self, first: date) -> bool:
+    def may_contain_month(self, first: date) -> bool:
         """Whether objects of the month with this first day may hold events in it."""
-        after = last_day(first) + timedelta(days=1)
-        return self._meets(_midnight(first) - MARGIN, _midnight(after) + MARGIN)
+        after = last_day_of_month(first) + timedelta(days=1)
+        return self._overlaps(_midnight(first) - KEY_DAY_MARGIN, _midnight(after) + KEY_DAY_MARGIN)
 
-    def _meets(self, begin: datetime, end: datetime) -> bool:
+    def _overlaps(self, begin: datetime, end: datetime) -> bool:
         return not ((self.since and end <= self.since) or (self.until and begin >= self.until))
 
 
-EVER = Span()
+ALL_TIME = TimeRange()
 
 
-def of(since: str | None = None, until: str | None = None, days: float | None = None) -> Span:
+def parse_time_range(
+    since: str | None = None, until: str | None = None, days: float | None = None
+) -> TimeRange:
     """A span as people write it: ISO dates or date-times, UTC where they say nothing else; a date is its first moment.
 
     Raises FingerprintError for what is no date, for one that ends before it begins, and for two beginnings.
@@ -96,7 +98,7 @@ def of(since: str | None = None, until: str | None = None, days: float | None = 
         )
     if days is not None and days <= 0:
         raise FingerprintError(f"--days {days:g} is no stretch of time: give a number above 0")
-    span = Span(_instant("--since", since), _instant("--until", until), days)
+    span = TimeRange(_parse_time("--since", since), _parse_time("--until", until), days)
     if span.since and span.until and span.since >= span.until:
         raise FingerprintError(
             f"--since {since} is not before --until {until}: nothing lies between them (--until itself is left out)"
@@ -104,7 +106,7 @@ def of(since: str | None = None, until: str | None = None, days: float | None = 
     return span
 
 
-def day_of(path: str) -> date | None:
+def key_day(path: str) -> date | None:
     """The day in the key of a trail's object; None for any other file."""
     found = _DAY.search(path)
     try:
@@ -113,23 +115,23 @@ def day_of(path: str) -> date | None:
         return None
 
 
-def newest_day(paths: Iterable[str], today: date | None = None) -> date | None:
+def newest_key_day(paths: Iterable[str], today: date | None = None) -> date | None:
     """The latest day that a key names, of those that have begun somewhere on earth; `today` (UTC) is by the clock."""
-    latest = (today or datetime.now(UTC).date()) + MARGIN
-    return max((day for day in map(day_of, paths) if day and day <= latest), default=None)
+    latest = (today or datetime.now(UTC).date()) + KEY_DAY_MARGIN
+    return max((day for day in map(key_day, paths) if day and day <= latest), default=None)
 
 
-def last_day(first: date) -> date:
+def last_day_of_month(first: date) -> date:
     """Of a month, by its first."""
     return (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
 
 
-def moment(at: datetime) -> str:
+def format_instant(at: datetime) -> str:
     """A time as people write it: a date alone at midnight, UTC."""
     return at.strftime("%Y-%m-%d" if at.time() == time() else "%Y-%m-%dT%H:%M:%S")
 
 
-def _instant(option: str, text: str | None) -> datetime | None:
+def _parse_time(option: str, text: str | None) -> datetime | None:
     if text is None:
         return None
     try:

@@ -20,44 +20,51 @@ from hashlib import sha256
 
 from fingerprint.core.alert import FingerprintError
 
-PREFIX = "whsec_"
-LEAST, MOST = 24, 64  # bytes of a secret
-TOLERANCE = 300  # seconds that the two clocks may differ, and a request may be under way
+SECRET_PREFIX = "whsec_"
+MIN_SECRET_BYTES, MAX_SECRET_BYTES = 24, 64  # bytes of a secret
+TOLERANCE_SECONDS = 300  # seconds that the two clocks may differ, and a request may be under way
 
 
-def secrets_of(text: str) -> list[bytes]:
+def parse_secrets(text: str) -> list[bytes]:
     """The secrets in a file's text, one a line. FingerprintError for what is none, without saying it."""
-    return [_secret(line.strip()) for line in text.splitlines() if line.strip()]
+    return [_parse_secret(line.strip()) for line in text.splitlines() if line.strip()]
 
 
-def _secret(line: str) -> bytes:
+def _parse_secret(line: str) -> bytes:
     try:
-        made = b64decode(line.removeprefix(PREFIX), validate=True) if line.startswith(PREFIX) else b""
+        made = (
+            b64decode(line.removeprefix(SECRET_PREFIX), validate=True)
+            if line.startswith(SECRET_PREFIX)
+            else b""
+        )
     except (binascii.Error, ValueError):
         made = b""
-    if not LEAST <= len(made) <= MOST:
+    if not MIN_SECRET_BYTES <= len(made) <= MAX_SECRET_BYTES:
         raise FingerprintError(
-            f"a secret is {PREFIX} and base64 of {LEAST} to {MOST} bytes; `openssl rand -base64 32` makes what comes behind"
+            f"a secret is {SECRET_PREFIX} and base64 of {MIN_SECRET_BYTES} to {MAX_SECRET_BYTES} bytes; `openssl rand -base64 32` makes what comes behind"
         )
     return made
 
 
-def headers(key: str, timestamp: int, body: bytes, secrets: Iterable[bytes]) -> dict[str, str]:
+def signature_headers(key: str, timestamp: int, body: bytes, secrets: Iterable[bytes]) -> dict[str, str]:
     """The three headers of a request; without a secret there is no signature. `timestamp`: seconds since 1970."""
     signed = [f"v1,{_signature(key, timestamp, body, secret)}" for secret in secrets]
     named = {"webhook-id": key, "webhook-timestamp": str(timestamp)}
     return named | ({"webhook-signature": " ".join(signed)} if signed else {})
 
 
-def verified(given: Mapping[str, str], body: bytes, secrets: Iterable[bytes], now: float) -> bool:
+def verify_signature(
+    request_headers: Mapping[str, str], body: bytes, secrets: Iterable[bytes], now: float
+) -> bool:
     """Whether one of the secrets signed this body lately; names of headers in small letters."""
-    timestamp = given.get("webhook-timestamp", "")
-    if not timestamp.isdecimal() or abs(now - int(timestamp)) > TOLERANCE:
+    timestamp = request_headers.get("webhook-timestamp", "")
+    if not timestamp.isdecimal() or abs(now - int(timestamp)) > TOLERANCE_SECONDS:
         return False
     wanted = [
-        _signature(given.get("webhook-id", ""), int(timestamp), body, secret).encode() for secret in secrets
+        _signature(request_headers.get("webhook-id", ""), int(timestamp), body, secret).encode()
+        for secret in secrets
     ]
-    found = [part.partition(",") for part in given.get("webhook-signature", "").split(" ")]
+    found = [part.partition(",") for part in request_headers.get("webhook-signature", "").split(" ")]
     return any(
         version == "v1" and hmac.compare_digest(signature.encode(), each)
         for version, _, signature in found

@@ -15,30 +15,32 @@ from typing import Literal, get_args
 
 from fingerprint.core.alert import Alert, AlertEvent, Decision, Disposition
 
-Happened = Literal["new", "grown", "decided"]
-HAPPENED: tuple[Happened, ...] = get_args(Happened)
-MOST_EVENTS = 200  # told of an alert, the newest; `event_count` says how many there are, and the desk has all
+ChangeKind = Literal["new", "grown", "decided"]
+CHANGE_KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
+MAX_NOTIFICATION_EVENTS = (
+    200  # told of an alert, the newest; `event_count` says how many there are, and the desk has all
+)
 
 _EMAIL = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]+@[A-Za-z0-9-]+\.[A-Za-z0-9.-]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class Notification:
     """`said`: the disposition by which the alert stands now; None while it is open. `link`: its page, where it has one."""
 
     alert: Alert
-    happened: Happened = "new"
-    said: Disposition | None = None
+    change: ChangeKind = "new"
+    disposition: Disposition | None = None
     link: str = ""
 
     @property
     def decision(self) -> Decision | None:
-        return self.said.decision if self.said else None
+        return self.disposition.decision if self.disposition else None
 
     @property
-    def newest(self) -> tuple[AlertEvent, ...]:
+    def newest_events(self) -> tuple[AlertEvent, ...]:
         """Its events, the oldest first, without the oldest where there are too many."""
-        return self.alert.events[-MOST_EVENTS:]
+        return self.alert.events[-MAX_NOTIFICATION_EVENTS:]
 
 
 def account_of(alert: Alert) -> str:
@@ -47,17 +49,17 @@ def account_of(alert: Alert) -> str:
     return account if re.fullmatch(r"[0-9]{12}", account) else ""
 
 
-def name_of(alert: Alert) -> str:
+def display_name(alert: Alert) -> str:
     """The person behind the principal where one is known, else the principal without its account."""
     return alert.human or alert.principal.partition(":")[2] or alert.principal
 
 
-def distinct(values: Iterable[str], most: int = 100) -> list[str]:
+def distinct_values(values: Iterable[str], limit: int = 100) -> list[str]:
     """In their order, each once, without empty ones; so many at most."""
-    return list(dict.fromkeys(value for value in values if value))[:most]
+    return list(dict.fromkeys(value for value in values if value))[:limit]
 
 
-def address_of(text: str) -> str | None:
+def parse_address(text: str) -> str | None:
     """An IP address as receivers want it; None for what AWS writes instead (`AWS Internal`, a service's name), or worse."""
     try:
         return (
@@ -67,6 +69,6 @@ def address_of(text: str) -> str | None:
         return None
 
 
-def email_of(text: str) -> str | None:
+def parse_email(text: str) -> str | None:
     """The text, if it is an address of e-mail and nothing more."""
     return text if len(text) <= 254 and _EMAIL.fullmatch(text) else None

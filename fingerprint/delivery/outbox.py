@@ -14,91 +14,95 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from fingerprint.core.alert import Alert, Disposition
-from fingerprint.core.ports import Away
+from fingerprint.core.ports import Unavailable
 from fingerprint.core.settings import Deliver
-from fingerprint.delivery.policy import Delivery, State
+from fingerprint.delivery.policy import Delivery, DeliveryState
 
 
-class Busy(Away):
+class RateLimited(Unavailable):
     """The receiver answers, and asks to be left alone for so many seconds."""
 
-    def __init__(self, reason: str, seconds: float) -> None:
+    def __init__(self, reason: str, retry_after: float) -> None:
         super().__init__(reason)
-        self.seconds = seconds
+        self.retry_after = retry_after
 
 
-class Waiting(NamedTuple):
+class DeliveryCounts(NamedTuple):
     """How a receiver's deliveries stand. `oldest`: of those that wait, when it was created."""
 
     waiting: int
     sent: int
     failed: int
-    oldest: datetime | None
+    oldest_waiting: datetime | None
 
 
 class Outbox(Protocol):
     """Deliveries beside the alerts that they tell of. What happened to an alert becomes a delivery once, however often it is
     planned and by however many; one that waits is in one sender's hands at a time, until the end of its lease."""
 
-    def enrol(self, receiver: str, backlog: bool) -> None:
+    def register_receiver(self, receiver: str, include_backlog: bool) -> None:
         """A receiver hears of what happens from now on; with `backlog` also of what lies there. A second time does nothing."""
         ...
 
-    def plan(self, receiver: str, wants: Deliver, now: datetime) -> int:
+    def schedule(self, receiver: str, options: Deliver, now: datetime) -> int:
         """Turn what has changed since the last time into deliveries; how many changes were looked at, 0 when there are no
         more."""
         ...
 
-    def take(self, receiver: str, now: datetime, held_until: datetime, most: int, by: str) -> list[Delivery]:
+    def claim(
+        self, receiver: str, now: datetime, lease_until: datetime, limit: int, worker: str
+    ) -> list[Delivery]:
         """Deliveries that are due, the longest due first, in `by`'s hands until `held_until`."""
         ...
 
-    def sent(self, delivery: Delivery, now: datetime) -> None:
+    def mark_sent(self, delivery: Delivery, now: datetime) -> None:
         """The receiver has it."""
         ...
 
-    def again(self, delivery: Delivery, due_at: datetime, reason: str, by: str) -> None:
+    def reschedule(self, delivery: Delivery, due_at: datetime, reason: str, worker: str) -> None:
         """A try failed; nothing where it is in other hands by now."""
         ...
 
-    def failed(self, delivery: Delivery, now: datetime, reason: str) -> None:
+    def mark_failed(self, delivery: Delivery, now: datetime, reason: str) -> None:
         """It is not tried again, unless somebody asks for it."""
         ...
 
-    def let_go(self, deliveries: Sequence[Delivery], by: str) -> None:
+    def release(self, deliveries: Sequence[Delivery], worker: str) -> None:
         """They were not tried, and wait on."""
         ...
 
-    def revive(self, now: datetime, key: str = "", receiver: str = "") -> int:
+    def retry_failed(self, now: datetime, key: str = "", receiver: str = "") -> int:
         """Try what has failed anew: one by its key, those of one receiver, or all; how many."""
         ...
 
-    def deliveries(self, receiver: str = "", state: State | None = None, limit: int = 200) -> list[Delivery]:
+    def list_deliveries(
+        self, receiver: str = "", state: DeliveryState | None = None, limit: int = 200
+    ) -> list[Delivery]:
         """The newest first."""
         ...
 
-    def counts(self) -> dict[str, Waiting]:
+    def counts_by_receiver(self) -> dict[str, DeliveryCounts]:
         """By receiver."""
         ...
 
-    def alert(self, delivery: Delivery) -> tuple[Alert, Disposition | None] | None:
+    def current_alert(self, delivery: Delivery) -> tuple[Alert, Disposition | None] | None:
         """What it tells of as it is now, without the records of its events, and the decision by which it stands; None where the
         alert was removed."""
         ...
 
-    def forget(self, before: datetime) -> int:
+    def delete_sent(self, before: datetime) -> int:
         """Remove deliveries that were sent before then; how many."""
         ...
 
 
-class Taker(Protocol):
+class Receiver(Protocol):
     """Where the bodies for one receiver go.
 
     Example:
         >>> taker.take("6f0c...", b"{}", "123456789012:role/ci", now)
     """
 
-    def take(self, key: str, body: bytes, principal: str, now: datetime) -> None:
+    def deliver(self, key: str, body: bytes, principal: str, now: datetime) -> None:
         """The receiver has it when this returns. Away (Busy): not now. Gone: never."""
         ...
 

@@ -18,15 +18,15 @@ from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 from fingerprint.core.settings import Deliver
-from fingerprint.delivery.notification import Happened
+from fingerprint.delivery.notification import ChangeKind
 
-FIRST_WAIT = 5.0  # seconds after the first try that failed; each later wait is twice as long ...
-LONGEST_WAIT = 3600.0  # ... up to this
+INITIAL_BACKOFF = 5.0  # seconds after the first try that failed; each later wait is twice as long ...
+MAX_BACKOFF = 3600.0  # ... up to this
 
-State = Literal["waiting", "sent", "failed"]
+DeliveryState = Literal["waiting", "sent", "failed"]
 
 
-class Stand(NamedTuple):
+class AlertStatus(NamedTuple):
     """An alert as the desk has it now. `decided_at`: when it was judged, if that decision still covers all its events."""
 
     alert_id: str
@@ -36,7 +36,7 @@ class Stand(NamedTuple):
     decided_at: datetime | None = None
 
 
-class Told(NamedTuple):
+class ReceiverKnowledge(NamedTuple):
     """What a receiver has heard of an alert last."""
 
     events: int
@@ -50,57 +50,59 @@ class Delivery:
     key: str
     receiver: str
     alert_id: str
-    happened: Happened
+    happened: ChangeKind
     created_at: datetime
     due_at: datetime
     tries: int = 0
-    state: State = "waiting"
+    state: DeliveryState = "waiting"
     reason: str = ""
     done_at: datetime | None = None
 
 
-def news_for(receiver: Deliver, now_is: Stand, told: Told | None) -> list[Happened]:
+def changes_to_deliver(
+    receiver: Deliver, status: AlertStatus, known: ReceiverKnowledge | None
+) -> list[ChangeKind]:
     """What has happened to an alert that this receiver is to hear of. Of what is suppressed, or not urgent enough yet, nothing:
     the first time that it is neither, it is new."""
-    if told is None and (now_is.suppressed or now_is.urgency < receiver.least_urgency):
+    if known is None and (status.suppressed or status.urgency < receiver.least_urgency):
         return []
-    decided = now_is.decided_at is not None and (told is None or now_is.decided_at != told.decided_at)
-    happened: dict[Happened, bool] = {
-        "new": told is None,
-        "grown": told is not None and now_is.events > told.events and not now_is.suppressed,
+    decided = status.decided_at is not None and (known is None or status.decided_at != known.decided_at)
+    happened: dict[ChangeKind, bool] = {
+        "new": known is None,
+        "grown": known is not None and status.events > known.events and not status.suppressed,
         "decided": decided,
     }
     return [each for each, so in happened.items() if so and each in receiver.on]
 
 
-def heard(now_is: Stand, told: Told | None) -> Told:
+def knowledge_after(status: AlertStatus, known: ReceiverKnowledge | None) -> ReceiverKnowledge:
     """What the receiver has heard of when it was told that."""
-    return Told(now_is.events, now_is.decided_at or (told.decided_at if told else None))
+    return ReceiverKnowledge(status.events, status.decided_at or (known.decided_at if known else None))
 
 
-def key_of(receiver: str, now_is: Stand, happened: Happened) -> str:
+def idempotency_key(receiver: str, status: AlertStatus, change: ChangeKind) -> str:
     """The same for the same thing that happened to the same alert: 32 hexadecimal digits."""
     mark = {
         "new": "",
-        "grown": str(now_is.events),
-        "decided": now_is.decided_at.isoformat() if now_is.decided_at else "",
+        "grown": str(status.events),
+        "decided": status.decided_at.isoformat() if status.decided_at else "",
     }
-    text = "\0".join((receiver, now_is.alert_id, happened, mark[happened]))
+    text = "\0".join((receiver, status.alert_id, change, mark[change]))
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def wait(tries: int, draw: float, asked: float = 0.0) -> float:
+def retry_delay(tries: int, jitter: float, retry_after: float = 0.0) -> float:
     """Seconds until the next try after `tries` that failed: doubled each time, and of that a half to the whole (`draw`, 0 to 1),
     so that what failed together does not come back together. `asked`: what the receiver wants (Retry-After), within bounds."""
-    whole = min(FIRST_WAIT * 2.0 ** min(tries - 1, 30), LONGEST_WAIT)
-    return max(whole * (0.5 + draw / 2), min(asked, LONGEST_WAIT))
+    whole = min(INITIAL_BACKOFF * 2.0 ** min(tries - 1, 30), MAX_BACKOFF)
+    return max(whole * (0.5 + jitter / 2), min(retry_after, MAX_BACKOFF))
 
 
-def next_try(
-    receiver: Deliver, delivery: Delivery, now: datetime, draw: float, asked: float = 0.0
+def next_attempt(
+    receiver: Deliver, delivery: Delivery, now: datetime, jitter: float, retry_after: float = 0.0
 ) -> datetime | None:
     """When to try again what has just failed; None where it is given up. The try that failed is not yet in `tries`."""
     tries = delivery.tries + 1
-    again = now + timedelta(seconds=wait(tries, draw, asked))
+    again = now + timedelta(seconds=retry_delay(tries, jitter, retry_after))
     last = delivery.created_at + timedelta(seconds=receiver.give_up_seconds)
     return again if tries < receiver.tries and again <= last else None

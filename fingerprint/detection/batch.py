@@ -11,15 +11,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
-from fingerprint.compute.arrays import host, like, namespace
+from fingerprint.compute.arrays import namespace, to_device_of, to_host
 from fingerprint.compute.hashing import Hashes
 from fingerprint.features import encoding
 from fingerprint.sources import flatten
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import ScorerState
 
 
 @dataclass(frozen=True)
-class Measured:
+class EventBatch:
     """N events, on the host or on a device. `frame` has their columns, `codes` (N, F); `principal` (with its home) and
     `entity` (N,) are hashes; `interval` (N,) is the number of the event's interval and `since` (N,) of that in which the
     principal was first seen.
@@ -31,7 +31,7 @@ class Measured:
     principal: Hashes
     entity: Hashes
     interval: NDArray[np.int32]
-    since: NDArray[np.int32]
+    first_seen: NDArray[np.int32]
     fingerprint: NDArray[np.int32]
     level: NDArray[np.int8]
     evidence: dict[str, NDArray[Any]]
@@ -39,65 +39,67 @@ class Measured:
     def __len__(self) -> int:
         return len(self.frame)
 
-    def take(self, which: NDArray[Any]) -> Measured:
+    def take(self, rows: NDArray[Any]) -> EventBatch:
         """The events of a mask or an index, on the host: few are taken, to wait for a verdict or to be explained."""
-        which = like(which, self.codes)
+        rows = to_device_of(rows, self.codes)
         return replace(
             self,
-            frame=frames.host(frames.rows(self.frame, which)),
-            evidence={name: host(kept[which]) for name, kept in self.evidence.items()},
-            **{name: host(getattr(self, name)[which]) for name in ARRAYS},
+            frame=frames.to_pandas(frames.select_rows(self.frame, rows)),
+            evidence={name: to_host(kept[rows]) for name, kept in self.evidence.items()},
+            **{name: to_host(getattr(self, name)[rows]) for name in ARRAY_FIELDS},
         )
 
     @property
     def owner(self) -> Hashes:
         """(N,) the entity as the ledger knows it: at the home of the principal who acted. An entity that principals share
         (granularity `service`) is counted at each of their homes by itself."""
-        return hashing.at_home(self.principal, self.entity)
+        return hashing.rebucket(self.principal, self.entity)
 
     @property
-    def wrote(self) -> NDArray[np.bool_]:
+    def is_write(self) -> NDArray[np.bool_]:
         """Which events changed something."""
-        wrote: NDArray[np.bool_] = like(encoding.writes(self.frame), self.codes)
+        wrote: NDArray[np.bool_] = to_device_of(encoding.is_write(self.frame), self.codes)
         return wrote
 
     @property
-    def failed(self) -> NDArray[np.bool_]:
+    def is_error(self) -> NDArray[np.bool_]:
         """Which events were refused or went wrong."""
-        failed: NDArray[np.bool_] = like(self.frame["error_code"].notna().values, self.codes)
+        failed: NDArray[np.bool_] = to_device_of(self.frame["error_code"].notna().values, self.codes)
         return failed
 
 
 # The columns that measuring and explaining read: a frame without the others costs half as much to carry along.
-READ = [
+FRAME_COLUMNS = [
     *("event_id", "event_time", "principal", "kind", "role", "entity", "human", "session"),
     *("service", "action", "region", "recipient_account", "parameter_names", "target_account", "read_only"),
     *("error_code", "user_agent", "source_address", "identity_type", "access_key", "session_created"),
     *("mfa", "from_console"),
 ]
-ARRAYS = tuple(field.name for field in fields(Measured) if field.name not in ("frame", "evidence"))
+ARRAY_FIELDS = tuple(field.name for field in fields(EventBatch) if field.name not in ("frame", "evidence"))
 
 
-def prepare(events: frames.Frame, ledger: Ledger) -> tuple[Measured, int]:
+def encode_batch(events: frames.Frame, state: ScorerState) -> tuple[EventBatch, int]:
     """Drop repeats, encode, remember: events with entities -> a batch that is not judged yet, and how many were repeats.
 
     Arrays go to where the ledger lies, which is where the events lie if these are on a device.
     """
-    place = partial(like, other=ledger.series.owner)
-    seconds = place(frames.seconds(events["event_time"]))
-    principal = place(hashing.homed(events["principal"]))
-    fresh = ledger.fresh(principal, place(flatten.repeat_key(events)), (seconds // 86400).astype(np.int32))
-    events, seconds, principal = frames.rows(events, fresh), seconds[fresh], principal[fresh]
-    interval = (seconds // ledger.options.spectral.interval_seconds).astype(np.int32)
-    events, codes = _encoded(events, principal, interval, ledger)
+    place = partial(to_device_of, other=state.series.owner)
+    seconds = place(frames.epoch_seconds(events["event_time"]))
+    principal = place(hashing.hash_with_bucket(events["principal"]))
+    fresh = state.deduplicate(
+        principal, place(flatten.dedup_key(events)), (seconds // 86400).astype(np.int32)
+    )
+    events, seconds, principal = frames.select_rows(events, fresh), seconds[fresh], principal[fresh]
+    interval = (seconds // state.options.spectral.interval_seconds).astype(np.int32)
+    events, codes = _encode_features(events, principal, interval, state)
     none = namespace(codes).zeros(len(events), np.int32)
-    batch = Measured(
+    batch = EventBatch(
         events,
         codes,
         principal,
-        place(hashing.of(events["entity"])),
+        place(hashing.hash_strings(events["entity"])),
         interval,
-        ledger.since(principal),
+        state.first_seen(principal),
         none,
         none.astype(np.int8),
         {},
@@ -105,23 +107,23 @@ def prepare(events: frames.Frame, ledger: Ledger) -> tuple[Measured, int]:
     return batch, int((~fresh).sum())
 
 
-def _encoded(
-    events: frames.Frame, principal: Hashes, interval: NDArray[np.int32], ledger: Ledger
+def _encode_features(
+    events: frames.Frame, principal: Hashes, interval: NDArray[np.int32], state: ScorerState
 ) -> tuple[frames.Frame, Hashes]:
     """Events with what the ledger remembers of their principals, and the codes of all their features (N, F)."""
-    codes = encoding.encode(events)
-    memory = ledger.remember(principal, interval, like(codes, principal))
-    events = events.assign(**{name: like(column, codes) for name, column in memory.items()})
-    encoding.encode_memory(codes, events)
-    return events, like(codes, principal)
+    codes = encoding.encode_events(events)
+    memory = state.update_history(principal, interval, to_device_of(codes, principal))
+    events = events.assign(**{name: to_device_of(column, codes) for name, column in memory.items()})
+    encoding.encode_stateful_features(codes, events)
+    return events, to_device_of(codes, principal)
 
 
-def concat(parts: list[Measured]) -> Measured:
+def concat_batches(parts: list[EventBatch]) -> EventBatch:
     """Batches of the host one after the other; at least one."""
-    return Measured(
+    return EventBatch(
         frame=pd.concat([part.frame for part in parts], ignore_index=True),
         evidence={
             name: np.concatenate([part.evidence[name] for part in parts]) for name in parts[0].evidence
         },
-        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS},
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAY_FIELDS},
     )

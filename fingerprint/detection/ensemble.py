@@ -37,12 +37,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute.arrays import namespace
-from fingerprint.detection.batch import Measured
-from fingerprint.registry.bank import PEER
+from fingerprint.detection.batch import EventBatch
+from fingerprint.registry.bank import PEER_LEVEL
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
-Ballots = Mapping[str, Mask]  # yes or no of each event (N,), by detector
+VoteMasks = Mapping[str, Mask]  # yes or no of each event (N,), by detector
 
 
 class Detector(Protocol):
@@ -50,56 +50,56 @@ class Detector(Protocol):
 
     name: str
     threshold: float
-    votes_on: Literal["event", "interval"]
+    granularity: Literal["event", "interval"]
     degraded: bool  # whether who stands in measured the last batch
 
-    def measure(self, batch: Measured) -> NDArray[Any]:
+    def measure(self, batch: EventBatch) -> NDArray[Any]:
         """What is kept of each event until its interval closes: (N, C), C this detector's own."""
         ...
 
-    def z(self, batch: Measured) -> Floats:
+    def score(self, batch: EventBatch) -> Floats:
         """z of events (N,) from what was kept of them (`batch.evidence[name]`), as things stand now; NaN for no opinion.
         It may grow while an event's interval is open, and never falls; it is NaN all the while or never."""
         ...
 
-    def may_vote(self, batch: Measured) -> NDArray[np.bool_]:
+    def can_still_vote(self, batch: EventBatch) -> NDArray[np.bool_]:
         """Which events (N,) have its vote, or may have it before their interval closes; also those that it has no opinion on,
         so that they wait for the others."""
         ...
 
-    def opinion(self, batch: Measured) -> Mask:
+    def has_opinion(self, batch: EventBatch) -> Mask:
         """Which events (N,) it has an opinion on: those whose z is not NaN, known before any z is made."""
         ...
 
 
-def verdicts(votes: Ballots, quorum: int, opinions: Ballots | None = None) -> Mask:
+def verdicts(votes: VoteMasks, quorum: int, opinions: VoteMasks | None = None) -> Mask:
     """Return which events (N,) have the votes they need; `opinions` says who has one, without it everybody."""
-    verdict: Mask = _count(votes) >= (quorum if opinions is None else needed(opinions, quorum))
+    verdict: Mask = _count_true(votes) >= (quorum if opinions is None else votes_needed(opinions, quorum))
     return verdict
 
 
-def needed(opinions: Ballots, quorum: int) -> NDArray[np.int32]:
+def votes_needed(opinions: VoteMasks, quorum: int) -> NDArray[np.int32]:
     """Return how many votes make a verdict of each event (N,): the quorum, or all of fewer opinions, and at least one."""
-    return _count(opinions).clip(1, quorum)
+    return _count_true(opinions).clip(1, quorum)
 
 
-def opinions(z: Mapping[str, NDArray[Any]]) -> dict[str, Mask]:
+def opinion_masks(z: Mapping[str, NDArray[Any]]) -> dict[str, Mask]:
     """Return which events (N,) each detector has an opinion on, by its z (N,)."""
     return {name: ~namespace(each).isnan(each) for name, each in z.items()}
 
 
-def newcomers(opinions: Ballots, level: NDArray[np.int8]) -> Mask:
+def newcomer_mask(opinions: VoteMasks, level: NDArray[np.int8]) -> Mask:
     """Return which events (N,) one detector judges alone, of a principal that it knows by its peers only (`level` (N,))."""
-    newcomer: Mask = alone(opinions) & (level >= PEER)
+    newcomer: Mask = sole_opinion_mask(opinions) & (level >= PEER_LEVEL)
     return newcomer
 
 
-def alone(opinions: Ballots) -> Mask:
+def sole_opinion_mask(opinions: VoteMasks) -> Mask:
     """Return on which events (N,) one of several detectors has an opinion and the others have none."""
-    one: Mask = (_count(opinions) == 1) & (len(opinions) > 1)
+    one: Mask = (_count_true(opinions) == 1) & (len(opinions) > 1)
     return one
 
 
-def _count(ballots: Ballots) -> NDArray[np.int32]:
+def _count_true(masks: VoteMasks) -> NDArray[np.int32]:
     """Return how many detectors say yes of each event (N,)."""
-    return reduce(add, (each.astype(np.int32) for each in ballots.values()))
+    return reduce(add, (each.astype(np.int32) for each in masks.values()))

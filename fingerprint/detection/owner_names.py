@@ -13,15 +13,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
-from fingerprint.compute.arrays import host, like, namespace
+from fingerprint.compute.arrays import namespace, to_device_of, to_host
 from fingerprint.compute.hashing import Hashes
-from fingerprint.compute.sorted_table import find
-from fingerprint.detection.batch import Measured
+from fingerprint.compute.sorted_table import find_sorted
+from fingerprint.detection.batch import EventBatch
 from fingerprint.registry.bank import Bank
 from fingerprint.state.activity_series import Ints
 
 
-class Names:
+class OwnerNames:
     """Entities and principals: those of the bank for ever, strangers until their last interval is over.
 
     Known by the part of a hash that is the same at every home, as principals may share an entity.
@@ -29,55 +29,57 @@ class Names:
 
     def __init__(self, bank: Bank) -> None:
         self.hashes, self.texts = bank.owners
-        self.strangers: dict[int, tuple[str, int]] = {}  # hash -> text, last interval
+        self.unknown_owners: dict[int, tuple[str, int]] = {}  # hash -> text, last interval
 
-    def meet(self, batch: Measured) -> None:
+    def observe(self, batch: EventBatch) -> None:
         """Remember the owners in a batch that the bank does not know, each until its own last interval there."""
         xp = namespace(batch.entity)
         for owner, column in ((batch.entity, "entity"), (batch.principal, "principal")):
             distinct, first, group = xp.unique(
-                hashing.homeless(owner), return_index=True, return_inverse=True
+                hashing.without_bucket(owner), return_index=True, return_inverse=True
             )
             last = xp.zeros(len(distinct), np.int32)
             xp.maximum.at(last, group, batch.interval)
-            new = ~find(self.hashes, distinct)[1]
-            texts = frames.host(frames.rows(batch.frame[[column]], first[new]))[column]
+            new = ~find_sorted(self.hashes, distinct)[1]
+            texts = frames.to_pandas(frames.select_rows(batch.frame[[column]], first[new]))[column]
             for name, text, at in zip(distinct[new].tolist(), texts, last[new].tolist(), strict=True):
-                self.strangers[name] = (text, max(at, self.strangers.get(name, (text, 0))[1]))
+                self.unknown_owners[name] = (text, max(at, self.unknown_owners.get(name, (text, 0))[1]))
 
-    def under(self, bank: Bank, owner: Hashes, interval: Ints) -> Names:
+    def with_bank(self, bank: Bank, owner: Hashes, interval: Ints) -> OwnerNames:
         """The names when another bank judges: of owners (R,) that were last met in intervals (R,), those whom it does not know
         are strangers from now on."""
-        after, owner = Names(bank), hashing.homeless(owner)
-        unknown = ~after._known(owner)[1]
+        after, owner = OwnerNames(bank), hashing.without_bucket(owner)
+        unknown = ~after._find_in_bank(owner)[1]
         last = pd.Series(interval[unknown]).groupby(owner[unknown]).max()
-        texts = self.of(last.index.to_numpy(np.uint64))
+        texts = self.look_up(last.index.to_numpy(np.uint64))
         met = zip(last.index.tolist(), texts, last.tolist(), strict=True)
-        after.strangers = {name: (text, at) for name, text, at in met if text is not None} | self.strangers
+        after.unknown_owners = {
+            name: (text, at) for name, text, at in met if text is not None
+        } | self.unknown_owners
         return after
 
-    def of(self, owner: Hashes) -> NDArray[np.object_]:
+    def look_up(self, owner: Hashes) -> NDArray[np.object_]:
         """The text of each owner, None where there is none: (R,) -> (R,), on the host."""
-        owner = hashing.homeless(owner)
-        place, found = self._known(owner)
+        owner = hashing.without_bucket(owner)
+        place, found = self._find_in_bank(owner)
         out = np.full(len(owner), None, object)
         out[found] = self.texts[place[found]]
         unknown = np.flatnonzero(~found)
-        out[unknown] = [self.strangers.get(name, (None, 0))[0] for name in owner[unknown].tolist()]
+        out[unknown] = [self.unknown_owners.get(name, (None, 0))[0] for name in owner[unknown].tolist()]
         return out
 
-    def known(self, owner: Hashes) -> NDArray[np.bool_]:
+    def is_in_bank(self, owner: Hashes) -> NDArray[np.bool_]:
         """Return which owners the bank knows: (N,) -> (N,), where they lie."""
-        found: NDArray[np.bool_] = like(
-            find(self.hashes, like(hashing.homeless(owner), self.hashes))[1], owner
+        found: NDArray[np.bool_] = to_device_of(
+            find_sorted(self.hashes, to_device_of(hashing.without_bucket(owner), self.hashes))[1], owner
         )
         return found
 
-    def _known(self, owner: Hashes) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    def _find_in_bank(self, owner: Hashes) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """Where owners of the host (R,) are among those of the bank, and which of them are."""
-        place, found = find(self.hashes, like(owner, self.hashes))
-        return host(place), host(found)
+        place, found = find_sorted(self.hashes, to_device_of(owner, self.hashes))
+        return to_host(place), to_host(found)
 
-    def forget(self, before: int) -> None:
+    def expire(self, before: int) -> None:
         """Drop strangers that were last met before an interval."""
-        self.strangers = {name: kept for name, kept in self.strangers.items() if kept[1] >= before}
+        self.unknown_owners = {name: kept for name, kept in self.unknown_owners.items() if kept[1] >= before}

@@ -19,17 +19,17 @@ import numpy as np
 from array_api_compat import device
 from numpy.typing import NDArray
 
-from fingerprint.compute.arrays import Place, host, like
+from fingerprint.compute.arrays import Placement, to_device_of, to_host
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core import settings
 from fingerprint.core.alert import FingerprintError
-from fingerprint.detection.inference import InProcess
+from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.features.vocabulary import Floats, Ints
-from fingerprint.registry.bank import DEFAULT, Bank, open_bank
+from fingerprint.registry.bank import DEFAULT_OPTIONS, Bank, open_bank
 
 
-class Answer(NamedTuple):
+class InferenceResult(NamedTuple):
     """Of N events: `loss` (N, F) nats, `known` (N, F), `z` (N,) by itself (without company, nor what a ledger remembers of the
     principal), `level` (N,) of the fingerprint."""
 
@@ -39,61 +39,65 @@ class Answer(NamedTuple):
     level: NDArray[np.int8]
 
 
-def number(version: str) -> int:
+def version_number(version: str) -> int:
     """A bank version's number, 1 ... 2^53 - 1: what JSON can say exactly, and no two banks share."""
     digest = hashlib.blake2b(version.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % (2**53 - 1) + 1
 
 
-def opened(folder: Path, expected: int, options: settings.Bank = DEFAULT) -> Bank:
+def open_numbered_bank(folder: Path, expected_number: int, options: settings.Bank = DEFAULT_OPTIONS) -> Bank:
     """The bank in a folder. FingerprintError where it is damaged, not signed, or not the one of that number."""
     bank = open_bank(folder, options)
-    if number(bank.version) != expected:
+    if version_number(bank.version) != expected_number:
         raise FingerprintError(
-            f"{folder} holds bank {bank.version}, whose number is {number(bank.version)} and not {expected}: "
+            f"{folder} holds bank {bank.version}, whose number is {version_number(bank.version)} and not {expected_number}: "
             "fill the repository with `fingerprint triton load`"
         )
     return bank
 
 
-def nets_only(bank: Bank, place: Place) -> Bank:
+def place_networks(bank: Bank, placement: Placement) -> Bank:
     """A bank whose nets alone lie where `place` puts arrays, those of any library. `Bank.on` puts all there that measures."""
-    nets = {name: place(getattr(bank.weights, name)) for name in ("inputs", "bias", "outputs")}
-    vocabulary = replace(bank.vocabulary, base=place(bank.vocabulary.base))
+    nets = {name: placement(getattr(bank.weights, name)) for name in ("inputs", "bias", "outputs")}
+    vocabulary = replace(bank.vocabulary, base=placement(bank.vocabulary.base))
     return replace(bank, weights=replace(bank.weights, **nets), vocabulary=vocabulary)
 
 
-class Served:
+class TritonBankModel:
     """A bank in the memory of who measures, or of its device (`Bank.on`, `nets_only`)."""
 
     def __init__(self, bank: Bank) -> None:
-        self.bank, self.losses = bank, InProcess(bank)
+        self.bank, self.inference = bank, LocalInference(bank)
         self.level = bank.fingerprints["level"].to_numpy()
 
     @property
     def device(self) -> str:
         return str(device(self.bank.weights.inputs))
 
-    def answer(self, asked: Sequence[tuple[Ints, Hashes]]) -> list[Answer | FingerprintError]:
+    def infer_batch(
+        self, requests: Sequence[tuple[Ints, Hashes]]
+    ) -> list[InferenceResult | FingerprintError]:
         """To each request (fingerprint (N,), codes (N, F)) its answer, or why there is none; all are measured together."""
-        problems = [self.losses.problem(*each) for each in asked]
-        good = [each for each, problem in zip(asked, problems, strict=True) if problem is None]
-        answers = iter(self._measure(good))
+        problems = [self.inference.validation_error(*each) for each in requests]
+        good = [each for each, problem in zip(requests, problems, strict=True) if problem is None]
+        answers = iter(self._infer_valid(good))
         return [next(answers) if problem is None else problem for problem in problems]
 
-    def _measure(self, asked: Sequence[tuple[Ints, Hashes]]) -> list[Answer]:
-        if not asked:
+    def _infer_valid(self, requests: Sequence[tuple[Ints, Hashes]]) -> list[InferenceResult]:
+        if not requests:
             return []
-        fingerprint, codes = (np.concatenate(column) for column in zip(*asked, strict=True))
-        measured = (*self._measured(fingerprint, codes), self.level[fingerprint])
-        ends = np.cumsum([len(rows) for rows, _ in asked])[:-1]
-        return [Answer(*each) for each in zip(*(np.split(each, ends) for each in measured), strict=True)]
+        fingerprint, codes = (np.concatenate(column) for column in zip(*requests, strict=True))
+        measured = (*self._compute(fingerprint, codes), self.level[fingerprint])
+        ends = np.cumsum([len(rows) for rows, _ in requests])[:-1]
+        return [
+            InferenceResult(*each) for each in zip(*(np.split(each, ends) for each in measured), strict=True)
+        ]
 
-    def _measured(self, fingerprint: Ints, codes: Hashes) -> tuple[Floats, NDArray[np.bool_], Floats]:
+    def _compute(self, fingerprint: Ints, codes: Hashes) -> tuple[Floats, NDArray[np.bool_], Floats]:
         """Loss and known (N, F), z (N,). What is asked goes up once, and the answers come down."""
         usual, there = self.bank.baseline, self.bank.vocabulary.keys
-        fingerprint, codes = like(fingerprint, there), like(codes, there)
-        loss, known = self.losses.of(fingerprint, codes)
-        surprise = autoencoder.surprises(loss, usual.center, fingerprint)
-        z = tail_calibration.z_of(autoencoder.combine(surprise), usual, fingerprint)
-        return host(loss), host(known), host(z)
+        fingerprint, codes = to_device_of(fingerprint, there), to_device_of(codes, there)
+        loss, known = self.inference.losses(fingerprint, codes)
+        surprise = autoencoder.surprise_per_feature(loss, usual.center, fingerprint)
+        z = tail_calibration.excess_to_z(autoencoder.total_surprise(surprise), usual, fingerprint)
+        return to_host(loss), to_host(known), to_host(z)

@@ -28,35 +28,47 @@ from array_api_compat import array_namespace, device, is_numpy_namespace, to_dev
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.compute.arrays import Place, like, namespace, placed
+from fingerprint.compute.arrays import Placement, move_arrays, namespace, to_device_of
 from fingerprint.core import settings
-from fingerprint.features.encoding import FACETED, FACETS, GIVEN, IS_BIN, WEIGHT
+from fingerprint.features.encoding import (
+    EVIDENCE_GROUP_FEATURES,
+    EVIDENCE_GROUPS,
+    FEATURE_WEIGHTS,
+    GIVEN_FEATURE,
+    IS_BIN,
+)
 from fingerprint.features.vocabulary import Floats, Ints, Vocabulary
 
 Array = Any
 
-FREE = np.flatnonzero(
-    GIVEN < 0
+FREE_FEATURES = np.flatnonzero(
+    GIVEN_FEATURE < 0
 )  # (G,) features that are reconstructed; the others are judged given one of these
-ADDS = np.flatnonzero(GIVEN >= 0)  # (F - G,) those others ...
-TO = GIVEN[ADDS]  # ... and what each of them is judged given
-BINS = np.flatnonzero(IS_BIN)
+CONDITIONAL_FEATURES = np.flatnonzero(GIVEN_FEATURE >= 0)  # (F - G,) those others ...
+CONDITIONED_ON = GIVEN_FEATURE[CONDITIONAL_FEATURES]  # ... and what each of them is judged given
+BIN_FEATURES = np.flatnonzero(IS_BIN)
 # (G, F): what a feature is reconstructed from: not from itself, nor from what contains it (parameters name the action)
-VISIBLE = ((np.arange(len(GIVEN)) != FREE[:, None]) & (FREE[:, None] != GIVEN)).astype(np.float32)
-LIMIT = 4.0  # nats: a net is badly calibrated for what it has hardly seen, so it may correct the counts only so far
-ANY_BIN = (
+VISIBLE_MASK = (
+    (np.arange(len(GIVEN_FEATURE)) != FREE_FEATURES[:, None]) & (FREE_FEATURES[:, None] != GIVEN_FEATURE)
+).astype(np.float32)
+MAX_CORRECTION = 4.0  # nats: a net is badly calibrated for what it has hardly seen, so it may correct the counts only so far
+UNIFORM_BIN_SHARE = (
     0.1  # share of a bin's probability spread over all 16 or so: the next bin is never out of the question
 )
-ALONE = 8.0  # nats an event must surprise by itself before the company it keeps counts
-ODD = 2.0  # nats: what surprises less is neither company nor asked about again
-FAR = 7.0  # nats of surprise at a place that is not the principal's own
-APART = 5.0  # nats that it adds to be there while the principal works where it usually does
-PLACE = FACETS.index("place")
-MOST = 10.0  # nats that one feature may surprise: past "one in twenty thousand" it is only ever "never seen"
-CHUNK = (
+CONTEXT_THRESHOLD = 8.0  # nats an event must surprise by itself before the company it keeps counts
+RECHECK_THRESHOLD = 2.0  # nats: what surprises less is neither company nor asked about again
+REMOTE_PLACE_THRESHOLD = 7.0  # nats of surprise at a place that is not the principal's own
+SIMULTANEOUS_PLACES_NATS = (
+    5.0  # nats that it adds to be there while the principal works where it usually does
+)
+PLACE_GROUP = EVIDENCE_GROUPS.index("place")
+MAX_FEATURE_SURPRISE = (
+    10.0  # nats that one feature may surprise: past "one in twenty thousand" it is only ever "never seen"
+)
+CPU_CHUNK_BYTES = (
     3 << 20
 )  # bytes of weights gathered at a time, which caches hold: those of 292 rows, at 14 x 24 x 8 x 4 B
-LARGE_CHUNK = 192 << 20  # the same where NumPy does not compute: enough to keep a GPU busy
+DEVICE_CHUNK_BYTES = 192 << 20  # the same where NumPy does not compute: enough to keep a GPU busy
 _FILLED = np.int32(-0x70002000)  # bits of a float32 that a float16 moved by 13 bits fills: 1 + 5 + 10
 
 
@@ -73,9 +85,9 @@ class Weights:
     outputs: Array
     row: Ints
 
-    def on(self, place: Place) -> Weights:
+    def on(self, place: Placement) -> Weights:
         """Themselves with their arrays where `place` puts them."""
-        return placed(self, place)
+        return move_arrays(self, place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +100,12 @@ class Baseline:
     edge: Floats
     slope: Floats
 
-    def on(self, place: Place) -> Baseline:
+    def on(self, place: Placement) -> Baseline:
         """Itself with its arrays where `place` puts them."""
-        return placed(self, place)
+        return move_arrays(self, place)
 
 
-def losses(
+def feature_losses(
     vocabulary: Vocabulary, weights: Weights, fingerprint: Ints, codes: hashing.Hashes
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Loss of each feature in nats and whether its value was known: fingerprint (N,), codes (N, F) -> 2 x (N, F).
@@ -104,14 +116,17 @@ def losses(
     xp = namespace(codes)
     alike = fingerprint.astype(np.uint64)
     for column in codes.T:
-        alike = hashing.mix(alike, column)
+        alike = hashing.hash_pair(alike, column)
     _, first, inverse = xp.unique(alike, return_index=True, return_inverse=True)
     logp, slot, known = vocabulary.look_up(fingerprint[first], codes[first])
     loss = -logp
-    adds, to, free, bins = (like(places, codes) for places in (ADDS, TO, FREE, BINS))
+    adds, to, free, bins = (
+        to_device_of(places, codes)
+        for places in (CONDITIONAL_FEATURES, CONDITIONED_ON, FREE_FEATURES, BIN_FEATURES)
+    )
     loss[:, adds] = xp.maximum(loss[:, adds] - loss[:, to], 0)  # what it adds to the feature it contains
     loss[:, free] -= correction(weights, vocabulary.base, fingerprint[first], slot)
-    loss[:, bins] = -xp.log((1 - ANY_BIN) * xp.exp(-loss[:, bins]) + ANY_BIN / 16)
+    loss[:, bins] = -xp.log((1 - UNIFORM_BIN_SHARE) * xp.exp(-loss[:, bins]) + UNIFORM_BIN_SHARE / 16)
     return xp.maximum(loss, 0)[inverse], known[inverse]
 
 
@@ -122,25 +137,25 @@ def correction(weights: Weights, base: Floats, fingerprint: Ints, slot: NDArray[
     """
     xp, here = array_namespace(weights.inputs), namespace(slot)
     place = device(weights.inputs)
-    out = here.zeros((len(fingerprint), len(FREE)), np.float32)
+    out = here.zeros((len(fingerprint), len(FREE_FEATURES)), np.float32)
     net_of = weights.row[fingerprint]
     netted = here.flatnonzero(net_of >= 0)
     if len(netted) > 1:  # rows of one net read it one after the other
         netted = netted[here.argsort(net_of[netted], kind="stable")]
-    most = CHUNK if is_numpy_namespace(xp) else LARGE_CHUNK
+    most = CPU_CHUNK_BYTES if is_numpy_namespace(xp) else DEVICE_CHUNK_BYTES
     step = max(1, most // (4 * math.prod(weights.outputs.shape[1:])))
     for start in range(0, len(netted), step):
         rows = netted[start : start + step]
         net, at, slots, free = (
             xp.asarray(index.astype(np.int64), device=place)
-            for index in (net_of[rows], fingerprint[rows], slot[rows], FREE)
+            for index in (net_of[rows], fingerprint[rows], slot[rows], FREE_FEATURES)
         )
         logits = reconstruct(weights.inputs, weights.bias, weights.outputs, net, slots)
-        out[rows] = _beside(out, gain(logits, base[at][:, free], slots[:, free]))
-    return here.clip(out, -LIMIT, LIMIT)
+        out[rows] = _match_location(out, gain(logits, base[at][:, free], slots[:, free]))
+    return here.clip(out, -MAX_CORRECTION, MAX_CORRECTION)
 
 
-def _beside(out: Array, found: Array) -> Array:
+def _match_location(out: Array, found: Array) -> Array:
     """What was found, brought to the host where `out` is another library's."""
     return found if isinstance(found, type(out)) else to_device(found, "cpu")
 
@@ -149,13 +164,13 @@ def reconstruct(inputs: Array, bias: Array, outputs: Array, net: Array, slot: Ar
     """Corrections of all slots of all free features, each seen from the other features: -> (N, G, K)."""
     xp = array_namespace(inputs)
     features = xp.arange(slot.shape[1], device=device(inputs))
-    seen = widened(inputs[net[:, None], features, slot])  # (N, F, H)
-    visible = xp.asarray(VISIBLE, dtype=seen.dtype, device=device(inputs))
+    seen = widen_half(inputs[net[:, None], features, slot])  # (N, F, H)
+    visible = xp.asarray(VISIBLE_MASK, dtype=seen.dtype, device=device(inputs))
     hidden = xp.tanh(xp.matmul(visible, seen) + bias[net][:, None, :])  # (N, G, H)
-    return xp.matmul(widened(outputs[net]), hidden[..., None])[..., 0]
+    return xp.matmul(widen_half(outputs[net]), hidden[..., None])[..., 0]
 
 
-def widened(half: Array) -> Array:
+def widen_half(half: Array) -> Array:
     """Finite half-precision numbers as float32, exactly; float32 stays what it is.
 
     NumPy takes 1.6 ns for a number of its own accord. Moved to where float32 has its exponent and fraction, and multiplied by
@@ -185,50 +200,59 @@ def _logsumexp(values: Array) -> Array:
     return xp.log(xp.sum(xp.exp(values - top), axis=-1)) + top[..., 0]
 
 
-def surprises(loss: Floats, center: Floats, fingerprint: Ints) -> Floats:
+def surprise_per_feature(loss: Floats, center: Floats, fingerprint: Ints) -> Floats:
     """What is surprising about each feature (N, F): weighted nats above its usual loss, center (E, F), at most MOST."""
-    return namespace(loss).clip((loss - center[fingerprint]) * like(WEIGHT, loss), 0, MOST)
+    return namespace(loss).clip(
+        (loss - center[fingerprint]) * to_device_of(FEATURE_WEIGHTS, loss), 0, MAX_FEATURE_SURPRISE
+    )
 
 
-def news(surprise: Floats, whole: Ints, again: Callable[[NDArray[np.intp]], Floats]) -> Floats:
+def novel_to_principal(
+    surprise: Floats, principal_row: Ints, measure_at_principal: Callable[[NDArray[np.intp]], Floats]
+) -> Floats:
     """What surprises at the entity (N, F) and at its principal as a whole, `whole` (N,), -1 for none: (N, F). A tool that
     somebody uses every day is no news at a service where they do not.
 
     Of what is ODD alone the principal is asked: `again` gives the surprise there of the rows (M,) it is called with, (M, F).
     """
     xp = namespace(surprise)
-    rows = xp.flatnonzero((surprise >= ODD).any(axis=1) & (whole >= 0))
+    rows = xp.flatnonzero((surprise >= RECHECK_THRESHOLD).any(axis=1) & (principal_row >= 0))
     if len(rows):
         surprise = surprise.copy()
-        surprise[rows] = xp.minimum(surprise[rows], again(rows))
+        surprise[rows] = xp.minimum(surprise[rows], measure_at_principal(rows))
     return surprise
 
 
-def facets(surprise: Floats) -> Floats:
+def group_surprise(surprise: Floats) -> Floats:
     """The strongest surprise of each facet: (N, F) -> (N, number of FACETS). A new action brings new parameters along, a new
     tool a new version: one fact is news once."""
-    strongest = [surprise[:, like(places, surprise)].max(axis=1) for places in FACETED]
+    strongest = [
+        surprise[:, to_device_of(places, surprise)].max(axis=1) for places in EVIDENCE_GROUP_FEATURES
+    ]
     return namespace(surprise).column_stack(strongest)
 
 
-def combine(surprise: Floats) -> Floats:
+def total_surprise(surprise: Floats) -> Floats:
     """How surprising events are by themselves, (N, F) -> (N,): one strange facet is enough, two are more."""
-    return facets(surprise).sum(axis=1)
+    return group_surprise(surprise).sum(axis=1)
 
 
-def place_of(surprise: Floats) -> Floats:
+def place_surprise(surprise: Floats) -> Floats:
     """How surprising the place is that events come from: (N, F) -> (N,)."""
-    out: Floats = surprise[:, like(FACETED[PLACE], surprise)].max(axis=1)
+    out: Floats = surprise[:, to_device_of(EVIDENCE_GROUP_FEATURES[PLACE_GROUP], surprise)].max(axis=1)
     return out
 
 
-def undecided(surprise: Floats) -> NDArray[np.bool_]:
+def needs_interval_context(surprise: Floats) -> NDArray[np.bool_]:
     """Events (N,) strange enough by themselves that what else happens in their interval counts."""
-    return combine(surprise) >= ALONE
+    return total_surprise(surprise) >= CONTEXT_THRESHOLD
 
 
-def excess(
-    surprise: Floats, company: Floats, at_home: NDArray[np.bool_], options: settings.Autoencoder
+def excess_nats(
+    surprise: Floats,
+    interval_surprise: Floats,
+    from_usual_place: NDArray[np.bool_],
+    options: settings.Autoencoder,
 ) -> Floats:
     """Nats by which events lie above what is usual: surprise (N, F) -> (N,).
 
@@ -236,8 +260,10 @@ def excess(
     principal surprised in its interval; and, if it came from FAR, with its principal having been `at_home` (N,) meanwhile:
     nobody is in two places at once.
     """
-    strongest = facets(surprise)
+    strongest = group_surprise(surprise)
     own = strongest.sum(axis=1)
-    others = options.company * namespace(own).maximum(company - own, 0)
-    apart = APART * (at_home & (strongest[:, PLACE] >= FAR))
-    return own + (others + apart) * (own >= ALONE)
+    others = options.company * namespace(own).maximum(interval_surprise - own, 0)
+    apart = SIMULTANEOUS_PLACES_NATS * (
+        from_usual_place & (strongest[:, PLACE_GROUP] >= REMOTE_PLACE_THRESHOLD)
+    )
+    return own + (others + apart) * (own >= CONTEXT_THRESHOLD)

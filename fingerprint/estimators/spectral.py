@@ -24,14 +24,16 @@ from fingerprint.compute import order_statistics
 
 Array = Any  # (series, intervals), of any array library
 
-ROWS = 128  # series transformed together on a CPU: 128 x 1,440 x 4 B = 0.7 MB, which its cache holds
-BYTES = 20  # a device needs for each value while it forecasts: spectrum 4, its copy 4, result 4, cuFFT's own 4, mask; and a rest
-MOST = 2**31 - 1  # values in one transform: cuFFT's plans count in 32 bits
-SAME = 1e-3  # powers that differ by less, as a share, are the same: float32 tells them apart by its rounding alone
-TO_SIGMA = 1.4826  # median absolute deviation -> standard deviation, for a normal distribution
+CPU_BLOCK_ROWS = (
+    128  # series transformed together on a CPU: 128 x 1,440 x 4 B = 0.7 MB, which its cache holds
+)
+DEVICE_BYTES_PER_VALUE = 20  # a device needs for each value while it forecasts: spectrum 4, its copy 4, result 4, cuFFT's own 4, mask; and a rest
+MAX_TRANSFORM_VALUES = 2**31 - 1  # values in one transform: cuFFT's plans count in 32 bits
+POWER_TIE_TOLERANCE = 1e-3  # powers that differ by less, as a share, are the same: float32 tells them apart by its rounding alone
+MAD_TO_SIGMA = 1.4826  # median absolute deviation -> standard deviation, for a normal distribution
 
 
-def keep_strongest(series: Array, quantile: float) -> Array:
+def keep_strongest_frequencies(series: Array, quantile: float) -> Array:
     """The part of each series that its strongest frequencies explain: (S, W) -> (S, W), never below zero.
 
     A frequency is kept when its power is not below the `quantile` of the series' own powers; the mean always is. Few calls
@@ -40,24 +42,24 @@ def keep_strongest(series: Array, quantile: float) -> Array:
     """
     xp = array_namespace(series)
     spectrum = xp.fft.rfft(series, axis=-1)
-    weak = _weak(spectrum[:, 1:], quantile)
+    weak = _weak_frequencies(spectrum[:, 1:], quantile)
     nothing = xp.asarray(0, dtype=spectrum.dtype)
     spectrum[:, 1:] = xp.where(weak, nothing, spectrum[:, 1:])
     expected = xp.fft.irfft(spectrum, n=series.shape[-1], axis=-1)
     return xp.maximum(expected, xp.asarray(0, dtype=expected.dtype))  # `clip` would gather and scatter
 
 
-def _weak(spectrum: Array, quantile: float) -> Array:
+def _weak_frequencies(spectrum: Array, quantile: float) -> Array:
     """Which frequencies are not kept: (S, F) complex -> (S, F)."""
     xp = array_namespace(spectrum)
     power = xp.real(spectrum) ** 2 + xp.imag(spectrum) ** 2
     place = min(int(quantile * power.shape[1]), power.shape[1] - 1)
-    least = order_statistics.smallest(power, place) * (1 - SAME)
+    least = order_statistics.kth_smallest(power, place) * (1 - POWER_TIE_TOLERANCE)
     return power < xp.maximum(least, xp.asarray(1e-9, dtype=power.dtype))
 
 
 def forecast(
-    series: Array, horizon: int, quantile: float, gap: int = 0, room: int | None = None
+    series: Array, horizon: int, quantile: float, gap: int = 0, memory_bytes: int | None = None
 ) -> tuple[Array, Array]:
     """Expected counts after the window, and the spread of what the window's residuals were.
 
@@ -68,30 +70,36 @@ def forecast(
     """
     xp = array_namespace(series)
     places = xp.asarray([(gap + k) % series.shape[-1] for k in range(horizon)])
-    rows = ROWS if is_numpy_namespace(xp) else rows_at_once(series.shape[-1], room)
+    rows = (
+        CPU_BLOCK_ROWS if is_numpy_namespace(xp) else max_rows_per_transform(series.shape[-1], memory_bytes)
+    )
     starts = range(0, max(series.shape[0], 1), rows)
     parts = [_forecast(series[start : start + rows], places, quantile) for start in starts]
     return xp.concat([ahead for ahead, _ in parts]), xp.concat([spread for _, spread in parts])
 
 
-def rows_at_once(width: int, room: int | None) -> int:
+def max_rows_per_transform(width: int, memory_bytes: int | None) -> int:
     """How many series of so many intervals a device transforms together in so many bytes; None is no bound but cuFFT's.
 
     Example:
         >>> rows_at_once(504, 40 * 10**9)
         3968253
     """
-    values = MOST if room is None else min(MOST, room // BYTES)
+    values = (
+        MAX_TRANSFORM_VALUES
+        if memory_bytes is None
+        else min(MAX_TRANSFORM_VALUES, memory_bytes // DEVICE_BYTES_PER_VALUE)
+    )
     return max(1, values // width)
 
 
 def _forecast(series: Array, places: Array, quantile: float) -> tuple[Array, Array]:
     xp = array_namespace(series)
-    kept = keep_strongest(series, quantile)
-    return xp.take(kept, places, axis=-1), TO_SIGMA * order_statistics.median(xp.abs(series - kept))
+    kept = keep_strongest_frequencies(series, quantile)
+    return xp.take(kept, places, axis=-1), MAD_TO_SIGMA * order_statistics.row_median(xp.abs(series - kept))
 
 
-def z(count: Array, expected: Array, spread: Array, floor: float) -> Array:
+def robust_z(count: Array, expected: Array, spread: Array, floor: float) -> Array:
     """How far a count lies above what was expected, in robust standard deviations; below is negative.
 
     The scale is the larger of the residuals' spread and the Poisson root of the expected count (plus `floor`, so that a

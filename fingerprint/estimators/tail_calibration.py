@@ -28,19 +28,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtri_exp
 
-from fingerprint.compute.arrays import Array, namespace, special
+from fingerprint.compute.arrays import Array, namespace, scipy_special
 from fingerprint.compute.hashing import Hashes
 from fingerprint.estimators.autoencoder import Baseline
 from fingerprint.features.vocabulary import Floats, Ints
 
-BEYOND = 0.05  # share of all intervals past the edge
-EDGE, SLOPE = 10.0, 3.0  # nats: those of a usual organisation ...
-EDGE_HOURS, SLOPE_HOURS = 200, 20  # ... and how many intervals, and peaks over the edge, they are worth
-RAREST = -700.0  # log of about the smallest probability that a float64 says exactly
-PARENT_HOURS = 300  # intervals that the rate of a parent is worth
+TAIL_SHARE = 0.05  # share of all intervals past the edge
+DEFAULT_EDGE, DEFAULT_SLOPE = 10.0, 3.0  # nats: those of a usual organisation ...
+EDGE_PRIOR_INTERVALS, SLOPE_PRIOR_INTERVALS = (
+    200,
+    20,
+)  # ... and how many intervals, and peaks over the edge, they are worth
+MIN_LOG_SHARE = -700.0  # log of about the smallest probability that a float64 says exactly
+PARENT_PRIOR_INTERVALS = 300  # intervals that the rate of a parent is worth
 
 
-class Hours(NamedTuple):
+class IntervalMaxima(NamedTuple):
     """Active intervals (U,) of principals: the `excess` of each one's strangest event, and whose it is (`owner`, a row of the
     stack)."""
 
@@ -48,43 +51,47 @@ class Hours(NamedTuple):
     owner: Ints
 
 
-def strangest(excess: Floats, hour: Hashes, owner: Ints) -> Hours:
+def interval_maxima(excess: Floats, interval: Hashes, owner: Ints) -> IntervalMaxima:
     """The strangest event of each interval: excess, hour (a principal's interval, hashed) and owner of each event (N,)."""
-    first = highest(excess, hour)
-    return Hours(excess[first], owner[first])
+    first = argmax_per_group(excess, interval)
+    return IntervalMaxima(excess[first], owner[first])
 
 
-def highest(values: Floats, group: Hashes) -> NDArray[np.intp]:
+def argmax_per_group(values: Floats, group: Hashes) -> NDArray[np.intp]:
     """Where the highest value of each group is: values and group (N,) -> (U,), in the order of the groups."""
     order = np.lexsort((-values, group))
     return order[np.unique(group[order], return_index=True)[1]]
 
 
-def shape(excess: Floats) -> tuple[float, float]:
+def fit_tail(excess: Floats) -> tuple[float, float]:
     """Edge and slope in nats, from the strangest of each interval (U,)."""
     if not len(excess):
-        return EDGE, SLOPE
-    own = float(np.quantile(excess, 1 - BEYOND))
-    edge = (len(excess) * own + EDGE_HOURS * EDGE) / (len(excess) + EDGE_HOURS)
+        return DEFAULT_EDGE, DEFAULT_SLOPE
+    own = float(np.quantile(excess, 1 - TAIL_SHARE))
+    edge = (len(excess) * own + EDGE_PRIOR_INTERVALS * DEFAULT_EDGE) / (len(excess) + EDGE_PRIOR_INTERVALS)
     peaks = np.sort(excess[excess > edge] - edge)  # in one order, whichever piece they came from
-    return edge, float((peaks.sum() + SLOPE_HOURS * SLOPE) / (len(peaks) + SLOPE_HOURS))
+    return edge, float(
+        (peaks.sum() + SLOPE_PRIOR_INTERVALS * DEFAULT_SLOPE) / (len(peaks) + SLOPE_PRIOR_INTERVALS)
+    )
 
 
-def rates(hours: Hours, edge: float, parent: Ints) -> Floats:
+def exceedance_log_rates(maxima: IntervalMaxima, edge: float, parent: Ints) -> Floats:
     """Log share of each fingerprint's intervals that pass the edge: parent (E,) -> (E,). Who has none of its own has its
     parent's."""
     count, passed = (
-        _up_the_tree(np.bincount(hours.owner, weight, len(parent)), parent)
-        for weight in (None, (hours.excess > edge).astype(float))
+        _accumulate_to_ancestors(np.bincount(maxima.owner, weight, len(parent)), parent)
+        for weight in (None, (maxima.excess > edge).astype(float))
     )
-    rate = np.full(len(parent), BEYOND)
-    for level in depths(parent):
-        above = np.where(parent[level] >= 0, rate[parent[level]], BEYOND)
-        rate[level] = (passed[level] + PARENT_HOURS * above) / (count[level] + PARENT_HOURS)
+    rate = np.full(len(parent), TAIL_SHARE)
+    for level in rows_by_depth(parent):
+        above = np.where(parent[level] >= 0, rate[parent[level]], TAIL_SHARE)
+        rate[level] = (passed[level] + PARENT_PRIOR_INTERVALS * above) / (
+            count[level] + PARENT_PRIOR_INTERVALS
+        )
     return np.log(rate).astype(np.float32)
 
 
-def log_share(excess: Floats, rate: Floats, edge: Any, slope: Any) -> NDArray[np.float64]:
+def log_survival(excess: Floats, rate: Floats, edge: Any, slope: Any) -> NDArray[np.float64]:
     """log S of an excess (N,), at most 0: rate, edge and slope (N,) or of all."""
     xp = namespace(excess)
     below = rate * xp.clip(excess / edge, 0, 1)
@@ -92,10 +99,10 @@ def log_share(excess: Floats, rate: Floats, edge: Any, slope: Any) -> NDArray[np
     return out
 
 
-def z(log_share: NDArray[np.float64]) -> Floats:
+def z_of_log_survival(log_survival: NDArray[np.float64]) -> Floats:
     """The z of a normal distribution that is passed with this probability, its logarithm given (N,)."""
-    xp = namespace(log_share)
-    logarithm = xp.minimum(log_share, -1e-9)
+    xp = namespace(log_survival)
+    logarithm = xp.minimum(log_survival, -1e-9)
     out: Floats = -(ndtri_exp(logarithm) if xp is np else _ndtri_exp(logarithm))
     return out.astype(np.float32)
 
@@ -107,25 +114,29 @@ def _ndtri_exp(logarithm: Array) -> Array:
     putting the last z into the smaller terms.
     """
     xp, logarithm = namespace(logarithm), logarithm.astype(np.float64)  # in float32 e^-1e-9 is 1
-    near = special(logarithm).ndtri(xp.exp(xp.maximum(logarithm, RAREST)))
-    twice = -2 * xp.minimum(logarithm, RAREST)
+    near = scipy_special(logarithm).ndtri(xp.exp(xp.maximum(logarithm, MIN_LOG_SHARE)))
+    twice = -2 * xp.minimum(logarithm, MIN_LOG_SHARE)
     z = xp.sqrt(twice)
     for _ in range(3):
         z = xp.sqrt(twice - math.log(2 * math.pi) - 2 * xp.log(z) - 2 / (z * z))
-    return xp.where(logarithm > RAREST, near, -z)
+    return xp.where(logarithm > MIN_LOG_SHARE, near, -z)
 
 
-def z_of(excess: Floats, usual: Baseline, fingerprint: Ints) -> Floats:
+def excess_to_z(excess: Floats, baseline: Baseline, fingerprint: Ints) -> Floats:
     """The z of excesses (N,) at fingerprints (N,)."""
-    return z(log_share(excess, usual.rate[fingerprint], usual.edge[fingerprint], usual.slope[fingerprint]))
+    return z_of_log_survival(
+        log_survival(
+            excess, baseline.rate[fingerprint], baseline.edge[fingerprint], baseline.slope[fingerprint]
+        )
+    )
 
 
-def nats(z: Any) -> Any:
+def z_to_nats(z: Any) -> Any:
     """Back: how many nats of surprise it is that a z is passed, (N,)."""
     return -log_ndtr(-np.asarray(z, np.float64))
 
 
-def depths(parent: Ints) -> list[NDArray[np.intp]]:
+def rows_by_depth(parent: Ints) -> list[NDArray[np.intp]]:
     """Fingerprints by their distance from the generic one, nearest first: parent (E,), -1 for none."""
     depth = np.zeros(len(parent), int)
     at = parent.copy()
@@ -135,9 +146,9 @@ def depths(parent: Ints) -> list[NDArray[np.intp]]:
     return [np.flatnonzero(depth == level) for level in range(depth.max() + 1)]
 
 
-def _up_the_tree(counts: NDArray[Any], parent: Ints) -> NDArray[Any]:
+def _accumulate_to_ancestors(counts: NDArray[Any], parent: Ints) -> NDArray[Any]:
     """Each fingerprint's own counts and those of all below it (E,)."""
     out = counts.astype(float)
-    for level in reversed(depths(parent)[1:]):
+    for level in reversed(rows_by_depth(parent)[1:]):
         np.add.at(out, parent[level], out[level])
     return out

@@ -10,24 +10,25 @@ from __future__ import annotations
 
 from typing import Any
 
-HIGHEST = "highest_"
+HIGHEST_PREFIX = "highest_"
 
 
-def pool(parts: list[dict[str, Any]]) -> dict[str, Any]:
+def pool_figures(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Figures of like shape, entry by entry. What only some have is pooled over those; None if nobody."""
     names = list(dict.fromkeys(name for part in parts for name in part))
     return {
-        name: _pooled(name, [part[name] for part in parts if part.get(name) is not None]) for name in names
+        name: _pool_values(name, [part[name] for part in parts if part.get(name) is not None])
+        for name in names
     }
 
 
-def _pooled(name: str, values: list[Any]) -> Any:
+def _pool_values(name: str, values: list[Any]) -> Any:
     if not values:
         return None
-    if name.startswith(HIGHEST):
+    if name.startswith(HIGHEST_PREFIX):
         return max(values)
     if isinstance(values[0], dict):
-        return pool(values)
+        return pool_figures(values)
     if isinstance(values[0], str):
         return values[0]
     if isinstance(values[0], list):

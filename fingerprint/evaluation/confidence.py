@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-LEVEL = 0.95
-Interval = list[float]
+CONFIDENCE_LEVEL = 0.95
+ConfidenceInterval = list[float]
 
-MEANS = (  # figures of an organisation of which the mean over seeds has an interval
+MEAN_FIGURES = (  # figures of an organisation of which the mean over seeds has an interval
     ("alerts_per_day",),
     ("false_alerts_per_day",),
     ("false_alerts_per_day_per_100_principals",),
@@ -30,40 +30,47 @@ MEANS = (  # figures of an organisation of which the mean over seeds has an inte
 )
 
 
-def of_share(found: int, there: int) -> Interval | None:
+def wilson_interval(found: int, total: int) -> ConfidenceInterval | None:
     """Wilson's interval of found / there (Wilson 1927); None of nothing."""
-    if not there:
+    if not total:
         return None
-    low, high = stats.binomtest(found, there).proportion_ci(LEVEL, method="wilson")
+    low, high = stats.binomtest(found, total).proportion_ci(CONFIDENCE_LEVEL, method="wilson")
     return [round(float(low), 4), round(float(high), 4)]
 
 
-def of_mean(values: Sequence[float]) -> Interval | None:
+def student_interval(values: Sequence[float]) -> ConfidenceInterval | None:
     """Student's interval of a mean, one value a seed; None of fewer than two. It may reach beyond what a figure can be."""
     if len(values) < 2:
         return None
-    reach = stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
+    reach = (
+        stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, len(values) - 1)
+        * np.std(values, ddof=1)
+        / np.sqrt(len(values))
+    )
     return [round(float(np.mean(values) - reach), 4), round(float(np.mean(values) + reach), 4)]
 
 
-def intervals(pooled: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def confidence_intervals(pooled: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The intervals of one method's figures: recalls from the sessions of all seeds together, means over the seeds."""
     return {
-        **_recalls(pooled),
-        "by_strength": {name: _recalls(part) for name, part in pooled["by_strength"].items()},
-        **{" ".join(path): of_mean([_at(part, path) for part in parts]) for path in MEANS},
+        **_recall_intervals(pooled),
+        "by_strength": {name: _recall_intervals(part) for name, part in pooled["by_strength"].items()},
+        **{
+            " ".join(path): student_interval([_figure_at(part, path) for part in parts])
+            for path in MEAN_FIGURES
+        },
     }
 
 
-def _recalls(counts: Mapping[str, Any]) -> dict[str, Any]:
+def _recall_intervals(counts: Mapping[str, Any]) -> dict[str, Any]:
     there = counts["sessions"]
     return {
-        "recall": of_share(counts["found"], there),
-        "recall_at": {budget: of_share(found, there) for budget, found in counts["found_at"].items()},
+        "recall": wilson_interval(counts["found"], there),
+        "recall_at": {budget: wilson_interval(found, there) for budget, found in counts["found_at"].items()},
     }
 
 
-def _at(figures: Mapping[str, Any], path: Sequence[str]) -> float:
+def _figure_at(figures: Mapping[str, Any], path: Sequence[str]) -> float:
     value: Any = figures
     for name in path:
         value = value[name]

@@ -28,15 +28,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute.hashing import Hashes
-from fingerprint.evaluation.alert_counting import RECORDED
-from fingerprint.evaluation.event_table import Rows
+from fingerprint.evaluation.alert_counting import RECORDED_COLUMNS
+from fingerprint.evaluation.event_table import EventTable
 from fingerprint.evaluation.ranking import Scores
-from fingerprint.features.encoding import NAMES
+from fingerprint.features.encoding import FEATURE_NAMES
 from fingerprint.training.pipeline import Progress
 
 Floats = NDArray[np.float32]
 
-PUBLISHED: Mapping[str, Any] = {
+PUBLISHED_SETTINGS: Mapping[str, Any] = {
     "encoder_layers": [512, 500],
     "decoder_layers": [512],
     "activation": "relu",
@@ -51,44 +51,46 @@ PUBLISHED: Mapping[str, Any] = {
     "progress_bar": False,
 }
 EPOCHS = 30
-LEAST = 300  # rows of a principal with a model of its own, as published
-MOST = 1000  # rows that a model is fitted to
+MIN_ROWS = 300  # rows of a principal with a model of its own, as published
+MAX_ROWS = 1000  # rows that a model is fitted to
 BATCH = 4096  # distinct rows scored at a time
 
 
 @dataclass(frozen=True)
-class Options:
+class DfencoderOptions:
     """How models are fitted."""
 
-    settings: Mapping[str, Any] = field(default_factory=lambda: PUBLISHED)
+    settings: Mapping[str, Any] = field(default_factory=lambda: PUBLISHED_SETTINGS)
     epochs: int = EPOCHS
-    least: int = LEAST
-    most: int = MOST
+    min_rows: int = MIN_ROWS
+    max_rows: int = MAX_ROWS
 
 
 @dataclass(frozen=True)
-class Dfencoder:
+class DfencoderPeer:
     """A method (`baselines`): fits its models anew at each call, says how many of them are done."""
 
     published_threshold: ClassVar[float] = 2.0
 
     progress: Progress = lambda *_: None
-    options: Options = Options()
+    options: DfencoderOptions = DfencoderOptions()
 
-    def __call__(self, past: Rows, now: Rows) -> Scores:
+    def __call__(self, past: EventTable, now: EventTable) -> Scores:
         out = np.empty(len(now))
-        parts = list(_parts(past, now, self.options))
+        parts = list(_model_partitions(past, now, self.options))
         for done, (learned, judged) in enumerate(parts):
             self.progress("dfencoder models", done, len(parts))
-            model = learn(_spread(past.codes[learned], self.options.most), self.options)
-            out[judged] = model.of(now.codes[judged])
+            model = fit_model(_subsample(past.codes[learned], self.options.max_rows), self.options)
+            out[judged] = model.score(now.codes[judged])
         return out
 
 
-def _parts(past: Rows, now: Rows, options: Options) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+def _model_partitions(
+    past: EventTable, now: EventTable, options: DfencoderOptions
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Of each model the rows it learns (in `past`) and those it judges (in `now`); last the one that is everybody's."""
     who, events = np.unique(past.principal, return_counts=True)
-    own = who[events >= options.least]
+    own = who[events >= options.min_rows]
     for principal in own[np.isin(own, now.principal)]:
         yield np.flatnonzero(past.principal == principal), np.flatnonzero(now.principal == principal)
     rest = np.flatnonzero(~np.isin(now.principal, own))
@@ -96,57 +98,61 @@ def _parts(past: Rows, now: Rows, options: Options) -> Iterator[tuple[NDArray[np
         yield np.arange(len(past)), rest
 
 
-def _spread(codes: Hashes, most: int) -> Hashes:
+def _subsample(codes: Hashes, limit: int) -> Hashes:
     """At most `most` rows, evenly spread."""
-    if len(codes) <= most:
+    if len(codes) <= limit:
         return codes
-    return codes[np.arange(most) * len(codes) // most]
+    return codes[np.arange(limit) * len(codes) // limit]
 
 
 # --- one model ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Standardised:
+class StandardisedModel:
     """A fitted model, and the mean and spread (F,) of its losses on the table it was fitted to."""
 
     model: Any
     mean: Floats
     spread: Floats
 
-    def z(self, table: pd.DataFrame) -> tuple[Floats, Floats]:
+    def z_scores(self, table: pd.DataFrame) -> tuple[Floats, Floats]:
         """Each feature's absolute z (N, F), and their mean (N,)."""
-        return self.standardised(losses(self.model, table))
+        return self.standardise(feature_losses(self.model, table))
 
-    def standardised(self, loss: Floats) -> tuple[Floats, Floats]:
+    def standardise(self, loss: Floats) -> tuple[Floats, Floats]:
         each = np.abs((loss - self.mean) / self.spread)
         return each, each.mean(1)
 
-    def of(self, codes: Hashes) -> Floats:
+    def score(self, codes: Hashes) -> Floats:
         """The mean absolute z of events (N,) by their codes; what is alike is scored once."""
-        distinct, inverse = np.unique(codes[:, RECORDED], axis=0, return_inverse=True)
+        distinct, inverse = np.unique(codes[:, RECORDED_COLUMNS], axis=0, return_inverse=True)
         parts = [
-            self.z(_table(distinct[start : start + BATCH]))[1] for start in range(0, len(distinct), BATCH)
+            self.z_scores(_text_table(distinct[start : start + BATCH]))[1]
+            for start in range(0, len(distinct), BATCH)
         ]
         return np.concatenate(parts)[inverse]
 
 
-def learn(codes: Hashes, options: Options) -> Standardised:
+def fit_model(codes: Hashes, options: DfencoderOptions) -> StandardisedModel:
     """The model of a principal's codes (N, all features)."""
-    table = _table(codes[:, RECORDED])
-    model = fitted(table, options.settings, options.epochs, together=True)
-    return standardised(model, table)
+    table = _text_table(codes[:, RECORDED_COLUMNS])
+    model = fit_dfencoder(table, options.settings, options.epochs, together=True)
+    return standardise_model(model, table)
 
 
-def standardised(model: Any, table: pd.DataFrame) -> Standardised:
+def standardise_model(model: Any, table: pd.DataFrame) -> StandardisedModel:
     """A model with the mean and spread of its losses on the table that it was fitted to."""
-    loss = losses(model, table)
+    loss = feature_losses(model, table)
     spread = loss.std(0)
-    return Standardised(model, loss.mean(0), np.where(spread > 0, spread, 1))
+    return StandardisedModel(model, loss.mean(0), np.where(spread > 0, spread, 1))
 
 
-def fitted(
-    table: pd.DataFrame, settings: Mapping[str, Any] = PUBLISHED, epochs: int = EPOCHS, together: bool = False
+def fit_dfencoder(
+    table: pd.DataFrame,
+    settings: Mapping[str, Any] = PUBLISHED_SETTINGS,
+    epochs: int = EPOCHS,
+    together: bool = False,
 ) -> Any:
     """dfencoder's model of a table of text, by its own code; the same table gives the same model. Columns of another dtype
     than object it passes over without a word.
@@ -156,7 +162,7 @@ def fitted(
     import torch
     from dfencoder import AutoEncoder
 
-    with _alone(), warnings.catch_warnings():
+    with _single_threaded(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a table of text leaves its layer of numbers without a weight
         model = AutoEncoder(**settings, device=torch.device("cpu"))
         if together:
@@ -165,14 +171,14 @@ def fitted(
     return model
 
 
-def losses(model: Any, table: pd.DataFrame) -> Floats:
+def feature_losses(model: Any, table: pd.DataFrame) -> Floats:
     """Loss of each feature (N, F): what `get_anomaly_score` takes the mean of, by the same calls."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # pandas will not take values beyond a column's categories for ever
-        return losses_of(model, model.prepare_df(table))
+        return prepared_feature_losses(model, model.prepare_df(table))
 
 
-def losses_of(model: Any, data: pd.DataFrame) -> Floats:
+def prepared_feature_losses(model: Any, data: pd.DataFrame) -> Floats:
     """The same of a table that is prepared."""
     import torch
 
@@ -186,18 +192,18 @@ def losses_of(model: Any, data: pd.DataFrame) -> Floats:
     return out
 
 
-def _table(codes: Hashes) -> pd.DataFrame:
+def _text_table(codes: Hashes) -> pd.DataFrame:
     """Codes (N, R) of the recorded features as columns of text."""
     return pd.DataFrame(
         {
-            NAMES[place]: pd.Series(codes[:, column].astype(str), dtype=object)
-            for column, place in enumerate(RECORDED)
+            FEATURE_NAMES[place]: pd.Series(codes[:, column].astype(str), dtype=object)
+            for column, place in enumerate(RECORDED_COLUMNS)
         }
     )
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
+def _single_threaded() -> Iterator[None]:
     """On one thread: its steps are so small that several threads mostly wait for each other. It draws from the generators
     that everybody shares: they are set, and put back."""
     import torch

@@ -23,11 +23,11 @@ from fingerprint.sources import flatten
 
 Seconds = NDArray[np.int64]
 
-HOUR = 3600
+HOUR_SECONDS = 3600
 
 
 @dataclass(frozen=True)
-class Rows:
+class EventTable:
     """N events in the order of time. `frame` has event_id, event_time and principal; `codes` (N, F) are those
     of `features.encode`; `principal` (N,) hashes; `seconds` (N,) from the epoch; `group` (N,) is the hash of
     principal and window."""
@@ -42,25 +42,31 @@ class Rows:
         return len(self.frame)
 
     @property
-    def hour(self) -> Seconds:
-        return self.seconds // HOUR
+    def hours(self) -> Seconds:
+        return self.seconds // HOUR_SECONDS
 
     @property
-    def days(self) -> float:
+    def span_days(self) -> float:
         """Length of the span in days, at least an hour's worth."""
-        return max(float(self.seconds[-1] - self.seconds[0]), HOUR) / 86400 if len(self) else HOUR / 86400
+        return (
+            max(float(self.seconds[-1] - self.seconds[0]), HOUR_SECONDS) / 86400
+            if len(self)
+            else HOUR_SECONDS / 86400
+        )
 
-    def take(self, which: NDArray[np.bool_]) -> Rows:
+    def take(self, which: NDArray[np.bool_]) -> EventTable:
         """The events of a mask."""
         frame = self.frame[which].reset_index(drop=True)
-        return Rows(frame, self.codes[which], self.principal[which], self.seconds[which], self.group[which])
+        return EventTable(
+            frame, self.codes[which], self.principal[which], self.seconds[which], self.group[which]
+        )
 
-    def split(self, cut: int) -> tuple[Rows, Rows]:
+    def split(self, cut: int) -> tuple[EventTable, EventTable]:
         """What happened before `cut`, and what happened from then on."""
         return self.take(self.seconds < cut), self.take(self.seconds >= cut)
 
 
-def gather(chunks: Iterable[pd.DataFrame], window_seconds: int) -> Rows:
+def build_event_table(chunks: Iterable[pd.DataFrame], window_seconds: int) -> EventTable:
     """Rows of a history given as chunks of events with entities, oldest first; repeats are dropped.
 
     The group of an event is its principal and its fixed window of event time: what an alert is made of.
@@ -68,11 +74,11 @@ def gather(chunks: Iterable[pd.DataFrame], window_seconds: int) -> Rows:
     frames, codes, keys = [], [], []
     for events in chunks:
         frames.append(events[["event_id", "event_time", "principal"]])
-        codes.append(encoding.encode(events))
-        keys.append(flatten.repeat_key(events))
+        codes.append(encoding.encode_events(events))
+        keys.append(flatten.dedup_key(events))
     once = np.sort(np.unique(np.concatenate(keys), return_index=True)[1])
     frame = pd.concat(frames, ignore_index=True).iloc[once].reset_index(drop=True)
-    principal = hashing.of(frame["principal"])
+    principal = hashing.hash_strings(frame["principal"])
     seconds = (frame["event_time"].astype("int64").to_numpy() // 1_000_000).astype(np.int64)
-    group = hashing.mix(principal, (seconds // window_seconds).astype(np.uint64))
-    return Rows(frame, np.concatenate(codes)[once], principal, seconds, group)
+    group = hashing.hash_pair(principal, (seconds // window_seconds).astype(np.uint64))
+    return EventTable(frame, np.concatenate(codes)[once], principal, seconds, group)

@@ -14,8 +14,8 @@ from typing import Any
 
 from fingerprint.core.alert import FingerprintError
 
-NAMES = ("labels.jsonl", "labels.jsonl.gz")
-SURPRISES = ("labels.surprises.jsonl", "labels.surprises.jsonl.gz")
+LABEL_FILES = ("labels.jsonl", "labels.jsonl.gz")
+BENIGN_ANOMALY_FILES = ("labels.surprises.jsonl", "labels.surprises.jsonl.gz")
 
 
 def read_labels(sources: list[str], file: Path | None = None) -> list[dict[str, Any]]:
@@ -23,24 +23,26 @@ def read_labels(sources: list[str], file: Path | None = None) -> list[dict[str, 
 
     Raises FingerprintError where there are none or a line is no object.
     """
-    found = [file] if file else [path for source in sources for path in _beside(Path(source))]
+    found = [file] if file else [path for source in sources for path in _files_beside(Path(source))]
     if not found:
-        raise FingerprintError(f"no {NAMES[0]} in {', '.join(sources)}: evaluating needs to know the attacks")
-    return [label for path in dict.fromkeys(found) for label in _lines(path)]
+        raise FingerprintError(
+            f"no {LABEL_FILES[0]} in {', '.join(sources)}: evaluating needs to know the attacks"
+        )
+    return [label for path in dict.fromkeys(found) for label in _read_json_lines(path)]
 
 
-def read_surprises(sources: list[str]) -> list[dict[str, Any]]:
+def read_benign_anomalies(sources: list[str]) -> list[dict[str, Any]]:
     """What harmless surprises there were, and whom they befell, where a file beside the records says so."""
-    found = [path for source in sources for path in _beside(Path(source), SURPRISES)]
-    return [surprise for path in dict.fromkeys(found) for surprise in _lines(path)]
+    found = [path for source in sources for path in _files_beside(Path(source), BENIGN_ANOMALY_FILES)]
+    return [surprise for path in dict.fromkeys(found) for surprise in _read_json_lines(path)]
 
 
-def _beside(source: Path, names: tuple[str, ...] = NAMES) -> list[Path]:
+def _files_beside(source: Path, names: tuple[str, ...] = LABEL_FILES) -> list[Path]:
     folder = source if source.is_dir() else source.parent
     return [folder / name for name in names if (folder / name).is_file()]
 
 
-def _lines(file: Path) -> list[dict[str, Any]]:
+def _read_json_lines(file: Path) -> list[dict[str, Any]]:
     try:
         text = file.read_bytes()
         text = gzip.decompress(text) if text.startswith(b"\x1f\x8b") else text

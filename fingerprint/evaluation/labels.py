@@ -22,44 +22,44 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing
 from fingerprint.compute.hashing import Hashes
 
-COLUMNS = ("event_id", "session", "strength")
-DAY = 86400
+LABEL_COLUMNS = ("event_id", "session", "strength")
+DAY_SECONDS = 86400
 
 
-def truth(labels: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+def attack_labels(labels: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """One row an attack event: event_id, session, strength (`real` where no label says it)."""
     attacks = [label for label in labels if label.get("label", "attack") == "attack"]
-    rows = [(_id(label), _session(label), str(label.get("strength", "real"))) for label in attacks]
-    return pd.DataFrame(rows, columns=list(COLUMNS), dtype=object).drop_duplicates(
+    rows = [(_event_id(label), _session_name(label), str(label.get("strength", "real"))) for label in attacks]
+    return pd.DataFrame(rows, columns=list(LABEL_COLUMNS), dtype=object).drop_duplicates(
         "event_id", ignore_index=True
     )
 
 
-def labelled(judged: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
+def join_labels(scored: pd.DataFrame, known_attacks: pd.DataFrame) -> pd.DataFrame:
     """Judged events (`judged.Judged.table`) as `metrics.measure` wants them, but for a method's score and flags."""
-    place = find(judged["event"].to_numpy(), known)
-    columns = {name: named(known[name], place) for name in ("session", "strength")}
+    place = find_label_rows(scored["event"].to_numpy(), known_attacks)
+    columns = {name: names_at(known_attacks[name], place) for name in ("session", "strength")}
     return pd.DataFrame(
         {
-            "event_time": pd.to_datetime(judged["time"], unit="us", utc=True),
-            "principal": judged["principal"],
-            "group": judged["group"],
+            "event_time": pd.to_datetime(scored["time"], unit="us", utc=True),
+            "principal": scored["principal"],
+            "group": scored["group"],
             **columns,
         }
     )
 
 
-def find(events: Hashes, known: pd.DataFrame) -> NDArray[np.int64]:
+def find_label_rows(events: Hashes, known_attacks: pd.DataFrame) -> NDArray[np.int64]:
     """Which row of `known` is each event's (N,), by the hash of its id; -1 for those that no label names."""
-    if not len(known):
+    if not len(known_attacks):
         return np.full(len(events), -1, np.int64)
-    names = hashing.of(known["event_id"])
+    names = hashing.hash_strings(known_attacks["event_id"])
     order = np.argsort(names)
     place = order[np.minimum(np.searchsorted(names[order], events), len(order) - 1)]
     return np.where(names[place] == events, place, -1)
 
 
-def where_to_split(first: int, last: int, attacks: NDArray[np.int64]) -> int:
+def choose_split_time(first: int, last: int, attacks: NDArray[np.int64]) -> int:
     """When judging begins, in seconds, of a span from `first` to `last` with attack events at `attacks` (A,): after
     three quarters of it, at midnight if it is days.
 
@@ -67,13 +67,13 @@ def where_to_split(first: int, last: int, attacks: NDArray[np.int64]) -> int:
     never what is learned of it.
     """
     cut = first + (last - first) * 3 // 4
-    if last - first >= 4 * DAY:
-        cut = round(cut / DAY) * DAY
+    if last - first >= 4 * DAY_SECONDS:
+        cut = round(cut / DAY_SECONDS) * DAY_SECONDS
     begins = int(attacks.min()) if len(attacks) else last
     return begins if (first + last) / 2 <= begins < cut else cut
 
 
-def named(names: pd.Series, place: NDArray[np.int64]) -> pd.Categorical:
+def names_at(names: pd.Series, place: NDArray[np.int64]) -> pd.Categorical:
     """The names at some places, missing at -1, as categories: a byte or four each."""
     codes, categories = pd.factorize(names)
     return pd.Categorical.from_codes(
@@ -81,10 +81,10 @@ def named(names: pd.Series, place: NDArray[np.int64]) -> pd.Categorical:
     )
 
 
-def _id(label: Mapping[str, Any]) -> str:
+def _event_id(label: Mapping[str, Any]) -> str:
     return str(label.get("event_id") or label.get("eventID") or "")
 
 
-def _session(label: Mapping[str, Any]) -> str:
+def _session_name(label: Mapping[str, Any]) -> str:
     run = " ".join(str(label[part]) for part in ("technique", "run") if label.get(part))
-    return str(label.get("session") or run or _id(label))
+    return str(label.get("session") or run or _event_id(label))

@@ -32,32 +32,32 @@ from sklearn.feature_extraction import DictVectorizer
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedGroupKFold
 
-from fingerprint.simulation.record_templates import form_of
+from fingerprint.simulation.record_templates import record_shape
 
 Record = dict[str, Any]
-Like = tuple[str, str, str, str]  # source, name, error code, way: what is compared with each other
+ActionOutcome = tuple[str, str, str, str]  # source, name, error code, way: what is compared with each other
 
-MOST = {True: 40, False: 80}  # rows of one action and outcome that are drawn: an attack's, others'
-LEAST = 5  # rows of others, or an action and outcome is not judged
+MAX_RECORDS = {True: 40, False: 80}  # rows of one action and outcome that are drawn: an attack's, others'
+MIN_RECORDS = 5  # rows of others, or an action and outcome is not judged
 FOLDS, TREES, LEAF, SEED = 5, 60, 5, 0
 
-WAYS = (
+CHANNEL_FIELDS = (
     "sessionCredentialFromConsole",
     "vpcEndpointId",
 )  # keys that say by which tool or from where a call came
-_WAYS = tuple(f'"{way}"'.encode() for way in WAYS)
+_CHANNEL_MARKERS = tuple(f'"{way}"'.encode() for way in CHANNEL_FIELDS)
 _ID = re.compile(rb'"eventID":\s*"([^"]+)"')
-_LIKE = re.compile(rb'"(?:eventSource|eventName|errorCode)":\s*"([^"]*)"')
+_ACTION_FIELDS = re.compile(rb'"(?:eventSource|eventName|errorCode)":\s*"([^"]*)"')
 
 
-def betrayal(lines: Iterable[bytes], attack_ids: set[str]) -> dict[str, float | int | None]:
+def measure_leakage(lines: Iterable[bytes], attack_ids: set[str]) -> dict[str, float | int | None]:
     """How well forms tell attacks from the rest: `auc`, and how many rows and actions it rests on.
 
     `lines` are records as JSON, one each, in any number: they are read once and a sample is kept.
     """
-    likes, records = _compared(drawn(lines, attack_ids), attack_ids)
+    likes, records = _comparable_records(sample_records(lines, attack_ids), attack_ids)
     guilty = np.array([record["eventID"] in attack_ids for record in records], bool)
-    parts = [part for part in _judged(likes, records, guilty) if 0 < part[0].sum() < len(part[0])]
+    parts = [part for part in _cross_validate(likes, records, guilty) if 0 < part[0].sum() < len(part[0])]
     rows = [int(truth.sum()) for truth, _, _ in parts]
     scores = [roc_auc_score(truth, guess) for truth, guess, _ in parts]
     return {
@@ -72,38 +72,38 @@ def betrayal(lines: Iterable[bytes], attack_ids: set[str]) -> dict[str, float | 
 
 
 @dataclass
-class _Some:
+class _Reservoir:
     """At most `most` of those that came, each with the same chance (Vitter's algorithm R)."""
 
-    most: int
-    kept: list[bytes] = field(default_factory=list)
-    came: int = 0
+    capacity: int
+    sample: list[bytes] = field(default_factory=list)
+    seen_count: int = 0
 
     def add(self, line: bytes, draw: Random) -> None:
-        self.came += 1
-        if len(self.kept) < self.most:
-            self.kept.append(line)
-        elif (at := draw.randrange(self.came)) < self.most:
-            self.kept[at] = line
+        self.seen_count += 1
+        if len(self.sample) < self.capacity:
+            self.sample.append(line)
+        elif (at := draw.randrange(self.seen_count)) < self.capacity:
+            self.sample[at] = line
 
 
-def drawn(lines: Iterable[bytes], attack_ids: set[str]) -> Iterator[Record]:
+def sample_records(lines: Iterable[bytes], attack_ids: set[str]) -> Iterator[Record]:
     """A sample of the records, at most MOST of each action and outcome; of actions that no attack calls, none."""
     draw, ids = Random(SEED), {name.encode() for name in attack_ids}  # noqa: S311 - draws a sample, guards nothing
-    some: dict[tuple[tuple[bytes, ...], bool], _Some] = {}
+    some: dict[tuple[tuple[bytes, ...], bool], _Reservoir] = {}
     for line in lines:
         guilty = not ids.isdisjoint(_ID.findall(line))
-        key = (tuple(_LIKE.findall(line) + [way for way in _WAYS if way in line]), guilty)
+        key = (tuple(_ACTION_FIELDS.findall(line) + [way for way in _CHANNEL_MARKERS if way in line]), guilty)
         if key not in some:
-            some[key] = _Some(MOST[guilty])
+            some[key] = _Reservoir(MAX_RECORDS[guilty])
         some[key].add(line, draw)
     attacked = {like for like, guilty in some if guilty}
     for (like, _), kept in some.items():
         if like in attacked:
-            yield from _parsed(kept.kept)
+            yield from _parse_records(kept.sample)
 
 
-def _parsed(lines: Iterable[bytes]) -> Iterator[Record]:
+def _parse_records(lines: Iterable[bytes]) -> Iterator[Record]:
     for line in lines:
         try:
             record = json.loads(line)
@@ -113,22 +113,24 @@ def _parsed(lines: Iterable[bytes]) -> Iterator[Record]:
             yield record
 
 
-def _compared(records: Iterable[Record], attack_ids: set[str]) -> tuple[list[Like], list[Record]]:
+def _comparable_records(
+    records: Iterable[Record], attack_ids: set[str]
+) -> tuple[list[ActionOutcome], list[Record]]:
     """Each record once, of those (action, outcome) that both attacks and enough others have."""
-    groups: dict[Like, list[Record]] = defaultdict(list)
+    groups: dict[ActionOutcome, list[Record]] = defaultdict(list)
     for record in {record["eventID"]: record for record in records}.values():
         if record["eventID"] in attack_ids or "invokedBy" not in _identity(record):
-            groups[_like(record)].append(record)
+            groups[_action_outcome(record)].append(record)
     kept = []
     for like, some in groups.items():
         guilty = sum(record["eventID"] in attack_ids for record in some)
-        kept += [(like, record) for record in some] if guilty and len(some) - guilty >= LEAST else []
+        kept += [(like, record) for record in some] if guilty and len(some) - guilty >= MIN_RECORDS else []
     return [like for like, _ in kept], [record for _, record in kept]
 
 
-def _like(record: Record) -> Like:
+def _action_outcome(record: Record) -> ActionOutcome:
     source, name, error = (str(record.get(key, "")) for key in ("eventSource", "eventName", "errorCode"))
-    return source, name, error, " ".join(way for way in WAYS if way in record)
+    return source, name, error, " ".join(way for way in CHANNEL_FIELDS if way in record)
 
 
 def _identity(record: Record) -> dict[str, Any]:
@@ -139,9 +141,9 @@ def _identity(record: Record) -> dict[str, Any]:
 # --- how well they are told apart ---------------------------------------------------------------------------
 
 
-def _judged(
-    likes: list[Like], records: list[Record], guilty: NDArray[np.bool_]
-) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.float64], Like]]:
+def _cross_validate(
+    likes: list[ActionOutcome], records: list[Record], guilty: NDArray[np.bool_]
+) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.float64], ActionOutcome]]:
     """Truth and guess of the rows of each (action, outcome) in each fold, with a forest that saw no caller of it.
 
     Rows of different folds are not compared: the forest that did not see an attack thinks less of its likes than
@@ -151,16 +153,18 @@ def _judged(
     folds = min(FOLDS, len(set(who[guilty])))
     if folds < 2:
         return
-    forms = [dict.fromkeys({*form_of(record), "".join(_like(record)[:2])}, 1) for record in records]
+    forms = [
+        dict.fromkeys({*record_shape(record), "".join(_action_outcome(record)[:2])}, 1) for record in records
+    ]
     table = DictVectorizer(dtype=np.float32, sparse=False).fit_transform(forms)
     names = {like: number for number, like in enumerate(dict.fromkeys(likes))}
     numbers = np.array([names[like] for like in likes])
     for seen, rows in StratifiedGroupKFold(folds).split(table, guilty, who):
-        guess = _forest().fit(table[seen], guilty[seen]).predict_proba(table[rows])[:, -1]
+        guess = _make_forest().fit(table[seen], guilty[seen]).predict_proba(table[rows])[:, -1]
         for like, number in names.items():
             here = numbers[rows] == number
             yield guilty[rows][here], guess[here], like
 
 
-def _forest() -> RandomForestClassifier:
+def _make_forest() -> RandomForestClassifier:
     return RandomForestClassifier(TREES, min_samples_leaf=LEAF, class_weight="balanced", random_state=SEED)

@@ -26,95 +26,89 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fingerprint.analysis.threshold_what_if import alert_session_pairs
 from fingerprint.evaluation import curves
-from fingerprint.evaluation.curves import LEAST_SHARE
-from fingerprint.evaluation.false_alert_causes import Causes
+from fingerprint.evaluation.false_alert_causes import FalseAlertCauses
 
 Figures = dict[str, Any]
 
-BUDGETS = (5, 20, 50)  # alerts a day, for the whole organisation
+ALERT_BUDGETS = (5, 20, 50)  # alerts a day, for the whole organisation
 
 
-def measure(events: pd.DataFrame, days: float, principals: int, causes: Causes | None = None) -> Figures:
+def compute_metrics(
+    events: pd.DataFrame, days: float, principals: int, causes: FalseAlertCauses | None = None
+) -> Figures:
     """All figures of one method. `days` is the length of what was judged, `principals` how many there are, `causes` whom
     which harmless surprise befell."""
-    sessions = _sessions(events)
+    sessions = _session_table(events)
     shown = events[events["flagged"]]
-    found = hits(shown)
+    found = alert_session_pairs(shown)
     alerts, true_alerts = shown["group"].nunique(), found["group"].nunique()
     false_a_day = (alerts - true_alerts) / days
-    queue = ranked(events)
-    at_budget = {budget: hits(_best(events, queue, max(int(budget * days), 1))) for budget in BUDGETS}
+    queue = rank_alerts(events)
+    at_budget = {
+        budget: alert_session_pairs(_top_alerts(events, queue, max(int(budget * days), 1)))
+        for budget in ALERT_BUDGETS
+    }
     return {
-        "per_event": per_event(events),
-        "per_session": per_session(events, shown, found, len(sessions)),
-        **_found(found, at_budget, sessions),
+        "per_event": event_metrics(events),
+        "per_session": session_metrics(events, shown, found, len(sessions)),
+        **_sessions_found(found, at_budget, sessions),
         "alerts_per_day": _round(alerts / days),
         "false_alerts_per_day": _round(false_a_day),
         "false_alerts_per_day_per_100_principals": _round(_ratio(100 * false_a_day, principals)),
-        **_delays(found, sessions),
+        **_detection_delays(found, sessions),
         "by_strength": {
-            str(strength): _of_strength(events, found, at_budget, some)
+            str(strength): _strength_metrics(events, found, at_budget, some)
             for strength, some in sessions.groupby("strength", observed=True)
         },
-        **({"by_surprise": causes.figures(shown[~shown["group"].isin(found["group"])])} if causes else {}),
+        **({"by_surprise": causes.summarise(shown[~shown["group"].isin(found["group"])])} if causes else {}),
     }
 
 
-def per_event(events: pd.DataFrame) -> Figures:
+def event_metrics(events: pd.DataFrame) -> Figures:
     """Precision, recall and F1 of `flagged`; the average precision of `score` and its curve (`curves.of_events`)."""
     attack = events["session"].notna().to_numpy()
     flagged = events["flagged"].to_numpy(dtype=bool)
     hit = int((attack & flagged).sum())
-    curve = curves.of_events(attack, events["score"].to_numpy(dtype=float))
-    return {**_rates(hit, int(flagged.sum()), hit, int(attack.sum())), **_curve(curve)}
+    curve = curves.event_curve(attack, events["score"].to_numpy(dtype=float))
+    return {**_precision_recall_f1(hit, int(flagged.sum()), hit, int(attack.sum())), **_curve_figures(curve)}
 
 
-def per_session(events: pd.DataFrame, shown: pd.DataFrame, found: pd.DataFrame, sessions: int) -> Figures:
+def session_metrics(events: pd.DataFrame, shown: pd.DataFrame, found: pd.DataFrame, sessions: int) -> Figures:
     """P = true alerts / alerts, R = sessions found / sessions, F1; the average precision of the queue of alerts, by their
     score, and its curve (`curves.of_alerts`)."""
     right, said = found["group"].nunique(), shown["group"].nunique()
-    rates = _rates(right, said, found["session"].nunique(), sessions)
-    return {**rates, **_curve(curves.of_alerts(events, sessions))}
+    rates = _precision_recall_f1(right, said, found["session"].nunique(), sessions)
+    return {**rates, **_curve_figures(curves.alert_curve(events, sessions))}
 
 
-def hits(shown: pd.DataFrame) -> pd.DataFrame:
-    """Pairs of an alert (`group`) and a `session` it is about; `first` is its earliest event of it."""
-    attack = shown[shown["session"].notna()]
-    pairs = attack.groupby(["group", "session"], as_index=False, observed=True).agg(
-        events=("event_time", "size"), first=("event_time", "min")
-    )
-    size = shown.groupby("group").size()
-    about = pairs["events"] >= LEAST_SHARE * pairs["group"].map(size)
-    return pairs.loc[about.to_numpy(dtype=bool), ["group", "session", "first"]]
-
-
-def ranked(events: pd.DataFrame) -> pd.DataFrame:
+def rank_alerts(events: pd.DataFrame) -> pd.DataFrame:
     """The queue: alerts (`group`) by their best score (`best`) over all that was judged, ties by time, then by name."""
     some = events[np.isfinite(events["score"].to_numpy(dtype=float))]
     alerts = some.groupby("group").agg(best=("score", "max"), first=("event_time", "min")).reset_index()
     return alerts.sort_values(["best", "first", "group"], ascending=[False, True, True])
 
 
-def within(events: pd.DataFrame, most: int) -> pd.DataFrame:
+def within_budget(events: pd.DataFrame, budget: int) -> pd.DataFrame:
     """The events shown when only the `most` best alerts are, cut at the score of the last of them.
 
     So the threshold fits the budget with hindsight, for every method alike.
     """
-    return _best(events, ranked(events), most)
+    return _top_alerts(events, rank_alerts(events), budget)
 
 
 # --- parts --------------------------------------------------------------------------------------------------
 
 
-def _best(events: pd.DataFrame, queue: pd.DataFrame, most: int) -> pd.DataFrame:
+def _top_alerts(events: pd.DataFrame, queue: pd.DataFrame, most: int) -> pd.DataFrame:
     kept = queue.head(most)
     least = kept["best"].min() if len(kept) else np.inf
     shown: pd.DataFrame = events[(events["score"] >= least) & events["group"].isin(kept["group"])]
     return shown
 
 
-def _sessions(events: pd.DataFrame) -> pd.DataFrame:
+def _session_table(events: pd.DataFrame) -> pd.DataFrame:
     """One row an attack session: its strength, and when it began."""
     attack = events[events["session"].notna()]
     return attack.groupby("session", observed=True).agg(
@@ -122,10 +116,12 @@ def _sessions(events: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _found(found: pd.DataFrame, at_budget: dict[int, pd.DataFrame], sessions: pd.DataFrame) -> Figures:
+def _sessions_found(
+    found: pd.DataFrame, at_budget: dict[int, pd.DataFrame], sessions: pd.DataFrame
+) -> Figures:
     """How many sessions there are and how many are found, at the threshold and within each budget."""
-    count, there = _count(found, sessions), len(sessions)
-    counts = {str(budget): _count(some, sessions) for budget, some in at_budget.items()}
+    count, there = _count_found(found, sessions), len(sessions)
+    counts = {str(budget): _count_found(some, sessions) for budget, some in at_budget.items()}
     return {
         "sessions": there,
         "found": count,
@@ -135,23 +131,23 @@ def _found(found: pd.DataFrame, at_budget: dict[int, pd.DataFrame], sessions: pd
     }
 
 
-def _of_strength(
+def _strength_metrics(
     events: pd.DataFrame, found: pd.DataFrame, at_budget: dict[int, pd.DataFrame], sessions: pd.DataFrame
 ) -> Figures:
     """What can be said of one strength: false alerts have none, so there is no precision."""
     mine = events["session"].isin(sessions.index)
     return {
-        **_found(found, at_budget, sessions),
+        **_sessions_found(found, at_budget, sessions),
         "event_recall": _round(_ratio(int(events.loc[mine, "flagged"].sum()), int(mine.sum()))),
-        **_delays(found, sessions),
+        **_detection_delays(found, sessions),
     }
 
 
-def _count(found: pd.DataFrame, sessions: pd.DataFrame) -> int:
+def _count_found(found: pd.DataFrame, sessions: pd.DataFrame) -> int:
     return int(sessions.index.isin(found["session"]).sum())
 
 
-def _delays(found: pd.DataFrame, sessions: pd.DataFrame) -> Figures:
+def _detection_delays(found: pd.DataFrame, sessions: pd.DataFrame) -> Figures:
     """Seconds of event time from a found session's first event to the first that an alert about it holds.
 
     What an alert waits for records to arrive, or for its interval to fill, is not in there (`tipping` has that).
@@ -165,17 +161,17 @@ def _delays(found: pd.DataFrame, sessions: pd.DataFrame) -> Figures:
     }
 
 
-def _curve(curve: curves.Curve) -> Figures:
+def _curve_figures(curve: curves.PrecisionRecallCurve) -> Figures:
     return {"average_precision": _round(curve.average_precision()), "curve": curve.points()}
 
 
-def _rates(right: int, said: int, found: int, there: int) -> Figures:
+def _precision_recall_f1(correct: int, reported: int, found: int, total: int) -> Figures:
     """precision = right / said, recall = found / there, F1 = 2 P R / (P + R)."""
-    precision, recall = _ratio(right, said), _ratio(found, there)
+    precision, recall = _ratio(correct, reported), _ratio(found, total)
     f1 = _ratio(2 * precision * recall, precision + recall)
     return {
         "precision": _round(precision), "recall": _round(recall), "f1": _round(f1),
-        "said": said, "right": right, "there": there, "found": found,
+        "said": reported, "right": correct, "there": total, "found": found,
     }  # fmt: skip
 
 

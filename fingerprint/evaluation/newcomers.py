@@ -20,70 +20,77 @@ import numpy as np
 import pandas as pd
 
 from fingerprint.alerting import explanation
+from fingerprint.analysis.threshold_what_if import alert_session_pairs
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.settings import Entities
 from fingerprint.estimators import tail_calibration
-from fingerprint.evaluation.labels import DAY, find
-from fingerprint.evaluation.metrics import hits
-from fingerprint.sources.cloudtrail.identity import ADDED, IDENTITY, add_entities
+from fingerprint.evaluation.labels import DAY_SECONDS, find_label_rows
+from fingerprint.sources.cloudtrail.identity import ENTITY_COLUMNS, IDENTITY_COLUMNS, add_entity_columns
 
-KINDS = ("new user", "new role", "root", "robbed newcomer")
-HOURS = 3  # before the attack, that a robbed newcomer began
-SETTLING = 2  # days at the end of what is judged in which nobody begins
+ATTACKER_KINDS = ("new user", "new role", "root", "robbed newcomer")
+LEAD_HOURS = 3  # before the attack, that a robbed newcomer began
+SETTLING_DAYS = 2  # days at the end of what is judged in which nobody begins
 
 
 @dataclass(frozen=True)
-class Cast:
+class NewcomerScenario:
     """`begins`: seconds by principal (hash) before which there is nothing of it; `attacks`: one row a session: session, kind;
     `known`: the labels, one row an attack event: event_id, session, strength."""
 
-    begins: pd.Series
+    start_times: pd.Series
     attacks: pd.DataFrame
-    known: pd.DataFrame
+    labels: pd.DataFrame
 
     @classmethod
-    def of(
+    def create(
         cls,
         active: Hashes,
         sessions: pd.DataFrame,
-        known: pd.DataFrame,
+        labels: pd.DataFrame,
         cut: int,
         last: int,
         share: float,
         seed: int,
-    ) -> Cast:
+    ) -> NewcomerScenario:
         """`active` (P,): the principals of the judged days; `sessions`: session, began, principal (hash), account, one row an
         attack that is judged. `share` of those who are not robbed begin anew, at any time of the judged days."""
         draw = np.random.default_rng(seed)
         free = np.setdiff1d(active, sessions["principal"].to_numpy(np.uint64))
         new = draw.permutation(free)[: round(share * len(free))]
-        begins = pd.Series(draw.integers(cut, max(last - SETTLING * DAY, cut + 1), len(new)), index=new)
+        begins = pd.Series(
+            draw.integers(cut, max(last - SETTLING_DAYS * DAY_SECONDS, cut + 1), len(new)), index=new
+        )
         attacks = sessions.sort_values("began", ignore_index=True)
-        kinds = pd.Series([KINDS[number % len(KINDS)] for number in range(len(attacks))], dtype=object)
+        kinds = pd.Series(
+            [ATTACKER_KINDS[number % len(ATTACKER_KINDS)] for number in range(len(attacks))], dtype=object
+        )
         again = kinds.eq("root") & attacks["account"].where(kinds.eq("root")).duplicated()
         attacks = attacks.assign(kind=kinds.where(~again, "new user"))  # a root is new once
         robbed = attacks[attacks["kind"].eq("robbed newcomer")]
-        young = robbed.groupby("principal")["began"].min() - HOURS * 3600
-        return cls(pd.concat([begins, young]), attacks, known)
+        young = robbed.groupby("principal")["began"].min() - LEAD_HOURS * 3600
+        return cls(pd.concat([begins, young]), attacks, labels)
 
-    def play(self, events: pd.DataFrame, options: Entities) -> pd.DataFrame:
+    def apply(self, events: pd.DataFrame, options: Entities) -> pd.DataFrame:
         """Return a chunk of events with entities without what came before its principal began, attacks in the names of new
         principals."""
-        begins = self.begins.reindex(hashing.of(events["principal"])).to_numpy(float)
-        events = frames.rows(events, ~(frames.seconds(events["event_time"]) < begins))
+        begins = self.start_times.reindex(hashing.hash_strings(events["principal"])).to_numpy(float)
+        events = frames.select_rows(events, ~(frames.epoch_seconds(events["event_time"]) < begins))
         attack = self._attack(events)
-        minted = attack["kind"].isin(list(_MINTED)).to_numpy(bool)
+        minted = attack["kind"].isin(list(_NEW_IDENTITIES)).to_numpy(bool)
         if not minted.any():
             return events
-        renamed = _renamed(frames.rows(events, minted), attack[minted])
-        parts = [frames.rows(events, ~minted), add_entities(renamed, options)[list(events.columns)]]
+        renamed = _rename_principals(frames.select_rows(events, minted), attack[minted])
+        parts = [
+            frames.select_rows(events, ~minted),
+            add_entity_columns(renamed, options)[list(events.columns)],
+        ]
         return pd.concat(parts, ignore_index=True).sort_values(["event_time", "event_id"], ignore_index=True)
 
     def _attack(self, events: pd.DataFrame) -> pd.DataFrame:
         """The attack that each event (N,) belongs to: its number and kind, missing for none."""
-        sessions = np.array([*self.known["session"], None], dtype=object)
-        session = sessions[find(hashing.of(events["event_id"]), self.known)]
+        sessions = np.array([*self.labels["session"], None], dtype=object)
+        session = sessions[find_label_rows(hashing.hash_strings(events["event_id"]), self.labels)]
         return (
             self.attacks.assign(number=self.attacks.index)
             .set_index("session")[["number", "kind"]]
@@ -91,12 +98,16 @@ class Cast:
         )
 
 
-def _renamed(events: pd.DataFrame, attack: pd.DataFrame) -> pd.DataFrame:
+def _rename_principals(events: pd.DataFrame, attack: pd.DataFrame) -> pd.DataFrame:
     """Events without entities, done by the new principals that their attacks (N,) come as."""
     rows = zip(attack["kind"], events["recipient_account"], attack["number"], strict=True)
-    people = [_MINTED[str(kind)](str(account), int(number)) for kind, account, number in rows]
-    identities = pd.DataFrame(people, columns=_WRITTEN, index=events.index).astype(events["arn"].dtype)
-    return events.drop(columns=list(ADDED)).assign(**{name: identities[name] for name in _WRITTEN})
+    people = [_NEW_IDENTITIES[str(kind)](str(account), int(number)) for kind, account, number in rows]
+    identities = pd.DataFrame(people, columns=_IDENTITY_COLUMNS, index=events.index).astype(
+        events["arn"].dtype
+    )
+    return events.drop(columns=list(ENTITY_COLUMNS)).assign(
+        **{name: identities[name] for name in _IDENTITY_COLUMNS}
+    )
 
 
 def _user(account: str, number: int) -> dict[str, str]:
@@ -129,50 +140,61 @@ def _root(account: str, number: int) -> dict[str, str]:
     return {"identity_type": "Root", "principal_id": account, "arn": arn, "account": account}
 
 
-_MINTED: dict[str, Callable[[str, int], dict[str, str]]] = {
+_NEW_IDENTITIES: dict[str, Callable[[str, int], dict[str, str]]] = {
     "new user": _user,
     "new role": _role,
     "root": _root,
 }
-_WRITTEN = [name for name in IDENTITY if name not in ("recipient_account", "service")]
+_IDENTITY_COLUMNS = [name for name in IDENTITY_COLUMNS if name not in ("recipient_account", "service")]
 
 
-def figures(
-    judged: pd.DataFrame, cast: Cast, principals: int, threshold: float, share: float | None, days: float
+def newcomer_metrics(
+    scored: pd.DataFrame,
+    scenario: NewcomerScenario,
+    principals: int,
+    threshold: float,
+    share: float | None,
+    days: float,
 ) -> dict[str, Any]:
     """Return what a rule shows: `share` of the autoencoder's threshold is enough where it alone has an opinion; None: nothing is.
 
     `judged`: event_time, group, session (None for harmless ones), principal, autoencoder_z and _vote, spectral_z and _vote.
     """
-    z, alone = judged["autoencoder_z"].to_numpy(float), judged["spectral_z"].isna().to_numpy()
-    both = (judged["autoencoder_vote"] & judged["spectral_vote"]).to_numpy(bool)
-    shown = judged[both | (alone & (z >= (np.inf if share is None else share * threshold)))]
-    found = hits(shown)
+    z, alone = scored["autoencoder_z"].to_numpy(float), scored["spectral_z"].isna().to_numpy()
+    both = (scored["autoencoder_vote"] & scored["spectral_vote"]).to_numpy(bool)
+    shown = scored[both | (alone & (z >= (np.inf if share is None else share * threshold)))]
+    found = alert_session_pairs(shown)
     false = shown[~shown["group"].isin(found["group"])]
     young = false[false["spectral_z"].isna()]
-    harmless = judged[alone & judged["session"].isna().to_numpy()]
+    harmless = scored[alone & scored["session"].isna().to_numpy()]
     return {
         "share": share,
-        **_found(cast, judged, found),
+        **_sessions_found(scenario, scored, found),
         "false_a_day": round(false["group"].nunique() / days, 3),
         "principals": principals,
         "newcomers": harmless["principal"].nunique(),
         "newcomers_false": young["group"].nunique(),
-        "newcomers_urgency": _urgency(young),
+        "newcomers_urgency": _highest_urgency(young),
     }
 
 
-def _found(cast: Cast, judged: pd.DataFrame, found: pd.DataFrame) -> dict[str, dict[str, int]]:
+def _sessions_found(
+    scenario: NewcomerScenario, judged: pd.DataFrame, found: pd.DataFrame
+) -> dict[str, dict[str, int]]:
     """How many sessions of each kind there are, and how many an alert is about."""
-    there = cast.attacks[cast.attacks["session"].isin(judged["session"].dropna().unique())]
+    there = scenario.attacks[scenario.attacks["session"].isin(judged["session"].dropna().unique())]
     hit = there["session"].isin(found["session"])
     return {
-        "sessions": {kind: int(there["kind"].eq(kind).sum()) for kind in KINDS},
-        "found": {kind: int((there["kind"].eq(kind) & hit).sum()) for kind in KINDS},
+        "sessions": {kind: int(there["kind"].eq(kind).sum()) for kind in ATTACKER_KINDS},
+        "found": {kind: int((there["kind"].eq(kind) & hit).sum()) for kind in ATTACKER_KINDS},
     }
 
 
-def _urgency(shown: pd.DataFrame) -> int | None:
+def _highest_urgency(shown: pd.DataFrame) -> int | None:
     """Of the most urgent alert shown, before any cap."""
     best = shown["autoencoder_z"].max()
-    return None if pd.isna(best) else round(float(explanation.urgency(tail_calibration.nats(best))))
+    return (
+        None
+        if pd.isna(best)
+        else round(float(explanation.urgency_from_nats(tail_calibration.z_to_nats(best))))
+    )

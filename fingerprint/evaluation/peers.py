@@ -25,68 +25,68 @@ from numpy.typing import NDArray
 
 from fingerprint.core.extras import how_to_install
 from fingerprint.evaluation import outlier_peers, rarity_peer, rule_peer
-from fingerprint.evaluation.dfencoder_peer import Dfencoder
-from fingerprint.evaluation.event_table import Rows
+from fingerprint.evaluation.dfencoder_peer import DfencoderPeer
+from fingerprint.evaluation.event_table import EventTable
 from fingerprint.evaluation.ranking import (
-    Method,
+    PeerMethod,
     Scores,
-    best_of_groups,
-    by_strongest,
-    held_out,
-    strongest,
+    best_per_group,
+    rank_by_strongest_actions,
+    ranked_by_strongest,
+    split_holdout,
 )
 from fingerprint.training.pipeline import Progress
 
 ALERTS_PER_DAY = 20.0  # the budget that sets thresholds
 
 
-def trial(
-    method: Method, past: Rows, now: Rows, budget: float = ALERTS_PER_DAY
+def evaluate_peer(
+    method: PeerMethod, past: EventTable, now: EventTable, budget: float = ALERTS_PER_DAY
 ) -> tuple[Scores, NDArray[np.bool_]]:
     """Scores of `now`, and which of its events reach the method's threshold: (len(now),) each."""
     score = method(past, now)
     published: float | None = getattr(method, "published_threshold", None)
     if published is not None:
-        return strongest(score, now), score >= published
-    return score, np.isfinite(score) & (score >= threshold(method, past, budget))
+        return rank_by_strongest_actions(score, now), score >= published
+    return score, np.isfinite(score) & (score >= budget_threshold(method, past, budget))
 
 
-def threshold(method: Method, past: Rows, budget: float) -> float:
+def budget_threshold(method: PeerMethod, past: EventTable, budget: float) -> float:
     """The score that `budget` alerts a day reach in the held-out end of the past, the least if fewer do."""
-    older, newer = held_out(past)
+    older, newer = split_holdout(past)
     if not len(older) or not len(newer):
         return np.inf
     score = method(older, newer)
-    best = np.sort(best_of_groups(score[np.isfinite(score)], newer.group[np.isfinite(score)]))[::-1]
+    best = np.sort(best_per_group(score[np.isfinite(score)], newer.group[np.isfinite(score)]))[::-1]
     if not len(best):
         return -np.inf
-    return float(best[min(max(int(budget * newer.days), 1), len(best)) - 1])
+    return float(best[min(max(int(budget * newer.span_days), 1), len(best)) - 1])
 
 
 # --- which there are ----------------------------------------------------------------------------------------
 
 # Each ranks its alerts in the way that served it better on seeds 0, 1 and 2 (docs/experiments.md).
-METHODS: dict[str, Method] = {
-    "log-rarity": by_strongest(rarity_peer.log_rarity),
-    "log-rarity that learns": by_strongest(rarity_peer.log_rarity_lately),
-    "log-rarity in order": by_strongest(rarity_peer.log_rarity_in_order),
-    "IsolationForest": by_strongest(outlier_peers.isolation_forest),
-    "ECOD": by_strongest(outlier_peers.ecod),
+PEER_METHODS: dict[str, PeerMethod] = {
+    "log-rarity": ranked_by_strongest(rarity_peer.log_rarity),
+    "log-rarity that learns": ranked_by_strongest(rarity_peer.log_rarity_online),
+    "log-rarity in order": ranked_by_strongest(rarity_peer.log_rarity_sequential),
+    "IsolationForest": ranked_by_strongest(outlier_peers.isolation_forest),
+    "ECOD": ranked_by_strongest(outlier_peers.ecod),
     "first-seen action": rule_peer.first_seen_action,
     "hourly volume z": rule_peer.volume_z,
 }
 
-SLOW_METHODS: dict[str, Callable[[Progress], Method]] = {  # seconds a principal, not for all
-    "dfencoder": Dfencoder,
+SLOW_PEER_METHODS: dict[str, Callable[[Progress], PeerMethod]] = {  # seconds a principal, not for all
+    "dfencoder": DfencoderPeer,
 }
 
-NEEDED = {"ECOD": "pyod", "dfencoder": "dfencoder"}
+REQUIRED_PACKAGES = {"ECOD": "pyod", "dfencoder": "dfencoder"}
 
-LEFT_OUT = {
+UNAVAILABLE_PEERS = {
     name: f"{name} is left out: it needs {package}, {how_to_install('peers')}"
-    for name, package in NEEDED.items()
+    for name, package in REQUIRED_PACKAGES.items()
     if find_spec(package) is None
 }
-for _name in LEFT_OUT:
-    METHODS.pop(_name, None)
-    SLOW_METHODS.pop(_name, None)
+for _name in UNAVAILABLE_PEERS:
+    PEER_METHODS.pop(_name, None)
+    SLOW_PEER_METHODS.pop(_name, None)

@@ -6,28 +6,28 @@ Example:
 
 from __future__ import annotations
 
-from fingerprint.evaluation.alert_counting import log_frequencies, log_frequency_after
-from fingerprint.evaluation.event_table import Rows
+from fingerprint.evaluation.alert_counting import log_frequencies, transition_log_frequency
+from fingerprint.evaluation.event_table import EventTable
 from fingerprint.evaluation.ranking import Scores
-from fingerprint.features.encoding import NAMES
+from fingerprint.features.encoding import FEATURE_NAMES
 
-HABITS = [NAMES.index(name) for name in ("action", "program", "network", "error")]
+RARITY_COLUMNS = [FEATURE_NAMES.index(name) for name in ("action", "program", "network", "error")]
 
 
-def log_rarity(past: Rows, now: Rows) -> Scores:
+def log_rarity(past: EventTable, now: EventTable) -> Scores:
     """Minus the sum of the log frequencies of action, program, network and error."""
-    rarity: Scores = -log_frequencies(past, now, HABITS).sum(1)
+    rarity: Scores = -log_frequencies(past, now, RARITY_COLUMNS).sum(1)
     return rarity
 
 
-def log_rarity_lately(past: Rows, now: Rows) -> Scores:
+def log_rarity_online(past: EventTable, now: EventTable) -> Scores:
     """The same; what was done up to the hour before counts as seen."""
-    rarity: Scores = -log_frequencies(past, now, HABITS, lately=True).sum(1)
+    rarity: Scores = -log_frequencies(past, now, RARITY_COLUMNS, online=True).sum(1)
     return rarity
 
 
-def log_rarity_in_order(past: Rows, now: Rows) -> Scores:
+def log_rarity_sequential(past: EventTable, now: EventTable) -> Scores:
     """The same again; plus the rarity of the action after the principal's previous one within the hour."""
-    known = log_frequencies(past, now, HABITS, lately=True)
-    rarity: Scores = -known.sum(1) - log_frequency_after(past, now, known[:, 0])
+    known = log_frequencies(past, now, RARITY_COLUMNS, online=True)
+    rarity: Scores = -known.sum(1) - transition_log_frequency(past, now, known[:, 0])
     return rarity

@@ -19,7 +19,7 @@ from fingerprint.compute import hashing
 from fingerprint.compute.hashing import Hashes
 
 
-class Judged:
+class ScoredEventTable:
     """What every detector says of each judged event, collected batch by batch."""
 
     def __init__(self, detectors: Sequence[str], window_seconds: int) -> None:
@@ -28,19 +28,19 @@ class Judged:
 
     def add(self, frame: pd.DataFrame) -> None:
         """A judged batch (`scoring.Judged.frame`)."""
-        principal = hashing.of(frame["principal"])
+        principal = hashing.hash_strings(frame["principal"])
         time = frame["event_time"].astype("datetime64[us, UTC]").astype("int64").to_numpy()
         columns = {
-            "event": hashing.of(frame["event_id"]),
+            "event": hashing.hash_strings(frame["event_id"]),
             "time": time,
             "principal": principal,
-            "group": groups(principal, time // 1_000_000, self.window),
+            "group": alert_groups(principal, time // 1_000_000, self.window),
             **{f"{name}_z": frame[f"{name}_z"].to_numpy(np.float32) for name in self.detectors},
             **{f"{name}_vote": frame[f"{name}_vote"].to_numpy(bool) for name in self.detectors},
         }
         self.parts.append(pd.DataFrame(columns))
 
-    def table(self) -> pd.DataFrame:
+    def to_frame(self) -> pd.DataFrame:
         """One row an event: `event`, `principal`, `group` (hashes), `time` (us from the epoch), and each detector's
         `<name>_z` (NaN for no opinion) and `<name>_vote`. The parts are let go."""
         parts, self.parts = self.parts, []
@@ -48,6 +48,6 @@ class Judged:
         return table[~table.duplicated(["event", "principal"])].reset_index(drop=True)
 
 
-def groups(principal: Hashes, seconds: np.ndarray, window_seconds: int) -> Hashes:
+def alert_groups(principal: Hashes, seconds: np.ndarray, window_seconds: int) -> Hashes:
     """The alert an event would belong to (N,): its principal (hashed) and its fixed window of event time."""
-    return hashing.mix(principal, (seconds // window_seconds).astype(np.uint64))
+    return hashing.hash_pair(principal, (seconds // window_seconds).astype(np.uint64))

@@ -33,42 +33,42 @@ from numpy.typing import NDArray
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.settings import Settings
-from fingerprint.detection.scorer import Judged, no_votes
-from fingerprint.pipeline import Road, Said
+from fingerprint.detection.scorer import ScoredEvents, empty_votes
+from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import ScorerState
 
-STEP = 20_000  # records, where no attack is under way
-SHARE = 20  # of the records since the attack began, a step is one in so many
-NOBODY = -1
+STEP_RECORDS = 20_000  # records, where no attack is under way
+STEP_DIVISOR = 20  # of the records since the attack began, a step is one in so many
+NO_SESSION = -1
 
 
-class Listening(Road):
+class VerdictPipeline(DetectionPipeline):
     """A road that only says which events have a verdict, as soon as they have it."""
 
-    def __init__(self, bank: Bank, ledger: Ledger, settings: Settings) -> None:
+    def __init__(self, bank: Bank, ledger: ScorerState, settings: Settings) -> None:
         super().__init__(bank, ledger, settings)
-        self.settled: list[Hashes] = []
+        self.final_verdicts: list[Hashes] = []
 
-    def heard(self, principals: Hashes) -> Hashes:
+    def take_verdicts(self, principals: Hashes) -> Hashes:
         """Events with a verdict that the last steps let go, or that wait and are of these principals: hashes of ids."""
-        judged = self.scorer.so_far(principals)
-        waiting = [_verdicts(judged)] if judged else []
-        settled, self.settled = self.settled, []
+        judged = self.scorer.judge_open(principals)
+        waiting = [_verdict_ids(judged)] if judged else []
+        settled, self.final_verdicts = self.final_verdicts, []
         return np.concatenate([*settled, *waiting, np.empty(0, np.uint64)])
 
-    def _kept(self, judged: Judged | None) -> Said:
+    def _kept(self, judged: ScoredEvents | None) -> StepResult:
         if judged is not None:
-            self.settled.append(_verdicts(judged))
-        return Said([], no_votes(), [])
+            self.final_verdicts.append(_verdict_ids(judged))
+        return StepResult([], empty_votes(), [])
 
 
-def tips(
-    road: Listening,
+def find_alerting_records(
+    pipeline: VerdictPipeline,
     events: pd.DataFrame,
     session: NDArray[np.int64],
-    wanted: Sequence[int],
-    saw: Callable[[int], None] = lambda _: None,
+    sessions: Sequence[int],
+    on_progress: Callable[[int], None] = lambda _: None,
 ) -> pd.DataFrame:
     """For each session that is wanted and found: the `place` in `events` of the record that tipped it, and how many
     `events` of the session had arrived.
@@ -76,83 +76,91 @@ def tips(
     `events` (N,) lie in the order of arrival; `session` (N,) numbers the attack session of each, -1 for none. `saw` is told
     how many of them were walked.
     """
-    walk = _Walk(road, events, session, wanted)
-    while walk.goes_on():
+    walk = _Replay(pipeline, events, session, sessions)
+    while walk.is_running():
         walk.step()
-        saw(walk.at)
+        on_progress(walk.position)
     walk.finish()
     return walk.table()
 
 
-class _Walk:
+class _Replay:
     """Where a walk has come, and which sessions are under way."""
 
     def __init__(
-        self, road: Listening, events: pd.DataFrame, session: NDArray[np.int64], wanted: Sequence[int]
+        self,
+        pipeline: VerdictPipeline,
+        events: pd.DataFrame,
+        session: NDArray[np.int64],
+        wanted: Sequence[int],
     ) -> None:
-        self.road, self.events, self.session = road, events, session
-        self.principal = hashing.homed(events["principal"])
-        self.event = hashing.of(events["event_id"])
+        self.pipeline, self.events, self.session = pipeline, events, session
+        self.principal = hashing.hash_with_bucket(events["principal"])
+        self.event = hashing.hash_strings(events["event_id"])
         places = {number: np.flatnonzero(session == number) for number in wanted}
         self.places = {number: each for number, each in places.items() if len(each)}
         self.starts = sorted((int(each[0]), number) for number, each in self.places.items())
-        self.at = self.since = 0
-        self.under_way: set[int] = set()
-        self.tipped: dict[int, int] = {}  # session -> place of the record
+        self.position = self.records_since_attack = 0
+        self.active_sessions: set[int] = set()
+        self.alerted_at: dict[int, int] = {}  # session -> place of the record
 
-    def goes_on(self) -> bool:
-        return self.at < len(self.events) and len(self.tipped) < len(self.places)
+    def is_running(self) -> bool:
+        return self.position < len(self.events) and len(self.alerted_at) < len(self.places)
 
     def step(self) -> None:
-        self._begin()
-        end = self._end()
-        self.road.walk(frames.rows(self.events, np.arange(self.at, end)))
-        self.since += end - self.at
-        self.at = end
-        self._listen()
+        self._start_sessions()
+        end = self._step_end()
+        self.pipeline.process(frames.select_rows(self.events, np.arange(self.position, end)))
+        self.records_since_attack += end - self.position
+        self.position = end
+        self._record_alerts()
 
     def finish(self) -> None:
         """What still waits is judged with the last record."""
-        self.road.finish()
-        self._listen()
+        self.pipeline.flush()
+        self._record_alerts()
 
     def table(self) -> pd.DataFrame:
-        numbers = sorted(self.tipped)
-        place = np.array([self.tipped[number] for number in numbers], np.int64)
+        numbers = sorted(self.alerted_at)
+        place = np.array([self.alerted_at[number] for number in numbers], np.int64)
         upto = [int((self.places[number] <= at).sum()) for number, at in zip(numbers, place, strict=True)]
         index = pd.Index(numbers, name="session", dtype=np.int64)
         return pd.DataFrame({"place": place, "events": upto}, index=index)
 
-    def _begin(self) -> None:
+    def _start_sessions(self) -> None:
         """The sessions whose first record comes next are under way."""
-        while self.starts and self.starts[0][0] <= self.at:
-            self.under_way.add(self.starts.pop(0)[1])
-            self.since = 0
+        while self.starts and self.starts[0][0] <= self.position:
+            self.active_sessions.add(self.starts.pop(0)[1])
+            self.records_since_attack = 0
 
-    def _end(self) -> int:
-        ends = [len(self.events), self.at + (max(self.since // SHARE, 1) if self.under_way else STEP)]
+    def _step_end(self) -> int:
+        ends = [
+            len(self.events),
+            self.position
+            + (max(self.records_since_attack // STEP_DIVISOR, 1) if self.active_sessions else STEP_RECORDS),
+        ]
         return min([*ends, *(place for place, _ in self.starts[:1])])
 
-    def _listen(self) -> None:
-        if not self.under_way:
-            self.road.settled.clear()
+    def _record_alerts(self) -> None:
+        if not self.active_sessions:
+            self.pipeline.final_verdicts.clear()
             return
-        whose = [self.principal[self.places[number]] for number in self.under_way]
-        heard = self.road.heard(np.unique(np.concatenate(whose)))
-        for number in sorted(self.under_way):
+        whose = [self.principal[self.places[number]] for number in self.active_sessions]
+        heard = self.pipeline.take_verdicts(np.unique(np.concatenate(whose)))
+        for number in sorted(self.active_sessions):
             if np.isin(self.event[self.places[number]], heard).any():
-                self.tipped[number] = self.at - 1
-                self.under_way.discard(number)
+                self.alerted_at[number] = self.position - 1
+                self.active_sessions.discard(number)
 
 
-def times(found: pd.DataFrame) -> dict[str, Any]:
+def time_to_alert(found: pd.DataFrame) -> dict[str, Any]:
     """How long it took, in all and by strength: `found` has a row a session with strength, seconds and
     events."""
-    strengths = {str(name): _times(part) for name, part in found.groupby("strength", observed=True)}
-    return {"all": _times(found), **strengths} if len(found) else {}
+    strengths = {str(name): _time_quantiles(part) for name, part in found.groupby("strength", observed=True)}
+    return {"all": _time_quantiles(found), **strengths} if len(found) else {}
 
 
-def _times(found: pd.DataFrame) -> dict[str, Any]:
+def _time_quantiles(found: pd.DataFrame) -> dict[str, Any]:
     quantiles: dict[str, Any] = {"sessions": len(found)}
     for name in ("seconds", "events"):
         for word, share in (("median", 0.5), ("p90", 0.9)):
@@ -160,5 +168,5 @@ def _times(found: pd.DataFrame) -> dict[str, Any]:
     return quantiles
 
 
-def _verdicts(judged: Judged) -> Hashes:
-    return hashing.of(judged.frame.loc[judged.frame["verdict"].to_numpy(bool), "event_id"])
+def _verdict_ids(judged: ScoredEvents) -> Hashes:
+    return hashing.hash_strings(judged.frame.loc[judged.frame["verdict"].to_numpy(bool), "event_id"])

@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import arrays, frames, hashing
 from fingerprint.compute.arrays import Array
-from fingerprint.compute.dictionary import Coded, Column, numbers, renamed
+from fingerprint.compute.dictionary import DictionaryEncoded, EncodedColumn, encode_numbers, map_values
 from fingerprint.compute.frames import Frame
 
-Kind = Literal["value", "bin"]
-Facet = Literal["what", "outcome", "tool", "place", "time"]  # features of one facet tell of one fact
+FeatureKind = Literal["value", "bin"]
+EvidenceGroup = Literal["what", "outcome", "tool", "place", "time"]  # features of one facet tell of one fact
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,58 +40,58 @@ class Feature:
 
     name: str
     label: str  # as the analyst reads it
-    kind: Kind  # "bin": a small closed set, in which nothing is ever quite new
-    facet: Facet
+    kind: FeatureKind  # "bin": a small closed set, in which nothing is ever quite new
+    evidence_group: EvidenceGroup
     columns: tuple[str, ...]
     text: Callable[..., str | None]
     given: str | None = None
-    remembered: bool = False  # from the ledger's memory, not from the record
+    is_stateful: bool = False  # from the ledger's memory, not from the record
     weight: float = 1.0  # of its surprise beside the others' (docs/detection.md says how it was found)
 
-    def named(self, coded: Coded) -> tuple[Array, NDArray[np.object_]]:
+    def encoded_texts(self, coded: DictionaryEncoded) -> tuple[Array, NDArray[np.object_]]:
         """The code of each event's text (N,), where the events lie, and the texts."""
-        code, distinct = coded.together(self.columns)
+        code, distinct = coded.combined_column(self.columns)
         return code, np.array([*(self.text(*values) for values in distinct), None], object)
 
     def texts(self, events: pd.DataFrame) -> NDArray[np.object_]:
         """The text of each event, (N,), of events on the host; None where there is none."""
-        code, texts = self.named(Coded(events, DERIVED))
+        code, texts = self.encoded_texts(DictionaryEncoded(events, DERIVED_COLUMNS))
         return texts[code]
 
 
-def encode(events: Frame) -> Array:
+def encode_events(events: Frame) -> Array:
     """Codes (N, F) uint64 of events, F in the order of FEATURES; a missing value is `hashing.MISSING`.
 
     What the ledger remembers is not there yet: `encode_memory` fills those columns.
     """
-    codes = frames.namespace(events).zeros((len(events), len(FEATURES)), dtype=np.uint64)
-    _fill(codes, events, remembered=False)
+    codes = frames.array_module_of(events).zeros((len(events), len(FEATURES)), dtype=np.uint64)
+    _fill(codes, events, stateful=False)
     return codes
 
 
-def encode_memory(codes: Array, events: Frame) -> None:
+def encode_stateful_features(codes: Array, events: Frame) -> None:
     """Fill the columns of remembered features in place, from events with the ledger's memory columns."""
-    _fill(codes, events, remembered=True)
+    _fill(codes, events, stateful=True)
 
 
-def _fill(codes: Array, events: Frame, remembered: bool) -> None:
+def _fill(codes: Array, events: Frame, stateful: bool) -> None:
     if not len(events):  # a batch of nothing but repeats
         return
-    coded, start = Coded(events, DERIVED), 0
-    places = [place for place, feature in enumerate(FEATURES) if feature.remembered == remembered]
-    named = [FEATURES[place].named(coded) for place in places]
-    hashes = arrays.like(hashing.of_distinct(np.concatenate([texts for _, texts in named])), codes)
+    coded, start = DictionaryEncoded(events, DERIVED_COLUMNS), 0
+    places = [place for place, feature in enumerate(FEATURES) if feature.is_stateful == stateful]
+    named = [FEATURES[place].encoded_texts(coded) for place in places]
+    hashes = arrays.to_device_of(hashing.hash_distinct(np.concatenate([texts for _, texts in named])), codes)
     for place, (code, texts) in zip(places, named, strict=True):
         codes[:, place] = hashes[start + code]
         start += len(texts)
 
 
-def texts(events: pd.DataFrame) -> pd.DataFrame:
+def feature_texts(events: pd.DataFrame) -> pd.DataFrame:
     """The text behind the codes, one column a feature: for the few events that are explained."""
     return pd.DataFrame({feature.name: feature.texts(events) for feature in FEATURES}, index=events.index)
 
 
-def parameters_of(text: str) -> str:
+def parameter_names(text: str) -> str:
     """`ec2:RunInstances(imageId,maxCount)` -> `imageId, maxCount`: what is shown of the parameters feature."""
     return text.partition("(")[2].removesuffix(")").replace(",", ", ") or "none"
 
@@ -116,24 +116,26 @@ def _credential(identity: str | None, key: str, mfa: bool | None, console: bool 
 KEY_KINDS = {"AKIA": "long-lived key", "ASIA": "temporary key", "": "no key"}
 
 
-def _key_kind(coded: Coded) -> Column:
+def _key_kind(coded: DictionaryEncoded) -> EncodedColumn:
     """What access keys begin with: there are many keys, and few kinds."""
-    return renamed(coded.column("access_key"), lambda key: (key or "")[:4])
+    return map_values(coded.column("access_key"), lambda key: (key or "")[:4])
 
 
-def _itself(value: str | None) -> str | None:
+def _identity(value: str | None) -> str | None:
     return value
 
 
-def _or(otherwise: str) -> Callable[[str | None], str]:
+def _or_default(otherwise: str) -> Callable[[str | None], str]:
     return lambda value: otherwise if value is None else value
 
 
-def _of(name: Callable[[str], str]) -> Callable[[str | None], str | None]:
+def _of_text(name: Callable[[str], str]) -> Callable[[str | None], str | None]:
     return lambda value: None if value is None else name(str(value))
 
 
-KEPT = 1 << 14  # user agents and addresses whose names are remembered: most come again in the next batch
+TEXT_CACHE_SIZE = (
+    1 << 14
+)  # user agents and addresses whose names are remembered: most come again in the next batch
 # A word without a slash is taken whole, too: it would be tried again from each of its letters.
 _PRODUCT = re.compile(r"([A-Za-z][\w.+-]*+)(?:(/)v?(\d++(?:\.\d++)?)?)?+")
 _BEFORE_THE_TOOL = {
@@ -147,7 +149,7 @@ _BROWSERS = ("edg", "firefox", "chrome", "safari")
 _SYSTEM = re.compile(r"(windows|darwin|macos|mac os|linux|android|iphone)", re.IGNORECASE)
 
 
-@lru_cache(KEPT)
+@lru_cache(TEXT_CACHE_SIZE)
 def program_and_version(agent: str) -> tuple[str, str]:
     """Family and version of a user agent: `aws-cli/2.15.1 Python/3.11 Linux/6` -> ("aws-cli", "aws-cli 2.15 linux")."""
     agent = agent[:512].strip("[]")
@@ -162,8 +164,8 @@ def program_and_version(agent: str) -> tuple[str, str]:
     return name, f"{name} {version} {system[0].lower() if system else ''}".strip()
 
 
-@lru_cache(KEPT)
-def network_of(address: str, bits: tuple[int, int]) -> str:
+@lru_cache(TEXT_CACHE_SIZE)
+def network_range(address: str, bits: tuple[int, int]) -> str:
     """The network of a source: `198.51.100.7` -> `198.51.100.0/24`; AWS services and private ranges by name.
 
     `bits` are the prefix lengths for IPv4 and IPv6. An address that cannot exist (anonymised records) is cut as text.
@@ -192,10 +194,10 @@ _DOCUMENTATION = [
 
 def _network(name: str | None, address: str | None) -> str | None:
     """The network's name where a table has one (`networks.Networks`), else a wide prefix."""
-    return name if name is not None else None if address is None else network_of(address, (16, 32))
+    return name if name is not None else None if address is None else network_range(address, (16, 32))
 
 
-READS = (
+READ_PREFIXES = (
     "Get",
     "List",
     "Describe",
@@ -211,53 +213,59 @@ READS = (
 )
 
 
-def writes(events: Frame) -> Array:
+def is_write(events: Frame) -> Array:
     """Which events (N,) changed something: readOnly where the record has it, else by the action's verb."""
-    code, distinct = Coded(events).together(("action", "read_only"))
-    return arrays.like(np.array([*(_writes(*values) for values in distinct), False]), code)[code]
+    code, distinct = DictionaryEncoded(events).combined_column(("action", "read_only"))
+    return arrays.to_device_of(np.array([*(_writes(*values) for values in distinct), False]), code)[code]
 
 
 def _writes(action: str | None, read_only: bool | None) -> bool:
-    return not ((action or "").startswith(READS) if read_only is None else read_only)
+    return not ((action or "").startswith(READ_PREFIXES) if read_only is None else read_only)
 
 
 def _mode(action: str | None, read_only: bool | None) -> str:
     return "write" if _writes(action, read_only) else "read"
 
 
-DAY = 86_400_000_000  # microseconds
-QUARTER = 900_000_000
-THURSDAY = 3  # 1 January 1970
+DAY_MICROSECONDS = 86_400_000_000  # microseconds
+QUARTER_HOUR_MICROSECONDS = 900_000_000
+EPOCH_WEEKDAY = 3  # 1 January 1970
 
 
-def _hour(coded: Coded) -> Column:
+def _hour(coded: DictionaryEncoded) -> EncodedColumn:
     """Two hours of the day, by their first; 100 more at the weekend."""
-    time = frames.microseconds(coded.events["event_time"])
-    weekend = (time // DAY + THURSDAY) % 7 >= 5
-    return numbers(time % DAY // (DAY // 12) * 2 + 100 * weekend)
+    time = frames.epoch_microseconds(coded.events["event_time"])
+    weekend = (time // DAY_MICROSECONDS + EPOCH_WEEKDAY) % 7 >= 5
+    return encode_numbers(time % DAY_MICROSECONDS // (DAY_MICROSECONDS // 12) * 2 + 100 * weekend)
 
 
 def _hour_text(code: int) -> str:
     return f"{'weekend' if code >= 100 else 'weekday'} {code % 100:02d}-{code % 100 + 2:02d} UTC"
 
 
-def _age(coded: Coded) -> Column:
+def _age(coded: DictionaryEncoded) -> EncodedColumn:
     """Log2 of the quarters of an hour since the session began; -2 where there is none."""
-    time, begun = (frames.microseconds(coded.events[name]) for name in ("event_time", "session_created"))
+    time, begun = (
+        frames.epoch_microseconds(coded.events[name]) for name in ("event_time", "session_created")
+    )
     xp = arrays.namespace(time)
-    quarters = xp.maximum((time - begun) // QUARTER, 1)
+    quarters = xp.maximum((time - begun) // QUARTER_HOUR_MICROSECONDS, 1)
     exponent = xp.frexp(quarters.astype(np.float64))[1] - 1  # floor(log2), the same by every library
-    return numbers(xp.where(begun == frames.NAT, -2, exponent).astype(np.int64))
+    return encode_numbers(xp.where(begun == frames.NOT_A_TIME, -2, exponent).astype(np.int64))
 
 
 def _age_text(code: int) -> str:
-    return "no session" if code < 0 else f"up to {_span(900 * 2 ** (code + 1))}"
+    return "no session" if code < 0 else f"up to {_format_duration(900 * 2 ** (code + 1))}"
 
 
-DERIVED: dict[str, Callable[[Coded], Column]] = {"key_kind": _key_kind, "hour": _hour, "age": _age}
+DERIVED_COLUMNS: dict[str, Callable[[DictionaryEncoded], EncodedColumn]] = {
+    "key_kind": _key_kind,
+    "hour": _hour,
+    "age": _age,
+}
 
 
-def _span(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length:
             return f"{seconds / length:.0f} {unit}"
@@ -265,14 +273,14 @@ def _span(seconds: float) -> str:
 
 
 def _idle_text(code: int) -> str:
-    return "never seen before" if code < 0 else f"up to {_span(3600 * 2**code)} ago"
+    return "never seen before" if code < 0 else f"up to {_format_duration(3600 * 2**code)} ago"
 
 
 def _under(code: int) -> str:
     return f"under {2**code}"
 
 
-BIN = 0.4  # weight of a bin: how busy or early a day is says less than who calls what from where
+BIN_WEIGHT = 0.4  # weight of a bin: how busy or early a day is says less than who calls what from where
 
 FEATURES: tuple[Feature, ...] = (
     Feature("action", "action", "value", "what", ("service", "action"), _action),
@@ -281,43 +289,47 @@ FEATURES: tuple[Feature, ...] = (
         given="action",
         weight=0.5,
     ),
-    Feature("error", "error", "value", "outcome", ("error_code",), _or("no error")),
+    Feature("error", "error", "value", "outcome", ("error_code",), _or_default("no error")),
     Feature(
         *("program", "program", "value", "tool", ("user_agent",)),
-        _of(lambda agent: program_and_version(agent)[0]),
+        _of_text(lambda agent: program_and_version(agent)[0]),
     ),
     Feature(
         *("version", "program version", "value", "tool", ("user_agent",)),
-        _of(lambda agent: program_and_version(agent)[1]),
+        _of_text(lambda agent: program_and_version(agent)[1]),
         given="program",
     ),
     Feature("network", "network", "value", "place", ("network", "source_address"), _network),
     Feature(
         *("address", "address range", "value", "place", ("source_address",)),
-        _of(lambda address: network_of(address, (24, 48))),
+        _of_text(lambda address: network_range(address, (24, 48))),
         given="network",
     ),
     Feature("mode", "read or write", "bin", "what", ("action", "read_only"), _mode),
-    Feature("region", "region", "value", "place", ("region",), _itself),
+    Feature("region", "region", "value", "place", ("region",), _identity),
     Feature(
         *("credentials", "credentials", "value", "tool"),
         ("identity_type", "key_kind", "mfa", "from_console"),
         _credential,
     ),
-    Feature("target", "target account", "value", "place", ("target_account",), _or("own account")),
-    Feature("hour", "time of day", "bin", "time", ("hour",), _hour_text, weight=BIN),
-    Feature("age", "age of the session", "bin", "time", ("age",), _age_text, weight=BIN),
-    Feature("idle", "last active", "bin", "time", ("idle",), _idle_text, remembered=True, weight=BIN),
-    Feature("today", "events so far today", "bin", "time", ("today",), _under, remembered=True),
-    Feature("sources", "new sources today", "bin", "time", ("sources",), str, remembered=True, weight=BIN),
-    Feature("actions", "new actions today", "bin", "time", ("actions",), _under, remembered=True),
+    Feature("target", "target account", "value", "place", ("target_account",), _or_default("own account")),
+    Feature("hour", "time of day", "bin", "time", ("hour",), _hour_text, weight=BIN_WEIGHT),
+    Feature("age", "age of the session", "bin", "time", ("age",), _age_text, weight=BIN_WEIGHT),
+    Feature("idle", "last active", "bin", "time", ("idle",), _idle_text, is_stateful=True, weight=BIN_WEIGHT),
+    Feature("today", "events so far today", "bin", "time", ("today",), _under, is_stateful=True),
+    Feature(
+        "sources", "new sources today", "bin", "time", ("sources",), str, is_stateful=True, weight=BIN_WEIGHT
+    ),
+    Feature("actions", "new actions today", "bin", "time", ("actions",), _under, is_stateful=True),
 )
 
-NAMES = tuple(feature.name for feature in FEATURES)
-GIVEN = np.array([NAMES.index(feature.given) if feature.given else -1 for feature in FEATURES])  # (F,)
-WEIGHT = np.array([feature.weight for feature in FEATURES], np.float32)  # (F,)
+FEATURE_NAMES = tuple(feature.name for feature in FEATURES)
+GIVEN_FEATURE = np.array(
+    [FEATURE_NAMES.index(feature.given) if feature.given else -1 for feature in FEATURES]
+)  # (F,)
+FEATURE_WEIGHTS = np.array([feature.weight for feature in FEATURES], np.float32)  # (F,)
 IS_BIN = np.array([feature.kind == "bin" for feature in FEATURES])  # (F,)
-FACETS: tuple[Facet, ...] = get_args(Facet)
-FACETED = tuple(  # where the features of each facet are
-    np.flatnonzero([feature.facet == facet for feature in FEATURES]) for facet in FACETS
+EVIDENCE_GROUPS: tuple[EvidenceGroup, ...] = get_args(EvidenceGroup)
+EVIDENCE_GROUP_FEATURES = tuple(  # where the features of each facet are
+    np.flatnonzero([feature.evidence_group == facet for feature in FEATURES]) for facet in EVIDENCE_GROUPS
 )

@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 _NUMBERS = re.compile(r"[0-9a-f]{8,}|\d+", re.IGNORECASE)
-LEAST_MEMBERS = 3  # a smaller group of people is grouped by services instead
-MEMBERS_A_CLUSTER = 8
+MIN_MEMBERS = 3  # a smaller group of people is grouped by services instead
+MEMBERS_PER_CLUSTER = 8
 
 
 def peer_group(principal: str, kind: str, role: str | None) -> str:
@@ -31,14 +31,14 @@ def peer_group(principal: str, kind: str, role: str | None) -> str:
     return kind
 
 
-def peer_groups(people: pd.DataFrame) -> pd.Series:
+def assign_peer_groups(principals: pd.DataFrame) -> pd.Series:
     """Peer groups of a table of principals with columns principal, kind, role."""
     columns = (
-        people[name].astype(object).where(people[name].notna(), None)
+        principals[name].astype(object).where(principals[name].notna(), None)
         for name in ("principal", "kind", "role")
     )
     return pd.Series(
-        [peer_group(*row) for row in zip(*columns, strict=True)], index=people.index, dtype=object
+        [peer_group(*row) for row in zip(*columns, strict=True)], index=principals.index, dtype=object
     )
 
 
@@ -48,7 +48,7 @@ def _pattern(key: str) -> str:
     return _NUMBERS.sub("#", name)
 
 
-def by_services(people: pd.DataFrame, usage: pd.DataFrame, seed: int) -> pd.Series:
+def cluster_by_services(principals: pd.DataFrame, usage: pd.DataFrame, seed: int) -> pd.Series:
     """Peer groups in training: as by name, but people left alone are clustered by how they spread over services.
 
     `people` has principal, kind, role, peer; `usage` has principal, service and events. k-means on the unit sphere
@@ -57,18 +57,20 @@ def by_services(people: pd.DataFrame, usage: pd.DataFrame, seed: int) -> pd.Seri
     from sklearn.cluster import KMeans  # takes most of a second to import, and only training needs it
     from sklearn.preprocessing import normalize
 
-    groups = people["peer"].copy()
+    groups = principals["peer"].copy()
     size = groups.map(groups.value_counts())
-    lonely = people["kind"].isin(["person", "user"]) & ((people["kind"] == "user") | (size < LEAST_MEMBERS))
-    if lonely.sum() < 2 * LEAST_MEMBERS:
+    lonely = principals["kind"].isin(["person", "user"]) & (
+        (principals["kind"] == "user") | (size < MIN_MEMBERS)
+    )
+    if lonely.sum() < 2 * MIN_MEMBERS:
         return groups
-    names = people.loc[lonely, "principal"]
+    names = principals.loc[lonely, "principal"]
     spread = usage[usage["principal"].isin(names)].pivot_table(
         index="principal", columns="service", values="events", aggfunc="sum", fill_value=0
     )
     points = normalize(np.log1p(spread.reindex(names, fill_value=0).to_numpy(dtype=float)))
     clusters = KMeans(
-        n_clusters=max(2, len(points) // MEMBERS_A_CLUSTER), n_init=3, random_state=seed
+        n_clusters=max(2, len(points) // MEMBERS_PER_CLUSTER), n_init=3, random_state=seed
     ).fit_predict(points)
     groups[lonely] = [f"people alike {cluster}" for cluster in clusters]
     return groups

@@ -28,23 +28,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.compute.arrays import Place, host, like, namespace, placed
-from fingerprint.compute.sorted_table import find
+from fingerprint.compute.arrays import Placement, move_arrays, namespace, to_device_of, to_host
+from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.features.encoding import IS_BIN
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
 
-POSSIBLE = np.where(
+POSSIBLE_VALUES = np.where(
     IS_BIN, 32.0, 10_000.0
 )  # (F,) values that could be seen and never were: operations, networks, ...
-LOG_POSSIBLE = np.log(POSSIBLE).astype(np.float32)
-LEAST = 1e-3  # of the parent is always left for the unknown, however much is known
-LEAN = 5.0  # presences that a parent's curiosity is worth
+LOG_POSSIBLE_VALUES = np.log(POSSIBLE_VALUES).astype(np.float32)
+MIN_UNKNOWN_SHARE = 1e-3  # of the parent is always left for the unknown, however much is known
+PARENT_WEIGHT = 5.0  # presences that a parent's curiosity is worth
 
 
 @dataclass(frozen=True, slots=True)
-class Presences:
+class PresenceCounts:
     """Counts of one level: (M,) fingerprint, feature, code and the number of its units that show the value."""
 
     fingerprint: Ints
@@ -73,9 +73,9 @@ class Vocabulary:
     total: Floats
     parent: Ints
 
-    def on(self, place: Place) -> Vocabulary:
+    def on(self, place: Placement) -> Vocabulary:
         """Itself with its arrays where `place` puts them; but for `codes`, which explain and never score."""
-        return placed(self, place, but=("codes",))
+        return move_arrays(self, place, excluded=("codes",))
 
     def look_up(
         self, fingerprint: Ints, codes: hashing.Hashes
@@ -85,7 +85,7 @@ class Vocabulary:
         A value that is not known here escapes to the parent, and so on; known nowhere, it is one of POSSIBLE values.
         """
         xp = namespace(codes)
-        possible = like(LOG_POSSIBLE, codes)
+        possible = to_device_of(LOG_POSSIBLE_VALUES, codes)
         logp = xp.zeros(codes.shape, np.float32)
         slot = xp.zeros(codes.shape, np.int16)
         known = xp.zeros(codes.shape, bool)
@@ -93,7 +93,7 @@ class Vocabulary:
         at = xp.repeat(fingerprint, codes.shape[1])
         first = True
         while len(row):
-            place, found = find(self.keys, key_of(at, column, codes[row, column]))
+            place, found = find_sorted(self.keys, vocabulary_key(at, column, codes[row, column]))
             hit, miss = (row[found], column[found]), ~found
             logp[hit] += self.logp[place[found]]
             if first:
@@ -106,28 +106,28 @@ class Vocabulary:
             row, column, at = row[~rootless], column[~rootless], at[~rootless]
         return logp, slot, known
 
-    def share(self, fingerprint: Ints, codes: hashing.Hashes) -> Floats:
+    def observed_share(self, fingerprint: Ints, codes: hashing.Hashes) -> Floats:
         """How often a value was seen at the fingerprint itself, as a share of its presences: (N, F), 0 if never. It explains, so
         it is asked of few and answers on the host, wherever the counts lie."""
-        owner, codes = host(fingerprint), host(codes)
+        owner, codes = to_host(fingerprint), to_host(codes)
         feature = np.broadcast_to(np.arange(codes.shape[1]), codes.shape).ravel()
-        keys = key_of(np.repeat(owner, codes.shape[1]), feature, codes.ravel())
-        place, found = find(self.keys, like(keys, self.keys))
+        keys = vocabulary_key(np.repeat(owner, codes.shape[1]), feature, codes.ravel())
+        place, found = find_sorted(self.keys, to_device_of(keys, self.keys))
         count = np.zeros(codes.size, np.float32)
-        count[host(found)] = host(self.count[place[found]])
-        total = host(self.total[like(owner, self.total)])
+        count[to_host(found)] = to_host(self.count[place[found]])
+        total = to_host(self.total[to_device_of(owner, self.total)])
         return (count.reshape(codes.shape) / np.maximum(total, 1)).astype(np.float32)
 
 
-def key_of(fingerprint: Any, feature: Any, code: hashing.Hashes) -> hashing.Hashes:
-    return hashing.mix(_whole(fingerprint) * np.uint64(256) + _whole(feature), code)
+def vocabulary_key(fingerprint: Any, feature: Any, code: hashing.Hashes) -> hashing.Hashes:
+    return hashing.hash_pair(_as_uint64(fingerprint) * np.uint64(256) + _as_uint64(feature), code)
 
 
-def _whole(number: Any) -> Any:
+def _as_uint64(number: Any) -> Any:
     return number.astype(np.uint64) if hasattr(number, "astype") else np.uint64(number)
 
 
-def presences(fingerprint: Ints, unit: NDArray[Any], codes: hashing.Hashes) -> Presences:
+def count_presences(fingerprint: Ints, unit: NDArray[Any], codes: hashing.Hashes) -> PresenceCounts:
     """Count in how many distinct units (intervals, days, principals) each value was present.
 
     `fingerprint` (R,) and `unit` (R,) of each row, `codes` (R, F). A unit in which a value occurs often counts once.
@@ -136,36 +136,38 @@ def presences(fingerprint: Ints, unit: NDArray[Any], codes: hashing.Hashes) -> P
         _presences_of(fingerprint, unit, codes[:, feature], feature) for feature in range(codes.shape[1])
     ]
     owners, features, values, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Presences(owners.astype(np.int32), features.astype(np.int16), values, counts.astype(np.float32))
+    return PresenceCounts(
+        owners.astype(np.int32), features.astype(np.int16), values, counts.astype(np.float32)
+    )
 
 
 def _presences_of(
     fingerprint: Ints, unit: NDArray[Any], code: hashing.Hashes, feature: int
 ) -> tuple[Any, ...]:
-    value = key_of(fingerprint, feature, code)
-    _, one_per_unit = np.unique(hashing.mix(value, unit.astype(np.uint64)), return_index=True)
+    value = vocabulary_key(fingerprint, feature, code)
+    _, one_per_unit = np.unique(hashing.hash_pair(value, unit.astype(np.uint64)), return_index=True)
     _, example, counts = np.unique(value[one_per_unit], return_index=True, return_counts=True)
     example = one_per_unit[example]
     return fingerprint[example], np.full(len(example), feature), code[example], counts
 
 
-def added(parts: Sequence[Presences]) -> Presences:
+def merge_presences(parts: Sequence[PresenceCounts]) -> PresenceCounts:
     """Counts of the same level from several places, of units that no two of them share; in the order of their keys."""
     owner, feature, code, count = (
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("fingerprint", "feature", "code", "count")
     )
-    keys = key_of(owner, feature, code)
+    keys = vocabulary_key(owner, feature, code)
     order = np.argsort(keys, kind="stable")
     starts = np.flatnonzero(np.diff(keys[order], prepend=~keys[order[:1]]))
     first = order[starts]
     total = np.add.reduceat(count[order], starts) if len(starts) else count
-    return Presences(owner[first], feature[first], code[first], total)
+    return PresenceCounts(owner[first], feature[first], code[first], total)
 
 
-def build(levels: Sequence[Presences], parent: Ints, slots: int) -> Vocabulary:
+def build_vocabulary(levels: Sequence[PresenceCounts], parent: Ints, slots: int) -> Vocabulary:
     """Fold presences of all levels, generic first, into one vocabulary: each level's likelihoods rest on those before it."""
-    shape = (len(parent), len(POSSIBLE))
+    shape = (len(parent), len(POSSIBLE_VALUES))
     total, curiosity = np.zeros(shape, np.float32), np.ones(shape)
     known = _empty(parent, np.zeros(shape, np.float32))
     for level in levels:
@@ -179,7 +181,7 @@ def _empty(parent: Ints, escape: Floats) -> Vocabulary:
 
 
 def _with_level(
-    known: Vocabulary, level: Presences, total: Floats, curiosity: NDArray[np.float64], slots: int
+    known: Vocabulary, level: PresenceCounts, total: Floats, curiosity: NDArray[np.float64], slots: int
 ) -> Vocabulary:
     """Add a level; `total` and `curiosity` (E, F), presences and the share e left to what is new, are filled in place."""
     at = (level.fingerprint, level.feature)
@@ -190,11 +192,13 @@ def _with_level(
     np.add.at(excluded, at, inherited)
     rows = np.unique(level.fingerprint)
     above = np.where(known.parent[rows, None] >= 0, curiosity[known.parent[rows]], 1.0)
-    curiosity[rows] = (distinct[rows] + LEAN * above) / (total[rows] + distinct[rows] + LEAN)
+    curiosity[rows] = (distinct[rows] + PARENT_WEIGHT * above) / (
+        total[rows] + distinct[rows] + PARENT_WEIGHT
+    )
     escape = known.escape.copy()
-    escape[rows] = np.log(curiosity[rows] / np.maximum(1 - excluded[rows], LEAST))
+    escape[rows] = np.log(curiosity[rows] / np.maximum(1 - excluded[rows], MIN_UNKNOWN_SHARE))
     logp = np.log((1 - curiosity[at]) * level.count / total[at]).astype(np.float32)
-    keys = np.concatenate([known.keys, key_of(level.fingerprint, level.feature, level.code)])
+    keys = np.concatenate([known.keys, vocabulary_key(level.fingerprint, level.feature, level.code)])
     order = np.argsort(keys)
     return Vocabulary(
         keys[order],
@@ -209,7 +213,7 @@ def _with_level(
     )
 
 
-def _inherited(known: Vocabulary, level: Presences) -> NDArray[np.float64]:
+def _inherited(known: Vocabulary, level: PresenceCounts) -> NDArray[np.float64]:
     """What the parents say of each value (M,)."""
     at, out = known.parent[level.fingerprint], np.zeros(len(level.code))
     open_ = np.arange(len(level.code))
@@ -217,9 +221,9 @@ def _inherited(known: Vocabulary, level: Presences) -> NDArray[np.float64]:
         feature = level.feature[open_]
         here = at[open_]
         rootless = here < 0
-        out[open_[rootless]] -= np.log(POSSIBLE[feature[rootless]])
+        out[open_[rootless]] -= np.log(POSSIBLE_VALUES[feature[rootless]])
         open_, feature, here = open_[~rootless], feature[~rootless], here[~rootless]
-        place, found = find(known.keys, key_of(here, feature, level.code[open_]))
+        place, found = find_sorted(known.keys, vocabulary_key(here, feature, level.code[open_]))
         out[open_[found]] += known.logp[place[found]]
         open_, feature, here = open_[~found], feature[~found], here[~found]
         out[open_] += known.escape[here, feature]
@@ -227,7 +231,7 @@ def _inherited(known: Vocabulary, level: Presences) -> NDArray[np.float64]:
     return np.exp(out)
 
 
-def _slots_by_count(level: Presences, slots: int) -> NDArray[np.int16]:
+def _slots_by_count(level: PresenceCounts, slots: int) -> NDArray[np.int16]:
     """Slots 1 ... slots - 1 go to a feature's most present values, ties by code; 0 to the rest: (M,)."""
     order = np.lexsort((level.code, -level.count, level.feature, level.fingerprint))
     owner = level.fingerprint[order].astype(np.int64) * 256 + level.feature[order]
@@ -238,11 +242,11 @@ def _slots_by_count(level: Presences, slots: int) -> NDArray[np.int16]:
     return out
 
 
-def _with_slots(known: Vocabulary, levels: Sequence[Presences], total: Floats, slots: int) -> Vocabulary:
+def _with_slots(known: Vocabulary, levels: Sequence[PresenceCounts], total: Floats, slots: int) -> Vocabulary:
     shape = (*total.shape, slots)
     base, codes = np.full(shape, 1e-9, np.float64), np.zeros(shape, np.uint64)
     for level in levels:
-        place, _ = find(known.keys, key_of(level.fingerprint, level.feature, level.code))
+        place, _ = find_sorted(known.keys, vocabulary_key(level.fingerprint, level.feature, level.code))
         kept = known.slot[place] > 0
         where = (level.fingerprint[kept], level.feature[kept], known.slot[place][kept])
         base[where], codes[where] = np.exp(known.logp[place][kept]), level.code[kept]

@@ -41,25 +41,25 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing, mapped_arrays
-from fingerprint.compute.arrays import Place, host, like, namespace
+from fingerprint.compute.arrays import Placement, namespace, to_device_of, to_host
 from fingerprint.compute.hashing import Hashes
-from fingerprint.compute.sorted_table import find
+from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core import private_files, settings
 from fingerprint.core.alert import LEVELS, FingerprintError
 from fingerprint.estimators.autoencoder import Baseline, Weights
 from fingerprint.features import encoding, peer_groups
 from fingerprint.features.vocabulary import Vocabulary
 from fingerprint.registry import signatures, versions
-from fingerprint.registry.sealing import Sealed
+from fingerprint.registry.sealing import VerifiedFolder
 from fingerprint.registry.signatures import Purpose, Signer
 from fingerprint.sources.arrival import check_watermark
 
-FORMAT = 6
-MANIFEST = "manifest.json"
-LONGEST_MANIFEST = 64 << 20  # bytes
-CLOCKS = ("watermark", "learned_upto", "arrived_upto")  # seconds since 1970
+BANK_FORMAT = 6
+MANIFEST_FILE = "manifest.json"
+MAX_BANK_MANIFEST_BYTES = 64 << 20  # bytes
+CLOCK_KEYS = ("watermark", "learned_upto", "arrived_upto")  # seconds since 1970
 # Parts of a manifest that its name does not vouch for: the same history has the same name, whenever it is learned.
-DECIDED_LATER = (
+KEYS_OUTSIDE_VERSION = (
     "version",
     "format",
     "files",
@@ -69,25 +69,29 @@ DECIDED_LATER = (
     "future_dated",  # what was left out of a history changes nothing of what was learned
     "ahead",
 )
-ANY: tuple[Purpose, ...] = ("learned", "served")
-PUBLISHED = versions.Note("publish")
-DEFAULT = settings.Bank()
-TABLES = ("fingerprints", "people", "words")
-SHAPING = (  # settings that say what is counted under which name
+ANY_PURPOSE: tuple[Purpose, ...] = ("learned", "served")
+PUBLISH_DECISION = versions.VersionDecision("publish")
+DEFAULT_OPTIONS = settings.Bank()
+BANK_TABLES = ("fingerprints", "people", "words")
+SERIES_SETTINGS = (  # settings that say what is counted under which name
     ("spectral", "interval_seconds"),
     ("spectral", "busiest_actions"),
     ("entities", "granularity"),
     ("entities", "person_roles"),
 )
-LEARNED_BY = (
+TRAINING_SECTIONS = (
     "entities",
     "autoencoder",
     "spectral",
     "training",
 )  # sections of the settings that a manifest keeps
-STACKED = {"vocabulary": Vocabulary, "weights": Weights, "baseline": Baseline}
-PEER = LEVELS.index("peer")
-MOVED = ("shift", "benign", "malicious")  # columns of `fingerprints` where thresholds moved (`shifting`)
+ARRAY_PARTS = {"vocabulary": Vocabulary, "weights": Weights, "baseline": Baseline}
+PEER_LEVEL = LEVELS.index("peer")
+FEEDBACK_COLUMNS = (
+    "shift",
+    "benign",
+    "malicious",
+)  # columns of `fingerprints` where thresholds moved (`shifting`)
 
 
 @dataclass(frozen=True)
@@ -104,19 +108,19 @@ class Bank:
     vocabulary: Vocabulary
     weights: Weights
     baseline: Baseline
-    ledger: dict[str, NDArray[Any]]
-    files: Sealed | None = field(default=None, repr=False, compare=False)
+    scorer_state: dict[str, NDArray[Any]]
+    files: VerifiedFolder | None = field(default=None, repr=False, compare=False)
 
     @property
     def version(self) -> str:
         return str(self.manifest["version"])
 
     @cached_property
-    def _places(self) -> tuple[Hashes, NDArray[np.int32]]:
+    def _ready_rows(self) -> tuple[Hashes, NDArray[np.int32]]:
         """Sorted hashes of (level, key) of the ready fingerprints, and their rows."""
         ready = np.flatnonzero(self.fingerprints["ready"].to_numpy())
         levels = self.fingerprints["level"].to_numpy()[ready]
-        keys = hashing.mix(self.fingerprints["hash"].to_numpy()[ready], levels)
+        keys = hashing.hash_pair(self.fingerprints["hash"].to_numpy()[ready], levels)
         order = np.argsort(keys)
         return keys[order], ready[order].astype(np.int32)
 
@@ -124,16 +128,16 @@ class Bank:
     def owners(self) -> tuple[Hashes, NDArray[np.object_]]:
         """Entities and principals: the part of a hash that is the same at every home, sorted, and what each is called."""
         known = self.fingerprints[self.fingerprints["level"] <= 1]
-        hashes = hashing.homeless(known["hash"].to_numpy(np.uint64))
+        hashes = hashing.without_bucket(known["hash"].to_numpy(np.uint64))
         order = np.argsort(hashes)
         return hashes[order], known["key"].to_numpy(object)[order]
 
     @cached_property
     def shift(self) -> NDArray[np.float32]:
         """By which share of it the autoencoder's threshold is moved for each fingerprint (E,): 0 where nobody said anything."""
-        if MOVED[0] not in self.fingerprints:
+        if FEEDBACK_COLUMNS[0] not in self.fingerprints:
             return np.zeros(len(self.fingerprints), np.float32)
-        return self.fingerprints[MOVED[0]].to_numpy(np.float32)
+        return self.fingerprints[FEEDBACK_COLUMNS[0]].to_numpy(np.float32)
 
     @cached_property
     def whole(self) -> NDArray[np.int32]:
@@ -148,29 +152,32 @@ class Bank:
         """The fingerprint of the peer group above each one (E,), or it itself; -1 where there is none that is ready."""
         level, parent = self.fingerprints["level"].to_numpy(), self.vocabulary.parent
         at = np.arange(len(level))
-        for _ in range(PEER):
-            at = np.where(level[at] < PEER, parent[at], at)
-        known = (level[at] == PEER) & self.fingerprints["ready"].to_numpy()[at]
+        for _ in range(PEER_LEVEL):
+            at = np.where(level[at] < PEER_LEVEL, parent[at], at)
+        known = (level[at] == PEER_LEVEL) & self.fingerprints["ready"].to_numpy()[at]
         return np.where(known, at, -1).astype(np.int32)
 
     @cached_property
-    def here(self) -> Bank:
+    def on_host(self) -> Bank:
         """Itself, on the host: what alerts are explained from."""
         return self
 
-    def on(self, place: Place) -> Bank:
+    def on(self, place: Placement) -> Bank:
         """The same bank with the arrays that scoring reads where `place` puts them; tables and texts stay on the host."""
-        parts = {name: getattr(self.here, name).on(place) for name in STACKED}
-        there, here = replace(self.here, **parts), self.here
+        parts = {name: getattr(self.on_host, name).on(place) for name in ARRAY_PARTS}
+        there, here = replace(self.on_host, **parts), self.on_host
         hashes, texts = here.owners
         found = {name: place(getattr(here, name)) for name in ("shift", "whole", "peers")}
-        found |= {"owners": (place(hashes), texts), "_places": tuple(place(each) for each in here._places)}
+        found |= {
+            "owners": (place(hashes), texts),
+            "_places": tuple(place(each) for each in here._ready_rows),
+        }
         vars(there).update(found, here=here)  # what a cached property would make of itself
         return there
 
-    def made_ready(self) -> Bank:
+    def with_lookups_built(self) -> Bank:
         """Itself, with what is looked up for every event made now rather than at the first one."""
-        _ = self._places, self.owners, self._texts, self.shift, self.whole
+        _ = self._ready_rows, self.owners, self._texts, self.shift, self.whole
         return self
 
     def resolve(
@@ -184,25 +191,25 @@ class Bank:
         xp = namespace(entity)
         row = xp.zeros(len(entity), np.int32)
         level = xp.full(len(entity), len(LEVELS) - 1, np.int8)
-        for number, keys in ((2, self._peer(principal, frame)), (1, principal), (0, entity)):
-            place, found = find(self._places[0], hashing.mix(keys, number))
-            row[found], level[found] = self._places[1][place[found]], number
+        for number, keys in ((2, self._peer_group_hashes(principal, frame)), (1, principal), (0, entity)):
+            place, found = find_sorted(self._ready_rows[0], hashing.hash_pair(keys, number))
+            row[found], level[found] = self._ready_rows[1][place[found]], number
         return row, level
 
-    def _peer(self, principal: Hashes, frame: pd.DataFrame) -> Hashes:
+    def _peer_group_hashes(self, principal: Hashes, frame: pd.DataFrame) -> Hashes:
         """The hash of each event's peer group (N,). Distinct principals are named here, wherever the events lie."""
         xp, known = namespace(principal), self.people["hash"].to_numpy()
         distinct, first, inverse = xp.unique(principal, return_index=True, return_inverse=True)
-        place, found = find(known, host(distinct))
-        strangers = frames.rows(frame[["principal", "kind", "role"]], host(first)[~found])
+        place, found = find_sorted(known, to_host(distinct))
+        strangers = frames.select_rows(frame[["principal", "kind", "role"]], to_host(first)[~found])
         groups = np.empty(len(found), object)
         groups[found] = self.people["peer"].to_numpy(dtype=object)[place[found]]
-        groups[~found] = peer_groups.peer_groups(frames.host(strangers))
-        return like(hashing.of(pd.Series(groups, dtype=object)), principal)[inverse]
+        groups[~found] = peer_groups.assign_peer_groups(frames.to_pandas(strangers))
+        return to_device_of(hashing.hash_strings(pd.Series(groups, dtype=object)), principal)[inverse]
 
-    def text(self, codes: Hashes) -> list[str]:
+    def value_texts(self, codes: Hashes) -> list[str]:
         """What values are called (N,); a value that no fingerprint knows is ''."""
-        place, found = find(self.words["code"].to_numpy(), codes)
+        place, found = find_sorted(self.words["code"].to_numpy(), codes)
         texts = self._texts
         return [str(texts[at]) if known else "" for at, known in zip(place, found, strict=True)]
 
@@ -211,44 +218,48 @@ class Bank:
         return self.words["text"].to_numpy(dtype=object)
 
 
-def version_of(manifest: dict[str, Any], fingerprints: pd.DataFrame) -> str:
+def version_name(manifest: dict[str, Any], fingerprints: pd.DataFrame) -> str:
     """The name of a bank: its last day, and a digest of all that its manifest says of what it learned, of whom, and of how far
     thresholds moved."""
-    told = {name: value for name, value in manifest.items() if name not in DECIDED_LATER}
+    told = {name: value for name, value in manifest.items() if name not in KEYS_OUTSIDE_VERSION}
     plain = json.loads(json.dumps(told, default=str))  # as it comes back from a file
     digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
-    for column in ("hash", MOVED[0]):
+    for column in ("hash", FEEDBACK_COLUMNS[0]):
         if column in fingerprints:
             digest.update(fingerprints[column].to_numpy().tobytes())
     return f"{manifest['span'][1][:10]}-{digest.hexdigest()[:8]}"
 
 
-def renamed(bank: Bank, **told: Any) -> Bank:
+def with_manifest_entries(bank: Bank, **entries: Any) -> Bank:
     """The same bank with more in its manifest, under the name that follows from it."""
-    manifest = {**bank.manifest, **told}
-    return replace(bank, manifest={**manifest, "version": version_of(manifest, bank.fingerprints)})
+    manifest = {**bank.manifest, **entries}
+    return replace(bank, manifest={**manifest, "version": version_name(manifest, bank.fingerprints)})
 
 
-def publish(bank: Bank, folder: Path, note: versions.Note = PUBLISHED, signer: Signer | None = None) -> str:
+def publish_version(
+    bank: Bank, folder: Path, note: versions.VersionDecision = PUBLISH_DECISION, signer: Signer | None = None
+) -> str:
     """Write a version into `folder` and serve it. Returns its name. Publishing again changes nothing."""
-    manifest = write(bank, folder, signer=signer)
+    manifest = write_bank(bank, folder, signer=signer)
     if signer:
-        sign(folder, bank.version, "served", signer, manifest)
-    versions.serve(folder, bank.version, note)
+        sign_bank(folder, bank.version, "served", signer, manifest)
+    versions.serve_version(folder, bank.version, note)
     return bank.version
 
 
-def write(bank: Bank, folder: Path, options: settings.Bank = DEFAULT, signer: Signer | None = None) -> bytes:
+def write_bank(
+    bank: Bank, folder: Path, options: settings.Bank = DEFAULT_OPTIONS, signer: Signer | None = None
+) -> bytes:
     """Put a version beside the others, not served yet, and signed as learned; what was there under its name is replaced as a
     whole. Returns its manifest, which a signature vouches for."""
     staged = folder / "versions" / f".{bank.version}.{os.getpid()}"
     shutil.rmtree(staged, ignore_errors=True)
     try:
-        private_files.make_folder(staged)
-        manifest = _write(bank, staged, options.shard_bytes)
+        private_files.make_private_folder(staged)
+        manifest = _write_files(bank, staged, options.shard_bytes)
         if signer:
-            _sign(staged, staged, "learned", signer, manifest)
-        private_files.restrict(staged)
+            _write_signature(staged, staged, "learned", signer, manifest)
+        private_files.restrict_files(staged)
         target, replaced = folder / "versions" / bank.version, staged.with_name(f"{staged.name}.replaced")
         if target.exists():
             target.rename(replaced)
@@ -261,51 +272,56 @@ def write(bank: Bank, folder: Path, options: settings.Bank = DEFAULT, signer: Si
         shutil.rmtree(staged, ignore_errors=True)
 
 
-def _write(bank: Bank, folder: Path, shard_bytes: int) -> bytes:
-    for name in TABLES:
+def _write_files(bank: Bank, folder: Path, shard_bytes: int) -> bytes:
+    for name in BANK_TABLES:
         getattr(bank, name).to_parquet(folder / f"{name}.parquet", index=False, compression="zstd")
     stacked = {
         f"{part}.{field.name}": getattr(getattr(bank, part), field.name)
-        for part, kind in STACKED.items()
+        for part, kind in ARRAY_PARTS.items()
         for field in fields(kind)
     }
-    mapped_arrays.write(stacked, folder, "stack", shard_bytes)
-    mapped_arrays.write(bank.ledger, folder, "ledger", shard_bytes)
+    mapped_arrays.write_arrays(stacked, folder, "stack", shard_bytes)
+    mapped_arrays.write_arrays(bank.scorer_state, folder, "ledger", shard_bytes)
     files = {
         file.name: {"bytes": file.stat().st_size, "sha256": _sha256(file)}
         for file in sorted(folder.iterdir())
     }
-    text = {**bank.manifest, "format": FORMAT, "files": files}
+    text = {**bank.manifest, "format": BANK_FORMAT, "files": files}
     manifest = json.dumps(text, indent=1, sort_keys=True, default=str).encode() + b"\n"
-    (folder / MANIFEST).write_bytes(manifest)
+    (folder / MANIFEST_FILE).write_bytes(manifest)
     return manifest
 
 
-def manifest_bytes(bank: Bank) -> bytes:
+def verified_manifest_bytes(bank: Bank) -> bytes:
     """Return the manifest of an open bank as it was when it was checked, whatever lies there by now. ValueError for a bank that
     was never on disk."""
     if bank.files is None:
         raise ValueError("a bank that was not opened has no manifest on disk")
-    return bank.files.content(MANIFEST, LONGEST_MANIFEST)
+    return bank.files.read_content(MANIFEST_FILE, MAX_BANK_MANIFEST_BYTES)
 
 
-def sign(folder: Path, version: str, purpose: Purpose, signer: Signer, manifest: bytes) -> None:
+def sign_bank(folder: Path, version: str, purpose: Purpose, signer: Signer, manifest: bytes) -> None:
     """Vouch for a version by the manifest that was checked; a signature for the same purpose is replaced.
 
     What lies on disk is not read again: whoever changed it since has a manifest without a true signature.
     """
-    root = versions.place(folder, version)
+    root = versions.version_folder(folder, version)
     try:
-        _sign(root, root.parent, purpose, signer, manifest)
+        _write_signature(root, root.parent, purpose, signer, manifest)
     except OSError as error:
         raise FingerprintError(f"cannot write the bank {folder}: {error.strerror or error}") from None
 
 
-def _sign(root: Path, beside: Path, purpose: Purpose, signer: Signer, manifest: bytes) -> None:
+def _write_signature(root: Path, beside: Path, purpose: Purpose, signer: Signer, manifest: bytes) -> None:
     """A folder that is open elsewhere never holds half a file: it is written beside, and moved."""
-    signed, staged = root / signatures.FILE, beside / f".{signatures.FILE}.{os.getpid()}"
+    signed, staged = (
+        root / signatures.SIGNATURES_FILE,
+        beside / f".{signatures.SIGNATURES_FILE}.{os.getpid()}",
+    )
     known = signed.read_bytes() if signed.exists() else b"{}"
-    staged.write_bytes(signatures.added(known, purpose, signatures.sign(manifest, purpose, signer)))
+    staged.write_bytes(
+        signatures.add_signature(known, purpose, signatures.sign_manifest(manifest, purpose, signer))
+    )
     staged.replace(signed)
 
 
@@ -313,32 +329,38 @@ def _sign(root: Path, beside: Path, purpose: Purpose, signer: Signer, manifest: 
 
 
 def open_bank(
-    folder: Path, options: settings.Bank = DEFAULT, version: str | None = None, served: bool = True
+    folder: Path, options: settings.Bank = DEFAULT_OPTIONS, version: str | None = None, served: bool = True
 ) -> Bank:
     """A version of a bank, without one the version that is served. With `served` False it need not be signed as one that may
     judge: to look at it, or to ask the gate.
 
     A missing, damaged, newer, too large or unsigned one is a FingerprintError that names the file.
     """
-    root = versions.place(folder, version) if version else folder / "versions" / versions.current(folder)
-    files = Sealed(root)
-    private_files.warn_if_exposed(root / MANIFEST, folder)
-    manifest = _manifest(files, options, ("served",) if served else ANY)
-    problem = next(_problems(files, manifest, options), None)
+    root = (
+        versions.version_folder(folder, version)
+        if version
+        else folder / "versions" / versions.require_served_version(folder)
+    )
+    files = VerifiedFolder(root)
+    private_files.warn_if_exposed(root / MANIFEST_FILE, folder)
+    manifest = _parse_manifest(files, options, ("served",) if served else ANY_PURPOSE)
+    problem = next(_file_problems(files, manifest, options), None)
     if problem:
         raise FingerprintError(problem)
-    return _read(files, manifest)
+    return _read_bank(files, manifest)
 
 
-def _read(files: Sealed, manifest: dict[str, Any]) -> Bank:
-    check_clock(files.root, manifest)
+def _read_bank(files: VerifiedFolder, manifest: dict[str, Any]) -> Bank:
+    check_bank_clock(files.root, manifest)
     try:
-        parts: dict[str, Any] = {name: _table(files, manifest, f"{name}.parquet") for name in TABLES}
+        parts: dict[str, Any] = {
+            name: _read_table(files, manifest, f"{name}.parquet") for name in BANK_TABLES
+        }
         listed = {name: files.descriptor(name) for name in manifest["files"]}
-        stack, ledger = mapped_arrays.mapped(listed, "stack"), mapped_arrays.mapped(listed, "ledger")
-        for part, kind in STACKED.items():
+        stack, ledger = mapped_arrays.map_arrays(listed, "stack"), mapped_arrays.map_arrays(listed, "ledger")
+        for part, kind in ARRAY_PARTS.items():
             parts[part] = kind(**{each.name: stack[f"{part}.{each.name}"] for each in fields(kind)})
-        true = version_of(manifest, parts["fingerprints"])
+        true = version_name(manifest, parts["fingerprints"])
     except (OSError, KeyError, ValueError, TypeError, pa.ArrowException) as error:
         raise FingerprintError(f"bank {files.root} cannot be read: {error}") from None
     if manifest["version"] != true:
@@ -346,45 +368,47 @@ def _read(files: Sealed, manifest: dict[str, Any]) -> Bank:
             f"the manifest of bank {files.root} was changed: by what it says this is version {true}. "
             "Roll back to another version, or train anew"
         )
-    return Bank(**parts, manifest=manifest, ledger=ledger, files=files)
+    return Bank(**parts, manifest=manifest, scorer_state=ledger, files=files)
 
 
-def _table(files: Sealed, manifest: dict[str, Any], name: str, **options: Any) -> pd.DataFrame:
+def _read_table(files: VerifiedFolder, manifest: dict[str, Any], name: str, **options: Any) -> pd.DataFrame:
     """A table, read and hashed at once: what was checked is what is read."""
-    with files.stream(name) as stream:
+    with files.open_stream(name) as stream:
         content = stream.read()
     if hashlib.sha256(content).hexdigest() != manifest["files"][name]["sha256"]:
-        raise FingerprintError(_damaged(files, name))
+        raise FingerprintError(_damage_message(files, name))
     return pd.read_parquet(BytesIO(content), **options)
 
 
-def named(folder: Path, version: str, keys: Sequence[str], options: settings.Bank = DEFAULT) -> pd.DataFrame:
+def find_fingerprints(
+    folder: Path, version: str, keys: Sequence[str], options: settings.Bank = DEFAULT_OPTIONS
+) -> pd.DataFrame:
     """The fingerprints that bear one of some keys, without opening the rest of a version. FingerprintError where it is not
     kept, or its table is damaged."""
-    files = Sealed(versions.place(folder, version))
-    manifest = _manifest(files, options, ANY)
+    files = VerifiedFolder(versions.version_folder(folder, version))
+    manifest = _parse_manifest(files, options, ANY_PURPOSE)
     try:
-        return _table(files, manifest, "fingerprints.parquet", filters=[("key", "in", list(keys))])
+        return _read_table(files, manifest, "fingerprints.parquet", filters=[("key", "in", list(keys))])
     except (OSError, KeyError, ValueError, pa.ArrowException) as error:
         raise FingerprintError(
             f"bank file {files.root / 'fingerprints.parquet'} cannot be read: {error}"
         ) from None
 
 
-def problems(root: Path, options: settings.Bank = DEFAULT, served: bool = False) -> list[str]:
+def find_problems(root: Path, options: settings.Bank = DEFAULT_OPTIONS, served: bool = False) -> list[str]:
     """What is wrong with a version, a sentence each."""
     try:
-        files = Sealed(root)
-        manifest = _manifest(files, options, ("served",) if served else ANY)
-        found = list(_problems(files, manifest, options))
+        files = VerifiedFolder(root)
+        manifest = _parse_manifest(files, options, ("served",) if served else ANY_PURPOSE)
+        found = list(_file_problems(files, manifest, options))
         if not found:
-            _read(files, manifest)
+            _read_bank(files, manifest)
     except FingerprintError as error:
         return [str(error)]
     return found
 
 
-def _problems(files: Sealed, manifest: dict[str, Any], options: settings.Bank) -> Iterator[str]:
+def _file_problems(files: VerifiedFolder, manifest: dict[str, Any], options: settings.Bank) -> Iterator[str]:
     """What is wrong with the files, the cheap questions first."""
     listed, root = manifest["files"], files.root
     bytes_ = sum(each["bytes"] for each in listed.values())
@@ -392,13 +416,15 @@ def _problems(files: Sealed, manifest: dict[str, Any], options: settings.Bank) -
         yield f"bank {root} has {bytes_:,} bytes, more than the {options.max_bytes:,} of the setting bank.max_bytes"
         return
     for name in files.names:
-        if name not in (*listed, MANIFEST, signatures.FILE):
+        if name not in (*listed, MANIFEST_FILE, signatures.SIGNATURES_FILE):
             yield f"bank {root} holds {name!r}, which its manifest does not list: remove it, and ask who put it there"
     for name in listed:
-        yield from _problems_of(files, name, listed[name], options)
+        yield from _content_problems(files, name, listed[name], options)
 
 
-def _problems_of(files: Sealed, name: str, wanted: dict[str, Any], options: settings.Bank) -> Iterator[str]:
+def _content_problems(
+    files: VerifiedFolder, name: str, wanted: dict[str, Any], options: settings.Bank
+) -> Iterator[str]:
     if name not in files.names:
         yield f"bank {files.root} lacks {name}: publish it again or roll back to another version"
         return
@@ -408,25 +434,25 @@ def _problems_of(files: Sealed, name: str, wanted: dict[str, Any], options: sett
                 f"bank file {files.root / name} is damaged: it has {size:,} bytes, the manifest says {wanted['bytes']:,}"
             )
         elif files.sha256(name) != wanted["sha256"]:
-            yield _damaged(files, name)
+            yield _damage_message(files, name)
         elif name.endswith(".parquet"):
-            yield from _expansion(files, name, options.max_bytes)
+            yield from _expansion_problems(files, name, options.max_bytes)
     except FingerprintError as error:
         yield str(error)
 
 
-def _damaged(files: Sealed, name: str) -> str:
+def _damage_message(files: VerifiedFolder, name: str) -> str:
     return (
         f"bank file {files.root / name} is damaged (its SHA-256 is not the manifest's): "
         "publish it again or roll back to another version"
     )
 
 
-def _expansion(files: Sealed, name: str, most: int) -> Iterator[str]:
+def _expansion_problems(files: VerifiedFolder, name: str, most: int) -> Iterator[str]:
     """A table that would expand to more than a bank may have: compressed or repeated, its values may look small."""
     file = files.root / name
     try:
-        with files.stream(name) as stream:
+        with files.open_stream(name) as stream:
             table = pq.ParquetFile(stream).metadata
         plain = sum(table.row_group(number).total_byte_size for number in range(table.num_row_groups))
     except (OSError, pa.ArrowException) as error:
@@ -437,7 +463,7 @@ def _expansion(files: Sealed, name: str, most: int) -> Iterator[str]:
         yield f"bank file {file} expands to {expanded:,} bytes, more than the setting bank.max_bytes allows"
 
 
-def check_clock(root: Path, manifest: dict[str, Any]) -> None:
+def check_bank_clock(root: Path, manifest: dict[str, Any]) -> None:
     """FingerprintError if a bank claims to have learned what has not happened yet: all until then would be passed over.
 
     Its name vouches for the watermark, and the watermark bounds what a scorer passes over.
@@ -451,10 +477,10 @@ def check_clock(root: Path, manifest: dict[str, Any]) -> None:
         )
 
 
-def check_settings(bank: Bank, wanted: settings.Settings) -> None:
+def check_bank_settings(bank: Bank, wanted: settings.Settings) -> None:
     """FingerprintError if what the bank counted is not what these settings would count: its series would mean nothing."""
     learned = bank.manifest["settings"]
-    for section, key in SHAPING:
+    for section, key in SERIES_SETTINGS:
         was, now = learned[section][key], wanted.model_dump(mode="json")[section][key]
         if was != now:
             raise FingerprintError(
@@ -463,22 +489,24 @@ def check_settings(bank: Bank, wanted: settings.Settings) -> None:
             )
 
 
-def manifest_of(root: Path, options: settings.Bank = DEFAULT) -> dict[str, Any]:
+def read_manifest(root: Path, options: settings.Bank = DEFAULT_OPTIONS) -> dict[str, Any]:
     """The manifest in a version's folder. FingerprintError where it is none, of another format, or wants a signature."""
-    return _manifest(Sealed(root), options, ANY)
+    return _parse_manifest(VerifiedFolder(root), options, ANY_PURPOSE)
 
 
-def _manifest(files: Sealed, options: settings.Bank, purposes: Sequence[Purpose]) -> dict[str, Any]:
+def _parse_manifest(
+    files: VerifiedFolder, options: settings.Bank, purposes: Sequence[Purpose]
+) -> dict[str, Any]:
     root = files.root
     try:
-        content = files.content(MANIFEST, LONGEST_MANIFEST)
+        content = files.read_content(MANIFEST_FILE, MAX_BANK_MANIFEST_BYTES)
         _check_signed(files, content, options, purposes)
         manifest = json.loads(content)
-        if manifest["format"] != FORMAT:
+        if manifest["format"] != BANK_FORMAT:
             raise FingerprintError(
-                f"bank {root} has format {manifest['format']}, this program reads {FORMAT}: train it anew"
+                f"bank {root} has format {manifest['format']}, this program reads {BANK_FORMAT}: train it anew"
             )
-        if manifest["features"] != list(encoding.NAMES):
+        if manifest["features"] != list(encoding.FEATURE_NAMES):
             raise FingerprintError(f"bank {root} knows other features than this program: train it anew")
         if manifest["version"] != root.name:
             raise FingerprintError(
@@ -488,21 +516,25 @@ def _manifest(files: Sealed, options: settings.Bank, purposes: Sequence[Purpose]
             str(name): {"bytes": int(each["bytes"]), "sha256": str(each["sha256"])}
             for name, each in manifest["files"].items()
         }
-        clocks = {name: int(manifest[name]) for name in CLOCKS}
+        clocks = {name: int(manifest[name]) for name in CLOCK_KEYS}
         return {**manifest, **clocks, "files": listed}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise FingerprintError(f"the manifest of bank {root} cannot be read: {error}") from None
 
 
 def _check_signed(
-    files: Sealed, manifest: bytes, options: settings.Bank, purposes: Sequence[Purpose]
+    files: VerifiedFolder, manifest: bytes, options: settings.Bank, purposes: Sequence[Purpose]
 ) -> None:
     """FingerprintError where keys are set, and none of them vouches for a manifest."""
-    keys = signatures.trusted(options.verify_key_files)
+    keys = signatures.read_public_keys(options.verify_key_files)
     if not keys:
         return
-    signed = files.content(signatures.FILE, signatures.LONGEST) if signatures.FILE in files.names else b""
-    if problem := signatures.problem(manifest, signed, purposes, keys):
+    signed = (
+        files.read_content(signatures.SIGNATURES_FILE, signatures.MAX_FILE_BYTES)
+        if signatures.SIGNATURES_FILE in files.names
+        else b""
+    )
+    if problem := signatures.verification_problem(manifest, signed, purposes, keys):
         raise FingerprintError(
             f"bank {files.root} {problem} by any of the keys {', '.join(keys)} (bank.verify_key_files): "
             "roll back to another version, or if you know who made it, `fingerprint bank sign` it"

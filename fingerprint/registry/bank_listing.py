@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from fingerprint.core.alert import FingerprintError, NotThere
+from fingerprint.core.alert import FingerprintError, NotFound
 from fingerprint.core.settings import Settings
 from fingerprint.registry import versions
 from fingerprint.registry.bank import Bank, open_bank
@@ -21,7 +21,7 @@ from fingerprint.registry.catalog import BankVersion
 from pipelines.commands import bank
 
 
-class SeenBanks:
+class BankListing:
     """Opens what is served when somebody first looks, and again when another version is served. While one thread opens it, the
     others look at the one before."""
 
@@ -33,34 +33,34 @@ class SeenBanks:
     def versions(self) -> list[BankVersion]:
         """Those that are kept, the one written last first."""
         return (
-            [_version(row) for row in bank.run_list(self.folder, self.settings.bank)]
-            if versions.kept(self.folder)
+            [_bank_version(row) for row in bank.list_versions(self.folder, self.settings.bank)]
+            if versions.list_bank_versions(self.folder)
             else []
         )
 
-    def current(self) -> str:
+    def served_version(self) -> str:
         """The version that is served; NotThere where there is none."""
         try:
-            return versions.current(self.folder)
+            return versions.require_served_version(self.folder)
         except FingerprintError as error:
-            raise NotThere(str(error)) from None
+            raise NotFound(str(error)) from None
 
-    def served(self) -> Bank:
+    def open_served(self) -> Bank:
         """The version that is served. NotThere where there is none, FingerprintError where it cannot be read."""
-        version, known = self.current(), self._open
+        version, known = self.served_version(), self._open
         if known and known.version == version:
             return known
         if not self._opening.acquire(blocking=known is None) and known:
             return known
         try:
             if self._open is None or self._open.version != version:
-                self._open = open_bank(self.folder, self.settings.bank, version).made_ready()
+                self._open = open_bank(self.folder, self.settings.bank, version).with_lookups_built()
             return self._open
         finally:
             self._opening.release()
 
 
-def _version(row: dict[str, Any]) -> BankVersion:
+def _bank_version(row: dict[str, Any]) -> BankVersion:
     """A row of `bank list --json`."""
     last, written = row["last_decision"] or {}, datetime.fromisoformat(row["written"])
     if row["problem"]:

@@ -45,17 +45,17 @@ class BankVersion:
     problem: str = ""
 
 
-class Banks(Protocol):
+class BankCatalog(Protocol):
     """A folder of banks, looked at and never changed."""
 
     def versions(self) -> list[BankVersion]:
         """Those that are kept, the one written last first; none where there is no bank yet."""
         ...
 
-    def current(self) -> str:
+    def served_version(self) -> str:
         """The version that is served now, without opening it; NotThere where there is none."""
         ...
 
-    def served(self) -> Bank:
+    def open_served(self) -> Bank:
         """The version that is served now, verified. NotThere where there is none, FingerprintError where it cannot be read."""
         ...

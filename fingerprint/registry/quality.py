@@ -21,13 +21,13 @@ from fingerprint.estimators import tail_calibration
 from fingerprint.features.vocabulary import Floats, Ints
 
 QUANTILES = (0.5, 0.9, 0.99)
-READ = ("loss", "count_z", "principal", "day", "window")  # what is kept of each row beside its z
-PEAKS = 20  # strongest alerts that say how fast they become fewer
-STRONGEST = 400  # alerts of the days held out whose z is kept, to choose thresholds by
+HOLDOUT_COLUMNS = ("loss", "count_z", "principal", "day", "window")  # what is kept of each row beside its z
+TAIL_PEAKS = 20  # strongest alerts that say how fast they become fewer
+MAX_STRONGEST = 400  # alerts of the days held out whose z is kept, to choose thresholds by
 
 
 @dataclass(frozen=True)
-class Held:
+class HoldoutScores:
     """Rows held out at their finest ready level (N,): `loss` summed over features, `z` of the loss, `count_z` of the counts,
     `principal`, `day` and `window` (of alerts)."""
 
@@ -39,30 +39,30 @@ class Held:
     window: Ints
 
 
-def figures(held: Held, options: settings.Settings) -> dict[str, Any]:
+def holdout_metrics(holdout: HoldoutScores, options: settings.Settings) -> dict[str, Any]:
     """Quantiles of the loss (nats) and of z, principals with an autoencoder's vote a day, and the z of the strongest alerts."""
-    days = max(len(np.unique(held.day)), 1)
-    alerts = strongest_alerts(held, options.spectral.threshold)
-    voted = held.z >= threshold_of({"alerts": alerts, "days": days}, options.autoencoder)
+    days = max(len(np.unique(holdout.day)), 1)
+    alerts = strongest_alerts(holdout, options.spectral.threshold)
+    voted = holdout.z >= calibrated_threshold({"alerts": alerts, "days": days}, options.autoencoder)
     return {
-        "rows": len(held.loss),
+        "rows": len(holdout.loss),
         "days": days,
-        "loss": quantiles(held.loss),
-        "z": quantiles(held.z),
-        "votes_per_day": len(np.unique(_each(held.principal, held.day)[voted])) / days,
+        "loss": named_quantiles(holdout.loss),
+        "z": named_quantiles(holdout.z),
+        "votes_per_day": len(np.unique(_each(holdout.principal, holdout.day)[voted])) / days,
         "alerts": alerts,
     }
 
 
-def strongest_alerts(held: Held, threshold: float) -> list[float]:
+def strongest_alerts(holdout: HoldoutScores, threshold: float) -> list[float]:
     """The largest z of each principal's window in which the counts had a vote too or no opinion, strongest first (`tuning`)."""
-    both = np.nan_to_num(held.count_z, nan=np.inf) >= threshold
-    alert, z = _each(held.principal, held.window)[both], held.z[both]
-    strongest = np.sort(z[tail_calibration.highest(z, alert)])[::-1]
-    return [round(float(each), 3) for each in strongest[:STRONGEST]]
+    both = np.nan_to_num(holdout.count_z, nan=np.inf) >= threshold
+    alert, z = _each(holdout.principal, holdout.window)[both], holdout.z[both]
+    strongest = np.sort(z[tail_calibration.argmax_per_group(z, alert)])[::-1]
+    return [round(float(each), 3) for each in strongest[:MAX_STRONGEST]]
 
 
-def threshold_of(quality: Mapping[str, Any], options: settings.Autoencoder) -> float:
+def calibrated_threshold(quality: Mapping[str, Any], options: settings.Autoencoder) -> float:
     """The autoencoder's threshold: as set, or so that a bank's held-out days showed `alerts_per_day`.
 
     Between the alerts of those days the threshold lies half way; where fewer are wanted than there were, it follows the
@@ -70,29 +70,32 @@ def threshold_of(quality: Mapping[str, Any], options: settings.Autoencoder) -> f
     """
     if options.alerts_per_day is None:
         return options.threshold
-    nats = tail_calibration.nats(np.array(quality["alerts"], float))
+    nats = tail_calibration.z_to_nats(np.array(quality["alerts"], float))
     rank = options.alerts_per_day * quality["days"]
     if not len(nats):
         return options.threshold
-    least = min(PEAKS, len(nats)) - 1
+    least = min(TAIL_PEAKS, len(nats)) - 1
     if rank < least:
         slope = max(float(np.mean(nats[:least] - nats[least])), 1.0)
         return float(
-            tail_calibration.z(-np.array([nats[least] + slope * np.log((least + 1) / max(rank, 1e-6))]))[0]
+            tail_calibration.z_of_log_survival(
+                -np.array([nats[least] + slope * np.log((least + 1) / max(rank, 1e-6))])
+            )[0]
         )
     place = min(int(rank), len(nats)) - 1
     below = nats[min(place + 1, len(nats) - 1)]
-    return float(tail_calibration.z(-np.array([(nats[place] + below) / 2]))[0])
+    return float(tail_calibration.z_of_log_survival(-np.array([(nats[place] + below) / 2]))[0])
 
 
-def quantiles(values: NDArray[Any], which: tuple[float, ...] = QUANTILES) -> dict[str, float]:
+def named_quantiles(values: NDArray[Any], probabilities: tuple[float, ...] = QUANTILES) -> dict[str, float]:
     """By name, as a manifest keeps them: `{"0.5": 11.2, ...}`; nothing for no values."""
     if not len(values):
         return {}
     return {
-        f"{share:g}": round(float(at), 4) for share, at in zip(which, np.quantile(values, which), strict=True)
+        f"{share:g}": round(float(at), 4)
+        for share, at in zip(probabilities, np.quantile(values, probabilities), strict=True)
     }
 
 
 def _each(principal: Hashes, time: Ints) -> Hashes:
-    return hashing.mix(principal, time.astype(np.uint64))
+    return hashing.hash_pair(principal, time.astype(np.uint64))

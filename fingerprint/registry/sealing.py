@@ -28,10 +28,10 @@ from pathlib import Path
 
 from fingerprint.core.alert import FingerprintError
 
-TICK = 2_000_000_000  # ns: a change so soon after another may bear the same time
+CLOCK_GRANULARITY_NS = 2_000_000_000  # ns: a change so soon after another may bear the same time
 
 
-class Sealed:
+class VerifiedFolder:
     """A folder and its files. They stay open as long as this object lives; none of its methods is for several threads."""
 
     def __init__(self, root: Path) -> None:
@@ -41,7 +41,7 @@ class Sealed:
         self._hashes: dict[str, str] = {}
         self._contents: dict[str, bytes] = {}
         self._touched: dict[str, int] = {}  # by name: the time of change at which the hash was true
-        with self._plainly(root):
+        with self._reporting_errors(root):
             self._folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             weakref.finalize(self, _close, self._folder, self._opened)
             self.names = sorted(os.listdir(self._folder))
@@ -50,7 +50,7 @@ class Sealed:
         """The file, open for reading. FingerprintError that names what is no plain file, or missing."""
         if name not in self._opened:
             file = self.root / name
-            with self._plainly(file):
+            with self._reporting_errors(file):
                 # NONBLOCK: to open a pipe must not wait for its writer
                 opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=self._folder)
                 self._opened[name] = opened
@@ -58,17 +58,17 @@ class Sealed:
                     raise FingerprintError(f"{file} is no plain file: remove it")
         return self._opened[name]
 
-    def stream(self, name: str) -> BufferedReader:
+    def open_stream(self, name: str) -> BufferedReader:
         """The file from its beginning; to be closed, which leaves the descriptor open."""
         os.lseek(self.descriptor(name), 0, os.SEEK_SET)
         return os.fdopen(self.descriptor(name), "rb", closefd=False)
 
-    def content(self, name: str, most: int) -> bytes:
+    def read_content(self, name: str, most: int) -> bytes:
         """Return a small file whole, as it was when it was first asked for. ValueError where it is longer than `most` bytes."""
         if name not in self._contents:
             if self.size(name) > most:
                 raise ValueError(f"{name} is longer than {most:,} bytes")
-            with self.stream(name) as stream:
+            with self.open_stream(name) as stream:
                 self._contents[name] = stream.read(most)
         return self._contents[name]
 
@@ -80,16 +80,18 @@ class Sealed:
         """The hash of a file, in hex; computed once, and remembered until `changed` finds that the file was touched."""
         if name not in self._hashes:
             before = os.fstat(self.descriptor(name)).st_ctime_ns
-            with self.stream(name) as stream:
+            with self.open_stream(name) as stream:
                 self._hashes[name] = hashlib.file_digest(stream, "sha256").hexdigest()
-            self._touched[name] = before if before < time.time_ns() - TICK else 0  # 0: look again
+            self._touched[name] = (
+                before if before < time.time_ns() - CLOCK_GRANULARITY_NS else 0
+            )  # 0: look again
         return self._hashes[name]
 
-    def touched(self) -> bool:
+    def may_have_changed(self) -> bool:
         """Whether `changed` would have anything to hash."""
         return any(os.fstat(self._opened[name]).st_ctime_ns != when for name, when in self._touched.items())
 
-    def changed(self) -> list[str]:
+    def changed_files(self) -> list[str]:
         """The hashed files whose content is another by now; reads those that were touched since. Links made and removed, as
         Triton's repository does, touch a file and change nothing."""
         names = []
@@ -102,7 +104,7 @@ class Sealed:
         return names
 
     @contextmanager
-    def _plainly(self, file: Path) -> Iterator[None]:
+    def _reporting_errors(self, file: Path) -> Iterator[None]:
         try:
             yield
         except OSError as error:

@@ -31,8 +31,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from fingerprint.core.alert import FingerprintError
 
-FILE = "signatures.json"  # beside the manifest
-LONGEST = 10_000  # bytes of that file
+SIGNATURES_FILE = "signatures.json"  # beside the manifest
+MAX_FILE_BYTES = 10_000  # bytes of that file
 
 Purpose = Literal["learned", "served"]
 
@@ -45,11 +45,11 @@ class Signer(Protocol):
         ...
 
 
-class KeyFile:
+class FileSigner:
     """A private key in a PEM file (PKCS 8, not encrypted). FingerprintError where it is none."""
 
     def __init__(self, file: Path) -> None:
-        key = _loaded(file, lambda content: serialization.load_pem_private_key(content, None))
+        key = _load_key(file, lambda content: serialization.load_pem_private_key(content, None))
         if not isinstance(key, Ed25519PrivateKey):
             raise FingerprintError(
                 f"{file} holds no private Ed25519 key that is not encrypted: `fingerprint bank keys` makes one"
@@ -60,7 +60,7 @@ class KeyFile:
         return self.key.sign(content)
 
 
-def hook(name: str) -> Signer:
+def load_signer(name: str) -> Signer:
     """What `package.module:factory` makes. FingerprintError where it cannot be had."""
     module, colon, factory = name.partition(":")
     try:
@@ -72,7 +72,7 @@ def hook(name: str) -> Signer:
     return made
 
 
-def make_keys(file: Path) -> str:
+def generate_keys(file: Path) -> str:
     """Write a new pair: the private key to `file`, readable by its owner alone, the public one to `file`.pub; returns the
     public key's id. FingerprintError where one of them is there already."""
     public = file.with_name(f"{file.name}.pub")
@@ -92,11 +92,11 @@ def make_keys(file: Path) -> str:
     return key_id(key.public_key())
 
 
-def trusted(files: Sequence[str]) -> dict[str, Ed25519PublicKey]:
+def read_public_keys(files: Sequence[str]) -> dict[str, Ed25519PublicKey]:
     """Public keys (PEM) by their ids. FingerprintError that names a file that holds none."""
     keys = {}
     for name in files:
-        key = _loaded(Path(name), serialization.load_pem_public_key)
+        key = _load_key(Path(name), serialization.load_pem_public_key)
         if not isinstance(key, Ed25519PublicKey):
             raise FingerprintError(
                 f"{name} holds no public Ed25519 key: name the .pub that `fingerprint bank keys` made"
@@ -110,7 +110,7 @@ def key_id(key: Ed25519PublicKey) -> str:
     return hashlib.sha256(key.public_bytes_raw()).hexdigest()[:16]
 
 
-def sign(manifest: bytes, purpose: Purpose, signer: Signer) -> bytes:
+def sign_manifest(manifest: bytes, purpose: Purpose, signer: Signer) -> bytes:
     """A signature of a manifest as it lies on disk. FingerprintError where the signer does not."""
     try:
         return signer.sign(_statement(manifest, purpose))
@@ -118,14 +118,14 @@ def sign(manifest: bytes, purpose: Purpose, signer: Signer) -> bytes:
         raise FingerprintError(f"the bank cannot be signed: {error}") from None
 
 
-def added(content: bytes, purpose: Purpose, signature: bytes) -> bytes:
+def add_signature(content: bytes, purpose: Purpose, signature: bytes) -> bytes:
     """The file of signatures with one more, in place of the last one for this purpose."""
     known = {**_read(content), purpose: signature}
     text = {name: base64.b64encode(each).decode() for name, each in known.items()}
     return json.dumps(text, indent=1, sort_keys=True).encode() + b"\n"
 
 
-def problem(
+def verification_problem(
     manifest: bytes, content: bytes, purposes: Sequence[Purpose], keys: Mapping[str, Ed25519PublicKey]
 ) -> str | None:
     """Why a manifest is not vouched for by one of `keys`, for any of `purposes`; None if it is, or if there are no keys."""
@@ -133,13 +133,15 @@ def problem(
         return None
     signatures = _read(content)
     told = [(purpose, signatures[purpose]) for purpose in purposes if purpose in signatures]
-    if any(_true(manifest, purpose, signature, key) for purpose, signature in told for key in keys.values()):
+    if any(
+        _is_valid(manifest, purpose, signature, key) for purpose, signature in told for key in keys.values()
+    ):
         return None
     how = "has no true signature" if told else "is not signed"
     return f"{how} as {' or '.join(purposes)}"
 
 
-def _true(manifest: bytes, purpose: Purpose, signature: bytes, key: Ed25519PublicKey) -> bool:
+def _is_valid(manifest: bytes, purpose: Purpose, signature: bytes, key: Ed25519PublicKey) -> bool:
     try:
         key.verify(signature, _statement(manifest, purpose))
     except InvalidSignature:
@@ -160,7 +162,7 @@ def _read(content: bytes) -> dict[str, bytes]:
         return {}
 
 
-def _loaded(file: Path, load: Callable[[bytes], object]) -> object:
+def _load_key(file: Path, load: Callable[[bytes], object]) -> object:
     """A key of any kind; None where the file holds none."""
     try:
         return load(file.read_bytes())

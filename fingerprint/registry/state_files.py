@@ -20,37 +20,37 @@ from fingerprint.core import private_files
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.sources.arrival import check_watermark
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import ScorerState
 
-FILE = "ledger.safetensors"
+STATE_FILE = "ledger.safetensors"
 
 
-def save(ledger: Ledger, folder: Path) -> None:
+def save_state(state: ScorerState, folder: Path) -> None:
     """Write the ledger; a crash while writing leaves the one before. FingerprintError if the folder cannot be written."""
-    staged = folder / f".{FILE}.{os.getpid()}"
+    staged = folder / f".{STATE_FILE}.{os.getpid()}"
     try:
-        private_files.make_folder(folder)
-        save_file({name: np.ascontiguousarray(array) for name, array in ledger.as_arrays().items()}, staged)
-        staged.chmod(private_files.FILE)
-        staged.replace(folder / FILE)
+        private_files.make_private_folder(folder)
+        save_file({name: np.ascontiguousarray(array) for name, array in state.as_arrays().items()}, staged)
+        staged.chmod(private_files.PRIVATE_FILE_MODE)
+        staged.replace(folder / STATE_FILE)
     except OSError as error:
         raise FingerprintError(f"cannot write the ledger {folder}: {error.strerror or error}") from None
 
 
-def restore(folder: Path, settings: Settings) -> Ledger | None:
+def restore_state(folder: Path, settings: Settings) -> ScorerState | None:
     """The ledger of a folder, None if there is none yet. FingerprintError if it cannot be read, or its
     clock lies ahead of this machine's."""
-    if not (folder / FILE).exists():
+    if not (folder / STATE_FILE).exists():
         return None
     try:
-        ledger = Ledger.from_arrays(settings, arrays(folder))
+        ledger = ScorerState.from_arrays(settings, read_state_arrays(folder))
     except (OSError, SafetensorError, KeyError, ValueError, IndexError) as error:
-        raise FingerprintError(f"the ledger {folder / FILE} cannot be read: {error}") from None
+        raise FingerprintError(f"the ledger {folder / STATE_FILE} cannot be read: {error}") from None
     remedy = "Name another folder in --ledger, and score again what followed the bank's history"
-    check_watermark(f"the ledger {folder / FILE}", ledger.watermark, remedy)
+    check_watermark(f"the ledger {folder / STATE_FILE}", ledger.watermark, remedy)
     return ledger
 
 
-def arrays(folder: Path) -> dict[str, NDArray[Any]]:
+def read_state_arrays(folder: Path) -> dict[str, NDArray[Any]]:
     """The ledger of a folder as `Ledger.as_arrays` gave it."""
-    return load_file(folder / FILE)
+    return load_file(folder / STATE_FILE)

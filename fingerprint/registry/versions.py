@@ -32,13 +32,15 @@ from typing import Any, Literal
 from fingerprint.core import private_files
 from fingerprint.core.alert import FingerprintError
 
-SERVED = ("train", "publish", "rollback")
-NAME = re.compile(r"\w[\w.-]{0,199}", re.ASCII)  # of a version: never a path, nor what begins with a dot
-LONGEST_NAME = 1_000  # bytes
+SERVING_ACTIONS = ("train", "publish", "rollback")
+VERSION_PATTERN = re.compile(
+    r"\w[\w.-]{0,199}", re.ASCII
+)  # of a version: never a path, nor what begins with a dot
+MAX_LINE_LENGTH = 1_000  # bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class VersionDecision:
     """Who decided what, when (ISO 8601) and why. `refused`: the gate kept it from being served."""
 
     action: Literal["train", "publish", "rollback", "refused"]
@@ -48,88 +50,90 @@ class Note:
     forced: bool = False
 
 
-def current(folder: Path) -> str:
+def require_served_version(folder: Path) -> str:
     """The version that is served. FingerprintError where there is none, or the pointer names none."""
     try:
-        with open(folder / "CURRENT", "rb", opener=_at_once) as stream:
-            version = (stream.read(LONGEST_NAME) or b"").decode(errors="replace").strip()
+        with open(folder / "CURRENT", "rb", opener=_open_nonblocking) as stream:
+            version = (stream.read(MAX_LINE_LENGTH) or b"").decode(errors="replace").strip()
     except OSError:
-        raise FingerprintError(_none(folder)) from None
-    if not NAME.fullmatch(version):
+        raise FingerprintError(_no_version_message(folder)) from None
+    if not VERSION_PATTERN.fullmatch(version):
         raise FingerprintError(f"{folder / 'CURRENT'} does not name a version of the bank")
     return version
 
 
-def _at_once(file: str, flags: int) -> int:
+def _open_nonblocking(file: str, flags: int) -> int:
     """Opens what may be a pipe without waiting for who writes into it."""
     return os.open(file, flags | os.O_NONBLOCK)
 
 
-def _none(folder: Path) -> str:
-    if kept(folder):
+def _no_version_message(folder: Path) -> str:
+    if list_bank_versions(folder):
         return (
             f"no version of the bank {folder} is served: `fingerprint bank list` says which are kept, and why"
         )
     return f"no bank in {folder}: make one with `fingerprint train SOURCE --bank {folder}`"
 
 
-def served(folder: Path) -> str | None:
+def served_version(folder: Path) -> str | None:
     """The version that is served, None where there is none."""
-    return current(folder) if (folder / "CURRENT").exists() else None
+    return require_served_version(folder) if (folder / "CURRENT").exists() else None
 
 
-def kept(folder: Path) -> list[str]:
+def list_bank_versions(folder: Path) -> list[str]:
     """All versions that are there, the one written last first."""
     root = folder / "versions"
     found = [each for each in root.iterdir() if _is_version(each)] if root.is_dir() else []
-    return [each.name for each in sorted(found, key=_written, reverse=True)]
+    return [each.name for each in sorted(found, key=_write_order, reverse=True)]
 
 
 def _is_version(folder: Path) -> bool:
     return not folder.name.startswith(".") and (folder / "manifest.json").is_file()
 
 
-def _written(folder: Path) -> tuple[float, str]:
+def _write_order(folder: Path) -> tuple[float, str]:
     return (folder / "manifest.json").stat().st_mtime, folder.name
 
 
-def place(folder: Path, version: str) -> Path:
+def version_folder(folder: Path, version: str) -> Path:
     """The folder of a version. FingerprintError that names those there are."""
-    if version in (there := kept(folder)):
+    if version in (there := list_bank_versions(folder)):
         return folder / "versions" / version
     names = ", ".join(there) or "none"
     raise FingerprintError(f"bank {folder} has no version {version!r} (kept: {names})")
 
 
-def serve(folder: Path, version: str, note: Note) -> None:
+def serve_version(folder: Path, version: str, note: VersionDecision) -> None:
     """Serve a version from now on. Serving what is served changes nothing."""
     with _locked(folder):
-        was = served(folder)
+        was = served_version(folder)
         if was != version:
             _move(folder, version, was, note)
 
 
-def roll_back(folder: Path, note: Note) -> str:
+def roll_back(folder: Path, note: VersionDecision) -> str:
     """Serve the version that was served before, and say which; again, and it is the one before that.
 
     FingerprintError where there is none, or it was retired.
     """
     with _locked(folder):
-        version = before(folder)
+        version = previous_version(folder)
         if version is None:
-            raise FingerprintError(f"bank {folder} has served no version before {current(folder)}")
-        place(folder, version)
-        _move(folder, version, _before(folder, version), note)
+            raise FingerprintError(
+                f"bank {folder} has served no version before {require_served_version(folder)}"
+            )
+        version_folder(folder, version)
+        _move(folder, version, _previous_to(folder, version), note)
     return version
 
 
-def remark(folder: Path, version: str, note: Note) -> None:
+def append_decision(folder: Path, version: str, note: VersionDecision) -> None:
     """Add a line about a version that is not served."""
     with _locked(folder):
         _append(folder, {"version": version, **asdict(note)})
 
 
-def history(folder: Path) -> list[dict[str, Any]]:
+def decision_history(folder: Path) -> list[dict[str, Any]]:
     """The lines, oldest first; one that a crash cut off is passed over."""
     try:
         text = (folder / "HISTORY.jsonl").read_text(errors="replace")
@@ -138,21 +142,21 @@ def history(folder: Path) -> list[dict[str, Any]]:
     return [line for line in map(_line, text.splitlines()) if line]
 
 
-def before(folder: Path) -> str | None:
+def previous_version(folder: Path) -> str | None:
     """The version that was served before the one that is."""
-    return _before(folder, current(folder))
+    return _previous_to(folder, require_served_version(folder))
 
 
-def _before(folder: Path, version: str) -> str | None:
-    lines = (line for line in reversed(history(folder)) if line.get("action") in SERVED)
+def _previous_to(folder: Path, version: str) -> str | None:
+    lines = (line for line in reversed(decision_history(folder)) if line.get("action") in SERVING_ACTIONS)
     return next((line.get("before") for line in lines if line["version"] == version), None)
 
 
-def retire(folder: Path, most: int) -> list[str]:
+def remove_old_versions(folder: Path, keep: int) -> list[str]:
     """Remove all but the newest `most` versions, never what is served nor what was before; returns which."""
     with _locked(folder):
-        safe = {served(folder), before(folder) if served(folder) else None}
-        old = [version for version in kept(folder)[most:] if version not in safe]
+        safe = {served_version(folder), previous_version(folder) if served_version(folder) else None}
+        old = [version for version in list_bank_versions(folder)[keep:] if version not in safe]
         for version in old:
             gone = folder / "versions" / f".{version}.retired"
             (folder / "versions" / version).rename(gone)  # half a version must not look like one
@@ -160,7 +164,7 @@ def retire(folder: Path, most: int) -> list[str]:
     return old
 
 
-def _move(folder: Path, version: str, was: str | None, note: Note) -> None:
+def _move(folder: Path, version: str, was: str | None, note: VersionDecision) -> None:
     _append(folder, {"version": version, "before": was, **asdict(note)})
     pointer = folder / f".CURRENT.{os.getpid()}"
     pointer.write_text(version + "\n")
@@ -189,7 +193,7 @@ def _line(text: str) -> dict[str, Any] | None:
 def _locked(folder: Path) -> Iterator[None]:
     """One decision at a time; the lock goes with its holder, however that ends."""
     try:
-        private_files.make_folder(folder)
+        private_files.make_private_folder(folder)
         with (folder / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

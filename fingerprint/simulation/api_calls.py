@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fingerprint.simulation.identifiers import Pools
-from fingerprint.simulation.user_agents import Program
+from fingerprint.simulation.identifiers import IdentifierPools
+from fingerprint.simulation.user_agents import UserAgent
 
-DAY = 86_400
+DAY_SECONDS = 86_400
 
 
 @dataclass(slots=True)
-class Session:
+class CallerSession:
     """Who calls, with what, from where: everything of a record that its form leaves open, but for times and
     ids.
 
@@ -30,11 +30,11 @@ class Session:
     """
 
     identity: str
-    program: Program
+    user_agent: UserAgent
     address: str
     region: str
     values: dict[str, str]
-    pools: Pools
+    pools: IdentifierPools
     console: bool = False
     endpoint: str = ""  # of the VPC, or nothing
     shared: bool = False  # seen by a second account too
@@ -55,7 +55,7 @@ class Calls:
     salt: NDArray[np.int32]
 
     @classmethod
-    def of(cls, time: ArrayLike, form: ArrayLike, session: ArrayLike, salt: ArrayLike = 0) -> Calls:
+    def from_columns(cls, time: ArrayLike, form: ArrayLike, session: ArrayLike, salt: ArrayLike = 0) -> Calls:
         """Calls from columns; a scalar holds for all."""
         times = np.asarray(time, np.float64)
         columns = (
@@ -70,16 +70,18 @@ class Calls:
         return Calls(self.time[keep], self.form[keep], self.session[keep], self.salt[keep])
 
 
-def join(parts: Sequence[tuple[Calls, Sequence[Session]]]) -> tuple[Calls, list[Session]]:
+def concatenate_calls(
+    parts: Sequence[tuple[Calls, Sequence[CallerSession]]],
+) -> tuple[Calls, list[CallerSession]]:
     """One table of all parts; sessions are renumbered."""
     parts = [part for part in parts if len(part[0])]
-    sessions: list[Session] = []
+    sessions: list[CallerSession] = []
     shifts = []
     for _, some in parts:
         shifts.append(len(sessions))
         sessions.extend(some)
     if not parts:
-        return Calls.of([], 0, 0), sessions
+        return Calls.from_columns([], 0, 0), sessions
     numbers = [calls.session + shift for (calls, _), shift in zip(parts, shifts, strict=True)]
     columns = ([getattr(calls, name) for calls, _ in parts] for name in ("time", "form"))
     time, form = (np.concatenate(column) for column in columns)

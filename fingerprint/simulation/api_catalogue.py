@@ -20,14 +20,19 @@ from random import Random
 from typing import Any, NamedTuple
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.simulation.identifiers import MASK
-from fingerprint.simulation.record_templates import Form, build, from_record, place
+from fingerprint.simulation.identifiers import POOL_MASK
+from fingerprint.simulation.record_templates import (
+    RecordTemplate,
+    build_template,
+    placeholder,
+    template_from_record,
+)
 from fingerprint.sources.cloudtrail import samples
 
-ATTACKS = "real/invictus_stratus"
-REAL = (ATTACKS, "real/prod_slice_anonymised")
-MOST_FORMS = 6  # of one action that are kept, the most frequent first
-LONGEST_FORM = 6_000  # characters
+ATTACK_DATASET = "real/invictus_stratus"
+REAL_DATASETS = (ATTACK_DATASET, "real/prod_slice_anonymised")
+MAX_TEMPLATES = 6  # of one action that are kept, the most frequent first
+MAX_TEMPLATE_CHARACTERS = 6_000  # characters
 
 
 class Operation(NamedTuple):
@@ -35,17 +40,17 @@ class Operation(NamedTuple):
 
     source: str
     name: str
-    reads: bool
+    read_only: bool
     api_version: str
     parameters: tuple[tuple[str, str, bool], ...]  # name, type, required
-    answer: tuple[tuple[str, str, bool], ...]
+    response: tuple[tuple[str, str, bool], ...]
 
 
 @cache
-def operations() -> dict[str, Operation]:
+def load_operations() -> dict[str, Operation]:
     """`service:Name` -> operation, all of them."""
     found = {}
-    with gzip.open(samples.folder("catalogue") / "operations.tsv.gz", "rt") as lines:
+    with gzip.open(samples.data_folder("catalogue") / "operations.tsv.gz", "rt") as lines:
         for line in lines:
             source, name, mode, dated, parameters, answer = line.rstrip("\n").split("\t")
             operation = Operation(source, name, mode == "r", dated, _members(parameters), _members(answer))
@@ -59,7 +64,7 @@ def _members(text: str) -> tuple[tuple[str, str, bool], ...]:
     return tuple((name, kind[0], kind.endswith("!")) for name, _, kind in members)
 
 
-class Library:
+class TemplateLibrary:
     """All forms in use, numbered; grows as operations of the long tail are first called.
 
     `attack` holds the forms of the attack records by technique, in the order and at the seconds they came:
@@ -68,85 +73,99 @@ class Library:
     """
 
     def __init__(self) -> None:
-        self.forms: list[Form] = []
-        self.attack: dict[str, list[tuple[float, int, int]]] = {}
+        self.templates: list[RecordTemplate] = []
+        self.attack_calls: dict[str, list[tuple[float, int, int]]] = {}
         self._number: dict[tuple[str, str, str, str], int] = {}
-        self._of: dict[tuple[str, str], tuple[int, ...]] = {}
-        self._failing: dict[tuple[str, int], int] = {}
-        self._read_real()
+        self._templates_of: dict[tuple[str, str], tuple[int, ...]] = {}
+        self._failed_templates: dict[tuple[str, int], int] = {}
+        self._read_real_records()
         self.by_service: dict[str, list[str]] = defaultdict(list)
-        for action in operations():
+        for action in load_operations():
             self.by_service[action.partition(":")[0]].append(action)
 
-    def add(self, form: Form) -> int:
+    def add(self, form: RecordTemplate) -> int:
         key = (form.source, form.name, form.body, form.end)
         if key not in self._number:
-            self._number[key] = len(self.forms)
-            self.forms.append(form)
+            self._number[key] = len(self.templates)
+            self.templates.append(form)
         return self._number[key]
 
-    def of(self, action: str, lane: str = "direct") -> tuple[int, ...]:
+    def templates_of(self, action: str, call_path: str = "direct") -> tuple[int, ...]:
         """The forms of `service:Name`, the usual one first. Raises FingerprintError for an operation nobody
         knows.
         """
-        if (action, lane) not in self._of:
-            if action not in operations():
+        if (action, call_path) not in self._templates_of:
+            if action not in load_operations():
                 raise FingerprintError(f"the catalogue has no operation {action!r}")
-            self._of[action, lane] = tuple(
-                dict.fromkeys(self.add(form) for form in _derived(operations()[action]))
+            self._templates_of[action, call_path] = tuple(
+                dict.fromkeys(self.add(form) for form in _derive_templates(load_operations()[action]))
             )
-        return self._of[action, lane]
+        return self._templates_of[action, call_path]
 
-    def usual(self, action: str, draw: Random) -> int:
+    def pick_template(self, action: str, draw: Random) -> int:
         """A form as people come by it: the usual one, or one of the others."""
-        forms = self.of(action)
+        forms = self.templates_of(action)
         return forms[0] if draw.random() < 0.6 else draw.choice(forms)
 
-    def knows(self, action: str) -> bool:
-        return (action, "direct") in self._of or action in operations()
+    def has_operation(self, action: str) -> bool:
+        return (action, "direct") in self._templates_of or action in load_operations()
 
-    def failing(self, how: str, number: int) -> int:
+    def failed_template(self, failure: str, number: int) -> int:
         """The form of the same call when it is `denied`, `throttled` or `unavailable`."""
-        if (how, number) not in self._failing:
-            form = self.forms[number]
-            self._failing[how, number] = number if form.failed else self.add(_failed(form, how))
-        return self._failing[how, number]
+        if (failure, number) not in self._failed_templates:
+            form = self.templates[number]
+            self._failed_templates[failure, number] = (
+                number if form.failed else self.add(_make_failed_template(form, failure))
+            )
+        return self._failed_templates[failure, number]
 
-    def _read_real(self) -> None:
+    def _read_real_records(self) -> None:
         counts: dict[tuple[str, str], Counter[int]] = defaultdict(Counter)
         techniques: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
-        for action, lane, form, technique, when in _real():
+        for action, lane, form, technique, when in _real_records():
             number = self.add(form)
             if technique:
-                techniques[technique].append((when, number, sum(which for _, which in form.places) & MASK))
+                techniques[technique].append(
+                    (when, number, sum(which for _, which in form.placeholders) & POOL_MASK)
+                )
             counts[action, lane][number] += 1
-        self.attack = {technique: _timed(calls) for technique, calls in sorted(techniques.items())}
-        guilty = {number for calls in self.attack.values() for _, number, _ in calls}
-        self._of = {key: self._usual(count, guilty) for key, count in counts.items()}
+        self.attack_calls = {
+            technique: _with_offsets(calls) for technique, calls in sorted(techniques.items())
+        }
+        guilty = {number for calls in self.attack_calls.values() for _, number, _ in calls}
+        self._templates_of = {key: self._order_templates(count, guilty) for key, count in counts.items()}
 
-    def _usual(self, count: Counter[int], guilty: set[int]) -> tuple[int, ...]:
+    def _order_templates(self, count: Counter[int], guilty: set[int]) -> tuple[int, ...]:
         """Where attack records show an action, everybody calls it in their forms; successes before
         failures.
         """
         known = [number for number, _ in count.most_common()]
         known = [number for number in known if number in guilty] or known
-        return tuple([n for n in known if not self.forms[n].failed][:MOST_FORMS] or known[:1])
+        return tuple([n for n in known if not self.templates[n].failed][:MAX_TEMPLATES] or known[:1])
 
 
 @cache
-def _real() -> list[tuple[str, str, Form, str, str]]:
+def _real_records() -> list[tuple[str, str, RecordTemplate, str, str]]:
     """(action, lane, form, attack technique or nothing, eventTime) of the real records that give forms."""
-    labels, found = samples.labels(ATTACKS), []
-    for record in (record for name in REAL for record in samples.records(name)):
-        if record["eventType"] == "AwsServiceEvent" or len(json.dumps(record)) > LONGEST_FORM:
+    labels, found = samples.sample_labels(ATTACK_DATASET), []
+    for record in (record for name in REAL_DATASETS for record in samples.sample_records(name)):
+        if record["eventType"] == "AwsServiceEvent" or len(json.dumps(record)) > MAX_TEMPLATE_CHARACTERS:
             continue
         label = labels.get(record["eventID"], {})
         technique = label["technique"] if label.get("label") == "attack" else ""
-        found.append((_action(record), _lane(record), from_record(record), technique, record["eventTime"]))
+        found.append(
+            (
+                _action_of(record),
+                _call_path(record),
+                template_from_record(record),
+                technique,
+                record["eventTime"],
+            )
+        )
     return found
 
 
-def _timed(calls: list[tuple[str, int, int]]) -> list[tuple[float, int, int]]:
+def _with_offsets(calls: list[tuple[str, int, int]]) -> list[tuple[float, int, int]]:
     calls = sorted(calls)
     return [(_seconds(when) - _seconds(calls[0][0]), number, salt) for when, number, salt in calls]
 
@@ -155,18 +174,18 @@ def _seconds(when: str) -> float:
     return int(when[11:13]) * 3600.0 + int(when[14:16]) * 60 + int(when[17:19])
 
 
-def _action(record: dict[str, Any]) -> str:
+def _action_of(record: dict[str, Any]) -> str:
     return f"{record['eventSource'].removesuffix('.amazonaws.com')}:{record['eventName']}"
 
 
-def _lane(record: dict[str, Any]) -> str:
+def _call_path(record: dict[str, Any]) -> str:
     return "service" if record["userIdentity"].get("invokedBy") else "direct"
 
 
 # --- forms from the models ------------------------------------------------------------------------
 
 
-def _derived(operation: Operation) -> list[Form]:
+def _derive_templates(operation: Operation) -> list[RecordTemplate]:
     """Up to four forms: what is required, and with this or that which may be left out."""
     required = [member for member in operation.parameters if member[2]]
     optional = [member for member in operation.parameters if not member[2]]
@@ -178,31 +197,31 @@ def _derived(operation: Operation) -> list[Form]:
         optional[1:4:2],
     ]
     picks = picks[turn & 1 :] + picks[: turn & 1]
-    return [_form(operation, required + pick) for pick in picks]
+    return [_make_template(operation, required + pick) for pick in picks]
 
 
-def _form(operation: Operation, parameters: list[tuple[str, str, bool]]) -> Form:
+def _make_template(operation: Operation, parameters: list[tuple[str, str, bool]]) -> RecordTemplate:
     service = operation.source.partition(".")[0]
     asked = {name: _value(service, name, kind) for name, kind, _ in parameters} or None
     if service == "ec2" and asked and zlib.crc32(operation.name.encode()) & 2:
         asked = {
             f"{operation.name}Request": {name[:1].upper() + name[1:]: value for name, value in asked.items()}
         }
-    answer = {name: _value(service, name, kind) for name, kind, _ in operation.answer} or None
-    end: dict[str, Any] = {"readOnly": operation.reads}
+    answer = {name: _value(service, name, kind) for name, kind, _ in operation.response} or None
+    end: dict[str, Any] = {"readOnly": operation.read_only}
     if service == "s3" and asked and "bucket" in asked:
         asked["bucketName"] = asked.pop("bucket")
-        asked["Host"] = f"{asked['bucketName']}.s3.{place('region')}.amazonaws.com"
+        asked["Host"] = f"{asked['bucketName']}.s3.{placeholder('region')}.amazonaws.com"
         end["resources"] = [_resource("AWS::S3::Bucket", f"arn:aws:s3:::{asked['bucketName']}")]
     if service == "kms" and asked and "keyId" in asked:
-        end["resources"] = [_resource("AWS::KMS::Key", _arn("kms", "key", place("uuid")))]
+        end["resources"] = [_resource("AWS::KMS::Key", _arn("kms", "key", placeholder("uuid")))]
     end["eventType"] = "AwsApiCall"
     if operation.api_version:
         end["apiVersion"] = operation.api_version
     body: dict[str, Any] = {"requestParameters": asked, "responseElements": answer}
     if service == "s3":
         body["additionalEventData"] = _transfer()
-    return build(operation.source, operation.name, body, end)
+    return build_template(operation.source, operation.name, body, end)
 
 
 def _value(service: str, name: str, kind: str) -> Any:
@@ -210,28 +229,34 @@ def _value(service: str, name: str, kind: str) -> Any:
         return _string(service, name)
     if kind == "l":
         return [_string(service, name.removesuffix("s"))]
-    return {"i": 100, "d": 0.5, "b": False, "t": place("when"), "m": {"name": place("name", name)}}[kind]
+    return {
+        "i": 100,
+        "d": 0.5,
+        "b": False,
+        "t": placeholder("when"),
+        "m": {"name": placeholder("name", name)},
+    }[kind]
 
 
 def _string(service: str, name: str) -> str:
     low = name.lower()
     if low.endswith("arn"):
-        return _arn(service, low.removesuffix("arn") or "resource", place("name", name))
+        return _arn(service, low.removesuffix("arn") or "resource", placeholder("name", name))
     if low.endswith("token"):
-        return place("b64:128", name)
+        return placeholder("b64:128", name)
     if low == "instanceid":
-        return place("i-", name)
+        return placeholder("i-", name)
     if low.endswith(("id", "identifier")):
-        return place("uuid", name)
-    return place("name", name)
+        return placeholder("uuid", name)
+    return placeholder("name", name)
 
 
 def _arn(service: str, noun: str, name: str) -> str:
-    return f"arn:aws:{service}:{place('region')}:{place('account')}:{noun}/{name}"
+    return f"arn:aws:{service}:{placeholder('region')}:{placeholder('account')}:{noun}/{name}"
 
 
 def _resource(kind: str, arn: str) -> dict[str, str]:
-    return {"accountId": place("account"), "type": kind, "ARN": arn}
+    return {"accountId": placeholder("account"), "type": kind, "ARN": arn}
 
 
 def _transfer() -> dict[str, Any]:
@@ -240,7 +265,7 @@ def _transfer() -> dict[str, Any]:
         "CipherSuite": "TLS_AES_128_GCM_SHA256",
         "bytesTransferredIn": 0,
         "AuthenticationMethod": "AuthHeader",
-        "x-amz-id-2": place("b64:64"),
+        "x-amz-id-2": placeholder("b64:64"),
         "bytesTransferredOut": 0,
     }
 
@@ -248,7 +273,7 @@ def _transfer() -> dict[str, Any]:
 # --- the same call, failing -----------------------------------------------------------------------
 
 
-def _failed(form: Form, how: str) -> Form:
+def _make_failed_template(form: RecordTemplate, how: str) -> RecordTemplate:
     code, message = _error(form, how)
     body: dict[str, Any] = {
         "errorCode": code,
@@ -258,10 +283,12 @@ def _failed(form: Form, how: str) -> Form:
     }
     if form.service == "s3":
         body["additionalEventData"] = _transfer()
-    return build(form.source, form.name, body, {"readOnly": form.read_only, "eventType": form.event_type})
+    return build_template(
+        form.source, form.name, body, {"readOnly": form.read_only, "eventType": form.event_type}
+    )
 
 
-def _error(form: Form, how: str) -> tuple[str, str]:
+def _error(form: RecordTemplate, how: str) -> tuple[str, str]:
     ec2 = form.service == "ec2"
     if how == "throttled":
         return ("Client.RequestLimitExceeded" if ec2 else "ThrottlingException"), "Rate exceeded"
@@ -270,9 +297,7 @@ def _error(form: Form, how: str) -> tuple[str, str]:
             "Server.Unavailable" if ec2 else "ServiceUnavailable"
         ), "The service is temporarily unavailable."
     if ec2:
-        coded = f"Encoded authorization failure message: {place('b64:512')}"
+        coded = f"Encoded authorization failure message: {placeholder('b64:512')}"
         return "Client.UnauthorizedOperation", f"You are not authorized to perform this operation. {coded}"
-    message = (
-        f"User: {place('caller')} is not authorized to perform: {form.service}:{form.name} on resource: *"
-    )
+    message = f"User: {placeholder('caller')} is not authorized to perform: {form.service}:{form.name} on resource: *"
     return "AccessDenied", message

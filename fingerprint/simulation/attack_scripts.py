@@ -18,21 +18,21 @@ from itertools import pairwise
 
 import numpy as np
 
-from fingerprint.simulation.api_catalogue import Library
-from fingerprint.simulation.attackers import Intruder
-from fingerprint.simulation.job_tasks import actions
-from fingerprint.simulation.long_tail import LOGIN
-from fingerprint.simulation.people import Habit, favourite
+from fingerprint.simulation.api_catalogue import TemplateLibrary
+from fingerprint.simulation.attackers import Attacker
+from fingerprint.simulation.job_tasks import parse_actions
+from fingerprint.simulation.long_tail import LOGIN_TECHNIQUE
+from fingerprint.simulation.people import Habit, pick_habit
 
 DISCOVERY = "discovery (composed)"
 COVER = "cover (the victim's own calls)"
-COVERED = (0.5, 0.8)  # share of a mimic's calls that are the victim's own
-HIDES = ("quiet", "mimic")  # these do a technique's last few calls only
+COVER_SHARE_RANGE = (0.5, 0.8)  # share of a mimic's calls that are the victim's own
+HIDING_STRENGTHS = ("quiet", "mimic")  # these do a technique's last few calls only
 SALTS = 6  # names and ids that the victim's own calls use at a time, as people do
 Step = tuple[float, int, str]  # seconds after the one before, form, technique
 Call = tuple[float, int, int, str]  # seconds from the start, form, salt, technique
 
-_LOOK = actions(
+_DISCOVERY_ACTIONS = parse_actions(
     "sts:GetCallerIdentity iam:ListUsers ListRoles GetUser ListAttachedUserPolicies ListAccessKeys "
     "GetAccountAuthorizationDetails GetAccountSummary s3:ListBuckets GetBucketAcl GetBucketPolicy "
     "ec2:DescribeInstances DescribeRegions DescribeVpcs DescribeSecurityGroups DescribeSnapshots "
@@ -44,7 +44,7 @@ _LOOK = actions(
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class AttackScript:
     """Calls in the order of time, a column each: `offsets` are seconds from the start, calls that name the same
     things have the same salt.
     """
@@ -55,77 +55,89 @@ class Script:
     techniques: tuple[str, ...]
 
     @classmethod
-    def of(cls, calls: Iterable[Call]) -> Script:
+    def from_calls(cls, calls: Iterable[Call]) -> AttackScript:
         return cls(*zip(*sorted(calls), strict=True))
 
 
-def plain(library: Library, strength: str, size: int, span: float, draw: random.Random) -> Script:
+def plain_script(
+    library: TemplateLibrary, strength: str, size: int, span: float, draw: random.Random
+) -> AttackScript:
     """`size` calls within `span` seconds, all of them the intruder's."""
-    share = 0.3 if strength in HIDES else draw.uniform(0.25, 0.5)
-    steps = _look(library, _looks(library), round(size * share), draw)
-    steps += _techniques(library, _shuffled(library, draw), size - len(steps), strength, draw)
-    return Script.of(_timed(steps, span, draw))
+    share = 0.3 if strength in HIDING_STRENGTHS else draw.uniform(0.25, 0.5)
+    steps = _discovery_steps(library, _discovery_techniques(library), round(size * share), draw)
+    steps += _technique_steps(library, _shuffled_techniques(library, draw), size - len(steps), strength, draw)
+    return AttackScript.from_calls(_with_times(steps, span, draw))
 
 
-def disguised(library: Library, intruder: Intruder, size: int, span: float, draw: random.Random) -> Script:
+def disguised_script(
+    library: TemplateLibrary, attacker: Attacker, size: int, span: float, draw: random.Random
+) -> AttackScript:
     """`size` calls over most of `span` seconds, more than half of them the victim's own; of looks and techniques
     those first that call services the victim uses.
     """
-    cover = max(size // 2 + 1, round(size * draw.uniform(*COVERED)))
-    used = {library.forms[form].service for habit in intruder.habits for form in habit.forms.tolist()}
-    looks = [action for action in _looks(library) if action.partition(":")[0] in used]
-    steps = _look(library, looks, round((size - cover) * 0.2), draw) if looks else []
-    names = sorted(_shuffled(library, draw), key=lambda name: -_familiar(library, name, used))
-    steps += _techniques(library, names, size - cover - len(steps), "mimic", draw)
+    cover = max(size // 2 + 1, round(size * draw.uniform(*COVER_SHARE_RANGE)))
+    used = {library.templates[form].service for habit in attacker.habits for form in habit.templates.tolist()}
+    looks = [action for action in _discovery_techniques(library) if action.partition(":")[0] in used]
+    steps = _discovery_steps(library, looks, round((size - cover) * 0.2), draw) if looks else []
+    names = sorted(
+        _shuffled_techniques(library, draw), key=lambda name: -_service_overlap(library, name, used)
+    )
+    steps += _technique_steps(library, names, size - cover - len(steps), "mimic", draw)
     span *= draw.uniform(0.3, 1.0)
-    real = _spread(_timed(steps, span, draw), span, draw)
-    return Script.of([*real, *_cover(intruder.habits, size - len(real), span, draw)])
+    real = _stretch(_with_times(steps, span, draw), span, draw)
+    return AttackScript.from_calls([*real, *_cover_calls(attacker.habits, size - len(real), span, draw)])
 
 
 # --- the intruder's own calls ---------------------------------------------------------------------
 
 
-def _looks(library: Library) -> list[str]:
-    return [action for action in _LOOK if library.knows(action)]
+def _discovery_techniques(library: TemplateLibrary) -> list[str]:
+    return [action for action in _DISCOVERY_ACTIONS if library.has_operation(action)]
 
 
-def _look(library: Library, known: Sequence[str], count: int, draw: random.Random) -> list[Step]:
+def _discovery_steps(
+    library: TemplateLibrary, known: Sequence[str], count: int, draw: random.Random
+) -> list[Step]:
     """Who am I, then what is here: `count` calls, at most twice each on average."""
     count = min(count, len(known) * 2)
     wanted = [known[0], *draw.choices(known, k=count - 1)] if count else []
-    return [(draw.expovariate(1 / 8), library.usual(action, draw), DISCOVERY) for action in wanted]
+    return [(draw.expovariate(1 / 8), library.pick_template(action, draw), DISCOVERY) for action in wanted]
 
 
-def _shuffled(library: Library, draw: random.Random) -> list[str]:
-    names = [name for name in library.attack if name != LOGIN]
+def _shuffled_techniques(library: TemplateLibrary, draw: random.Random) -> list[str]:
+    names = [name for name in library.attack_calls if name != LOGIN_TECHNIQUE]
     draw.shuffle(names)
     return names
 
 
-def _familiar(library: Library, name: str, used: set[str]) -> float:
+def _service_overlap(library: TemplateLibrary, name: str, used: set[str]) -> float:
     """Share of a technique's calls whose services are in `used`."""
-    return float(np.mean([library.forms[form].service in used for _, form, _ in library.attack[name]]))
+    return float(
+        np.mean([library.templates[form].service in used for _, form, _ in library.attack_calls[name]])
+    )
 
 
-def _techniques(
-    library: Library, names: Sequence[str], size: int, strength: str, draw: random.Random
+def _technique_steps(
+    library: TemplateLibrary, names: Sequence[str], size: int, strength: str, draw: random.Random
 ) -> list[Step]:
     """One technique after the other until there are `size` calls."""
     steps: list[Step] = []
     while len(steps) < size:
         for name in names:
-            steps += _technique(library, name, size - len(steps), strength, draw)
+            steps += _single_technique_steps(library, name, size - len(steps), strength, draw)
     return steps
 
 
-def _technique(library: Library, name: str, room: int, strength: str, draw: random.Random) -> list[Step]:
+def _single_technique_steps(
+    library: TemplateLibrary, name: str, room: int, strength: str, draw: random.Random
+) -> list[Step]:
     """The technique's real calls at their real pace; where there is no room for all, the last ones, which
     do the harm.
     """
     if room <= 0:
         return []
-    calls = library.attack[name]
-    calls = calls[-min(room, 4 if strength in HIDES else 40, len(calls)) :]
+    calls = library.attack_calls[name]
+    calls = calls[-min(room, 4 if strength in HIDING_STRENGTHS else 40, len(calls)) :]
     gaps = [
         30 + draw.expovariate(1 / 60),
         *(after - before for (before, *_), (after, *_) in pairwise(calls)),
@@ -133,7 +145,7 @@ def _technique(library: Library, name: str, room: int, strength: str, draw: rand
     return [(gap + draw.random(), form, name) for gap, (_, form, _) in zip(gaps, calls, strict=True)]
 
 
-def _timed(steps: Sequence[Step], span: float, draw: random.Random) -> list[Call]:
+def _with_times(steps: Sequence[Step], span: float, draw: random.Random) -> list[Call]:
     """Gaps to seconds, pressed into `span`. One salt: what was one instance in the real records is one here."""
     times = np.cumsum([gap for gap, _, _ in steps])
     times *= min(1.0, span / max(times[-1], 1.0))
@@ -144,7 +156,7 @@ def _timed(steps: Sequence[Step], span: float, draw: random.Random) -> list[Call
 # --- the victim's, made by the intruder -----------------------------------------------------------
 
 
-def _spread(calls: Sequence[Call], span: float, draw: random.Random) -> list[Call]:
+def _stretch(calls: Sequence[Call], span: float, draw: random.Random) -> list[Call]:
     """The same calls from a moment in the first half of `span` to one in its second: nobody in disguise hurries."""
     begin, end = draw.uniform(0.0, 0.5) * span, draw.uniform(0.5, 1.0) * span
     first, last = calls[0][0], calls[-1][0]
@@ -152,13 +164,13 @@ def _spread(calls: Sequence[Call], span: float, draw: random.Random) -> list[Cal
     return [(begin + (time - first) * slower, form, salt, name) for time, form, salt, name in calls]
 
 
-def _cover(habits: Sequence[Habit], count: int, span: float, draw: random.Random) -> list[Call]:
+def _cover_calls(habits: Sequence[Habit], count: int, span: float, draw: random.Random) -> list[Call]:
     """`count` calls as the victim makes them: runs of habits, the favourite ones the most often."""
     rng = np.random.default_rng(draw.getrandbits(64))
     found: list[Call] = []
     while len(found) < count:
-        habit = favourite(habits, draw.random())
-        times, forms = (column.tolist() for column in habit.run(rng))
+        habit = pick_habit(habits, draw.random())
+        times, forms = (column.tolist() for column in habit.simulate(rng))
         begin = draw.random() * span
         run = [
             (begin + time, form, draw.randrange(SALTS), COVER)

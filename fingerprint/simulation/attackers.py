@@ -12,29 +12,29 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fingerprint.simulation import user_agents
-from fingerprint.simulation.api_calls import Session
+from fingerprint.simulation.api_calls import CallerSession
 from fingerprint.simulation.job_tasks import Tool
 from fingerprint.simulation.machines import Machine
-from fingerprint.simulation.people import Habit, Person, favourite
+from fingerprint.simulation.people import Habit, Person, pick_habit
 
 Victim = Person | Machine
 NOON = 46_800  # local seconds: from 13:00 on a person is where they spend the afternoon
 
 
 @dataclass(frozen=True, slots=True)
-class Intruder:
+class Attacker:
     """A session in the wrong hands, from second `start` of its day. `habits` are what its owner does with it: a
     mimic does the same.
     """
 
     start: float
-    session: Session
+    session: CallerSession
     habits: tuple[Habit, ...] = ()
 
 
-def thief(
+def steal_session(
     victim: Victim, colleague: Person, day: int, start: float, by_console: float, draw: random.Random
-) -> Intruder:
+) -> Attacker:
     """The victim's session of that day, begun before the attack, in the attacker's hands; one of single sign-on is
     used at the console in a share of cases.
     """
@@ -44,34 +44,40 @@ def thief(
         by_hand = victim.kind != "user" and draw.random() < by_console
         tool: Tool = "console" if by_hand else "cli"
         stolen = victim.session(tool, day, draw.randrange(2), start - draw.uniform(300, 3 * 3600))
-    program = user_agents.browser(draw, draw.randrange(2)) if stolen.console else _tool(colleague, day, draw)
-    address = _address(victim, colleague, day, draw)
-    return Intruder(
-        start, replace(stolen, endpoint="", address=address, program=program, salt=draw.randrange(200))
+    program = (
+        user_agents.browser(draw, draw.randrange(2))
+        if stolen.console
+        else _attacker_user_agent(colleague, day, draw)
+    )
+    address = _attacker_address(victim, colleague, day, draw)
+    return Attacker(
+        start, replace(stolen, endpoint="", address=address, user_agent=program, salt=draw.randrange(200))
     )
 
 
-def mimic(victim: Victim, day: int, draw: random.Random) -> Intruder:
+def mimic_session(victim: Victim, day: int, draw: random.Random) -> Attacker:
     """The victim's own session, begun at a moment of that day at which the victim calls something too."""
-    times = victim.day(day)[0].time
+    times = victim.simulate_day(day)[0].time
     start = draw.choice(times.tolist()) if len(times) else (13 - victim.utc_offset) % 24 * 3600
     if isinstance(victim, Machine):
-        return Intruder(start, victim.session(day, victim.session_at(day, start)), _routines(victim, day))
+        return Attacker(
+            start, victim.session(day, victim.session_at(day, start)), _routine_habits(victim, day)
+        )
     first, half = float(times.min()) if len(times) else start, start + victim.utc_offset * 3600 > NOON
     habits = victim.habits_on(day)
-    tool = favourite(habits, draw.random()).tool
+    tool = pick_habit(habits, draw.random()).tool
     session = victim.session(tool, day, int(half), max(first - 40, 0.0))
-    return Intruder(start, session, tuple(habit for habit in habits if habit.tool == tool))
+    return Attacker(start, session, tuple(habit for habit in habits if habit.tool == tool))
 
 
-def _routines(machine: Machine, day: int) -> tuple[Habit, ...]:
+def _routine_habits(machine: Machine, day: int) -> tuple[Habit, ...]:
     """What the machine calls by itself, each routine as a habit: its operations, up to once each."""
-    own = [routine for _, routine in machine.routines(day) if not routine.lane]
-    forms = [np.unique(machine.forms(routine, day)) for routine in own]
+    own = [routine for _, routine in machine.routines(day) if not routine.call_path]
+    forms = [np.unique(machine.templates(routine, day)) for routine in own]
     return tuple(Habit("sdk", 1, len(some), some) for some in forms)
 
 
-def _address(victim: Victim, colleague: Person, day: int, draw: random.Random) -> str:
+def _attacker_address(victim: Victim, colleague: Person, day: int, draw: random.Random) -> str:
     """A rented server, a home in the victim's country, a machine inside AWS, or where a colleague is: the VPN, a
     neighbour's connection.
     """
@@ -79,16 +85,16 @@ def _address(victim: Victim, colleague: Person, day: int, draw: random.Random) -
     if where == "colleague":
         return colleague.address(day, draw.randrange(2))
     if where == "home":
-        return user_agents.home(draw, colleague.place.name)
-    return user_agents.cloud(draw) if where == "cloud" else user_agents.aws(draw)
+        return user_agents.household_address(draw, colleague.location.name)
+    return user_agents.cloud_address(draw) if where == "cloud" else user_agents.aws_address(draw)
 
 
-def _tool(colleague: Person, day: int, draw: random.Random) -> user_agents.Program:
+def _attacker_user_agent(colleague: Person, day: int, draw: random.Random) -> user_agents.UserAgent:
     """One in four has what a colleague has, to the version: everybody installs the same tools."""
     tools: tuple[Tool, ...] = ("cli", "cli", "sdk", "terraform")
     if draw.random() < 0.25:
-        return colleague.program(draw.choice(tools), day)
-    level, system = draw.randrange(6), draw.choice((*user_agents.SYSTEMS, "linux#6.11.2-amd64"))
+        return colleague.user_agent(draw.choice(tools), day)
+    level, system = draw.randrange(6), draw.choice((*user_agents.OPERATING_SYSTEMS, "linux#6.11.2-amd64"))
     return draw.choice(
         (
             user_agents.cli(system, level),
@@ -96,6 +102,6 @@ def _tool(colleague: Person, day: int, draw: random.Random) -> user_agents.Progr
             user_agents.boto(system, level, draw.choice(("3.12.6", "3.10.12"))),
             user_agents.terraform(level),
             user_agents.go(level),
-            user_agents.fixed(f"Go-http-client/{1 + level % 2}.1"),
+            user_agents.fixed_user_agent(f"Go-http-client/{1 + level % 2}.1"),
         )
     )

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.simulation.api_calls import Calls, Session
-from fingerprint.simulation.attack_scripts import Script, disguised, plain
-from fingerprint.simulation.attackers import Intruder, Victim, mimic, thief
+from fingerprint.simulation.api_calls import CallerSession, Calls
+from fingerprint.simulation.attack_scripts import AttackScript, disguised_script, plain_script
+from fingerprint.simulation.attackers import Attacker, Victim, mimic_session, steal_session
 from fingerprint.simulation.machines import Machine
 from fingerprint.simulation.organisation import Organisation
 from fingerprint.simulation.people import Person
@@ -23,7 +23,7 @@ from fingerprint.simulation.staff import Staff
 STRENGTHS = ("session", "quiet", "smash", "mimic")
 SIZES = {"session": (20, 100), "quiet": (1, 10), "smash": (200, 600), "mimic": (3, 40)}  # calls
 SPANS = {"session": 3000.0, "quiet": 1500.0, "smash": 5400.0, "mimic": 3600.0}  # seconds, at most
-TURNS = (
+VICTIM_KIND_ORDER = (
     0,
     1,
     2,
@@ -35,8 +35,8 @@ TURNS = (
     2,
     0,
 )  # a strength's victims by turns: people, machine roles, users with keys
-BY_CONSOLE = 0.4  # of thieves of a person's session; hundreds of calls are made by a program
-GOLDEN = 0.6180339887  # steps of it spread any number of sizes evenly (Weyl's sequence)
+CONSOLE_SHARE = 0.4  # of thieves of a person's session; hundreds of calls are made by a program
+GOLDEN_RATIO_CONJUGATE = 0.6180339887  # steps of it spread any number of sizes evenly (Weyl's sequence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +48,15 @@ class Attack:
     victim: Victim
     day: int
     start: float
-    session: Session
-    script: Script
+    session: CallerSession
+    script: AttackScript
 
     def calls(self) -> Calls:
         times = [self.start + offset for offset in self.script.offsets]
-        return Calls.of(times, self.script.forms, 0, self.script.salts)
+        return Calls.from_columns(times, self.script.forms, 0, self.script.salts)
 
 
-def plan(
+def plan_attacks(
     organisation: Organisation, staff: Staff, count: int, strengths: tuple[str, ...] = STRENGTHS
 ) -> list[Attack]:
     """`count` attacks in the last quarter of the days, at most one a victim; strengths take turns.
@@ -68,7 +68,7 @@ def plan(
         raise FingerprintError(
             f"strengths are {', '.join(STRENGTHS)}: {', '.join(sorted(unknown)) or 'none'} is not one of them"
         )
-    kinds = _kinds(staff, organisation.draw("attacks"))
+    kinds = _victims_by_kind(staff, organisation.random_for("attacks"))
     if count > (there := sum(map(len, kinds))):
         raise FingerprintError(
             f"{count} attacks need as many victims, there are {there}: give more principals"
@@ -76,12 +76,12 @@ def plan(
     found = []
     for i in range(count):
         turn, which = divmod(i, len(strengths))
-        victim = _next(kinds, TURNS[(turn + which % 3) % len(TURNS)])
-        found.append(_attack(organisation, staff, i, turn, strengths[which], victim))
+        victim = _next_victim(kinds, VICTIM_KIND_ORDER[(turn + which % 3) % len(VICTIM_KIND_ORDER)])
+        found.append(_make_attack(organisation, staff, i, turn, strengths[which], victim))
     return found
 
 
-def _kinds(staff: Staff, draw: random.Random) -> list[list[Victim]]:
+def _victims_by_kind(staff: Staff, draw: random.Random) -> list[list[Victim]]:
     """Who may be met, by kind, in the order of drawing from the end."""
     there = [person for person in staff.people if person.first_day == 0]
     kinds: list[list[Victim]] = [
@@ -94,34 +94,34 @@ def _kinds(staff: Staff, draw: random.Random) -> list[list[Victim]]:
     return kinds
 
 
-def _next(kinds: list[list[Victim]], wanted: int) -> Victim:
+def _next_victim(kinds: list[list[Victim]], wanted: int) -> Victim:
     """One of the wanted kind; once there are no more, of the kind with the most left."""
     return (kinds[wanted] or max(kinds, key=len)).pop()
 
 
-def _attack(
+def _make_attack(
     organisation: Organisation, staff: Staff, i: int, turn: int, strength: str, victim: Victim
 ) -> Attack:
-    draw = organisation.draw("attack", i, strength)
-    day, size = _day(organisation, victim, draw), _size(organisation, strength, turn)
+    draw = organisation.random_for("attack", i, strength)
+    day, size = _attack_day(organisation, victim, draw), _script_size(organisation, strength, turn)
     if strength == "mimic":
-        intruder = mimic(victim, day, draw)
-        script = disguised(organisation.library, intruder, size, SPANS[strength], draw)
+        intruder = mimic_session(victim, day, draw)
+        script = disguised_script(organisation.library, intruder, size, SPANS[strength], draw)
     else:
-        intruder = _thief(staff, victim, day, strength, draw)
-        script = plain(organisation.library, strength, size, SPANS[strength], draw)
+        intruder = _make_attacker(staff, victim, day, strength, draw)
+        script = plain_script(organisation.library, strength, size, SPANS[strength], draw)
     return Attack(
         f"attack-{i:04}-{strength}", strength, victim, day, intruder.start, intruder.session, script
     )
 
 
-def _thief(staff: Staff, victim: Victim, day: int, strength: str, draw: random.Random) -> Intruder:
+def _make_attacker(staff: Staff, victim: Victim, day: int, strength: str, draw: random.Random) -> Attacker:
     """Quiet ones hide in the victim's working hours; the others come when they like."""
     start = draw.uniform(0.5, 22) * 3600
     if strength == "quiet":
         start = max(60.0, (draw.uniform(10, 16) - victim.utc_offset) * 3600)
-    by_console = 0.0 if strength == "smash" else BY_CONSOLE
-    return thief(victim, _colleague(staff, victim, draw), day, start, by_console, draw)
+    by_console = 0.0 if strength == "smash" else CONSOLE_SHARE
+    return steal_session(victim, _colleague(staff, victim, draw), day, start, by_console, draw)
 
 
 def _colleague(staff: Staff, victim: Victim, draw: random.Random) -> Person:
@@ -131,15 +131,15 @@ def _colleague(staff: Staff, victim: Victim, draw: random.Random) -> Person:
     return draw.choice(near or others or staff.people)
 
 
-def _day(organisation: Organisation, victim: Victim, draw: random.Random) -> int:
+def _attack_day(organisation: Organisation, victim: Victim, draw: random.Random) -> int:
     first = organisation.days - max(1, organisation.days // 4)
     days = list(range(first, organisation.days))
-    working = [day for day in days if isinstance(victim, Machine) or victim.works(day) == 1.0]
+    working = [day for day in days if isinstance(victim, Machine) or victim.activity_share(day) == 1.0]
     return draw.choice(working or days)
 
 
-def _size(organisation: Organisation, strength: str, turn: int) -> int:
+def _script_size(organisation: Organisation, strength: str, turn: int) -> int:
     """How many calls the strength's attack number `turn` makes."""
     least, most = SIZES[strength]
-    share = (organisation.draw("sizes", strength).random() + turn * GOLDEN) % 1.0
+    share = (organisation.random_for("sizes", strength).random() + turn * GOLDEN_RATIO_CONJUGATE) % 1.0
     return least + int(share * (most + 1 - least))

@@ -12,123 +12,126 @@ from functools import cached_property
 import numpy as np
 
 from fingerprint.simulation import user_agents, user_identity
-from fingerprint.simulation.api_calls import DAY, Calls, Session
-from fingerprint.simulation.identifiers import Pools, key_id
-from fingerprint.simulation.job_tasks import actions
+from fingerprint.simulation.api_calls import DAY_SECONDS, CallerSession, Calls
+from fingerprint.simulation.identifiers import IdentifierPools, key_id
+from fingerprint.simulation.job_tasks import parse_actions
 from fingerprint.simulation.organisation import Account, Organisation
-from fingerprint.simulation.record_templates import Form, build, place
+from fingerprint.simulation.record_templates import RecordTemplate, build_template, placeholder
 
 
 @dataclass(frozen=True, slots=True)
-class Duty:
+class ServiceRoutine:
     """What a service does: every `every` seconds all actions (`strict`), or one of them at random times."""
 
-    who: str  # service, linked role's name, or vendor
+    service_principal: str  # service, linked role's name, or vendor
     kind: str  # service, linked, vendor, untyped
-    every: float
+    period_seconds: float
     actions: tuple[str, ...]
     strict: bool = True
 
 
-DUTIES = (
-    Duty("cloudtrail.amazonaws.com", "service", 300, actions("kms:GenerateDataKey")),
-    Duty("AWSServiceRoleForConfig", "linked", 21_600, actions(
+SERVICE_ROUTINES = (
+    ServiceRoutine("cloudtrail.amazonaws.com", "service", 300, parse_actions("kms:GenerateDataKey")),
+    ServiceRoutine("AWSServiceRoleForConfig", "linked", 21_600, parse_actions(
         "s3:ListBuckets GetBucketAcl GetBucketPolicy GetBucketVersioning GetBucketLogging GetBucketEncryption GetBucketReplication "
         "ec2:DescribeInstances DescribeVolumes DescribeSecurityGroups DescribeVpcs DescribeSubnets iam:ListRoles GetRole ListUsers "
         "lambda:ListFunctions20150331 rds:DescribeDBInstances kms:ListKeys")),
-    Duty("vendor", "vendor", 600, actions("sts:AssumeRole")),
-    Duty("secretsmanager.amazonaws.com", "untyped", 7200, ("secretsmanager:RotationStarted",), strict=False),
-    Duty("lambda.amazonaws.com", "service", 400, actions("sts:AssumeRole"), strict=False),
-    Duty("ec2.amazonaws.com", "service", 900, actions("sts:AssumeRole"), strict=False),
-    Duty("delivery.logs.amazonaws.com", "service", 300, actions("logs:CreateLogStream")),
-    Duty("AWSServiceRoleForAutoScaling", "linked", 300, actions("ec2:DescribeInstanceStatus elasticloadbalancing:DescribeTargetHealth")),
-    Duty("AWSServiceRoleForSecurityHub", "linked", 43_200, actions(
+    ServiceRoutine("vendor", "vendor", 600, parse_actions("sts:AssumeRole")),
+    ServiceRoutine("secretsmanager.amazonaws.com", "untyped", 7200, ("secretsmanager:RotationStarted",), strict=False),
+    ServiceRoutine("lambda.amazonaws.com", "service", 400, parse_actions("sts:AssumeRole"), strict=False),
+    ServiceRoutine("ec2.amazonaws.com", "service", 900, parse_actions("sts:AssumeRole"), strict=False),
+    ServiceRoutine("delivery.logs.amazonaws.com", "service", 300, parse_actions("logs:CreateLogStream")),
+    ServiceRoutine("AWSServiceRoleForAutoScaling", "linked", 300, parse_actions("ec2:DescribeInstanceStatus elasticloadbalancing:DescribeTargetHealth")),
+    ServiceRoutine("AWSServiceRoleForSecurityHub", "linked", 43_200, parse_actions(
         "iam:ListUsers ListAccessKeys GetAccountSummary GetAccountPasswordPolicy s3:GetBucketPublicAccessBlock ec2:DescribeFlowLogs "
         "cloudtrail:DescribeTrails GetTrailStatus config:DescribeConfigurationRecorders")),
-    Duty("AWSServiceRoleForRDS", "linked", 1800, actions("ec2:DescribeVpcs DescribeSubnets DescribeSecurityGroups"), strict=False),
-    Duty("secretsmanager.amazonaws.com", "service", 1200, actions("kms:Decrypt"), strict=False),
-    Duty("AWSServiceRoleForTrustedAdvisor", "linked", 86_400, actions(
+    ServiceRoutine("AWSServiceRoleForRDS", "linked", 1800, parse_actions("ec2:DescribeVpcs DescribeSubnets DescribeSecurityGroups"), strict=False),
+    ServiceRoutine("secretsmanager.amazonaws.com", "service", 1200, parse_actions("kms:Decrypt"), strict=False),
+    ServiceRoutine("AWSServiceRoleForTrustedAdvisor", "linked", 86_400, parse_actions(
         "ec2:DescribeInstances DescribeVolumes DescribeAddresses rds:DescribeDBInstances iam:GetAccountSummary elasticloadbalancing:DescribeLoadBalancers")),
 )  # fmt: skip
 
 
 @dataclass
-class Service:
+class AwsService:
     """One service at work in one account."""
 
     organisation: Organisation
     number: int
-    duty: Duty
+    routine: ServiceRoutine
     account: Account
 
     @property
     def key(self) -> str:
-        if self.duty.kind == "linked":
+        if self.routine.kind == "linked":
             return self.role.arn
-        return self.vendor if self.duty.kind == "vendor" else self.duty.who
+        return self.vendor if self.routine.kind == "vendor" else self.routine.service_principal
 
     @cached_property
     def role(self) -> user_identity.Role:
-        service = self.duty.who.removeprefix("AWSServiceRoleFor").lower()
+        service = self.routine.service_principal.removeprefix("AWSServiceRoleFor").lower()
         path = f"/aws-service-role/{service}.amazonaws.com/"
         return user_identity.Role(
-            self.account.number, self.duty.who, key_id("AROA", self._draw("role")), path
+            self.account.number,
+            self.routine.service_principal,
+            key_id("AROA", self._random_for("role")),
+            path,
         )
 
     @cached_property
     def vendor(self) -> str:
-        return str(self._draw("vendor").randrange(10**11, 10**12))
+        return str(self._random_for("vendor").randrange(10**11, 10**12))
 
-    def _draw(self, *what: object) -> random.Random:
-        return self.organisation.draw("service", self.number, *what)
+    def _random_for(self, *what: object) -> random.Random:
+        return self.organisation.random_for("service", self.number, *what)
 
     @cached_property
-    def forms(self) -> list[int]:
+    def templates(self) -> list[int]:
         library = self.organisation.library
-        if self.duty.kind == "untyped":
-            return [library.add(_rotation())]
-        if self.duty.who == "cloudtrail.amazonaws.com":
-            return [library.add(_data_key())]
-        lane = "service" if self.duty.kind == "service" else "direct"
-        return [library.of(action, lane)[0] for action in self.duty.actions]
+        if self.routine.kind == "untyped":
+            return [library.add(_rotation_template())]
+        if self.routine.service_principal == "cloudtrail.amazonaws.com":
+            return [library.add(_data_key_template())]
+        lane = "service" if self.routine.kind == "service" else "direct"
+        return [library.templates_of(action, lane)[0] for action in self.routine.actions]
 
-    def day(self, day: int) -> tuple[Calls, list[Session]]:
+    def simulate_day(self, day: int) -> tuple[Calls, list[CallerSession]]:
         rng = np.random.default_rng((self.organisation.seed, 3, self.number, day))
-        forms, every = np.array(self.forms, np.int32), self.duty.every
-        if self.duty.strict:
-            ticks = np.arange(self._draw("phase").random() * every, DAY, every)
+        forms, every = np.array(self.templates, np.int32), self.routine.period_seconds
+        if self.routine.strict:
+            ticks = np.arange(self._random_for("phase").random() * every, DAY_SECONDS, every)
             time = (
                 ticks[:, None] + np.cumsum(rng.exponential(0.3, (len(ticks), len(forms))), axis=1)
             ).ravel()
             form = np.tile(forms, len(ticks))
         else:
-            time = rng.random(int(rng.poisson(DAY / every))) * DAY
+            time = rng.random(int(rng.poisson(DAY_SECONDS / every))) * DAY_SECONDS
             form = forms[rng.integers(0, len(forms), len(time))]
-        return Calls.of(time, form, 0, rng.integers(0, 12, len(time))), [self.session(day)]
+        return Calls.from_columns(time, form, 0, rng.integers(0, 12, len(time))), [self.session(day)]
 
-    def session(self, day: int) -> Session:
-        number, who = self.account.number, self.duty.who
+    def session(self, day: int) -> CallerSession:
+        number, who = self.account.number, self.routine.service_principal
         values = {"account": number, "region": self.account.region, "caller": self.role.arn}
-        program, address = user_agents.fixed(who), who
-        if self.duty.kind == "service":
-            identity = user_identity.service(who)
-        elif self.duty.kind == "untyped":
+        program, address = user_agents.fixed_user_agent(who), who
+        if self.routine.kind == "service":
+            identity = user_identity.aws_service(who)
+        elif self.routine.kind == "untyped":
             identity = user_identity.untyped(number, who)
-        elif self.duty.kind == "vendor":
+        elif self.routine.kind == "vendor":
             identity = user_identity.other_account(
-                self.vendor, key_id("AROA", self._draw("vendor role")) + ":collector"
+                self.vendor, key_id("AROA", self._random_for("vendor role")) + ":collector"
             )
-            program, address = user_agents.go(3), user_agents.aws(self._draw("address"))
+            program, address = user_agents.go(3), user_agents.aws_address(self._random_for("address"))
         else:
             host = f"{who.removeprefix('AWSServiceRoleFor').lower()}.amazonaws.com"
-            key = Pools(f"{self.organisation.seed}/service/{self.number}")["key:ASIA"][day & 255]
+            key = IdentifierPools(f"{self.organisation.seed}/service/{self.number}")["key:ASIA"][day & 255]
             created = f"{self.organisation.date(day)}T00:00:01Z"
             identity = user_identity.assumed_role(
                 self.role, f"{who.removeprefix('AWSServiceRoleFor')}-Describe", key, created, invoked_by=host
             )
-            program, address = user_agents.fixed(host), host
-        shared = self.duty.kind in ("service", "vendor")
-        return Session(
+            program, address = user_agents.fixed_user_agent(host), host
+        shared = self.routine.kind in ("service", "vendor")
+        return CallerSession(
             identity,
             program,
             address,
@@ -140,13 +143,13 @@ class Service:
         )
 
 
-def _rotation() -> Form:
+def _rotation_template() -> RecordTemplate:
     body = {
         "requestParameters": None,
         "responseElements": None,
-        "additionalEventData": {"SecretId": place("name", "secret")},
+        "additionalEventData": {"SecretId": placeholder("name", "secret")},
     }
-    return build(
+    return build_template(
         "secretsmanager.amazonaws.com",
         "RotationStarted",
         body,
@@ -154,18 +157,18 @@ def _rotation() -> Form:
     )
 
 
-def _data_key() -> Form:
+def _data_key_template() -> RecordTemplate:
     """How a trail encrypts what it delivers; the shape is that of real records (kms GenerateDataKey by
     cloudtrail).
     """
-    account, region = place("account"), place("region")
+    account, region = placeholder("account"), placeholder("region")
     context = {
         "aws:cloudtrail:arn": f"arn:aws:cloudtrail:{region}:{account}:trail/main",
-        "aws:s3:arn": f"arn:aws:s3:::trail-{account}/AWSLogs/{account}/CloudTrail/{region}/{place('hex:16')}.json.gz",
+        "aws:s3:arn": f"arn:aws:s3:::trail-{account}/AWSLogs/{account}/CloudTrail/{region}/{placeholder('hex:16')}.json.gz",
     }
-    key = f"arn:aws:kms:{region}:{account}:key/{place('uuid')}"
+    key = f"arn:aws:kms:{region}:{account}:key/{placeholder('uuid')}"
     asked = {"keyId": key, "encryptionContext": context, "keySpec": "AES_256"}
     body = {"requestParameters": asked, "responseElements": None}
     resource = {"accountId": account, "type": "AWS::KMS::Key", "ARN": key}
     end = {"readOnly": True, "resources": [resource], "eventType": "AwsApiCall"}
-    return build("kms.amazonaws.com", "GenerateDataKey", body, end)
+    return build_template("kms.amazonaws.com", "GenerateDataKey", body, end)

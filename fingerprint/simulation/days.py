@@ -6,28 +6,28 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fingerprint.simulation.api_calls import Calls, Session, join
+from fingerprint.simulation.api_calls import CallerSession, Calls, concatenate_calls
 from fingerprint.simulation.attacks import Attack
-from fingerprint.simulation.benign_anomalies import Surprise, suffer
+from fingerprint.simulation.benign_anomalies import BenignAnomaly, apply_outages
 from fingerprint.simulation.staff import Staff
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
+class SimulatedDay:
     """`attacks` holds (row, attack) for each attack of the day: its calls are the rows from there on, in
     order.
     """
 
     number: int
     calls: Calls
-    sessions: list[Session]
+    sessions: list[CallerSession]
     attacks: list[tuple[int, Attack]]
 
-    def labels(self, event_ids: Sequence[str], over: float = math.inf) -> Iterator[dict[str, str]]:
+    def labels(self, event_ids: Sequence[str], cutoff: float = math.inf) -> Iterator[dict[str, str]]:
         """One label an attack event, of those before `over`, seconds since the day's midnight."""
         for first, attack in self.attacks:
             for i, technique in enumerate(attack.script.techniques):
-                if self.calls.time[first + i] >= over:
+                if self.calls.time[first + i] >= cutoff:
                     continue
                 yield {
                     "event_id": event_ids[first + i],
@@ -35,18 +35,22 @@ class Day:
                     "technique": technique,
                     "strength": attack.strength,
                     "principal": attack.victim.key,
-                    "key": attack.victim.principal,
+                    "key": attack.victim.principal_key,
                 }
 
 
-def day_of(staff: Staff, attacks: Sequence[Attack], surprises: Sequence[Surprise], day: int) -> Day:
+def simulate_day(
+    staff: Staff, attacks: Sequence[Attack], anomalies: Sequence[BenignAnomaly], day: int
+) -> SimulatedDay:
     """Day number `day`: what everybody does, what fails in an outage, and the attacks after it."""
-    calls, sessions = join([who.day(day) for who in staff.everybody])
-    outages = [surprise for surprise in surprises if surprise.service and surprise.since == day]
-    calls = suffer(calls, outages, staff.people[0].organisation.library)
+    calls, sessions = concatenate_calls([who.simulate_day(day) for who in staff.all_principals])
+    outages = [surprise for surprise in anomalies if surprise.service and surprise.since == day]
+    calls = apply_outages(calls, outages, staff.people[0].organisation.library)
     now, found, row = [attack for attack in attacks if attack.day == day], [], len(calls)
     for attack in now:
         found.append((row, attack))
         row += len(attack.script.forms)
-    calls, sessions = join([(calls, sessions), *((attack.calls(), [attack.session]) for attack in now)])
-    return Day(day, calls, sessions, found)
+    calls, sessions = concatenate_calls(
+        [(calls, sessions), *((attack.calls(), [attack.session]) for attack in now)]
+    )
+    return SimulatedDay(day, calls, sessions, found)

@@ -12,8 +12,8 @@ from __future__ import annotations
 import base64
 import random
 
-SIZE = 256  # values of one kind; a power of two, so that any integer picks one with a mask
-MASK = SIZE - 1
+POOL_SIZE = 256  # values of one kind; a power of two, so that any integer picks one with a mask
+POOL_MASK = POOL_SIZE - 1
 
 _TEAMS = [
     "orders",
@@ -33,7 +33,7 @@ _TEAMS = [
     "pricing",
     "risk",
 ]
-_THINGS = [
+_COMPONENTS = [
     "api",
     "worker",
     "events",
@@ -51,11 +51,11 @@ _THINGS = [
     "backup",
     "config",
 ]
-_PLACES = ["prod", "dev", "staging", "eu", "us", "main", "blue", "green"]
+_ENVIRONMENTS = ["prod", "dev", "staging", "eu", "us", "main", "blue", "green"]
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
 
-class Pools(dict[str, list[str]]):
+class IdentifierPools(dict[str, list[str]]):
     """kind -> 256 values of that kind, made when first asked for.
 
     Kinds: `name`; `i-`, `vpc-` and other id prefixes; `key:AROA` and other kinds of key id; `uuid`, `UUID`;
@@ -68,18 +68,18 @@ class Pools(dict[str, list[str]]):
 
     def __missing__(self, kind: str) -> list[str]:
         draw = random.Random(f"{self.seed}/{kind}")  # noqa: S311 - makes samples, guards nothing
-        self[kind] = values = [_value(kind, draw) for _ in range(SIZE)]
+        self[kind] = values = [_make_identifier(kind, draw) for _ in range(POOL_SIZE)]
         return values
 
 
-def _value(kind: str, draw: random.Random) -> str:
+def _make_identifier(kind: str, draw: random.Random) -> str:
     what, _, detail = kind.partition(":")
     if what == "name":
-        return f"{draw.choice(_TEAMS)}-{draw.choice(_THINGS)}-{draw.choice(_PLACES)}"
+        return f"{draw.choice(_TEAMS)}-{draw.choice(_COMPONENTS)}-{draw.choice(_ENVIRONMENTS)}"
     if what == "key":
         return key_id(detail, draw)
     if what in ("uuid", "UUID"):
-        return uuid(draw) if what == "uuid" else uuid(draw).upper()
+        return random_uuid(draw) if what == "uuid" else random_uuid(draw).upper()
     if what == "b64":
         return base64.b64encode(draw.randbytes(int(detail) * 3 // 4)).decode()[: int(detail)]
     if what == "digits":
@@ -89,7 +89,7 @@ def _value(kind: str, draw: random.Random) -> str:
     return f"{kind}0{draw.randbytes(8).hex()}"  # vpc-0 and 16 hex digits
 
 
-def uuid(draw: random.Random) -> str:
+def random_uuid(draw: random.Random) -> str:
     h = draw.randbytes(16).hex()
     return f"{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"
 

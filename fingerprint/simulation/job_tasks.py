@@ -24,8 +24,8 @@ class Task:
 
     name: str
     tool: Tool
-    least: int
-    most: int
+    min_calls: int
+    max_calls: int
     actions: tuple[str, ...]
 
 
@@ -38,13 +38,13 @@ class Routine:
     """
 
     shape: Shape
-    every: float
+    period_seconds: float
     actions: tuple[str, ...]
     size: int = 1
-    lane: str = ""  # who makes the calls, when it is not the machine itself: a service, its `agent`, or its identity provider, `web`
+    call_path: str = ""  # who makes the calls, when it is not the machine itself: a service, its `agent`, or its identity provider, `web`
 
 
-def actions(text: str) -> tuple[str, ...]:
+def parse_actions(text: str) -> tuple[str, ...]:
     found, service = [], ""
     for word in text.split():
         if ":" in word:
@@ -53,17 +53,17 @@ def actions(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _task(line: str) -> Task:
+def _parse_task(line: str) -> Task:
     name, tool, least, most, text = (part.strip() for part in line.split("|"))
-    return Task(name, tool, int(least), int(most), actions(text))  # type: ignore[arg-type]
+    return Task(name, tool, int(least), int(most), parse_actions(text))  # type: ignore[arg-type]
 
 
-def _tasks(text: str) -> tuple[Task, ...]:
-    return tuple(_task(line) for line in text.strip().splitlines())
+def _parse_tasks(text: str) -> tuple[Task, ...]:
+    return tuple(_parse_task(line) for line in text.strip().splitlines())
 
 
 TASKS: dict[str, tuple[Task, ...]] = {
-    "developer": _tasks("""
+    "developer": _parse_tasks("""
         lambda page    | console   | 4 | 14 | lambda:ListFunctions20150331 GetAccountSettings20160819 GetFunction20150331v2 GetPolicy20150331v2 ListEventSourceMappings20150331 ListVersionsByFunction20150331 logs:DescribeLogGroups DescribeLogStreams monitoring:GetMetricData
         logs           | console   | 3 | 16 | logs:DescribeLogGroups DescribeLogStreams StartQuery GetQueryResults FilterLogEvents GetLogEvents DescribeQueryDefinitions
         dynamodb page  | console   | 3 | 12 | dynamodb:ListTables DescribeTable DescribeTimeToLive DescribeContinuousBackups ListTagsOfResource monitoring:DescribeAlarms
@@ -74,7 +74,7 @@ TASKS: dict[str, tuple[Task, ...]] = {
         queues         | sdk       | 4 | 20 | sqs:ListQueues GetQueueAttributes sns:ListTopics GetTopicAttributes ListSubscriptionsByTopic events:ListRules
         terraform plan | terraform | 20 | 60 | sts:GetCallerIdentity iam:GetRole ListAttachedRolePolicies ListRolePolicies lambda:GetFunction20150331v2 ListVersionsByFunction20150331 dynamodb:DescribeTable DescribeContinuousBackups ListTagsOfResource s3:GetBucketAcl GetBucketPolicy GetBucketVersioning logs:DescribeLogGroups sqs:GetQueueAttributes
     """),
-    "data scientist": _tasks("""
+    "data scientist": _parse_tasks("""
         notebooks      | console   | 4 | 12 | sagemaker:ListDomains ListUserProfiles DescribeUserProfile ListApps DescribeApp CreatePresignedDomainUrl ListNotebookInstances
         training       | sdk       | 3 | 18 | sagemaker:CreateTrainingJob DescribeTrainingJob ListTrainingJobs DescribeModel CreateModel AddTags sts:GetCallerIdentity
         queries        | sdk       | 4 | 24 | athena:StartQueryExecution GetQueryExecution GetQueryResults glue:GetTable GetDatabases GetPartitions
@@ -84,7 +84,7 @@ TASKS: dict[str, tuple[Task, ...]] = {
         bedrock        | console   | 3 | 8  | bedrock:ListFoundationModels GetFoundationModelAvailability ListInferenceProfiles ListGuardrails
         logs           | console   | 2 | 8  | logs:DescribeLogGroups DescribeLogStreams GetLogEvents FilterLogEvents
     """),
-    "sre": _tasks("""
+    "sre": _parse_tasks("""
         ec2 page       | console   | 6 | 16 | ec2:DescribeInstances DescribeInstanceStatus DescribeVolumes DescribeSecurityGroups DescribeAddresses DescribeTags DescribeVpcs DescribeSubnets DescribeImages DescribeKeyPairs DescribeRegions DescribeAccountAttributes monitoring:DescribeAlarms autoscaling:DescribeAutoScalingGroups
         rds page       | console   | 4 | 12 | rds:DescribeDBInstances DescribeDBClusters DescribeDBSnapshots DescribeEvents DescribePendingMaintenanceActions DescribeDBSubnetGroups ListTagsForResource monitoring:GetMetricData
         clusters       | cli       | 2 | 8  | eks:DescribeCluster ListClusters ListNodegroups DescribeNodegroup sts:GetCallerIdentity
@@ -95,14 +95,14 @@ TASKS: dict[str, tuple[Task, ...]] = {
         sessions       | cli       | 1 | 8  | ssm:StartSession DescribeInstanceInformation SendCommand GetCommandInvocation TerminateSession GetParameter
         restart        | cli       | 1 | 6  | ec2:DescribeInstances RebootInstances StartInstances StopInstances ecs:UpdateService DescribeServices ListTasks
     """),
-    "analyst": _tasks("""
+    "analyst": _parse_tasks("""
         dashboards     | console   | 3 | 9  | quicksight:ListDashboards DescribeDashboard ListAnalyses DescribeUser ListDataSets DescribeDataSet
         queries        | console   | 4 | 20 | athena:StartQueryExecution GetQueryExecution GetQueryResults ListWorkGroups GetWorkGroup ListNamedQueries glue:GetTables GetDatabases
         warehouse      | console   | 3 | 10 | redshift:DescribeClusters redshift-data:ListDatabases ListSchemas ListTables ExecuteStatement DescribeStatement GetStatementResult
         cost           | console   | 3 | 9  | ce:GetCostAndUsage GetDimensionValues GetCostForecast GetTags budgets:DescribeBudgets
         buckets        | console   | 2 | 6  | s3:ListBuckets GetBucketLocation GetBucketVersioning GetBucketPublicAccessBlock
     """),
-    "security": _tasks("""
+    "security": _parse_tasks("""
         findings       | console   | 4 | 14 | securityhub:GetFindings GetInsights GetInsightResults DescribeHub guardduty:ListDetectors ListFindings GetFindings GetDetector
         trail          | console   | 2 | 10 | cloudtrail:LookupEvents DescribeTrails GetTrailStatus GetEventSelectors ListTrails
         iam page       | console   | 5 | 16 | iam:ListUsers ListRoles ListPolicies GetAccountSummary GetUser ListAccessKeys ListMFADevices ListGroupsForUser GetLoginProfile ListAttachedUserPolicies GetAccountPasswordPolicy
@@ -111,7 +111,7 @@ TASKS: dict[str, tuple[Task, ...]] = {
         config         | console   | 3 | 10 | config:DescribeConfigRules DescribeComplianceByConfigRule SelectResourceConfig GetDiscoveredResourceCounts DescribeConfigurationRecorders
         incidents      | cli       | 1 | 7  | cloudtrail:LookupEvents iam:UpdateAccessKey ec2:DescribeInstances DescribeFlowLogs CreateSnapshot
     """),
-    "admin": _tasks("""
+    "admin": _parse_tasks("""
         accounts       | console   | 3 | 10 | organizations:ListAccounts DescribeOrganization ListRoots ListOrganizationalUnitsForParent ListPolicies DescribePolicy
         people         | console   | 4 | 12 | identitystore:ListUsers DescribeUser ListGroups ListGroupMemberships sso:ListInstances ListPermissionSets ListAccountAssignments
         grants         | console   | 1 | 5  | sso:CreateAccountAssignment ListAccountAssignments ProvisionPermissionSet DescribePermissionSet
@@ -121,7 +121,7 @@ TASKS: dict[str, tuple[Task, ...]] = {
         guard rails    | cli       | 2 | 8  | organizations:ListPolicies AttachPolicy DescribePolicy controltower:ListEnabledControls ListLandingZones sts:GetCallerIdentity
         trail          | console   | 1 | 5  | cloudtrail:DescribeTrails GetTrailStatus LookupEvents PutEventSelectors
     """),
-    "manager": _tasks("""
+    "manager": _parse_tasks("""
         cost           | console   | 3 | 9  | ce:GetCostAndUsage GetCostForecast GetDimensionValues GetTags budgets:DescribeBudgets
         home           | console   | 3 | 8  | health:DescribeEventAggregates ce:GetCostAndUsage monitoring:DescribeAlarms resource-explorer-2:ListIndexes notifications:ListNotificationHubs
         dashboards     | console   | 2 | 7  | quicksight:ListDashboards DescribeDashboard DescribeUser monitoring:ListDashboards GetDashboard
@@ -129,7 +129,7 @@ TASKS: dict[str, tuple[Task, ...]] = {
     """),
 }  # fmt: skip
 
-JOBS = {
+JOB_SHARES = {
     "developer": 0.42,
     "sre": 0.17,
     "data scientist": 0.13,
@@ -139,72 +139,72 @@ JOBS = {
     "manager": 0.07,
 }
 
-_AGENT = Routine("poll", 600, actions("ssm:UpdateInstanceInformation"), lane="agent")
-_SWEEP = actions(
+_AGENT_ROUTINE = Routine("poll", 600, parse_actions("ssm:UpdateInstanceInformation"), call_path="agent")
+_SWEEP_ACTIONS = parse_actions(
     "ec2:DescribeInstances DescribeVolumes DescribeInstanceStatus DescribeAddresses rds:DescribeDBInstances DescribeDBClusters ListTagsForResource "
     "elasticloadbalancing:DescribeLoadBalancers DescribeTargetGroups DescribeTags sqs:ListQueues dynamodb:ListTables DescribeTable "
     "lambda:ListFunctions20150331 monitoring:ListMetrics GetMetricData tagging:GetResources autoscaling:DescribeAutoScalingGroups ecs:ListClusters"
 )
 
-TRADES: dict[str, tuple[Routine, ...]] = {  # a machine's trade -> its routines
+WORKLOADS: dict[str, tuple[Routine, ...]] = {  # a machine's trade -> its routines
     "instance": (
-        _AGENT,
-        Routine("poll", 3600, actions("ssm:ListInstanceAssociations"), lane="agent"),
-        Routine("random", 900, actions("secretsmanager:GetSecretValue kms:Decrypt sts:GetCallerIdentity ssm:GetParameter")),
+        _AGENT_ROUTINE,
+        Routine("poll", 3600, parse_actions("ssm:ListInstanceAssociations"), call_path="agent"),
+        Routine("random", 900, parse_actions("secretsmanager:GetSecretValue kms:Decrypt sts:GetCallerIdentity ssm:GetParameter")),
     ),
     "web instance": (
-        _AGENT,
-        Routine("random", 420, actions("kms:Decrypt secretsmanager:GetSecretValue ssm:GetParameters elasticloadbalancing:DescribeTargetHealth")),
+        _AGENT_ROUTINE,
+        Routine("random", 420, parse_actions("kms:Decrypt secretsmanager:GetSecretValue ssm:GetParameters elasticloadbalancing:DescribeTargetHealth")),
     ),
     "function": (
-        Routine("random", 300, actions("secretsmanager:GetSecretValue kms:Decrypt sts:AssumeRole logs:CreateLogStream dynamodb:DescribeTable")),
-        Routine("random", 700, actions("kms:Decrypt"), lane="lambda.amazonaws.com"),
+        Routine("random", 300, parse_actions("secretsmanager:GetSecretValue kms:Decrypt sts:AssumeRole logs:CreateLogStream dynamodb:DescribeTable")),
+        Routine("random", 700, parse_actions("kms:Decrypt"), call_path="lambda.amazonaws.com"),
     ),
     "timer function": (
-        Routine("sweep", 600, actions("logs:CreateLogStream ssm:GetParameter ec2:DescribeInstances")),
+        Routine("sweep", 600, parse_actions("logs:CreateLogStream ssm:GetParameter ec2:DescribeInstances")),
     ),
     "denied function": (
-        Routine("poll", 600, actions("s3:GetBucketPolicy")),
-        Routine("random", 1500, actions("logs:CreateLogStream kms:Decrypt")),
+        Routine("poll", 600, parse_actions("s3:GetBucketPolicy")),
+        Routine("random", 1500, parse_actions("logs:CreateLogStream kms:Decrypt")),
     ),
     "pod": (
-        Routine("poll", 3000, actions("sts:AssumeRoleWithWebIdentity"), lane="web"),
-        Routine("random", 500, actions("route53:ListHostedZones ListResourceRecordSets secretsmanager:GetSecretValue ec2:DescribeInstances DescribeSubnets autoscaling:DescribeAutoScalingGroups")),
+        Routine("poll", 3000, parse_actions("sts:AssumeRoleWithWebIdentity"), call_path="web"),
+        Routine("random", 500, parse_actions("route53:ListHostedZones ListResourceRecordSets secretsmanager:GetSecretValue ec2:DescribeInstances DescribeSubnets autoscaling:DescribeAutoScalingGroups")),
     ),
     "controller": (
-        Routine("poll", 3000, actions("sts:AssumeRoleWithWebIdentity"), lane="web"),
-        Routine("sweep", 900, actions("elasticloadbalancing:DescribeLoadBalancers DescribeTargetGroups DescribeListeners DescribeTags ec2:DescribeSecurityGroups DescribeSubnets DescribeVpcs")),
+        Routine("poll", 3000, parse_actions("sts:AssumeRoleWithWebIdentity"), call_path="web"),
+        Routine("sweep", 900, parse_actions("elasticloadbalancing:DescribeLoadBalancers DescribeTargetGroups DescribeListeners DescribeTags ec2:DescribeSecurityGroups DescribeSubnets DescribeVpcs")),
     ),
     "deployer": (
-        Routine("burst", 4, actions("cloudformation:DescribeStacks DescribeStackEvents CreateChangeSet ExecuteChangeSet sts:GetCallerIdentity AssumeRole ecr:GetAuthorizationToken s3:GetBucketLocation lambda:GetFunction20150331v2 UpdateFunctionCode20150331v2 iam:GetRole GetRolePolicy"), size=40),
-        Routine("burst", 4, actions("lambda:UpdateFunctionConfiguration20150331 iam:GetRole AttachRolePolicy logs:CreateLogGroup DescribeLogGroups ec2:DescribeSubnets"), size=12, lane="cloudformation.amazonaws.com"),
+        Routine("burst", 4, parse_actions("cloudformation:DescribeStacks DescribeStackEvents CreateChangeSet ExecuteChangeSet sts:GetCallerIdentity AssumeRole ecr:GetAuthorizationToken s3:GetBucketLocation lambda:GetFunction20150331v2 UpdateFunctionCode20150331v2 iam:GetRole GetRolePolicy"), size=40),
+        Routine("burst", 4, parse_actions("lambda:UpdateFunctionConfiguration20150331 iam:GetRole AttachRolePolicy logs:CreateLogGroup DescribeLogGroups ec2:DescribeSubnets"), size=12, call_path="cloudformation.amazonaws.com"),
     ),
     "terraform runner": (
         Routine("burst", 3, TASKS["sre"][4].actions + TASKS["sre"][5].actions[1:6], size=90),
     ),
     "nightly job": (
-        Routine("daily", 1, actions("sts:GetCallerIdentity rds:DescribeDBSnapshots CreateDBSnapshot DescribeDBInstances s3:ListBuckets kms:GenerateDataKey CreateGrant"), size=6),
+        Routine("daily", 1, parse_actions("sts:GetCallerIdentity rds:DescribeDBSnapshots CreateDBSnapshot DescribeDBInstances s3:ListBuckets kms:GenerateDataKey CreateGrant"), size=6),
     ),
     "etl": (
-        Routine("sweep", 3600, actions("glue:GetJobRun StartJobRun GetTable GetPartitions athena:StartQueryExecution GetQueryExecution GetQueryResults")),
-        Routine("daily", 1, actions("glue:BatchCreatePartition UpdateTable GetTables StartCrawler"), size=8),
+        Routine("sweep", 3600, parse_actions("glue:GetJobRun StartJobRun GetTable GetPartitions athena:StartQueryExecution GetQueryExecution GetQueryResults")),
+        Routine("daily", 1, parse_actions("glue:BatchCreatePartition UpdateTable GetTables StartCrawler"), size=8),
     ),
-    "monitor": (Routine("sweep", 1800, _SWEEP),),
+    "monitor": (Routine("sweep", 1800, _SWEEP_ACTIONS),),
     "scaler": (
-        Routine("poll", 60 * 5, actions("autoscaling:DescribeAutoScalingGroups ec2:DescribeInstances DescribeInstanceTypes")),
+        Routine("poll", 60 * 5, parse_actions("autoscaling:DescribeAutoScalingGroups ec2:DescribeInstances DescribeInstanceTypes")),
     ),
     "backup": (
-        Routine("daily", 1, actions("ec2:DescribeVolumes CreateSnapshot CreateTags DescribeSnapshots DeleteSnapshot backup:StartBackupJob DescribeBackupJob"), size=10),
-        Routine("poll", 7200, actions("backup:ListBackupJobs")),
+        Routine("daily", 1, parse_actions("ec2:DescribeVolumes CreateSnapshot CreateTags DescribeSnapshots DeleteSnapshot backup:StartBackupJob DescribeBackupJob"), size=10),
+        Routine("poll", 7200, parse_actions("backup:ListBackupJobs")),
     ),
 }  # fmt: skip
 
-MIX = {  # how common each trade is
+WORKLOAD_MIX = {  # how common each trade is
     "instance": 3, "web instance": 3, "function": 5, "timer function": 2, "denied function": 1, "pod": 3, "controller": 1,
     "deployer": 3, "terraform runner": 1, "nightly job": 2, "etl": 2, "monitor": 1, "scaler": 1, "backup": 1,
 }  # fmt: skip
 
-POPULAR = {  # services that people wander into: weights of the long tail
+SERVICE_POPULARITY = {  # services that people wander into: weights of the long tail
     "ec2": 14, "iam": 9, "s3": 9, "lambda": 6, "rds": 5, "logs": 5, "monitoring": 5, "ssm": 5, "cloudformation": 4, "ecs": 4,
     "eks": 3, "dynamodb": 4, "sqs": 3, "sns": 3, "kms": 3, "secretsmanager": 3, "route53": 3, "cloudfront": 3, "elasticloadbalancing": 3,
     "autoscaling": 2, "apigateway": 3, "states": 2, "events": 2, "glue": 2, "athena": 2, "redshift": 2, "elasticache": 2, "ecr": 3,

@@ -15,76 +15,80 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.simulation.api_calls import DAY, Calls, Session
+from fingerprint.simulation.api_calls import DAY_SECONDS, CallerSession, Calls
 from fingerprint.simulation.organisation import Organisation
-from fingerprint.simulation.record_writer import ids, lines
+from fingerprint.simulation.record_writer import render_records, to_uuids
 
-LATEST = 600.0  # seconds
-REPEATS = 0.02  # share of records that come twice
-TOGETHER = 30  # seconds of calls that one delivery file holds, each of four files by turns
-CHUNK = 20_000  # records rendered at a time
+MAX_DELAY_SECONDS = 600.0  # seconds
+DUPLICATE_SHARE = 0.02  # share of records that come twice
+FILE_SECONDS = 30  # seconds of calls that one delivery file holds, each of four files by turns
+CHUNK_RECORDS = 20_000  # records rendered at a time
 
-Arrived = tuple[float, str]  # seconds since the day's midnight, JSON line
+Arrival = tuple[float, str]  # seconds since the day's midnight, JSON line
 
 
 @dataclass
-class Delivery:
+class LogDelivery:
     """Days go in, lines come out as they arrive; what arrives after midnight waits here for the next day."""
 
     organisation: Organisation
-    sharp: bool = False  # nothing happens after the midnight that ends the last day
-    waiting: list[Arrived] = field(default_factory=list)
-    repeated: int = 0
+    ends_at_midnight: bool = False  # nothing happens after the midnight that ends the last day
+    pending: list[Arrival] = field(default_factory=list)
+    duplicates: int = 0
 
-    def over(self, day: int) -> float:
+    def end_of_activity(self, day: int) -> float:
         """Seconds since a day's midnight from which on nothing happens any more."""
-        return DAY * (self.organisation.days - day) if self.sharp else math.inf
+        return DAY_SECONDS * (self.organisation.days - day) if self.ends_at_midnight else math.inf
 
-    def day(self, day: int, calls: Calls, sessions: Sequence[Session]) -> tuple[list[str], Iterator[str]]:
+    def deliver_day(
+        self, day: int, calls: Calls, sessions: Sequence[CallerSession]
+    ) -> tuple[list[str], Iterator[str]]:
         """The rows' event ids, and the lines of this day's file. The last day's file holds all that is
         left.
         """
         rng = np.random.default_rng((self.organisation.seed, 9, day))
         raw = np.frombuffer(rng.bytes(32 * len(calls)), np.uint8).reshape(-1, 32)
         rows, arrival = _arrivals(calls, rng)
-        happens = calls.time < self.over(day)
+        happens = calls.time < self.end_of_activity(day)
         rows, arrival = rows[happens[rows]], arrival[happens[rows]]
-        self.repeated += len(rows) - int(happens.sum())
+        self.duplicates += len(rows) - int(happens.sum())
         last = day == self.organisation.days - 1
-        today = len(rows) if last else int(np.searchsorted(arrival, DAY))
+        today = len(rows) if last else int(np.searchsorted(arrival, DAY_SECONDS))
         midnight = np.datetime64(self.organisation.date(day).isoformat(), "s")
-        stream = _Rows(self.organisation, calls, sessions, raw, midnight)
-        waited, self.waiting = (
-            self.waiting,
-            [(at - DAY, line) for at, line in stream.arrive(rows[today:], arrival[today:])],
+        stream = _DayRecords(self.organisation, calls, sessions, raw, midnight)
+        waited, self.pending = (
+            self.pending,
+            [(at - DAY_SECONDS, line) for at, line in stream.render(rows[today:], arrival[today:])],
         )
         merged = heapq.merge(
-            waited, stream.arrive(rows[:today], arrival[:today]), key=lambda arrived: arrived[0]
+            waited, stream.render(rows[:today], arrival[:today]), key=lambda arrived: arrived[0]
         )
-        return ids(raw[:, :16]), (line for _, line in merged)
+        return to_uuids(raw[:, :16]), (line for _, line in merged)
 
 
 @dataclass
-class _Rows:
+class _DayRecords:
     organisation: Organisation
     calls: Calls
-    sessions: Sequence[Session]
+    sessions: Sequence[CallerSession]
     raw: NDArray[np.uint8]  # (rows, 32): event id, request id
     midnight: np.datetime64
 
-    def arrive(self, rows: NDArray[np.intp], arrival: NDArray[np.float64]) -> Iterator[Arrived]:
-        forms = self.organisation.library.forms
-        for first in range(0, len(rows), CHUNK):
-            some = rows[first : first + CHUNK]
-            event, request = ids(self.raw[some, :16]), ids(self.raw[some, 16:])
-            written = lines(self.calls.take(some), self.sessions, forms, self.midnight, event, request)
-            yield from zip(arrival[first : first + CHUNK].tolist(), written, strict=True)
+    def render(self, rows: NDArray[np.intp], arrival: NDArray[np.float64]) -> Iterator[Arrival]:
+        forms = self.organisation.library.templates
+        for first in range(0, len(rows), CHUNK_RECORDS):
+            some = rows[first : first + CHUNK_RECORDS]
+            event, request = to_uuids(self.raw[some, :16]), to_uuids(self.raw[some, 16:])
+            written = render_records(
+                self.calls.take(some), self.sessions, forms, self.midnight, event, request
+            )
+            yield from zip(arrival[first : first + CHUNK_RECORDS].tolist(), written, strict=True)
 
 
 def _arrivals(calls: Calls, rng: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Row numbers in the order of their arrival, repeats included, and when each arrives."""
-    arrival = calls.time + lateness(calls, rng)
-    again = np.flatnonzero(rng.random(len(calls)) < REPEATS)
+    arrival = calls.time + delivery_delays(calls, rng)
+    again = np.flatnonzero(rng.random(len(calls)) < DUPLICATE_SHARE)
     later = arrival[again] + rng.exponential(np.where(rng.random(len(again)) < 0.9, 120.0, 2400.0))
     rows = np.concatenate([np.arange(len(calls)), again])
     arrival = np.concatenate([arrival, later])
@@ -92,11 +96,11 @@ def _arrivals(calls: Calls, rng: np.random.Generator) -> tuple[NDArray[np.intp],
     return rows[order], arrival[order]
 
 
-def lateness(calls: Calls, rng: np.random.Generator) -> NDArray[np.float64]:
+def delivery_delays(calls: Calls, rng: np.random.Generator) -> NDArray[np.float64]:
     """Seconds from call to arrival: beta(1.55, 2.95) of ten minutes, the same for all calls of one delivery
     file.
     """
-    table = LATEST * rng.beta(1.55, 2.95, (4, 4 * DAY // TOGETHER))
-    batch = np.minimum(calls.time / TOGETHER, table.shape[1] - 1).astype(np.intp)
+    table = MAX_DELAY_SECONDS * rng.beta(1.55, 2.95, (4, 4 * DAY_SECONDS // FILE_SECONDS))
+    batch = np.minimum(calls.time / FILE_SECONDS, table.shape[1] - 1).astype(np.intp)
     late: NDArray[np.float64] = table[calls.form & 3, batch]
     return late

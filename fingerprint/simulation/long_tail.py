@@ -13,69 +13,69 @@ from dataclasses import dataclass
 import numpy as np
 
 from fingerprint.simulation.api_calls import Calls
-from fingerprint.simulation.api_catalogue import Library
-from fingerprint.simulation.job_tasks import POPULAR
+from fingerprint.simulation.api_catalogue import TemplateLibrary
+from fingerprint.simulation.job_tasks import SERVICE_POPULARITY
 
-_POPULAR, _WEIGHTS = list(POPULAR), list(POPULAR.values())
-LOGIN = "aws.initial-access.console-login-without-mfa"
+_POPULAR, _WEIGHTS = list(SERVICE_POPULARITY), list(SERVICE_POPULARITY.values())
+LOGIN_TECHNIQUE = "aws.initial-access.console-login-without-mfa"
 
 
 @dataclass(frozen=True, slots=True)
-class Odds:
+class VariationRates:
     """Shares of calls: `new` of an operation out of the tail, `other` parameters than usual, `denied`,
     `throttled`.
     """
 
-    new: float
-    other: float
+    new_operation: float
+    other_parameters: float
     denied: float
     throttled: float
 
 
-PEOPLE = Odds(new=0.028, other=0.05, denied=0.012, throttled=0.002)
-MACHINES = Odds(new=0.0010, other=0.002, denied=0.0008, throttled=0.0015)
+PEOPLE_RATES = VariationRates(new_operation=0.028, other_parameters=0.05, denied=0.012, throttled=0.002)
+MACHINE_RATES = VariationRates(new_operation=0.0010, other_parameters=0.002, denied=0.0008, throttled=0.0015)
 
 
-def vary(
+def vary_calls(
     calls: Calls,
-    odds: Odds,
-    library: Library,
+    rates: VariationRates,
+    library: TemplateLibrary,
     services: Sequence[str],
     rng: np.random.Generator,
     draw: random.Random,
 ) -> Calls:
     """The same calls with some of them replaced; `services` are those the caller knows."""
-    edges = np.cumsum([odds.new, odds.other, odds.denied, odds.throttled])
+    edges = np.cumsum([rates.new_operation, rates.other_parameters, rates.denied, rates.throttled])
     what = np.searchsorted(edges, rng.random(len(calls)), side="right")
     for i in np.flatnonzero(what < 4):
         number = int(calls.form[i])
         if what[i] == 0:
-            calls.form[i] = wander(library, services, draw)
+            calls.form[i] = pick_tail_template(library, services, draw)
         elif what[i] == 1:
-            calls.form[i] = other_form(library, number, draw)
+            calls.form[i] = pick_other_template(library, number, draw)
         else:
-            calls.form[i] = library.failing("denied" if what[i] == 2 else "throttled", number)
+            calls.form[i] = library.failed_template("denied" if what[i] == 2 else "throttled", number)
     return calls
 
 
-def wander(library: Library, services: Sequence[str], draw: random.Random) -> int:
+def pick_tail_template(library: TemplateLibrary, services: Sequence[str], draw: random.Random) -> int:
     """An operation out of the tail: mostly of a service one knows, now and then one that attackers call
     too.
     """
     dice = draw.random()
     if dice < 0.14:
-        technique = draw.choice([name for name in library.attack if name != LOGIN])
-        return draw.choice(library.attack[technique])[1]
+        technique = draw.choice([name for name in library.attack_calls if name != LOGIN_TECHNIQUE])
+        return draw.choice(library.attack_calls[technique])[1]
     if dice < 0.70 and services:
         service = draw.choice(services)
     elif dice < 0.97:
         service = draw.choices(_POPULAR, _WEIGHTS)[0]
     else:
         service = draw.choice(list(library.by_service))
-    return draw.choice(library.of(draw.choice(library.by_service[service])))
+    return draw.choice(library.templates_of(draw.choice(library.by_service[service])))
 
 
-def other_form(library: Library, number: int, draw: random.Random) -> int:
-    form = library.forms[number]
+def pick_other_template(library: TemplateLibrary, number: int, draw: random.Random) -> int:
+    form = library.templates[number]
     action = f"{form.service}:{form.name}"
-    return draw.choice(library.of(action)) if library.knows(action) else number
+    return draw.choice(library.templates_of(action)) if library.has_operation(action) else number

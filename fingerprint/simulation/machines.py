@@ -12,18 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.simulation import user_agents, user_identity
-from fingerprint.simulation.api_calls import DAY, Calls, Session, join
+from fingerprint.simulation.api_calls import DAY_SECONDS, CallerSession, Calls, concatenate_calls
 from fingerprint.simulation.calendar import working_times
-from fingerprint.simulation.identifiers import Pools, key_id
-from fingerprint.simulation.job_tasks import TRADES, Routine
-from fingerprint.simulation.long_tail import MACHINES, vary
+from fingerprint.simulation.identifiers import IdentifierPools, key_id
+from fingerprint.simulation.job_tasks import WORKLOADS, Routine
+from fingerprint.simulation.long_tail import MACHINE_RATES, vary_calls
 from fingerprint.simulation.organisation import Account, Organisation
-from fingerprint.simulation.user_agents import Program
+from fingerprint.simulation.user_agents import UserAgent
 
-INSTANCES = ("instance", "web instance")
-PODS = ("pod", "controller")
-AGENT = user_agents.fixed("aws-sdk-go/1.55.5 (go1.22.9; linux; amd64) amazon-ssm-agent/3.3.987.0")
-FUNCTIONS = ("function", "timer function", "denied function", "etl")
+INSTANCE_WORKLOADS = ("instance", "web instance")
+POD_WORKLOADS = ("pod", "controller")
+SSM_AGENT = user_agents.fixed_user_agent(
+    "aws-sdk-go/1.55.5 (go1.22.9; linux; amd64) amazon-ssm-agent/3.3.987.0"
+)
+FUNCTION_WORKLOADS = ("function", "timer function", "denied function", "etl")
 
 
 @dataclass
@@ -35,12 +37,12 @@ class Machine:
     organisation: Organisation
     number: int
     name: str
-    trade: str
+    workload: str
     account: Account
     scale: float = 1.0
-    changes: list[tuple[int, Routine]] = field(default_factory=list)
-    once: dict[int, list[Routine]] = field(default_factory=dict)
-    moved: tuple[int, float] | None = None
+    added_routines: list[tuple[int, Routine]] = field(default_factory=list)
+    one_off_routines: dict[int, list[Routine]] = field(default_factory=dict)
+    schedule_shift: tuple[int, float] | None = None
     upgrades: list[int] = field(default_factory=list)
     busy: dict[int, float] = field(default_factory=dict)
 
@@ -49,9 +51,9 @@ class Machine:
         return self.role.arn
 
     @property
-    def principal(self) -> str:
+    def principal_key(self) -> str:
         """The key by which the product knows this role."""
-        return user_identity.key_of(self.session(0, 0).identity)
+        return user_identity.principal_key(self.session(0, 0).identity)
 
     @property
     def utc_offset(self) -> float:
@@ -59,74 +61,88 @@ class Machine:
 
     @cached_property
     def role(self) -> user_identity.Role:
-        return user_identity.Role(self.account.number, self.name, key_id("AROA", self._draw("role")))
+        return user_identity.Role(self.account.number, self.name, key_id("AROA", self._random_for("role")))
 
-    def _draw(self, *what: object) -> random.Random:
-        return self.organisation.draw("machine", self.number, *what)
+    def _random_for(self, *what: object) -> random.Random:
+        return self.organisation.random_for("machine", self.number, *what)
 
     @cached_property
-    def keys(self) -> Pools:
-        return Pools(f"{self.organisation.seed}/machine/{self.number}")
+    def identifiers(self) -> IdentifierPools:
+        return IdentifierPools(f"{self.organisation.seed}/machine/{self.number}")
 
     @cached_property
     def services(self) -> list[str]:
-        found = {action.partition(":")[0] for routine in TRADES[self.trade] for action in routine.actions}
+        found = {
+            action.partition(":")[0] for routine in WORKLOADS[self.workload] for action in routine.actions
+        }
         return sorted(found & set(self.organisation.library.by_service))
 
     @cached_property
     def pace(self) -> float:
         """How much slower than its trade's routines, 0.6 to 1.6."""
-        return self._draw("pace").uniform(0.6, 1.6) / self.scale
+        return self._random_for("pace").uniform(0.6, 1.6) / self.scale
 
     # --- days
 
-    def day(self, day: int) -> tuple[Calls, list[Session]]:
+    def simulate_day(self, day: int) -> tuple[Calls, list[CallerSession]]:
         rng = np.random.default_rng((self.organisation.seed, 2, self.number, day))
-        return join([self._routine(i, routine, day, rng) for i, routine in self.routines(day)])
+        return concatenate_calls([self._routine(i, routine, day, rng) for i, routine in self.routines(day)])
 
     def routines(self, day: int) -> list[tuple[int, Routine]]:
         """What is done that day, each with a number that stays its own."""
         return [
-            *enumerate(TRADES[self.trade]),
-            *((90 + i, r) for i, (first, r) in enumerate(self.changes) if day >= first),
-            *enumerate(self.once.get(day, []), 190),
+            *enumerate(WORKLOADS[self.workload]),
+            *((90 + i, r) for i, (first, r) in enumerate(self.added_routines) if day >= first),
+            *enumerate(self.one_off_routines.get(day, []), 190),
         ]
 
     def _routine(
         self, i: int, routine: Routine, day: int, rng: np.random.Generator
-    ) -> tuple[Calls, list[Session]]:
-        sessions = [self.session(day, s, routine.lane) for s in range(self.sessions)]
+    ) -> tuple[Calls, list[CallerSession]]:
+        sessions = [self.session(day, s, routine.call_path) for s in range(self.sessions)]
         time, form = self._times(i, routine, day, rng)
         salt = rng.integers(0, 4, len(time))
-        calls = Calls.of(time, form, _who(time, len(sessions), rng, self.trade), salt)
-        return vary(
-            calls, MACHINES, self.organisation.library, self.services, rng, self._draw("tail", i, day)
+        calls = Calls.from_columns(
+            time, form, _assign_sessions(time, len(sessions), rng, self.workload), salt
+        )
+        return vary_calls(
+            calls,
+            MACHINE_RATES,
+            self.organisation.library,
+            self.services,
+            rng,
+            self._random_for("tail", i, day),
         ), sessions
 
     def _times(
         self, i: int, routine: Routine, day: int, rng: np.random.Generator
     ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-        forms = self.forms(routine, day)
-        draw = self._draw("phase", i)
-        phase, every = draw.random(), routine.every * (self.pace if routine.shape != "daily" else 1.0)
+        forms = self.templates(routine, day)
+        draw = self._random_for("phase", i)
+        phase, every = (
+            draw.random(),
+            routine.period_seconds * (self.pace if routine.shape != "daily" else 1.0),
+        )
         if routine.shape in ("poll", "sweep"):
             every = max(60.0, round(every / 60) * 60.0)  # people write round numbers into schedules
-        moved = self.moved[1] if self.moved and day >= self.moved[0] else 0.0
+        moved = self.schedule_shift[1] if self.schedule_shift and day >= self.schedule_shift[0] else 0.0
         if routine.shape == "poll":
             return _poll(forms, every, phase, rng, self.sessions)
         if routine.shape == "sweep":
-            return _sweep(forms, np.arange(phase * every, DAY, every), 0.4, rng)
+            return _sweep(forms, np.arange(phase * every, DAY_SECONDS, every), 0.4, rng)
         if routine.shape == "random":
             return _random(forms, every, self._quiet(day), rng)
         if routine.shape == "daily":
-            at = (draw.randrange(0, 8 * 3600, 900) + moved + rng.normal(3, 1)) % DAY
+            at = (draw.randrange(0, 8 * 3600, 900) + moved + rng.normal(3, 1)) % DAY_SECONDS
             return _sweep(np.repeat(forms, routine.size), np.array([at]), 1.2, rng)
         return self._bursts(forms, routine, day, rng)
 
     def _bursts(
         self, forms: NDArray[np.int32], routine: Routine, day: int, rng: np.random.Generator
     ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-        count = int(rng.poisson(routine.every / self.pace * self._quiet(day) * self.busy.get(day, 1.0)))
+        count = int(
+            rng.poisson(routine.period_seconds / self.pace * self._quiet(day) * self.busy.get(day, 1.0))
+        )
         starts = working_times(rng.random(count), -self.organisation_offset * 3600)
         sizes = rng.integers(max(1, routine.size // 2), routine.size * 3 // 2 + 1, count)
         gaps = [np.cumsum(rng.exponential(0.8, size)) for size in sizes]
@@ -138,34 +154,34 @@ class Machine:
 
     @cached_property
     def organisation_offset(self) -> float:
-        return self._draw("team").choice((-8, -5, 0, 1))
+        return self._random_for("team").choice((-8, -5, 0, 1))
 
     def _quiet(self, day: int) -> float:
         return (
             1.0
             if self.organisation.date(day).weekday() < 5
             else 0.25
-            if self.trade in ("deployer", "terraform runner")
+            if self.workload in ("deployer", "terraform runner")
             else 0.7
         )
 
-    def forms(self, routine: Routine, day: int) -> NDArray[np.int32]:
+    def templates(self, routine: Routine, day: int) -> NDArray[np.int32]:
         """Forms of a routine's actions; a release now and then changes the parameters of one."""
         library, release = self.organisation.library, self.release(day)
         found = []
         for i, action in enumerate(routine.actions):
-            options = library.of(
-                action, "service" if routine.lane and action.startswith(("kms", "sts")) else "direct"
+            options = library.templates_of(
+                action, "service" if routine.call_path and action.startswith(("kms", "sts")) else "direct"
             )
             turn = release // 2 if i == self.number % len(routine.actions) else 0
             number = options[(self.number * (i + 1) % 3 + turn) % len(options)]
-            denied = self.trade == "denied function" and routine.shape == "poll"
-            found.append(library.failing("denied", number) if denied else number)
+            denied = self.workload == "denied function" and routine.shape == "poll"
+            found.append(library.failed_template("denied", number) if denied else number)
         return np.array(found, np.int32)
 
     @cached_property
     def _releases(self) -> list[int]:
-        draw = self._draw("releases")
+        draw = self._random_for("releases")
         return [day for day in range(self.organisation.days) if draw.random() < 0.03]
 
     def release(self, day: int) -> int:
@@ -175,26 +191,30 @@ class Machine:
 
     @cached_property
     def sessions(self) -> int:
-        if self.trade in INSTANCES:
-            return self._draw("instances").randrange(1, 5)
-        return 4 if self.trade in PODS else 1
+        if self.workload in INSTANCE_WORKLOADS:
+            return self._random_for("instances").randrange(1, 5)
+        return 4 if self.workload in POD_WORKLOADS else 1
 
-    def session(self, day: int, which: int, lane: str = "") -> Session:
+    def session(self, day: int, which: int, call_path: str = "") -> CallerSession:
         """Session `which` of a day: an instance, a function, or a pod's hours.
 
         `lane` names the service that calls with the role, or its instance's `agent`, or `web`: the pod asks
         for the role.
         """
-        name, service = self._name(day, which), lane if "." in lane else ""
-        inside = not service and self.trade in INSTANCES and self.number % 3 == 0
+        name, service = self._name(day, which), call_path if "." in call_path else ""
+        inside = not service and self.workload in INSTANCE_WORKLOADS and self.number % 3 == 0
         address = service or (
             f"10.{self.number % 200}.{which}.{self.number % 241 + 4}" if inside else self.address(which)
         )
         account = self.account
         values = {"account": account.number, "region": account.region, "caller": self.role.session_arn(name)}
-        return Session(
-            self._web_identity() if lane == "web" else self._identity(day, which, name, service),
-            AGENT if lane == "agent" else user_agents.fixed(service) if service else self.program(day),
+        return CallerSession(
+            self._web_identity() if call_path == "web" else self._identity(day, which, name, service),
+            SSM_AGENT
+            if call_path == "agent"
+            else user_agents.fixed_user_agent(service)
+            if service
+            else self.user_agent(day),
             address,
             account.region,
             values,
@@ -205,23 +225,25 @@ class Machine:
 
     def session_at(self, day: int, second: float) -> int:
         """Which session is in use at a second of a day; any of them where there are several at once."""
-        if self.trade in PODS:
-            return min(int(second) * self.sessions // DAY, self.sessions - 1)
+        if self.workload in POD_WORKLOADS:
+            return min(int(second) * self.sessions // DAY_SECONDS, self.sessions - 1)
         return int(second) % self.sessions
 
     def _identity(self, day: int, which: int, name: str, service: str) -> str:
-        since = which * DAY // self.sessions  # a pod takes the role anew; others did the evening before
-        if self.trade not in PODS:
-            day, since = day - 1, 68_400 + self._draw("session", which, day).randrange(18_000)
-        created = f"{self.organisation.date(day)}T{user_identity.clock(since)}Z"
+        since = (
+            which * DAY_SECONDS // self.sessions
+        )  # a pod takes the role anew; others did the evening before
+        if self.workload not in POD_WORKLOADS:
+            day, since = day - 1, 68_400 + self._random_for("session", which, day).randrange(18_000)
+        created = f"{self.organisation.date(day)}T{user_identity.time_of_day(since)}Z"
         return user_identity.assumed_role(
             self.role,
             name,
-            self.keys["key:ASIA"][(day * 5 + which) & 255],
+            self.identifiers["key:ASIA"][(day * 5 + which) & 255],
             created,
             invoked_by=service,
-            instance=self.trade in INSTANCES,
-            federated=self.account.oidc_provider if self.trade in PODS else "",
+            instance=self.workload in INSTANCE_WORKLOADS,
+            federated=self.account.oidc_provider if self.workload in POD_WORKLOADS else "",
         )
 
     def _web_identity(self) -> str:
@@ -230,51 +252,55 @@ class Machine:
         )
 
     def _name(self, day: int, which: int) -> str:
-        if self.trade in INSTANCES:
+        if self.workload in INSTANCE_WORKLOADS:
             return self.account.pools["i-"][
-                (self.number * 5 + which + 3 * self._draw("replaced", day // 9).randrange(2)) & 255
+                (self.number * 5 + which + 3 * self._random_for("replaced", day // 9).randrange(2)) & 255
             ]
-        if self.trade in PODS:
-            return f"aws-go-sdk-{self.keys['digits:19'][(day * 4 + which) & 255]}"
+        if self.workload in POD_WORKLOADS:
+            return f"aws-go-sdk-{self.identifiers['digits:19'][(day * 4 + which) & 255]}"
         return (
             f"{self.name}-{self.number % 97:02}"
-            if self.trade in FUNCTIONS
-            else {"deployer": "GitHubActions"}.get(self.trade, "session")
+            if self.workload in FUNCTION_WORKLOADS
+            else {"deployer": "GitHubActions"}.get(self.workload, "session")
         )
 
     def address(self, which: int) -> str:
         """The public address: instances keep theirs, functions come from where AWS runs them, pods through
         one gateway.
         """
-        return user_agents.aws(self._draw("address", which if self.trade in INSTANCES else 0))
+        return user_agents.aws_address(
+            self._random_for("address", which if self.workload in INSTANCE_WORKLOADS else 0)
+        )
 
-    def program(self, day: int) -> Program:
+    def user_agent(self, day: int) -> UserAgent:
         level = 1 + self.release(day) + self.number % 4
         kind = self.number % 3
-        if self.trade in INSTANCES:
+        if self.workload in INSTANCE_WORKLOADS:
             return (
                 user_agents.java(level),
                 user_agents.go(level),
                 user_agents.boto("linux#5.10.228", level),
             )[kind]
-        if self.trade in FUNCTIONS:
+        if self.workload in FUNCTION_WORKLOADS:
             return (
                 user_agents.node(level),
                 user_agents.boto("linux#5.10.234", level, "3.12.7", "exec-env/AWS_Lambda_python3.12 "),
                 user_agents.java(level),
             )[kind]
-        if self.trade in ("deployer", "nightly job"):
+        if self.workload in ("deployer", "nightly job"):
             return (
                 user_agents.cli("linux#6.5.0-1025-azure", level),
                 user_agents.boto("linux#6.5.0", level),
                 user_agents.node(level, ""),
             )[kind]
-        return user_agents.terraform(level) if self.trade == "terraform runner" else user_agents.go(level)
+        return user_agents.terraform(level) if self.workload == "terraform runner" else user_agents.go(level)
 
 
-def _who(time: NDArray[np.float64], sessions: int, rng: np.random.Generator, trade: str) -> NDArray[np.int32]:
-    if trade in PODS:  # a pod's session lasts some hours, then the next
-        return np.minimum(time * sessions // DAY, sessions - 1).astype(np.int32)
+def _assign_sessions(
+    time: NDArray[np.float64], sessions: int, rng: np.random.Generator, trade: str
+) -> NDArray[np.int32]:
+    if trade in POD_WORKLOADS:  # a pod's session lasts some hours, then the next
+        return np.minimum(time * sessions // DAY_SECONDS, sessions - 1).astype(np.int32)
     return rng.integers(0, sessions, len(time)).astype(np.int32)
 
 
@@ -282,7 +308,7 @@ def _poll(
     forms: NDArray[np.int32], every: float, phase: float, rng: np.random.Generator, sessions: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
     every /= sessions
-    ticks = np.arange(phase * every, DAY, every)
+    ticks = np.arange(phase * every, DAY_SECONDS, every)
     times = (
         ticks[:, None] + np.arange(len(forms)) * 1.5 + rng.exponential(1.0, (len(ticks), len(forms)))
     ).ravel()
@@ -303,7 +329,7 @@ _SHARE = np.concatenate([[0.0], np.cumsum(_BUSY[:-1] / _BUSY[:-1].sum())])
 def _random(
     forms: NDArray[np.int32], every: float, quiet: float, rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-    count = int(rng.poisson(DAY / every * quiet))
-    times = np.interp(rng.random(count), _SHARE, np.linspace(0, DAY, 25))
+    count = int(rng.poisson(DAY_SECONDS / every * quiet))
+    times = np.interp(rng.random(count), _SHARE, np.linspace(0, DAY_SECONDS, 25))
     rank = np.minimum((len(forms) + 1) ** rng.random(count) - 1, len(forms) - 1).astype(np.intp)
     return times, forms[rank]

@@ -14,11 +14,22 @@ from datetime import date, timedelta
 from functools import cached_property
 
 from fingerprint.simulation import user_agents
-from fingerprint.simulation.api_catalogue import Library
-from fingerprint.simulation.calendar import PLACES
-from fingerprint.simulation.identifiers import Pools
+from fingerprint.simulation.api_catalogue import TemplateLibrary
+from fingerprint.simulation.calendar import LOCATIONS
+from fingerprint.simulation.identifiers import IdentifierPools
 
-_NAMES = ("prod", "dev", "security", "data", "staging", "sandbox", "shared", "network", "billing", "archive")
+_ACCOUNT_NAMES = (
+    "prod",
+    "dev",
+    "security",
+    "data",
+    "staging",
+    "sandbox",
+    "shared",
+    "network",
+    "billing",
+    "archive",
+)
 
 
 @dataclass(frozen=True)
@@ -26,7 +37,7 @@ class Account:
     number: str
     name: str
     region: str
-    pools: Pools = field(repr=False)
+    pools: IdentifierPools = field(repr=False)
     endpoint: str = "vpce-0"
 
     @property
@@ -45,19 +56,19 @@ class Organisation:
     start: date
     days: int
     accounts: tuple[Account, ...]
-    library: Library = field(repr=False)
+    library: TemplateLibrary = field(repr=False)
 
     @classmethod
-    def of(cls, seed: int, start: date, days: int, accounts: int = 3) -> Organisation:
+    def create(cls, seed: int, start: date, days: int, accounts: int = 3) -> Organisation:
         draw = random.Random(f"{seed}/accounts")  # noqa: S311 - makes samples, guards nothing
         regions = draw.sample(["us-east-1", "eu-west-1", "us-west-2", "eu-central-1"], k=2)
-        made = tuple(_account(i, seed, regions[i % 2 if i else 0], draw) for i in range(accounts))
-        return cls(seed, start, days, made, Library())
+        made = tuple(_make_account(i, seed, regions[i % 2 if i else 0], draw) for i in range(accounts))
+        return cls(seed, start, days, made, TemplateLibrary())
 
     def date(self, day: int) -> date:
         return self.start + timedelta(days=day)
 
-    def draw(self, *what: object) -> random.Random:
+    def random_for(self, *what: object) -> random.Random:
         """A generator of its own for everything that has a name: nothing moves when something else is
         added.
         """
@@ -66,20 +77,20 @@ class Organisation:
     @cached_property
     def offices(self) -> dict[str, tuple[str, ...]]:
         """Egress addresses of each place: two of one network."""
-        draw = self.draw("offices")
+        draw = self.random_for("offices")
         found: dict[str, tuple[str, ...]] = {}
-        for name in PLACES:
-            network = user_agents.office(draw)
+        for name in LOCATIONS:
+            network = user_agents.office_network(draw)
             found[name] = (f"{network}{draw.randrange(2, 120)}", f"{network}{draw.randrange(120, 250)}")
         return found
 
     @cached_property
     def vpn(self) -> str:
-        return user_agents.aws(self.draw("vpn"))
+        return user_agents.aws_address(self.random_for("vpn"))
 
 
-def _account(i: int, seed: int, region: str, draw: random.Random) -> Account:
+def _make_account(i: int, seed: int, region: str, draw: random.Random) -> Account:
     number = f"{draw.randrange(2, 9)}{draw.randrange(10**10, 10**11)}"
-    pools = Pools(f"{seed}/{number}")
-    name = _NAMES[i] if i < len(_NAMES) else f"team-{i}"
+    pools = IdentifierPools(f"{seed}/{number}")
+    name = _ACCOUNT_NAMES[i] if i < len(_ACCOUNT_NAMES) else f"team-{i}"
     return Account(number, name, region, pools, f"vpce-0{draw.randbytes(8).hex()}")

@@ -15,22 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.simulation import user_agents, user_identity
-from fingerprint.simulation.api_calls import Calls, Session, join
-from fingerprint.simulation.calendar import Place, is_working_day, utc, working_times
-from fingerprint.simulation.identifiers import Pools, key_id
+from fingerprint.simulation.api_calls import CallerSession, Calls, concatenate_calls
+from fingerprint.simulation.calendar import Location, is_working_day, to_utc, working_times
+from fingerprint.simulation.identifiers import IdentifierPools, key_id
 from fingerprint.simulation.job_tasks import TASKS, Task, Tool
-from fingerprint.simulation.long_tail import LOGIN, PEOPLE, Odds, vary
+from fingerprint.simulation.long_tail import LOGIN_TECHNIQUE, PEOPLE_RATES, VariationRates, vary_calls
 from fingerprint.simulation.organisation import Account, Organisation
-from fingerprint.simulation.user_agents import Program
+from fingerprint.simulation.user_agents import UserAgent
 
-PACE: dict[Tool, float] = {
+SECONDS_BETWEEN_CALLS: dict[Tool, float] = {
     "console": 0.4,
     "cli": 20.0,
     "terraform": 0.35,
     "sdk": 3.0,
 }  # mean seconds between calls
-BROWSER_DAYS = 28  # a browser renews itself so often, everybody's on a day of its own
-RESTLESS = 0.7  # spread (of the logarithm) of how much people try what they never did
+BROWSER_UPDATE_DAYS = 28  # a browser renews itself so often, everybody's on a day of its own
+NOVELTY_SPREAD = 0.7  # spread (of the logarithm) of how much people try what they never did
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +38,25 @@ class Habit:
     """A task as one person does it: always these forms, the first the most often."""
 
     tool: Tool
-    least: int
-    most: int
-    forms: NDArray[np.int32]
+    min_calls: int
+    max_calls: int
+    templates: NDArray[np.int32]
 
-    def run(self, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    def simulate(self, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
         """One time through: seconds from its start, forms."""
-        size = int(rng.integers(self.least, self.most + 1))
+        size = int(rng.integers(self.min_calls, self.max_calls + 1))
         if self.tool == "console":  # a page asks for the same things in the same order, some of it cached
-            forms = np.resize(self.forms, size)
+            forms = np.resize(self.templates, size)
             forms = forms[rng.random(size) < 0.85]
         else:
-            rank = np.minimum((len(self.forms) + 1) ** rng.random(size) - 1, len(self.forms) - 1)  # Zipf
-            forms = self.forms[rank.astype(np.intp)]
-        return np.cumsum(rng.exponential(PACE[self.tool], len(forms))), forms
+            rank = np.minimum(
+                (len(self.templates) + 1) ** rng.random(size) - 1, len(self.templates) - 1
+            )  # Zipf
+            forms = self.templates[rank.astype(np.intp)]
+        return np.cumsum(rng.exponential(SECONDS_BETWEEN_CALLS[self.tool], len(forms))), forms
 
 
-def favourite(habits: Sequence[Habit], share: float) -> Habit:
+def pick_habit(habits: Sequence[Habit], share: float) -> Habit:
     """The habit at a share (0 to 1) of what somebody does, by Zipf's law: the first is done the most often."""
     return habits[min(int((len(habits) + 1) ** share - 1), len(habits) - 1)]
 
@@ -69,17 +71,19 @@ class Person:
     number: int
     name: str
     job: str
-    place: Place
+    location: Location
     account: Account
     kind: str  # sso, user, saml, root
     permission: str = ""
     rate: float = 8.0  # tasks of a working day
     first_day: int = 0
-    absent: set[int] = field(default_factory=set)
-    change: tuple[int, str] | None = None
+    days_off: set[int] = field(default_factory=set)
+    job_change: tuple[int, str] | None = None
     upgrades: list[int] = field(default_factory=list)
-    rollout: tuple[int, int] | None = None
-    extra: dict[int, list[tuple[float, Habit]]] = field(default_factory=dict)  # day -> (local second, what)
+    tool_rollout: tuple[int, int] | None = None
+    extra_runs: dict[int, list[tuple[float, Habit]]] = field(
+        default_factory=dict
+    )  # day -> (local second, what)
     busy: dict[int, float] = field(default_factory=dict)  # day -> factor
 
     # --- who
@@ -91,13 +95,13 @@ class Person:
         return self.user.arn if self.kind == "user" else self.role.session_arn(self.email)
 
     @property
-    def principal(self) -> str:
+    def principal_key(self) -> str:
         """The key by which the product knows this person."""
-        return user_identity.key_of(self.session("cli", 0, 0, 0.0).identity)
+        return user_identity.principal_key(self.session("cli", 0, 0, 0.0).identity)
 
     @property
     def utc_offset(self) -> float:
-        return self.place.utc_offset
+        return self.location.utc_offset
 
     @property
     def email(self) -> str:
@@ -105,24 +109,24 @@ class Person:
 
     @cached_property
     def user(self) -> user_identity.User:
-        return user_identity.User(self.account.number, self.name, key_id("AIDA", self._draw("user")))
+        return user_identity.User(self.account.number, self.name, key_id("AIDA", self._random_for("user")))
 
     @cached_property
     def role(self) -> user_identity.Role:
         if self.kind == "saml":
-            draw = self.organisation.draw("saml", self.permission)
+            draw = self.organisation.random_for("saml", self.permission)
             return user_identity.Role(self.account.number, f"corp-{self.permission}", key_id("AROA", draw))
-        draw = self.organisation.draw("role", self.account.number, self.permission)
+        draw = self.organisation.random_for("role", self.account.number, self.permission)
         name = f"AWSReservedSSO_{self.permission}_{draw.randbytes(8).hex()}"
         path = f"/aws-reserved/sso.amazonaws.com/{self.organisation.accounts[0].region}/"
         return user_identity.Role(self.account.number, name, key_id("AROA", draw), path)
 
-    def _draw(self, *what: object) -> random.Random:
-        return self.organisation.draw("person", self.number, *what)
+    def _random_for(self, *what: object) -> random.Random:
+        return self.organisation.random_for("person", self.number, *what)
 
     @cached_property
-    def keys(self) -> Pools:
-        return Pools(f"{self.organisation.seed}/person/{self.number}")
+    def identifiers(self) -> IdentifierPools:
+        return IdentifierPools(f"{self.organisation.seed}/person/{self.number}")
 
     # --- habits
 
@@ -132,34 +136,34 @@ class Person:
 
     @cached_property
     def later_habits(self) -> list[Habit]:
-        return self._habits(self.change[1]) if self.change else self.habits
+        return self._habits(self.job_change[1]) if self.job_change else self.habits
 
     def habits_on(self, day: int) -> list[Habit]:
-        return self.later_habits if self.change and day >= self.change[0] else self.habits
+        return self.later_habits if self.job_change and day >= self.job_change[0] else self.habits
 
     def _habits(self, job: str) -> list[Habit]:
-        draw = self._draw("habits", job)
+        draw = self._random_for("habits", job)
         tasks = list(TASKS[job])
         draw.shuffle(tasks)
         tasks = tasks[: max(3, round(len(tasks) * draw.uniform(0.5, 0.9)))]
-        return [self.habit(task, draw) for task in tasks] + [
-            self._own(tasks, draw) for _ in range(draw.randrange(1, 4))
+        return [self.make_habit(task, draw) for task in tasks] + [
+            self._personal_habit(tasks, draw) for _ in range(draw.randrange(1, 4))
         ]
 
-    def habit(self, task: Task, draw: random.Random) -> Habit:
+    def make_habit(self, task: Task, draw: random.Random) -> Habit:
         """The task in this person's way: some of its operations, in the forms of choice."""
         wanted = [action for i, action in enumerate(task.actions) if i < 2 or draw.random() < 0.8]
         library = self.organisation.library
-        forms = [library.usual(action, draw) for action in wanted]
+        forms = [library.pick_template(action, draw) for action in wanted]
         stretch = draw.uniform(0.7, 1.2)
         return Habit(
             task.tool,
-            max(1, round(task.least * stretch)),
-            max(2, round(task.most * stretch)),
+            max(1, round(task.min_calls * stretch)),
+            max(2, round(task.max_calls * stretch)),
             np.array(forms, np.int32),
         )
 
-    def _own(self, tasks: Sequence[Task], draw: random.Random) -> Habit:
+    def _personal_habit(self, tasks: Sequence[Task], draw: random.Random) -> Habit:
         """Something that only this person does: reads of a service or two."""
         library = self.organisation.library
         service = draw.choice([action.partition(":")[0] for task in tasks for action in task.actions])
@@ -172,58 +176,62 @@ class Person:
             draw.sample(known or library.by_service[service], k=min(len(known) or 1, draw.randrange(2, 7)))
         )
         tool: Tool = draw.choice(("cli", "console", "sdk"))
-        return self.habit(Task("own", tool, 1, 8, actions), draw)
+        return self.make_habit(Task("own", tool, 1, 8, actions), draw)
 
     @cached_property
     def services(self) -> list[str]:
-        forms = self.organisation.library.forms
+        forms = self.organisation.library.templates
         return sorted(
-            {forms[number].service for habit in self.habits for number in habit.forms}
+            {forms[number].service for habit in self.habits for number in habit.templates}
             & set(self.organisation.library.by_service)
         )
 
     @cached_property
     def projects(self) -> dict[int, Habit]:
         """day -> what one does for a project that day, besides: two to twelve days on something new."""
-        draw, found = self._draw("projects"), {}
+        draw, found = self._random_for("projects"), {}
         for first in range(self.organisation.days):
             if draw.random() < 0.012:
                 task = draw.choice(TASKS[draw.choice(list(TASKS))])
-                habit = self.habit(task, draw) if draw.random() < 0.6 else self._own([task], draw)
+                habit = (
+                    self.make_habit(task, draw) if draw.random() < 0.6 else self._personal_habit([task], draw)
+                )
                 found.update(dict.fromkeys(range(first, first + draw.randrange(2, 13)), habit))
         return found
 
     @cached_property
-    def odds(self) -> Odds:
+    def variation_rates(self) -> VariationRates:
         """Some are restless and try something new all the time, most are not: a factor with mean 1."""
-        restless = self._draw("restless").lognormvariate(-0.5 * RESTLESS**2, RESTLESS)
-        return replace(PEOPLE, new=min(PEOPLE.new * restless, 0.15))
+        restless = self._random_for("restless").lognormvariate(-0.5 * NOVELTY_SPREAD**2, NOVELTY_SPREAD)
+        return replace(PEOPLE_RATES, new_operation=min(PEOPLE_RATES.new_operation * restless, 0.15))
 
     # --- days
 
-    def works(self, day: int) -> float:
+    def activity_share(self, day: int) -> float:
         """How much of a usual day this one is, 0 to 1."""
-        if day < self.first_day or day in self.absent:
+        if day < self.first_day or day in self.days_off:
             return 0.0
-        if is_working_day(self.organisation.date(day), self.place):
+        if is_working_day(self.organisation.date(day), self.location):
             return 1.0
-        return 0.35 if self._draw("weekend", day).random() < (0.25 if self.job == "sre" else 0.05) else 0.0
+        return (
+            0.35 if self._random_for("weekend", day).random() < (0.25 if self.job == "sre" else 0.05) else 0.0
+        )
 
-    def day(self, day: int) -> tuple[Calls, list[Session]]:
-        share = self.works(day)
+    def simulate_day(self, day: int) -> tuple[Calls, list[CallerSession]]:
+        share = self.activity_share(day)
         rng = np.random.default_rng((self.organisation.seed, 1, self.number, day))
         runs = self._runs(day, share, rng)
         if not runs:
-            return Calls.of([], 0, 0), []
-        draw = self._draw("day", day)
+            return Calls.from_columns([], 0, 0), []
+        draw = self._random_for("day", day)
         parts = [
-            self._with(tool, [run for run in runs if run[1].tool == tool], day, rng, draw)
+            self._calls_with_tool(tool, [run for run in runs if run[1].tool == tool], day, rng, draw)
             for tool in dict.fromkeys(h.tool for _, h in runs)
         ]
-        return join(parts)
+        return concatenate_calls(parts)
 
     def _runs(self, day: int, share: float, rng: np.random.Generator) -> list[tuple[float, Habit]]:
-        extra = self.extra.get(day, [])
+        extra = self.extra_runs.get(day, [])
         count = int(rng.poisson(self.rate * share * self.busy.get(day, 1.0))) if share else 0
         if not count:
             return extra
@@ -231,61 +239,65 @@ class Person:
         shares = rng.random(count).tolist()
         starts = working_times(rng.random(count), self.shift)
         project = self.projects.get(day)
-        chosen = [project if project and rng.random() < 0.3 else favourite(habits, share) for share in shares]
+        chosen = [
+            project if project and rng.random() < 0.3 else pick_habit(habits, share) for share in shares
+        ]
         return list(zip(starts.tolist(), chosen, strict=True)) + extra
 
     @cached_property
     def shift(self) -> float:
-        return self._draw("shift").gauss(0, 2400)
+        return self._random_for("shift").gauss(0, 2400)
 
-    def _with(
+    def _calls_with_tool(
         self,
         tool: Tool,
         runs: list[tuple[float, Habit]],
         day: int,
         rng: np.random.Generator,
         draw: random.Random,
-    ) -> tuple[Calls, list[Session]]:
-        done = [habit.run(rng) for _, habit in runs]
+    ) -> tuple[Calls, list[CallerSession]]:
+        done = [habit.simulate(rng) for _, habit in runs]
         local = np.concatenate([start + offsets for (start, _), (offsets, _) in zip(runs, done, strict=True)])
-        times = utc(local, self.place)
+        times = to_utc(local, self.location)
         salt = rng.integers(0, 6, len(times))
-        calls = Calls.of(
+        calls = Calls.from_columns(
             times, np.concatenate([forms for _, forms in done]), (local > 46_800).astype(np.int32), salt
         )
-        calls = vary(calls, self.odds, self.organisation.library, self.services, rng, draw)
+        calls = vary_calls(calls, self.variation_rates, self.organisation.library, self.services, rng, draw)
         first = float(times.min()) if len(times) else 0.0
         sessions = [self.session(tool, day, half, max(first - 40, 0.0)) for half in (0, 1)]
         if tool == "console" and self.kind == "user" and len(times):
-            return self._signed_in(calls, sessions, first)
+            return self._with_sign_in(calls, sessions, first)
         return calls, sessions
 
-    def _signed_in(self, calls: Calls, sessions: list[Session], first: float) -> tuple[Calls, list[Session]]:
-        form = self.organisation.library.attack[LOGIN][0][1]
-        login = Calls.of([max(first - 40, 0.0)], form, 0)
-        blank = _copy(sessions[0], identity=user_identity.iam_user(self.user, ""), console=False)
-        return join([(calls, sessions), (login, [blank])])
+    def _with_sign_in(
+        self, calls: Calls, sessions: list[CallerSession], first: float
+    ) -> tuple[Calls, list[CallerSession]]:
+        form = self.organisation.library.attack_calls[LOGIN_TECHNIQUE][0][1]
+        login = Calls.from_columns([max(first - 40, 0.0)], form, 0)
+        blank = _copy_session(sessions[0], identity=user_identity.iam_user(self.user, ""), console=False)
+        return concatenate_calls([(calls, sessions), (login, [blank])])
 
-    def session(self, tool: Tool, day: int, half: int, created: float) -> Session:
+    def session(self, tool: Tool, day: int, half: int, created: float) -> CallerSession:
         """The person's session of this day with a tool: in the morning (0) or afternoon (1), created at a
         second of the day.
         """
         date = self.organisation.date(day).isoformat()
-        key = self.keys["key:ASIA"][(day * 4 + list(PACE).index(tool)) & 255]
-        when = f"{date}T{user_identity.clock(created)}Z"
+        key = self.identifiers["key:ASIA"][(day * 4 + list(SECONDS_BETWEEN_CALLS).index(tool)) & 255]
+        when = f"{date}T{user_identity.time_of_day(created)}Z"
         if self.kind == "root":
-            identity = user_identity.root(self.account.number, key, when)
+            identity = user_identity.root_user(self.account.number, key, when)
         elif self.kind != "user":
             identity = user_identity.assumed_role(self.role, self.email, key, when)
         else:
             console = tool == "console"
-            key = key if console else self.keys["key:AKIA"][0]
+            key = key if console else self.identifiers["key:AKIA"][0]
             identity = user_identity.iam_user(self.user, key, when if console else "", mfa=console)
         values = {"account": self.account.number, "region": self.region, "caller": self.key}
         address, salt = self.address(day, half), self.number * 7
-        return Session(
+        return CallerSession(
             identity,
-            self.program(tool, day),
+            self.user_agent(tool, day),
             address,
             self.region,
             values,
@@ -296,16 +308,16 @@ class Person:
 
     @cached_property
     def region(self) -> str:
-        return self.account.region if self._draw("region").random() < 0.8 else self.place.region
+        return self.account.region if self._random_for("region").random() < 0.8 else self.location.region
 
-    def program(self, tool: Tool, day: int) -> Program:
-        draw = self._draw("tools")
-        system, level = draw.choice(user_agents.SYSTEMS), draw.randrange(4)
-        newer = (day + self._draw("browser").randrange(BROWSER_DAYS)) // BROWSER_DAYS
+    def user_agent(self, tool: Tool, day: int) -> UserAgent:
+        draw = self._random_for("tools")
+        system, level = draw.choice(user_agents.OPERATING_SYSTEMS), draw.randrange(4)
+        newer = (day + self._random_for("browser").randrange(BROWSER_UPDATE_DAYS)) // BROWSER_UPDATE_DAYS
         browser = user_agents.browser(draw, newer)
         level += sum(1 for upgrade in self.upgrades if upgrade <= day)
-        if self.rollout and day >= self.rollout[0]:
-            level = max(level, self.rollout[1])
+        if self.tool_rollout and day >= self.tool_rollout[0]:
+            level = max(level, self.tool_rollout[1])
         made = {
             "console": browser,
             "cli": user_agents.cli(system, level),
@@ -315,23 +327,23 @@ class Person:
 
     def address(self, day: int, half: int) -> str:
         """Home on some weekdays, the office on the others; now and then the VPN, or on the way."""
-        habit, today = self._draw("network"), self._draw("network", day, half)
+        habit, today = self._random_for("network"), self._random_for("network", day, half)
         at_home, remote = habit.sample(range(7), k=2), habit.random() < 0.3
         dice = today.random()
         if dice < 0.05:
-            return user_agents.away(today, self.place.name)
+            return user_agents.travel_address(today, self.location.name)
         if dice < 0.14:
             return self.organisation.vpn
         if remote or self.organisation.date(day).weekday() in at_home:
-            line = self._draw("isp", (day + self.number) // (5 + self.number % 9))
-            return user_agents.home(line, self.place.name)
-        return self.organisation.offices[self.place.name][self.number & 1]
+            line = self._random_for("isp", (day + self.number) // (5 + self.number % 9))
+            return user_agents.household_address(line, self.location.name)
+        return self.organisation.offices[self.location.name][self.number & 1]
 
 
-def _copy(session: Session, *, identity: str, console: bool) -> Session:
-    return Session(
+def _copy_session(session: CallerSession, *, identity: str, console: bool) -> CallerSession:
+    return CallerSession(
         identity,
-        session.program,
+        session.user_agent,
         session.address,
         session.region,
         session.values,

@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-Place = tuple[str, int]  # (kind of value, which one of them)
+Placeholder = tuple[str, int]  # (kind of value, which one of them)
 
-VERSIONS = {  # eventVersion by service; the others by a hash: a service keeps its version
+EVENT_VERSIONS = {  # eventVersion by service; the others by a hash: a service keeps its version
     "ec2": "1.10",
     "s3": "1.11",
     "iam": "1.11",
@@ -39,7 +39,7 @@ VERSIONS = {  # eventVersion by service; the others by a hash: a service keeps i
     "lambda": "1.10",
     "secretsmanager": "1.10",
 }
-GLOBAL = {
+GLOBAL_SERVICES = {
     "iam",
     "sts",
     "route53",
@@ -51,12 +51,12 @@ GLOBAL = {
     "support",
     "account",
 }
-TLS13 = {"secretsmanager", "signin", "sts", "ce", "organizations", "kms", "sso", "dynamodb", "s3"}
-NO_REQUEST_ID = {"signin", "sso"}
+TLS13_SERVICES = {"secretsmanager", "signin", "sts", "ce", "organizations", "kms", "sso", "dynamodb", "s3"}
+SERVICES_WITHOUT_REQUEST_ID = {"signin", "sso"}
 
 
 @dataclass(slots=True)
-class Form:
+class RecordTemplate:
     """One way to call one operation. `body` and `end` are %-templates; `places` say what fills them, body's
     first.
 
@@ -68,7 +68,7 @@ class Form:
     name: str
     body: str
     end: str
-    places: tuple[Place, ...]
+    placeholders: tuple[Placeholder, ...]
     split: int  # how many of the places are in `body`
     read_only: bool
     failed: bool = False
@@ -81,8 +81,8 @@ class Form:
 
     def __post_init__(self) -> None:
         self.service = self.source.partition(".")[0]
-        self.dated = any(kind in ("when", "iso") for kind, _ in self.places)
-        self.region = "us-east-1" if self.service in GLOBAL - {"sts"} else ""
+        self.dated = any(kind in ("when", "iso") for kind, _ in self.placeholders)
+        self.region = "us-east-1" if self.service in GLOBAL_SERVICES - {"sts"} else ""
         self.template = self._template()
 
     @property
@@ -91,7 +91,7 @@ class Form:
 
     @property
     def has_request_id(self) -> bool:
-        return self.service not in NO_REQUEST_ID
+        return self.service not in SERVICES_WITHOUT_REQUEST_ID
 
     def tls_details(self, region: str) -> str:
         """The tlsDetails of a direct call to this service in `region`, as a JSON member."""
@@ -101,7 +101,7 @@ class Form:
 
     def _template(self) -> str:
         return (
-            f'{{"eventVersion":"{version(self.service)}","userIdentity":%s,"eventTime":"%s","eventSource":"{self.source}",'
+            f'{{"eventVersion":"{event_version(self.service)}","userIdentity":%s,"eventTime":"%s","eventSource":"{self.source}",'
             f'"eventName":"{self.name}","awsRegion":"%s","sourceIPAddress":"%s","userAgent":"%s"{self.body}'
             + (',"requestID":"%s"' if self.has_request_id else "%s")
             + f',"eventID":"%s"{self.end},"managementEvent":true,"recipientAccountId":"%s"%s'
@@ -110,19 +110,19 @@ class Form:
 
 
 @cache
-def version(service: str) -> str:
-    return VERSIONS.get(service) or ("1.08", "1.09", "1.10", "1.11")[zlib.crc32(service.encode()) & 3]
+def event_version(service: str) -> str:
+    return EVENT_VERSIONS.get(service) or ("1.08", "1.09", "1.10", "1.11")[zlib.crc32(service.encode()) & 3]
 
 
 @cache
 def _tls(service: str, region: str) -> str:
-    newer = service in TLS13
+    newer = service in TLS13_SERVICES
     tls, suite = (
         ("TLSv1.3", "TLS_AES_128_GCM_SHA256") if newer else ("TLSv1.2", "ECDHE-RSA-AES128-GCM-SHA256")
     )
     host = (
         f"{service}.amazonaws.com"
-        if service in GLOBAL - {"sts", "signin"}
+        if service in GLOBAL_SERVICES - {"sts", "signin"}
         else f"{service}.{region}.amazonaws.com"
     )
     host = f"{region}.signin.aws.amazon.com" if service == "signin" else host
@@ -132,7 +132,7 @@ def _tls(service: str, region: str) -> str:
 
 # --- from real records ----------------------------------------------------------------------------
 
-_PLACES = re.compile(
+_PLACEHOLDERS = re.compile(
     r"(?P<name>[\w-]*(?:stratus|malicious|nuke|invictus|cyberlab|bert-jan|benjamin|(?:test|demo|sample|mock|dev)user)[\w-]*)"
     r"|(?P<key>\b(?:AKIA|ASIA|AROA|AIDA|AROC|AROX)[A-Z0-9]{12,17}\b)"
     r"|(?P<uuid>\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b)"
@@ -149,7 +149,7 @@ _TAG = "StratusRedTeam"  # a tag of the laboratory
 _MARK = re.compile(r"\x00([^\x00]*)\x00(\d+)\x00")
 
 
-def from_record(record: Mapping[str, Any]) -> Form:
+def template_from_record(record: Mapping[str, Any]) -> RecordTemplate:
     """The form of one real record: parameters, answer and error as they were, ids and names replaced by
     places.
     """
@@ -163,14 +163,14 @@ def from_record(record: Mapping[str, Any]) -> Form:
     end["eventType"] = record.get("eventType", "AwsApiCall")
     if record.get("apiVersion"):
         end["apiVersion"] = record["apiVersion"]
-    return build(str(record["eventSource"]), str(record["eventName"]), _marked(body), _marked(end))
+    return build_template(str(record["eventSource"]), str(record["eventName"]), _marked(body), _marked(end))
 
 
-def build(source: str, name: str, body: dict[str, Any], end: dict[str, Any]) -> Form:
+def build_template(source: str, name: str, body: dict[str, Any], end: dict[str, Any]) -> RecordTemplate:
     """A form of members whose strings may hold places, written by `place`."""
     body_text, body_places = _template(body)
     end_text, end_places = _template(end)
-    return Form(
+    return RecordTemplate(
         source,
         name,
         body_text,
@@ -183,7 +183,7 @@ def build(source: str, name: str, body: dict[str, Any], end: dict[str, Any]) -> 
     )
 
 
-def place(kind: str, which: int | str = 0) -> str:
+def placeholder(kind: str, which: int | str = 0) -> str:
     """A place inside a string: `place("i-")` will be an instance id; equal `which` of a record, equal
     value.
     """
@@ -193,7 +193,7 @@ def place(kind: str, which: int | str = 0) -> str:
 
 def _marked(value: Any) -> Any:
     if isinstance(value, str):
-        return _PLACES.sub(_mark, _CALLER.sub(place("caller"), value.replace(_TAG, "Project")))
+        return _PLACEHOLDERS.sub(_mark, _CALLER.sub(placeholder("caller"), value.replace(_TAG, "Project")))
     if isinstance(value, dict):
         return {key.replace(_TAG, "Project"): _marked(item) for key, item in value.items()}
     return [_marked(item) for item in value] if isinstance(value, list) else value
@@ -211,10 +211,10 @@ def _mark(match: re.Match[str]) -> str:
         kind = f"b64:{next((size for size in (64, 128, 256, 512) if len(text) <= size), 768)}"
     elif kind == "digits":
         kind = f"digits:{len(text)}"
-    return place(kind, text)
+    return placeholder(kind, text)
 
 
-def _template(members: dict[str, Any]) -> tuple[str, list[Place]]:
+def _template(members: dict[str, Any]) -> tuple[str, list[Placeholder]]:
     text = "," + json.dumps(members, separators=(",", ":"), ensure_ascii=True)[1:-1]
     text = text.replace("\\u0000", "\x00").replace("%", "%%")
     places = [(kind, int(number)) for kind, number in _MARK.findall(text)]
@@ -224,7 +224,7 @@ def _template(members: dict[str, Any]) -> tuple[str, list[Place]]:
 # --- the form of a finished record ----------------------------------------------------------------
 
 
-def form_of(record: Mapping[str, Any]) -> frozenset[str]:
+def record_shape(record: Mapping[str, Any]) -> frozenset[str]:
     """What a record shows without its values: keys present, versions, names of parameters (two levels), what
     is null.
 
@@ -235,11 +235,11 @@ def form_of(record: Mapping[str, Any]) -> frozenset[str]:
         f"{key}={record.get(key)}" for key in ("eventVersion", "apiVersion", "eventType", "readOnly")
     )
     for part in ("requestParameters", "responseElements", "additionalEventData", "tlsDetails"):
-        found.update(_names(part, record.get(part)))
+        found.update(_key_names(part, record.get(part)))
     return frozenset(found)
 
 
-def _names(part: str, value: object) -> set[str]:
+def _key_names(part: str, value: object) -> set[str]:
     if not isinstance(value, dict):
         return {f"{part} is {type(value).__name__}"}
     return {f"{part}.{key}:{type(item).__name__}" for key, item in value.items()}

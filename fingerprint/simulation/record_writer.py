@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.simulation.api_calls import Calls, Session
-from fingerprint.simulation.identifiers import MASK
-from fingerprint.simulation.record_templates import Form
+from fingerprint.simulation.api_calls import CallerSession, Calls
+from fingerprint.simulation.identifiers import POOL_MASK
+from fingerprint.simulation.record_templates import RecordTemplate
 
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _DIGITS = np.array([i for i in range(36) if i not in (8, 13, 18, 23)])
 _BASE36 = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
-def ids(raw: NDArray[np.uint8]) -> list[str]:
+def to_uuids(raw: NDArray[np.uint8]) -> list[str]:
     """Sixteen random bytes a row (n, 16) as n UUIDs in hexadecimal."""
     text = np.full((len(raw), 36), ord("-"), np.uint8)
     text[:, _DIGITS] = _HEX[np.stack([raw >> 4, raw & 15], axis=2).reshape(len(raw), 32)]
@@ -29,10 +29,10 @@ def ids(raw: NDArray[np.uint8]) -> list[str]:
     return [whole[i : i + 36] for i in range(0, len(whole), 36)]
 
 
-def lines(
+def render_records(
     calls: Calls,
-    sessions: Sequence[Session],
-    forms: Sequence[Form],
+    sessions: Sequence[CallerSession],
+    forms: Sequence[RecordTemplate],
     midnight: np.datetime64,
     event: list[str],
     request: list[str],
@@ -47,15 +47,18 @@ def lines(
         calls.form.tolist(), calls.session.tolist(), calls.salt.tolist(), stamps, event, request, strict=True
     )
     for number, who, salt, stamp, event_id, request_id in rows:
-        yield _line(forms[number], sessions[who], salt, stamp, event_id, request_id)
+        yield _render_record(forms[number], sessions[who], salt, stamp, event_id, request_id)
 
 
-def _line(form: Form, session: Session, salt: int, stamp: str, event_id: str, request_id: str) -> str:
+def _render_record(
+    form: RecordTemplate, session: CallerSession, salt: int, stamp: str, event_id: str, request_id: str
+) -> str:
     fixed, pools, shift = session.values, session.pools, session.salt + salt
     if form.dated:
-        fixed = fixed | _dates(stamp)
+        fixed = fixed | _date_values(stamp)
     filled: list[Any] = [
-        fixed[kind] if kind in fixed else pools[kind][(which + shift) & MASK] for kind, which in form.places
+        fixed[kind] if kind in fixed else pools[kind][(which + shift) & POOL_MASK]
+        for kind, which in form.placeholders
     ]
     region = form.region or session.region
     direct = session.address[-1].isdigit()
@@ -71,9 +74,9 @@ def _line(form: Form, session: Session, salt: int, stamp: str, event_id: str, re
         stamp,
         region,
         session.address,
-        session.program.agent(form.service, form.name),
+        session.user_agent.render(form.service, form.name),
         *filled[: form.split],
-        _request(form, request_id),
+        _request_member(form, request_id),
         event_id,
         *filled[form.split :],
         fixed["account"],
@@ -82,13 +85,13 @@ def _line(form: Form, session: Session, salt: int, stamp: str, event_id: str, re
     )
 
 
-def _request(form: Form, request_id: str) -> str:
+def _request_member(form: RecordTemplate, request_id: str) -> str:
     if form.service == "s3":
         return "".join([_BASE36[int(c, 16) * 2 + 1] for c in request_id[:8] + request_id[24:32]])
     return request_id if form.has_request_id else ""
 
 
-def _dates(stamp: str) -> dict[str, str]:
+def _date_values(stamp: str) -> dict[str, str]:
     when = datetime.fromisoformat(stamp)
     return {
         "iso": stamp[:19],

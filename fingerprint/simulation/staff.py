@@ -5,15 +5,15 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from fingerprint.simulation.aws_services import DUTIES, Service
-from fingerprint.simulation.calendar import PLACES
-from fingerprint.simulation.job_tasks import JOBS, MIX
+from fingerprint.simulation.aws_services import SERVICE_ROUTINES, AwsService
+from fingerprint.simulation.calendar import LOCATIONS
+from fingerprint.simulation.job_tasks import JOB_SHARES, WORKLOAD_MIX
 from fingerprint.simulation.machines import Machine
 from fingerprint.simulation.organisation import Organisation
 from fingerprint.simulation.people import Person
 
-PEOPLE, MACHINES = 0.55, 0.35  # shares; the rest are services
-ROOT_FROM = 20  # principals: in a smaller organisation nobody uses the root user
+PEOPLE_SHARE, MACHINES_SHARE = 0.55, 0.35  # shares; the rest are services
+MIN_PRINCIPALS_FOR_ROOT = 20  # principals: in a smaller organisation nobody uses the root user
 
 _FIRST = [
     "ana",
@@ -80,30 +80,30 @@ _ACCOUNT = {"security": 2, "admin": 2, "manager": 0, "analyst": 0}  # the others
 class Staff:
     people: list[Person]
     machines: list[Machine]
-    services: list[Service]
+    services: list[AwsService]
 
     @property
-    def everybody(self) -> list[Person | Machine | Service]:
+    def all_principals(self) -> list[Person | Machine | AwsService]:
         return [*self.people, *self.machines, *self.services]
 
 
-def hire(organisation: Organisation, principals: int, scale: float = 1.0) -> Staff:
+def create_staff(organisation: Organisation, principals: int, scale: float = 1.0) -> Staff:
     """`principals` in all; `scale` multiplies how much each does in a day."""
-    people = max(1, round(principals * PEOPLE))
-    machines = min(principals - people, round(principals * MACHINES))
-    draw = organisation.draw("staff")
-    persons = [_person(organisation, number, draw, scale) for number in range(people)]
-    if principals >= ROOT_FROM:
+    people = max(1, round(principals * PEOPLE_SHARE))
+    machines = min(principals - people, round(principals * MACHINES_SHARE))
+    draw = organisation.random_for("staff")
+    persons = [_make_person(organisation, number, draw, scale) for number in range(people)]
+    if principals >= MIN_PRINCIPALS_FOR_ROOT:
         persons[-1].kind, persons[-1].job, persons[-1].rate = "root", "admin", 0.25
     return Staff(
         persons,
-        [_machine(organisation, number, draw, scale) for number in range(machines)],
-        [_service(organisation, number) for number in range(principals - people - machines)],
+        [_make_machine(organisation, number, draw, scale) for number in range(machines)],
+        [_make_service(organisation, number) for number in range(principals - people - machines)],
     )
 
 
-def _person(organisation: Organisation, number: int, draw: random.Random, scale: float) -> Person:
-    job = draw.choices(list(JOBS), list(JOBS.values()))[0]
+def _make_person(organisation: Organisation, number: int, draw: random.Random, scale: float) -> Person:
+    job = draw.choices(list(JOB_SHARES), list(JOB_SHARES.values()))[0]
     name = f"{_FIRST[number % len(_FIRST)]}.{draw.choice(_LAST)}" + (
         str(number // 25) if number >= 25 else ""
     )
@@ -117,18 +117,18 @@ def _person(organisation: Organisation, number: int, draw: random.Random, scale:
         number,
         name,
         job,
-        PLACES[draw.choice(list(PLACES))],
+        LOCATIONS[draw.choice(list(LOCATIONS))],
         account,
         kind,
         _PERMISSIONS[job],
         rate=draw.lognormvariate(2.1, 0.35) * scale,
     )
     person.upgrades.extend(day for day in range(organisation.days) if draw.random() < 0.04)
-    person.absent.update(_vacation(organisation.days, draw))
+    person.days_off.update(_days_off(organisation.days, draw))
     return person
 
 
-def _vacation(days: int, draw: random.Random) -> set[int]:
+def _days_off(days: int, draw: random.Random) -> set[int]:
     """One in four is away for some days of a month; anybody is ill now and then."""
     away = {day for day in range(days) if draw.random() < 0.01}
     for first in range(0, days, 28):
@@ -138,11 +138,11 @@ def _vacation(days: int, draw: random.Random) -> set[int]:
     return away
 
 
-def _machine(organisation: Organisation, number: int, draw: random.Random, scale: float) -> Machine:
+def _make_machine(organisation: Organisation, number: int, draw: random.Random, scale: float) -> Machine:
     trade = (
-        draw.choices(list(MIX), list(MIX.values()))[0]
-        if number >= len(MIX)
-        else list(MIX)[number * 5 % len(MIX)]
+        draw.choices(list(WORKLOAD_MIX), list(WORKLOAD_MIX.values()))[0]
+        if number >= len(WORKLOAD_MIX)
+        else list(WORKLOAD_MIX)[number * 5 % len(WORKLOAD_MIX)]
     )
     account = organisation.accounts[
         draw.choices(
@@ -154,8 +154,11 @@ def _machine(organisation: Organisation, number: int, draw: random.Random, scale
     return Machine(organisation, number, name, trade, account, scale)
 
 
-def _service(organisation: Organisation, number: int) -> Service:
-    duty = DUTIES[number % len(DUTIES)]
-    return Service(
-        organisation, number, duty, organisation.accounts[number // len(DUTIES) % len(organisation.accounts)]
+def _make_service(organisation: Organisation, number: int) -> AwsService:
+    duty = SERVICE_ROUTINES[number % len(SERVICE_ROUTINES)]
+    return AwsService(
+        organisation,
+        number,
+        duty,
+        organisation.accounts[number // len(SERVICE_ROUTINES) % len(organisation.accounts)],
     )

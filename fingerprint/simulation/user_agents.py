@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cache
 
-SYSTEMS = (
+OPERATING_SYSTEMS = (
     "macos#23.6.0",
     "macos#24.3.0",
     "linux#6.8.0-52-generic",
@@ -24,23 +24,23 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @dataclass(slots=True)
-class Program:
+class UserAgent:
     """A user agent. `{command}` and `{api}` in it stand for the operation called. `kind` says how S3 shows
     it.
     """
 
     text: str
     kind: str = "sdk"
-    _seen: dict[tuple[str, str], str] = field(default_factory=dict, repr=False)
+    _cache: dict[tuple[str, str], str] = field(default_factory=dict, repr=False)
 
-    def agent(self, service: str, name: str) -> str:
+    def render(self, service: str, name: str) -> str:
         """The user agent as recorded for one call."""
         key = (service, name)
-        if key not in self._seen:
-            self._seen[key] = self._agent(service, name)
-        return self._seen[key]
+        if key not in self._cache:
+            self._cache[key] = self._render(service, name)
+        return self._cache[key]
 
-    def _agent(self, service: str, name: str) -> str:
+    def _render(self, service: str, name: str) -> str:
         if self.kind == "console":
             return _console(self.text, service)
         command = f"{service}.{_WORD.sub('-', re.sub(r'20[0-9_]+.*$', '', name)).lower()}"
@@ -60,13 +60,13 @@ def _console(browser: str, service: str) -> str:
 # --- people's tools; `level` counts upgrades ------------------------------------------------------
 
 
-def browser(draw: random.Random, newer: int = 0) -> Program:
+def browser(draw: random.Random, newer: int = 0) -> UserAgent:
     """A browser of one's own, `newer` versions later."""
     return _browser(draw.randrange(4), draw.randrange(128, 131) + newer)
 
 
 @cache
-def _browser(which: int, version: int) -> Program:
+def _browser(which: int, version: int) -> UserAgent:
     system = (
         "Macintosh; Intel Mac OS X 10_15_7",
         "Windows NT 10.0; Win64; x64",
@@ -74,34 +74,34 @@ def _browser(which: int, version: int) -> Program:
         "Windows NT 10.0; Win64; x64",
     )[which]
     if which == 3:
-        return Program(
+        return UserAgent(
             f"Mozilla/5.0 ({system}; rv:{version}.0) Gecko/20100101 Firefox/{version}.0", "console"
         )
-    return Program(
+    return UserAgent(
         f"Mozilla/5.0 ({system}) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/{version}.0.0.0 Safari/537.36",
         "console",
     )
 
 
 @cache
-def cli(system: str, level: int) -> Program:
-    return Program(
+def cli(system: str, level: int) -> UserAgent:
+    return UserAgent(
         f"aws-cli/2.{22 + level}.{level * 7 % 20} md/awscrt#0.23.{level % 9} ua/2.0 os/{system} md/arch#x86_64 lang/python#3.12.6 "
         "md/pyimpl#CPython cfg/retry-mode#standard md/installer#exe md/prompt#off md/command#{command}"
     )
 
 
 @cache
-def boto(system: str, level: int, python: str = "3.11.9", extra: str = "") -> Program:
-    return Program(
+def boto(system: str, level: int, python: str = "3.11.9", extra: str = "") -> UserAgent:
+    return UserAgent(
         f"Boto3/1.35.{40 + 5 * level} md/Botocore#1.35.{40 + 5 * level} ua/2.0 os/{system} md/arch#x86_64 lang/python#{python} "
         f"md/pyimpl#CPython {extra}cfg/retry-mode#legacy Botocore/1.35.{40 + 5 * level}"
     )
 
 
 @cache
-def terraform(level: int) -> Program:
-    return Program(
+def terraform(level: int) -> UserAgent:
+    return UserAgent(
         f"APN/1.0 HashiCorp/1.0 Terraform/1.9.{level % 9} (+https://www.terraform.io) terraform-provider-aws/5.{70 + level}.0 "
         "(+https://registry.terraform.io/providers/hashicorp/aws) aws-sdk-go-v2/1.32.2 ua/2.1 os/linux lang/go#1.23.1 "
         "md/GOOS#linux md/GOARCH#amd64 api/{api}#1.6.1"
@@ -109,43 +109,43 @@ def terraform(level: int) -> Program:
 
 
 @cache
-def go(level: int, what: str = "") -> Program:
-    return Program(
+def go(level: int, what: str = "") -> UserAgent:
+    return UserAgent(
         f"aws-sdk-go-v2/1.3{level % 6}.0 ua/2.1 os/linux lang/go#1.22.{level % 9} md/GOOS#linux md/GOARCH#amd64 api/{{api}}#1.4.2{what}"
     )
 
 
 @cache
-def java(level: int) -> Program:
-    return Program(
+def java(level: int) -> UserAgent:
+    return UserAgent(
         f"aws-sdk-java/2.29.{level} md/io#sync md/http#Apache ua/2.1 os/Linux#5.10.228-219.884.amzn2.x86_64 "
         "lang/java#17.0.13 md/OpenJDK_64-Bit_Server_VM#17.0.13+11-LTS md/vendor#Amazon.com_Inc."
     )
 
 
 @cache
-def node(level: int, environment: str = "exec-env/AWS_Lambda_nodejs20.x") -> Program:
-    return Program(
+def node(level: int, environment: str = "exec-env/AWS_Lambda_nodejs20.x") -> UserAgent:
+    return UserAgent(
         f"aws-sdk-js/3.69{level}.0 ua/2.1 os/linux#5.10.226 lang/js md/nodejs#20.18.0 api/{{api}}#3.69{level}.0 {environment}"
     )
 
 
 @cache
-def fixed(text: str) -> Program:
-    return Program(text, "plain")
+def fixed_user_agent(text: str) -> UserAgent:
+    return UserAgent(text, "plain")
 
 
 # --- networks -------------------------------------------------------------------------------------
 
-_OFFICES = ("198.51.{}.", "62.96.{}.", "81.2.{}.", "185.46.{}.", "12.38.{}.")
-_HOMES = {  # providers of a place: first byte, and which second bytes
+_OFFICE_NETWORKS = ("198.51.{}.", "62.96.{}.", "81.2.{}.", "185.46.{}.", "12.38.{}.")
+_HOUSEHOLD_NETWORKS = {  # providers of a place: first byte, and which second bytes
     "Dublin": ((86, range(32, 64)), (109, range(64, 96)), (37, range(192, 256))),
     "Berlin": ((91, range(64)), (77, range(160, 192)), (79, range(192, 256))),
     "Seattle": ((73, range(64)), (24, range(16, 48)), (67, range(160, 192))),
     "New York": ((73, range(160, 224)), (24, range(184, 192)), (68, range(160, 200))),
     "Bengaluru": ((103, range(48, 128)), (49, range(200, 208)), (106, range(192, 224))),
 }
-_CLOUDS = (
+_CLOUD_NETWORKS = (
     "167.99.{}.{}",
     "45.77.{}.{}",
     "95.216.{}.{}",
@@ -154,32 +154,32 @@ _CLOUDS = (
     "185.220.{}.{}",
     "104.248.{}.{}",
 )
-_AWS = ("3.{}.{}.{}", "18.{}.{}.{}", "34.{}.{}.{}", "52.{}.{}.{}", "54.{}.{}.{}")
+_AWS_NETWORKS = ("3.{}.{}.{}", "18.{}.{}.{}", "34.{}.{}.{}", "52.{}.{}.{}", "54.{}.{}.{}")
 
 
-def office(draw: random.Random) -> str:
+def office_network(draw: random.Random) -> str:
     """The first three bytes of an office's egress network."""
-    return draw.choice(_OFFICES).format(draw.randrange(1, 255))
+    return draw.choice(_OFFICE_NETWORKS).format(draw.randrange(1, 255))
 
 
-def home(draw: random.Random, place: str = "") -> str:
+def household_address(draw: random.Random, location: str = "") -> str:
     """A household's line at a place, or anywhere."""
-    first, second = draw.choice(_HOMES[place or draw.choice(list(_HOMES))])
+    first, second = draw.choice(_HOUSEHOLD_NETWORKS[location or draw.choice(list(_HOUSEHOLD_NETWORKS))])
     return _address(f"{first}.{draw.choice(second)}.{{}}.{{}}", draw)
 
 
-def cloud(draw: random.Random) -> str:
+def cloud_address(draw: random.Random) -> str:
     """A rented server: a favourite of attackers, and now and then where a colleague's own VPN ends."""
-    return _address(draw.choice(_CLOUDS), draw)
+    return _address(draw.choice(_CLOUD_NETWORKS), draw)
 
 
-def away(draw: random.Random, place: str) -> str:
+def travel_address(draw: random.Random, location: str) -> str:
     """A phone, a train, a hotel abroad, a VPN of one's own."""
-    return draw.choice((home(draw, place), home(draw), cloud(draw)))
+    return draw.choice((household_address(draw, location), household_address(draw), cloud_address(draw)))
 
 
-def aws(draw: random.Random) -> str:
-    return _address(draw.choice(_AWS), draw)
+def aws_address(draw: random.Random) -> str:
+    return _address(draw.choice(_AWS_NETWORKS), draw)
 
 
 def _address(pattern: str, draw: random.Random) -> str:

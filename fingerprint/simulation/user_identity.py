@@ -107,7 +107,7 @@ def iam_user(user: User, key: str, created: str = "", mfa: bool = False, invoked
     return _json(block, invoked_by)
 
 
-def root(account: str, key: str, created: str) -> str:
+def root_user(account: str, key: str, created: str) -> str:
     context = {"attributes": {"creationDate": created, "mfaAuthenticated": "true"}}
     block = {
         "type": "Root",
@@ -118,13 +118,13 @@ def root(account: str, key: str, created: str) -> str:
     return _json(block | {"accessKeyId": key, "sessionContext": context})
 
 
-def clock(second: float) -> str:
+def time_of_day(second: float) -> str:
     """hh:mm:ss of a second of the day; what is before it or after it comes to its edge."""
     second = min(max(int(second), 0), 86_399)
     return f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
 
 
-def service(name: str) -> str:
+def aws_service(name: str) -> str:
     return _json({"type": "AWSService", "invokedBy": name})
 
 
@@ -148,7 +148,7 @@ def identity_center(account: str, user: str, store: str) -> str:
     )
 
 
-def saml(name: str) -> str:
+def saml_user(name: str) -> str:
     return _json(
         {
             "type": "SAMLUser",
@@ -163,7 +163,7 @@ def untyped(account: str, invoked_by: str) -> str:
     return _json({"accountId": account, "invokedBy": invoked_by})
 
 
-def key_of(identity: str) -> str:
+def principal_key(identity: str) -> str:
     """The principal's key, as the product names who has this `userIdentity`.
 
     Example:
@@ -173,7 +173,7 @@ def key_of(identity: str) -> str:
     block = json.loads(identity)
     issuer = block.get("sessionContext", {}).get("sessionIssuer", {})
     caller = {column: block.get(member, "") for member, (column, _) in _COLUMNS.items()}
-    return entity.name(
+    return entity.principal_of(
         caller | {column: issuer.get(member, "") for member, (_, column) in _COLUMNS.items()}
     ).key
 

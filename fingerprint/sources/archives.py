@@ -20,76 +20,80 @@ from itertools import chain, pairwise
 from fingerprint.core.alert import Reject
 from fingerprint.core.settings import Reading
 from fingerprint.sources.cloudtrail import envelopes
-from fingerprint.sources.cloudtrail.envelopes import Records
-from fingerprint.sources.inflate import MAGIC, Budget, Inflate
+from fingerprint.sources.cloudtrail.envelopes import RecordBatch
+from fingerprint.sources.inflate import GZIP_MAGIC, ExpansionBudget, GzipInflater
 
-LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
-CHUNK = 1 << 20  # bytes read, or expanded, at a time
+LINE_SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+READ_BYTES = 1 << 20  # bytes read, or expanded, at a time
 BATCH_BYTES = 64 << 20  # of records: a batch ends here too, so few large ones cost what many small ones cost
 
 
-class CutShort(Exception):
+class TruncatedInput(Exception):
     """Raised by the bytes themselves: no more will come, and why. What came before is kept, the reason is a reject."""
 
 
-def read(name: str, stored: Iterator[bytes], bounds: Reading) -> Iterator[Records]:
+def read_records(name: str, stored: Iterator[bytes], bounds: Reading) -> Iterator[RecordBatch]:
     """The records of one file or object. What breaks on the way is one reject that says how far it came.
 
     What `stored` raises comes out of here, but for CutShort.
     """
     trouble: list[Reject] = []
-    budget = Budget(bounds.max_expanded_bytes)
+    budget = ExpansionBudget(bounds.max_expanded_bytes)
     chunks = _chunks(name, stored, budget, trouble)
     head = next(chunks, b"")
     following = next(chunks, None)
     rest = chain([head] if following is None else [head, following], chunks)
-    if not name.lower().endswith(LINES) and _is_document(head, whole=following is None):
+    if not name.lower().endswith(LINE_SUFFIXES) and _is_document(head, whole=following is None):
         yield from _document(name, rest, bounds, budget, trouble)
     else:
-        yield from _Lines(name, bounds, budget, trouble).read(rest)
+        yield from _LineSplitter(name, bounds, budget, trouble).read(rest)
     if trouble:
-        yield Records([], [], trouble)
+        yield RecordBatch([], [], trouble)
 
 
-def batches(parts: Iterator[Records], bounds: Reading) -> Iterator[Records]:
+def rebatch(parts: Iterator[RecordBatch], bounds: Reading) -> Iterator[RecordBatch]:
     """The same records in batches that are full, however small or large the files were."""
-    waiting: list[Records] = []
+    waiting: list[RecordBatch] = []
     count = held = 0
     for part in parts:
-        for piece in _pieces(part, bounds.batch_records):
+        for piece in _split_batch(part, bounds.batch_records):
             size, weight = len(piece.lines) + len(piece.rejects), sum(map(len, piece.lines))
             if waiting and (count + size > bounds.batch_records or held + weight > BATCH_BYTES):
-                yield envelopes.merge(waiting)
+                yield envelopes.merge_batches(waiting)
                 waiting, count, held = [], 0, 0
             if size or piece.skipped:
                 waiting.append(piece)
             count, held = count + size, held + weight
     if waiting:
-        yield envelopes.merge(waiting)
+        yield envelopes.merge_batches(waiting)
 
 
-def _pieces(part: Records, most: int) -> Iterator[Records]:
+def _split_batch(part: RecordBatch, most: int) -> Iterator[RecordBatch]:
     if len(part.lines) <= most:
         yield part
         return
-    yield Records(part.lines[:most], part.origins[:most], part.rejects, part.skipped)
+    yield RecordBatch(part.lines[:most], part.origins[:most], part.rejects, part.skipped)
     for start in range(most, len(part.lines), most):
-        yield Records(part.lines[start : start + most], part.origins[start : start + most], [])
+        yield RecordBatch(part.lines[start : start + most], part.origins[start : start + most], [])
 
 
-def _chunks(name: str, stored: Iterator[bytes], budget: Budget, trouble: list[Reject]) -> Iterator[bytes]:
+def _chunks(
+    name: str, stored: Iterator[bytes], budget: ExpansionBudget, trouble: list[Reject]
+) -> Iterator[bytes]:
     """The bytes, expanded if they are gzip, at most CHUNK at a time; ends early with an entry in `trouble`."""
     try:
         first = next(stored, b"")
         stored = chain([first], stored)
-        yield from _expanded(name, stored, budget, trouble) if first.startswith(MAGIC) else stored
-    except CutShort as error:
+        yield from _expanded(name, stored, budget, trouble) if first.startswith(GZIP_MAGIC) else stored
+    except TruncatedInput as error:
         trouble.append(Reject(name, "", str(error)))
 
 
-def _expanded(name: str, stored: Iterator[bytes], budget: Budget, trouble: list[Reject]) -> Iterator[bytes]:
+def _expanded(
+    name: str, stored: Iterator[bytes], budget: ExpansionBudget, trouble: list[Reject]
+) -> Iterator[bytes]:
     """Gzip, several members in a row too. Bounded: a bomb costs one chunk of memory and ends with its `budget`."""
-    inflate = Inflate()
+    inflate = GzipInflater()
     total = 0
     try:
         for text in inflate.read(stored):
@@ -111,62 +115,62 @@ def _is_document(head: bytes, whole: bool) -> bool:
     if len(lines) <= 1 and not whole:
         return envelopes.may_be_envelope(head)
     lines = (lines if whole else lines[:-1])[:8]
-    return sum(map(envelopes.is_object, lines)) * 2 <= len(lines)
+    return sum(map(envelopes.is_json_object, lines)) * 2 <= len(lines)
 
 
 def _document(
-    path: str, chunks: Iterator[bytes], bounds: Reading, budget: Budget, trouble: list[Reject]
-) -> Iterator[Records]:
+    path: str, chunks: Iterator[bytes], bounds: Reading, budget: ExpansionBudget, trouble: list[Reject]
+) -> Iterator[RecordBatch]:
     held, size = [], 0
     for chunk in chunks:
         held.append(chunk)
         size += len(chunk)
         if size > bounds.max_document_bytes:
-            yield Records(
+            yield RecordBatch(
                 [], [], [Reject(path, "", f"a document larger than {bounds.max_document_bytes:,} bytes")]
             )
             return
     text = b"".join(held)
     held.clear()  # it is there twice, else
-    parts = envelopes.parts(text, path, "", bounds, budget)
-    yield from _without_torn_end(parts) if trouble else parts
+    parts = envelopes.split_message_in_parts(text, path, "", bounds, budget)
+    yield from _without_truncation_reject(parts) if trouble else parts
 
 
-def _without_torn_end(parts: Iterator[Records]) -> Iterator[Records]:
+def _without_truncation_reject(parts: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
     """What was cut off is told once, by the file's own reject."""
     for part, following in pairwise(chain(parts, [None])):
         assert part is not None  # noqa: S101 - only the last is
         if following is None and part.rejects and part.rejects[-1].reason.startswith("malformed JSON: no"):
-            part = Records(part.lines, part.origins, part.rejects[:-1], part.skipped)
+            part = RecordBatch(part.lines, part.origins, part.rejects[:-1], part.skipped)
         yield part
 
 
 @dataclass(slots=True)
-class _Lines:
+class _LineSplitter:
     """Chunks to lines. A line longer than its bound is dropped while it is read, never held."""
 
     path: str
     bounds: Reading
-    budget: Budget
-    trouble: list[Reject]
+    budget: ExpansionBudget
+    errors: list[Reject]
     number: int = 1  # of the line that is being held
-    held: list[bytes] = field(default_factory=list)
+    buffered: list[bytes] = field(default_factory=list)
     size: int = 0
     dropping: bool = False
 
-    def read(self, chunks: Iterator[bytes]) -> Iterator[Records]:
+    def read(self, chunks: Iterator[bytes]) -> Iterator[RecordBatch]:
         for chunk in chunks:
             head, newline, rest = chunk.partition(b"\n")
-            yield from self._hold(head)
+            yield from self._buffer(head)
             if newline:
                 yield from self._finish()
                 yield from self._whole_lines(rest)
-        if self.trouble and not envelopes.is_json(b"".join(self.held)):
-            yield from self._torn()
+        if self.errors and not envelopes.is_json(b"".join(self.buffered)):
+            yield from self._salvage_last_line()
         else:
             yield from self._finish()
 
-    def _whole_lines(self, text: bytes) -> Iterator[Records]:
+    def _whole_lines(self, text: bytes) -> Iterator[RecordBatch]:
         if not text.strip():  # a bomb of nothing but blank lines shall cost nothing
             self.number += text.count(b"\n")
             return
@@ -175,37 +179,39 @@ class _Lines:
         if lines:
             yield from self._parts(lines)
             self.number += len(lines)
-        yield from self._hold(last)
+        yield from self._buffer(last)
 
-    def _hold(self, part: bytes) -> Iterator[Records]:
+    def _buffer(self, part: bytes) -> Iterator[RecordBatch]:
         if self.dropping:
             return
-        self.held.append(part)
+        self.buffered.append(part)
         self.size += len(part)
         if self.size <= self.bounds.max_record_bytes:
             return
-        if len(self.held) > 1 and self.size - len(part) <= self.bounds.max_record_bytes:
-            self.held = [b"".join(self.held)]
-        most = self.bounds.max_document_bytes if envelopes.may_be_envelope(self.held[0]) else 0
+        if len(self.buffered) > 1 and self.size - len(part) <= self.bounds.max_record_bytes:
+            self.buffered = [b"".join(self.buffered)]
+        most = self.bounds.max_document_bytes if envelopes.may_be_envelope(self.buffered[0]) else 0
         if self.size > most:
             limit = most or self.bounds.max_record_bytes
-            self.dropping, self.held = True, []
-            yield Records(
+            self.dropping, self.buffered = True, []
+            yield RecordBatch(
                 [], [], [Reject(self.path, str(self.number), f"a line larger than {limit:,} bytes")]
             )
 
-    def _finish(self) -> Iterator[Records]:
+    def _finish(self) -> Iterator[RecordBatch]:
         """The held line is complete."""
-        line = b"".join(self.held)
+        line = b"".join(self.buffered)
         if line and not self.dropping:
             yield from self._parts([line])
-        self.number, self.held, self.size, self.dropping = self.number + 1, [], 0, False
+        self.number, self.buffered, self.size, self.dropping = self.number + 1, [], 0, False
 
-    def _torn(self) -> Iterator[Records]:
+    def _salvage_last_line(self) -> Iterator[RecordBatch]:
         """The end of the file is missing: of the line that it tore, keep what is complete."""
-        yield from _without_torn_end(
-            envelopes.parts(b"".join(self.held), self.path, str(self.number), self.bounds, self.budget)
+        yield from _without_truncation_reject(
+            envelopes.split_message_in_parts(
+                b"".join(self.buffered), self.path, str(self.number), self.bounds, self.budget
+            )
         )
 
-    def _parts(self, lines: list[bytes]) -> Iterator[Records]:
-        return envelopes.parts_of_lines(lines, self.path, self.number, self.bounds, self.budget)
+    def _parts(self, lines: list[bytes]) -> Iterator[RecordBatch]:
+        return envelopes.split_lines_in_parts(lines, self.path, self.number, self.bounds, self.budget)

@@ -26,42 +26,50 @@ from fingerprint.core.alert import FingerprintError
 Longs = NDArray[np.int64]
 Now = Callable[[], int]  # the reader's own clock, ms since 1970
 
-FILE_SECONDS = 900  # records in files may be dated so far past the clock of who reads them: clocks differ
-FUTURE = "dated in the future: more than {seconds:,} s past its arrival"  # why a record is a dead letter
+FILE_CLOCK_TOLERANCE_SECONDS = (
+    900  # records in files may be dated so far past the clock of who reads them: clocks differ
+)
+FUTURE_REASON = (
+    "dated in the future: more than {seconds:,} s past its arrival"  # why a record is a dead letter
+)
 
 
-def wall_clock() -> int:
+def wall_clock_ms() -> int:
     """Return the machine's own time, ms since 1970."""
     return time.time_ns() // 1_000_000
 
 
-def arrived(timestamps: Longs, now: int) -> Longs:
+def arrival_times_ms(timestamps: Longs, now: int) -> Longs:
     """Return when messages arrived, from their broker timestamps: ms (n,) each, at most `now`; 0 or less is unknown, so `now`."""
     return np.minimum(np.where(timestamps > 0, timestamps, now), now)
 
 
-def future_dated(at: Longs, arrived: Longs | int, seconds: int) -> NDArray[np.bool_]:
+def future_dated_mask(event_times: Longs, arrived_at: Longs | int, seconds: int) -> NDArray[np.bool_]:
     """Return which events, at ms (n,), claim to have happened more than `seconds` after they arrived, ms (n,) or one for all."""
-    return at > np.asarray(arrived) + seconds * 1000
+    return event_times > np.asarray(arrived_at) + seconds * 1000
 
 
 def check_watermark(
-    what: str, watermark: int, remedy: str, now: int | None = None, seconds: int = FILE_SECONDS
+    what: str,
+    watermark: int,
+    remedy: str,
+    now: int | None = None,
+    seconds: int = FILE_CLOCK_TOLERANCE_SECONDS,
 ) -> None:
     """Raise FingerprintError if a stored watermark (seconds since 1970) lies more than `seconds` ahead of the clock (ms), which
     no honest one does.
 
     `what` names where it is stored, `remedy` says what to do about it.
     """
-    now = wall_clock() if now is None else now
+    now = wall_clock_ms() if now is None else now
     if watermark * 1000 > now + seconds * 1000:
         raise FingerprintError(
-            f"{what} says that event time has come to {moment(watermark)}, and this machine's clock says {moment(now // 1000)}: "
+            f"{what} says that event time has come to {format_epoch_seconds(watermark)}, and this machine's clock says {format_epoch_seconds(now // 1000)}: "
             f"records dated in the future moved it, or the clock is wrong. {remedy}"
         )
 
 
-def moment(seconds: int) -> str:
+def format_epoch_seconds(seconds: int) -> str:
     """Return seconds since 1970 as people read them, whatever the number: 2026-01-31T18:00:00Z."""
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -23,29 +23,29 @@ from numpy.typing import NDArray
 from fingerprint.compute import arrays, frames
 from fingerprint.compute.arrays import Array
 from fingerprint.compute.frames import Frame
-from fingerprint.compute.kernels import launch
+from fingerprint.compute.kernels import launch_kernel
 from fingerprint.sources import duckdb_reader
-from fingerprint.sources.cloudtrail.envelopes import Records, joined
+from fingerprint.sources.cloudtrail.envelopes import RecordBatch, join_lines
 from fingerprint.sources.cloudtrail.schema import (
     COLUMNS,
     PARAMETERS,
     RESOURCES,
-    SHOWN,
-    Column,
-    Flat,
-    in_order,
-    structure,
+    UNTRUNCATED_COLUMNS,
+    ColumnSpec,
+    FlattenedRecords,
+    record_structure,
+    sort_parameter_names,
 )
 
-LONGEST = 1 << 16  # bytes: one thread reads a record, and a long one keeps those beside it waiting
-PIECE = 1 << 30  # bytes of records at a time: a column of text ends at 2^31
+MAX_RECORD_BYTES = 1 << 16  # bytes: one thread reads a record, and a long one keeps those beside it waiting
+BATCH_BYTES = 1 << 30  # bytes of records at a time: a column of text ends at 2^31
 LOGIN = "responseElements.ConsoleLogin"  # says whether there was an error; it is not passed on
-MADE = {
+DERIVED_KINDS = {
     "parameter_names": "names",
     "role_arn": "role",
     "target_account": "target",
 }  # of the parameters, in their place
-KINDS = (  # of nodes, as `sieve.cu` numbers them
+MEMBER_KINDS = (  # of nodes, as `sieve.cu` numbers them
     *("group", "text", "shown", "flag", "time", "begun", "name", "source", "sort"),
     *("recipient", "account", "message", "login", "parameters", "resources"),
 )
@@ -63,10 +63,10 @@ _SPECIAL = {
     PARAMETERS: "parameters",
     RESOURCES: "resources",
 }
-Piece = tuple[int, int]  # the first of some records, and the one after the last
+RecordRange = tuple[int, int]  # the first of some records, and the one after the last
 
 
-class Nodes(NamedTuple):
+class MemberTree(NamedTuple):
     """The members that are read, as a tree: of each node its kind, its first child, how many there are, where its key lies."""
 
     kind: NDArray[np.int32]
@@ -77,7 +77,7 @@ class Nodes(NamedTuple):
     keys: NDArray[np.uint8]
 
 
-class Sieved(NamedTuple):
+class FilteredRecords(NamedTuple):
     """What the sieve says of N records: which are plain (N,), here; of the P plain ones, there: a line that has every member and
     then theirs (B,), UTF-8; the times of event and session (P,), microseconds, NAT for none; whether they failed (P,)."""
 
@@ -88,88 +88,98 @@ class Sieved(NamedTuple):
     failed: Array
 
 
-def read(records: Records, tables: str) -> Flat:
+def read_on_device(records: RecordBatch, dataframe_library: str) -> FlattenedRecords:
     """One row per readable record, in their order; see `flatten`."""
-    parts = [_plain(records.lines, piece, tables) for piece in _pieces(records.lines)]
+    parts = [_read_plain(records.lines, piece, dataframe_library) for piece in _record_ranges(records.lines)]
     careful = np.concatenate([rows for _, rows in parts])
-    return _together([events for events, _ in parts], _read_here(records, careful), tables)
+    return _merge_results([events for events, _ in parts], _read_on_host(records, careful), dataframe_library)
 
 
-def _pieces(lines: list[bytes]) -> list[Piece]:
+def _record_ranges(lines: list[bytes]) -> list[RecordRange]:
     """Where to cut, so that no piece is much larger than PIECE; one at least."""
     ends = np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)))
-    cuts = np.searchsorted(ends, np.arange(PIECE, int(ends[-1]), PIECE)) if len(ends) else ends
+    cuts = np.searchsorted(ends, np.arange(BATCH_BYTES, int(ends[-1]), BATCH_BYTES)) if len(ends) else ends
     return list(pairwise([0, *np.unique(cuts[cuts > 0]).tolist(), len(lines)]))
 
 
-def _plain(lines: list[bytes], piece: Piece, tables: str) -> tuple[Frame, NDArray[np.int64]]:
+def _read_plain(lines: list[bytes], piece: RecordRange, tables: str) -> tuple[Frame, NDArray[np.int64]]:
     """The events of the records of a piece that are plain, and the places of those that are not."""
     begin, end = piece
-    sieved = sieve(lines[begin:end], frames.arrays_of(tables))
+    sieved = filter_records(lines[begin:end], frames.import_array_library(tables))
     rows = np.flatnonzero(sieved.plain) + begin
     members = _members(sieved.lines, tables)
     there = members["eventTime"].notna().values  # what cuDF could not read is a row of nothing
     if len(members) != len(rows) + 1 or not bool(there.all()):
-        return _nothing(tables), np.arange(begin, end)
+        return _empty_frame(tables), np.arange(begin, end)
     rest = np.flatnonzero(~sieved.plain) + begin
     return _events(members, sieved, rows), rest
 
 
-def _read_here(records: Records, careful: NDArray[np.int64]) -> Flat:
+def _read_on_host(records: RecordBatch, careful: NDArray[np.int64]) -> FlattenedRecords:
     """What the host makes of the records at some places."""
     lines, origins = ([each[row] for row in careful.tolist()] for each in (records.lines, records.origins))
-    rest = duckdb_reader.read(Records(lines, origins, records.rejects, records.skipped))
+    rest = duckdb_reader.read_on_host(RecordBatch(lines, origins, records.rejects, records.skipped))
     return rest._replace(events=rest.events.assign(row=careful[rest.events["row"].to_numpy(np.int64)]))
 
 
-def _together(parts: list[Frame], rest: Flat, tables: str) -> Flat:
+def _merge_results(parts: list[Frame], rest: FlattenedRecords, tables: str) -> FlattenedRecords:
     """What was read there and here, in the order of the records."""
     filled = [part for part in parts if len(part)]
     if len(rest.events) or not filled:
-        filled.append(frames.lifted(rest.events, tables))
+        filled.append(frames.to_device(rest.events, tables))
     if len(filled) == 1:
         return rest._replace(events=filled[0])
-    events = frames.named(tables).concat(filled, ignore_index=True)
+    events = frames.import_library(tables).concat(filled, ignore_index=True)
     return rest._replace(events=events.sort_values("row", ignore_index=True))
 
 
-def _nothing(tables: str) -> Frame:
-    return frames.lifted(duckdb_reader.read(Records([], [], [])).events, tables)
+def _empty_frame(tables: str) -> Frame:
+    return frames.to_device(duckdb_reader.read_on_host(RecordBatch([], [], [])).events, tables)
 
 
 # --- the sieve --------------------------------------------------------------------------------------------------------
 
 
-def sieve(lines: list[bytes], xp: Any) -> Sieved:
+def filter_records(lines: list[bytes], xp: Any) -> FilteredRecords:
     """Records, brought up once and read strictly; `xp` is the module of the arrays there."""
     count, first = len(lines), _every_member()
-    text, borders = _up(lines, xp)
+    text, borders = _copy_to_device(lines, xp)
     plain, failed = xp.zeros(count, np.uint8), xp.zeros(count, np.uint8)
     sizes, time, begun = (xp.zeros(count, np.int64) for _ in range(3))
-    given = (text, borders, LONGEST, *map(xp.asarray, nodes()), plain, sizes, time, begun, failed)
-    launch("sieve", count, *given, 0, text, sizes)  # measures
+    given = (
+        text,
+        borders,
+        MAX_RECORD_BYTES,
+        *map(xp.asarray, member_tree()),
+        plain,
+        sizes,
+        time,
+        begun,
+        failed,
+    )
+    launch_kernel("sieve", count, *given, 0, text, sizes)  # measures
     places = xp.cumsum(sizes) - sizes + len(first)
     out = xp.empty(len(first) + int(sizes.sum()), np.uint8)
     out[: len(first)] = xp.asarray(first)
-    launch("sieve", count, *given, 1, out, places)  # writes
+    launch_kernel("sieve", count, *given, 1, out, places)  # writes
     kept = plain.astype(bool)
-    return Sieved(arrays.host(kept), out, time[kept], begun[kept], failed[kept])
+    return FilteredRecords(arrays.to_host(kept), out, time[kept], begun[kept], failed[kept])
 
 
-def _up(lines: list[bytes], xp: Any) -> tuple[Array, Array]:
+def _copy_to_device(lines: list[bytes], xp: Any) -> tuple[Array, Array]:
     """The one copy up: all bytes, and where each record begins and the last ends (N + 1,)."""
-    text, borders = joined(lines)
+    text, borders = join_lines(lines)
     return xp.asarray(np.frombuffer(text, np.uint8)), xp.asarray(borders)
 
 
 @cache
-def nodes() -> Nodes:
+def member_tree() -> MemberTree:
     """The tree for the sieve: nodes in the order of their depth, so that the children of one lie side by side."""
-    groups: list[tuple[str, Any]] = [("", structure() | {RESOURCES: RESOURCES})]
+    groups: list[tuple[str, Any]] = [("", record_structure() | {RESOURCES: RESOURCES})]
     kind, first, count = [], [], []
     for _, each in groups:  # grows while it is gone through
         inside = list(each.items()) if isinstance(each, dict) else []
-        kind.append(KINDS.index(_kind(each)))
+        kind.append(MEMBER_KINDS.index(_kind(each)))
         first.append(len(groups))
         count.append(len(inside))
         groups += inside
@@ -179,7 +189,7 @@ def nodes() -> Nodes:
     kinds, firsts, counts, begins, lengths = (
         np.array(each, np.int32) for each in (kind, first, count, ends - sizes, sizes)
     )
-    return Nodes(kinds, firsts, counts, begins, lengths, np.frombuffer(b"".join(keys), np.uint8))
+    return MemberTree(kinds, firsts, counts, begins, lengths, np.frombuffer(b"".join(keys), np.uint8))
 
 
 def _kind(member: dict[str, Any] | str) -> str:
@@ -187,7 +197,11 @@ def _kind(member: dict[str, Any] | str) -> str:
         return "group"
     column = next((column for column in COLUMNS if column.path == member), None)
     otherwise = (
-        "flag" if column and column.type == "flag" else "shown" if column and column.name in SHOWN else "text"
+        "flag"
+        if column and column.type == "flag"
+        else "shown"
+        if column and column.name in UNTRUNCATED_COLUMNS
+        else "text"
     )
     return _SPECIAL.get(member, otherwise)
 
@@ -195,13 +209,13 @@ def _kind(member: dict[str, Any] | str) -> str:
 @cache
 def _every_member() -> NDArray[np.uint8]:
     """A line that has every member that is passed on: so no column of cuDF's depends on what the records have."""
-    return np.frombuffer(json.dumps(passed_on(), separators=(",", ":")).encode() + b"\n", np.uint8)
+    return np.frombuffer(json.dumps(forwarded_members(), separators=(",", ":")).encode() + b"\n", np.uint8)
 
 
 @cache
-def passed_on() -> dict[str, Any]:
+def forwarded_members() -> dict[str, Any]:
     """The members of a line of the sieve's, nested, an empty text for each."""
-    return _empty(structure()) | {PARAMETERS: dict.fromkeys(MADE.values(), "")}
+    return _empty(record_structure()) | {PARAMETERS: dict.fromkeys(DERIVED_KINDS.values(), "")}
 
 
 def _empty(members: dict[str, Any]) -> dict[str, Any]:
@@ -221,18 +235,18 @@ def _members(lines: Array, tables: str) -> Frame:
     `cudf.read_json` takes the bytes of a host; these lie on the device, so its reader is called as it calls it. Recovery makes a
     row of nothing of a line that it cannot read.
     """
-    low = frames.beneath(tables)
+    low = frames.import_low_level_library(tables)
     options = (
         low.io.json.JsonReaderOptions.builder(low.io.SourceInfo([low.gpumemoryview(lines)]))
         .compression(low.io.types.CompressionType.NONE)
         .lines(True)
-        .dtypes(_schema(low, passed_on()))
+        .dtypes(_schema(low, forwarded_members()))
         .recovery_mode(low.io.types.JSONRecoveryMode.RECOVER_WITH_NULL)
         .mixed_types_as_string(True)
         .prune_columns(True)
         .build()
     )
-    return frames.named(tables).DataFrame.from_pylibcudf(low.io.json.read_json(options))
+    return frames.import_library(tables).DataFrame.from_pylibcudf(low.io.json.read_json(options))
 
 
 def _schema(low: Any, members: dict[str, Any]) -> list[tuple[str, Any, list[Any]]]:
@@ -244,26 +258,28 @@ def _schema(low: Any, members: dict[str, Any]) -> list[tuple[str, Any, list[Any]
     ]
 
 
-def _events(members: Frame, sieved: Sieved, rows: NDArray[np.int64]) -> Frame:
+def _events(members: Frame, sieved: FilteredRecords, rows: NDArray[np.int64]) -> Frame:
     """The columns of COLUMNS and `row`."""
-    library, xp = frames.library(members), frames.namespace(members)
+    library, xp = frames.library_of(members), frames.array_module_of(members)
     made = {column.name: _column(column, members, sieved) for column in COLUMNS}
     return library.DataFrame({**made, "row": xp.asarray(rows)})
 
 
-def _column(column: Column, members: Frame, sieved: Sieved) -> Any:
+def _column(column: ColumnSpec, members: Frame, sieved: FilteredRecords) -> Any:
     if column.type == "time":
         return _times(sieved.time if column.name == "event_time" else sieved.begun, members)
-    values = _at(members, f"{PARAMETERS}.{MADE[column.name]}" if column.name in MADE else column.path)
+    values = _at(
+        members, f"{PARAMETERS}.{DERIVED_KINDS[column.name]}" if column.name in DERIVED_KINDS else column.path
+    )
     match column.type:
         case "flag":
             return (values == "true").mask(values.isna())
         case "service":
-            return frames.renamed(values, service)
+            return frames.map_texts(values, service_name)
         case "name":
-            return frames.renamed(values, lambda text: text or "unknown")
+            return frames.map_texts(values, lambda text: text or "unknown")
         case "keys":
-            return frames.renamed(values, in_order)
+            return frames.map_texts(values, sort_parameter_names)
         case "error":
             return _errors(values, sieved.failed)
     return values
@@ -279,20 +295,20 @@ def _at(members: Frame, path: str) -> Any:
 
 
 def _times(microseconds: Array, members: Frame) -> Any:
-    there = frames.library(members).Series(microseconds)
-    return there.mask(there == frames.NAT).astype("datetime64[us]")
+    there = frames.library_of(members).Series(microseconds)
+    return there.mask(there == frames.NOT_A_TIME).astype("datetime64[us]")
 
 
 def _errors(values: Any, failed: Array) -> Any:
     """The code of an error; where there is none, whether there was one."""
-    codes, distinct = frames.factorize(values)
-    xp, there = frames.namespace(values), np.array([bool(text) for text in [*distinct, None]])
-    named = arrays.like(there, codes)[codes]
-    return frames.text(
+    codes, distinct = frames.factorize_values(values)
+    xp, there = frames.array_module_of(values), np.array([bool(text) for text in [*distinct, None]])
+    named = arrays.to_device_of(there, codes)[codes]
+    return frames.make_text_column(
         [*distinct, None, "Failure"], xp.where(named, codes, len(distinct) + failed.astype(np.int64)), values
     )
 
 
-def service(source: str | None) -> str:
+def service_name(source: str | None) -> str:
     """`EC2.amazonaws.com` -> `ec2`."""
     return (source or "").lower().replace(".amazonaws.com", "") or "unknown"

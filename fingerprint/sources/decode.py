@@ -18,20 +18,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import arrays, frames
-from fingerprint.compute.backend import HOST, Backend
+from fingerprint.compute.backend import HOST_BACKEND, Backend
 from fingerprint.core.alert import Reject
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Reading, Settings
 from fingerprint.sources.cloudtrail import envelopes
-from fingerprint.sources.cloudtrail.envelopes import Origin, Records
-from fingerprint.sources.cloudtrail.identity import add_entities
-from fingerprint.sources.flatten import Flat, flatten
+from fingerprint.sources.cloudtrail.envelopes import Origin, RecordBatch
+from fingerprint.sources.cloudtrail.identity import add_entity_columns
+from fingerprint.sources.flatten import FlattenedRecords, flatten
 
 _USUAL = b'{"eventVersion":'  # how AWS begins every record: these are read together
 _ROW_BYTES = 256  # what a record counts at least where pieces are cut: AWS's have four times as many
 
 
-class Piece(NamedTuple):
+class DecodedMessages(NamedTuple):
     """What lay in the messages `begin` to `end` - 1 of those that were given.
 
     `events` (n rows) have their entities and lie where the backend's tables do. What is said of them beside lies on the host:
@@ -50,91 +50,108 @@ class Piece(NamedTuple):
     rejects: list[Reject]
     skipped: int
     row: NDArray[np.int64]
-    at: NDArray[np.int64]
-    torn: bool = False
+    times_ms: NDArray[np.int64]
+    is_partial: bool = False
 
     @property
-    def done(self) -> int:
+    def complete_until(self) -> int:
         """The first message that is not wholly in this piece and those before."""
-        return self.end - self.torn
+        return self.end - self.is_partial
 
 
-class _Cut(NamedTuple):
+class _RecordSlice(NamedTuple):
     """The records of a piece."""
 
     begin: int
     end: int
-    records: Records
-    torn: bool = False
+    records: RecordBatch
+    is_partial: bool = False
 
 
-def read(messages: Sequence[Message], settings: Settings, backend: Backend = HOST) -> Iterator[Piece]:
+def decode_messages(
+    messages: Sequence[Message], settings: Settings, backend: Backend = HOST_BACKEND
+) -> Iterator[DecodedMessages]:
     """Pieces that together hold all the messages, in their order; never raises, whatever the bytes. A message that does not fit
     into memory is a reject."""
-    bounds, most = settings.reading, backend.piece_bytes
-    for cut in _cuts(_read(messages, bounds, 0, len(messages)), most):
+    bounds, most = settings.reading, backend.batch_bytes
+    for cut in _slices(_split_messages(messages, bounds, 0, len(messages)), most):
         try:
-            flat = flatten(cut.records, backend.tables)
+            flat = flatten(cut.records, backend.dataframe_library)
         except MemoryError:
-            cuts = _refused(cut) if cut.end - cut.begin == 1 else _cuts_alone(messages, cut, bounds, most)
+            cuts = (
+                _reject_slices(cut)
+                if cut.end - cut.begin == 1
+                else _single_message_slices(messages, cut, bounds, most)
+            )
         else:
-            again = _doubtful(messages, flat.rejects)
+            again = _messages_to_reread(messages, flat.rejects)
             if not again:
-                yield _piece(cut, flat, settings)
+                yield _decode_slice(cut, flat, settings)
                 continue
-            cuts = _cuts(_read(messages, bounds, cut.begin, cut.end, again), most)
+            cuts = _slices(_split_messages(messages, bounds, cut.begin, cut.end, again), most)
         for each in cuts:
-            yield _piece(each, _flattened(each, backend.tables), settings)
+            yield _decode_slice(each, _flattened(each, backend.dataframe_library), settings)
 
 
-def _piece(cut: _Cut, flat: Flat, settings: Settings) -> Piece:
-    events = add_entities(flat.events, settings.entities)
-    row, at = places(events), milliseconds(events)
-    source = _message_of(cut.records.origins)[row]
-    return Piece(
-        cut.begin, cut.end, cut.records.lines, events, source, flat.rejects, flat.skipped, row, at, cut.torn
+def _decode_slice(cut: _RecordSlice, flat: FlattenedRecords, settings: Settings) -> DecodedMessages:
+    events = add_entity_columns(flat.events, settings.entities)
+    row, at = row_indices(events), event_times_ms(events)
+    source = _message_numbers(cut.records.origins)[row]
+    return DecodedMessages(
+        cut.begin,
+        cut.end,
+        cut.records.lines,
+        events,
+        source,
+        flat.rejects,
+        flat.skipped,
+        row,
+        at,
+        cut.is_partial,
     )
 
 
-def _flattened(cut: _Cut, tables: str) -> Flat:
+def _flattened(cut: _RecordSlice, tables: str) -> FlattenedRecords:
     try:
         return flatten(cut.records, tables)
     except MemoryError:
-        (refused,) = _refused(cut)
+        (refused,) = _reject_slices(cut)
         return flatten(refused.records, tables)
 
 
-def _refused(cut: _Cut) -> list[_Cut]:
+def _reject_slices(cut: _RecordSlice) -> list[_RecordSlice]:
     """The same without its records, each message a reject: they do not fit into memory."""
-    places = sorted(set(_message_of(cut.records.origins).tolist()))
+    places = sorted(set(_message_numbers(cut.records.origins).tolist()))
     rejects = [Reject("", str(place), "does not fit into memory") for place in places]
-    rest = Records([], [], cut.records.rejects + rejects, cut.records.skipped)
+    rest = RecordBatch([], [], cut.records.rejects + rejects, cut.records.skipped)
     return [cut._replace(records=rest)]
 
 
-def _cuts_alone(messages: Sequence[Message], cut: _Cut, bounds: Reading, most: int) -> Iterator[_Cut]:
+def _single_message_slices(
+    messages: Sequence[Message], cut: _RecordSlice, bounds: Reading, most: int
+) -> Iterator[_RecordSlice]:
     """The messages of a piece, each in pieces of its own."""
     for place in range(cut.begin, cut.end):
-        yield from _cuts(_read(messages, bounds, place, place + 1), most)
+        yield from _slices(_split_messages(messages, bounds, place, place + 1), most)
 
 
-def places(events: pd.DataFrame) -> NDArray[np.int64]:
+def row_indices(events: pd.DataFrame) -> NDArray[np.int64]:
     """The column `row`, on the host (n,)."""
-    return frames.host(events[["row"]])["row"].to_numpy(np.int64)
+    return frames.to_pandas(events[["row"]])["row"].to_numpy(np.int64)
 
 
-def milliseconds(events: pd.DataFrame) -> NDArray[np.int64]:
+def event_times_ms(events: pd.DataFrame) -> NDArray[np.int64]:
     """Event times as ms since 1970, on the host (n,)."""
-    at: NDArray[np.int64] = arrays.host(frames.microseconds(events["event_time"])) // 1000
+    at: NDArray[np.int64] = arrays.to_host(frames.epoch_microseconds(events["event_time"])) // 1000
     return at
 
 
-def number(position: str) -> int:
+def message_number(position: str) -> int:
     """`17/2/0`, a record in an envelope in message 17 -> 17."""
     return int(position.partition("/")[0])
 
 
-def _doubtful(messages: Sequence[Message], rejects: list[Reject]) -> set[int]:
+def _messages_to_reread(messages: Sequence[Message], rejects: list[Reject]) -> set[int]:
     """Messages that begin like a record and are not one: a second, careful reading finds several documents in a row."""
     return {
         int(reject.position)
@@ -143,10 +160,10 @@ def _doubtful(messages: Sequence[Message], rejects: list[Reject]) -> set[int]:
     }
 
 
-def _cuts(read: Iterator[tuple[int, int, Iterator[Records]]], most: int) -> Iterator[_Cut]:
+def _slices(read: Iterator[tuple[int, int, Iterator[RecordBatch]]], most: int) -> Iterator[_RecordSlice]:
     """The messages' records, cut where they come to `most` bytes, so that a poll of gzip costs no more. A message that comes in
     parts has pieces of its own."""
-    waiting: list[Records] = []
+    waiting: list[RecordBatch] = []
     begin = end = held = 0
     for first, end, parts in read:
         part, following = next(parts), next(parts, None)
@@ -155,32 +172,34 @@ def _cuts(read: Iterator[tuple[int, int, Iterator[Records]]], most: int) -> Iter
             waiting.append(part)
             held += _weight(part)
         if waiting and (held > most or following is not None):
-            yield _Cut(begin, end if following is None else first, envelopes.merge(waiting))
+            yield _RecordSlice(begin, end if following is None else first, envelopes.merge_batches(waiting))
             waiting, held = [], 0
         if following is not None:
-            yield from _torn(end - 1, chain([part, following], parts), most)
+            yield from _partial_slices(end - 1, chain([part, following], parts), most)
     if waiting:
-        yield _Cut(begin, end, envelopes.merge(waiting))
+        yield _RecordSlice(begin, end, envelopes.merge_batches(waiting))
 
 
-def _torn(place: int, parts: Iterator[Records], most: int) -> Iterator[_Cut]:
+def _partial_slices(place: int, parts: Iterator[RecordBatch], most: int) -> Iterator[_RecordSlice]:
     """One message's pieces."""
-    waiting: list[Records] = []
+    waiting: list[RecordBatch] = []
     for part, following in pairwise(chain(parts, [None])):
         waiting += [] if part is None else [part]
         if following is None or sum(map(_weight, waiting)) > most:
-            yield _Cut(place, place + 1, envelopes.merge(waiting), torn=following is not None)
+            yield _RecordSlice(
+                place, place + 1, envelopes.merge_batches(waiting), is_partial=following is not None
+            )
             waiting = []
 
 
-def _weight(part: Records) -> int:
+def _weight(part: RecordBatch) -> int:
     """Bytes of records, short ones counted as long ones: each is a row, however little is in it."""
     return max(sum(map(len, part.lines)), (len(part.lines) + len(part.rejects)) * _ROW_BYTES)
 
 
-def _read(
+def _split_messages(
     messages: Sequence[Message], bounds: Reading, begin: int, end: int, careful: Collection[int] = ()
-) -> Iterator[tuple[int, int, Iterator[Records]]]:
+) -> Iterator[tuple[int, int, Iterator[RecordBatch]]]:
     """Messages from which, to which (exclusive), and their records in parts. Positions begin with the number of the message.
 
     Those that begin like a record are read together, but for those that are to be read with care."""
@@ -194,10 +213,10 @@ def _read(
             yield begin + first, begin + last, iter([records])
         else:
             for place in range(first, last):
-                parts = envelopes.parts(values[place], "", str(begin + place), bounds)
+                parts = envelopes.split_message_in_parts(values[place], "", str(begin + place), bounds)
                 yield begin + place, begin + place + 1, parts
 
 
-def _message_of(origins: Sequence[Origin]) -> NDArray[np.int64]:
+def _message_numbers(origins: Sequence[Origin]) -> NDArray[np.int64]:
     """The number of the message each record came from (n,)."""
-    return np.fromiter((number(position) for _, position in origins), np.int64, len(origins))
+    return np.fromiter((message_number(position) for _, position in origins), np.int64, len(origins))

@@ -25,19 +25,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fingerprint.core.alert import Reject
-from fingerprint.sources.cloudtrail.envelopes import Records, joined
-from fingerprint.sources.cloudtrail.lenient import EARLIEST, LATEST, Unreadable, instant, mend, why_no_event
+from fingerprint.sources.cloudtrail.envelopes import RecordBatch, join_lines
+from fingerprint.sources.cloudtrail.lenient import (
+    EARLIEST_TIME,
+    LATEST_TIME,
+    ParseError,
+    non_event_reason,
+    parse_time,
+    repair_record,
+)
 from fingerprint.sources.cloudtrail.schema import (
     COLUMNS,
-    KEY_LENGTH,
+    MAX_COLUMN_LENGTH,
     PARAMETERS,
     RESOURCE_ACCOUNT,
     RESOURCES,
-    SHOWN,
-    Flat,
-    Type,
-    in_order,
-    structure,
+    UNTRUNCATED_COLUMNS,
+    ColumnType,
+    FlattenedRecords,
+    record_structure,
+    sort_parameter_names,
 )
 
 # How each type is read from its field {f} of the record r. Paths that two types share are read as JSON text.
@@ -53,7 +60,7 @@ def _other_account(text: str) -> str:
     return f"nullif(regexp_extract(replace({text}, {_OWN_ACCOUNT}, ''), {_ARN_ACCOUNT}, 1), '')"
 
 
-_READ: dict[Type, str] = {
+_READ: dict[ColumnType, str] = {
     "text": "{f}",
     "name": "coalesce(nullif({f}, ''), 'unknown')",
     "service": "coalesce(nullif(replace(lower({f}), '.amazonaws.com', ''), ''), 'unknown')",
@@ -70,13 +77,13 @@ _READ: dict[Type, str] = {
 }
 
 
-def read(records: Records) -> Flat:
+def read_on_host(records: RecordBatch) -> FlattenedRecords:
     """One row per readable record, in their order; see `flatten`."""
     table, rejects = _extract(records)
     frame, no_time = _to_frame(table, records.lines)
-    no_event, skipped = _sort_out(frame, no_time, records)
+    no_event, skipped = _classify_rows(frame, no_time, records)
     events = frame.drop(index=frame.index[no_event]) if no_event.any() else frame
-    return Flat(
+    return FlattenedRecords(
         events.reset_index(drop=True), records.rejects + rejects + skipped[0], records.skipped + skipped[1]
     )
 
@@ -88,7 +95,7 @@ def _texts(members: dict[str, Any]) -> dict[str, Any]:
 
 def _structure() -> str:
     """What json_transform makes of a line; the parameters stay JSON, to be looked into."""
-    texts = _texts(structure())
+    texts = _texts(record_structure())
     return json.dumps(texts | {PARAMETERS: "JSON", RESOURCES: [{RESOURCE_ACCOUNT: "VARCHAR"}]})
 
 
@@ -104,7 +111,7 @@ def _query() -> str:
     )
 
 
-class _Lines:
+class _LineTable:
     """What a query reads from: whatever table is in it when the query runs."""
 
     table = pa.table({"line": pa.array([], pa.large_string()), "row": np.arange(0)})
@@ -113,11 +120,11 @@ class _Lines:
         return self.table.__arrow_c_stream__(schema)
 
 
-class _Reader:
+class _PlannedQuery:
     """A query over `lines(line, row)`, planned once: planning it costs as much as reading 3,000 records."""
 
     def __init__(self, query: str) -> None:
-        self.lock, self.lines = Lock(), _Lines()
+        self.lock, self.lines = Lock(), _LineTable()
         self.engine = duckdb.connect(
             config={
                 "threads": "1",  # one batch is one vector of work: more threads were measured to gain nothing
@@ -141,17 +148,17 @@ class _Reader:
                 del self.lines.table
 
 
-_reader = cache(_Reader)
+_reader = cache(_PlannedQuery)
 
 
 def _run(query: str, lines: Sequence[bytes], rows: np.ndarray) -> pa.Table:
     """The query over a table `lines(line, row)`. Raises duckdb.Error if one line is no strict JSON."""
-    text, borders = joined(lines)
+    text, borders = join_lines(lines)
     column = pa.LargeStringArray.from_buffers(len(lines), pa.py_buffer(borders), pa.py_buffer(text))
     return _reader(query).read(pa.table({"line": column, "row": rows}))
 
 
-def _extract(records: Records) -> tuple[pa.Table, list[Reject]]:
+def _extract(records: RecordBatch) -> tuple[pa.Table, list[Reject]]:
     """All columns of all lines that are or can be made strict JSON, in the order of the lines; rejects for
     the rest."""
     rows = np.arange(len(records.lines))
@@ -159,7 +166,7 @@ def _extract(records: Records) -> tuple[pa.Table, list[Reject]]:
         return _run(_query(), records.lines, rows), []
     except (duckdb.InvalidInputException, UnicodeDecodeError):  # the message quotes the line, cut anywhere
         valid = _valid(records.lines)
-    mended, mended_rows, rejects = _mend(records, rows[~valid])
+    mended, mended_rows, rejects = _repair_records(records, rows[~valid])
     parts = [
         _run(_query(), [records.lines[row] for row in rows[valid]], rows[valid]),
         _run(_query(), mended, mended_rows),
@@ -172,16 +179,16 @@ def _valid(lines: Sequence[bytes]) -> np.ndarray:
     return np.asarray(table.sort_by("row")["ok"].to_numpy(), bool)
 
 
-def _mend(
-    records: Records,
+def _repair_records(
+    records: RecordBatch,
     rows: np.ndarray,
 ) -> tuple[list[bytes], np.ndarray, list[Reject]]:
     mended: dict[int, bytes] = {}
     rejects = []
     for row in rows.tolist():
         try:
-            mended[row] = mend(records.lines[row])
-        except Unreadable as error:
+            mended[row] = repair_record(records.lines[row])
+        except ParseError as error:
             rejects.append(_reject(records, row, str(error)))
     good = _valid(list(mended.values()))
     for row in np.array(list(mended), np.int64)[~good].tolist():
@@ -199,7 +206,7 @@ def _to_frame(table: pa.Table, lines: list[bytes]) -> tuple[pd.DataFrame, np.nda
             values = _times(values, table[f"odd_{column.name}"])
         elif column.type == "keys":
             values = _sorted(values)
-        elif column.type != "flag" and column.name not in SHOWN:
+        elif column.type != "flag" and column.name not in UNTRUNCATED_COLUMNS:
             values = _cut(values)
         columns[column.name] = values
     columns["event_id"] = _ids(columns["event_id"], table["row"], lines)
@@ -211,24 +218,24 @@ def _to_frame(table: pa.Table, lines: list[bytes]) -> tuple[pd.DataFrame, np.nda
 def _times(parsed: pa.ChunkedArray, odd: pa.ChunkedArray) -> pa.ChunkedArray:
     """Times as UTC; those not written the usual way are read one by one."""
     known = parsed.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
-    possible = pc.and_(pc.greater_equal(known, EARLIEST), pc.less(known, LATEST))
+    possible = pc.and_(pc.greater_equal(known, EARLIEST_TIME), pc.less(known, LATEST_TIME))
     known = pc.if_else(possible, known, pa.scalar(None, known.type))
     if odd.null_count == len(odd):
         return known
-    careful = pa.array([instant(text) if text else None for text in odd.to_pylist()], known.type)
+    careful = pa.array([parse_time(text) if text else None for text in odd.to_pylist()], known.type)
     return pc.coalesce(known, careful)
 
 
 def _sorted(names: pa.ChunkedArray) -> pa.Array:
     """Parameter names in the order of the alphabet; done once per distinct set, of which there are few."""
     encoded = names.combine_chunks().dictionary_encode()
-    ordered = [in_order(each) for each in encoded.dictionary.to_pylist()]
+    ordered = [sort_parameter_names(each) for each in encoded.dictionary.to_pylist()]
     return pa.array(ordered, names.type).take(encoded.indices)
 
 
 def _cut(values: pa.ChunkedArray) -> pa.ChunkedArray:
     longest = pc.max(pc.binary_length(values)).as_py() or 0
-    return pc.utf8_slice_codeunits(values, 0, KEY_LENGTH) if longest > KEY_LENGTH else values
+    return pc.utf8_slice_codeunits(values, 0, MAX_COLUMN_LENGTH) if longest > MAX_COLUMN_LENGTH else values
 
 
 def _ids(ids: pa.ChunkedArray, rows: pa.ChunkedArray, lines: list[bytes]) -> pa.ChunkedArray:
@@ -242,8 +249,8 @@ def _ids(ids: pa.ChunkedArray, rows: pa.ChunkedArray, lines: list[bytes]) -> pa.
     return pc.replace_with_mask(ids.combine_chunks(), missing.combine_chunks(), pa.array(digests, ids.type))
 
 
-def _sort_out(
-    frame: pd.DataFrame, no_time: np.ndarray, records: Records
+def _classify_rows(
+    frame: pd.DataFrame, no_time: np.ndarray, records: RecordBatch
 ) -> tuple[np.ndarray, tuple[list[Reject], int]]:
     """Which rows are no events; their rejects; how many are none by design (insights, digests, test
     notices)."""
@@ -253,7 +260,7 @@ def _sort_out(
     notice = (frame["service"] == "aws:s3").to_numpy(bool)
     rejects, skipped = [], int(insight.sum())
     for row in frame["row"][no_time & ~insight & ~notice].tolist():
-        reason = why_no_event(records.lines[row])
+        reason = non_event_reason(records.lines[row])
         skipped += reason is None
         rejects += [_reject(records, row, reason)] if reason else []
     for row in frame["row"][notice & ~insight].tolist():
@@ -261,6 +268,6 @@ def _sort_out(
     return no_time | insight | notice, (rejects, skipped)
 
 
-def _reject(records: Records, row: int, reason: str) -> Reject:
+def _reject(records: RecordBatch, row: int, reason: str) -> Reject:
     source, position = records.origins[row]
     return Reject(source, position, reason)

@@ -14,13 +14,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
-MAGIC = b"\x1f\x8b"
-CHUNK = 1 << 20  # bytes of text handed on at a time, at most
+GZIP_MAGIC = b"\x1f\x8b"
+OUTPUT_BYTES = 1 << 20  # bytes of text handed on at a time, at most
 _SLICE = 1 << 14  # bytes fed at a time: the most that a member's end makes it copy
 _GZIP_ONLY = 31  # zlib's wbits: gzip, its window as large as may be
 
 
-class Budget:
+class ExpansionBudget:
     """Bytes that one message or document may still expand to, all that is wrapped in it together.
 
     Example:
@@ -32,25 +32,25 @@ class Budget:
 
     __slots__ = ("_left", "_whole", "limit")
 
-    def __init__(self, limit: int, whole: Budget | None = None) -> None:
+    def __init__(self, limit: int, whole: ExpansionBudget | None = None) -> None:
         self.limit, self._left, self._whole = limit, limit, whole
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """How many bytes may still come, 0 at least."""
-        left = self._left if self._whole is None else min(self._left, self._whole.left)
+        left = self._left if self._whole is None else min(self._left, self._whole.remaining)
         return max(left, 0)
 
     def spend(self, count: int) -> bool:
         """Take so many away; whether there were so many. What is past the budget is taken, too: it was paid for."""
-        within = count <= self.left
+        within = count <= self.remaining
         self._left -= count
         if self._whole is not None:
             self._whole.spend(count)
         return within
 
 
-class Inflate:
+class GzipInflater:
     """Gzip members, one after the other, to text of at most CHUNK bytes at a time; `complete` after a whole last member.
 
     What follows a member and is none (padding apart) ends the text where `strict` is False, and is a zlib.error where it is True.
@@ -59,7 +59,7 @@ class Inflate:
     def __init__(self, strict: bool = True) -> None:
         self._strict = strict
         self._member = zlib.decompressobj(_GZIP_ONLY)
-        self._held: list[bytes] = []
+        self._buffered: list[bytes] = []
         self._size = 0
         self._ended = False
 
@@ -73,38 +73,40 @@ class Inflate:
             for chunk in stored:
                 for start in range(0, len(chunk), _SLICE):
                     yield from self._feed(chunk[start : start + _SLICE])
-            while text := self._member.decompress(b"", CHUNK - self._size):  # what the last slice left inside
-                yield from self._hold(text)
+            while text := self._member.decompress(
+                b"", OUTPUT_BYTES - self._size
+            ):  # what the last slice left inside
+                yield from self._buffer(text)
         except zlib.error:
-            yield from self._rest()
+            yield from self._drain()
             raise
-        yield from self._rest()
+        yield from self._drain()
 
     def _feed(self, part: bytes) -> Iterator[bytes]:
         while part and not self._ended:
             if self._member.eof and not (part := self._next_member(part)):
                 return
-            yield from self._hold(self._member.decompress(part, CHUNK - self._size))
+            yield from self._buffer(self._member.decompress(part, OUTPUT_BYTES - self._size))
             part = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
 
     def _next_member(self, part: bytes) -> bytes:
         """What follows the padding between members, with a decompressor of its own; empty where nothing does."""
         part = part.lstrip(b"\x00")
-        self._ended = bool(part) and not self._strict and part[:1] != MAGIC[:1]
+        self._ended = bool(part) and not self._strict and part[:1] != GZIP_MAGIC[:1]
         if self._ended or not part:
             return b""
         self._member = zlib.decompressobj(_GZIP_ONLY)
         return part
 
-    def _hold(self, text: bytes) -> Iterator[bytes]:
+    def _buffer(self, text: bytes) -> Iterator[bytes]:
         if text:
-            self._held.append(text)
+            self._buffered.append(text)
             self._size += len(text)
-        if self._size >= CHUNK:
-            yield from self._rest()
+        if self._size >= OUTPUT_BYTES:
+            yield from self._drain()
 
-    def _rest(self) -> Iterator[bytes]:
-        if self._held:
-            text = b"".join(self._held)
-            self._held, self._size = [], 0
+    def _drain(self) -> Iterator[bytes]:
+        if self._buffered:
+            text = b"".join(self._buffered)
+            self._buffered, self._size = [], 0
             yield text

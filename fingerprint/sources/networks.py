@@ -17,11 +17,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fingerprint.compute import frames
-from fingerprint.compute.frames import Column
+from fingerprint.compute.frames import FrameColumn
 
 
 @dataclass(frozen=True, slots=True)
-class Networks:
+class NetworkTable:
     """Ranges that do not overlap, sorted: first and last address as 16 bytes (IPv4 mapped into IPv6), and names, each (M,)."""
 
     first: tuple[bytes, ...] = ()
@@ -29,29 +29,29 @@ class Networks:
     name: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, ranges: Iterable[tuple[str, str, str]]) -> Networks:
+    def from_ranges(cls, ranges: Iterable[tuple[str, str, str]]) -> NetworkTable:
         """From (first address, last address, name) in any order. ValueError for what is no address."""
-        rows = sorted((_packed(first), _packed(last), name) for first, last, name in ranges)
+        rows = sorted((_pack_address(first), _pack_address(last), name) for first, last, name in ranges)
         return cls(*(tuple(column) for column in zip(*rows, strict=True))) if rows else cls()
 
-    def names(self, addresses: Column) -> Column:
+    def lookup(self, addresses: FrameColumn) -> FrameColumn:
         """The network of each address (N,), none where the table has none; each distinct address is looked up once. Numbered
         from 0, where the addresses lie."""
-        codes, distinct = frames.factorize(addresses)
-        found = [*(self._of(str(address)) for address in distinct), None]
-        return frames.text(
+        codes, distinct = frames.factorize_values(addresses)
+        found = [*(self._lookup_address(str(address)) for address in distinct), None]
+        return frames.make_text_column(
             found, codes + (codes < 0) * len(found), addresses
         )  # what is missing has no network
 
-    def _of(self, address: str) -> str | None:
+    def _lookup_address(self, address: str) -> str | None:
         try:
-            packed = _packed(address)
+            packed = _pack_address(address)
         except ValueError:
             return None
         place = bisect_right(self.first, packed) - 1
         return self.name[place] if place >= 0 and packed <= self.last[place] else None
 
 
-def _packed(address: str) -> bytes:
+def _pack_address(address: str) -> bytes:
     ip = ipaddress.ip_address(address)
     return ip.packed if ip.version == 6 else b"\0" * 10 + b"\xff\xff" + ip.packed

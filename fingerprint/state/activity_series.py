@@ -25,91 +25,93 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import arrays, hashing
-from fingerprint.compute.arrays import Place, host, like, namespace, stays
+from fingerprint.compute.arrays import Placement, identity_placement, namespace, to_device_of, to_host
 from fingerprint.compute.hashing import Hashes
-from fingerprint.compute.sorted_table import SortedTable, ranges
+from fingerprint.compute.sorted_table import SortedTable, expand_ranges
 from fingerprint.core import settings
 from fingerprint.estimators import spectral
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
-CHUNK = 4096  # rows made dense at a time: 4096 x 504 x 4 B = 8 MB
-ROOM = 4 << 30  # bytes that a device may spend on rows made dense and on what is made of them
+ROWS_PER_CHUNK = 4096  # rows made dense at a time: 4096 x 504 x 4 B = 8 MB
+DEVICE_BYTES = 4 << 30  # bytes that a device may spend on rows made dense and on what is made of them
 
 
 @dataclass
-class Day:
+class DailyForecasts:
     """Forecasts of one day: `place` (rows,) is a row's index in `expected` (n, intervals) and `spread` (n,), -1 if none."""
 
-    place: Ints
+    row_index: Ints
     expected: Floats
     spread: Floats
 
     @classmethod
-    def empty(cls, intervals: int, place: Place = stays) -> Day:
+    def empty(cls, intervals: int, placement: Placement = identity_placement) -> DailyForecasts:
         none = (
             np.empty(0, np.int32),
             np.empty((0, intervals), np.float32),
             np.empty(0, np.float32),
         )
-        return cls(*map(place, none))
+        return cls(*map(placement, none))
 
     def add(self, rows: Ints, expected: Floats, spread: Floats) -> None:
         """Forecasts of rows (n,) that have none yet: expected (n, intervals), spread (n,)."""
         xp = namespace(self.spread)
-        self.place[rows] = (len(self.spread) + xp.arange(len(rows))).astype(np.int32)
+        self.row_index[rows] = (len(self.spread) + xp.arange(len(rows))).astype(np.int32)
         self.expected = xp.concatenate([self.expected, expected])
         self.spread = xp.concatenate([self.spread, spread])
 
 
 @dataclass
-class Series:
+class ActivitySeries:
     """Rows are (owner, channel); cells are (row, interval) counts. Intervals are numbered from the epoch."""
 
     options: settings.Spectral
-    place: Place = stays
+    placement: Placement = identity_placement
     rows: SortedTable = field(init=False)
     owner: Hashes = field(init=False)  # (R,) the entity or principal of a row
     channel: Hashes = field(init=False)  # (R,) what of it is counted
     since: Ints = field(init=False)  # (R,) interval since which its principal is known
     past: SortedTable = field(init=False)
     open: SortedTable = field(init=False)
-    days: dict[int, Day] = field(default_factory=dict)
+    forecasts: dict[int, DailyForecasts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        empty = partial(SortedTable.empty, place=self.place)
+        empty = partial(SortedTable.empty, place=self.placement)
         self.rows = empty(keep_first=True, row=np.int32)
-        self.owner, self.channel = (self.place(np.empty(0, np.uint64)) for _ in range(2))
-        self.since = self.place(np.empty(0, np.int32))
+        self.owner, self.channel = (self.placement(np.empty(0, np.uint64)) for _ in range(2))
+        self.since = self.placement(np.empty(0, np.int32))
         self.past, self.open = (empty(key=np.int64, count=np.float32) for _ in range(2))
 
     @property
-    def per_day(self) -> int:
+    def intervals_per_day(self) -> int:
         return 86400 // self.options.interval_seconds
 
     @property
-    def gap(self) -> int:
+    def late_intervals(self) -> int:
         """Intervals before a moment that late records may still change, the running one not counted."""
         return -(-self.options.lateness_seconds // self.options.interval_seconds)
 
-    def count(self, owner: Hashes, channel: Hashes, interval: Ints, since: Ints, weight: Floats) -> Hashes:
+    def add_counts(
+        self, owner: Hashes, channel: Hashes, interval: Ints, since: Ints, weight: Floats
+    ) -> Hashes:
         """Add `weight` to the cells of (owner, channel, interval), all (N,); returns the key of each one's row (N,).
 
         A key names a row for ever; the row's number may change when state is cut or put together.
         """
-        keys = hashing.within(owner, channel)
-        row = self.find(keys)
+        keys = hashing.combine(owner, channel)
+        row = self.find_rows(keys)
         new = namespace(row).flatnonzero(row < 0)
         if len(new):
             self._add_rows(keys[new], owner[new], channel[new], since[new])
-            row[new] = self.find(keys[new])
-        self.open.add(_cell(row, interval), count=weight)
+            row[new] = self.find_rows(keys[new])
+        self.open.add(_cell_key(row, interval), count=weight)
         return keys
 
-    def find(self, keys: Hashes) -> Ints:
+    def find_rows(self, keys: Hashes) -> Ints:
         """The row of each key, -1 where there is none: (N,) -> (N,)."""
-        codes, distinct = arrays.told_apart(keys)  # a batch names few rows, many times
+        codes, distinct = arrays.unique_inverse(keys)  # a batch names few rows, many times
         row: Ints = self.rows.get(distinct, "row", missing=-1)[codes]
         return row
 
@@ -121,39 +123,42 @@ class Series:
         self.channel = xp.concatenate([self.channel, channel[first]])
         self.since = xp.concatenate([self.since, since[first]])
 
-    def z(self, row: Ints, interval: Ints) -> Floats:
+    def z_scores(self, row: Ints, interval: Ints) -> Floats:
         """z of the counts of cells as they stand: row (N,), -1 for none, and interval (N,) -> (N,), NaN for no opinion."""
-        cells, inverse = namespace(row).unique(_cell(row, interval), return_inverse=True)
-        z: Floats = like(self._z_of_cells(like(cells, self.owner)), row)[inverse]
+        cells, inverse = namespace(row).unique(_cell_key(row, interval), return_inverse=True)
+        z: Floats = to_device_of(self._cell_z_scores(to_device_of(cells, self.owner)), row)[inverse]
         return z
 
-    def _z_of_cells(self, cells: NDArray[np.int64]) -> Floats:
-        xp, (row, interval) = namespace(cells), _split(cells)
+    def _cell_z_scores(self, cells: NDArray[np.int64]) -> Floats:
+        xp, (row, interval) = namespace(cells), _split_cells(cells)
         out: Floats = xp.full(len(cells), np.nan, np.float32)
         counts = self.open.get(cells, "count") + self.past.get(cells, "count")
-        for day in _distinct(interval // self.per_day):
-            here = xp.flatnonzero((interval // self.per_day == day) & (row >= 0))
-            expected, spread = self.expected(row[here], interval[here])
-            out[here] = spectral.z(counts[here], expected, spread, self.options.floor)
+        for day in _unique_values(interval // self.intervals_per_day):
+            here = xp.flatnonzero((interval // self.intervals_per_day == day) & (row >= 0))
+            expected, spread = self.expected_counts(row[here], interval[here])
+            out[here] = spectral.robust_z(counts[here], expected, spread, self.options.floor)
         return out
 
-    def expected(self, row: Ints, interval: Ints) -> tuple[Floats, Floats]:
+    def expected_counts(self, row: Ints, interval: Ints) -> tuple[Floats, Floats]:
         """Expected count and spread of cells of one day, (N,) each; NaN while warming up."""
         if not len(row):
             none = namespace(row).empty(0, np.float32)
             return none, none
-        day = self._day(int(interval[0]) // self.per_day, row)
-        place = day.place[row]
-        return day.expected[place, interval % self.per_day], day.spread[place]
+        day = self._daily_forecasts(int(interval[0]) // self.intervals_per_day, row)
+        place = day.row_index[row]
+        return day.expected[place, interval % self.intervals_per_day], day.spread[place]
 
-    def warm(self, since: Ints, interval: Ints) -> NDArray[np.bool_]:
+    def is_warm(self, since: Ints, interval: Ints) -> NDArray[np.bool_]:
         """Return which intervals (N,) lie on a day that is forecast for who is known since some interval (N,)."""
         warm: NDArray[np.bool_] = (
-            self._windows(interval // self.per_day * self.per_day - self.gap - since) > 0
+            self._window_lengths(
+                interval // self.intervals_per_day * self.intervals_per_day - self.late_intervals - since
+            )
+            > 0
         )
         return warm
 
-    def of(self, row: int) -> tuple[np.uint64, np.uint64]:
+    def owner_and_channel(self, row: int) -> tuple[np.uint64, np.uint64]:
         """Whose row it is, and what is counted in it: owner and channel."""
         return np.uint64(int(self.owner[row])), np.uint64(int(self.channel[row]))
 
@@ -166,110 +171,116 @@ class Series:
         the last day) and the places where the count was flagged. Counts of the days before are shown as they enter the
         past, clipped, whether or not they have: so it does not matter when the curve is drawn.
         """
-        rows = self.place(np.array([row], np.int32))
-        today = interval // self.per_day * self.per_day
+        rows = self.placement(np.array([row], np.int32))
+        today = interval // self.intervals_per_day * self.intervals_per_day
         start, end = (
-            max(today - (days - 1) * self.per_day, int(self.since[row])),
-            min(end, today + self.per_day),
+            max(today - (days - 1) * self.intervals_per_day, int(self.since[row])),
+            min(end, today + self.intervals_per_day),
         )
-        counts = host(self.dense(rows, start, end, clip=False))[0]
-        counts[: max(today - start, 0)] = host(self.dense(rows, min(start, today), today))[0]
-        ahead, spread = self._ahead(rows, today, end)
-        width = int(self._windows(today - self.gap - self.since[rows])[0])
-        past = self.dense(rows, today - self.gap - width, today - self.gap)
-        kept = host(spectral.keep_strongest(past, self.options.quantile))[0]
-        expected = np.concatenate([kept, np.repeat(ahead[:1], self.gap), ahead])[-len(counts) :]
+        counts = to_host(self.dense_counts(rows, start, end, clip=False))[0]
+        counts[: max(today - start, 0)] = to_host(self.dense_counts(rows, min(start, today), today))[0]
+        ahead, spread = self._forecast_ahead(rows, today, end)
+        width = int(self._window_lengths(today - self.late_intervals - self.since[rows])[0])
+        past = self.dense_counts(rows, today - self.late_intervals - width, today - self.late_intervals)
+        kept = to_host(spectral.keep_strongest_frequencies(past, self.options.quantile))[0]
+        expected = np.concatenate([kept, np.repeat(ahead[:1], self.late_intervals), ahead])[-len(counts) :]
         expected = np.concatenate([np.zeros(len(counts) - len(expected), np.float32), expected])
-        flagged = spectral.z(counts, expected, spread[:1], self.options.floor) >= self.options.threshold
+        flagged = (
+            spectral.robust_z(counts, expected, spread[:1], self.options.floor) >= self.options.threshold
+        )
         return start, counts, expected, np.flatnonzero(flagged)
 
-    def _ahead(self, rows: Ints, start: int, end: int) -> tuple[Floats, Floats]:
+    def _forecast_ahead(self, rows: Ints, start: int, end: int) -> tuple[Floats, Floats]:
         """Expected counts and spreads of one row (1,) in intervals start ... end - 1 of a day, on the host."""
-        interval = self.place(np.arange(start, end, dtype=np.int32))
-        ahead, spread = self.expected(namespace(rows).repeat(rows, len(interval)), interval)
-        return host(ahead), host(spread)
+        interval = self.placement(np.arange(start, end, dtype=np.int32))
+        ahead, spread = self.expected_counts(namespace(rows).repeat(rows, len(interval)), interval)
+        return to_host(ahead), to_host(spread)
 
     # --- forecasts ----------------------------------------------------------------------------------------------------
 
-    def _day(self, number: int, row: Ints) -> Day:
+    def _daily_forecasts(self, number: int, row: Ints) -> DailyForecasts:
         """The forecasts of a day, made now for those of the rows that have none yet."""
-        day = self._begun(number)
-        wanted = namespace(row).unique(row[day.place[row] < 0])
+        day = self._forecasts_for_all_rows(number)
+        wanted = namespace(row).unique(row[day.row_index[row] < 0])
         if len(wanted):
-            day.add(wanted, *self._forecast(number * self.per_day, wanted))
+            day.add(wanted, *self._forecast(number * self.intervals_per_day, wanted))
         return day
 
-    def _begun(self, number: int) -> Day:
+    def _forecasts_for_all_rows(self, number: int) -> DailyForecasts:
         """The forecasts of a day, with a place for every row there is now."""
-        day = self.days.setdefault(number, Day.empty(self.per_day, self.place))
-        xp = namespace(day.place)
-        day.place = xp.concatenate([day.place, xp.full(len(self.since) - len(day.place), -1, np.int32)])
+        day = self.forecasts.setdefault(number, DailyForecasts.empty(self.intervals_per_day, self.placement))
+        xp = namespace(day.row_index)
+        day.row_index = xp.concatenate(
+            [day.row_index, xp.full(len(self.since) - len(day.row_index), -1, np.int32)]
+        )
         return day
 
     def _forecast(self, start: int, rows: Ints) -> tuple[Floats, Floats]:
         """Forecasts of the day that begins at interval `start`: rows (R,) -> (R, intervals a day), (R,)."""
-        xp, end = namespace(rows), start - self.gap
-        expected = xp.full((len(rows), self.per_day), np.nan, np.float32)
+        xp, end = namespace(rows), start - self.late_intervals
+        expected = xp.full((len(rows), self.intervals_per_day), np.nan, np.float32)
         spread = xp.full(len(rows), np.nan, np.float32)
-        window = self._windows(end - self.since[rows])
-        for width in _distinct(window[window > 0]):
-            same, chunk = xp.flatnonzero(window == width), self._rows_at_once(width)
+        window = self._window_lengths(end - self.since[rows])
+        for width in _unique_values(window[window > 0]):
+            same, chunk = xp.flatnonzero(window == width), self._rows_per_chunk(width)
             for at in range(0, len(same), chunk):
                 part = same[at : at + chunk]
                 expected[part], spread[part] = self._forecast_dense(rows[part], end, width)
         return expected, spread
 
-    def _rows_at_once(self, width: int) -> int:
+    def _rows_per_chunk(self, width: int) -> int:
         """Rows that are made dense together: those whose windows caches hold, or as many as a device has ROOM for, which needs
         another copy of each for the counts themselves."""
-        if arrays.at_home(self.owner):
-            return CHUNK
-        return max(CHUNK, ROOM // (width * (spectral.BYTES + 4)))
+        if arrays.is_on_host(self.owner):
+            return ROWS_PER_CHUNK
+        return max(ROWS_PER_CHUNK, DEVICE_BYTES // (width * (spectral.DEVICE_BYTES_PER_VALUE + 4)))
 
     def _forecast_dense(self, rows: Ints, end: int, width: int) -> tuple[Floats, Floats]:
-        dense = self.dense(rows, end - width, end)
+        dense = self.dense_counts(rows, end - width, end)
         xp = namespace(dense)
-        expected = xp.zeros((len(rows), self.per_day), np.float32)
+        expected = xp.zeros((len(rows), self.intervals_per_day), np.float32)
         spread = xp.zeros(len(rows), np.float32)
         active = xp.flatnonzero(dense.any(axis=1))  # nothing expects nothing
         if len(active):
             expected[active], spread[active] = spectral.forecast(
-                dense[active], self.per_day, self.options.quantile, self.gap
+                dense[active], self.intervals_per_day, self.options.quantile, self.late_intervals
             )
         return expected, spread
 
-    def _windows(self, known: Ints) -> Ints:
+    def _window_lengths(self, known: Ints) -> Ints:
         """Intervals of the past that are used: whole weeks if there is one, else whole days, 0 while warming up."""
         xp = namespace(known)
-        days = xp.minimum(known // self.per_day, self.options.history_days)
+        days = xp.minimum(known // self.intervals_per_day, self.options.history_days)
         days = xp.where(days >= 7, days // 7 * 7, days)
-        used: Ints = xp.where(days >= self.options.warm_up_days, days * self.per_day, 0).astype(np.int32)
+        used: Ints = xp.where(days >= self.options.warm_up_days, days * self.intervals_per_day, 0).astype(
+            np.int32
+        )
         return used
 
-    def dense(self, rows: Ints, start: int, end: int, clip: bool = True) -> Floats:
+    def dense_counts(self, rows: Ints, start: int, end: int, clip: bool = True) -> Floats:
         """Counts of rows over intervals start ... end - 1, flagged ones clipped: (R, end - start)."""
         xp = namespace(rows)
         out: Floats = xp.zeros((len(rows), end - start), np.float32)
         for table in (self.past, self.open):
-            keys, columns = table.settle()
-            which, place = ranges(*(xp.searchsorted(keys, _cell(rows, at)) for at in (start, end)))
+            keys, columns = table.compact()
+            which, place = expand_ranges(*(xp.searchsorted(keys, _cell_key(rows, at)) for at in (start, end)))
             cells = keys[place]
             counts = columns["count"][place]
             if clip and table is self.open:
-                counts = self._clipped(cells, counts)
-            out[which, _split(cells)[1] - start] += counts
+                counts = self._clip_counts(cells, counts)
+            out[which, _split_cells(cells)[1] - start] += counts
         return out
 
-    def _clipped(self, cells: NDArray[np.int64], counts: Floats) -> Floats:
+    def _clip_counts(self, cells: NDArray[np.int64], counts: Floats) -> Floats:
         """Counts, at most what the threshold allowed on the days whose forecasts are known."""
-        xp, (row, interval) = namespace(cells), _split(cells)
+        xp, (row, interval) = namespace(cells), _split_cells(cells)
         out = counts.copy()
-        for number, day in self.days.items():
-            here = xp.flatnonzero(interval // self.per_day == number)
-            here = here[row[here] < len(day.place)]
-            here = here[day.place[row[here]] >= 0]
-            place = day.place[row[here]]
-            expected = day.expected[place, interval[here] % self.per_day]
+        for number, day in self.forecasts.items():
+            here = xp.flatnonzero(interval // self.intervals_per_day == number)
+            here = here[row[here] < len(day.row_index)]
+            here = here[day.row_index[row[here]] >= 0]
+            place = day.row_index[row[here]]
+            expected = day.expected[place, interval[here] % self.intervals_per_day]
             scale = xp.maximum(day.spread[place], xp.sqrt(expected + self.options.floor))
             cap = expected + self.options.threshold * scale
             out[here] = xp.where(xp.isnan(cap), out[here], xp.minimum(out[here], cap))
@@ -283,160 +294,165 @@ class Series:
         Forecasts cannot be made anew: late records may have changed the past that they were made from.
         """
         out: dict[str, NDArray[Any]] = {
-            name: host(getattr(self, name)) for name in ("owner", "channel", "since")
+            name: to_host(getattr(self, name)) for name in ("owner", "channel", "since")
         }
         for name in ("past", "open"):
-            out |= {f"{name}.{column}": host(array) for column, array in getattr(self, name).items()}
+            out |= {f"{name}.{column}": to_host(array) for column, array in getattr(self, name).items()}
         return out | self._days_as_arrays()
 
     def _days_as_arrays(self) -> dict[str, NDArray[Any]]:
-        every = [(number, self._down(day)) for number, day in sorted(self.days.items())]
-        days = [(number, day, np.flatnonzero(day.place >= 0)) for number, day in every]
-        none = Day.empty(self.per_day)
+        every = [(number, self._to_host(day)) for number, day in sorted(self.forecasts.items())]
+        days = [(number, day, np.flatnonzero(day.row_index >= 0)) for number, day in every]
+        none = DailyForecasts.empty(self.intervals_per_day)
         return {
             "days.number": np.repeat(
                 np.array([number for number, _, _ in days], np.int32), [len(row) for _, _, row in days]
             ),
-            "days.row": np.concatenate([none.place, *(row.astype(np.int32) for _, _, row in days)]),
+            "days.row": np.concatenate([none.row_index, *(row.astype(np.int32) for _, _, row in days)]),
             "days.expected": np.concatenate(
-                [none.expected, *(day.expected[day.place[row]] for _, day, row in days)]
+                [none.expected, *(day.expected[day.row_index[row]] for _, day, row in days)]
             ),
             "days.spread": np.concatenate(
-                [none.spread, *(day.spread[day.place[row]] for _, day, row in days)]
+                [none.spread, *(day.spread[day.row_index[row]] for _, day, row in days)]
             ),
         }
 
     @staticmethod
-    def _down(day: Day) -> Day:
-        return Day(host(day.place), host(day.expected), host(day.spread))
+    def _to_host(day: DailyForecasts) -> DailyForecasts:
+        return DailyForecasts(to_host(day.row_index), to_host(day.expected), to_host(day.spread))
 
     @classmethod
     def from_arrays(
-        cls, options: settings.Spectral, kept: Mapping[str, NDArray[Any]], place: Place = stays
-    ) -> Series:
+        cls,
+        options: settings.Spectral,
+        saved: Mapping[str, NDArray[Any]],
+        placement: Placement = identity_placement,
+    ) -> ActivitySeries:
         """Series that go on where the arrays left off."""
-        series = cls(options, place)
-        if "owner" in kept:
-            series.merge(kept)
+        series = cls(options, placement)
+        if "owner" in saved:
+            series.merge(saved)
         return series
 
-    def become(self, other: Series) -> None:
+    def replace_with(self, other: ActivitySeries) -> None:
         """Go on as another one, for everybody who holds this one."""
         for each in fields(self):
             setattr(self, each.name, getattr(other, each.name))
 
-    def merge(self, kept: Mapping[str, NDArray[Any]]) -> None:
+    def merge(self, saved: Mapping[str, NDArray[Any]]) -> None:
         """Take in the rows of other series, as `as_arrays` gives them, none of which is here: numbered after those that are."""
         xp, before = namespace(self.owner), len(self.owner)
-        keys = hashing.within(kept["owner"], kept["channel"])
+        keys = hashing.combine(saved["owner"], saved["channel"])
         self.rows.add(keys, row=before + np.arange(len(keys)))
         self.owner, self.channel, self.since = (
-            xp.concatenate([getattr(self, name), self.place(kept[name])])
+            xp.concatenate([getattr(self, name), self.placement(saved[name])])
             for name in ("owner", "channel", "since")
         )
         for name in ("past", "open"):
-            cells = kept[f"{name}.key"] + (np.int64(before) << 32)
-            getattr(self, name).merge(cells, count=kept[f"{name}.count"])
-        for number in np.unique(kept["days.number"]):
-            which = kept["days.number"] == number
-            forecasts = kept["days.row"] + np.int32(before), kept["days.expected"], kept["days.spread"]
-            self._begun(int(number)).add(*(self.place(each[which]) for each in forecasts))
+            cells = saved[f"{name}.key"] + (np.int64(before) << 32)
+            getattr(self, name).merge(cells, count=saved[f"{name}.count"])
+        for number in np.unique(saved["days.number"]):
+            which = saved["days.number"] == number
+            forecasts = saved["days.row"] + np.int32(before), saved["days.expected"], saved["days.spread"]
+            self._forecasts_for_all_rows(int(number)).add(
+                *(self.placement(each[which]) for each in forecasts)
+            )
 
     # --- time passes --------------------------------------------------------------------------------------------------
 
-    def roll(self, interval: int) -> None:
+    def close_days(self, interval: int) -> None:
         """Let all days that ended before `interval` minus the lateness become past; forget what no window will see."""
-        today = (interval - self.gap) // self.per_day
-        keys, columns = self.open.settle()
-        over = _split(keys)[1] < today * self.per_day
+        today = (interval - self.late_intervals) // self.intervals_per_day
+        keys, columns = self.open.compact()
+        over = _split_cells(keys)[1] < today * self.intervals_per_day
         if over.any():
-            self.past.add(keys[over], count=self._clipped(keys[over], columns["count"][over]))
-            self.open.keep(~over)
-        self.days = {number: day for number, day in self.days.items() if number >= today - 1}
-        horizon = (today - self.options.history_days - 2) * self.per_day
-        keys, _ = self.past.settle()
-        kept = _split(keys)[1] >= horizon
+            self.past.add(keys[over], count=self._clip_counts(keys[over], columns["count"][over]))
+            self.open.retain(~over)
+        self.forecasts = {number: day for number, day in self.forecasts.items() if number >= today - 1}
+        horizon = (today - self.options.history_days - 2) * self.intervals_per_day
+        keys, _ = self.past.compact()
+        kept = _split_cells(keys)[1] >= horizon
         if not kept.all():
-            self.past.keep(kept)
+            self.past.retain(kept)
 
-    def forget(self, passing: int) -> None:
+    def expire_rows(self, before: int) -> None:
         """Forget rows without a count, and those whose counts lie within a day of their principal's beginning and before interval
         `passing`. Who comes again begins them as they were: with nothing counted since their principal is known."""
-        xp, latest = namespace(self.since), self.latest()
-        kept = (latest >= passing) | (latest - self.since >= self.per_day)
+        xp, latest = namespace(self.since), self.last_active()
+        kept = (latest >= before) | (latest - self.since >= self.intervals_per_day)
         if kept.all():
             return
         number = xp.cumsum(kept) - 1
-        keys, columns = self.rows.settle()
+        keys, columns = self.rows.compact()
         row = columns["row"]
         self.rows.old = (keys[kept[row]], {"row": number[row[kept[row]]].astype(np.int32)})
         for table in (self.past, self.open):
-            cells, counts = table.settle()
+            cells, counts = table.compact()
             mine = kept[cells >> 32]
             cells = cells[mine]
             table.old = (number[cells >> 32] << 32 | cells & 0xFFFFFFFF, {"count": counts["count"][mine]})
         self.owner, self.channel, self.since = self.owner[kept], self.channel[kept], self.since[kept]
-        for day in self.days.values():
-            day.place = day.place[kept[: len(day.place)]]
+        for day in self.forecasts.values():
+            day.row_index = day.row_index[kept[: len(day.row_index)]]
 
-    def filled(self, start: int, end: int) -> tuple[Ints, Ints, Floats]:
+    def scored_cells(self, start: int, end: int) -> tuple[Ints, Ints, Floats]:
         """The cells of intervals start ... end - 1 in which something came, and how strange their counts are now: rows,
         intervals and z (NaN for no opinion) of each."""
-        row, interval = self.counted(start, end)
-        return row, interval, self._z_of_cells(_cell(row, interval))
+        row, interval = self.open_cells(start, end)
+        return row, interval, self._cell_z_scores(_cell_key(row, interval))
 
-    def counted(self, start: int, end: int) -> tuple[Ints, Ints]:
+    def open_cells(self, start: int, end: int) -> tuple[Ints, Ints]:
         """The cells of open intervals start ... end - 1 in which something came: rows and intervals."""
-        row, interval = _split(self.open.settle()[0])
+        row, interval = _split_cells(self.open.compact()[0])
         here = (interval >= start) & (interval < end)
         return row[here], interval[here]
 
-    def silences(self, channel: np.uint64, start: int, end: int) -> tuple[Ints, Ints, Floats]:
+    def silent_intervals(self, channel: np.uint64, start: int, end: int) -> tuple[Ints, Ints, Floats]:
         """Intervals start ... end - 1 in which far less came than expected: rows, intervals and z (above 0) of each.
 
         Only rows of `channel` that were busy in the last days are looked at: what is expected to be less than
         threshold squared cannot be missed (the Poisson root).
         """
-        rows = self.busy(channel, start)
-        grids = namespace(rows).meshgrid(rows, self.place(np.arange(start, end)))
+        rows = self.busy_rows(channel, start)
+        grids = namespace(rows).meshgrid(rows, self.placement(np.arange(start, end)))
         row, interval = (grid.ravel().astype(np.int32) for grid in grids)
-        lack = -self.z(row, interval)
+        lack = -self.z_scores(row, interval)
         silent = lack >= self.options.threshold
         return row[silent], interval[silent], lack[silent]
 
-    def latest(self) -> Ints:
+    def last_active(self) -> Ints:
         """The last interval in which something was counted in each row, -1 for none: (R,)."""
         xp = namespace(self.owner)
         out: Ints = xp.full(len(self.owner), -1, np.int32)
         for table in (self.past, self.open):
-            row, interval = _split(table.settle()[0])  # in order: the last cell of a row is its latest
+            row, interval = _split_cells(table.compact()[0])  # in order: the last cell of a row is its latest
             ends = xp.flatnonzero(xp.diff(row, append=-1))
             out[row[ends]] = xp.maximum(out[row[ends]], interval[ends])
         return out
 
-    def busy(self, channel: np.uint64, start: int) -> Ints:
+    def busy_rows(self, channel: np.uint64, start: int) -> Ints:
         """Rows of a channel in which a silence could be noticed from interval `start` on: what is counted no more now can
         only become fewer."""
         xp = namespace(self.since)
         counted = xp.zeros(len(self.since), np.float32)
         for table in (self.past, self.open):
-            keys, columns = table.settle()
-            row, interval = _split(keys)
-            recent = interval >= start - 2 * self.per_day
+            keys, columns = table.compact()
+            row, interval = _split_cells(keys)
+            recent = interval >= start - 2 * self.intervals_per_day
             xp.add.at(counted, row[recent], columns["count"][recent])
         rows = xp.flatnonzero((counted >= self.options.threshold**2) & (self.channel == channel))
         return rows.astype(np.int32)
 
 
-def _cell(row: Ints, interval: Ints | int) -> NDArray[np.int64]:
+def _cell_key(row: Ints, interval: Ints | int) -> NDArray[np.int64]:
     return row.astype(np.int64) << 32 | interval
 
 
-def _distinct(values: Ints) -> list[int]:
+def _unique_values(values: Ints) -> list[int]:
     """Few numbers, on the host: there is something to be done for each."""
-    found: list[int] = host(namespace(values).unique(values)).tolist()
+    found: list[int] = to_host(namespace(values).unique(values)).tolist()
     return found
 
 
-def _split(cells: NDArray[np.int64]) -> tuple[Ints, Ints]:
+def _split_cells(cells: NDArray[np.int64]) -> tuple[Ints, Ints]:
     return (cells >> 32).astype(np.int32), (cells & 0xFFFFFFFF).astype(np.int32)

@@ -21,84 +21,92 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.compute.arrays import host
+from fingerprint.compute.arrays import to_host
 from fingerprint.compute.hashing import Hashes
 
 Longs = NDArray[np.int64]
 
-SEVERAL = 20  # events that bear out an instant together
-PATIENCE = 1_000  # events that come after one that lies ahead, before it is forgotten
+CONFIRMATIONS = 20  # events that bear out an instant together
+MAX_PENDING_AGE = 1_000  # events that come after one that lies ahead, before it is forgotten
 
 
-class Beliefs(NamedTuple):
+class ConfirmationRule(NamedTuple):
     """What is believed before some events are seen: that time had come to `since`; that `events` bear out an instant, of two
     principals if there are `several`; and that each event within `step` seconds of the one before is no leap."""
 
-    since: int
-    events: int
-    step: int
-    several: bool
+    watermark: int
+    required_events: int
+    max_step: int
+    needs_two_principals: bool
 
 
-def believed(times: Longs, principals: Hashes, so_far: Beliefs) -> int:
+def confirmed_watermark(times: Longs, principals: Hashes, rule: ConfirmationRule) -> int:
     """Return how far time has come, seconds since 1970, once events at `times` (n,) of `principals` (n,) are seen."""
     order = np.argsort(-times, kind="stable")
     latest, who = times[order], principals[order]
-    base = so_far.since
+    base = rule.watermark
     others = np.flatnonzero(who != who[:1])
-    if len(latest) >= so_far.events and (len(others) or not so_far.several):
-        borne_out = latest[so_far.events - 1]
-        base = max(base, int(min(borne_out, latest[others[0]]) if so_far.several else borne_out))
+    if len(latest) >= rule.required_events and (len(others) or not rule.needs_two_principals):
+        borne_out = latest[rule.required_events - 1]
+        base = max(base, int(min(borne_out, latest[others[0]]) if rule.needs_two_principals else borne_out))
     ahead = latest[::-1][latest[::-1] > base]
-    leaps = np.flatnonzero(np.diff(ahead, prepend=base) > so_far.step)
+    leaps = np.flatnonzero(np.diff(ahead, prepend=base) > rule.max_step)
     followed = ahead[: leaps[0]] if len(leaps) else ahead
     return int(followed[-1]) if len(followed) else base
 
 
-def enough(events: int) -> int:
+def confirmations_needed(events: int) -> int:
     """Return how many of so many events bear out an instant where nothing is known yet: a tenth of a few, SEVERAL of many."""
-    return min(max(events // 10, 1), SEVERAL)
+    return min(max(events // 10, 1), CONFIRMATIONS)
 
 
 class EventClock:
     """The clock of one ledger. `watermark`: the latest event time that is believed, seconds since 1970, 0 before any event."""
 
-    def __init__(self, step: int) -> None:
-        self.step, self.watermark = step, 0
-        self.alone = PATIENCE  # events since two principals were seen together
-        self.waiting = np.zeros((3, 0), np.int64)  # of the events ahead: time, principal, events seen since
+    def __init__(self, max_step: int) -> None:
+        self.max_step, self.watermark = max_step, 0
+        self.single_principal_events = MAX_PENDING_AGE  # events since two principals were seen together
+        self.pending = np.zeros((3, 0), np.int64)  # of the events ahead: time, principal, events seen since
 
     @property
-    def ahead(self) -> int:
+    def unconfirmed(self) -> int:
         """Events so far ahead that they are not believed yet."""
-        return self.waiting.shape[1]
+        return self.pending.shape[1]
 
-    def see(self, times: NDArray[Any], principals: Hashes) -> None:
+    def observe(self, times: NDArray[Any], principals: Hashes) -> None:
         """Note events at `times` (n,), seconds since 1970, of `principals` (n,)."""
         if not len(times):
             return
         fresh = np.zeros((3, len(times)), np.int64)
-        fresh[0], fresh[1] = host(times), host(principals).view(np.int64)
-        self.waiting[2] += len(times)
-        seen = np.concatenate([self.waiting, fresh], axis=1)
-        self.alone = 0 if (seen[1] != seen[1, 0]).any() else min(self.alone + len(times), PATIENCE)
+        fresh[0], fresh[1] = to_host(times), to_host(principals).view(np.int64)
+        self.pending[2] += len(times)
+        seen = np.concatenate([self.pending, fresh], axis=1)
+        self.single_principal_events = (
+            0
+            if (seen[1] != seen[1, 0]).any()
+            else min(self.single_principal_events + len(times), MAX_PENDING_AGE)
+        )
         since = self.watermark or int(np.median(fresh[0]))
-        events = SEVERAL if self.watermark else enough(len(times))
+        events = CONFIRMATIONS if self.watermark else confirmations_needed(len(times))
         seen = seen[:, seen[0] > since]
-        beliefs = Beliefs(since, events, self.step, self.alone < PATIENCE)
-        self.watermark = believed(seen[0], seen[1].view(np.uint64), beliefs)
-        self._wait(seen)
+        beliefs = ConfirmationRule(
+            since, events, self.max_step, self.single_principal_events < MAX_PENDING_AGE
+        )
+        self.watermark = confirmed_watermark(seen[0], seen[1].view(np.uint64), beliefs)
+        self._keep_pending(seen)
 
-    def _wait(self, seen: Longs) -> None:
+    def _keep_pending(self, seen: Longs) -> None:
         """Keep those that still lie ahead, the latest SEVERAL of them, unless too much came since."""
-        ahead = seen[:, (seen[0] > self.watermark) & (seen[2] < PATIENCE)]
-        self.waiting = ahead[:, np.argsort(ahead[0], kind="stable")[-SEVERAL:]]
+        ahead = seen[:, (seen[0] > self.watermark) & (seen[2] < MAX_PENDING_AGE)]
+        self.pending = ahead[:, np.argsort(ahead[0], kind="stable")[-CONFIRMATIONS:]]
 
     def as_array(self) -> Longs:
         """Return what must survive, as integers (2 + 3 * ahead,); `restore` takes it back."""
-        return np.concatenate([[self.watermark, self.alone], self.waiting.ravel()]).astype(np.int64)
+        return np.concatenate([[self.watermark, self.single_principal_events], self.pending.ravel()]).astype(
+            np.int64
+        )
 
-    def restore(self, kept: Longs) -> None:
+    def restore(self, array: Longs) -> None:
         """Go on where `as_array` left off. ValueError where the array is none of its."""
-        self.watermark, self.alone = int(kept[0]), int(kept[1])
-        self.waiting = kept[2:].reshape(3, -1).astype(np.int64)
+        self.watermark, self.single_principal_events = int(array[0]), int(array[1])
+        self.pending = array[2:].reshape(3, -1).astype(np.int64)

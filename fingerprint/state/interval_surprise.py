@@ -21,73 +21,84 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.compute.arrays import Place, firsts, lexsort, like, namespace, stays
+from fingerprint.compute.arrays import (
+    Placement,
+    identity_placement,
+    is_first_occurrence,
+    lexsort,
+    namespace,
+    to_device_of,
+)
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable
-from fingerprint.estimators.autoencoder import ODD, place_of
-from fingerprint.features.encoding import GIVEN, IS_BIN, NAMES
+from fingerprint.estimators.autoencoder import RECHECK_THRESHOLD, place_surprise
+from fingerprint.features.encoding import FEATURE_NAMES, GIVEN_FEATURE, IS_BIN
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
 # (F,) values only, and no parameters: a new action has new parameters too
-COUNTED = ~IS_BIN & (np.arange(len(GIVEN)) != NAMES.index("parameters"))
+COUNTED_FEATURES = ~IS_BIN & (np.arange(len(GIVEN_FEATURE)) != FEATURE_NAMES.index("parameters"))
 
 
 @dataclass
-class Company:
+class IntervalSurprise:
     """`values`: nats by (principal, interval, feature, value); `sums`: their sums by (principal, interval), in float64, where
     a sum of float32 from ODD up is exact whatever the order; `home`: the (principal, interval) with an event from a usual
     place."""
 
-    place: Place = stays
+    placement: Placement = identity_placement
     values: SortedTable = field(init=False)
     sums: SortedTable = field(init=False)
-    home: SortedTable = field(init=False)
+    usual_place: SortedTable = field(init=False)
 
     def __post_init__(self) -> None:
-        empty = partial(SortedTable.empty, place=self.place)
+        empty = partial(SortedTable.empty, place=self.placement)
         self.values = empty(keep_first=True, nats=np.float32, interval=np.int32)
         self.sums = empty(nats=np.float64, first=np.int32)
-        self.home = empty(keep_first=True, interval=np.int32)
+        self.usual_place = empty(keep_first=True, interval=np.int32)
 
     def add(self, principal: Hashes, interval: Ints, codes: Hashes, surprise: Floats) -> None:
         """Count the surprising values of events; a value that came before counts by the larger of its surprises."""
         xp = namespace(surprise)
-        near = place_of(surprise) < ODD
-        self.home.add(_owner(principal[near], interval[near]), interval=interval[near])
-        row, column = xp.nonzero((surprise >= ODD) & like(COUNTED, surprise))
-        owner = _owner(principal[row], interval[row])
-        keys = hashing.within(hashing.within(owner, column.astype(np.uint64)), codes[row, column])
+        near = place_surprise(surprise) < RECHECK_THRESHOLD
+        self.usual_place.add(_interval_key(principal[near], interval[near]), interval=interval[near])
+        row, column = xp.nonzero((surprise >= RECHECK_THRESHOLD) & to_device_of(COUNTED_FEATURES, surprise))
+        owner = _interval_key(principal[row], interval[row])
+        keys = hashing.combine(hashing.combine(owner, column.astype(np.uint64)), codes[row, column])
         nats = surprise[row, column]
         order = lexsort(-nats, keys)
         distinct, first = xp.unique(keys[order], return_index=True)
         row, owner, nats = row[order][first], owner[order][first], nats[order][first]
         before = self.values.get(distinct, "nats", missing=0)
         more = nats > before
-        self.values.put(distinct[more], "nats", nats[more])
+        self.values.overwrite(distinct[more], "nats", nats[more])
         self.values.add(distinct[more], nats=nats[more], interval=interval[row][more])
-        self._grow(owner[more], (nats.astype(np.float64) - before)[more], interval[row][more])
+        self._add_to_sums(owner[more], (nats.astype(np.float64) - before)[more], interval[row][more])
 
-    def _grow(self, owner: Hashes, nats: NDArray[np.float64], interval: Ints) -> None:
-        fresh = firsts(owner) & ~self.sums.has(owner)
+    def _add_to_sums(self, owner: Hashes, nats: NDArray[np.float64], interval: Ints) -> None:
+        fresh = is_first_occurrence(owner) & ~self.sums.has(owner)
         self.sums.add(owner, nats=nats, first=namespace(owner).where(fresh, interval, 0))
 
-    def of(self, principal: Hashes, interval: Ints) -> Floats:
+    def total(self, principal: Hashes, interval: Ints) -> Floats:
         """What was surprising of each event's principal in its interval so far, in nats: (N,)."""
-        return self.sums.get(_owner(principal, interval), "nats", missing=0).astype(np.float32)
+        return self.sums.get(_interval_key(principal, interval), "nats", missing=0).astype(np.float32)
 
-    def at_home(self, principal: Hashes, interval: Ints) -> NDArray[np.bool_]:
+    def from_usual_place(self, principal: Hashes, interval: Ints) -> NDArray[np.bool_]:
         """Whether each event's principal did anything from a usual place in its interval so far: (N,)."""
-        return self.home.has(_owner(principal, interval))
+        return self.usual_place.has(_interval_key(principal, interval))
 
-    def forget(self, before: int) -> None:
+    def expire(self, before: int) -> None:
         """Drop intervals before this one."""
-        for table, column in ((self.values, "interval"), (self.sums, "first"), (self.home, "interval")):
-            old = table.settle()[1][column] < before
+        for table, column in (
+            (self.values, "interval"),
+            (self.sums, "first"),
+            (self.usual_place, "interval"),
+        ):
+            old = table.compact()[1][column] < before
             if old.any():
-                table.keep(~old)
+                table.retain(~old)
 
 
-def _owner(principal: Hashes, interval: Ints) -> Hashes:
-    return hashing.within(principal, interval.astype(np.uint64))
+def _interval_key(principal: Hashes, interval: Ints) -> Hashes:
+    return hashing.combine(principal, interval.astype(np.uint64))

@@ -23,69 +23,69 @@ from fingerprint.compute import hashing
 Arrays = Mapping[str, NDArray[Any]]
 Mask = NDArray[np.bool_]
 
-_NUMBER = np.int64(32)  # a cell is a slot or row, shifted by this, and an interval
-_HOMED = (
+_SLOT_SHIFT = np.int64(32)  # a cell is a slot or row, shifted by this, and an interval
+_BUCKETED_TABLES = (
     "repeats",
     "principals",
-    "strangers",
+    "unknown_principals",
     "firsts",
-    "seen",
-    "company.values",
-    "company.sums",
-    "company.home",
+    "novelties",
+    "interval_surprise.values",
+    "interval_surprise.sums",
+    "interval_surprise.usual_place",
 )
-_CELLS = ("past", "open")
+_CELL_TABLES = ("past", "open")
 
 
-def pick(arrays: Arrays, homes: Mask) -> dict[str, NDArray[Any]]:
+def select_buckets(arrays: Arrays, buckets: Mask) -> dict[str, NDArray[Any]]:
     """The part of `Ledger.as_arrays()` whose home is wanted, `homes` (65536,); the clock is the whole's."""
     out = {"clock": arrays["clock"].copy()}
-    for table in _HOMED:
+    for table in _BUCKETED_TABLES:
         if f"{table}.key" in arrays:
-            out |= _rows_of(arrays, table, homes[hashing.homes(arrays[f"{table}.key"])])
+            out |= _select_rows(arrays, table, buckets[hashing.bucket_of(arrays[f"{table}.key"])])
     if "activity.key" in arrays:
-        out |= _activity(arrays, out["principals.slot"])
-        out["principals.slot"] = _renumbered(out["principals.slot"])
+        out |= _select_activity(arrays, out["principals.slot"])
+        out["principals.slot"] = _renumber(out["principals.slot"])
     if "series.owner" in arrays:
-        out |= _series(arrays, homes[hashing.homes(arrays["series.owner"])])
+        out |= _select_series(arrays, buckets[hashing.bucket_of(arrays["series.owner"])])
     return out
 
 
-def _rows_of(arrays: Arrays, table: str, which: Mask) -> dict[str, NDArray[Any]]:
+def _select_rows(arrays: Arrays, table: str, rows: Mask) -> dict[str, NDArray[Any]]:
     start = f"{table}."
     return {
-        name: array[which]
+        name: array[rows]
         for name, array in arrays.items()
         if name.startswith(start) and "." not in name[len(start) :]
     }
 
 
-def _activity(arrays: Arrays, slots: NDArray[np.int32]) -> dict[str, NDArray[Any]]:
+def _select_activity(arrays: Arrays, slots: NDArray[np.int32]) -> dict[str, NDArray[Any]]:
     """The activity of principals by their slots (P,)."""
     number = np.full(len(arrays["principals.slot"]), -1, np.int64)
-    number[slots] = _renumbered(slots)
-    return _cells(arrays, "activity", number)
+    number[slots] = _renumber(slots)
+    return _select_cells(arrays, "activity", number)
 
 
-def _series(arrays: Arrays, wanted: Mask) -> dict[str, NDArray[Any]]:
+def _select_series(arrays: Arrays, wanted: Mask) -> dict[str, NDArray[Any]]:
     number = np.where(wanted, np.cumsum(wanted) - 1, -1)
     out = {f"series.{name}": arrays[f"series.{name}"][wanted] for name in ("owner", "channel", "since")}
-    for name in _CELLS:
-        out |= _cells(arrays, f"series.{name}", number)
-    days = _rows_of(arrays, "series.days", wanted[arrays["series.days.row"]])
+    for name in _CELL_TABLES:
+        out |= _select_cells(arrays, f"series.{name}", number)
+    days = _select_rows(arrays, "series.days", wanted[arrays["series.days.row"]])
     return out | days | {"series.days.row": number[days["series.days.row"]].astype(np.int32)}
 
 
-def _cells(arrays: Arrays, table: str, number: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+def _select_cells(arrays: Arrays, table: str, number: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     """Cells of slots or rows that are wanted, `number` (all of them,) being their new numbers, -1 for unwanted."""
     key = arrays[f"{table}.key"]
-    now = number[key >> _NUMBER]
-    out = _rows_of(arrays, table, now >= 0)
+    now = number[key >> _SLOT_SHIFT]
+    out = _select_rows(arrays, table, now >= 0)
     interval = out[f"{table}.key"] & np.int64(0xFFFFFFFF)
-    return out | {f"{table}.key": now[now >= 0] << _NUMBER | interval}
+    return out | {f"{table}.key": now[now >= 0] << _SLOT_SHIFT | interval}
 
 
-def _renumbered(numbers: NDArray[np.int32]) -> NDArray[np.int32]:
+def _renumber(numbers: NDArray[np.int32]) -> NDArray[np.int32]:
     """Distinct numbers as 0 ... n - 1, in the same order: (n,) -> (n,)."""
     out = np.empty(len(numbers), np.int32)
     out[np.argsort(numbers)] = np.arange(len(numbers), dtype=np.int32)

@@ -19,18 +19,18 @@ from typing import NoReturn, TypeVar
 
 import sqlalchemy as sql
 
-from fingerprint.core.account import Refused
+from fingerprint.core.account import AuthenticationFailed
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Clock
 from fingerprint.core.settings import Web
-from fingerprint.store import engine as desk_engine
+from fingerprint.store import database as desk_engine
 
-TURN = 0x70656F70  # the advisory lock of PostgreSQL for changes of people: "peop" in ASCII
+ACCOUNT_LOCK_ID = 0x70656F70  # the advisory lock of PostgreSQL for changes of people: "peop" in ASCII
 
 T = TypeVar("T")
 
 
-class Turns:
+class SerializedStore:
     """Reads as of one moment, writes all or nothing and in turn."""
 
     def __init__(self, engine: sql.Engine, clock: Clock, web: Web) -> None:
@@ -40,28 +40,30 @@ class Turns:
         return self._write(lambda connection: work(connection, self._clock.now()))
 
     def _write(self, work: Callable[[sql.Connection], T]) -> T:
-        with desk_engine.plainly(self._engine.url):
-            return desk_engine.written(self._engine, partial(_in_turn, work=work), desk_engine.ROWS)
+        with desk_engine.translate_database_errors(self._engine.url):
+            return desk_engine.run_write_transaction(
+                self._engine, partial(_with_account_lock, work=work), desk_engine.ROW_VERSIONED
+            )
 
-    def _note(self, work: Callable[[sql.Connection], None]) -> None:
+    def _try_write(self, work: Callable[[sql.Connection], None]) -> None:
         """What may be written down, or else the next time."""
         with suppress(FingerprintError):
             self._write(work)
 
     def _read(self, work: Callable[[sql.Connection], T]) -> T:
         with (
-            desk_engine.plainly(self._engine.url),
+            desk_engine.translate_database_errors(self._engine.url),
             self._engine.connect() as connection,
             connection.begin(),
         ):
             return work(connection)
 
 
-def refuse(sentence: str) -> NoReturn:
-    raise Refused(sentence)
+def raise_refused(sentence: str) -> NoReturn:
+    raise AuthenticationFailed(sentence)
 
 
-def _in_turn(connection: sql.Connection, work: Callable[[sql.Connection], T]) -> T:
+def _with_account_lock(connection: sql.Connection, work: Callable[[sql.Connection], T]) -> T:
     if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({TURN})")
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ACCOUNT_LOCK_ID})")
     return work(connection)

@@ -15,17 +15,17 @@ from functools import partial
 import sqlalchemy as sql
 
 from fingerprint.core.account import (
-    Identity,
+    AccessToken,
+    Account,
+    AuthenticationFailed,
+    ClientInfo,
+    ExternalIdentity,
     Invitation,
-    Person,
-    Refused,
+    LoginSession,
     Role,
     Scope,
     SecondFactorNeeded,
-    Session,
-    Token,
-    Where,
-    checked_name,
+    validate_name,
 )
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.passwords import weak_password
@@ -37,232 +37,254 @@ from fingerprint.store import login_throttle as attempts
 from fingerprint.store import second_factors as factors
 from fingerprint.store import secret_hashes as secrets_
 from fingerprint.store import sessions, tokens
-from fingerprint.store.account_base import refuse
+from fingerprint.store.account_base import raise_refused
 from fingerprint.store.account_rows import Row
 from fingerprint.store.account_tables import persons
-from fingerprint.store.alerts import SqlDesk
-from fingerprint.store.audit import say
-from fingerprint.store.second_factor_login import SecondFactors
+from fingerprint.store.alerts import SqlAlertStore
+from fingerprint.store.audit import add_audit_entry
+from fingerprint.store.second_factor_login import SqlSecondFactors
 
-WRONG = "the name or the password is wrong"
-USED = "this link was used, or is older than a day: ask for another"
-ELSEWHERE = "passwords are switched off here: log in through the provider"
-NOWHERE = Where()
+WRONG_CREDENTIALS = "the name or the password is wrong"
+LINK_EXPIRED = "this link was used, or is older than a day: ask for another"
+PASSWORDS_DISABLED = "passwords are switched off here: log in through the provider"
+UNKNOWN_CLIENT = ClientInfo()
 
 
-def people_of(desk: SqlDesk, clock: Clock, web: Web) -> SqlPeople:
+def open_account_store(store: SqlAlertStore, clock: Clock, web: Web) -> SqlAccountStore:
     """The people of a desk that is open."""
-    return SqlPeople(desk.engine, clock, web)
+    return SqlAccountStore(store.engine, clock, web)
 
 
-class SqlPeople(SecondFactors):
+class SqlAccountStore(SqlSecondFactors):
     """People over SQLAlchemy."""
 
-    def enter(self, name: str, password: str, where: Where) -> str:
-        row, counted = self._proven(name, password, where)
+    def log_in(self, name: str, password: str, client: ClientInfo) -> str:
+        row, counted = self._verify_credentials(name, password, client)
 
         def log_in(connection: sql.Connection) -> str | SecondFactorNeeded | None:
             now = self._clock.now()
-            if not accounts.still(connection, row):
+            if not accounts.password_unchanged(connection, row):
                 return None
-            attempts.forgive(connection, counted)
-            if secrets_.outdated(row["password"]):
-                accounts.change(connection, row, password=renewed)
-            return sessions.admit(connection, now, row, where, self._web)
+            attempts.clear_failures(connection, counted)
+            if secrets_.needs_rehash(row["password"]):
+                accounts.update_account(connection, row, password=renewed)
+            return sessions.begin_login(connection, now, row, client, self._web)
 
-        renewed = secrets_.hashed(password) if secrets_.outdated(row["password"]) else ""
-        return _let_in(self._write(log_in) or refuse(WRONG))
+        renewed = secrets_.hash_password(password) if secrets_.needs_rehash(row["password"]) else ""
+        return _session_secret(self._write(log_in) or raise_refused(WRONG_CREDENTIALS))
 
-    def enter_as(self, identity: Identity, default: Role | None = None, where: Where = NOWHERE) -> str:
+    def log_in_as(
+        self, identity: ExternalIdentity, default: Role | None = None, client: ClientInfo = UNKNOWN_CLIENT
+    ) -> str:
         return self._write(
-            lambda connection: sessions.vouched(
-                connection, self._clock.now(), identity, default, where, self._web
+            lambda connection: sessions.log_in_with_identity(
+                connection, self._clock.now(), identity, default, client, self._web
             )
         )
 
-    def remember(self, session: str, device: str) -> str:
-        row = self._in(session)
-        return self._change(partial(devices.remember, person_id=row["person_id"], before=device))
+    def remember_browser(self, session: str, device: str) -> str:
+        row = self._require_session(session)
+        return self._change(
+            partial(devices.remember_browser, person_id=row["person_id"], previous_secret=device)
+        )
 
-    def leave(self, secret: str) -> None:
-        self._write(lambda connection: sessions.end(connection, self._clock.now(), secret))
+    def log_out(self, secret: str) -> None:
+        self._write(lambda connection: sessions.end_session_by_secret(connection, self._clock.now(), secret))
 
-    def leave_others(self, name: str, secret: str) -> int:
+    def end_other_sessions(self, name: str, secret: str) -> int:
         def leave(connection: sql.Connection) -> int:
-            row = accounts.there(connection, name)
-            ended = accounts.end_sessions(connection, row["person_id"], secrets_.digest(secret))
-            say(connection, self._clock.now(), name, "person.leave_others", name, {"sessions": ended})
+            row = accounts.require_account(connection, name)
+            ended = accounts.delete_account_sessions(
+                connection, row["person_id"], secrets_.secret_digest(secret)
+            )
+            add_audit_entry(
+                connection, self._clock.now(), name, "person.leave_others", name, {"sessions": ended}
+            )
             return ended
 
         return self._write(leave)
 
-    def session(self, secret: str) -> Session | None:
-        row = self._read(lambda connection: self._session(connection, secret))
-        return sessions.session_of(row) if row else None
+    def session(self, secret: str) -> LoginSession | None:
+        row = self._read(lambda connection: self._find_session(connection, secret))
+        return sessions.to_session(row) if row else None
 
-    def sessions(self, name: str) -> list[Session]:
-        return self._read(lambda connection: sessions.listed(connection, self._clock.now(), name, self._web))
+    def sessions(self, name: str) -> list[LoginSession]:
+        return self._read(
+            lambda connection: sessions.read_sessions(connection, self._clock.now(), name, self._web)
+        )
 
     def end_session(self, session_id: str, by: str, owner: str | None = None) -> None:
-        self._change(partial(sessions.end_one, session_id=session_id, by=by, owner=owner))
+        self._change(partial(sessions.end_session_by_id, session_id=session_id, by=by, owner=owner))
 
-    def end_all(self, name: str, by: str) -> None:
+    def end_all_sessions(self, name: str, by: str) -> None:
         def end(connection: sql.Connection, now: datetime) -> None:
-            accounts.end_all(connection, now, name, by)
-            devices.forget(connection, accounts.there(connection, name)["person_id"])
+            accounts.end_sessions_and_tokens(connection, now, name, by)
+            devices.forget_browsers(connection, accounts.require_account(connection, name)["person_id"])
 
         self._change(end)
 
-    def who(self, secret: str, awake: bool = True) -> Person | None:
+    def authenticate_session(self, secret: str, is_activity: bool = True) -> Account | None:
         now = self._clock.now()
-        found = self._read(lambda connection: sessions.alive(connection, now, secret, self._web))
+        found = self._read(
+            lambda connection: sessions.authenticate_session(connection, now, secret, self._web)
+        )
         if found is None:
             return None
         person, due = found
-        if due and awake:
-            self._note(lambda connection: sessions.seen(connection, now, secret))
+        if due and is_activity:
+            self._try_write(lambda connection: sessions.mark_session_seen(connection, now, secret))
         return person
 
-    def bearer(self, secret: str) -> tuple[Person, Token] | None:
+    def authenticate_token(self, secret: str) -> tuple[Account, AccessToken] | None:
         now = self._clock.now()
-        found = self._read(lambda connection: tokens.bearer(connection, now, secret, self._web))
-        if found and (found[1].last_used is None or now - found[1].last_used > tokens.USED_EVERY):
-            self._note(lambda connection: tokens.used(connection, now, found[1]))
+        found = self._read(lambda connection: tokens.authenticate_token(connection, now, secret, self._web))
+        if found and (found[1].last_used is None or now - found[1].last_used > tokens.LAST_USED_INTERVAL):
+            self._try_write(lambda connection: tokens.mark_token_used(connection, now, found[1]))
         return found
 
-    def begin(self) -> str | None:
+    def create_first_invitation(self) -> str | None:
         def first(connection: sql.Connection) -> str | None:
             by_provider = self._web.single_sign_on_only and not self._web.emergency_account
-            if by_provider or accounts.has_admin(connection):
+            if by_provider or accounts.has_active_admin(connection):
                 return None
-            return accounts.invitation(connection, self._clock.now(), name="")
+            return accounts.insert_invitation(connection, self._clock.now(), name="")
 
         return self._write(first)
 
     def invitation(self, secret: str) -> Invitation | None:
-        return self._read(lambda connection: accounts.invited(connection, self._clock.now(), secret))
+        return self._read(lambda connection: accounts.find_invitation(connection, self._clock.now(), secret))
 
-    def accept(self, secret: str, name: str, password: str, where: Where = NOWHERE) -> str:
-        invited = self.invitation(secret) or refuse(USED)
-        mine = invited.name or checked_name(name)
-        self._check_local(mine)
-        kept = self._hashed(password, mine)
+    def accept_invitation(
+        self, secret: str, name: str, password: str, client: ClientInfo = UNKNOWN_CLIENT
+    ) -> str:
+        invited = self.invitation(secret) or raise_refused(LINK_EXPIRED)
+        mine = invited.name or validate_name(name)
+        self._check_local_account(mine)
+        kept = self._hash_checked_password(password, mine)
 
         def accept(connection: sql.Connection) -> str | SecondFactorNeeded | None:
             now = self._clock.now()
-            if not accounts.invited(connection, now, secret):
+            if not accounts.find_invitation(connection, now, secret):
                 return None
-            row = accounts.found(connection, mine) if invited.name else None
-            row = row or accounts.add(connection, now, mine, "admin")
-            accounts.no_invitation(connection, invited.name)
-            ended = accounts.end_tokens(connection, now, row["person_id"])
-            devices.forget(connection, row["person_id"])
-            say(connection, now, mine, "person.accept", mine, {"tokens": ended})
+            row = accounts.find_account(connection, mine) if invited.name else None
+            row = row or accounts.add_account(connection, now, mine, "admin")
+            accounts.delete_invitation(connection, invited.name)
+            ended = accounts.revoke_account_tokens(connection, now, row["person_id"])
+            devices.forget_browsers(connection, row["person_id"])
+            add_audit_entry(connection, now, mine, "person.accept", mine, {"tokens": ended})
             self._set_password(connection, row, kept)
-            return sessions.admit(connection, now, row, where, self._web)
+            return sessions.begin_login(connection, now, row, client, self._web)
 
-        return _let_in(self._write(accept) or refuse(USED))
+        return _session_secret(self._write(accept) or raise_refused(LINK_EXPIRED))
 
-    def persons(self) -> list[Person]:
+    def accounts(self) -> list[Account]:
         query = sql.select(persons).order_by(persons.c.name)
         return self._read(
-            lambda connection: [accounts.person_of(dict(row)) for row in connection.execute(query).mappings()]
+            lambda connection: [
+                accounts.to_account(dict(row)) for row in connection.execute(query).mappings()
+            ]
         )
 
-    def person(self, name: str) -> Person:
-        return self._read(lambda connection: accounts.person_of(accounts.there(connection, name)))
+    def account(self, name: str) -> Account:
+        return self._read(lambda connection: accounts.to_account(accounts.require_account(connection, name)))
 
     def invite(self, name: str, role: Role | None, by: str) -> str:
-        self._check_local(name.strip().lower())
-        return self._change(partial(accounts.invite, name=checked_name(name), role=role, by=by))
+        self._check_local_account(name.strip().lower())
+        return self._change(partial(accounts.invite_by_name, name=validate_name(name), role=role, by=by))
 
     def set_role(self, name: str, role: Role, by: str) -> None:
-        self._change(partial(accounts.set_role, name=name, role=role, by=by))
+        self._change(partial(accounts.update_role, name=name, role=role, by=by))
 
     def disable(self, name: str, by: str) -> None:
-        self._change(partial(accounts.disable, name=name, by=by))
+        self._change(partial(accounts.mark_disabled, name=name, by=by))
 
     def enable(self, name: str, by: str) -> None:
-        self._change(partial(accounts.enable, name=name, by=by))
+        self._change(partial(accounts.mark_enabled, name=name, by=by))
 
-    def change_password(self, session: str, old: str, new: str, where: Where, end_tokens: bool = True) -> str:
-        row = self._in(session)
-        counted = self._reserved_for(session)
-        if not secrets_.verified(row["password"], old):
-            detail = {"address": where.address, "session": row["session_id"]}
+    def change_password(
+        self, session: str, old: str, new: str, client: ClientInfo, end_tokens: bool = True
+    ) -> str:
+        row = self._require_session(session)
+        counted = self._reserve_session_attempt(session)
+        if not secrets_.verify_password(row["password"], old):
+            detail = {"address": client.address, "session": row["session_id"]}
             self._change(
-                lambda connection, now: say(
+                lambda connection, now: add_audit_entry(
                     connection, now, "somebody", "person.refused", row["name"], detail
                 )
             )
-            raise Refused(WRONG)
-        kept = self._hashed(new, row["name"])
+            raise AuthenticationFailed(WRONG_CREDENTIALS)
+        kept = self._hash_checked_password(new, row["name"])
 
         def change(connection: sql.Connection) -> str | None:
             now = self._clock.now()
-            if not accounts.still(connection, row):
+            if not accounts.password_unchanged(connection, row):
                 return None
-            attempts.forgive(connection, counted)
-            ended = accounts.end_tokens(connection, now, row["person_id"]) if end_tokens else 0
-            say(connection, now, row["name"], "person.password", row["name"], {"tokens": ended})
+            attempts.clear_failures(connection, counted)
+            ended = accounts.revoke_account_tokens(connection, now, row["person_id"]) if end_tokens else 0
+            add_audit_entry(connection, now, row["name"], "person.password", row["name"], {"tokens": ended})
             self._set_password(connection, row, kept)
-            proven = row["proven_at"] if factors.kinds(connection, row["person_id"]) else now
-            return sessions.begin(connection, now, row, where, row["proof"], self._web, proven)
+            proven = row["proven_at"] if factors.read_factor_kinds(connection, row["person_id"]) else now
+            return sessions.begin_session(connection, now, row, client, row["proof"], self._web, proven)
 
-        return self._write(change) or refuse(WRONG)
+        return self._write(change) or raise_refused(WRONG_CREDENTIALS)
 
-    def make_token(
+    def create_token(
         self, owner: str, label: str, scopes: Sequence[Scope], expires_at: datetime, by: str
-    ) -> tuple[Token, str]:
-        make = partial(tokens.make, owner=owner, label=label, scopes=scopes, expires_at=expires_at, by=by)
+    ) -> tuple[AccessToken, str]:
+        make = partial(
+            tokens.insert_token, owner=owner, label=label, scopes=scopes, expires_at=expires_at, by=by
+        )
         return self._change(make)
 
-    def tokens(self, owner: str | None = None) -> list[Token]:
-        return self._read(lambda connection: tokens.listed(connection, owner))
+    def tokens(self, owner: str | None = None) -> list[AccessToken]:
+        return self._read(lambda connection: tokens.read_tokens(connection, owner))
 
-    def revoke(self, token_id: str, by: str, owner: str | None = None) -> None:
-        self._change(partial(tokens.revoke, token_id=token_id, by=by, owner=owner))
+    def revoke_token(self, token_id: str, by: str, owner: str | None = None) -> None:
+        self._change(partial(tokens.mark_token_revoked, token_id=token_id, by=by, owner=owner))
 
-    def forget(self) -> None:
-        self._change(partial(sessions.forget, web=self._web))
-        self._change(attempts.forget)
-        self._change(devices.forget_old)
+    def delete_expired(self) -> None:
+        self._change(partial(sessions.delete_expired_sessions, web=self._web))
+        self._change(attempts.delete_expired_attempts)
+        self._change(devices.delete_expired_browsers)
 
-    def _proven(self, name: str, password: str, where: Where) -> tuple[Row, list[attempts.Counter]]:
+    def _verify_credentials(
+        self, name: str, password: str, where: ClientInfo
+    ) -> tuple[Row, list[attempts.FailureCounter]]:
         """The row of whom the password is, and what the try counted for. It takes as long for a name that nobody has."""
-        counted = self._reserved("password", name, where)
-        row = self._read(lambda connection: accounts.found(connection, name.strip().lower()))
-        right = secrets_.verified(row["password"] if row else None, password)
-        if row and right and not row["disabled_at"] and not accounts.shut_out(row, self._web):
+        counted = self._reserve_login_attempt("password", name, where)
+        row = self._read(lambda connection: accounts.find_account(connection, name.strip().lower()))
+        right = secrets_.verify_password(row["password"] if row else None, password)
+        if row and right and not row["disabled_at"] and not accounts.is_local_login_disabled(row, self._web):
             return row, counted
         if row:
             detail = {"address": where.address}
             self._change(
-                lambda connection, now: say(
+                lambda connection, now: add_audit_entry(
                     connection, now, "somebody", "person.refused", row["name"], detail
                 )
             )
-        raise Refused(WRONG)
+        raise AuthenticationFailed(WRONG_CREDENTIALS)
 
-    def _hashed(self, password: str, name: str) -> str:
+    def _hash_checked_password(self, password: str, name: str) -> str:
         """FingerprintError for a password that is too easy to guess."""
         if weak := weak_password(password, name, f"{self._web.title} {self._web.public_url or ''}"):
             raise FingerprintError(weak)
-        return secrets_.hashed(password)
+        return secrets_.hash_password(password)
 
     def _set_password(self, connection: sql.Connection, row: Row, kept: str) -> None:
         """Sessions end, and so does a link, which would set it again."""
-        accounts.change(connection, row, password=kept)
-        accounts.end_sessions(connection, row["person_id"])
-        accounts.no_invitation(connection, row["name"])
+        accounts.update_account(connection, row, password=kept)
+        accounts.delete_account_sessions(connection, row["person_id"])
+        accounts.delete_invitation(connection, row["name"])
 
-    def _check_local(self, name: str) -> None:
+    def _check_local_account(self, name: str) -> None:
         """Refused where local accounts are good for nothing."""
-        if accounts.shut_out({"subject": "", "name": name}, self._web):
-            raise Refused(ELSEWHERE)
+        if accounts.is_local_login_disabled({"subject": "", "name": name}, self._web):
+            raise AuthenticationFailed(PASSWORDS_DISABLED)
 
 
-def _let_in(admitted: str | SecondFactorNeeded) -> str:
+def _session_secret(admitted: str | SecondFactorNeeded) -> str:
     """A session's secret; what else it takes is raised, once it is kept."""
     if isinstance(admitted, SecondFactorNeeded):
         raise admitted

@@ -18,13 +18,13 @@ from typing import Any
 
 import sqlalchemy as sql
 
-from fingerprint.core.case import Entry
+from fingerprint.core.case import AuditEntry
 from fingerprint.core.sanitize import storable
-from fingerprint.store.queue_tables import audit
-from fingerprint.store.schema import key_of
+from fingerprint.store.queue_tables import audit_entries
+from fingerprint.store.schema import index_key
 
 
-def say(
+def add_audit_entry(
     connection: sql.Connection,
     at: datetime,
     by: str,
@@ -37,17 +37,17 @@ def say(
         "at": at,
         "by": storable(by),
         "action": action,
-        "target": key_of(target),
+        "target": index_key(target),
         "detail": dict(detail or {}),
     }
-    connection.execute(sql.insert(audit).values(**row))
+    connection.execute(sql.insert(audit_entries).values(**row))
 
 
-def history(
+def read_audit_log(
     connection: sql.Connection, target: str = "", limit: int = 200, before: int | None = None
-) -> list[Entry]:
+) -> list[AuditEntry]:
     """The newest lines, of one target or of all; `before` is the number of the last one seen."""
-    query = sql.select(audit).order_by(audit.c.number.desc()).limit(max(0, limit))
-    query = query.where(audit.c.target == key_of(target)) if target else query
-    query = query if before is None else query.where(audit.c.number < before)
-    return [Entry(**row) for row in connection.execute(query).mappings()]
+    query = sql.select(audit_entries).order_by(audit_entries.c.number.desc()).limit(max(0, limit))
+    query = query.where(audit_entries.c.target == index_key(target)) if target else query
+    query = query if before is None else query.where(audit_entries.c.number < before)
+    return [AuditEntry(**row) for row in connection.execute(query).mappings()]

@@ -18,21 +18,21 @@ from collections.abc import Collection
 
 import sqlalchemy as sql
 
-from fingerprint.core.case import Changed
+from fingerprint.core.case import AlertChange
 from fingerprint.core.sanitize import storable
-from fingerprint.store.change_feed_tables import change_counter, changed
-from fingerprint.store.schema import insert_of
+from fingerprint.store.change_feed_tables import alert_changes, change_counter
+from fingerprint.store.schema import insert_into
 
 CHUNK = 10_000  # rows of one executemany
 
 
-def mark(connection: sql.Connection, alert_ids: Collection[str]) -> None:
+def mark_changed(connection: sql.Connection, alert_ids: Collection[str]) -> None:
     """These alerts have changed, by this transaction. Nothing follows it in the transaction but the commit."""
     rows = [{"alert_id": each} for each in sorted({storable(each) for each in alert_ids})]
     if not rows:
         return
-    number = _next(connection)
-    statement = insert_of(connection, changed)
+    number = _next_number(connection)
+    statement = insert_into(connection, alert_changes)
     statement = statement.on_conflict_do_update(
         index_elements=["alert_id"], set_={"number": statement.excluded.number}
     )
@@ -41,31 +41,31 @@ def mark(connection: sql.Connection, alert_ids: Collection[str]) -> None:
         connection.execute(statement, part)
 
 
-def newest(connection: sql.Connection) -> int:
+def latest_change_number(connection: sql.Connection) -> int:
     """The number of the newest change; 0 before the first."""
     return connection.scalar(sql.select(change_counter.c.number)) or 0
 
 
-def since(connection: sql.Connection, number: int, limit: int = 500) -> list[Changed]:
+def changes_after(connection: sql.Connection, number: int, limit: int = 500) -> list[AlertChange]:
     """Alerts that changed after a number, each with that of its newest change, the oldest first: about `limit`, and never a
     part of one transaction's, so that the last number says from where to ask again."""
-    table = changed.c
+    table = alert_changes.c
     later = sql.select(table.number, table.alert_id).where(table.number > number)
     in_order = later.order_by(table.number, table.alert_id)
     last = connection.scalar(in_order.with_only_columns(table.number).offset(limit - 1).limit(1))
     query = in_order if last is None else in_order.where(table.number <= last)
-    return [Changed(*row) for row in connection.execute(query)]
+    return [AlertChange(*row) for row in connection.execute(query)]
 
 
-def forget(connection: sql.Connection, alert_ids: Collection[str]) -> None:
+def delete_changes(connection: sql.Connection, alert_ids: Collection[str]) -> None:
     """Of alerts that are no longer on the desk."""
     connection.execute(
-        sql.delete(changed).where(changed.c.alert_id.in_([storable(each) for each in alert_ids]))
+        sql.delete(alert_changes).where(alert_changes.c.alert_id.in_([storable(each) for each in alert_ids]))
     )
 
 
-def _next(connection: sql.Connection) -> int:
-    statement = insert_of(connection, change_counter).values(only=1, number=1)
+def _next_number(connection: sql.Connection) -> int:
+    statement = insert_into(connection, change_counter).values(only=1, number=1)
     counted = statement.on_conflict_do_update(
         index_elements=["only"], set_={"number": change_counter.c.number + 1}
     )

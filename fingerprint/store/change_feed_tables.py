@@ -16,7 +16,7 @@ change_counter = sql.Table(  # one row
     sql.Column("number", sql.BigInteger, nullable=False),
 )
 
-changed = sql.Table(
+alert_changes = sql.Table(
     "changed",
     metadata,
     sql.Column("alert_id", sql.Text, primary_key=True, nullable=False),

@@ -14,45 +14,47 @@ from datetime import datetime
 
 import sqlalchemy as sql
 
-from fingerprint.core.alert import Hop
+from fingerprint.core.alert import CredentialIssue
 from fingerprint.core.sanitize import storable
 from fingerprint.store import schema as tables
 
-hops = sql.Table(
+credential_issues = sql.Table(
     "hops",
     tables.metadata,
-    tables.text("issued_key", primary_key=True),
-    tables.when("at", index=True),
-    tables.text("event_id"),
-    tables.text("action"),
-    tables.text("principal"),
-    tables.text("human"),
-    tables.text("access_key"),
-    tables.text("source_address"),
-    tables.text("region"),
-    sql.Column(tables.STORED, tables.Utc, index=True),
+    tables.required_text("issued_key", primary_key=True),
+    tables.required_time("at", index=True),
+    tables.required_text("event_id"),
+    tables.required_text("action"),
+    tables.required_text("principal"),
+    tables.required_text("human"),
+    tables.required_text("access_key"),
+    tables.required_text("source_address"),
+    tables.required_text("region"),
+    sql.Column(tables.STORED_AT, tables.UtcDateTime, index=True),
 )
-_FIELDS = tuple(column.name for column in hops.columns if column.name != tables.STORED)
+_FIELDS = tuple(column.name for column in credential_issues.columns if column.name != tables.STORED_AT)
 CHUNK = 10_000  # rows of one executemany
 
 
-def remember(connection: sql.Connection, found: Sequence[Hop], now: datetime) -> None:
+def add_credential_issues(
+    connection: sql.Connection, found: Sequence[CredentialIssue], now: datetime
+) -> None:
     """Add calls; what is there of a key stays."""
     rows = [
         {name: storable(getattr(each, name)) for name in _FIELDS}
-        | {"issued_key": tables.key_of(each.issued_key), "access_key": tables.key_of(each.access_key)}
-        | {tables.STORED: now}
+        | {"issued_key": tables.index_key(each.issued_key), "access_key": tables.index_key(each.access_key)}
+        | {tables.STORED_AT: now}
         for each in found
     ]
-    insert = tables.insert_of(connection, hops).on_conflict_do_nothing()
+    insert = tables.insert_into(connection, credential_issues).on_conflict_do_nothing()
     for start in range(0, len(rows), CHUNK):
         connection.execute(insert, rows[start : start + CHUNK])
 
 
-def hop(connection: sql.Connection, access_key: str) -> Hop | None:
+def find_credential_issue(connection: sql.Connection, access_key: str) -> CredentialIssue | None:
     """The call that handed out an access key."""
-    found = sql.select(*(hops.c[name] for name in _FIELDS)).where(
-        hops.c.issued_key == tables.key_of(access_key)
+    found = sql.select(*(credential_issues.c[name] for name in _FIELDS)).where(
+        credential_issues.c.issued_key == tables.index_key(access_key)
     )
     row = connection.execute(found).mappings().first()
-    return Hop(**row) if row else None
+    return CredentialIssue(**row) if row else None

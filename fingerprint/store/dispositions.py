@@ -23,9 +23,9 @@ from fingerprint.store.queue_tables import cases
 _FIELDS = tuple(column.name for column in tables.dispositions.columns)
 
 
-def add(connection: sql.Connection, said: Disposition) -> bool:
+def add_disposition(connection: sql.Connection, disposition: Disposition) -> bool:
     """Add a disposition; whether it is news: the same again changes nothing."""
-    row = {name: storable(getattr(said, name)) for name in _FIELDS}
+    row = {name: storable(getattr(disposition, name)) for name in _FIELDS}
     table = tables.dispositions
     same = (table.c.alert_id == row["alert_id"]) & (table.c.at == row["at"])
     known = connection.execute(sql.select(table).where(same)).mappings().one_or_none()
@@ -36,7 +36,7 @@ def add(connection: sql.Connection, said: Disposition) -> bool:
     return True
 
 
-def dispositions(connection: sql.Connection, alert_id: str | None = None) -> list[Disposition]:
+def read_dispositions(connection: sql.Connection, alert_id: str | None = None) -> list[Disposition]:
     """All of them, or one alert's, the oldest first."""
     table = tables.dispositions
     query = sql.select(table).order_by(table.c.at, table.c.alert_id)
@@ -44,15 +44,15 @@ def dispositions(connection: sql.Connection, alert_id: str | None = None) -> lis
     return [Disposition(**row) for row in connection.execute(query).mappings()]
 
 
-def standing(connection: sql.Connection) -> dict[str, Decision]:
+def read_current_decisions(connection: sql.Connection) -> dict[str, Decision]:
     """What is decided of each alert now, by id; those that are open are not in there (`triage.standing`)."""
-    return {alert_id: each.decision for alert_id, each in _decided(connection).items()}
+    return {alert_id: each.decision for alert_id, each in _current_dispositions(connection).items()}
 
 
-def judged(connection: sql.Connection, until: datetime) -> pd.DataFrame:
+def read_decided_entities(connection: sql.Connection, until: datetime) -> pd.DataFrame:
     """Whose events lie in alerts that are decided: a row for each alert and entity, with the newest of its events before
     `until`, the decision, and as `alert` the id of what was decided on (a duplicate's original)."""
-    decided = _decided(connection)
+    decided = _current_dispositions(connection)
     events, alerts = tables.alert_events.c, tables.alerts.c
     there = events.alert_id.in_(sql.select(tables.dispositions.c.alert_id).distinct())
     query = (
@@ -70,13 +70,13 @@ def judged(connection: sql.Connection, until: datetime) -> pd.DataFrame:
     return table.assign(alert=alert, event_time=times, decision=decision)
 
 
-def _decided(connection: sql.Connection) -> dict[str, Disposition]:
+def _current_dispositions(connection: sql.Connection) -> dict[str, Disposition]:
     """By which disposition each alert stands now, by id (`triage.decided`); what was opened again has none."""
     reopened = set(connection.scalars(sql.select(cases.c.alert_id).where(cases.c.decision.is_(None))))
-    newest = {said.alert_id: said for said in dispositions(connection) if said.alert_id not in reopened}
+    newest = {said.alert_id: said for said in read_dispositions(connection) if said.alert_id not in reopened}
     events, judged = tables.alert_events.c.alert_id, tables.dispositions.c.alert_id
     sizes = (
         sql.select(events, sql.func.count()).where(events.in_(sql.select(judged).distinct())).group_by(events)
     )
     evidence = {row[0]: row[1] for row in connection.execute(sizes)}
-    return disposition.decided(newest.values(), evidence)
+    return disposition.current_dispositions(newest.values(), evidence)

@@ -16,7 +16,7 @@ from fingerprint.store import (
     suppression_tables,
 )
 
-EACH = (
+TABLE_MODULES = (
     schema,
     queue_tables,
     change_feed_tables,

@@ -15,37 +15,39 @@ from typing import Any
 import pandas as pd
 import sqlalchemy as sql
 
-from fingerprint.core.alert import Notice
+from fingerprint.core.alert import FeedGap
 from fingerprint.core.ports import Partition
 from fingerprint.core.sanitize import storable
 from fingerprint.store import schema as tables
 from fingerprint.store.schema import Row
 
 CHUNK = 10_000  # rows of one executemany
-_UPTO = "notices_upto"  # its name in the table meta
+_CHECKED_UNTIL = "notices_upto"  # its name in the table meta
 
 
-def count(connection: sql.Connection, partition: Partition, upto: int, counted: pd.DataFrame) -> None:
+def save_feed_counts(
+    connection: sql.Connection, partition: Partition, complete_until: int, counted: pd.DataFrame
+) -> None:
     """Counts and progress of one partition; neither falls."""
-    place = partition.place
+    place = partition.label
     columns = (counted[name].tolist() for name in ("kind", "feed", "at", "events"))
     rows = [
         {"kind": kind, "feed": storable(feed), "at": at, "partition": place, "events": events}
         for kind, feed, at, events in zip(*columns, strict=True)
     ]
-    _raise(connection, tables.feed_counts, tables.feed_counts.c.events, rows)
-    progress = {"partition": place, "closed": upto}
-    _raise(connection, tables.feed_progress, tables.feed_progress.c.closed, [progress])
+    _upsert_maximum(connection, tables.feed_counts, tables.feed_counts.c.events, rows)
+    progress = {"partition": place, "closed": complete_until}
+    _upsert_maximum(connection, tables.feed_progress, tables.feed_progress.c.closed, [progress])
 
 
-def closed(connection: sql.Connection) -> dict[Partition, int]:
+def read_feed_progress(connection: sql.Connection) -> dict[Partition, int]:
     """How far each partition has come, seconds since 1970."""
     rows = connection.execute(sql.select(tables.feed_progress)).all()
     parts = ((place.rpartition("/"), upto) for place, upto in rows)
     return {Partition(topic, int(number)): upto for (topic, _, number), upto in parts}
 
 
-def counts(connection: sql.Connection, since: int) -> pd.DataFrame:
+def read_feed_counts(connection: sql.Connection, since: int) -> pd.DataFrame:
     """Summed over partitions."""
     table = tables.feed_counts.c
     key = (table.kind, table.feed, table.at)
@@ -55,45 +57,49 @@ def counts(connection: sql.Connection, since: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["kind", "feed", "at", "events"]).astype({"at": int, "events": int})
 
 
-def notices(connection: sql.Connection, ended: bool) -> list[Notice]:
+def read_feed_gaps(connection: sql.Connection, ended: bool) -> list[FeedGap]:
     """Open ones first."""
-    table = tables.notices
+    table = tables.feed_gaps
     over = table.c.ended_at.is_not(None)
     order = (over, table.c.ended_at.desc(), table.c.urgency.desc(), table.c.since, table.c.notice_id)
     query = sql.select(table).order_by(*order)
     rows = connection.execute(query if ended else query.where(~over)).mappings()
-    return [tables.notice_of(dict(row)) for row in rows]
+    return [tables.to_feed_gap(dict(row)) for row in rows]
 
 
-def upto(connection: sql.Connection) -> int:
+def read_checked_until(connection: sql.Connection) -> int:
     """Up to where feeds were looked at."""
-    value = connection.scalar(sql.select(tables.meta.c.value).where(tables.meta.c.name == _UPTO))
+    value = connection.scalar(sql.select(tables.meta.c.value).where(tables.meta.c.name == _CHECKED_UNTIL))
     return int(value or 0)
 
 
-def save(connection: sql.Connection, changed: Sequence[Notice], looked: int, forget: int, now: int) -> None:
+def save_feed_gaps(
+    connection: sql.Connection, gaps: Sequence[FeedGap], checked_until: int, delete_before: int, now: int
+) -> None:
     """Notices, how far was looked, and what need not be kept. Whoever comes late with an older look changes nothing; a look that
     went past `now` (seconds since 1970) was misled by a clock, and any other takes its place."""
-    if looked < upto(connection) <= now:
+    if checked_until < read_checked_until(connection) <= now:
         return
-    table = tables.notices
-    statement = tables.insert_of(connection, table)
+    table = tables.feed_gaps
+    statement = tables.insert_into(connection, table)
     new = {column.name: statement.excluded[column.name] for column in table.columns if not column.primary_key}
-    rows = [tables.row_of_notice(notice) for notice in changed]
+    rows = [tables.feed_gap_row(notice) for notice in gaps]
     if rows:
         still_open = table.c.ended_at.is_(None)
         connection.execute(
             statement.on_conflict_do_update(index_elements=["notice_id"], set_=new, where=still_open), rows
         )
-    mark = tables.insert_of(connection, tables.meta)
+    mark = tables.insert_into(connection, tables.meta)
     mark = mark.on_conflict_do_update(index_elements=["name"], set_={"value": mark.excluded.value})
-    connection.execute(mark, [{"name": _UPTO, "value": str(looked)}])
-    connection.execute(sql.delete(tables.feed_counts).where(tables.feed_counts.c.at < forget))
+    connection.execute(mark, [{"name": _CHECKED_UNTIL, "value": str(checked_until)}])
+    connection.execute(sql.delete(tables.feed_counts).where(tables.feed_counts.c.at < delete_before))
 
 
-def _raise(connection: sql.Connection, table: sql.Table, column: sql.Column[Any], rows: list[Row]) -> None:
+def _upsert_maximum(
+    connection: sql.Connection, table: sql.Table, column: sql.Column[Any], rows: list[Row]
+) -> None:
     """Insert, or raise a figure to a higher one."""
-    statement = tables.insert_of(connection, table)
+    statement = tables.insert_into(connection, table)
     new = statement.excluded[column.name]
     statement = statement.on_conflict_do_update(
         index_elements=[key.name for key in table.primary_key], set_={column.name: new}, where=new > column

@@ -19,10 +19,10 @@ import sqlalchemy as sql
 
 from fingerprint.core.sanitize import storable
 from fingerprint.store.queue_tables import alert_surprises, alert_values
-from fingerprint.store.schema import Row, insert_of, key_of
+from fingerprint.store.schema import Row, index_key, insert_into
 
 CHUNK = 10_000  # rows of one executemany
-IDS = 500  # ids of one IN (...)
+MAX_IDS_PER_QUERY = 500  # ids of one IN (...)
 _ACCOUNT = re.compile(r"[0-9]{12}")
 
 
@@ -30,36 +30,38 @@ class _Record(msgspec.Struct):
     recipientAccountId: str = ""
 
 
-_READ = msgspec.json.Decoder(_Record)
+_RECORD_DECODER = msgspec.json.Decoder(_Record)
 
 
-def put(connection: sql.Connection, alerts: Sequence[Row], events: Iterable[Row]) -> None:
+def update_filter_values(connection: sql.Connection, alerts: Sequence[Row], events: Iterable[Row]) -> None:
     """What is derived from the rows of these alerts and of their events, in place of what was."""
-    services, raws = _gathered(events, "service"), _gathered(events, "raw")
+    services, raws = _group_by_alert(events, "service"), _group_by_alert(events, "raw")
     names = [row["alert_id"] for row in alerts]
-    for start in range(0, len(names), IDS):
-        _forget(connection, names[start : start + IDS])
+    for start in range(0, len(names), MAX_IDS_PER_QUERY):
+        _delete_values(connection, names[start : start + MAX_IDS_PER_QUERY])
     values: list[Row] = []
     surprises: list[Row] = []
     for row in alerts:
         name = row["alert_id"]
-        found = values_of(row["principal"], row["tactics"], services.get(name, ()), raws.get(name, ()))
+        found = derive_filter_values(
+            row["principal"], row["tactics"], services.get(name, ()), raws.get(name, ())
+        )
         values += [{"alert_id": name, "kind": kind, "value": value} for kind, value in sorted(found)]
-        surprises += surprises_of(name, row["drivers"])
-    _add(connection, alert_values, values)
-    _add(connection, alert_surprises, surprises)
+        surprises += surprise_rows(name, row["drivers"])
+    _insert_rows(connection, alert_values, values)
+    _insert_rows(connection, alert_surprises, surprises)
 
 
-def values_of(
+def derive_filter_values(
     principal: str, tactics: Iterable[str], services: Iterable[str], raws: Iterable[str]
 ) -> set[tuple[str, str]]:
     """(kind, value) of an alert. The accounts are the principal's and those whose trail recorded its calls."""
-    accounts = {principal.partition(":")[0], *map(_recipient, raws)}
+    accounts = {principal.partition(":")[0], *map(_recipient_account, raws)}
     found = {"account": filter(_ACCOUNT.fullmatch, accounts), "service": services, "tactic": tactics}
-    return {(kind, key_of(value)) for kind, values in found.items() for value in values}
+    return {(kind, index_key(value)) for kind, values in found.items() for value in values}
 
 
-def surprises_of(alert_id: str, drivers: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+def surprise_rows(alert_id: str, drivers: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
     """A row for each driver, in their order."""
     for place, driver in enumerate(drivers):
         feature, seen = storable(driver["feature"]), storable(driver["seen"])
@@ -72,29 +74,29 @@ def surprise_id(feature: str, seen: str) -> str:
     return blake2b(f"{feature}\0{seen}".encode(), digest_size=16).hexdigest()
 
 
-def _recipient(raw: str) -> str:
+def _recipient_account(raw: str) -> str:
     """The account whose trail recorded a call: the record's own field, never one that a caller wrote into its parameters."""
     try:
-        return _READ.decode(raw).recipientAccountId
+        return _RECORD_DECODER.decode(raw).recipientAccountId
     except (msgspec.DecodeError, UnicodeError):
         return ""
 
 
-def _gathered(events: Iterable[Row], column: str) -> dict[str, set[str]]:
+def _group_by_alert(events: Iterable[Row], column: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for row in events:
         found.setdefault(row["alert_id"], set()).add(row[column])
     return found
 
 
-def _forget(connection: sql.Connection, alert_ids: Collection[str]) -> None:
+def _delete_values(connection: sql.Connection, alert_ids: Collection[str]) -> None:
     """What the newest save says anew."""
     tactics = (alert_values.c.kind == "tactic") & alert_values.c.alert_id.in_(alert_ids)
     connection.execute(sql.delete(alert_values).where(tactics))
     connection.execute(sql.delete(alert_surprises).where(alert_surprises.c.alert_id.in_(alert_ids)))
 
 
-def _add(connection: sql.Connection, table: sql.Table, rows: Sequence[Row]) -> None:
-    statement = insert_of(connection, table).on_conflict_do_nothing()
+def _insert_rows(connection: sql.Connection, table: sql.Table, rows: Sequence[Row]) -> None:
+    statement = insert_into(connection, table).on_conflict_do_nothing()
     for start in range(0, len(rows), CHUNK):
         connection.execute(statement, rows[start : start + CHUNK])

@@ -18,15 +18,15 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import GenericFunction
 
-from fingerprint.core.case import Filter
+from fingerprint.core.case import AlertFilter
 from fingerprint.core.sanitize import storable
 from fingerprint.store.queue_tables import alert_values, cases
-from fingerprint.store.schema import alerts, key_of
-from fingerprint.store.suppressions import hidden
+from fingerprint.store.schema import alerts, index_key
+from fingerprint.store.suppressions import is_hidden
 
 Condition = sql.ColumnElement[bool]
 
-WORKED = alerts.outerjoin(
+ALERTS_WITH_CASES = alerts.outerjoin(
     cases, cases.c.alert_id == alerts.c.alert_id
 )  # a case only where somebody touched it
 OPEN: Condition = cases.c.decision.is_(None) | (cases.c.decided_events < alerts.c.event_count)
@@ -34,21 +34,27 @@ CLOSED: Condition = cases.c.decision.is_not(None) & (cases.c.decided_events >= a
 ASSIGNEE = sql.func.coalesce(cases.c.assignee, "")
 
 
-def conditions(which: Filter, now: datetime) -> list[Condition]:
+def filter_conditions(which: AlertFilter, now: datetime) -> list[Condition]:
     """All that a filter asks."""
-    shown = hidden(now) if which.suppressed else ~hidden(now)
+    shown = is_hidden(now) if which.suppressed else ~is_hidden(now)
     status = {"open": [OPEN], "closed": [CLOSED], "all": []}[which.status]
-    return [*status, *asked(which), shown]
+    return [*status, *property_conditions(which), shown]
 
 
-def asked(which: Filter) -> list[Condition]:
+def property_conditions(which: AlertFilter) -> list[Condition]:
     """What it asks besides status and suppression."""
     found = [alerts.c.urgency_shown >= which.least_urgency] if which.least_urgency > 0 else []
     found += [alerts.c.urgency_shown <= which.most_urgency] if which.most_urgency < 100 else []
-    return [*found, *_equal(which), *_of_several(which), *_in_time(which), *_text(which.text)]
+    return [
+        *found,
+        *_equality_conditions(which),
+        *_multi_value_conditions(which),
+        *_time_conditions(which),
+        *_text_conditions(which.text),
+    ]
 
 
-def _equal(which: Filter) -> Iterator[Condition]:
+def _equality_conditions(which: AlertFilter) -> Iterator[Condition]:
     if which.principal:
         yield alerts.c.principal == storable(which.principal)
     if which.level is not None:
@@ -59,36 +65,38 @@ def _equal(which: Filter) -> Iterator[Condition]:
         yield cases.c.decision == which.decision
 
 
-def _of_several(which: Filter) -> Iterator[Condition]:
+def _multi_value_conditions(which: AlertFilter) -> Iterator[Condition]:
     """What an alert has several of. Asked of each alert in turn: a service that nearly all of them show costs as much as one that
     few do, where a list of those that show it would be long."""
     for kind in ("service", "account", "tactic"):
         if value := getattr(which, kind):
             table = alert_values.c
             own = (
-                (table.alert_id == alerts.c.alert_id) & (table.kind == kind) & (table.value == key_of(value))
+                (table.alert_id == alerts.c.alert_id)
+                & (table.kind == kind)
+                & (table.value == index_key(value))
             )
             yield sql.exists(sql.select(table.alert_id).where(own))
 
 
-def _in_time(which: Filter) -> Iterator[Condition]:
+def _time_conditions(which: AlertFilter) -> Iterator[Condition]:
     if which.since is not None:
         yield alerts.c.last_event_time >= which.since
     if which.until is not None:
         yield alerts.c.first_event_time <= which.until
 
 
-def _text(text: str) -> Iterator[Condition]:
+def _text_conditions(text: str) -> Iterator[Condition]:
     """A part of one of these, in any case. No pattern, so nothing in it has to be escaped."""
     if not text:
         return
     places = (alerts.c[name] for name in ("title", "principal", "human", "alert_id"))
-    small = sql.func.lower if text.isascii() else _Small
+    small = sql.func.lower if text.isascii() else _Lowercase
     wanted = small(sql.literal(storable(text), sql.Text))
     yield sql.or_(*(_Position(small(place), wanted) > 0 for place in places))
 
 
-class _Small(GenericFunction[str]):
+class _Lowercase(GenericFunction[str]):
     """Text in small letters, of any alphabet: SQLite's own `lower` knows only ASCII, and is faster."""
 
     type = sql.Text()
@@ -106,11 +114,11 @@ class _Position(GenericFunction[int]):
     identifier = "desk_position"
 
 
-@compiles(_Small, "sqlite")
-def _small(element: _Small, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(_Lowercase, "sqlite")
+def _compile_lowercase(element: _Lowercase, compiler: SQLCompiler, **options: Any) -> str:
     return f"small_letters({compiler.process(element.clauses, **options)})"  # `desk_engine` gives it
 
 
 @compiles(_Position, "sqlite")
-def _position(element: _Position, compiler: SQLCompiler, **options: Any) -> str:
+def _compile_position(element: _Position, compiler: SQLCompiler, **options: Any) -> str:
     return f"instr({compiler.process(element.clauses, **options)})"

@@ -13,35 +13,35 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sql
 
-from fingerprint.core.case import Report
+from fingerprint.core.case import ProgramStatus
 from fingerprint.core.sanitize import storable
 from fingerprint.store import schema as tables
 
-FORGET = timedelta(days=7)  # after which a program that is silent is gone for good
+HEARTBEAT_RETENTION = timedelta(days=7)  # after which a program that is silent is gone for good
 
-programs = sql.Table(
+heartbeats = sql.Table(
     "programs",
     tables.metadata,
-    tables.text("kind", primary_key=True),
-    tables.text("name", primary_key=True),
-    tables.when("at"),
+    tables.required_text("kind", primary_key=True),
+    tables.required_text("name", primary_key=True),
+    tables.required_time("at"),
     sql.Column("lag", sql.BigInteger),
-    sql.Column("figures", tables.Json, nullable=False),
-    tables.text("trouble", server_default=""),
+    sql.Column("figures", tables.FiniteJson, nullable=False),
+    tables.required_text("trouble", server_default=""),
 )
 
 
-def report(connection: sql.Connection, said: Report) -> None:
+def save_heartbeat(connection: sql.Connection, heartbeat: ProgramStatus) -> None:
     """What a program says of itself, over what it said before; who was silent for FORGET is dropped."""
-    row = {name: storable(getattr(said, name)) for name in Report.__slots__}
-    statement = tables.insert_of(connection, programs).values(**row)
+    row = {name: storable(getattr(heartbeat, name)) for name in ProgramStatus.__slots__}
+    statement = tables.insert_into(connection, heartbeats).values(**row)
     new = {name: statement.excluded[name] for name in ("at", "lag", "figures", "trouble")}
     connection.execute(statement.on_conflict_do_update(index_elements=["kind", "name"], set_=new))
-    connection.execute(sql.delete(programs).where(programs.c.at < said.at - FORGET))
+    connection.execute(sql.delete(heartbeats).where(heartbeats.c.at < heartbeat.at - HEARTBEAT_RETENTION))
 
 
-def reports(connection: sql.Connection, now: datetime) -> list[Report]:
+def read_heartbeats(connection: sql.Connection, now: datetime) -> list[ProgramStatus]:
     """What was said last, by kind and name, of the days that are not forgotten."""
-    recent = sql.select(programs).where(programs.c.at >= now - FORGET)
-    rows = connection.execute(recent.order_by(programs.c.kind, programs.c.name)).mappings()
-    return [Report(**row) for row in rows]
+    recent = sql.select(heartbeats).where(heartbeats.c.at >= now - HEARTBEAT_RETENTION)
+    rows = connection.execute(recent.order_by(heartbeats.c.kind, heartbeats.c.name)).mappings()
+    return [ProgramStatus(**row) for row in rows]

@@ -29,94 +29,112 @@ from typing import Literal
 
 import sqlalchemy as sql
 
-from fingerprint.core.account import TooMany, Where
-from fingerprint.store.account_tables import attempts
+from fingerprint.core.account import ClientInfo, TooManyAttempts
+from fingerprint.store.account_tables import login_attempts
 
 DAY = timedelta(days=1)  # that a counter lives, from its first failure on
-What = Literal["password", "code"]
+CredentialKind = Literal["password", "code"]
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Backoff:
     """How many failures are free, and the delays after them: `first` seconds, then twice as long each time up to `longest`."""
 
-    free: int
-    first: int
-    longest: int
+    free_failures: int
+    first_seconds: int
+    max_seconds: int
 
     def delay(self, failures: int) -> timedelta:
         """Return how long to wait after the last of so many failures."""
-        beyond = failures - self.free
-        return timedelta(seconds=min(self.longest, self.first << min(beyond, 20)) if beyond >= 0 else 0)
+        beyond = failures - self.free_failures
+        return timedelta(
+            seconds=min(self.max_seconds, self.first_seconds << min(beyond, 20)) if beyond >= 0 else 0
+        )
 
 
-ONE_PLACE = Pace(free=4, first=2, longest=900)
-ALL_PLACES: dict[What, Pace] = {"password": Pace(50, 120, 120), "code": Pace(10, 900, 900)}
+PER_NETWORK_BACKOFF = Backoff(free_failures=4, first_seconds=2, max_seconds=900)
+GLOBAL_BACKOFF: dict[CredentialKind, Backoff] = {
+    "password": Backoff(50, 120, 120),
+    "code": Backoff(10, 900, 900),
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Counter:
+class FailureCounter:
     """What failures are counted of (a digest), and the pace they are held to."""
 
-    of: str
-    pace: Pace
+    digest: str
+    backoff: Backoff
 
 
-def counters(what: What, name: str, where: Where, known: bool) -> list[Counter]:
+def login_counters(
+    kind: CredentialKind, name: str, where: ClientInfo, known_browser: bool
+) -> list[FailureCounter]:
     """Return what a try counts for, the narrowest first; `known` is whether the person logged in with this device before."""
     who = name.strip().lower()
-    if known:
-        return [Counter(_digest(what, who, "device", where.device), ONE_PLACE)]
-    nearby = Counter(_digest(what, who, "network", _network(where.address)), ONE_PLACE)
-    return [nearby, Counter(_digest(what, who), ALL_PLACES[what])]
+    if known_browser:
+        return [FailureCounter(_counter_digest(kind, who, "device", where.device), PER_NETWORK_BACKOFF)]
+    nearby = FailureCounter(
+        _counter_digest(kind, who, "network", _client_network(where.address)), PER_NETWORK_BACKOFF
+    )
+    return [nearby, FailureCounter(_counter_digest(kind, who), GLOBAL_BACKOFF[kind])]
 
 
-def of_session(digest: str) -> list[Counter]:
+def session_counters(digest: str) -> list[FailureCounter]:
     """Return what a session counts for that proves again who it is."""
-    return [Counter(_digest("session", digest), ONE_PLACE)]
+    return [FailureCounter(_counter_digest("session", digest), PER_NETWORK_BACKOFF)]
 
 
-def reserve(connection: sql.Connection, now: datetime, counted: Sequence[Counter]) -> None:
+def reserve_attempts(connection: sql.Connection, now: datetime, counted: Sequence[FailureCounter]) -> None:
     """Count a try for each counter. TooMany, and nothing is counted, inside the delay of any of them."""
-    there = _alive(connection, now, counted)
+    there = _active_rows(connection, now, counted)
     waits = [
-        each.pace.delay(row.failures) - (now - row.at) for each in counted if (row := there.get(each.of))
+        each.backoff.delay(row.failures) - (now - row.at)
+        for each in counted
+        if (row := there.get(each.digest))
     ]
     if (wait := max(waits, default=timedelta())) > timedelta():
-        raise TooMany(ceil(wait.total_seconds()))
+        raise TooManyAttempts(ceil(wait.total_seconds()))
     for each in counted:
-        row = there.get(each.of)
+        row = there.get(each.digest)
         failures, begun = (row.failures, row.begun_at) if row else (0, now)
-        connection.execute(sql.delete(attempts).where(attempts.c.of == each.of))
-        new = {"of": each.of, "failures": failures + 1, "begun_at": begun, "at": now}
-        connection.execute(sql.insert(attempts).values(**new))
+        connection.execute(sql.delete(login_attempts).where(login_attempts.c.of == each.digest))
+        new = {"of": each.digest, "failures": failures + 1, "begun_at": begun, "at": now}
+        connection.execute(sql.insert(login_attempts).values(**new))
 
 
-def forgive(connection: sql.Connection, counted: Sequence[Counter]) -> None:
+def clear_failures(connection: sql.Connection, counted: Sequence[FailureCounter]) -> None:
     """It was right: what failed in this place is forgotten, and everywhere no more than that."""
     here, *wider = counted
-    failed = connection.scalar(sql.select(attempts.c.failures).where(attempts.c.of == here.of)) or 0
-    connection.execute(sql.delete(attempts).where(attempts.c.of == here.of))
+    failed = (
+        connection.scalar(sql.select(login_attempts.c.failures).where(login_attempts.c.of == here.digest))
+        or 0
+    )
+    connection.execute(sql.delete(login_attempts).where(login_attempts.c.of == here.digest))
     for each in wider:
-        mine = attempts.c.of == each.of
-        connection.execute(sql.delete(attempts).where(mine, attempts.c.failures <= failed))
-        connection.execute(sql.update(attempts).where(mine).values(failures=attempts.c.failures - failed))
+        mine = login_attempts.c.of == each.digest
+        connection.execute(sql.delete(login_attempts).where(mine, login_attempts.c.failures <= failed))
+        connection.execute(
+            sql.update(login_attempts).where(mine).values(failures=login_attempts.c.failures - failed)
+        )
 
 
-def forget(connection: sql.Connection, now: datetime) -> None:
+def delete_expired_attempts(connection: sql.Connection, now: datetime) -> None:
     """Drop counters that are over."""
-    connection.execute(sql.delete(attempts).where(attempts.c.begun_at <= now - DAY))
+    connection.execute(sql.delete(login_attempts).where(login_attempts.c.begun_at <= now - DAY))
 
 
-def _alive(
-    connection: sql.Connection, now: datetime, counted: Sequence[Counter]
+def _active_rows(
+    connection: sql.Connection, now: datetime, counted: Sequence[FailureCounter]
 ) -> dict[str, sql.Row[tuple[str, int, datetime, datetime]]]:
     """The counters' rows by their digests."""
-    those = attempts.c.of.in_([each.of for each in counted]) & (attempts.c.begun_at > now - DAY)
-    return {row.of: row for row in connection.execute(sql.select(attempts).where(those))}
+    those = login_attempts.c.of.in_([each.digest for each in counted]) & (
+        login_attempts.c.begun_at > now - DAY
+    )
+    return {row.of: row for row in connection.execute(sql.select(login_attempts).where(those))}
 
 
-def _network(address: str) -> str:
+def _client_network(address: str) -> str:
     """The address, or of IPv6 its network of 64 bits: whoever has one address there has all."""
     try:
         parsed = ip_address(address.partition("%")[0])
@@ -127,5 +145,5 @@ def _network(address: str) -> str:
     return str(getattr(parsed, "ipv4_mapped", None) or parsed)
 
 
-def _digest(*parts: str) -> str:
+def _counter_digest(*parts: str) -> str:
     return blake2b("\0".join(parts).encode(errors="surrogatepass"), digest_size=16).hexdigest()

@@ -18,32 +18,32 @@ from threading import Lock
 
 import sqlalchemy as sql
 
-from fingerprint.store.schema import insert_of, meta
+from fingerprint.store.schema import insert_into, meta
 
-FOLDER = Path(__file__).parent / "migrations"
-BEFORE = 3  # versions that were never a step of their own
-_one_at_a_time = Lock()  # Alembic's `op` and `context` are the process's
+MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
+BASE_VERSION = 3  # versions that were never a step of their own
+_upgrade_lock = Lock()  # Alembic's `op` and `context` are the process's
 
 
 @cache
-def newest() -> int:
+def latest_schema_version() -> int:
     """The version of a desk that has taken all steps."""
-    return BEFORE + max(
-        int(file.name[:4]) for file in (FOLDER / "versions").glob("[0-9][0-9][0-9][0-9]_*.py")
+    return BASE_VERSION + max(
+        int(file.name[:4]) for file in (MIGRATIONS_FOLDER / "versions").glob("[0-9][0-9][0-9][0-9]_*.py")
     )
 
 
-def upgrade(connection: sql.Connection, to: str = "head") -> None:
+def upgrade_schema(connection: sql.Connection, to: str = "head") -> None:
     """Take the steps that this desk lacks, in the transaction of `connection`, a writer's."""
     from alembic import command
     from alembic.config import Config
 
     config = Config(attributes={"connection": connection})
-    config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
-    with _one_at_a_time:
+    config.set_main_option("script_location", str(MIGRATIONS_FOLDER).replace("%", "%%"))
+    with _upgrade_lock:
         command.upgrade(config, to)
-    version = newest() if to == "head" else BEFORE + int(to)
-    said = insert_of(connection, meta).values(name="version", value=str(version))
+    version = latest_schema_version() if to == "head" else BASE_VERSION + int(to)
+    said = insert_into(connection, meta).values(name="version", value=str(version))
     connection.execute(
         said.on_conflict_do_update(index_elements=["name"], set_={"value": said.excluded.value})
     )

@@ -15,50 +15,52 @@ from typing import Any
 import sqlalchemy as sql
 
 from fingerprint.core import private_files
-from fingerprint.core.alert import Away, FingerprintError
+from fingerprint.core.alert import FingerprintError, ServerUnavailable
 from fingerprint.core.credentials import holds_credentials
 
-WORD = "password_file"  # of the URL's query
+PASSWORD_FILE_PARAMETER = "password_file"  # of the URL's query
 
 
-def without_file(place: sql.URL) -> tuple[sql.URL, str | None]:
+def split_password_file(url: sql.URL) -> tuple[sql.URL, str | None]:
     """The URL as a driver wants it, and the file that it names, if any."""
-    file = place.query.get(WORD)
-    return place.difference_update_query([WORD]), file if isinstance(file, str) else None
+    file = url.query.get(PASSWORD_FILE_PARAMETER)
+    return url.difference_update_query([PASSWORD_FILE_PARAMETER]), file if isinstance(file, str) else None
 
 
-def check(place: sql.URL) -> None:
+def check_password_source(url: sql.URL) -> None:
     """FingerprintError, without the URL, for one that holds a password; and for a password_file that could not be meant."""
-    if place.password is not None or holds_credentials(place.render_as_string(hide_password=False)):
+    if url.password is not None or holds_credentials(url.render_as_string(hide_password=False)):
         raise FingerprintError(
             f"the URL of the desk holds a password, which others would see: write it into a file and name that, "
-            f"postgresql://user@host/database?{WORD}=/run/secrets/desk-password, or leave it to PGPASSWORD or ~/.pgpass"
+            f"postgresql://user@host/database?{PASSWORD_FILE_PARAMETER}=/run/secrets/desk-password, or leave it to PGPASSWORD or ~/.pgpass"
         )
-    if (file := place.query.get(WORD)) is None:
+    if (file := url.query.get(PASSWORD_FILE_PARAMETER)) is None:
         return
-    if place.get_backend_name() == "sqlite":
-        raise FingerprintError(f"desk {place}: a SQLite file has no password; leave {WORD} out")
+    if url.get_backend_name() == "sqlite":
+        raise FingerprintError(
+            f"desk {url}: a SQLite file has no password; leave {PASSWORD_FILE_PARAMETER} out"
+        )
     if not isinstance(file, str) or not file:
-        raise FingerprintError(f"desk {place}: give one password, in one {WORD}")
+        raise FingerprintError(f"desk {url}: give one password, in one {PASSWORD_FILE_PARAMETER}")
 
 
-def from_file(engine: sql.Engine, place: sql.URL, file: str) -> None:
+def read_password_on_connect(engine: sql.Engine, url: sql.URL, file: str) -> None:
     """Have each new connection of the engine read its password from the file."""
 
     def put_in(dialect: Any, record: Any, positional: Any, named: dict[str, Any]) -> None:
-        named["password"] = _read(place, file)
+        named["password"] = _read_password(url, file)
 
     sql.event.listen(engine, "do_connect", put_in)
 
 
-def _read(place: sql.URL, file: str) -> str:
+def _read_password(url: sql.URL, file: str) -> str:
     """Away where it cannot be read: it may be on its way, at a first start or in a rotation."""
     private_files.warn_if_exposed(Path(file))
     try:
         password = Path(file).read_text().rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
-        raise Away(f"desk {place}: the password file {file} cannot be read: {reason}") from None
+        raise ServerUnavailable(f"desk {url}: the password file {file} cannot be read: {reason}") from None
     if not password:
-        raise Away(f"desk {place}: the password file {file} is empty; write the password into it")
+        raise ServerUnavailable(f"desk {url}: the password file {file} is empty; write the password into it")
     return password

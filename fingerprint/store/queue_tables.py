@@ -11,37 +11,46 @@ from __future__ import annotations
 
 import sqlalchemy as sql
 
-from fingerprint.store.schema import Json, Real, Utc, metadata, text, when
+from fingerprint.store.schema import (
+    FiniteJson,
+    NanAsNull,
+    UtcDateTime,
+    metadata,
+    required_text,
+    required_time,
+)
 
-NUMBER = sql.BigInteger().with_variant(sql.Integer, "sqlite")  # SQLite counts up only what is INTEGER
+AUTOINCREMENT_TYPE = sql.BigInteger().with_variant(
+    sql.Integer, "sqlite"
+)  # SQLite counts up only what is INTEGER
 
-audit = sql.Table(
+audit_entries = sql.Table(
     "audit",
     metadata,
-    sql.Column("number", NUMBER, primary_key=True),
-    when("at"),
-    text("by"),
-    text("action"),
-    text("target"),
-    sql.Column("detail", Json, nullable=False),
+    sql.Column("number", AUTOINCREMENT_TYPE, primary_key=True),
+    required_time("at"),
+    required_text("by"),
+    required_text("action"),
+    required_text("target"),
+    sql.Column("detail", FiniteJson, nullable=False),
     sqlite_autoincrement=True,
 )
-sql.Index("audit_of_target", audit.c.target, audit.c.number)
+sql.Index("audit_of_target", audit_entries.c.target, audit_entries.c.number)
 
 cases = sql.Table(
     "cases",
     metadata,
-    text("alert_id", primary_key=True),
+    required_text("alert_id", primary_key=True),
     sql.Column("version", sql.Integer, nullable=False),
-    text("assignee", server_default=""),
+    required_text("assignee", server_default=""),
     sql.Column("decision", sql.Text),  # null: nobody decided, or it was reopened
     sql.Column(
         "decided_events", sql.Integer, nullable=False, server_default="0"
     ),  # the decision is over so many
-    sql.Column("decided_at", Utc),  # of the newest decision or reopening
-    text("duplicate_of", server_default=""),
-    when("at"),  # of the newest change, and by whom
-    text("by"),
+    sql.Column("decided_at", UtcDateTime),  # of the newest decision or reopening
+    required_text("duplicate_of", server_default=""),
+    required_time("at"),  # of the newest change, and by whom
+    required_text("by"),
     sqlite_with_rowid=False,  # every row of a queue looks here: one step down the tree instead of two
 )
 sql.Index("cases_of_assignee", cases.c.assignee)
@@ -49,28 +58,28 @@ sql.Index("cases_of_assignee", cases.c.assignee)
 notes = sql.Table(
     "notes",
     metadata,
-    text("note_id", primary_key=True),
-    text("alert_id"),
-    when("at"),
-    text("by"),
-    text("text"),
+    required_text("note_id", primary_key=True),
+    required_text("alert_id"),
+    required_time("at"),
+    required_text("by"),
+    required_text("text"),
 )
 sql.Index("notes_of_alert", notes.c.alert_id, notes.c.at)
 
 views = sql.Table(
     "views",
     metadata,
-    text("owner", primary_key=True),
-    text("name", primary_key=True),
-    text("query"),
+    required_text("owner", primary_key=True),
+    required_text("name", primary_key=True),
+    required_text("query"),
 )
 
 alert_values = sql.Table(
     "alert_values",
     metadata,
-    text("alert_id", primary_key=True),
-    text("kind", primary_key=True),  # service, account, tactic
-    text("value", primary_key=True),
+    required_text("alert_id", primary_key=True),
+    required_text("kind", primary_key=True),  # service, account, tactic
+    required_text("value", primary_key=True),
     sqlite_with_rowid=False,
 )
 sql.Index("alerts_of_value", alert_values.c.kind, alert_values.c.value, alert_values.c.alert_id)
@@ -78,11 +87,11 @@ sql.Index("alerts_of_value", alert_values.c.kind, alert_values.c.value, alert_va
 alert_surprises = sql.Table(
     "alert_surprises",
     metadata,
-    text("alert_id", primary_key=True),
+    required_text("alert_id", primary_key=True),
     sql.Column("place", sql.Integer, primary_key=True),  # in the alert's drivers, the strongest first
-    text("surprise_id"),  # a digest of feature and seen: an index takes no text of any length
-    text("feature"),
-    text("seen"),
-    sql.Column("surprise", Real, nullable=False),  # nats
+    required_text("surprise_id"),  # a digest of feature and seen: an index takes no text of any length
+    required_text("feature"),
+    required_text("seen"),
+    sql.Column("surprise", NanAsNull, nullable=False),  # nats
 )
 sql.Index("alerts_of_surprise", alert_surprises.c.surprise_id, alert_surprises.c.alert_id)

@@ -23,72 +23,83 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sql
 
-from fingerprint.core.alert import NotThere
-from fingerprint.core.sanitize import storable, visible
+from fingerprint.core.alert import NotFound
+from fingerprint.core.sanitize import printable, storable
 from fingerprint.core.settings import Retention
 from fingerprint.store import audit, change_feed, prevalence
-from fingerprint.store.credential_chains import hops
+from fingerprint.store.credential_chains import credential_issues
 from fingerprint.store.queue_tables import cases
-from fingerprint.store.schema import alert_events, alerts, dispositions, insert_of, metadata, votes
+from fingerprint.store.schema import alert_events, alerts, dispositions, insert_into, metadata, votes
 from fingerprint.store.suppression_tables import removed_records, suppression_hits, suppressions
-from fingerprint.store.suppressions import digest
+from fingerprint.store.suppressions import principal_digest
 
-BATCH = 200  # alerts of one turn
-VOTES = 5_000  # of one turn
-IDS = 500  # of one IN (...)
+ALERT_BATCH = 200  # alerts of one turn
+VOTE_BATCH = 5_000  # of one turn
+MAX_IDS_PER_QUERY = 500  # of one IN (...)
 
 Keys = Sequence[Any]
 Work = Callable[[sql.Connection], Any]
-Read = Callable[[Work], Any]  # in a reader's transaction
-Write = Callable[[Work], Any]  # in a writer's turn
+ReadTransaction = Callable[[Work], Any]  # in a reader's transaction
+WriteTransaction = Callable[[Work], Any]  # in a writer's turn
 Progress = Callable[[str, int], None]  # a kind, and how much of it was removed so far
 
 
-class Step(NamedTuple):
+class RetentionStep(NamedTuple):
     """One kind of what is old: whose turn it is, in reads and short writes."""
 
     name: str
     before: datetime
     batch: int
-    old: Callable[[sql.Connection], Keys]
+    find_expired: Callable[[sql.Connection], Keys]
     remove: Callable[[Keys, sql.Connection], int]
 
 
-def steps(kept: Retention, now: datetime) -> Iterator[Step]:
+def retention_steps(retention: Retention, now: datetime) -> Iterator[RetentionStep]:
     """What there is to do; nothing for what is kept for ever."""
-    if kept.raw_days:
-        before = now - timedelta(days=kept.raw_days)
-        yield Step("records", before, BATCH, _with_records(before), _remove_records(before, now))
-    if kept.votes_days:
-        before = now - timedelta(days=kept.votes_days)
-        yield Step("votes", before, VOTES, _old_votes(before), _remove_votes)
-        yield Step("hops", before, VOTES, _old_hops(before), _remove_hops)
-    if kept.alerts_days:
-        before = now - timedelta(days=kept.alerts_days)
-        yield Step("alerts", before, BATCH, _closed(before), _remove_closed(before))
+    if retention.raw_days:
+        before = now - timedelta(days=retention.raw_days)
+        yield RetentionStep(
+            "records", before, ALERT_BATCH, _find_old_records(before), _remove_records(before, now)
+        )
+    if retention.votes_days:
+        before = now - timedelta(days=retention.votes_days)
+        yield RetentionStep("votes", before, VOTE_BATCH, _find_old_votes(before), _remove_votes)
+        yield RetentionStep(
+            "hops", before, VOTE_BATCH, _find_old_credential_issues(before), _remove_credential_issues
+        )
+    if retention.alerts_days:
+        before = now - timedelta(days=retention.alerts_days)
+        yield RetentionStep(
+            "alerts", before, ALERT_BATCH, _find_closed_alerts(before), _remove_closed_alerts(before)
+        )
 
 
-def prune(
-    read: Read, write: Write, kept: Retention, by: str, now: datetime, progress: Progress
+def remove_expired(
+    read: ReadTransaction,
+    write: WriteTransaction,
+    retention: Retention,
+    by: str,
+    now: datetime,
+    progress: Progress,
 ) -> dict[str, int]:
     """Remove what is old, turn by turn; how much that was, by kind. What was removed is said in the audit, also of a run that
     was stopped."""
     removed: Counter[str] = Counter()
     try:
-        for step in steps(kept, now):
-            for done in _turns(read, write, step):
+        for step in retention_steps(retention, now):
+            for done in _remove_in_batches(read, write, step):
                 removed[step.name] += done
                 progress(step.name, removed[step.name])
     finally:
         if removed:
-            detail = {"removed": dict(removed), "days": kept.model_dump()}
-            write(lambda connection: audit.say(connection, now, by, "desk.prune", "desk", detail))
+            detail = {"removed": dict(removed), "days": retention.model_dump()}
+            write(lambda connection: audit.add_audit_entry(connection, now, by, "desk.prune", "desk", detail))
     return dict(removed)
 
 
-def _turns(read: Read, write: Write, step: Step) -> Iterator[int]:
+def _remove_in_batches(read: ReadTransaction, write: WriteTransaction, step: RetentionStep) -> Iterator[int]:
     """How much each turn removed, until nothing is left that may go."""
-    while keys := read(step.old):
+    while keys := read(step.find_expired):
         parts = [keys[start : start + step.batch] for start in range(0, len(keys), step.batch)]
         done = 0
         for part in parts:
@@ -99,7 +110,7 @@ def _turns(read: Read, write: Write, step: Step) -> Iterator[int]:
             return
 
 
-def removed_at(connection: sql.Connection, alert_id: str) -> datetime | None:
+def records_removed_at(connection: sql.Connection, alert_id: str) -> datetime | None:
     """When raw records of an alert were removed; None while all are there."""
     found: datetime | None = connection.scalar(
         sql.select(removed_records.c.at).where(removed_records.c.alert_id == storable(alert_id))
@@ -110,21 +121,21 @@ def removed_at(connection: sql.Connection, alert_id: str) -> datetime | None:
 # --- by age ---------------------------------------------------------------------------------------------------------
 
 
-def _with_records(before: datetime) -> Callable[[sql.Connection], Keys]:
-    own = (alert_events.c.alert_id == alerts.c.alert_id) & _old_records(before)
+def _find_old_records(before: datetime) -> Callable[[sql.Connection], Keys]:
+    own = (alert_events.c.alert_id == alerts.c.alert_id) & _is_old_record(before)
     query = sql.select(alerts.c.alert_id).where(sql.exists().where(own))
     return lambda connection: connection.scalars(query.order_by(alerts.c.alert_id)).all()
 
 
-def _old_records(before: datetime) -> sql.ColumnElement[bool]:
+def _is_old_record(before: datetime) -> sql.ColumnElement[bool]:
     return (alert_events.c.stored_at < before) & (alert_events.c.raw != "")
 
 
 def _remove_records(before: datetime, now: datetime) -> Callable[[Keys, sql.Connection], int]:
     def remove(keys: Keys, connection: sql.Connection) -> int:
-        old = sql.update(alert_events).where(alert_events.c.alert_id.in_(keys), _old_records(before))
+        old = sql.update(alert_events).where(alert_events.c.alert_id.in_(keys), _is_old_record(before))
         count = connection.execute(old.values(raw="")).rowcount
-        statement = insert_of(connection, removed_records)
+        statement = insert_into(connection, removed_records)
         again = statement.on_conflict_do_update(
             index_elements=["alert_id"], set_={"at": statement.excluded.at}
         )
@@ -134,9 +145,9 @@ def _remove_records(before: datetime, now: datetime) -> Callable[[Keys, sql.Conn
     return remove
 
 
-def _old_votes(before: datetime) -> Callable[[sql.Connection], Keys]:
+def _find_old_votes(before: datetime) -> Callable[[sql.Connection], Keys]:
     key = (votes.c.event_id, votes.c.detector)
-    query = sql.select(*key).where(votes.c.stored_at < before).order_by(votes.c.stored_at).limit(VOTES)
+    query = sql.select(*key).where(votes.c.stored_at < before).order_by(votes.c.stored_at).limit(VOTE_BATCH)
     return lambda connection: [tuple(row) for row in connection.execute(query)]
 
 
@@ -146,24 +157,24 @@ def _remove_votes(keys: Keys, connection: sql.Connection) -> int:
     return len(keys)
 
 
-def _old_hops(before: datetime) -> Callable[[sql.Connection], Keys]:
-    old = sql.select(hops.c.issued_key).where(hops.c.stored_at < before)
-    query = old.order_by(hops.c.stored_at).limit(VOTES)
+def _find_old_credential_issues(before: datetime) -> Callable[[sql.Connection], Keys]:
+    old = sql.select(credential_issues.c.issued_key).where(credential_issues.c.stored_at < before)
+    query = old.order_by(credential_issues.c.stored_at).limit(VOTE_BATCH)
     return lambda connection: connection.scalars(query).all()
 
 
-def _remove_hops(keys: Keys, connection: sql.Connection) -> int:
-    one = sql.delete(hops).where(hops.c.issued_key == sql.bindparam("key"))
+def _remove_credential_issues(keys: Keys, connection: sql.Connection) -> int:
+    one = sql.delete(credential_issues).where(credential_issues.c.issued_key == sql.bindparam("key"))
     connection.execute(one, [{"key": key} for key in keys])
     return len(keys)
 
 
-def _closed(before: datetime) -> Callable[[sql.Connection], Keys]:
-    query = _may_go(before)
+def _find_closed_alerts(before: datetime) -> Callable[[sql.Connection], Keys]:
+    query = _select_removable_alerts(before)
     return lambda connection: connection.scalars(query).all()
 
 
-def _may_go(before: datetime) -> sql.Select[Any]:
+def _select_removable_alerts(before: datetime) -> sql.Select[Any]:
     """Alerts that are over, closed, and not the original of a duplicate that is still there."""
     copies = dispositions.alias("copies")
     young = (alert_events.c.alert_id == alerts.c.alert_id) & (alert_events.c.stored_at >= before)
@@ -181,25 +192,25 @@ def _may_go(before: datetime) -> sql.Select[Any]:
     )
 
 
-def _remove_closed(before: datetime) -> Callable[[Keys, sql.Connection], int]:
+def _remove_closed_alerts(before: datetime) -> Callable[[Keys, sql.Connection], int]:
     def remove(keys: Keys, connection: sql.Connection) -> int:
         """Only those that nobody opened again meanwhile."""
-        still = _may_go(before).where(alerts.c.alert_id.in_(keys)).with_for_update()
+        still = _select_removable_alerts(before).where(alerts.c.alert_id.in_(keys)).with_for_update()
         ids = connection.scalars(still).all()
-        _, changed = of_alerts(connection, ids)
-        change_feed.mark(connection, changed)
+        _, changed = delete_alerts(connection, ids)
+        change_feed.mark_changed(connection, changed)
         return len(ids)
 
     return remove
 
 
-def of_alerts(connection: sql.Connection, alert_ids: Sequence[str]) -> tuple[Counter[str], list[str]]:
+def delete_alerts(connection: sql.Connection, alert_ids: Sequence[str]) -> tuple[Counter[str], list[str]]:
     """Remove alerts with all that names them: how many rows that were, by table, and whose figures changed because of it."""
-    changed = prevalence.forget(connection, alert_ids)
+    changed = prevalence.delete_prevalence(connection, alert_ids)
     removed: Counter[str] = Counter()
     for table in (table for table in metadata.sorted_tables if "alert_id" in table.c):
-        for start in range(0, len(alert_ids), IDS):
-            part = table.c.alert_id.in_(alert_ids[start : start + IDS])
+        for start in range(0, len(alert_ids), MAX_IDS_PER_QUERY):
+            part = table.c.alert_id.in_(alert_ids[start : start + MAX_IDS_PER_QUERY])
             removed[table.name] += connection.execute(sql.delete(table).where(part)).rowcount
     return removed, [each for each in changed if each not in set(alert_ids)]
 
@@ -207,21 +218,23 @@ def of_alerts(connection: sql.Connection, alert_ids: Sequence[str]) -> tuple[Cou
 # --- one principal --------------------------------------------------------------------------------------------------
 
 
-def purge(connection: sql.Connection, principal: str, by: str, now: datetime) -> dict[str, int]:
+def purge_principal_rows(
+    connection: sql.Connection, principal: str, by: str, now: datetime
+) -> dict[str, int]:
     """Remove all that is of a principal; how many rows that were, by table. NotThere where nothing is."""
     name = storable(principal)
     own = sql.select(alerts.c.alert_id).where(alerts.c.principal == name)
-    removed, changed = of_alerts(connection, connection.scalars(own).all())
-    removed += _of_principal(connection, name) + _suppressions_of(connection, name)
+    removed, changed = delete_alerts(connection, connection.scalars(own).all())
+    removed += _delete_principal_rows(connection, name) + _delete_principal_suppressions(connection, name)
     gone = {table: rows for table, rows in sorted(removed.items()) if rows}
     if not gone:
-        raise NotThere(f"nothing on the desk is of the principal {visible(name[:200])!r}")
-    audit.say(connection, now, by, "desk.purge", digest(name), {"removed": gone})
-    change_feed.mark(connection, changed)
+        raise NotFound(f"nothing on the desk is of the principal {printable(name[:200])!r}")
+    audit.add_audit_entry(connection, now, by, "desk.purge", principal_digest(name), {"removed": gone})
+    change_feed.mark_changed(connection, changed)
     return gone
 
 
-def _of_principal(connection: sql.Connection, name: str) -> Counter[str]:
+def _delete_principal_rows(connection: sql.Connection, name: str) -> Counter[str]:
     tables = [table for table in metadata.sorted_tables if "principal" in table.c]
     rows = {
         table.name: connection.execute(sql.delete(table).where(table.c.principal == name)) for table in tables
@@ -229,7 +242,7 @@ def _of_principal(connection: sql.Connection, name: str) -> Counter[str]:
     return Counter({table: result.rowcount for table, result in rows.items()})
 
 
-def _suppressions_of(connection: sql.Connection, name: str) -> Counter[str]:
+def _delete_principal_suppressions(connection: sql.Connection, name: str) -> Counter[str]:
     """Those that ask for this principal by name."""
     there = connection.execute(sql.select(suppressions.c.suppression_id, suppressions.c.match)).all()
     ids = [suppression_id for suppression_id, match in there if match["principal"] == name]

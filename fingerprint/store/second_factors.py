@@ -34,72 +34,85 @@ from webauthn.helpers import base64url_to_bytes, bytes_to_base64url
 from webauthn.helpers.exceptions import WebAuthnException
 from webauthn.helpers.structs import PublicKeyCredentialDescriptor
 
-from fingerprint.core.account import Factor, FactorKind, Proof, RelyingParty, Shown
-from fingerprint.core.alert import FingerprintError, NotThere
+from fingerprint.core.account import FactorKind, ProofKind, RelyingParty, SecondFactor, SecondFactorResponse
+from fingerprint.core.alert import FingerprintError, NotFound
 from fingerprint.core.sanitize import storable
 from fingerprint.store import secret_hashes as secrets_
 from fingerprint.store.account_rows import Row
 from fingerprint.store.account_tables import factors, persons
 
-MOST = 10  # of one person
-LONGEST_LABEL = 60  # characters
-STEP = 30  # seconds that a code is shown for
-BESIDE = (0, -1, 1)  # steps that a clock may be off
-RECOVERY_CODES = 10
-SECRET = re.compile(r"[A-Z2-7]{32}")  # 160 bits, as RFC 4226 wants them
-LONGEST_ANSWER = 20_000  # characters of a passkey's answer
+MAX_FACTORS = 10  # of one person
+MAX_LABEL_LENGTH = 60  # characters
+TOTP_STEP_SECONDS = 30  # seconds that a code is shown for
+TOTP_STEP_OFFSETS = (0, -1, 1)  # steps that a clock may be off
+RECOVERY_CODE_COUNT = 10
+TOTP_SECRET_PATTERN = re.compile(r"[A-Z2-7]{32}")  # 160 bits, as RFC 4226 wants them
+MAX_RESPONSE_LENGTH = 20_000  # characters of a passkey's answer
 # what hostile JSON makes the library raise beside its own errors
-CROOKED = (WebAuthnException, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)
+MALFORMED_RESPONSE_ERRORS = (
+    WebAuthnException,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    IndexError,
+    RecursionError,
+)
 
 
-def new_secret() -> str:
+def new_totp_secret() -> str:
     """Return the secret of a new authenticator app, base32."""
     return pyotp.random_base32()
 
 
-def app_address(secret: str, name: str, title: str) -> str:
+def totp_uri(secret: str, name: str, title: str) -> str:
     """Return what the QR code for an authenticator app says: an `otpauth://` address."""
     return pyotp.TOTP(secret).provisioning_uri(name=name, issuer_name=title)
 
 
-def listed(connection: sql.Connection, person_id: str) -> list[Factor]:
+def read_factors(connection: sql.Connection, person_id: str) -> list[SecondFactor]:
     """Return the factors of a person, the oldest first; recovery codes are none."""
     names = ("factor_id", "kind", "label", "created_at", "last_used")
-    return [Factor(**{name: row[name] for name in names}) for row in _rows(connection, person_id)]
+    return [
+        SecondFactor(**{name: row[name] for name in names})
+        for row in _read_factor_rows(connection, person_id)
+    ]
 
 
-def kinds(connection: sql.Connection, person_id: str) -> tuple[FactorKind, ...]:
+def read_factor_kinds(connection: sql.Connection, person_id: str) -> tuple[FactorKind, ...]:
     """Return which kinds of factors a person has."""
-    return tuple(sorted({factor.kind for factor in listed(connection, person_id)}))
+    return tuple(sorted({factor.kind for factor in read_factors(connection, person_id)}))
 
 
-def recovery_left(connection: sql.Connection, person_id: str) -> int:
+def count_recovery_codes(connection: sql.Connection, person_id: str) -> int:
     """Return how many recovery codes are left."""
     those = (factors.c.person_id == person_id) & (factors.c.kind == "recovery")
     return connection.scalar(sql.select(sql.func.count()).select_from(factors).where(those)) or 0
 
 
-def owners(connection: sql.Connection) -> frozenset[str]:
+def names_with_second_factor(connection: sql.Connection) -> frozenset[str]:
     """Return the names of those who have a second factor."""
     joined = sql.select(persons.c.name).join(factors, factors.c.person_id == persons.c.person_id)
     return frozenset(connection.scalars(joined.where(factors.c.kind != "recovery").distinct()))
 
 
-def add_app(
+def add_totp_factor(
     connection: sql.Connection, now: datetime, row: Row, label: str, secret: str, code: str
 ) -> list[str]:
     """Add an authenticator app that shows the right code; return recovery codes, if it is the first factor."""
-    if not SECRET.fullmatch(secret):
+    if not TOTP_SECRET_PATTERN.fullmatch(secret):
         raise FingerprintError("this is no secret of an authenticator app: begin again")
-    step = _step_of(secret, code, now, after=-1)
+    step = _matching_totp_step(secret, code, now, after=-1)
     if step is None:
         raise FingerprintError("this is not the app's code: type the one it shows now, and look at its clock")
-    return _add(connection, now, row, kind="code", label=label, secret=secret, counter=step)
+    return _add_factor(connection, now, row, kind="code", label=label, secret=secret, counter=step)
 
 
-def registration(connection: sql.Connection, row: Row, party: RelyingParty, title: str) -> tuple[str, str]:
+def passkey_registration_options(
+    connection: sql.Connection, row: Row, party: RelyingParty, title: str
+) -> tuple[str, str]:
     """Return what a browser is asked with to make a passkey, as JSON, and the challenge in it."""
-    ids = credentials(connection, row["person_id"])
+    ids = passkey_ids(connection, row["person_id"])
     options = generate_registration_options(
         rp_id=party.rp_id,
         rp_name=title,
@@ -110,7 +123,7 @@ def registration(connection: sql.Connection, row: Row, party: RelyingParty, titl
     return options_to_json(options), bytes_to_base64url(options.challenge)
 
 
-def add_passkey(
+def add_passkey_factor(
     connection: sql.Connection,
     now: datetime,
     row: Row,
@@ -122,87 +135,91 @@ def add_passkey(
     """Add the passkey that a browser made for this challenge; return recovery codes, if it is the first factor."""
     try:
         made = verify_registration_response(
-            credential=_answer(answer),
-            expected_challenge=_challenge(challenge),
+            credential=_parse_response(answer),
+            expected_challenge=_decode_challenge(challenge),
             expected_rp_id=party.rp_id,
             expected_origin=party.origin,
         )
-    except CROOKED:
+    except MALFORMED_RESPONSE_ERRORS:
         raise FingerprintError("the passkey could not be added: try again") from None
     kept = {"secret": bytes_to_base64url(made.credential_public_key), "counter": made.sign_count}
     credential = bytes_to_base64url(made.credential_id)
-    return _add(connection, now, row, kind="passkey", label=label, credential=credential, **kept)
+    return _add_factor(connection, now, row, kind="passkey", label=label, credential=credential, **kept)
 
 
-def request(connection: sql.Connection, person_id: str, party: RelyingParty) -> tuple[str, str]:
+def passkey_request_options(
+    connection: sql.Connection, person_id: str, party: RelyingParty
+) -> tuple[str, str]:
     """Return what a browser is asked with for a passkey, as JSON, and the challenge in it."""
-    ids = credentials(connection, person_id)
+    ids = passkey_ids(connection, person_id)
     allowed = [PublicKeyCredentialDescriptor(base64url_to_bytes(each)) for each in ids]
     options = generate_authentication_options(rp_id=party.rp_id, allow_credentials=allowed)
     return options_to_json(options), bytes_to_base64url(options.challenge)
 
 
-def credentials(connection: sql.Connection, person_id: str) -> list[str]:
+def passkey_ids(connection: sql.Connection, person_id: str) -> list[str]:
     """Return the ids of a person's passkeys, base64url."""
-    return [row["credential"] for row in _rows(connection, person_id) if row["kind"] == "passkey"]
+    return [row["credential"] for row in _read_factor_rows(connection, person_id) if row["kind"] == "passkey"]
 
 
-def shown(connection: sql.Connection, now: datetime, row: Row, what: Shown, challenge: str) -> Proof | None:
+def verify_second_factor(
+    connection: sql.Connection, now: datetime, row: Row, what: SecondFactorResponse, challenge: str
+) -> ProofKind | None:
     """Return what was proven, and use it up; None where nothing was."""
     if what.passkey:
-        return _passkey(connection, now, row, what, challenge)
+        return _verify_passkey(connection, now, row, what, challenge)
     code = re.sub(r"[\s-]", "", what.code).upper()
-    return _code(connection, now, row, code) or _recovery(connection, row, code)
+    return _verify_totp(connection, now, row, code) or _verify_recovery_code(connection, row, code)
 
 
-def remove(connection: sql.Connection, person_id: str, factor_id: str) -> Factor:
+def remove_factor(connection: sql.Connection, person_id: str, factor_id: str) -> SecondFactor:
     """Remove a factor, and with the last one its recovery codes. NotThere where it is not the person's."""
-    there = {factor.factor_id: factor for factor in listed(connection, person_id)}
+    there = {factor.factor_id: factor for factor in read_factors(connection, person_id)}
     if factor_id not in there:
-        raise NotThere("there is no such second factor")
+        raise NotFound("there is no such second factor")
     mine = factors.c.person_id == person_id
     chosen = mine if len(there) == 1 else mine & (factors.c.factor_id == factor_id)
     connection.execute(sql.delete(factors).where(chosen))
     return there[factor_id]
 
 
-def reset(connection: sql.Connection, person_id: str) -> None:
+def remove_all_factors(connection: sql.Connection, person_id: str) -> None:
     """Remove all factors and recovery codes of a person."""
     connection.execute(sql.delete(factors).where(factors.c.person_id == person_id))
 
 
-def new_recovery_codes(connection: sql.Connection, now: datetime, person_id: str) -> list[str]:
+def replace_recovery_codes(connection: sql.Connection, now: datetime, person_id: str) -> list[str]:
     """Return recovery codes, each good once; those before are no longer good."""
     those = (factors.c.person_id == person_id) & (factors.c.kind == "recovery")
     connection.execute(sql.delete(factors).where(those))
-    codes = [b32encode(secrets.token_bytes(10)).decode() for _ in range(RECOVERY_CODES)]
+    codes = [b32encode(secrets.token_bytes(10)).decode() for _ in range(RECOVERY_CODE_COUNT)]
     shared = {"person_id": person_id, "kind": "recovery", "label": "", "counter": 0, "created_at": now}
-    rows = [shared | {"factor_id": uuid4().hex, "secret": secrets_.digest(code)} for code in codes]
+    rows = [shared | {"factor_id": uuid4().hex, "secret": secrets_.secret_digest(code)} for code in codes]
     connection.execute(sql.insert(factors), rows)
     return ["-".join(code[at : at + 4] for at in range(0, 16, 4)) for code in codes]
 
 
-def _add(connection: sql.Connection, now: datetime, row: Row, label: str, **more: object) -> list[str]:
-    there = listed(connection, row["person_id"])
-    if len(there) >= MOST:
-        raise FingerprintError(f"you have {MOST} second factors already: remove one first")
-    named = storable(label.strip())[:LONGEST_LABEL] or str(more["kind"])
+def _add_factor(connection: sql.Connection, now: datetime, row: Row, label: str, **more: object) -> list[str]:
+    there = read_factors(connection, row["person_id"])
+    if len(there) >= MAX_FACTORS:
+        raise FingerprintError(f"you have {MAX_FACTORS} second factors already: remove one first")
+    named = storable(label.strip())[:MAX_LABEL_LENGTH] or str(more["kind"])
     new = {"factor_id": uuid4().hex, "person_id": row["person_id"], "label": named, "created_at": now} | more
     connection.execute(sql.insert(factors).values(**new))
-    return [] if there else new_recovery_codes(connection, now, row["person_id"])
+    return [] if there else replace_recovery_codes(connection, now, row["person_id"])
 
 
-def _rows(connection: sql.Connection, person_id: str) -> list[Row]:
+def _read_factor_rows(connection: sql.Connection, person_id: str) -> list[Row]:
     those = (factors.c.person_id == person_id) & (factors.c.kind != "recovery")
     query = sql.select(factors).where(those).order_by(factors.c.created_at, factors.c.factor_id)
     return [dict(row) for row in connection.execute(query).mappings()]
 
 
-def _step_of(secret: str, code: str, now: datetime, after: int) -> int | None:
+def _matching_totp_step(secret: str, code: str, now: datetime, after: int) -> int | None:
     """The time step that a code is of, if it is later than one."""
-    app, today = pyotp.TOTP(secret), int(now.timestamp()) // STEP
+    app, today = pyotp.TOTP(secret), int(now.timestamp()) // TOTP_STEP_SECONDS
     typed = re.sub(r"\s", "", code).encode(errors="replace")
-    near = [today + off for off in BESIDE]
+    near = [today + off for off in TOTP_STEP_OFFSETS]
     return next(
         (
             step
@@ -213,60 +230,62 @@ def _step_of(secret: str, code: str, now: datetime, after: int) -> int | None:
     )
 
 
-def _code(connection: sql.Connection, now: datetime, row: Row, code: str) -> Proof | None:
-    for each in _rows(connection, row["person_id"]):
+def _verify_totp(connection: sql.Connection, now: datetime, row: Row, code: str) -> ProofKind | None:
+    for each in _read_factor_rows(connection, row["person_id"]):
         if each["kind"] != "code":
             continue
-        step = _step_of(each["secret"], code, now, after=each["counter"])
+        step = _matching_totp_step(each["secret"], code, now, after=each["counter"])
         if step is not None:
-            _used(connection, now, each, step)
+            _mark_used(connection, now, each, step)
             return "code"
     return None
 
 
-def _recovery(connection: sql.Connection, row: Row, code: str) -> Proof | None:
+def _verify_recovery_code(connection: sql.Connection, row: Row, code: str) -> ProofKind | None:
     those = (factors.c.person_id == row["person_id"]) & (factors.c.kind == "recovery")
-    mine = those & (factors.c.secret == secrets_.digest(code))
+    mine = those & (factors.c.secret == secrets_.secret_digest(code))
     return "recovery code" if connection.execute(sql.delete(factors).where(mine)).rowcount else None
 
 
-def _passkey(
-    connection: sql.Connection, now: datetime, row: Row, what: Shown, challenge: str
-) -> Proof | None:
+def _verify_passkey(
+    connection: sql.Connection, now: datetime, row: Row, what: SecondFactorResponse, challenge: str
+) -> ProofKind | None:
     try:
-        answer = _answer(what.passkey)
+        answer = _parse_response(what.passkey)
         each = next(
-            each for each in _rows(connection, row["person_id"]) if each["credential"] == answer["id"]
+            each
+            for each in _read_factor_rows(connection, row["person_id"])
+            if each["credential"] == answer["id"]
         )
         proven = verify_authentication_response(
             credential=answer,
-            expected_challenge=_challenge(challenge),
+            expected_challenge=_decode_challenge(challenge),
             expected_rp_id=what.party.rp_id if what.party else "",
             expected_origin=what.party.origin if what.party else "",
             credential_public_key=base64url_to_bytes(each["secret"]),
             credential_current_sign_count=each["counter"],
         )
-    except (*CROOKED, StopIteration):
+    except (*MALFORMED_RESPONSE_ERRORS, StopIteration):
         return None
-    _used(connection, now, each, proven.new_sign_count)
+    _mark_used(connection, now, each, proven.new_sign_count)
     return "passkey"
 
 
-def _answer(text: str) -> dict[str, Any]:
+def _parse_response(text: str) -> dict[str, Any]:
     """A browser's answer; ValueError for what cannot be one."""
-    answer = json.loads(text) if len(text) <= LONGEST_ANSWER else None
+    answer = json.loads(text) if len(text) <= MAX_RESPONSE_LENGTH else None
     if not isinstance(answer, dict) or not isinstance(answer.get("id"), str):
         raise ValueError("no passkey's answer")
     return answer
 
 
-def _challenge(kept: str) -> bytes:
+def _decode_challenge(kept: str) -> bytes:
     """ValueError where none was asked."""
     if not kept:
         raise ValueError("nothing was asked")
     return base64url_to_bytes(kept)
 
 
-def _used(connection: sql.Connection, now: datetime, each: Row, counter: int) -> None:
+def _mark_used(connection: sql.Connection, now: datetime, each: Row, counter: int) -> None:
     mine = factors.c.factor_id == each["factor_id"]
     connection.execute(sql.update(factors).where(mine).values(counter=counter, last_used=now))

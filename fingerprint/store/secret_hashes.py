@@ -22,48 +22,48 @@ from threading import BoundedSemaphore
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-BYTES = 32  # of a secret
-AT_A_TIME = 4  # passwords being hashed, 64 MiB each
+SECRET_BYTES = 32  # of a secret
+MAX_PARALLEL_HASHES = 4  # passwords being hashed, 64 MiB each
 
 _hasher = PasswordHasher()
-_room = BoundedSemaphore(AT_A_TIME)
+_hash_slots = BoundedSemaphore(MAX_PARALLEL_HASHES)
 
 
-def new_secret(prefix: str = "") -> str:
+def generate_secret(prefix: str = "") -> str:
     """256 random bits in 43 letters; the prefix tells scanners of leaked secrets what they found."""
-    return prefix + secrets.token_urlsafe(BYTES)
+    return prefix + secrets.token_urlsafe(SECRET_BYTES)
 
 
-def digest(secret: str) -> str:
+def secret_digest(secret: str) -> str:
     """SHA-256: what of a secret is kept."""
     return sha256(secret.encode(errors="surrogatepass")).hexdigest()
 
 
-def hashed(password: str) -> str:
+def hash_password(password: str) -> str:
     """argon2's string of a password."""
-    with _room:
-        return _hasher.hash(_bytes(password))
+    with _hash_slots:
+        return _hasher.hash(_normalized_bytes(password))
 
 
-def verified(kept: str | None, password: str) -> bool:
+def verify_password(kept: str | None, password: str) -> bool:
     """Whether it is the password; it takes as long where there is none to compare with."""
-    with _room:
+    with _hash_slots:
         try:
-            return _hasher.verify(kept or _nobodys(), _bytes(password)) and kept is not None
+            return _hasher.verify(kept or _dummy_hash(), _normalized_bytes(password)) and kept is not None
         except (VerificationError, InvalidHashError):
             return False
 
 
-def outdated(kept: str) -> bool:
+def needs_rehash(kept: str) -> bool:
     """Whether it was hashed with other costs than today's."""
     return _hasher.check_needs_rehash(kept)
 
 
 @cache
-def _nobodys() -> str:
-    return _hasher.hash(new_secret())
+def _dummy_hash() -> str:
+    return _hasher.hash(generate_secret())
 
 
-def _bytes(password: str) -> bytes:
+def _normalized_bytes(password: str) -> bytes:
     """The same letters typed on another keyboard are the same password."""
     return unicodedata.normalize("NFC", password).encode(errors="surrogatepass")

@@ -15,10 +15,10 @@ from typing import TypeVar
 
 import sqlalchemy as sql
 
-from fingerprint.store import engine as desk_engine
+from fingerprint.store import database as desk_engine
 
 T = TypeVar("T")
-Now = Callable[[], datetime]
+NowFunction = Callable[[], datetime]
 
 
 def utc_now() -> datetime:
@@ -26,10 +26,10 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class Transactions:
+class SqlStore:
     """A desk's engine: one reads as of one moment, and writes all or nothing."""
 
-    def __init__(self, engine: sql.Engine, now: Now = utc_now) -> None:
+    def __init__(self, engine: sql.Engine, now: NowFunction = utc_now) -> None:
         self._engine, self._now = engine, now
 
     @property
@@ -40,10 +40,10 @@ class Transactions:
     def close(self) -> None:
         self._engine.dispose()
 
-    def _write(self, work: Callable[[sql.Connection], T], how: str = desk_engine.TURN) -> T:
+    def _write(self, work: Callable[[sql.Connection], T], locking: str = desk_engine.SERIALIZED) -> T:
         """What `work` gives, in one transaction of a writer."""
-        with desk_engine.plainly(self._engine.url):
-            return desk_engine.written(self._engine, work, how)
+        with desk_engine.translate_database_errors(self._engine.url):
+            return desk_engine.run_write_transaction(self._engine, work, locking)
 
     def _read(self, work: Callable[[sql.Connection], T]) -> T:
         """What `work` gives, in one transaction of a reader."""
@@ -54,7 +54,7 @@ class Transactions:
     def _transaction(self) -> Iterator[sql.Connection]:
         """Of a reader."""
         with (
-            desk_engine.plainly(self._engine.url),
+            desk_engine.translate_database_errors(self._engine.url),
             self._engine.connect() as connection,
             connection.begin(),
         ):

@@ -10,23 +10,23 @@ from __future__ import annotations
 
 import sqlalchemy as sql
 
-from fingerprint.core.alert import NotThere
+from fingerprint.core.alert import NotFound
 from fingerprint.core.sanitize import storable
 from fingerprint.store.queue_tables import alert_surprises
 from fingerprint.store.schema import alerts
 
-STRONGEST = 3  # surprises of an alert, of which another shares at least one
+STRONGEST_SURPRISES = 3  # surprises of an alert, of which another shares at least one
 
 
-def alike(connection: sql.Connection, alert_id: str, limit: int) -> list[str]:
+def find_similar_alerts(connection: sql.Connection, alert_id: str, limit: int) -> list[str]:
     """Ids of those that share one of its strongest surprises: of its principal first, then the newest. NotThere for an alert that
     is not there."""
     own = storable(alert_id)
     principal = connection.scalar(sql.select(alerts.c.principal).where(alerts.c.alert_id == own))
     if principal is None:
-        raise NotThere(f"there is no alert {alert_id!r}: the queue lists those there are")
+        raise NotFound(f"there is no alert {alert_id!r}: the queue lists those there are")
     table = alert_surprises.c
-    sharing = sql.select(table.alert_id).where(table.surprise_id.in_(_strongest(own)))
+    sharing = sql.select(table.alert_id).where(table.surprise_id.in_(_select_strongest(own)))
     query = (
         sql.select(alerts.c.alert_id)
         .where(alerts.c.alert_id.in_(sharing), alerts.c.alert_id != own)
@@ -38,7 +38,7 @@ def alike(connection: sql.Connection, alert_id: str, limit: int) -> list[str]:
     return list(connection.scalars(query))
 
 
-def _strongest(alert_id: str) -> sql.Select[tuple[str]]:
+def _select_strongest(alert_id: str) -> sql.Select[tuple[str]]:
     table = alert_surprises.c
     surprising = sql.select(table.surprise_id).where(table.alert_id == alert_id, table.surprise > 0)
-    return surprising.order_by(table.surprise.desc(), table.place).limit(STRONGEST)
+    return surprising.order_by(table.surprise.desc(), table.place).limit(STRONGEST_SURPRISES)

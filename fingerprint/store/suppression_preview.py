@@ -19,47 +19,56 @@ from typing import NamedTuple
 
 import sqlalchemy as sql
 
-from fingerprint.alerting.suppression import Matcher
+from fingerprint.alerting.suppression import SuppressionMatcher
 from fingerprint.core.alert import Decision, FingerprintError
-from fingerprint.core.case import Match, Preview
-from fingerprint.core.severity import LEAST
+from fingerprint.core.case import SuppressionMatch, SuppressionPreview
+from fingerprint.core.severity import MINIMUM_URGENCY
 from fingerprint.store import dispositions, queue_rows, suppressions
-from fingerprint.store.filters import OPEN, WORKED
+from fingerprint.store.filters import ALERTS_WITH_CASES, OPEN
 from fingerprint.store.queue_tables import cases
 from fingerprint.store.schema import alerts
 
-IDS = 500  # alerts of one IN (...)
+MAX_IDS_PER_QUERY = 500  # alerts of one IN (...)
 
 
-class Found(NamedTuple):
+class HiddenAlert(NamedTuple):
     """An alert that would be hidden."""
 
     urgency: int
     first_event_time: datetime
     alert_id: str
-    open: bool
+    is_open: bool
     decision: Decision | None
 
 
-def preview(connection: sql.Connection, match: Match, limit: int, now: datetime) -> Preview:
+def build_preview(
+    connection: sql.Connection, match: SuppressionMatch, limit: int, now: datetime
+) -> SuppressionPreview:
     """All of them counted, the most urgent shown. FingerprintError for a match that asks nothing or cannot be read."""
-    found = sorted(_found(connection, suppressions.matching(connection, Matcher(match))), key=_order)
-    standing = dispositions.standing(connection)
+    found = sorted(
+        _read_hidden_alerts(
+            connection, suppressions.find_matching_alerts(connection, SuppressionMatcher(match))
+        ),
+        key=_sort_key,
+    )
+    standing = dispositions.read_current_decisions(connection)
     attacks = [each for each in found if suppressions.ATTACK in (each.decision, standing.get(each.alert_id))]
-    shown = queue_rows.among(connection, [each.alert_id for each in found[: max(0, limit)]], now)
-    return Preview(
+    shown = queue_rows.read_queue_rows_by_id(
+        connection, [each.alert_id for each in found[: max(0, limit)]], now
+    )
+    return SuppressionPreview(
         alerts=len(found),
-        open=sum(each.open for each in found),
-        urgent=sum(each.urgency >= LEAST["high"] for each in found),
-        critical=sum(each.urgency >= LEAST["critical"] for each in found),
+        open=sum(each.is_open for each in found),
+        urgent=sum(each.urgency >= MINIMUM_URGENCY["high"] for each in found),
+        critical=sum(each.urgency >= MINIMUM_URGENCY["critical"] for each in found),
         confirmed=len(attacks),
         rows=tuple(shown),
     )
 
 
-def check(connection: sql.Connection, match: Match, now: datetime) -> None:
+def check_suppression_safe(connection: sql.Connection, match: SuppressionMatch, now: datetime) -> None:
     """FingerprintError for a match that would hide confirmed attacks or critical alerts."""
-    would = preview(connection, match, 0, now)
+    would = build_preview(connection, match, 0, now)
     if would.critical or would.confirmed:
         raise FingerprintError(
             f"of the {would.alerts:,} alerts that it would hide {would.critical:,} are critical and {would.confirmed:,} "
@@ -67,13 +76,13 @@ def check(connection: sql.Connection, match: Match, now: datetime) -> None:
         )
 
 
-def _found(connection: sql.Connection, alert_ids: Sequence[str]) -> Iterator[Found]:
+def _read_hidden_alerts(connection: sql.Connection, alert_ids: Sequence[str]) -> Iterator[HiddenAlert]:
     columns = (alerts.c.urgency, alerts.c.first_event_time, alerts.c.alert_id, OPEN, cases.c.decision)
-    query = sql.select(*columns).select_from(WORKED)
-    for start in range(0, len(alert_ids), IDS):
-        part = query.where(alerts.c.alert_id.in_(alert_ids[start : start + IDS]))
-        yield from (Found(*row) for row in connection.execute(part))
+    query = sql.select(*columns).select_from(ALERTS_WITH_CASES)
+    for start in range(0, len(alert_ids), MAX_IDS_PER_QUERY):
+        part = query.where(alerts.c.alert_id.in_(alert_ids[start : start + MAX_IDS_PER_QUERY]))
+        yield from (HiddenAlert(*row) for row in connection.execute(part))
 
 
-def _order(found: Found) -> tuple[int, datetime, str]:
+def _sort_key(found: HiddenAlert) -> tuple[int, datetime, str]:
     return -found.urgency, found.first_event_time, found.alert_id

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from fingerprint.core.ports import Consumer, Message, Partition
 
 
-class Pausing:
+class PausableConsumer:
     """A consumer that can be made silent. What it hands on meanwhile is kept for the next turn.
 
     `on_pause` is called each time, for whoever counts.
@@ -15,32 +15,32 @@ class Pausing:
 
     def __init__(self, consumer: Consumer, on_pause: Callable[[], None]) -> None:
         self.consumer, self.on_pause = consumer, on_pause
-        self.silenced: frozenset[Partition] = frozenset()
+        self.paused_partitions: frozenset[Partition] = frozenset()
         self.backlog: list[Message] = []
 
-    def poll(self, seconds: float) -> list[Message]:
+    def poll(self, timeout_seconds: float) -> list[Message]:
         """What was kept, or else what comes."""
         kept, self.backlog = self.backlog, []
-        return kept or self.consumer.poll(seconds)
+        return kept or self.consumer.poll(timeout_seconds)
 
     def pause(self) -> None:
         """Silence what is ours, and let the group know that we live."""
         self.on_pause()
         assigned = self.consumer.assignment()
         self.consumer.pause(assigned)
-        self.silenced |= assigned
-        self.keep(0.0)
+        self.paused_partitions |= assigned
+        self.poll_to_backlog(0.0)
 
-    def keep(self, seconds: float) -> None:
+    def poll_to_backlog(self, seconds: float) -> None:
         """Poll, and keep what comes for the next turn."""
         self.backlog += self.consumer.poll(seconds)
 
     def resume(self) -> None:
         """There is room again."""
-        if self.silenced:
-            self.consumer.resume(self.silenced & self.consumer.assignment())
-            self.silenced = frozenset()
+        if self.paused_partitions:
+            self.consumer.resume(self.paused_partitions & self.consumer.assignment())
+            self.paused_partitions = frozenset()
 
-    def forget(self, partitions: Collection[Partition]) -> None:
+    def drop_backlog(self, partitions: Collection[Partition]) -> None:
         """Others have these now."""
-        self.backlog = [message for message in self.backlog if message.home not in partitions]
+        self.backlog = [message for message in self.backlog if message.source_partition not in partitions]

@@ -13,64 +13,69 @@ import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from fingerprint.compute.backend import HOST, Backend
+from fingerprint.compute.backend import HOST_BACKEND, Backend
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Losses
+from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings
-from fingerprint.detection.inference import Trust
+from fingerprint.detection.inference import ServerTrust
 from fingerprint.registry import versions
-from fingerprint.registry.bank import Bank, check_settings, open_bank
-from fingerprint.registry.sealing import Sealed
-from pipelines.runtime import wiring
+from fingerprint.registry.bank import Bank, check_bank_settings, open_bank
+from fingerprint.registry.sealing import VerifiedFolder
 
 Pointer = tuple[int, int] | None  # which CURRENT it is: when written, and its inode; None where there is none
-Measuring = Callable[[Bank], AbstractContextManager[Losses]]
+InferenceFactory = Callable[[Bank], AbstractContextManager[Inference]]
+MustWait = Callable[[str, str], bool]
+
+
+def never(judging: str, version: str) -> bool:
+    """Say that no version has to be waited for: whoever measures has every one at once."""
+    return False
+
 
 log = logging.getLogger("fingerprint.banks")
 
 
-class Judge(NamedTuple):
+class LoadedBank(NamedTuple):
     """A bank, and who measures against it."""
 
     bank: Bank
-    losses: Losses
+    inference: Inference
 
 
-class Opening(Thread):
+class BankLoader(Thread):
     """A version being opened, aside: a large bank takes seconds, and messages are polled meanwhile."""
 
-    def __init__(self, version: str, pointer: Pointer, opened: Callable[[str], Bank | None]) -> None:
+    def __init__(self, version: str, pointer: Pointer, open_version: Callable[[str], Bank | None]) -> None:
         super().__init__(name=f"bank-{version}", daemon=True)
-        self.version, self.pointer, self.opened = version, pointer, opened
+        self.version, self.pointer, self.open_version = version, pointer, open_version
         self.bank: Bank | None = None  # stays so where it has to wait
-        self.trouble: Exception | None = None
+        self.error: Exception | None = None
 
     def run(self) -> None:
         try:
-            self.bank = self.opened(self.version)
+            self.bank = self.open_version(self.version)
         except Exception as error:  # whatever it is: the bank before it judges on
-            self.trouble = error
+            self.error = error
 
 
-class Watching(Thread):
+class BankIntegrityCheck(Thread):
     """The files of open banks that were touched, hashed again, aside."""
 
-    def __init__(self, files: Sequence[Sealed]) -> None:
+    def __init__(self, files: Sequence[VerifiedFolder]) -> None:
         super().__init__(name="bank-watch", daemon=True)
         self.files = files
         self.changed: list[str] = []
 
     def run(self) -> None:
-        self.changed = [str(each.root / name) for each in self.files for name in each.changed()]
+        self.changed = [str(each.root / name) for each in self.files for name in each.changed_files()]
 
 
-class Banks:
+class BankWatcher:
     """The versions in one folder that a program judges by. Used by one thread.
 
     `served` follows the folder's CURRENT. A version that is damaged, or does not fit the settings, is refused: the one before
@@ -83,151 +88,157 @@ class Banks:
         self,
         folder: Path,
         settings: Settings,
-        measuring: Measuring | None = None,
-        backend: Backend = HOST,
+        open_inference: InferenceFactory,
+        must_wait: MustWait = never,
+        trust: ServerTrust | None = None,
+        backend: Backend = HOST_BACKEND,
     ) -> None:
-        """FingerprintError where the version that is served cannot be opened or does not fit."""
+        """`must_wait(judging, version)` says whether the server has the bank that judges and not that version yet.
+        FingerprintError where the version that is served cannot be opened or does not fit."""
         self.folder, self.settings, self.backend = folder, settings, backend
-        self.trust = Trust()
-        self.measuring = measuring or partial(wiring.losses, settings.triton, trust=self.trust)
-        self.judges: dict[str, Judge] = {}
-        self.doors: dict[str, ExitStack] = {}  # of each judge
-        self.known: WeakValueDictionary[str, Bank] = WeakValueDictionary()  # whatever is open anywhere
-        self.opening: Opening | None = None
-        self.watching: Watching | None = None
-        self.refused = ""  # why what is served is not taken
-        self.waits = ""  # the version that the server does not have yet
-        self.decided = _pointer(folder)  # of the decision that was followed, or refused
-        self.next_look = time.monotonic() + settings.bank.look_seconds
-        self.served = self._judge(self._opened(versions.current(folder)))
+        self.open_inference, self.must_wait, self.trust = open_inference, must_wait, trust or ServerTrust()
+        self.loaded_banks: dict[str, LoadedBank] = {}
+        self.exit_stacks: dict[str, ExitStack] = {}  # of each judge
+        self.open_banks: WeakValueDictionary[str, Bank] = WeakValueDictionary()  # whatever is open anywhere
+        self.loader: BankLoader | None = None
+        self.integrity_check: BankIntegrityCheck | None = None
+        self.refusal = ""  # why what is served is not taken
+        self.version_awaited = ""  # the version that the server does not have yet
+        self.followed_pointer = _read_pointer(folder)  # of the decision that was followed, or refused
+        self.next_poll = time.monotonic() + settings.bank.look_seconds
+        self.served = self._load(self._open(versions.require_served_version(folder)))
 
     # --- what is served -----------------------------------------------------------------------------------------------
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Now and then, whether another version is served, and the open ones are what they were; returns at once.
 
         FingerprintError where the file of a bank that judges was written into.
         """
-        if self.opening:
-            if not self.opening.is_alive():
-                self._came(self.opening)
-                self.opening = None
-        elif time.monotonic() >= self.next_look:
-            self.next_look = time.monotonic() + self.settings.bank.look_seconds
-            self._look()
-            self._watch()
+        if self.loader:
+            if not self.loader.is_alive():
+                self._finish_loading(self.loader)
+                self.loader = None
+        elif time.monotonic() >= self.next_poll:
+            self.next_poll = time.monotonic() + self.settings.bank.look_seconds
+            self._poll_pointer()
+            self._check_integrity()
 
-    def _watch(self) -> None:
-        if self.watching and self.watching.is_alive():
+    def _check_integrity(self) -> None:
+        if self.integrity_check and self.integrity_check.is_alive():
             return
-        if self.watching and self.watching.changed:
+        if self.integrity_check and self.integrity_check.changed:
             raise FingerprintError(
-                f"bank file {self.watching.changed[0]} was written into while the bank judged by it: "
+                f"bank file {self.integrity_check.changed[0]} was written into while the bank judged by it: "
                 "publish the bank again or roll back to another version, and look who writes there"
             )
-        open_ = [judge.bank.files for judge in self.judges.values() if judge.bank.files]
-        touched = [files for files in open_ if files.touched()]
-        self.watching = Watching(touched) if touched else None
-        if self.watching:
-            self.watching.start()
+        open_ = [judge.bank.files for judge in self.loaded_banks.values() if judge.bank.files]
+        touched = [files for files in open_ if files.may_have_changed()]
+        self.integrity_check = BankIntegrityCheck(touched) if touched else None
+        if self.integrity_check:
+            self.integrity_check.start()
 
-    def _look(self) -> None:
-        pointer = _pointer(self.folder)
-        if pointer == self.decided:
+    def _poll_pointer(self) -> None:
+        pointer = _read_pointer(self.folder)
+        if pointer == self.followed_pointer:
             return
         try:
-            version = versions.current(self.folder)
+            version = versions.require_served_version(self.folder)
         except FingerprintError as error:
             self._refuse(pointer, "none", error)
             return
         if version == self.served.bank.version:
-            self._take(pointer, self.served)
+            self._serve(pointer, self.served)
             return
-        self.opening = Opening(version, pointer, self._opened_where_measured)
-        self.opening.start()
+        self.loader = BankLoader(version, pointer, self._open_if_server_has_it)
+        self.loader.start()
 
-    def _came(self, opening: Opening) -> None:
-        if opening.pointer != _pointer(self.folder):
+    def _finish_loading(self, opening: BankLoader) -> None:
+        if opening.pointer != _read_pointer(self.folder):
             return  # it was decided anew meanwhile
-        if opening.trouble:
-            self._refuse(opening.pointer, opening.version, opening.trouble)
+        if opening.error:
+            self._refuse(opening.pointer, opening.version, opening.error)
         elif opening.bank:
-            self._take(opening.pointer, self._judge(opening.bank))
-        elif self.waits != opening.version:
-            self.waits = opening.version
+            self._serve(opening.pointer, self._load(opening.bank))
+        elif self.version_awaited != opening.version:
+            self.version_awaited = opening.version
             log.info(
                 "another bank waits until the server has it", extra={"fields": {"version": opening.version}}
             )
 
-    def _take(self, pointer: Pointer, judge: Judge) -> None:
-        self.decided, self.served, self.refused, self.waits = pointer, judge, "", ""
+    def _serve(self, pointer: Pointer, loaded: LoadedBank) -> None:
+        self.followed_pointer, self.served, self.refusal, self.version_awaited = pointer, loaded, "", ""
 
     def _refuse(self, pointer: Pointer, version: str, reason: Exception) -> None:
-        self.decided, self.refused = pointer, str(reason)
+        self.followed_pointer, self.refusal = pointer, str(reason)
         fields = {"version": version, "reason": str(reason), "judges": self.served.bank.version}
         log.warning("another bank is served and refused; the one before judges on", extra={"fields": fields})
 
-    def _opened_where_measured(self, version: str) -> Bank | None:
+    def _open_if_server_has_it(self, version: str) -> Bank | None:
         """None while the server has the bank that judges and not this one."""
-        if wiring.must_wait(self.settings.triton, self.served.bank.version, version):
+        if self.must_wait(self.served.bank.version, version):
             return None
-        return self._opened(version)
+        return self._open(version)
 
     # --- what partitions are judged by --------------------------------------------------------------------------------
 
-    def of(self, version: str) -> Judge:
+    def for_version(self, version: str) -> LoadedBank:
         """Who judged by a version, to go on; the one that is served where that version is gone or does not fit."""
         try:
-            judge = self.judges.get(version) or self._judge(self._opened(version))
+            judge = self.loaded_banks.get(version) or self._load(self._open(version))
         except FingerprintError as error:
             fields = {"reason": str(error), "judges": self.served.bank.version}
             log.warning("the bank of a snapshot cannot judge on", extra={"fields": fields})
             return self.served
         if judge is not self.served and self._is_served(version):  # another member has seen it earlier
-            self._take(_pointer(self.folder), judge)
+            self._serve(_read_pointer(self.folder), judge)
         return judge
 
-    def found(self, version: str) -> Bank | None:
+    def find(self, version: str) -> Bank | None:
         """A version to explain by what was measured against it, None where it is gone."""
         try:
-            return self.known.get(version) or self._opened(version)
+            return self.open_banks.get(version) or self._open(version)
         except FingerprintError:
             return None
 
-    def let_go(self, needed: Collection[str]) -> None:
+    def release(self, needed: Collection[str]) -> None:
         """Nobody judges by other versions any more than those, and the one that is served."""
-        for version in self.judges.keys() - {*needed, self.served.bank.version}:
-            del self.judges[version]
-            self.doors.pop(version).close()
+        for version in self.loaded_banks.keys() - {*needed, self.served.bank.version}:
+            del self.loaded_banks[version]
+            self.exit_stacks.pop(version).close()
 
     def close(self) -> None:
-        for door in self.doors.values():
+        for door in self.exit_stacks.values():
             door.close()
 
-    def _opened(self, version: str) -> Bank:
-        bank = self.known.get(version)
+    def _open(self, version: str) -> Bank:
+        bank = self.open_banks.get(version)
         if bank is None:  # placed once, however many partitions are judged by it
-            bank = open_bank(self.folder, self.settings.bank, version).on(self.backend.place).made_ready()
-        check_settings(bank, self.settings)
-        self.known[version] = bank
+            bank = (
+                open_bank(self.folder, self.settings.bank, version)
+                .on(self.backend.to_device)
+                .with_lookups_built()
+            )
+        check_bank_settings(bank, self.settings)
+        self.open_banks[version] = bank
         return bank
 
     def _is_served(self, version: str) -> bool:
         try:
-            return versions.current(self.folder) == version
+            return versions.require_served_version(self.folder) == version
         except FingerprintError:
             return False
 
-    def _judge(self, bank: Bank) -> Judge:
-        if bank.version not in self.judges:
-            self.doors[bank.version] = ExitStack()
-            self.judges[bank.version] = Judge(
-                bank, self.doors[bank.version].enter_context(self.measuring(bank))
+    def _load(self, bank: Bank) -> LoadedBank:
+        if bank.version not in self.loaded_banks:
+            self.exit_stacks[bank.version] = ExitStack()
+            self.loaded_banks[bank.version] = LoadedBank(
+                bank, self.exit_stacks[bank.version].enter_context(self.open_inference(bank))
             )
-        return self.judges[bank.version]
+        return self.loaded_banks[bank.version]
 
 
-def _pointer(folder: Path) -> Pointer:
+def _read_pointer(folder: Path) -> Pointer:
     try:
         status = (folder / "CURRENT").stat()
     except OSError:

@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.detection.batch import ARRAYS, Measured
+from fingerprint.detection.batch import ARRAY_FIELDS, EventBatch
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -29,7 +29,7 @@ def pack_arrays(named: Arrays) -> bytes:
     return save({name: np.ascontiguousarray(array) for name, array in named.items()})
 
 
-def arrays(packed: bytes) -> dict[str, NDArray[Any]]:
+def unpack_arrays(packed: bytes) -> dict[str, NDArray[Any]]:
     """FingerprintError where the bytes are none of ours."""
     try:
         return load(packed)
@@ -47,7 +47,7 @@ def pack_table(frame: pd.DataFrame) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def table(packed: bytes) -> pd.DataFrame:
+def unpack_table(packed: bytes) -> pd.DataFrame:
     """FingerprintError where the bytes are none of ours."""
     try:
         return pa.ipc.open_stream(packed).read_all().to_pandas()
@@ -64,18 +64,18 @@ def pack_tables(arrays: Arrays) -> dict[str, bytes]:
     return {part: pack_arrays(columns) for part, columns in tables.items()}
 
 
-def tables(parts: Mapping[str, bytes], names: Iterable[str]) -> dict[str, NDArray[Any]]:
+def unpack_tables(parts: Mapping[str, bytes], names: Iterable[str]) -> dict[str, NDArray[Any]]:
     """The arrays of those parts, named `table.column` again."""
     return {
         f"{part}.{column}" if part else column: array
         for part in names
-        for column, array in arrays(parts[part]).items()
+        for column, array in unpack_arrays(parts[part]).items()
     }
 
 
-def pack_measured(name: str, batch: Measured, frame: pd.DataFrame | None = None) -> dict[str, bytes]:
+def pack_batch(name: str, batch: EventBatch, frame: pd.DataFrame | None = None) -> dict[str, bytes]:
     """A batch as two parts; `frame` (judged, say) in place of its own."""
-    columns = {field: getattr(batch, field) for field in ARRAYS}
+    columns = {field: getattr(batch, field) for field in ARRAY_FIELDS}
     columns |= {f"evidence.{detector}": kept for detector, kept in batch.evidence.items()}
     return {
         f"{name}.arrays": pack_arrays(columns),
@@ -83,19 +83,19 @@ def pack_measured(name: str, batch: Measured, frame: pd.DataFrame | None = None)
     }
 
 
-def measured(name: str, parts: Mapping[str, bytes]) -> Measured | None:
+def unpack_batch(name: str, parts: Mapping[str, bytes]) -> EventBatch | None:
     """The batch of that name, None if none was packed."""
     if f"{name}.arrays" not in parts:
         return None
-    columns = arrays(parts[f"{name}.arrays"])
+    columns = unpack_arrays(parts[f"{name}.arrays"])
     evidence = {
         column.removeprefix("evidence."): columns.pop(column)
         for column in list(columns)
         if column.startswith("evidence.")
     }
-    expected = {field.name for field in fields(Measured)} - {"frame", "evidence"}
+    expected = {field.name for field in fields(EventBatch)} - {"frame", "evidence"}
     if set(columns) != expected:
         raise FingerprintError(
             f"state cannot be read: {name} lacks {', '.join(sorted(expected - set(columns)))}"
         )
-    return Measured(frame=table(parts[f"{name}.frame"]), evidence=evidence, **columns)
+    return EventBatch(frame=unpack_table(parts[f"{name}.frame"]), evidence=evidence, **columns)

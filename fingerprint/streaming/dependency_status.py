@@ -7,24 +7,24 @@ import logging
 log = logging.getLogger("fingerprint.trouble")
 
 
-class Troubles:
+class DependencyStatus:
     """By the name of the door."""
 
     def __init__(self) -> None:
-        self.by_door: dict[str, str] = {}
+        self.failures: dict[str, str] = {}
 
-    def __contains__(self, door: str) -> bool:
-        return door in self.by_door
+    def __contains__(self, dependency: str) -> bool:
+        return dependency in self.failures
 
-    def say(self, door: str, what: str) -> None:
-        if self.by_door.get(door) != what:
-            log.warning("in trouble", extra={"fields": {"door": door, "what": what}})
-        self.by_door[door] = what
+    def fail(self, dependency: str, reason: str) -> None:
+        if self.failures.get(dependency) != reason:
+            log.warning("in trouble", extra={"fields": {"door": dependency, "what": reason}})
+        self.failures[dependency] = reason
 
-    def over(self, door: str) -> None:
-        if self.by_door.pop(door, None):
-            log.info("no longer in trouble", extra={"fields": {"door": door}})
+    def recover(self, dependency: str) -> None:
+        if self.failures.pop(dependency, None):
+            log.info("no longer in trouble", extra={"fields": {"door": dependency}})
 
-    def sentence(self) -> str | None:
+    def summary(self) -> str | None:
         """All of them, None if there are none."""
-        return "; ".join(f"{door}: {what}" for door, what in sorted(self.by_door.items())) or None
+        return "; ".join(f"{door}: {what}" for door, what in sorted(self.failures.items())) or None

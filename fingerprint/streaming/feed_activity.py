@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 from fingerprint.compute import arrays, frames
 from fingerprint.compute.arrays import Array
 from fingerprint.compute.frames import Frame
-from fingerprint.core.sanitize import storable, visible
+from fingerprint.core.sanitize import printable, storable
 
 ACCOUNT, REGION, SOURCE = "account", "region", "source"
-KEYS = ["kind", "feed", "interval"]
-YOUNG_ROWS = 100_000  # rows of batches that are kept before they are summed
-NAME_LENGTH = 200  # characters of a source's name that are kept
+KEY_COLUMNS = ["kind", "feed", "interval"]
+MAX_BUFFERED_ROWS = 100_000  # rows of batches that are kept before they are summed
+MAX_NAME_LENGTH = 200  # characters of a source's name that are kept
 
 _ACCOUNT = r"[0-9]{12}"  # what AWS gives out: whatever else a record says there is no feed
 _REGION = r"[a-z]{2}(?:-[a-z]{2,12}){1,4}-[0-9]{1,2}"
@@ -41,78 +41,85 @@ class FeedCounts:
     """Events by (feed, interval) of one partition; kept until a day after the interval closed, for what comes late. What is
     later still does not count: so it does not matter where a batch is cut."""
 
-    def __init__(self, interval_seconds: int, most: int) -> None:
-        self.seconds, self.most = interval_seconds, most
-        self.day = 86400 // interval_seconds
-        self.closed = 0  # intervals below this one were taken
-        self.left_out = 0  # feeds that were not counted, because there were too many
-        self._cells = _no_counts().assign(fresh=pd.Series(dtype=bool))
-        self._young: list[pd.DataFrame] = []
+    def __init__(self, interval_seconds: int, max_feeds: int) -> None:
+        self.interval_seconds, self.max_feeds = interval_seconds, max_feeds
+        self.intervals_per_day = 86400 // interval_seconds
+        self.closed_until = 0  # intervals below this one were taken
+        self.dropped_feeds = 0  # feeds that were not counted, because there were too many
+        self._cells = _empty_counts().assign(fresh=pd.Series(dtype=bool))
+        self._buffered: list[pd.DataFrame] = []
 
-    def count(
-        self, events: pd.DataFrame, sources: Sequence[str], codes: NDArray[Any], closed: NDArray[np.int64]
+    def add_events(
+        self,
+        events: pd.DataFrame,
+        sources: Sequence[str],
+        codes: NDArray[Any],
+        closed_until: NDArray[np.int64],
     ) -> None:
         """N events; `codes` (N,) say which of `sources` each came through, `closed` (N,) below which interval all had closed
         when it came."""
-        interval = frames.seconds(events["event_time"]) // self.seconds
-        codes, closed = arrays.like(codes, interval), arrays.like(closed, interval)
-        counts = arrays.namespace(interval).flatnonzero(interval >= closed - self.day)
+        interval = frames.epoch_seconds(events["event_time"]) // self.interval_seconds
+        codes, closed_until = (
+            arrays.to_device_of(codes, interval),
+            arrays.to_device_of(closed_until, interval),
+        )
+        counts = arrays.namespace(interval).flatnonzero(interval >= closed_until - self.intervals_per_day)
         if len(counts):
-            known = frames.rows(events[["recipient_account", "region"]], counts)
-            self._young += _counted(known, interval[counts], sources, codes[counts])
-        if sum(map(len, self._young)) > YOUNG_ROWS:
-            self._settle()
+            known = frames.select_rows(events[["recipient_account", "region"]], counts)
+            self._buffered += _count_batch(known, interval[counts], sources, codes[counts])
+        if sum(map(len, self._buffered)) > MAX_BUFFERED_ROWS:
+            self._consolidate()
 
-    def take(self, closed: int) -> pd.DataFrame | None:
+    def drain_closed(self, closed_until: int) -> pd.DataFrame | None:
         """What the intervals below `closed` hold and was not taken yet, None if none has closed since. A count that grew
         late is there again, whole."""
-        if closed <= self.closed:
+        if closed_until <= self.closed_until:
             return None
-        self.closed = closed
-        self._settle()
-        due = self._cells["fresh"] & (self._cells["interval"] < closed)
-        taken = self._cells.loc[due, [*KEYS, "events"]].reset_index(drop=True)
+        self.closed_until = closed_until
+        self._consolidate()
+        due = self._cells["fresh"] & (self._cells["interval"] < closed_until)
+        taken = self._cells.loc[due, [*KEY_COLUMNS, "events"]].reset_index(drop=True)
         self._cells.loc[due, "fresh"] = False
-        kept = self._cells["interval"] >= closed - self.day
+        kept = self._cells["interval"] >= closed_until - self.intervals_per_day
         self._cells = self._cells[kept].reset_index(drop=True)
         return taken
 
     def as_table(self) -> pd.DataFrame:
         """What must survive, with `closed`; `restore` takes it back."""
-        self._settle()
+        self._consolidate()
         return self._cells
 
-    def restore(self, cells: pd.DataFrame, closed: int) -> None:
-        self._cells, self._young, self.closed = cells, [], closed
+    def restore(self, cells: pd.DataFrame, closed_until: int) -> None:
+        self._cells, self._buffered, self.closed_until = cells, [], closed_until
 
-    def _settle(self) -> None:
-        if not self._young:
+    def _consolidate(self) -> None:
+        if not self._buffered:
             return
-        cells = pd.concat([part for part in (self._cells, *self._young) if len(part)], ignore_index=True)
-        summed = cells.groupby(KEYS, sort=True).agg(events=("events", "sum"), fresh=("fresh", "any"))
-        self._cells, self._young = self._busiest(summed.reset_index()), []
+        cells = pd.concat([part for part in (self._cells, *self._buffered) if len(part)], ignore_index=True)
+        summed = cells.groupby(KEY_COLUMNS, sort=True).agg(events=("events", "sum"), fresh=("fresh", "any"))
+        self._cells, self._buffered = self._keep_busiest(summed.reset_index()), []
 
-    def _busiest(self, cells: pd.DataFrame) -> pd.DataFrame:
+    def _keep_busiest(self, cells: pd.DataFrame) -> pd.DataFrame:
         """Whoever can make up accounts can make up many: the busiest are kept."""
         feeds = cells.groupby(["kind", "feed"], sort=True)["events"].transform("sum")
         sizes = cells.assign(all=feeds).drop_duplicates(["kind", "feed"])
-        if len(sizes) <= self.most:
+        if len(sizes) <= self.max_feeds:
             return cells
-        self.left_out += len(sizes) - self.most
-        kept = sizes.nlargest(self.most, "all", keep="first")[["kind", "feed"]]
+        self.dropped_feeds += len(sizes) - self.max_feeds
+        kept = sizes.nlargest(self.max_feeds, "all", keep="first")[["kind", "feed"]]
         return cells.merge(kept, on=["kind", "feed"])
 
 
-def _counted(events: Frame, interval: Array, sources: Sequence[str], codes: Array) -> list[pd.DataFrame]:
+def _count_batch(events: Frame, interval: Array, sources: Sequence[str], codes: Array) -> list[pd.DataFrame]:
     """A batch as rows of (feed, interval): strings are looked at once for each distinct combination."""
-    named = (frames.factorize(events[name])[0] for name in ("recipient_account", "region"))
-    first, counts = _distinct(*named, codes, interval)
-    few = frames.host(frames.rows(events, first))
-    interval, codes, counts = (arrays.host(each) for each in (interval[first], codes[first], counts))
+    named = (frames.factorize_values(events[name])[0] for name in ("recipient_account", "region"))
+    first, counts = _distinct_rows(*named, codes, interval)
+    few = frames.to_pandas(frames.select_rows(events, first))
+    interval, codes, counts = (arrays.to_host(each) for each in (interval[first], codes[first], counts))
     account, region = (few[name].astype(object).fillna("") for name in ("recipient_account", "region"))
     known = account.str.fullmatch(_ACCOUNT).astype(bool)
     placed = known & region.str.fullmatch(_REGION).astype(bool)
-    through = [source_name(sources[code]) for code in codes.tolist()]
+    through = [sanitise_source_name(sources[code]) for code in codes.tolist()]
     table = pd.DataFrame({"interval": interval, "events": counts, "fresh": True})
     return [
         table[known].assign(kind=ACCOUNT, feed=account[known]),
@@ -121,24 +128,24 @@ def _counted(events: Frame, interval: Array, sources: Sequence[str], codes: Arra
     ]
 
 
-def _distinct(*columns: Array) -> tuple[Array, Array]:
+def _distinct_rows(*columns: Array) -> tuple[Array, Array]:
     """The distinct rows of some columns (N,): the place of one of each, and how many there are."""
     xp = arrays.namespace(columns[0])
     rows = xp.zeros(len(columns[0]), np.int64)
     for column in columns:
-        codes = arrays.told_apart(column)[0]
-        rows = arrays.told_apart(rows * (int(codes.max()) + 1) + codes)[0]  # below N * N: no overflow
+        codes = arrays.unique_inverse(column)[0]
+        rows = arrays.unique_inverse(rows * (int(codes.max()) + 1) + codes)[0]  # below N * N: no overflow
     first = xp.unique(rows, return_index=True)[1]
     return first, xp.bincount(rows)
 
 
-def source_name(name: str) -> str:
+def sanitise_source_name(name: str) -> str:
     """A source as it is kept and shown; whoever may produce to the events topic may write anything there."""
-    shown: str = storable(visible(name[:NAME_LENGTH]))
+    shown: str = storable(printable(name[:MAX_NAME_LENGTH]))
     return shown
 
 
-def _no_counts() -> pd.DataFrame:
+def _empty_counts() -> pd.DataFrame:
     return pd.DataFrame(
         {
             "kind": pd.Series(dtype=object),

@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from fingerprint.core.ports import Partition
-from fingerprint.streaming.lag_monitor import WatchMetrics
-from fingerprint.streaming.rekeying import Batch
+from fingerprint.streaming.lag_monitor import LagMonitorMetrics
+from fingerprint.streaming.rekeying import RekeyedBatch
 
 PREFIX = "fingerprint_ingest"
-_HOME = ("topic", "partition")
+_PARTITION_LABELS = ("topic", "partition")
 
 
 class IngestMetrics:
@@ -32,33 +32,38 @@ class IngestMetrics:
         self.batch_seconds = Histogram(
             f"{PREFIX}_batch_seconds", "Reading, writing and committing one batch.", registry=registry
         )
-        self.lag = Gauge(f"{PREFIX}_lag_messages", "Messages not read yet.", _HOME, registry=registry)
-        self.watch = WatchMetrics(PREFIX, registry)
+        self.lag = Gauge(
+            f"{PREFIX}_lag_messages", "Messages not read yet.", _PARTITION_LABELS, registry=registry
+        )
+        self.lag_monitor = LagMonitorMetrics(PREFIX, registry)
         self.watermarks = Gauge(
-            f"{PREFIX}_watermark_timestamp_seconds", "Latest event time seen.", _HOME, registry=registry
+            f"{PREFIX}_watermark_timestamp_seconds",
+            "Latest event time seen.",
+            _PARTITION_LABELS,
+            registry=registry,
         )
 
-    def count(self, batch: Batch) -> None:
-        self.messages.inc(batch.done - batch.begin)
+    def count_batch(self, batch: RekeyedBatch) -> None:
+        self.messages.inc(batch.completed_until - batch.begin)
         self.records.inc(len(batch.records))
-        self.dead.inc(len(batch.dead))
+        self.dead.inc(len(batch.dead_letters))
         self.skipped.inc(batch.skipped)
         self.empty.inc(batch.empty)
-        self.future.inc(batch.future)
+        self.future.inc(batch.future_dated)
 
-    def watermark(self, watermarks: Mapping[Partition, int]) -> None:
+    def set_watermarks(self, watermarks: Mapping[Partition, int]) -> None:
         for partition, mark in watermarks.items():
             self.watermarks.labels(*partition).set(mark / 1000)
 
-    def lagging(self, lag: Mapping[Partition, int]) -> None:
+    def set_lag(self, lag: Mapping[Partition, int]) -> None:
         for partition, messages in lag.items():
             self.lag.labels(*partition).set(messages)
 
-    def forget(self, partitions: Collection[Partition]) -> None:
+    def remove_partitions(self, partitions: Collection[Partition]) -> None:
         """Gauges of partitions that others read now must not stand still here."""
         for partition in partitions:
             for gauge in (self.lag, self.watermarks):
-                gauge.remove_by_labels(dict(zip(_HOME, map(str, partition), strict=True)))
+                gauge.remove_by_labels(dict(zip(_PARTITION_LABELS, map(str, partition), strict=True)))
 
     def figures(self) -> dict[str, int]:
         """The counts so far."""
@@ -72,8 +77,8 @@ class IngestMetrics:
             "pauses": self.pauses,
             "commits_refused": self.commits_refused,
         }
-        return {name: int(value(counter)) for name, counter in counters.items()}
+        return {name: int(counter_value(counter)) for name, counter in counters.items()}
 
 
-def value(counter: Counter) -> float:
+def counter_value(counter: Counter) -> float:
     return next(s.value for metric in counter.collect() for s in metric.samples if s.name.endswith("_total"))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter
 
-from fingerprint.sources.cloudtrail.s3_notifications import Notice
-from fingerprint.streaming.ingest_metrics import PREFIX, IngestMetrics, value
-from fingerprint.streaming.s3_objects import Fetched
+from fingerprint.sources.cloudtrail.s3_notifications import S3Notification
+from fingerprint.streaming.ingest_metrics import PREFIX, IngestMetrics, counter_value
+from fingerprint.streaming.s3_objects import ObjectBatch
 
 
-class NoticeMetrics(IngestMetrics):
+class S3IngestMetrics(IngestMetrics):
     """One registry a process, or one a test."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -27,15 +27,15 @@ class NoticeMetrics(IngestMetrics):
             "lost_notices", "Notices that another worker may have read too: not held until the end."
         )
 
-    def noticed(self, notice: Notice) -> None:
+    def count_notification(self, notice: S3Notification) -> None:
         self.skipped.inc(notice.skipped)
-        self.tests.inc(notice.test)
+        self.tests.inc(notice.is_test)
 
-    def fetched(self, piece: Fetched) -> None:
+    def count_object_piece(self, piece: ObjectBatch) -> None:
         self.records.inc(len(piece.records))
         self.skipped.inc(piece.skipped)
-        self.future.inc(piece.future)
+        self.future.inc(piece.future_dated)
 
     def figures(self) -> dict[str, int]:
         own = {"objects": self.objects, "tests": self.tests, "kept": self.kept, "lost": self.lost}
-        return super().figures() | {name: int(value(counter)) for name, counter in own.items()}
+        return super().figures() | {name: int(counter_value(counter)) for name, counter in own.items()}

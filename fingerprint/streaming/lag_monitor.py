@@ -12,29 +12,29 @@ from prometheus_client import CollectorRegistry, Gauge
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Consumer, Message, Offsets, Partition
 from fingerprint.core.settings import Kafka
-from fingerprint.streaming.stall_detector import Watchdog
+from fingerprint.streaming.stall_detector import StallDetector
 
-LOOK_SECONDS = 5.0  # between two looks
-ANSWER_SECONDS = 2.0  # a look that takes longer is given up: reading must go on where it can
+POLL_INTERVAL_SECONDS = 5.0  # between two looks
+LAG_TIMEOUT_SECONDS = 2.0  # a look that takes longer is given up: reading must go on where it can
 
 log = logging.getLogger("fingerprint.watch")
 
 
-class WatchMetrics:
+class LagMonitorMetrics:
     """One registry a process, or one a test."""
 
     def __init__(self, prefix: str, registry: CollectorRegistry) -> None:
-        self.stuck = Gauge(
+        self.stalled_partitions = Gauge(
             f"{prefix}_stuck_partitions", "Partitions that lag and stand still.", registry=registry
         )
-        self.unanswered = Gauge(
+        self.unanswered_seconds = Gauge(
             f"{prefix}_unanswered_seconds",
             "How long the broker has owed an answer; 0 while it answers.",
             registry=registry,
         )
 
 
-class Watch:
+class LagMonitor:
     """Looks at the lag now and then, remembers which questions to the broker were not answered, says what is wrong.
 
     Example:
@@ -49,84 +49,90 @@ class Watch:
         self,
         consumer: Consumer,
         settings: Kafka,
-        metrics: WatchMetrics,
+        metrics: LagMonitorMetrics,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.consumer, self.settings, self.metrics, self.now = consumer, settings, metrics, now
-        self.patience = min(ANSWER_SECONDS, settings.answer_seconds)
-        self.every = min(LOOK_SECONDS, settings.answer_seconds / 2)
-        self.watchdog = Watchdog(settings.watchdog_seconds)
+        self.lag_timeout = min(LAG_TIMEOUT_SECONDS, settings.answer_seconds)
+        self.poll_interval = min(POLL_INTERVAL_SECONDS, settings.answer_seconds / 2)
+        self.stall_detector = StallDetector(settings.watchdog_seconds)
         self.positions: dict[Partition, int] = {}
-        self.stuck: list[Partition] = []
-        self.asked: float | None = None  # when the oldest question was asked that is not answered yet
-        self.said_away = False
-        self.next_look = now() + self.every
+        self.stalled: list[Partition] = []
+        self.oldest_pending_request: float | None = (
+            None  # when the oldest question was asked that is not answered yet
+        )
+        self.logged_unavailable = False
+        self.next_poll = now() + self.poll_interval
 
-    def saw(self, messages: Sequence[Message]) -> None:
+    def observe(self, messages: Sequence[Message]) -> None:
         """What was handed on, in order within each partition."""
-        self.positions |= {message.home: message.offset + 1 for message in messages}
+        self.positions |= {message.source_partition: message.offset + 1 for message in messages}
 
-    def look(self, paused: Collection[Partition] = ()) -> Offsets | None:
+    def poll(self, paused: Collection[Partition] = ()) -> Offsets | None:
         """The lag of each assigned partition, if it is time and the broker answers."""
-        if self.now() < self.next_look:
+        if self.now() < self.next_poll:
             return None
-        lag = self._lag()
-        self.next_look = self.now() + self.every
-        self._tell_of_broker()
+        lag = self._fetch_lag()
+        self.next_poll = self.now() + self.poll_interval
+        self._log_broker_availability()
         if lag is not None:
-            self._tell_of_partitions(self.watchdog.stuck(self.now(), self.positions, lag, paused))
+            self._log_stalled_partitions(self.stall_detector.stalled(self.now(), self.positions, lag, paused))
         return lag
 
     @contextmanager
-    def asking(self) -> Iterator[None]:
+    def awaiting_broker(self) -> Iterator[None]:
         """Around whatever waits for the broker; answered if nothing is raised."""
-        self.ask()
+        self.request_sent()
         yield
-        self.answered()
+        self.response_received()
 
-    def ask(self) -> None:
-        self.asked = self.now() if self.asked is None else self.asked
+    def request_sent(self) -> None:
+        self.oldest_pending_request = (
+            self.now() if self.oldest_pending_request is None else self.oldest_pending_request
+        )
 
-    def answered(self) -> None:
-        self.asked = None
+    def response_received(self) -> None:
+        self.oldest_pending_request = None
 
-    def unanswered(self) -> float:
+    def seconds_unanswered(self) -> float:
         """For how many seconds the broker has owed an answer."""
-        asked = self.asked
+        asked = self.oldest_pending_request
         return 0.0 if asked is None else self.now() - asked
 
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """Why a program that reads is not ready, in one sentence; None while all is well."""
-        if self.unanswered() > self.settings.answer_seconds:
-            return f"no broker has answered for {self.unanswered():.0f} s"
-        if self.stuck:
+        if self.seconds_unanswered() > self.settings.answer_seconds:
+            return f"no broker has answered for {self.seconds_unanswered():.0f} s"
+        if self.stalled:
             seconds = self.settings.watchdog_seconds
-            return f"{_places(self.stuck)} lag and have stood still for {seconds:.0f} s or longer"
+            return (
+                f"{_format_partitions(self.stalled)} lag and have stood still for {seconds:.0f} s or longer"
+            )
         return None
 
-    def _lag(self) -> dict[Partition, int] | None:
+    def _fetch_lag(self) -> dict[Partition, int] | None:
         try:
-            with self.asking():
-                return self.consumer.lag(self.patience)
+            with self.awaiting_broker():
+                return self.consumer.lag(self.lag_timeout)
         except FingerprintError:
             return None
 
-    def _tell_of_broker(self) -> None:
-        away = self.unanswered() > self.settings.answer_seconds
-        self.metrics.unanswered.set(self.unanswered())
-        if away and not self.said_away:
-            log.warning("no broker answers", extra={"fields": {"seconds": round(self.unanswered())}})
-        if self.said_away and not away:
+    def _log_broker_availability(self) -> None:
+        away = self.seconds_unanswered() > self.settings.answer_seconds
+        self.metrics.unanswered_seconds.set(self.seconds_unanswered())
+        if away and not self.logged_unavailable:
+            log.warning("no broker answers", extra={"fields": {"seconds": round(self.seconds_unanswered())}})
+        if self.logged_unavailable and not away:
             log.info("a broker answers again")
-        self.said_away = away
+        self.logged_unavailable = away
 
-    def _tell_of_partitions(self, stuck: list[Partition]) -> None:
-        self.metrics.stuck.set(len(stuck))
-        if stuck != self.stuck:
-            told = "partitions stand still" if stuck else "no partition stands still any more"
-            log.warning(told, extra={"fields": {"partitions": [each.place for each in stuck]}})
-        self.stuck = stuck
+    def _log_stalled_partitions(self, stalled: list[Partition]) -> None:
+        self.metrics.stalled_partitions.set(len(stalled))
+        if stalled != self.stalled:
+            told = "partitions stand still" if stalled else "no partition stands still any more"
+            log.warning(told, extra={"fields": {"partitions": [each.label for each in stalled]}})
+        self.stalled = stalled
 
 
-def _places(partitions: Sequence[Partition]) -> str:
-    return ", ".join(each.place for each in partitions)
+def _format_partitions(partitions: Sequence[Partition]) -> str:
+    return ", ".join(each.label for each in partitions)

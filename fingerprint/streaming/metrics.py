@@ -14,15 +14,15 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from fingerprint.compute.backend import Backend
 from fingerprint.core.alert import Alert
 from fingerprint.core.ports import Partition
-from fingerprint.streaming.checkpoints import Kept
-from fingerprint.streaming.dependency_status import Troubles
-from fingerprint.streaming.lag_monitor import WatchMetrics
-from fingerprint.streaming.partition_processor import Keeper
+from fingerprint.streaming.checkpoints import OwnedPartition
+from fingerprint.streaming.dependency_status import DependencyStatus
+from fingerprint.streaming.lag_monitor import LagMonitorMetrics
+from fingerprint.streaming.partition_processor import PartitionProcessor
 
 _PREFIX = "fingerprint_stream"
-_HOME = ("topic", "partition")
-DOORS = ("desk", "snapshots")  # that may fail while the program goes on
-FIGURES = (
+_PARTITION_LABELS = ("topic", "partition")
+DEPENDENCIES = ("desk", "snapshots")  # that may fail while the program goes on
+REPORTED_COUNTERS = (
     *("messages", "events", "repeats", "degraded", "dead", "late", "future", "strays", "dropped", "hurried"),
     "refused",
     *("learned", "fetched", "unspilled", "silences", "verdicts", "alerts", "snapshots", "snapshot_failures"),
@@ -38,9 +38,9 @@ class StreamMetrics:
             return Counter(f"{_PREFIX}_{name}", help, labels, registry=registry)
 
         def gauge(name: str, help: str) -> Gauge:
-            return Gauge(f"{_PREFIX}_{name}", help, _HOME, registry=registry)
+            return Gauge(f"{_PREFIX}_{name}", help, _PARTITION_LABELS, registry=registry)
 
-        self.judging: list[str] = []  # versions of banks
+        self.active_bank_versions: list[str] = []  # versions of banks
         self.messages = counter("messages", "Messages read.")
         self.events = counter("events", "Events measured.")
         self.repeats = counter("repeats", "Events that came before, dropped.")
@@ -73,11 +73,11 @@ class StreamMetrics:
         self.snapshot_seconds = Histogram(
             f"{_PREFIX}_snapshot_seconds", "Saving one partition's snapshot.", registry=registry
         )
-        self.watch = WatchMetrics(_PREFIX, registry)
+        self.lag_monitor = LagMonitorMetrics(_PREFIX, registry)
         self.lag = gauge("lag_messages", "Messages not read yet.")
         self.watermark = gauge("watermark_timestamp_seconds", "How far event time has come.")
-        self.held = gauge("held_events", "Events that came ahead of other sources.")
-        self.waiting = gauge("waiting_events", "Events that wait for their interval to close.")
+        self.early_events = gauge("held_events", "Events that came ahead of other sources.")
+        self.pending_events = gauge("waiting_events", "Events that wait for their interval to close.")
         self.series = gauge("series_rows", "Series in memory.")
         self.snapshot_bytes = gauge("snapshot_bytes", "Size of the last snapshot.")
         self.silent_feeds = Gauge(
@@ -118,28 +118,28 @@ class StreamMetrics:
             ("since", "quantile"),
             registry=registry,
         )
-        self.in_trouble = Gauge(
+        self.dependency_failing = Gauge(
             f"{_PREFIX}_in_trouble",
             "1 while a door fails, and what needs it waits.",
             ("door",),
             registry=registry,
         )
 
-    def follow(self, troubles: Troubles) -> None:
+    def track_dependencies(self, dependency_status: DependencyStatus) -> None:
         """Say of each door whether it is in trouble, whenever somebody asks."""
-        for door in DOORS:
-            self.in_trouble.labels(door).set_function(partial(troubles.__contains__, door))
+        for door in DEPENDENCIES:
+            self.dependency_failing.labels(door).set_function(partial(dependency_status.__contains__, door))
 
-    def runs_on(self, backend: Backend) -> None:
+    def set_backend(self, backend: Backend) -> None:
         self.backend.clear()
-        self.backend.labels(backend.tables, backend.arrays, backend.device).set(1)
+        self.backend.labels(backend.dataframe_library, backend.array_library, backend.device).set(1)
 
-    def judged_by(self, manifests: Sequence[Mapping[str, Any]]) -> None:
+    def set_active_banks(self, manifests: Sequence[Mapping[str, Any]]) -> None:
         """Which banks judge now (while one takes over, two); how old the newest is, the last one, and how far it came."""
         versions = [manifest["version"] for manifest in manifests]
-        if not manifests or versions == self.judging:
+        if not manifests or versions == self.active_bank_versions:
             return
-        self.judging, manifest = versions, manifests[-1]
+        self.active_bank_versions, manifest = versions, manifests[-1]
         self.bank.clear()
         self.bank_drift.clear()
         for version in versions:
@@ -150,41 +150,50 @@ class StreamMetrics:
             for quantile, value in moved.get("quantiles", {}).items():
                 self.bank_drift.labels(since, quantile).set(value)
 
-    def forget(self, partition: Partition) -> None:
+    def remove_partition(self, partition: Partition) -> None:
         """Gauges of a partition that others read now must not stand still here."""
-        place = dict(zip(_HOME, map(str, partition), strict=True))
-        for each in (self.lag, self.watermark, self.held, self.waiting, self.series, self.snapshot_bytes):
+        place = dict(zip(_PARTITION_LABELS, map(str, partition), strict=True))
+        for each in (
+            self.lag,
+            self.watermark,
+            self.early_events,
+            self.pending_events,
+            self.series,
+            self.snapshot_bytes,
+        ):
             each.remove_by_labels(place)
 
     @contextmanager
-    def counted(self, keeper: Keeper) -> Iterator[None]:
+    def counting(self, processor: PartitionProcessor) -> Iterator[None]:
         """What a keeper counts meanwhile."""
-        before = keeper.counts()
+        before = processor.counter_values()
         yield
-        for name, value in keeper.counts().items():
+        for name, value in processor.counter_values().items():
             getattr(self, name).inc(value - before[name])
 
-    def tell(self, alerts: Sequence[Alert], votes: pd.DataFrame) -> None:
+    def count_published(self, alerts: Sequence[Alert], votes: pd.DataFrame) -> None:
         """What was told."""
         self.alerts.inc(len(alerts))
         for detector, count in votes["detector"].value_counts().items():
             self.votes.labels(str(detector)).inc(int(count))
 
-    def look(self, kept: Mapping[Partition, Kept], lag: Mapping[Partition, int]) -> None:
+    def update_partitions(
+        self, owned: Mapping[Partition, OwnedPartition], lag: Mapping[Partition, int]
+    ) -> None:
         """How the partitions stand, and what their keepers have counted."""
-        for partition, each in kept.items():
-            road = each.keeper.road
+        for partition, each in owned.items():
+            road = each.processor.pipeline
             self.lag.labels(*partition).set(lag.get(partition, 0))
-            self.watermark.labels(*partition).set(road.ledger.watermark)
-            self.held.labels(*partition).set(len(each.keeper.held))
-            self.waiting.labels(*partition).set(sum(map(len, road.scorer.waiting)))
-            self.series.labels(*partition).set(len(road.ledger.series.since))
+            self.watermark.labels(*partition).set(road.state.watermark)
+            self.early_events.labels(*partition).set(len(each.processor.early_events))
+            self.pending_events.labels(*partition).set(sum(map(len, road.scorer.pending)))
+            self.series.labels(*partition).set(len(road.state.series.since))
 
     def figures(self) -> dict[str, int]:
         """The counts so far."""
-        return {name: int(value_of(getattr(self, name))) for name in FIGURES}
+        return {name: int(counter_value_without_labels(getattr(self, name))) for name in REPORTED_COUNTERS}
 
 
-def value_of(counter: Counter) -> float:
+def counter_value_without_labels(counter: Counter) -> float:
     """What a counter without labels stands at."""
     return next(s.value for metric in counter.collect() for s in metric.samples if s.name.endswith("_total"))

@@ -24,327 +24,363 @@ from numpy.typing import NDArray
 from fingerprint.alerting.explanation import Verdicts
 from fingerprint.compute import arrays, frames, hashing
 from fingerprint.compute.arrays import Array
-from fingerprint.compute.backend import HOST, Backend
+from fingerprint.compute.backend import HOST_BACKEND, Backend
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Losses
+from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings
-from fingerprint.detection.batch import concat
-from fingerprint.pipeline import Road, Said
+from fingerprint.detection.batch import concat_batches
+from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry.bank import Bank
-from fingerprint.sources.flatten import repeat_key
+from fingerprint.sources.flatten import dedup_key
 from fingerprint.state import partitioning
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import ScorerState
 from fingerprint.streaming import checkpoint_codec
 from fingerprint.streaming.feed_activity import FeedCounts
-from fingerprint.streaming.state_eviction import Spill, homes_of
-from fingerprint.streaming.watermarks import Sources
+from fingerprint.streaming.state_eviction import StateEvictor, bucket_mask
+from fingerprint.streaming.watermarks import WatermarkTracker
 
 Longs = NDArray[np.int64]
 
-_ELSE = ("held", "feeds", "spilled")  # parts that are not the ledger's
-NO_PARTS: Mapping[str, bytes] = {}
-STEPS = 64  # steps that late events may cut a batch into; past that they share the last one
-_COUNTS = ("late_dropped", "learned", "hurried")
+_OTHER_PARTS = ("held", "feeds", "spilled")  # parts that are not the ledger's
+NO_BLOBS: Mapping[str, bytes] = {}
+MAX_LATE_STEPS = 64  # steps that late events may cut a batch into; past that they share the last one
+_COUNTER_NAMES = ("dropped_late_events", "already_trained_events", "forced_events")
 
 
-class Learned(NamedTuple):
+class TrainingCutoff(NamedTuple):
     """What a bank's training can have read: events before `upto` that arrived by `arrived`, both in seconds since 1970.
 
     An event is passed over only if it is both. What is dated back, and arrives after the training, is judged.
     """
 
-    upto: int = 0
-    arrived: int = 0
+    event_time: int = 0
+    arrival_time: int = 0
 
 
-NOTHING_LEARNED = Learned()
+NO_CUTOFF = TrainingCutoff()
 
 
-class Keeper:
+class PartitionProcessor:
     """The road of one partition, and what it needs to go on after a restart."""
 
     def __init__(
         self,
         bank: Bank,
-        ledger: Ledger,
+        state: ScorerState,
         settings: Settings,
-        sources: Sources,
-        lies_in_bank: Learned = NOTHING_LEARNED,
-        losses: Losses | None = None,
-        backend: Backend = HOST,
+        watermarks: WatermarkTracker,
+        training_cutoff: TrainingCutoff = NO_CUTOFF,
+        inference: Inference | None = None,
+        backend: Backend = HOST_BACKEND,
     ) -> None:
-        self.settings, self.sources, self.backend = settings, sources, backend
-        self.road = Road(bank, ledger, settings, early=True, losses=losses)
-        self.lies_in_bank = lies_in_bank
-        self.feeds = FeedCounts(settings.spectral.interval_seconds, settings.feeds.most)
-        self.spill: Spill | None = None  # where what was silent longest is put away
-        self.held = pd.DataFrame()
-        self.late_dropped = 0  # late events, where the settings drop them
-        self.learned = 0  # events that the bank has learned
-        self.hurried = 0  # events that were held no longer, because too many were
-        self.unspilled = 0  # times that nothing could be put away, because the store was
+        self.settings, self.watermarks, self.backend = settings, watermarks, backend
+        self.pipeline = DetectionPipeline(bank, state, settings, emit_early=True, inference=inference)
+        self.training_cutoff = training_cutoff
+        self.feed_counts = FeedCounts(settings.spectral.interval_seconds, settings.feeds.most)
+        self.evictor: StateEvictor | None = None  # where what was silent longest is put away
+        self.early_events = pd.DataFrame()
+        self.dropped_late_events = 0  # late events, where the settings drop them
+        self.already_trained_events = 0  # events that the bank has learned
+        self.forced_events = 0  # events that were held no longer, because too many were
+        self.failed_evictions = 0  # times that nothing could be put away, because the store was
 
     @property
     def bank(self) -> Bank:
         """The one that judges."""
-        return self.road.scorer.bank
+        return self.pipeline.scorer.bank
 
-    def judge_by(self, bank: Bank, losses: Losses | None = None) -> Callable[[], None]:
+    def swap_bank(self, bank: Bank, inference: Inference | None = None) -> Callable[[], None]:
         """Measure what comes from now on against another bank; returns what takes that back (`Road.judge_by`)."""
-        return self.road.judge_by(bank, losses)
+        return self.pipeline.swap_bank(bank, inference)
 
-    def hold_to(self, settings: Settings) -> None:
+    def apply_settings(self, settings: Settings) -> None:
         """Hold what comes from now on to other thresholds (`Road.hold_to`)."""
         self.settings = settings
-        self.road.hold_to(settings)
+        self.pipeline.apply_settings(settings)
 
-    def walk(self, events: pd.DataFrame, low: Longs, arrived: Longs) -> list[Said]:
+    def process(self, events: pd.DataFrame, low_watermarks: Longs, arrival_times: Longs) -> list[StepResult]:
         """Events in the order of the log, the least watermark at each of them and when each arrived, (N,) each, in seconds. Told
         where they lie: events where the backend's tables do, the times on the host."""
-        low = arrays.like(np.maximum(low, self.road.ledger.watermark), _seconds(events))
-        wanted = self._wanted(events, low, arrays.like(arrived, low))
-        events, low = frames.rows(events, wanted), low[wanted]
-        starts = self._starts(events, low)
+        low_watermarks = arrays.to_device_of(
+            np.maximum(low_watermarks, self.pipeline.state.watermark), _seconds(events)
+        )
+        wanted = self._select_events(
+            events, low_watermarks, arrays.to_device_of(arrival_times, low_watermarks)
+        )
+        events, low_watermarks = frames.select_rows(events, wanted), low_watermarks[wanted]
+        starts = self._step_starts(events, low_watermarks)
         ends = [*starts[1:], len(events)] if starts else []
         return [
-            self._step(events.iloc[start:end], int(low[end - 1]))
+            self._process_step(events.iloc[start:end], int(low_watermarks[end - 1]))
             for start, end in zip(starts, ends, strict=True)
         ]
 
-    def hear(self, events: pd.DataFrame, low: Longs, ways: list[str], codes: NDArray[Any]) -> None:
+    def count_feeds(
+        self, events: pd.DataFrame, low_watermarks: Longs, feed_sources: list[str], codes: NDArray[Any]
+    ) -> None:
         """Count for their feeds what is about to be walked; `codes` (N,) say which of `ways` each came by."""
-        self.feeds.count(events, ways, codes, self._closed(low))
+        self.feed_counts.add_events(events, feed_sources, codes, self._first_open_intervals(low_watermarks))
 
-    def heard_upto(self) -> int:
+    def feeds_complete_until(self) -> int:
         """Feeds are completely counted in the intervals below this one; that a bank has learned them says nothing of it."""
-        return self.road.ledger.closed(self.sources.low // 1000)
+        return self.pipeline.state.first_open_interval(self.watermarks.low_watermark // 1000)
 
-    def bound_clocks(self, now: int) -> None:
+    def clamp_clocks(self, now: int) -> None:
         """Let no clock be ahead of `now` (ms) by more than events may be: one that was heals."""
         most = now + self.settings.stream.future_seconds * 1000
-        self.sources.bound(now, most)
-        self.road.ledger.watermark = min(self.road.ledger.watermark, most // 1000)
+        self.watermarks.clamp(now, most)
+        self.pipeline.state.watermark = min(self.pipeline.state.watermark, most // 1000)
 
-    def pass_time(self, now: int) -> list[Said]:
+    def advance_clock(self, now: int) -> list[StepResult]:
         """Nothing is left to be read at `now` (ms): intervals close by the clock."""
-        self.bound_clocks(now)
-        low = self.sources.pass_time(now) // 1000
-        ledger = self.road.ledger
-        if ledger.closed(low) <= ledger.closed():
+        self.clamp_clocks(now)
+        low = self.watermarks.advance_clock(now) // 1000
+        ledger = self.pipeline.state
+        if ledger.first_open_interval(low) <= ledger.first_open_interval():
             return []
-        return [self._step(pd.DataFrame(), low)]
+        return [self._process_step(pd.DataFrame(), low)]
 
-    def counts(self) -> dict[str, int]:
+    def counter_values(self) -> dict[str, int]:
         """What has gone by, some of it before a restart: for whoever counts what came in between."""
-        tally, scorer = self.road.tally, self.road.scorer
+        tally, scorer = self.pipeline.counters, self.pipeline.scorer
         return {
             "events": tally.events,
             "repeats": tally.repeats,
             "degraded": tally.degraded,
             "verdicts": tally.verdicts,
-            "silences": tally.silences,
-            "late": self.road.ledger.late + self.late_dropped,
-            "learned": self.learned,
-            "hurried": self.hurried,
-            "dropped": scorer.dropped,
-            "refused": scorer.refused,
-            "unspilled": self.unspilled,
-            "fetched": self.spill.fetched if self.spill else 0,
+            "silences": tally.silent_intervals,
+            "late": self.pipeline.state.late_events + self.dropped_late_events,
+            "learned": self.already_trained_events,
+            "hurried": self.forced_events,
+            "dropped": scorer.dropped_events,
+            "refused": scorer.over_limit_events,
+            "unspilled": self.failed_evictions,
+            "fetched": self.evictor.reloaded_buckets if self.evictor else 0,
         }
 
-    def only(self, homes: NDArray[np.bool_]) -> Keeper:
+    def restrict_to(self, buckets: NDArray[np.bool_]) -> PartitionProcessor:
         """What of it belongs to some homes, (65536,): where a partition was divided."""
-        road = self.road
-        if self.spill:
-            self.spill.fetch(homes)
+        road = self.pipeline
+        if self.evictor:
+            self.evictor.reload(buckets)
         own, told = (
-            partitioning.pick(road.ledger.as_arrays(), homes),
-            (self.settings, self.sources, self.lies_in_bank),
+            partitioning.select_buckets(road.state.as_arrays(), buckets),
+            (self.settings, self.watermarks, self.training_cutoff),
         )
-        ledger = Ledger.from_arrays(self.settings, own, self.backend.place)
-        keeper = Keeper(self.bank, ledger, *told, road.scorer.losses, self.backend)
-        keeper.road.groups.by = replace(keeper.road.groups.by, earlier=road.groups.by.earlier)
-        keeper.feeds = self.feeds  # of no home
+        ledger = ScorerState.from_arrays(self.settings, own, self.backend.to_device)
+        keeper = PartitionProcessor(self.bank, ledger, *told, road.scorer.inference, self.backend)
+        keeper.pipeline.alert_groups.explainer = replace(
+            keeper.pipeline.alert_groups.explainer, previous_banks=road.alert_groups.explainer.previous_banks
+        )
+        keeper.feed_counts = self.feed_counts  # of no home
 
         def theirs(principal: Hashes) -> NDArray[np.bool_]:
-            return arrays.like(homes, principal)[hashing.homes(principal)]
+            return arrays.to_device_of(buckets, principal)[hashing.bucket_of(principal)]
 
-        keeper.road.scorer.names.strangers = dict(road.scorer.names.strangers)
-        keeper.road.scorer.waiting = [part.take(theirs(part.principal)) for part in road.scorer.waiting]
-        keeper.road.groups.open = [part.take(theirs(part.batch.principal)) for part in road.groups.open]
-        if len(self.held):
-            keeper.held = frames.rows(self.held, theirs(hashing.homed(self.held["principal"])))
+        keeper.pipeline.scorer.owner_names.unknown_owners = dict(road.scorer.owner_names.unknown_owners)
+        keeper.pipeline.scorer.pending = [part.take(theirs(part.principal)) for part in road.scorer.pending]
+        keeper.pipeline.alert_groups.open_verdicts = [
+            part.take(theirs(part.batch.principal)) for part in road.alert_groups.open_verdicts
+        ]
+        if len(self.early_events):
+            keeper.early_events = frames.select_rows(
+                self.early_events, theirs(hashing.hash_with_bucket(self.early_events["principal"]))
+            )
         return keeper
 
     # --- one step -----------------------------------------------------------------------------------------------------
 
-    def _wanted(self, events: pd.DataFrame, low: Array, arrived: Array) -> Array:
-        at, learned = _seconds(events), self.lies_in_bank
-        known = (at < learned.upto) & (arrived <= learned.arrived)
-        self.learned += int(known.sum())
+    def _select_events(self, events: pd.DataFrame, low_watermarks: Array, arrival_times: Array) -> Array:
+        at, learned = _seconds(events), self.training_cutoff
+        known = (at < learned.event_time) & (arrival_times <= learned.arrival_time)
+        self.already_trained_events += int(known.sum())
         if self.settings.stream.late == "judge":
             return ~known
-        late = self._late(events, low) & ~known
-        self.late_dropped += int(late.sum())
+        late = self._is_late(events, low_watermarks) & ~known
+        self.dropped_late_events += int(late.sum())
         return ~known & ~late
 
-    def _late(self, events: pd.DataFrame, low: Array) -> Array:
-        return _seconds(events) // self.settings.spectral.interval_seconds < self._closed(low)
+    def _is_late(self, events: pd.DataFrame, low_watermarks: Array) -> Array:
+        return _seconds(events) // self.settings.spectral.interval_seconds < self._first_open_intervals(
+            low_watermarks
+        )
 
-    def _closed(self, low: Array) -> Array:
+    def _first_open_intervals(self, low_watermarks: Array) -> Array:
         """Below which interval all had closed at watermarks (N,)."""
         spectral = self.settings.spectral
-        return (low - spectral.lateness_seconds) // spectral.interval_seconds
+        return (low_watermarks - spectral.lateness_seconds) // spectral.interval_seconds
 
-    def _starts(self, events: pd.DataFrame, low: Array) -> list[int]:
+    def _step_starts(self, events: pd.DataFrame, low_watermarks: Array) -> list[int]:
         """Where steps begin: at the first event, and wherever late ones do that are no repeats."""
         if not len(events):
             return []
-        late = self._late(events, low)
+        late = self._is_late(events, low_watermarks)
         if late.any():
-            late &= ~self._repeated(events)
+            late &= ~self._is_duplicate(events)
         begin = arrays.namespace(late).flatnonzero(late[1:] & ~late[:-1]) + 1
-        return [0, *begin[:STEPS].tolist()]
+        return [0, *begin[:MAX_LATE_STEPS].tolist()]
 
-    def _repeated(self, events: pd.DataFrame) -> Array:
+    def _is_duplicate(self, events: pd.DataFrame) -> Array:
         """Which events will be dropped: the ledger has them, or the same one came earlier in this batch. One that lies as the
         other's id but at another time is not counted among them: the other may be held."""
-        principal, keys = hashing.homed(events["principal"]), repeat_key(events)
-        exact = hashing.mix(hashing.mix(principal, keys), _seconds(events).astype(np.uint64))
-        return ~arrays.firsts(exact) | self.road.ledger.repeated(principal, keys)
+        principal, keys = hashing.hash_with_bucket(events["principal"]), dedup_key(events)
+        exact = hashing.hash_pair(hashing.hash_pair(principal, keys), _seconds(events).astype(np.uint64))
+        return ~arrays.is_first_occurrence(exact) | self.pipeline.state.is_duplicate(principal, keys)
 
-    def _step(self, events: pd.DataFrame, low: int) -> Said:
-        if len(self.held):
-            events = frames.concat([self.held, events])
-        ready = self._ready(events, low)
-        self.held = frames.rows(events, ~ready)
-        events = frames.rows(events, ready)
-        if not self.spill:
-            return self.road.walk(events, low)
-        if len(events) and self.spill.files:
-            self.spill.fetch(homes_of([hashing.homed(events["principal"])]))
-        said = self.road.walk(events, low)
-        if self.spill.due():
-            self._put_away(self.spill)
+    def _process_step(self, events: pd.DataFrame, low_watermark: int) -> StepResult:
+        if len(self.early_events):
+            events = frames.concat_frames([self.early_events, events])
+        ready = self._is_ready(events, low_watermark)
+        self.early_events = frames.select_rows(events, ~ready)
+        events = frames.select_rows(events, ready)
+        if not self.evictor:
+            return self.pipeline.process(events, low_watermark)
+        if len(events) and self.evictor.files:
+            self.evictor.reload(bucket_mask([hashing.hash_with_bucket(events["principal"])]))
+        said = self.pipeline.process(events, low_watermark)
+        if self.evictor.is_due():
+            self._evict(self.evictor)
         return said
 
-    def _put_away(self, spill: Spill) -> None:
+    def _evict(self, evictor: StateEvictor) -> None:
         """Of what waits for nothing, what was silent longest, where there is too much. A store that cannot take it costs
         memory, no answer."""
-        waiting = [part.principal for part in self.road.scorer.waiting]
-        verdicts = [part.batch.principal for part in self.road.groups.open]
-        held = [hashing.homed(self.held["principal"])] if len(self.held) else []
+        waiting = [part.principal for part in self.pipeline.scorer.pending]
+        verdicts = [part.batch.principal for part in self.pipeline.alert_groups.open_verdicts]
+        held = [hashing.hash_with_bucket(self.early_events["principal"])] if len(self.early_events) else []
         try:
-            spill.spill(homes_of([*waiting, *verdicts, *held]))
+            evictor.evict(bucket_mask([*waiting, *verdicts, *held]))
         except FingerprintError:
-            self.unspilled += 1
+            self.failed_evictions += 1
 
-    def _ready(self, events: pd.DataFrame, low: int) -> Array:
+    def _is_ready(self, events: pd.DataFrame, low_watermark: int) -> Array:
         """Which events may be measured: all that their memory reads is closed. Of too many that may not, the oldest are
         measured all the same, and counted."""
         if not len(events):
             return np.zeros(0, bool)
-        ledger = self.road.ledger
+        ledger = self.pipeline.state
         at = _seconds(events)
         interval = at // self.settings.spectral.interval_seconds
-        ready = interval - ledger.series.gap <= ledger.closed(low)
+        ready = interval - ledger.series.late_intervals <= ledger.first_open_interval(low_watermark)
         over = int((~ready).sum()) - self.settings.stream.held_events
         if over > 0:
             xp = arrays.namespace(ready)
             held = xp.flatnonzero(~ready)
             ready[held[xp.argsort(at[held], kind="stable")[:over]]] = True
-            self.hurried += over
+            self.forced_events += over
         return ready
 
     # --- a snapshot ---------------------------------------------------------------------------------------------------
 
-    def facts(self) -> dict[str, Any]:
+    def checkpoint_metadata(self) -> dict[str, Any]:
         """What is small, fit for JSON."""
         return {
             "bank": self.bank.version,
-            "lies_in_bank": list(self.lies_in_bank),
-            "feeds_closed": self.feeds.closed,
-            "dropped": self.road.scorer.dropped,
-            "refused": self.road.scorer.refused,
-            "strangers": {str(name): list(kept) for name, kept in self.road.scorer.names.strangers.items()},
-            **{name: getattr(self, name) for name in _COUNTS},
-            **self.sources.as_facts(),
+            "lies_in_bank": list(self.training_cutoff),
+            "feeds_closed": self.feed_counts.closed_until,
+            "dropped": self.pipeline.scorer.dropped_events,
+            "refused": self.pipeline.scorer.over_limit_events,
+            "strangers": {
+                str(name): list(kept)
+                for name, kept in self.pipeline.scorer.owner_names.unknown_owners.items()
+            },
+            **{name: getattr(self, name) for name in _COUNTER_NAMES},
+            **self.watermarks.as_metadata(),
         }
 
-    def parts(self) -> dict[str, bytes]:
+    def checkpoint_blobs(self) -> dict[str, bytes]:
         """What is large, by name. Parts that did not change are the same bytes again."""
-        scorer, parts = self.road.scorer, checkpoint_codec.pack_tables(_by_day(self.road.ledger.as_arrays()))
-        if scorer.waiting:
-            scorer.waiting = [concat(scorer.waiting)]
-            parts |= checkpoint_codec.pack_measured("waiting", scorer.waiting[0])
-        if self.road.groups.open:
-            batch, frame = self.road.groups.together()
-            parts |= checkpoint_codec.pack_measured("verdicts", batch, frame)
-        if self.spill and self.spill.files:
-            parts["spilled"] = checkpoint_codec.pack_arrays(self.spill.as_arrays())
-        if len(self.held):
-            parts["held"] = checkpoint_codec.pack_table(frames.host(self.held))
-        if len(counts := self.feeds.as_table()):
+        scorer, parts = (
+            self.pipeline.scorer,
+            checkpoint_codec.pack_tables(_split_by_day(self.pipeline.state.as_arrays())),
+        )
+        if scorer.pending:
+            scorer.pending = [concat_batches(scorer.pending)]
+            parts |= checkpoint_codec.pack_batch("waiting", scorer.pending[0])
+        if self.pipeline.alert_groups.open_verdicts:
+            batch, frame = self.pipeline.alert_groups.merge_open()
+            parts |= checkpoint_codec.pack_batch("verdicts", batch, frame)
+        if self.evictor and self.evictor.files:
+            parts["spilled"] = checkpoint_codec.pack_arrays(self.evictor.as_arrays())
+        if len(self.early_events):
+            parts["held"] = checkpoint_codec.pack_table(frames.to_pandas(self.early_events))
+        if len(counts := self.feed_counts.as_table()):
             parts["feeds"] = checkpoint_codec.pack_table(counts)
         return parts
 
-    def bounded(
-        self, put: Callable[[bytes], str], get: Callable[[str], bytes], parts: Mapping[str, bytes] = NO_PARTS
-    ) -> Keeper:
+    def with_eviction(
+        self, put: Callable[[bytes], str], get: Callable[[str], bytes], blobs: Mapping[str, bytes] = NO_BLOBS
+    ) -> PartitionProcessor:
         """Itself, its ledger bounded from now on: what was silent longest goes to a store and comes back before it is read.
         `parts` of a snapshot say what lies there already."""
-        self.spill = Spill(self.road.ledger, self.settings.state.rows, put, get)
-        if "spilled" in parts:
-            self.spill.restore(checkpoint_codec.arrays(parts["spilled"]))
+        self.evictor = StateEvictor(self.pipeline.state, self.settings.state.rows, put, get)
+        if "spilled" in blobs:
+            self.evictor.restore(checkpoint_codec.unpack_arrays(blobs["spilled"]))
         return self
 
-    def kept(self) -> tuple[str, ...]:
+    def referenced_blobs(self) -> tuple[str, ...]:
         """The files of the store that a snapshot needs."""
-        return self.spill.names() if self.spill else ()
+        return self.evictor.blob_names() if self.evictor else ()
 
     @classmethod
-    def restored(
+    def from_checkpoint(
         cls,
         bank: Bank,
         settings: Settings,
-        sources: Sources,
-        facts: Mapping[str, Any],
-        parts: Mapping[str, bytes],
-        losses: Losses | None = None,
-        earlier: Callable[[str], Bank | None] = lambda version: None,
-        backend: Backend = HOST,
-    ) -> Keeper:
+        watermarks: WatermarkTracker,
+        metadata: Mapping[str, Any],
+        blobs: Mapping[str, bytes],
+        inference: Inference | None = None,
+        find_bank: Callable[[str], Bank | None] = lambda version: None,
+        backend: Backend = HOST_BACKEND,
+    ) -> PartitionProcessor:
         """The keeper that goes on where a snapshot was taken. `earlier` finds the banks that measured what waits, None where
         one is gone."""
-        own = [name for name in parts if name not in _ELSE and not name.startswith(("waiting.", "verdicts."))]
-        ledger = Ledger.from_arrays(settings, _together(checkpoint_codec.tables(parts, own)), backend.place)
-        keeper = cls(bank, ledger, settings, sources, Learned(*facts["lies_in_bank"]), losses, backend)
-        scorer, groups = keeper.road.scorer, keeper.road.groups
-        scorer.dropped, scorer.refused = int(facts["dropped"]), int(facts["refused"])
-        scorer.names.strangers = {
-            int(name): (text, last) for name, (text, last) in facts["strangers"].items()
+        own = [
+            name
+            for name in blobs
+            if name not in _OTHER_PARTS and not name.startswith(("waiting.", "verdicts."))
+        ]
+        ledger = ScorerState.from_arrays(
+            settings, _merge_days(checkpoint_codec.unpack_tables(blobs, own)), backend.to_device
+        )
+        keeper = cls(
+            bank, ledger, settings, watermarks, TrainingCutoff(*metadata["lies_in_bank"]), inference, backend
+        )
+        scorer, groups = keeper.pipeline.scorer, keeper.pipeline.alert_groups
+        scorer.dropped_events, scorer.over_limit_events = int(metadata["dropped"]), int(metadata["refused"])
+        scorer.owner_names.unknown_owners = {
+            int(name): (text, last) for name, (text, last) in metadata["strangers"].items()
         }
-        for name in _COUNTS:
-            setattr(keeper, name, int(facts[name]))
-        if waiting := checkpoint_codec.measured("waiting", parts):
-            scorer.waiting = [waiting]
-        if verdicts := checkpoint_codec.measured("verdicts", parts):
-            groups.open = [Verdicts(verdicts, verdicts.frame)]
-        keeper._know_again(earlier, str(facts["bank"]))
-        if "held" in parts:
-            keeper.held = frames.lifted(checkpoint_codec.table(parts["held"]), backend.tables)
-        if "feeds" in parts:
-            keeper.feeds.restore(checkpoint_codec.table(parts["feeds"]), int(facts["feeds_closed"]))
+        for name in _COUNTER_NAMES:
+            setattr(keeper, name, int(metadata[name]))
+        if waiting := checkpoint_codec.unpack_batch("waiting", blobs):
+            scorer.pending = [waiting]
+        if verdicts := checkpoint_codec.unpack_batch("verdicts", blobs):
+            groups.open_verdicts = [Verdicts(verdicts, verdicts.frame)]
+        keeper._restore_previous_banks(find_bank, str(metadata["bank"]))
+        if "held" in blobs:
+            keeper.early_events = frames.to_device(
+                checkpoint_codec.unpack_table(blobs["held"]), backend.dataframe_library
+            )
+        if "feeds" in blobs:
+            keeper.feed_counts.restore(
+                checkpoint_codec.unpack_table(blobs["feeds"]), int(metadata["feeds_closed"])
+            )
         return keeper
 
-    def _know_again(self, earlier: Callable[[str], Bank | None], judged: str) -> None:
+    def _restore_previous_banks(
+        self, find_bank: Callable[[str], Bank | None], checkpoint_bank_version: str
+    ) -> None:
         """The banks that measured what waits, where they are still there; and that another one judges now than `judged`."""
-        found = {version: earlier(version) for version in self.road.waits_of() - {self.bank.version}}
+        found = {
+            version: find_bank(version) for version in self.pipeline.referenced_banks() - {self.bank.version}
+        }
         there = {version: bank for version, bank in found.items() if bank}
-        groups, ledger = self.road.groups, self.road.ledger
-        groups.by = replace(groups.by, earlier=there)
-        if judged != self.bank.version:
+        groups, ledger = self.pipeline.alert_groups, self.pipeline.state
+        groups.explainer = replace(groups.explainer, previous_banks=there)
+        if checkpoint_bank_version != self.bank.version:
             ledger.channels_since = ledger.watermark // self.settings.spectral.interval_seconds
 
 
@@ -352,10 +388,10 @@ def _seconds(events: pd.DataFrame) -> Array:
     """Event times since 1970 (N,), where the events lie."""
     if not len(events):
         return np.zeros(0, np.int64)
-    return frames.seconds(events["event_time"])
+    return frames.epoch_seconds(events["event_time"])
 
 
-def _by_day(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def _split_by_day(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Ids that were seen, a table for each day: of the largest table only today's part changes."""
     out = {name: array for name, array in arrays.items() if not name.startswith("repeats.")}
     ids = {name: array for name, array in arrays.items() if name.startswith("repeats.")}
@@ -366,7 +402,7 @@ def _by_day(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return out
 
 
-def _together(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def _merge_days(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """`_by_day` undone."""
     out = {name: array for name, array in arrays.items() if not name.startswith("repeats/")}
     columns = {name.partition(".")[2] for name in arrays if name.startswith("repeats/")}

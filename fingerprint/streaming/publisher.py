@@ -13,87 +13,97 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.alerting import messages
-from fingerprint.core.alert import FingerprintError, Hop, Reject
-from fingerprint.core.case import Report, Tuned
-from fingerprint.core.ports import Clock, Consumer, Desk, Message, Partition, Producer, Snapshots
+from fingerprint.core.alert import CredentialIssue, FingerprintError, Reject
+from fingerprint.core.case import ProgramStatus, ThresholdOverride
+from fingerprint.core.ports import AlertStore, CheckpointStore, Clock, Consumer, Message, Partition, Producer
 from fingerprint.core.settings import Settings
-from fingerprint.detection.scorer import no_votes
-from fingerprint.pipeline import Said
-from fingerprint.sources.arrival import FUTURE
-from fingerprint.sources.decode import Piece
-from fingerprint.streaming.backpressure import Pausing
-from fingerprint.streaming.dependency_status import Troubles
-from fingerprint.streaming.feed_monitor import Listening
-from fingerprint.streaming.lag_monitor import Watch
+from fingerprint.detection.scorer import empty_votes
+from fingerprint.pipeline import StepResult
+from fingerprint.sources.arrival import FUTURE_REASON
+from fingerprint.sources.decode import DecodedMessages
+from fingerprint.streaming.backpressure import PausableConsumer
+from fingerprint.streaming.dependency_status import DependencyStatus
+from fingerprint.streaming.feed_monitor import FeedMonitor
+from fingerprint.streaming.lag_monitor import LagMonitor
 from fingerprint.streaming.metrics import StreamMetrics
-from fingerprint.streaming.partition_processor import Keeper
-from fingerprint.streaming.rekeying import Letters, Outgoing, letter
-from fingerprint.streaming.retrying_producer import Sender
+from fingerprint.streaming.partition_processor import PartitionProcessor
+from fingerprint.streaming.rekeying import DeadLetterBuilder, OutgoingMessage, dead_letter
+from fingerprint.streaming.retrying_producer import RetryingProducer
 
-DESK_SECONDS = 0.5  # between two tries to reach the desk
+STORE_RETRY_SECONDS = 0.5  # between two tries to reach the desk
 
 log = logging.getLogger("fingerprint.stream")
 
 T = TypeVar("T")
 
 
-class Outside(NamedTuple):
+class StreamAdapters(NamedTuple):
     """The doors of the stream."""
 
     consumer: Consumer
     producer: Producer
-    desk: Desk
-    snapshots: Snapshots
+    store: AlertStore
+    checkpoints: CheckpointStore
     clock: Clock
 
 
-class Voice:
+class AlertPublisher:
     """Says alerts, votes, notices and dead letters. What it has said is safe when `flush` returns."""
 
     def __init__(
         self,
-        outside: Outside,
-        pausing: Pausing,
-        watch: Watch,
-        troubles: Troubles,
+        adapters: StreamAdapters,
+        pausable_consumer: PausableConsumer,
+        lag_monitor: LagMonitor,
+        dependency_status: DependencyStatus,
         settings: Settings,
         metrics: StreamMetrics,
     ) -> None:
-        self.desk, self.producer, self.clock = outside.desk, outside.producer, outside.clock
-        self.pausing, self.watch, self.troubles = pausing, watch, troubles
+        self.store, self.producer, self.clock = adapters.store, adapters.producer, adapters.clock
+        self.pausable_consumer, self.lag_monitor, self.dependency_status = (
+            pausable_consumer,
+            lag_monitor,
+            dependency_status,
+        )
         self.settings, self.metrics, self.topics = settings, metrics, settings.kafka
-        self.sender = Sender(outside.producer, settings.kafka.delivery_seconds, self._full)
-        self.letters = Letters(settings.kafka.message_bytes)
-        self.listening = Listening(outside.desk, settings)
+        self.retrying_producer = RetryingProducer(
+            adapters.producer, settings.kafka.delivery_seconds, self._on_queue_full
+        )
+        self.dead_letters = DeadLetterBuilder(settings.kafka.message_bytes)
+        self.feed_monitor = FeedMonitor(adapters.store, settings)
         self.asked_to_end: Callable[[], bool] = lambda: False
 
-    def tell(self, said: Sequence[Said], hops: Sequence[Hop] = ()) -> None:
+    def publish(
+        self, step_results: Sequence[StepResult], credential_issues: Sequence[CredentialIssue] = ()
+    ) -> None:
         """Alerts, each as it stands last, votes, and who began which session."""
-        alerts = list({alert.alert_id: alert for step in said for alert in step.alerts}.values())
-        parts = [step.votes for step in said if len(step.votes)]
-        votes = pd.concat(parts, ignore_index=True) if parts else no_votes()
-        if not alerts and not parts and not hops:
+        alerts = list({alert.alert_id: alert for step in step_results for alert in step.alerts}.values())
+        parts = [step.votes for step in step_results if len(step.votes)]
+        votes = pd.concat(parts, ignore_index=True) if parts else empty_votes()
+        if not alerts and not parts and not credential_issues:
             return
-        self._at_desk(lambda: self.desk.save(alerts, votes, hops))
-        self._send(self.topics.alerts, messages.alerts(alerts))
-        self._send(self.topics.votes, messages.votes(votes))
-        self.metrics.tell(alerts, votes)
+        self._retry_store(lambda: self.store.save(alerts, votes, credential_issues))
+        self._send(self.topics.alerts, messages.encode_alerts(alerts))
+        self._send(self.topics.votes, messages.encode_votes(votes))
+        self.metrics.count_published(alerts, votes)
 
-    def tuned(self) -> Tuned | None:
+    def threshold_override(self) -> ThresholdOverride | None:
         """What was chosen at the desk to hold events to."""
-        return self._at_desk(self.desk.tuned)
+        return self._retry_store(self.store.threshold_override)
 
-    def report(self, said: Report) -> None:
+    def save_heartbeat(self, heartbeat: ProgramStatus) -> None:
         """How the program is, to the desk."""
-        self._at_desk(partial(self.desk.report, said))
+        self._retry_store(partial(self.store.save_heartbeat, heartbeat))
 
-    def bury(self, polled: Sequence[Message], piece: Piece, future: NDArray[np.bool_]) -> None:
+    def dead_letter(
+        self, polled: Sequence[Message], piece: DecodedMessages, future: NDArray[np.bool_]
+    ) -> None:
         """What cannot be read, and what is dated in the `future` (n,), to the dead letters."""
         rejects = list(piece.rejects)
         if self.settings.stream.future == "dead":
-            reason = FUTURE.format(seconds=self.settings.stream.future_seconds)
+            reason = FUTURE_REASON.format(seconds=self.settings.stream.future_seconds)
             rejects += [Reject("", str(number), reason) for number in piece.source[future].tolist()]
-        letters, _ = self.letters.of(polled, piece, rejects)
+        letters, _ = self.dead_letters.build(polled, piece, rejects)
         self._send_all(self.topics.events + self.topics.dlq_suffix, letters)
         self.metrics.dead.inc(len(letters))
         if letters:
@@ -101,30 +111,32 @@ class Voice:
                 "dead letters", extra={"fields": {"letters": len(letters), "reason": rejects[0].reason}}
             )
 
-    def bury_unread(self, message: Message, reason: str) -> None:
+    def dead_letter_unread(self, message: Message, reason: str) -> None:
         """A message that is not to be read, to the dead letters."""
         self._send_all(
             self.topics.events + self.topics.dlq_suffix,
-            [letter(message, reason, 1, self.topics.message_bytes)],
+            [dead_letter(message, reason, 1, self.topics.message_bytes)],
         )
         self.metrics.dead.inc()
 
-    def count_feeds(self, partition: Partition, keeper: Keeper) -> None:
+    def count_feeds(self, partition: Partition, processor: PartitionProcessor) -> None:
         """What came of each feed in the intervals that have closed, to the desk."""
-        if due := self.listening.due(keeper, self._now()):
-            self._at_desk(partial(self.desk.count_feeds, partition, *due))
+        if due := self.feed_monitor.closed_counts(processor, self._now()):
+            self._retry_store(partial(self.store.save_feed_counts, partition, *due))
 
-    def tell_of_silence(self) -> bool:
+    def publish_feed_gaps(self) -> bool:
         """Whether there was anything to look at. Notices go to their topic first: what is not on the desk after a crash is
         found and told again."""
-        look = self._at_desk(partial(self.listening.look, self.topics.events, self._now()))
+        look = self._retry_store(partial(self.feed_monitor.check, self.topics.events, self._now()))
         if look is None:
             return False
-        self._send(self.topics.notices, messages.notices(look.told))
-        if look.told:
+        self._send(self.topics.notices, messages.encode_feed_gaps(look.to_publish))
+        if look.to_publish:
             self.flush()
-        self._at_desk(partial(self.desk.save_notices, look.changed, look.upto, look.forget))
-        self.metrics.silent_feeds.set(look.silent)
+        self._retry_store(
+            partial(self.store.save_feed_gaps, look.changed, look.checked_until, look.delete_before)
+        )
+        self.metrics.silent_feeds.set(look.silent_feeds)
         return True
 
     def _now(self) -> int:
@@ -132,37 +144,37 @@ class Voice:
 
     def flush(self) -> None:
         """Everything that was said has arrived; Undelivered if not."""
-        with self.watch.asking():
+        with self.lag_monitor.awaiting_broker():
             self.producer.flush()
 
-    def _at_desk(self, ask: Callable[[], T]) -> T:
+    def _retry_store(self, call: Callable[[], T]) -> T:
         """A desk that is away is waited for, and the group is told meanwhile that we live."""
         deadline = time.monotonic() + self.settings.stream.desk_seconds
         while True:
             try:
-                answer = ask()
+                answer = call()
                 break
             except FingerprintError as error:
-                self.troubles.say("desk", str(error))
+                self.dependency_status.fail("desk", str(error))
                 if time.monotonic() > deadline or self.asked_to_end():
                     raise
-                self.pausing.pause()
-                self.clock.wait(DESK_SECONDS)
-        self.troubles.over("desk")
-        self.pausing.resume()
+                self.pausable_consumer.pause()
+                self.clock.sleep(STORE_RETRY_SECONDS)
+        self.dependency_status.recover("desk")
+        self.pausable_consumer.resume()
         return answer
 
     def _send(self, topic: str, keyed: Iterable[tuple[bytes, bytes]]) -> None:
-        self._send_all(topic, (Outgoing(value, key, ()) for key, value in keyed))
+        self._send_all(topic, (OutgoingMessage(value, key, ()) for key, value in keyed))
 
-    def _send_all(self, topic: str, outgoing: Iterable[Outgoing]) -> None:
+    def _send_all(self, topic: str, outgoing: Iterable[OutgoingMessage]) -> None:
         for each in outgoing:
-            self.sender.send(topic, each)
-        if self.pausing.silenced:
-            self.watch.answered()
-        self.pausing.resume()
+            self.retrying_producer.send(topic, each)
+        if self.pausable_consumer.paused_partitions:
+            self.lag_monitor.response_received()
+        self.pausable_consumer.resume()
 
-    def _full(self) -> None:
+    def _on_queue_full(self) -> None:
         """Too much is on its way: the broker owes us its answers."""
-        self.watch.ask()
-        self.pausing.pause()
+        self.lag_monitor.request_sent()
+        self.pausable_consumer.pause()

@@ -31,20 +31,22 @@ from numpy.typing import NDArray
 from fingerprint.compute import frames
 from fingerprint.core.alert import Reject
 from fingerprint.core.ports import Headers, Message, Partition
-from fingerprint.core.sanitize import visible
+from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Ingest, Settings
 from fingerprint.sources import arrival
-from fingerprint.sources.arrival import Now, wall_clock
-from fingerprint.sources.decode import Piece, number, read
+from fingerprint.sources.arrival import Now, wall_clock_ms
+from fingerprint.sources.decode import DecodedMessages, decode_messages, message_number
 
 Longs = NDArray[np.int64]
 
-OWN_HEADERS = 4  # the first so many headers of a dead letter are ours: topic, partition, offset, reason
+ORIGIN_HEADER_COUNT = (
+    4  # the first so many headers of a dead letter are ours: topic, partition, offset, reason
+)
 _REASON_LENGTH = 500
-_FRAME = 512  # bytes that Kafka puts around a message, at most
+_MESSAGE_OVERHEAD = 512  # bytes that Kafka puts around a message, at most
 
 
-class Outgoing(NamedTuple):
+class OutgoingMessage(NamedTuple):
     """What a producer is to send."""
 
     value: bytes | None
@@ -52,7 +54,7 @@ class Outgoing(NamedTuple):
     headers: Headers
 
 
-class Batch(NamedTuple):
+class RekeyedBatch(NamedTuple):
     """What became of the messages `begin` to `end` of those that were given.
 
     `done` is the first that is not wholly dealt with: of a message that holds much, a batch has a part.
@@ -63,62 +65,62 @@ class Batch(NamedTuple):
 
     begin: int
     end: int
-    done: int
-    records: list[Outgoing]
-    record_from: NDArray[np.int64]
-    dead: list[Outgoing]
-    dead_from: NDArray[np.int64]
+    completed_until: int
+    records: list[OutgoingMessage]
+    record_sources: NDArray[np.int64]
+    dead_letters: list[OutgoingMessage]
+    dead_letter_sources: NDArray[np.int64]
     skipped: int
     empty: int
-    future: int
+    future_dated: int
 
-    def until(self, end: int) -> Batch:
+    def truncated_at(self, end: int) -> RekeyedBatch:
         """Only what came from messages before `end`; the counts stay."""
-        records = int(np.searchsorted(self.record_from, end))
-        dead = int(np.searchsorted(self.dead_from, end))
+        records = int(np.searchsorted(self.record_sources, end))
+        dead = int(np.searchsorted(self.dead_letter_sources, end))
         return self._replace(
             end=end,
-            done=min(self.done, end),
+            completed_until=min(self.completed_until, end),
             records=self.records[:records],
-            record_from=self.record_from[:records],
-            dead=self.dead[:dead],
-            dead_from=self.dead_from[:dead],
+            record_sources=self.record_sources[:records],
+            dead_letters=self.dead_letters[:dead],
+            dead_letter_sources=self.dead_letter_sources[:dead],
         )
 
 
-class Ingesting:
+class Rekeyer:
     """Reads messages of any partitions, and remembers how far the event time of each has come."""
 
-    def __init__(self, settings: Settings, now: Now = wall_clock) -> None:
+    def __init__(self, settings: Settings, now: Now = wall_clock_ms) -> None:
         self.settings, self.now = settings, now
-        self.letters = Letters(settings.kafka.message_bytes)
+        self.dead_letters = DeadLetterBuilder(settings.kafka.message_bytes)
         self.watermarks: dict[Partition, int] = {}  # ms since the epoch
 
-    def read(self, messages: Sequence[Message]) -> Iterator[Batch]:
+    def rekey(self, messages: Sequence[Message]) -> Iterator[RekeyedBatch]:
         """Batches that together hold all the messages, in their order; never raises, whatever the bytes."""
-        for piece in read(messages, self.settings):
-            yield self._batch(messages, piece)
+        for piece in decode_messages(messages, self.settings):
+            yield self._build_batch(messages, piece)
 
-    def unread(self, message: Message, reason: str) -> Batch:
+    def reject(self, message: Message, reason: str) -> RekeyedBatch:
         """A message that is not to be read, as a dead letter."""
-        dead = letter(message, reason, 1, self.settings.kafka.message_bytes)
-        return Batch(0, 1, 1, [], np.zeros(0, np.int64), [dead], np.zeros(1, np.int64), 0, 0, 0)
+        dead = dead_letter(message, reason, 1, self.settings.kafka.message_bytes)
+        return RekeyedBatch(0, 1, 1, [], np.zeros(0, np.int64), [dead], np.zeros(1, np.int64), 0, 0, 0)
 
-    def forget(self, partitions: Iterable[Partition]) -> None:
+    def forget_partitions(self, partitions: Iterable[Partition]) -> None:
         """Others read these partitions now."""
         for partition in partitions:
             self.watermarks.pop(partition, None)
 
-    def _batch(self, messages: Sequence[Message], piece: Piece) -> Batch:
+    def _build_batch(self, messages: Sequence[Message], piece: DecodedMessages) -> RekeyedBatch:
         limit = self.settings.kafka.message_bytes
-        piece, future = self._believed(messages, piece)
-        marks = self._advance(messages, piece)
-        records, record_from, too_large = keyed(messages, piece, marks, limit)
-        dead, dead_from = self.letters.of(messages, piece, piece.rejects + too_large)
-        return Batch(
+        piece, future = self._drop_future_dated(messages, piece)
+        marks = self._advance_watermarks(messages, piece)
+        records, record_from, too_large = rekey_records(messages, piece, marks, limit)
+        dead, dead_from = self.dead_letters.build(messages, piece, piece.rejects + too_large)
+        return RekeyedBatch(
             piece.begin,
             piece.end,
-            piece.done,
+            piece.complete_until,
             records,
             record_from,
             dead,
@@ -128,27 +130,29 @@ class Ingesting:
             future,
         )
 
-    def _believed(self, messages: Sequence[Message], piece: Piece) -> tuple[Piece, int]:
+    def _drop_future_dated(
+        self, messages: Sequence[Message], piece: DecodedMessages
+    ) -> tuple[DecodedMessages, int]:
         timestamps = np.array([message.timestamp for message in messages], np.int64)
-        came = arrival.arrived(timestamps, self.now())[piece.source]
-        return without_future(piece, came, self.settings.ingest.future_seconds)
+        came = arrival.arrival_times_ms(timestamps, self.now())[piece.source]
+        return drop_future_dated(piece, came, self.settings.ingest.future_seconds)
 
-    def _advance(self, messages: Sequence[Message], piece: Piece) -> Longs:
+    def _advance_watermarks(self, messages: Sequence[Message], piece: DecodedMessages) -> Longs:
         """The watermark of each record's source partition up to that record, ms (n,)."""
-        at, source = piece.at, piece.source
-        homes = [message.home for message in messages]
+        at, source = piece.times_ms, piece.source
+        homes = [message.source_partition for message in messages]
         numbers = {home: code for code, home in enumerate(dict.fromkeys(homes))}
         owner = np.array([numbers[home] for home in homes], np.int64)[source]
         marks = np.zeros(len(at), np.int64)
         for partition, code in numbers.items():
             here = owner == code
-            marks[here] = latest(at[here], self.watermarks.get(partition, 0))
+            marks[here] = running_watermark(at[here], self.watermarks.get(partition, 0))
             if here.any():
                 self.watermarks[partition] = int(marks[here][-1])
         return marks
 
 
-class Limit:
+class DeadLetterLimit:
     """Stops a bad deployment from draining the topic into dead letters.
 
     Reached when, of the last `dead_window` messages, `dead_count` or more, and more than `dead_share`, were dead.
@@ -158,10 +162,10 @@ class Limit:
         self.settings = settings
         self.recent = np.zeros(0, bool)
 
-    def reached(self, dead: NDArray[np.bool_]) -> int | None:
+    def exceeded_at(self, is_dead: NDArray[np.bool_]) -> int | None:
         """The index of the message that reaches the limit, None if none does. `dead`: for each message, in order."""
         window = self.settings.dead_window
-        seen = np.concatenate([self.recent, dead])
+        seen = np.concatenate([self.recent, is_dead])
         total = np.cumsum(seen)
         before = np.concatenate([np.zeros(window, np.int64), total])[: len(total)]
         size = np.minimum(np.arange(1, len(seen) + 1), window)
@@ -172,96 +176,102 @@ class Limit:
         return int(found[0]) if len(found) else None
 
 
-def without_future(piece: Piece, arrived: Longs, seconds: int) -> tuple[Piece, int]:
+def drop_future_dated(
+    piece: DecodedMessages, arrival_times: Longs, seconds: int
+) -> tuple[DecodedMessages, int]:
     """The piece without its records that are dated more than `seconds` past their arrival, ms (n,), and how many those are.
     Each is a reject of the message that it came in."""
-    future = arrival.future_dated(piece.at, arrived, seconds)
+    future = arrival.future_dated_mask(piece.times_ms, arrival_times, seconds)
     if not future.any():
         return piece, 0
-    reason = arrival.FUTURE.format(seconds=seconds)
+    reason = arrival.FUTURE_REASON.format(seconds=seconds)
     rejects = [Reject("", str(each), reason) for each in piece.source[future].tolist()]
     kept = piece._replace(
-        events=frames.rows(piece.events, ~future),
+        events=frames.select_rows(piece.events, ~future),
         source=piece.source[~future],
         rejects=piece.rejects + rejects,
         row=piece.row[~future],
-        at=piece.at[~future],
+        times_ms=piece.times_ms[~future],
     )
     return kept, int(future.sum())
 
 
-def latest(at: Longs, held: int) -> Longs:
+def running_watermark(at: Longs, initial: int) -> Longs:
     """The latest event time up to each record of one source (n,), `held` before the first."""
-    return np.maximum.accumulate(np.maximum(at, held))
+    return np.maximum.accumulate(np.maximum(at, initial))
 
 
-def keyed(
-    messages: Sequence[Message], piece: Piece, marks: Longs, limit: int
-) -> tuple[list[Outgoing], Longs, list[Reject]]:
+def rekey_records(
+    messages: Sequence[Message], piece: DecodedMessages, watermarks: Longs, max_bytes: int
+) -> tuple[list[OutgoingMessage], Longs, list[Reject]]:
     """The records of a piece as they go out, the number of the message of each, and a reject for each that is larger than
     the `limit` bytes of a message of Kafka's. `marks` (n,): the watermark that each carries."""
-    outgoing = _addressed(messages, piece, marks)
-    fits = np.array([_size(each) <= limit for each in outgoing], bool)
-    reason = f"a record larger than the {limit:,} bytes of a message"
+    outgoing = _build_outgoing(messages, piece, watermarks)
+    fits = np.array([_encoded_size(each) <= max_bytes for each in outgoing], bool)
+    reason = f"a record larger than the {max_bytes:,} bytes of a message"
     rejects = [Reject("", str(each), reason) for each in piece.source[~fits].tolist()]
     kept = [outgoing[row] for row in np.flatnonzero(fits).tolist()] if rejects else outgoing
     return kept, piece.source[fits], rejects
 
 
-def _addressed(messages: Sequence[Message], piece: Piece, marks: Longs) -> list[Outgoing]:
+def _build_outgoing(
+    messages: Sequence[Message], piece: DecodedMessages, watermarks: Longs
+) -> list[OutgoingMessage]:
     codes, principals = pd.factorize(piece.events["principal"])
     keys = [str(principal).encode() for principal in principals]
-    sources = {each: _place(messages[each]) for each in np.unique(piece.source).tolist()}
-    columns = (piece.row.tolist(), codes.tolist(), piece.source.tolist(), marks.tolist())
+    sources = {each: _origin_header(messages[each]) for each in np.unique(piece.source).tolist()}
+    columns = (piece.row.tolist(), codes.tolist(), piece.source.tolist(), watermarks.tolist())
     return [
-        Outgoing(piece.lines[row], keys[code], (("source", sources[each]), ("watermark", b"%d" % mark)))
+        OutgoingMessage(
+            piece.lines[row], keys[code], (("source", sources[each]), ("watermark", b"%d" % mark))
+        )
         for row, code, each, mark in zip(*columns, strict=True)
     ]
 
 
-def _place(message: Message) -> bytes:
+def _origin_header(message: Message) -> bytes:
     return f"{message.topic}/{message.partition}/{message.offset}".encode()
 
 
-class Letters:
+class DeadLetterBuilder:
     """Dead letters, one a message, whatever number of its records could not be read; also of one that comes in several pieces."""
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit  # bytes; a message larger than that leaves a letter without it
-        self.torn: tuple[str, int] | None = (
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes  # bytes; a message larger than that leaves a letter without it
+        self.unfinished: tuple[str, int] | None = (
             None  # first reason, and how many, of the message that goes on in the next piece
         )
 
-    def of(
-        self, messages: Sequence[Message], piece: Piece, rejects: Sequence[Reject]
-    ) -> tuple[list[Outgoing], NDArray[np.int64]]:
+    def build(
+        self, messages: Sequence[Message], piece: DecodedMessages, rejects: Sequence[Reject]
+    ) -> tuple[list[OutgoingMessage], NDArray[np.int64]]:
         """The letters of messages that are over with this piece, and the number of the message of each. The position of a reject
         begins with its message's number."""
-        reasons = {piece.begin: self.torn} if self.torn else {}
+        reasons = {piece.begin: self.unfinished} if self.unfinished else {}
         for reject in rejects:
-            place = number(reject.position)
+            place = message_number(reject.position)
             first, count = reasons.get(place, (reject.reason, 0))
             reasons[place] = first, count + reject.count
-        self.torn = reasons.pop(piece.end - 1, None) if piece.torn else None
+        self.unfinished = reasons.pop(piece.end - 1, None) if piece.is_partial else None
         numbers = sorted(reasons)
-        letters = [letter(messages[each], *reasons[each], self.limit) for each in numbers]
+        letters = [dead_letter(messages[each], *reasons[each], self.max_bytes) for each in numbers]
         return letters, np.array(numbers, np.int64)
 
 
-def letter(message: Message, reason: str, count: int, limit: int) -> Outgoing:
+def dead_letter(message: Message, reason: str, count: int, max_bytes: int) -> OutgoingMessage:
     """The dead letter of a message of which `count` things could not be read, the first for this reason."""
     more = f" (and {count - 1:,} more in this message)" if count > 1 else ""
-    reason = visible(reason)[:_REASON_LENGTH] + more
-    whole = Outgoing(message.value, message.key, (*_origin(message, reason), *message.headers))
-    if _size(whole) <= limit:
+    reason = printable(reason)[:_REASON_LENGTH] + more
+    whole = OutgoingMessage(message.value, message.key, (*_origin_headers(message, reason), *message.headers))
+    if _encoded_size(whole) <= max_bytes:
         return whole
     reason += (
         f"; its {len(message.value or b''):,} bytes are too many for a letter, find them where it came from"
     )
-    return Outgoing(None, None, _origin(message, reason))
+    return OutgoingMessage(None, None, _origin_headers(message, reason))
 
 
-def _origin(message: Message, reason: str) -> Headers:
+def _origin_headers(message: Message, reason: str) -> Headers:
     return (
         ("topic", message.topic.encode()),
         ("partition", b"%d" % message.partition),
@@ -270,6 +280,6 @@ def _origin(message: Message, reason: str) -> Headers:
     )
 
 
-def _size(outgoing: Outgoing) -> int:
+def _encoded_size(outgoing: OutgoingMessage) -> int:
     headers = sum(len(name) + len(value or b"") + 4 for name, value in outgoing.headers)
-    return len(outgoing.value or b"") + len(outgoing.key or b"") + headers + _FRAME
+    return len(outgoing.value or b"") + len(outgoing.key or b"") + headers + _MESSAGE_OVERHEAD

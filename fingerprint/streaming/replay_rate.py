@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fingerprint.core.alert import FingerprintError
 
 
-class Pace:
+class ReplayRate:
     """Seconds after the start at which records are due, batch after batch; without rate and speed, at once."""
 
     def __init__(self, rate: float | None = None, speed: float | None = None) -> None:
@@ -24,24 +24,24 @@ class Pace:
         if any(each is not None and not 0 < each < float("inf") for each in (rate, speed)):
             raise FingerprintError("--rate and --speed must be above zero")
         self.rate, self.speed = rate, speed
-        self.sent = 0
-        self.first: int | None = None  # ms since the epoch
-        self.latest = 0
+        self.sent_records = 0
+        self.first_time: int | None = None  # ms since the epoch
+        self.latest_time = 0
 
-    def due(self, times: NDArray[np.int64]) -> NDArray[np.float64]:
+    def due_seconds(self, times: NDArray[np.int64]) -> NDArray[np.float64]:
         """Seconds (n,), never falling, for records with these event times (n,), ms since the epoch.
 
         A record that comes after a later one, as CloudTrail delivers them, is due at once.
         """
         if not len(times):
             return np.zeros(0)
-        numbers = np.arange(self.sent, self.sent + len(times))
-        self.sent += len(times)
+        numbers = np.arange(self.sent_records, self.sent_records + len(times))
+        self.sent_records += len(times)
         if self.rate is not None:
             return numbers / self.rate
         if self.speed is None:
             return np.zeros(len(times))
-        self.first = int(times[0]) if self.first is None else self.first
-        reached = np.maximum.accumulate(np.maximum(times, max(self.latest, self.first)))
-        self.latest = int(reached[-1])
-        return (reached - self.first) / (1000 * self.speed)
+        self.first_time = int(times[0]) if self.first_time is None else self.first_time
+        reached = np.maximum.accumulate(np.maximum(times, max(self.latest_time, self.first_time)))
+        self.latest_time = int(reached[-1])
+        return (reached - self.first_time) / (1000 * self.speed)

@@ -6,21 +6,21 @@ import time
 from collections.abc import Callable
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Full, Producer
-from fingerprint.streaming.rekeying import Outgoing
+from fingerprint.core.ports import Producer, QueueFull
+from fingerprint.streaming.rekeying import OutgoingMessage
 
 
-class Sender:
+class RetryingProducer:
     """Sends to a producer that may be full. `while_full` is called before each new try."""
 
     def __init__(
-        self, producer: Producer, patience: float, while_full: Callable[[], None] = lambda: None
+        self, producer: Producer, patience: float, before_retry: Callable[[], None] = lambda: None
     ) -> None:
-        self.producer, self.patience, self.while_full = producer, patience, while_full
+        self.producer, self.patience, self.before_retry = producer, patience, before_retry
 
-    def send(self, topic: str, outgoing: Outgoing) -> None:
+    def send(self, topic: str, outgoing: OutgoingMessage) -> None:
         """FingerprintError after `patience` seconds without room; Undelivered as the producer raises it."""
-        full = self._refused(topic, outgoing)
+        full = self._try_send(topic, outgoing)
         if full is None:
             return
         deadline = time.monotonic() + self.patience
@@ -30,12 +30,12 @@ class Sender:
                     f"nothing could be sent to {topic} for {self.patience:.0f} s ({full}); "
                     "start again when the broker is back"
                 )
-            self.while_full()
-            full = self._refused(topic, outgoing)
+            self.before_retry()
+            full = self._try_send(topic, outgoing)
 
-    def _refused(self, topic: str, outgoing: Outgoing) -> Full | None:
+    def _try_send(self, topic: str, outgoing: OutgoingMessage) -> QueueFull | None:
         try:
             self.producer.send(topic, outgoing.value, outgoing.key, outgoing.headers)
-        except Full as full:
+        except QueueFull as full:
             return full
         return None

@@ -19,52 +19,64 @@ from fingerprint.core.alert import Reject
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Settings
 from fingerprint.sources import archives, arrival
-from fingerprint.sources.arrival import Now, wall_clock
-from fingerprint.sources.cloudtrail.envelopes import Records
-from fingerprint.sources.cloudtrail.identity import add_entities
-from fingerprint.sources.cloudtrail.s3_notifications import Object
-from fingerprint.sources.decode import Piece, milliseconds, places
+from fingerprint.sources.arrival import Now, wall_clock_ms
+from fingerprint.sources.cloudtrail.envelopes import RecordBatch
+from fingerprint.sources.cloudtrail.identity import add_entity_columns
+from fingerprint.sources.cloudtrail.s3_notifications import S3Object
+from fingerprint.sources.decode import DecodedMessages, event_times_ms, row_indices
 from fingerprint.sources.flatten import flatten
-from fingerprint.streaming.rekeying import Longs, Outgoing, keyed, latest, without_future
-from fingerprint.streaming.s3_watermarks import Trails
+from fingerprint.streaming.rekeying import (
+    Longs,
+    OutgoingMessage,
+    drop_future_dated,
+    rekey_records,
+    running_watermark,
+)
+from fingerprint.streaming.s3_watermarks import TrailWatermarks
 
 
-class Fetched(NamedTuple):
+class ObjectBatch(NamedTuple):
     """What lay in one piece of an object. `future` counts records dated past the notice, which are rejects."""
 
-    records: list[Outgoing]
+    records: list[OutgoingMessage]
     rejects: list[Reject]
     skipped: int
-    future: int
+    future_dated: int
 
 
-class Fetching:
+class S3ObjectReader:
     """Reads objects of any trails, and remembers how far event time has come."""
 
-    def __init__(self, settings: Settings, now: Now = wall_clock) -> None:
+    def __init__(self, settings: Settings, now: Now = wall_clock_ms) -> None:
         self.settings, self.now = settings, now
-        self.trails = Trails(settings.sqs.idle_seconds)
+        self.watermarks = TrailWatermarks(settings.sqs.idle_seconds)
 
-    def read(self, notice: Message, written: Object, stored: Iterator[bytes]) -> Iterator[Fetched]:
+    def read(
+        self, notification: Message, s3_object: S3Object, body: Iterator[bytes]
+    ) -> Iterator[ObjectBatch]:
         """Pieces of at most `reading.batch_records` records; raises what `stored` raises, and nothing else."""
         bounds = self.settings.reading
-        for records in archives.batches(archives.read(written.url, stored, bounds), bounds):
-            yield self._piece(notice, written, records)
+        for records in archives.rebatch(archives.read_records(s3_object.url, body, bounds), bounds):
+            yield self._rekey_piece(notification, s3_object, records)
 
-    def _piece(self, notice: Message, written: Object, records: Records) -> Fetched:
+    def _rekey_piece(self, notification: Message, s3_object: S3Object, records: RecordBatch) -> ObjectBatch:
         flat = flatten(records)
-        events = add_entities(flat.events, self.settings.entities)
+        events = add_entity_columns(flat.events, self.settings.entities)
         source = np.zeros(len(events), np.int64)
-        row, at = places(events), milliseconds(events)
-        piece = Piece(0, 1, records.lines, events, source, flat.rejects, flat.skipped, row, at)
-        arrived = arrival.arrived(np.array([notice.timestamp]), self.now())
-        piece, future = without_future(piece, arrived[source], self.settings.ingest.future_seconds)
-        marks = self._advance(written.trail, piece.at, int(arrived[0]))
-        outgoing, _, too_large = keyed([notice], piece, marks, self.settings.kafka.message_bytes)
+        row, at = row_indices(events), event_times_ms(events)
+        piece = DecodedMessages(0, 1, records.lines, events, source, flat.rejects, flat.skipped, row, at)
+        arrived = arrival.arrival_times_ms(np.array([notification.timestamp]), self.now())
+        piece, future = drop_future_dated(piece, arrived[source], self.settings.ingest.future_seconds)
+        marks = self._advance_watermark(s3_object.trail_prefix, piece.times_ms, int(arrived[0]))
+        outgoing, _, too_large = rekey_records(
+            [notification], piece, marks, self.settings.kafka.message_bytes
+        )
         beside = piece.rejects[len(flat.rejects) :] + too_large
-        rejects = flat.rejects + [Reject(written.url, "", each.reason) for each in beside]
-        return Fetched(outgoing, rejects, flat.skipped, future)
+        rejects = flat.rejects + [Reject(s3_object.url, "", each.reason) for each in beside]
+        return ObjectBatch(outgoing, rejects, flat.skipped, future)
 
-    def _advance(self, trail: str, at: Longs, arrived: int) -> Longs:
+    def _advance_watermark(self, trail: str, at: Longs, arrived: int) -> Longs:
         """The watermark that each record carries (n,)."""
-        return self.trails.come(trail, latest(at, self.trails.marks.get(trail, 0)), arrived)
+        return self.watermarks.advance(
+            trail, running_watermark(at, self.watermarks.watermarks.get(trail, 0)), arrived
+        )

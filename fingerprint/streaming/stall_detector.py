@@ -15,14 +15,14 @@ from collections.abc import Collection
 from fingerprint.core.ports import Offsets, Partition
 
 
-class Watchdog:
+class StallDetector:
     """What is not assigned, paused on purpose, or read to its end starts anew when that is over."""
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._stood: dict[Partition, tuple[int, float]] = {}  # at which position, since when
+    def __init__(self, stall_seconds: float) -> None:
+        self.stall_seconds = stall_seconds
+        self._last_progress: dict[Partition, tuple[int, float]] = {}  # at which position, since when
 
-    def stuck(
+    def stalled(
         self, now: float, positions: Offsets, lag: Offsets, paused: Collection[Partition] = ()
     ) -> list[Partition]:
         """Those that have stood still for `seconds` or longer, in order.
@@ -30,9 +30,11 @@ class Watchdog:
         `now`: seconds, on a clock that never goes back. `positions`: of what was handed on; a partition of which nothing
         was yet may be missing. `lag`: messages, of every partition that is assigned.
         """
-        before, self._stood = self._stood, {}
+        before, self._last_progress = self._last_progress, {}
         for each in (each for each, behind in lag.items() if behind > 0 and each not in paused):
             position = positions.get(each, -1)
             at, since = before.get(each, (position, now))
-            self._stood[each] = (at, since) if at == position else (position, now)
-        return sorted(each for each, (_, since) in self._stood.items() if now - since >= self.seconds)
+            self._last_progress[each] = (at, since) if at == position else (position, now)
+        return sorted(
+            each for each, (_, since) in self._last_progress.items() if now - since >= self.stall_seconds
+        )

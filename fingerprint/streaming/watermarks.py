@@ -21,92 +21,116 @@ from numpy.typing import NDArray
 
 Longs = NDArray[np.int64]
 
-CELLS = 1 << 21  # sources x messages looked at in one go: 16 MB
-NEVER = np.iinfo(np.int64).max
+MAX_MATRIX_CELLS = 1 << 21  # sources x messages looked at in one go: 16 MB
+NO_WATERMARK = np.iinfo(np.int64).max
 
 
-class Sources:
+class WatermarkTracker:
     """Marks and last arrivals of the sources of one partition, in ms since the epoch. 0: unknown."""
 
     def __init__(self, expected: int = 1, idle_seconds: float = 120.0) -> None:
-        self.expected, self.idle = expected, int(idle_seconds * 1000)
+        self.expected, self.idle_ms = expected, int(idle_seconds * 1000)
         self.names: list[str] = []
-        self.marks = np.empty(0, np.int64)
-        self.heard = np.empty(0, np.int64)
-        self.since = 0  # when the first message arrived
-        self.low = 0  # the least watermark so far: it never goes back, but for `bound`
+        self.watermarks = np.empty(0, np.int64)
+        self.last_arrivals = np.empty(0, np.int64)
+        self.first_arrival = 0  # when the first message arrived
+        self.low_watermark = 0  # the least watermark so far: it never goes back, but for `bound`
 
-    def come(self, names: Sequence[str], codes: NDArray[Any], marks: Longs, arrived: Longs) -> Longs:
+    def advance(
+        self, names: Sequence[str], codes: NDArray[Any], watermarks: Longs, arrival_times: Longs
+    ) -> Longs:
         """The least watermark after each of N messages. `codes` (N,) say which of `names` is the source of each."""
-        places = np.array([self._place(name) for name in names], np.int64)
+        places = np.array([self._index_of(name) for name in names], np.int64)
         if not len(codes):
             return np.empty(0, np.int64)
-        self.since = self.since or int(arrived[0])
-        arrived = np.maximum.accumulate(np.maximum(arrived, self.heard.max(initial=0)))
-        step = max(CELLS // len(self.names), 1)
+        self.first_arrival = self.first_arrival or int(arrival_times[0])
+        arrival_times = np.maximum.accumulate(np.maximum(arrival_times, self.last_arrivals.max(initial=0)))
+        step = max(MAX_MATRIX_CELLS // len(self.names), 1)
         parts = [slice(start, start + step) for start in range(0, len(codes), step)]
-        return np.concatenate([self._come(places[codes[part]], marks[part], arrived[part]) for part in parts])
+        return np.concatenate(
+            [
+                self._advance_batch(places[codes[part]], watermarks[part], arrival_times[part])
+                for part in parts
+            ]
+        )
 
-    def pass_time(self, now: int) -> int:
+    def advance_clock(self, now: int) -> int:
         """The least watermark at `now`, when nothing more is there to be read. Once all sources are idle, event time goes on
         at the pace of the clock."""
         if not len(self.names):
-            return self.low
-        awake = (now - self.heard <= self.idle) & (self.marks > 0)
+            return self.low_watermark
+        awake = (now - self.last_arrivals <= self.idle_ms) & (self.watermarks > 0)
         if awake.any():
-            return self.low
-        gone_by = now - int(self.heard.max()) - self.idle
-        self.low = max(self.low, int(self.marks.max()) + gone_by if self.marks.any() else 0)
-        return self.low
+            return self.low_watermark
+        gone_by = now - int(self.last_arrivals.max()) - self.idle_ms
+        self.low_watermark = max(
+            self.low_watermark, int(self.watermarks.max()) + gone_by if self.watermarks.any() else 0
+        )
+        return self.low_watermark
 
-    def bound(self, now: int, most: int) -> None:
+    def clamp(self, now: int, latest: int) -> None:
         """Take back what a wrong clock has done: arrivals after `now`, marks and watermark past `most`, ms. A clock that was
         ahead for a while would otherwise make everything late until it is caught up with."""
-        self.heard, self.since = np.minimum(self.heard, now), min(self.since, now)
-        self.marks, self.low = np.minimum(self.marks, most), min(self.low, most)
+        self.last_arrivals, self.first_arrival = (
+            np.minimum(self.last_arrivals, now),
+            min(self.first_arrival, now),
+        )
+        self.watermarks, self.low_watermark = (
+            np.minimum(self.watermarks, latest),
+            min(self.low_watermark, latest),
+        )
 
     def forget(self, name: str) -> None:
         """A source that speaks elsewhere from now on."""
         kept = np.array([each != name for each in self.names], bool)
         self.names = [each for each in self.names if each != name]
-        self.marks, self.heard = self.marks[kept], self.heard[kept]
+        self.watermarks, self.last_arrivals = self.watermarks[kept], self.last_arrivals[kept]
 
-    def as_facts(self) -> dict[str, Any]:
+    def as_metadata(self) -> dict[str, Any]:
         """What must survive, fit for JSON; `from_facts` takes it back."""
         by_name = {
             name: [int(mark), int(heard)]
-            for name, mark, heard in zip(self.names, self.marks, self.heard, strict=True)
+            for name, mark, heard in zip(self.names, self.watermarks, self.last_arrivals, strict=True)
         }
-        return {"sources": by_name, "since": self.since, "low": self.low}
+        return {"sources": by_name, "since": self.first_arrival, "low": self.low_watermark}
 
     @classmethod
-    def from_facts(cls, facts: dict[str, Any], expected: int, idle_seconds: float) -> Sources:
+    def from_metadata(cls, metadata: dict[str, Any], expected: int, idle_seconds: float) -> WatermarkTracker:
         sources = cls(expected, idle_seconds)
-        sources.names = list(facts["sources"])
-        sources.marks, sources.heard = (
-            np.array([pair[place] for pair in facts["sources"].values()], np.int64) for place in (0, 1)
+        sources.names = list(metadata["sources"])
+        sources.watermarks, sources.last_arrivals = (
+            np.array([pair[place] for pair in metadata["sources"].values()], np.int64) for place in (0, 1)
         )
-        sources.since, sources.low = int(facts["since"]), int(facts["low"])
+        sources.first_arrival, sources.low_watermark = int(metadata["since"]), int(metadata["low"])
         return sources
 
-    def _place(self, name: str) -> int:
+    def _index_of(self, name: str) -> int:
         if name not in self.names:
             self.names.append(name)
-            self.marks, self.heard = np.append(self.marks, 0), np.append(self.heard, 0)
+            self.watermarks, self.last_arrivals = (
+                np.append(self.watermarks, 0),
+                np.append(self.last_arrivals, 0),
+            )
         return self.names.index(name)
 
-    def _come(self, source: Longs, marks: Longs, arrived: Longs) -> Longs:
+    def _advance_batch(self, source: Longs, watermarks: Longs, arrival_times: Longs) -> Longs:
         """(N,) each; matrices are (S, N)."""
         spoke = np.arange(len(self.names))[:, None] == source
-        mark = np.maximum.accumulate(np.where(spoke, marks, 0), axis=1)
-        mark = np.maximum(mark, self.marks[:, None])
-        heard = np.maximum(np.maximum.accumulate(np.where(spoke, arrived, 0), axis=1), self.heard[:, None])
-        self.marks, self.heard = mark[:, -1], heard[:, -1]
-        counts = (mark > 0) & (arrived - heard <= self.idle)
-        least = np.where(counts, mark, NEVER).min(axis=0)
-        waiting = ((heard > 0).sum(axis=0) < self.expected) & (arrived - self.since <= self.idle)
-        low = np.maximum.accumulate(
-            np.where(waiting | (least == NEVER), self.low, np.maximum(least, self.low))
+        mark = np.maximum.accumulate(np.where(spoke, watermarks, 0), axis=1)
+        mark = np.maximum(mark, self.watermarks[:, None])
+        heard = np.maximum(
+            np.maximum.accumulate(np.where(spoke, arrival_times, 0), axis=1), self.last_arrivals[:, None]
         )
-        self.low = int(low[-1])
+        self.watermarks, self.last_arrivals = mark[:, -1], heard[:, -1]
+        counts = (mark > 0) & (arrival_times - heard <= self.idle_ms)
+        least = np.where(counts, mark, NO_WATERMARK).min(axis=0)
+        waiting = ((heard > 0).sum(axis=0) < self.expected) & (
+            arrival_times - self.first_arrival <= self.idle_ms
+        )
+        low = np.maximum.accumulate(
+            np.where(
+                waiting | (least == NO_WATERMARK), self.low_watermark, np.maximum(least, self.low_watermark)
+            )
+        )
+        self.low_watermark = int(low[-1])
         return low

@@ -31,22 +31,24 @@ from fingerprint.features import encoding
 from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.cloudtrail import envelopes, samples
-from fingerprint.sources.cloudtrail.identity import add_entities, escape
+from fingerprint.sources.cloudtrail.identity import add_entity_columns, escape_key
 from fingerprint.sources.flatten import flatten
-from fingerprint.state.interval_surprise import Company
+from fingerprint.state.interval_surprise import IntervalSurprise
 
-SET = "real/invictus_stratus"
-CALLS = 8  # of one technique at most: some repeat theirs twenty times
-MODE = encoding.NAMES.index("mode")
-OWN_CLOCK = encoding.IS_BIN & (np.arange(len(encoding.NAMES)) != MODE)  # (F,) the victim's own, whoever acts
-REMEMBERED = np.array([feature.remembered for feature in encoding.FEATURES])  # (F,)
-MIMICKED = OWN_CLOCK | np.isin(
-    encoding.NAMES, ("program", "version", "network", "address", "region", "credentials", "target")
+ATTACK_DATASET = "real/invictus_stratus"
+CALLS_PER_TECHNIQUE = 8  # of one technique at most: some repeat theirs twenty times
+MODE_COLUMN = encoding.FEATURE_NAMES.index("mode")
+TIME_FEATURES = encoding.IS_BIN & (
+    np.arange(len(encoding.FEATURE_NAMES)) != MODE_COLUMN
+)  # (F,) the victim's own, whoever acts
+HISTORY_FEATURES = np.array([feature.is_stateful for feature in encoding.FEATURES])  # (F,)
+MIMICKED_FEATURES = TIME_FEATURES | np.isin(
+    encoding.FEATURE_NAMES, ("program", "version", "network", "address", "region", "credentials", "target")
 )
 
 
 @dataclass(frozen=True)
-class Probe:
+class InjectedAttacks:
     """N calls: `codes` (N, F), `entity`, `principal` (N,) as hashes, `attack` (N,) which of them belong together, `mimic` (N,);
     `frame` says who the principals are (principal, kind, role)."""
 
@@ -58,19 +60,19 @@ class Probe:
     frame: pd.DataFrame
 
 
-def of_bank(bank: Bank, options: settings.Settings) -> Probe:
+def inject_known_attacks(bank: Bank, options: settings.Settings) -> InjectedAttacks:
     """Attacks by a sample of the principals that are ready; nobody's where none is."""
-    calls, technique, codes = _attacks()
-    at = _victims(bank, options.gate)
+    calls, technique, codes = _known_attack_calls()
+    at = _sample_victims(bank, options.gate)
     who = bank.people.set_index("hash").loc[bank.fingerprints["hash"].to_numpy()[at]].reset_index()
     victim, call = (index.ravel() for index in np.indices((len(at), len(calls))))
     mimic = victim % 2 == 1
     services = calls["service"].astype(object).to_numpy()[call]
     people = who["principal"].to_numpy(dtype=object)[victim]
-    texts = [_entity(*pair, options.entities) for pair in zip(people, services, strict=True)]
-    return Probe(
-        _in_their_hands(codes[call], bank.vocabulary.codes[at][:, :, 1][victim], mimic),
-        hashing.of(pd.Series(texts, dtype=object)),
+    texts = [_entity_key(*pair, options.entities) for pair in zip(people, services, strict=True)]
+    return InjectedAttacks(
+        _with_victim_values(codes[call], bank.vocabulary.codes[at][:, :, 1][victim], mimic),
+        hashing.hash_strings(pd.Series(texts, dtype=object)),
         who["hash"].to_numpy(np.uint64)[victim],
         (victim * (technique.max() + 1) + technique[call]).astype(np.int32),
         mimic,
@@ -78,18 +80,20 @@ def of_bank(bank: Bank, options: settings.Settings) -> Probe:
     )
 
 
-def of_cases(bank: Bank, cases: Mapping[str, Sequence[bytes]], options: settings.Settings) -> Probe | None:
+def inject_confirmed_attacks(
+    bank: Bank, cases: Mapping[str, Sequence[bytes]], options: settings.Settings
+) -> InjectedAttacks | None:
     """Attacks that analysts confirmed, as they were: by alert, the records of its events. What only a ledger remembers is as
     usual for who acted, by `bank`. Records that cannot be read are left out; None where nothing is left."""
     lines = [record for records in cases.values() for record in records]
     case = np.repeat(np.arange(len(cases)), [len(records) for records in cases.values()])
-    events = add_entities(flatten(envelopes.split_lines(lines)).events, options.entities)
+    events = add_entity_columns(flatten(envelopes.split_lines(lines)).events, options.entities)
     if not len(events):
         return None
-    principal, entity = hashing.homed(events["principal"]), hashing.of(events["entity"])
+    principal, entity = hashing.hash_with_bucket(events["principal"]), hashing.hash_strings(events["entity"])
     at, _ = bank.resolve(entity, principal, events)
-    return Probe(
-        _as_usual(encoding.encode(events), bank.vocabulary.codes[at][:, :, 1]),
+    return InjectedAttacks(
+        _with_usual_history(encoding.encode_events(events), bank.vocabulary.codes[at][:, :, 1]),
         entity,
         principal,
         case[events["row"].to_numpy()].astype(np.int32),
@@ -98,32 +102,34 @@ def of_cases(bank: Bank, cases: Mapping[str, Sequence[bytes]], options: settings
     )
 
 
-def strangest(bank: Bank, probe: Probe, options: settings.Autoencoder) -> Floats:
+def attack_scores(bank: Bank, attacks: InjectedAttacks, options: settings.Autoencoder) -> Floats:
     """The z of each attack's strangest call (A,), in the order of their numbers, as scoring would tell it."""
-    fingerprint, _ = bank.resolve(probe.entity, probe.principal, probe.frame)
+    fingerprint, _ = bank.resolve(attacks.entity, attacks.principal, attacks.frame)
     whole = bank.whole[fingerprint]
-    surprise = autoencoder.news(
-        _surprise(bank, fingerprint, probe.codes),
+    surprise = autoencoder.novel_to_principal(
+        _feature_surprise(bank, fingerprint, attacks.codes),
         whole,
-        lambda odd: _surprise(bank, whole[odd], probe.codes[odd]),
+        lambda odd: _feature_surprise(bank, whole[odd], attacks.codes[odd]),
     )
-    company = Company()
-    company.add(probe.principal, probe.attack, probe.codes, surprise)
-    where = (probe.principal, probe.attack)
-    excess = autoencoder.excess(surprise, company.of(*where), company.at_home(*where), options)
-    z = tail_calibration.z_of(excess, bank.baseline, fingerprint) / (1 + bank.shift[fingerprint])
-    number, of = np.unique(probe.attack, return_inverse=True)
+    company = IntervalSurprise()
+    company.add(attacks.principal, attacks.attack, attacks.codes, surprise)
+    where = (attacks.principal, attacks.attack)
+    excess = autoencoder.excess_nats(
+        surprise, company.total(*where), company.from_usual_place(*where), options
+    )
+    z = tail_calibration.excess_to_z(excess, bank.baseline, fingerprint) / (1 + bank.shift[fingerprint])
+    number, of = np.unique(attacks.attack, return_inverse=True)
     out = np.full(len(number), -np.inf, np.float32)
     np.maximum.at(out, of, z)
     return out
 
 
-def _surprise(bank: Bank, fingerprint: NDArray[np.int32], codes: Hashes) -> Floats:
-    loss, _ = autoencoder.losses(bank.vocabulary, bank.weights, fingerprint, codes)
-    return autoencoder.surprises(loss, bank.baseline.center, fingerprint)
+def _feature_surprise(bank: Bank, fingerprint: NDArray[np.int32], codes: Hashes) -> Floats:
+    loss, _ = autoencoder.feature_losses(bank.vocabulary, bank.weights, fingerprint, codes)
+    return autoencoder.surprise_per_feature(loss, bank.baseline.center, fingerprint)
 
 
-def _victims(bank: Bank, options: settings.Gate) -> NDArray[np.intp]:
+def _sample_victims(bank: Bank, options: settings.Gate) -> NDArray[np.intp]:
     """Rows of ready principals, drawn by seed."""
     stack = bank.fingerprints
     ready = np.flatnonzero((stack["level"] == 1) & stack["ready"])
@@ -131,44 +137,48 @@ def _victims(bank: Bank, options: settings.Gate) -> NDArray[np.intp]:
     return np.sort(random.permutation(ready)[: options.victims])
 
 
-def _entity(principal: str, service: str, options: settings.Entities) -> str:
+def _entity_key(principal: str, service: str, options: settings.Entities) -> str:
     principal = "*" if options.granularity == "service" else principal
-    service = "*" if options.granularity == "principal" else escape(service)
+    service = "*" if options.granularity == "principal" else escape_key(service)
     return f"{principal}|{service}|direct"
 
 
-def _in_their_hands(codes: Hashes, usual: Hashes, mimic: NDArray[np.bool_]) -> Hashes:
+def _with_victim_values(codes: Hashes, usual: Hashes, mimic: NDArray[np.bool_]) -> Hashes:
     """Calls (N, F) with the values of their victims (N, F) where the victim's are kept; 0 in `usual` is none."""
-    theirs = np.where(mimic[:, None], MIMICKED, OWN_CLOCK) & (usual > 0)
+    theirs = np.where(mimic[:, None], MIMICKED_FEATURES, TIME_FEATURES) & (usual > 0)
     return np.where(theirs, usual, codes)
 
 
-def _as_usual(codes: Hashes, usual: Hashes) -> Hashes:
+def _with_usual_history(codes: Hashes, usual: Hashes) -> Hashes:
     """Calls (N, F) with what their ledger would have remembered replaced by what is usual (N, F); 0 in `usual` is none."""
-    return np.where(REMEMBERED & (usual > 0), usual, codes)
+    return np.where(HISTORY_FEATURES & (usual > 0), usual, codes)
 
 
 @lru_cache(1)
-def _attacks() -> tuple[pd.DataFrame, NDArray[np.intp], Hashes]:
+def _known_attack_calls() -> tuple[pd.DataFrame, NDArray[np.intp], Hashes]:
     """The labelled calls, at most CALLS of a technique: events (C rows), number of the technique (C,), codes (C, F)."""
-    labels = samples.labels(SET)
+    labels = samples.sample_labels(ATTACK_DATASET)
     technique = {name: each["technique"] for name, each in labels.items() if each["label"] == "attack"}
-    lines = [json.dumps(record).encode() for record in samples.records(SET) if record["eventID"] in technique]
-    events = add_entities(flatten(envelopes.split_lines(lines)).events, settings.Entities())
+    lines = [
+        json.dumps(record).encode()
+        for record in samples.sample_records(ATTACK_DATASET)
+        if record["eventID"] in technique
+    ]
+    events = add_entity_columns(flatten(envelopes.split_lines(lines)).events, settings.Entities())
     of_each = events["event_id"].astype(object).map(technique)
-    events = events[of_each.groupby(of_each).cumcount() < CALLS].reset_index(drop=True)
-    codes = encoding.encode(events)
+    events = events[of_each.groupby(of_each).cumcount() < CALLS_PER_TECHNIQUE].reset_index(drop=True)
+    codes = encoding.encode_events(events)
     number = pd.factorize(events["event_id"].astype(object).map(technique), sort=True)[0]
     return events, number, codes
 
 
-def summary(probe: Probe, found_: NDArray[np.bool_]) -> dict[str, Any]:
+def summarise_attacks(attacks: InjectedAttacks, found: NDArray[np.bool_]) -> dict[str, Any]:
     """How many attacks there are and how many were found, robbed and mimicked."""
-    number, first = np.unique(probe.attack, return_index=True)
-    mimic = probe.mimic[first]
+    number, first = np.unique(attacks.attack, return_index=True)
+    mimic = attacks.mimic[first]
     return {
         "attacks": len(number),
-        "found": int(found_.sum()),
-        "robbed": [int(found_[~mimic].sum()), int((~mimic).sum())],
-        "mimicked": [int(found_[mimic].sum()), int(mimic.sum())],
+        "found": int(found.sum()),
+        "robbed": [int(found[~mimic].sum()), int((~mimic).sum())],
+        "mimicked": [int(found[mimic].sum()), int(mimic.sum())],
     }

@@ -19,74 +19,85 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing
 from fingerprint.core import settings
 from fingerprint.estimators import autoencoder, tail_calibration
-from fingerprint.estimators.autoencoder import Baseline, surprises
-from fingerprint.estimators.tail_calibration import depths
+from fingerprint.estimators.autoencoder import Baseline, surprise_per_feature
+from fingerprint.estimators.tail_calibration import rows_by_depth
 from fingerprint.features.vocabulary import Floats, Ints
-from fingerprint.state.interval_surprise import Company
+from fingerprint.state.interval_surprise import IntervalSurprise
 
 PRIOR_ROWS = 30  # held-out rows that the parent's baseline is worth
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOut:
+class HoldoutLosses:
     """Rows that were not fitted: `loss` (N, F) as measured at `fingerprint` (N,), the finest that is ready, and `whole` (N, F) at
     `above` (N,), the principal as a whole where the finest is one of its entities; with their `principal`, `interval` and
     `codes` (N, F)."""
 
     loss: Floats
     fingerprint: Ints
-    whole: Floats
-    above: Ints
+    principal_loss: Floats
+    principal_fingerprint: Ints
     principal: hashing.Hashes
     interval: Ints
     codes: hashing.Hashes
 
     @property
-    def hour(self) -> hashing.Hashes:
+    def principal_interval(self) -> hashing.Hashes:
         """The principal's interval of each row (N,)."""
-        return hashing.within(self.principal, self.interval.astype(np.uint64))
+        return hashing.combine(self.principal, self.interval.astype(np.uint64))
 
 
-def center_of(loss: Floats, fingerprint: Ints, parent: Ints, above: Floats | None = None) -> Floats:
+def baseline_centers(
+    loss: Floats, fingerprint: Ints, parent: Ints, shared_centers: Floats | None = None
+) -> Floats:
     """The usual loss of each feature: loss (N, F) at fingerprint (N,), parent (E,), above (U, F) -> (E, F)."""
-    order, bounds = _grouped(fingerprint, len(parent))
+    order, bounds = _group_by_fingerprint(fingerprint, len(parent))
     columns = [
-        _leaning(_medians(column[order], bounds), bounds, parent, None if above is None else above[:, place])
+        _shrink_to_parent(
+            _medians(column[order], bounds),
+            bounds,
+            parent,
+            None if shared_centers is None else shared_centers[:, place],
+        )
         for place, column in enumerate(loss.T)
     ]
     return np.column_stack(columns).astype(np.float32)
 
 
-def excess_of(rows: HeldOut, center: Floats, options: settings.Autoencoder) -> Floats:
+def holdout_excess(rows: HoldoutLosses, center: Floats, options: settings.Autoencoder) -> Floats:
     """How far each row lies above what is usual, the company it keeps credited (N,), as scoring would say (`detectors`).
 
     All rows of a principal must be there: they are each other's company.
     """
-    surprise = surprises(rows.loss, center, rows.fingerprint)
-    surprise = autoencoder.news(
-        surprise, rows.above, lambda odd: surprises(rows.whole[odd], center, rows.above[odd])
+    surprise = surprise_per_feature(rows.loss, center, rows.fingerprint)
+    surprise = autoencoder.novel_to_principal(
+        surprise,
+        rows.principal_fingerprint,
+        lambda odd: surprise_per_feature(rows.principal_loss[odd], center, rows.principal_fingerprint[odd]),
     )
-    company = Company()
+    company = IntervalSurprise()
     company.add(rows.principal, rows.interval, rows.codes, surprise)
     where = (rows.principal, rows.interval)
-    return autoencoder.excess(surprise, company.of(*where), company.at_home(*where), options)
+    return autoencoder.excess_nats(surprise, company.total(*where), company.from_usual_place(*where), options)
 
 
-def of(rows: HeldOut, parent: Ints, options: settings.Autoencoder) -> Baseline:
+def fit_baseline(rows: HoldoutLosses, parent: Ints, options: settings.Autoencoder) -> Baseline:
     """Everything at once, where all rows are at hand and each is measured at one fingerprint."""
-    center = center_of(rows.loss, rows.fingerprint, parent)
-    hours = tail_calibration.strangest(excess_of(rows, center, options), rows.hour, rows.fingerprint)
-    return with_tails(center, hours, parent)
+    center = baseline_centers(rows.loss, rows.fingerprint, parent)
+    hours = tail_calibration.interval_maxima(
+        holdout_excess(rows, center, options), rows.principal_interval, rows.fingerprint
+    )
+    return fit_tails(center, hours, parent)
 
 
-def with_tails(center: Floats, hours: tail_calibration.Hours, parent: Ints) -> Baseline:
+def fit_tails(center: Floats, hours: tail_calibration.IntervalMaxima, parent: Ints) -> Baseline:
     """Baselines of all fingerprints from their centers (E, F) and the strangest events of active intervals."""
-    edge, slope = tail_calibration.shape(hours.excess)
+    edge, slope = tail_calibration.fit_tail(hours.excess)
     alike = (np.full(len(parent), value, np.float32) for value in (edge, slope))
-    return Baseline(center, tail_calibration.rates(hours, edge, parent), *alike)
+    return Baseline(center, tail_calibration.exceedance_log_rates(hours, edge, parent), *alike)
 
 
-def _grouped(fingerprint: Ints, size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _group_by_fingerprint(fingerprint: Ints, size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """The order in which rows lie by fingerprint, and the bounds (size + 1,) of each one's."""
     order = np.argsort(fingerprint, kind="stable")
     return order, np.searchsorted(fingerprint[order], np.arange(size + 1))
@@ -103,12 +114,14 @@ def _medians(values: Floats, bounds: NDArray[np.intp]) -> Floats:
     return np.where(count > 0, ranked[np.minimum(place, len(ranked) - 1)], 0).astype(np.float32)
 
 
-def _leaning(own: Floats, bounds: NDArray[np.intp], parent: Ints, above: Floats | None = None) -> Floats:
+def _shrink_to_parent(
+    own: Floats, bounds: NDArray[np.intp], parent: Ints, above: Floats | None = None
+) -> Floats:
     """Shrink each fingerprint's figure towards its parent's, parents before children (`parent` < own index)."""
     rows, out, known = np.diff(bounds), own.copy(), 0
     if above is not None:
         out[: len(above)], known = above, len(above)
-    for level in depths(parent)[1:]:
+    for level in rows_by_depth(parent)[1:]:
         level = level[level >= known]
         share = rows[level] / (rows[level] + PRIOR_ROWS)
         out[level] = share * own[level] + (1 - share) * out[parent[level]]

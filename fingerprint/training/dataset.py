@@ -34,12 +34,12 @@ from fingerprint.compute import hashing
 from fingerprint.compute.hashing import VIRTUAL_PARTITIONS, Hashes
 from fingerprint.core.alert import FingerprintError
 
-ROWS = 1 << 13  # events of a piece that are written at a time
-NOT_LEARNED = ("raw", "row")  # columns that no stage reads
+ROWS_PER_WRITE = 1 << 13  # events of a piece that are written at a time
+DROPPED_COLUMNS = ("raw", "row")  # columns that no stage reads
 
 
 @dataclass(frozen=True)
-class Pieces:
+class PartitionedDataset:
     """A history that was split: its `folder`, how many pieces it has (a power of two), and the time by which it ended
     (seconds from the epoch); what arrived after `arrived_upto` cannot be in it."""
 
@@ -48,34 +48,34 @@ class Pieces:
     watermark: int = 0
     arrived_upto: int = 0
 
-    def piece(self, number: int) -> Path:
+    def partition_folder(self, number: int) -> Path:
         return self.folder / "pieces" / f"{number:03}"
 
-    def of(self, principal: Hashes) -> hashing.Hashes:
+    def partition_of(self, principal: Hashes) -> hashing.Hashes:
         """The piece of each principal (N,), by its home."""
         return (principal >> np.uint64(56)) * np.uint64(self.count) >> np.uint64(8)
 
-    def chunks(self, number: int, most: int) -> Iterator[pd.DataFrame]:
+    def read_chunks(self, number: int, max_rows: int) -> Iterator[pd.DataFrame]:
         """The events of a piece, oldest first, `most` at a time; none if it has none."""
-        file = self.piece(number) / "events.parquet"
+        file = self.partition_folder(number) / "events.parquet"
         if file.exists():
-            for batch in pq.ParquetFile(file).iter_batches(most):
+            for batch in pq.ParquetFile(file).iter_batches(max_rows):
                 yield pa.Table.from_batches([batch]).to_pandas()
 
-    def filled(self) -> list[int]:
+    def non_empty(self) -> list[int]:
         """The pieces that have events, in their order."""
-        return [n for n in range(self.count) if (self.piece(n) / "events.parquet").exists()]
+        return [n for n in range(self.count) if (self.partition_folder(n) / "events.parquet").exists()]
 
 
-def count_for(events: int, most: int) -> int:
+def partition_count(events: int, max_events: int) -> int:
     """Into how many pieces so many events are cut, so that one has about `most`."""
     count = 1
-    while count * most < events and count < VIRTUAL_PARTITIONS:
+    while count * max_events < events and count < VIRTUAL_PARTITIONS:
         count *= 2
     return count
 
 
-def seen(folder: Path) -> None:
+def require_folder(folder: Path) -> None:
     """FingerprintError where the folder of the work is not there for whoever is to do a piece of it."""
     if not folder.is_dir():
         raise FingerprintError(
@@ -83,7 +83,7 @@ def seen(folder: Path) -> None:
         )
 
 
-def once(folder: Path, make: Callable[[Path], None]) -> Path:
+def make_once(folder: Path, make: Callable[[Path], None]) -> Path:
     """Let `make` fill a folder, unless that was done before. Two who do it at once do not disturb each other."""
     if folder.exists():
         return folder
@@ -104,27 +104,27 @@ def once(folder: Path, make: Callable[[Path], None]) -> Path:
 
 
 @dataclass
-class _Writer:
+class _PartitionWriter:
     """One Parquet file that grows: tables wait until there are ROWS of them."""
 
     file: Path
-    waiting: list[pa.Table] = field(default_factory=list)
+    pending: list[pa.Table] = field(default_factory=list)
     rows: int = 0
     parquet: pq.ParquetWriter | None = None
 
     def add(self, table: pa.Table) -> None:
-        self.waiting.append(table)
+        self.pending.append(table)
         self.rows += len(table)
-        if self.rows >= ROWS:
+        if self.rows >= ROWS_PER_WRITE:
             self.flush()
 
     def flush(self) -> None:
-        if self.waiting:
-            table = pa.concat_tables(self.waiting)
+        if self.pending:
+            table = pa.concat_tables(self.pending)
             if self.parquet is None:
                 self.parquet = pq.ParquetWriter(self.file, table.schema, compression="lz4")
             self.parquet.write_table(table)
-        self.waiting, self.rows = [], 0
+        self.pending, self.rows = [], 0
 
     def close(self) -> None:
         self.flush()
@@ -132,27 +132,29 @@ class _Writer:
             self.parquet.close()
 
 
-def split(
+def write_partitions(
     chunks: Iterable[pd.DataFrame],
     folder: Path,
     count: int,
-    saw: Callable[[pd.DataFrame], None],
-    without: Sequence[str] = NOT_LEARNED,
+    on_chunk: Callable[[pd.DataFrame], None],
+    dropped_columns: Sequence[str] = DROPPED_COLUMNS,
 ) -> None:
     """Write a history as `count` pieces, one file each, and tell `saw` of every chunk; what lay there is removed. Columns
     `without` are left out."""
-    pieces = Pieces(folder, count)
+    pieces = PartitionedDataset(folder, count)
     shutil.rmtree(folder, ignore_errors=True)
-    writers = [_Writer(pieces.piece(number) / "events.parquet") for number in range(count)]
+    writers = [
+        _PartitionWriter(pieces.partition_folder(number) / "events.parquet") for number in range(count)
+    ]
     for writer in writers:
         writer.file.parent.mkdir(parents=True)
     schema: pa.Schema | None = None
     for events in chunks:
-        saw(events)
-        kept = events.drop(columns=[name for name in without if name in events])
+        on_chunk(events)
+        kept = events.drop(columns=[name for name in dropped_columns if name in events])
         schema = schema or _schema(kept)
         table = pa.Table.from_pandas(kept, schema=schema, preserve_index=False)
-        number = pieces.of(hashing.homed(events["principal"])).astype(np.int64)
+        number = pieces.partition_of(hashing.hash_with_bucket(events["principal"])).astype(np.int64)
         for piece in np.unique(number):
             writers[piece].add(table.filter(pa.array(number == piece)) if count > 1 else table)
     for writer in writers:
@@ -171,5 +173,5 @@ def _schema(events: pd.DataFrame) -> pa.Schema:
 # --- small things beside the pieces -----------------------------------------------------------------------------------
 
 
-def note(file: Path, **figures: object) -> None:
+def write_json(file: Path, **figures: object) -> None:
     file.write_text(json.dumps(figures))

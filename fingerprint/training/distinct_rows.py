@@ -24,19 +24,19 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.settings import Settings
-from fingerprint.detection.batch import Measured, prepare
+from fingerprint.detection.batch import EventBatch, encode_batch
 from fingerprint.features import encoding
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import dataset
-from fingerprint.training.dataset import Pieces
+from fingerprint.training.dataset import PartitionedDataset, make_once, require_folder, write_json
 
-ACTION = encoding.NAMES.index("action")
-MEMORY = ("principals", "activity", "firsts")  # parts of the ledger that reading leaves behind
-SHARD = 1 << 30  # bytes of an array in one file
+ACTION_COLUMN = encoding.FEATURE_NAMES.index("action")
+STATE_PARTS = ("principals", "activity", "firsts")  # parts of the ledger that reading leaves behind
+SHARD_BYTES = 1 << 30  # bytes of an array in one file
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class DistinctRows:
     """R distinct rows: `mark` (R,) tells them apart, `codes` (R, F), `events` (R,) each stands for; the others, (R,) each,
     are what `Measured` says of an event."""
 
@@ -54,46 +54,48 @@ class Rows:
         return len(self.mark)
 
     @classmethod
-    def of(cls, batch: Measured) -> Rows:
+    def from_batch(cls, batch: EventBatch) -> DistinctRows:
         """The distinct rows of a batch, in the order of interval and mark."""
-        mark = hashing.mix(hashing.mix(batch.principal, batch.entity), batch.interval.astype(np.uint64))
+        mark = hashing.hash_pair(
+            hashing.hash_pair(batch.principal, batch.entity), batch.interval.astype(np.uint64)
+        )
         for column in batch.codes.T:
-            mark = hashing.mix(mark, column)
+            mark = hashing.hash_pair(mark, column)
         rows = cls(
             mark,
             batch.codes,
             batch.principal,
             batch.entity,
             batch.interval,
-            batch.since,
+            batch.first_seen,
             np.ones(len(batch), np.float32),
-            batch.wrote,
-            batch.failed,
+            batch.is_write,
+            batch.is_error,
         )
-        return rows.merged()
+        return rows.deduplicated()
 
     @classmethod
-    def together(cls, parts: list[Rows]) -> Rows:
+    def concatenate(cls, parts: list[DistinctRows]) -> DistinctRows:
         """The rows of several batches, told apart anew."""
-        columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
-        return cls(**columns).merged()
+        columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ROW_COLUMNS}
+        return cls(**columns).deduplicated()
 
     @classmethod
-    def opened(cls, folder: Path) -> Rows:
-        return cls(**mapped_arrays.opened(folder, "rows"))
+    def load(cls, folder: Path) -> DistinctRows:
+        return cls(**mapped_arrays.open_arrays(folder, "rows"))
 
-    def merged(self) -> Rows:
+    def deduplicated(self) -> DistinctRows:
         order = np.lexsort((self.mark, self.interval))
         first = np.flatnonzero(np.diff(self.mark[order], prepend=~self.mark[order[:1]]))
-        columns = {name: getattr(self, name)[order[first]] for name in COLUMNS}
+        columns = {name: getattr(self, name)[order[first]] for name in ROW_COLUMNS}
         columns["events"] = np.add.reduceat(self.events[order], first)
-        return Rows(**columns)
+        return DistinctRows(**columns)
 
-    def take(self, which: NDArray[Any]) -> Rows:
+    def take(self, which: NDArray[Any]) -> DistinctRows:
         """The rows of a mask or an index."""
-        return Rows(**{name: getattr(self, name)[which] for name in COLUMNS})
+        return DistinctRows(**{name: getattr(self, name)[which] for name in ROW_COLUMNS})
 
-    def batch(self, fingerprint: NDArray[np.int32] | None = None) -> Measured:
+    def to_event_batch(self, fingerprint: NDArray[np.int32] | None = None) -> EventBatch:
         """The rows as a batch of events, without text."""
         nobody = np.zeros(len(self), np.int32)
         frame = pd.DataFrame(
@@ -103,7 +105,7 @@ class Rows:
                 "error_code": pd.Series(self.failed).map({True: "failed", False: None}),
             }
         )
-        return Measured(
+        return EventBatch(
             frame,
             self.codes,
             self.principal,
@@ -116,62 +118,65 @@ class Rows:
         )
 
 
-COLUMNS = tuple(each.name for each in fields(Rows))
+ROW_COLUMNS = tuple(each.name for each in fields(DistinctRows))
 
 
-def lowest(owner: NDArray[Any], mark: Hashes, most: int, seed: int = 0) -> NDArray[np.intp]:
+def sample_per_owner(owner: NDArray[Any], mark: Hashes, limit: int, seed: int = 0) -> NDArray[np.intp]:
     """Draw at most `most` rows of each owner, the same ones whatever else is there: owner, mark (R,) -> places, rising."""
-    drawn = hashing.mix(mark, np.uint64(seed))
+    drawn = hashing.hash_pair(mark, np.uint64(seed))
     order = np.lexsort((drawn, owner))
     starts = np.flatnonzero(np.r_[True, np.diff(owner[order]) != 0]) if len(owner) else np.empty(0, int)
     rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
-    return np.sort(order[rank < most])
+    return np.sort(order[rank < limit])
 
 
 # --- collecting -------------------------------------------------------------------------------------------------------
 
 
-def collect(history: Pieces, number: int, settings: Settings) -> Path:
+def collect_rows(dataset: PartitionedDataset, partition: int, settings: Settings) -> Path:
     """Read a piece once, in the order of time, and leave its rows, names and the ledger's memory beside it.
 
     FingerprintError where the piece cannot be seen.
     """
-    dataset.seen(history.piece(number))
-    return dataset.once(
-        history.piece(number) / "rows", lambda folder: _collect(history, number, settings, folder)
+    require_folder(dataset.partition_folder(partition))
+    return make_once(
+        dataset.partition_folder(partition) / "rows",
+        lambda folder: _collect_rows(dataset, partition, settings, folder),
     )
 
 
-def _collect(history: Pieces, number: int, settings: Settings, folder: Path) -> None:
-    ledger, names, parts, repeats, total = Ledger(settings), Names(), [], 0, 0
+def _collect_rows(history: PartitionedDataset, number: int, settings: Settings, folder: Path) -> None:
+    ledger, names, parts, repeats, total = ScorerState(settings), NameCollector(), [], 0, 0
     for batch, repeated in _batches(history, number, settings, ledger):
         repeats, total = repeats + repeated, total + len(batch)
         if len(batch):
-            names.see(batch)
-            parts.append(Rows.of(batch))
-    rows = Rows.together(parts)
-    mapped_arrays.write({name: getattr(rows, name) for name in COLUMNS}, folder, "rows", SHARD)
-    mapped_arrays.write(ledger.as_arrays(MEMORY), folder, "ledger", SHARD)
+            names.add(batch)
+            parts.append(DistinctRows.from_batch(batch))
+    rows = DistinctRows.concatenate(parts)
+    mapped_arrays.write_arrays(
+        {name: getattr(rows, name) for name in ROW_COLUMNS}, folder, "rows", SHARD_BYTES
+    )
+    mapped_arrays.write_arrays(ledger.as_arrays(STATE_PARTS), folder, "ledger", SHARD_BYTES)
     per_day = 86400 // settings.spectral.interval_seconds
-    for name, table in names.tables(rows, per_day).items():
+    for name, table in names.to_tables(rows, per_day).items():
         table.to_parquet(folder / f"{name}.parquet", index=False)
-    dataset.note(folder / "counts.json", events=total, repeats=repeats)
+    write_json(folder / "counts.json", events=total, repeats=repeats)
 
 
 def _batches(
-    history: Pieces, number: int, settings: Settings, ledger: Ledger
-) -> Iterator[tuple[Measured, int]]:
+    history: PartitionedDataset, number: int, settings: Settings, ledger: ScorerState
+) -> Iterator[tuple[EventBatch, int]]:
     seconds = settings.spectral.interval_seconds
-    for events in history.chunks(number, settings.reading.batch_records):
-        batch, repeats = prepare(events, ledger)
+    for events in history.read_chunks(number, settings.reading.batch_records):
+        batch, repeats = encode_batch(events, ledger)
         yield batch, repeats
         if len(batch):
-            ledger.see(batch.interval.astype(np.int64) * seconds, batch.principal)
-            ledger.advance()
+            ledger.observe_time(batch.interval.astype(np.int64) * seconds, batch.principal)
+            ledger.expire()
 
 
 @dataclass
-class Names:
+class NameCollector:
     """The text of principals, entities and values, each kept when it is met first."""
 
     people: pd.DataFrame = field(default_factory=lambda: pd.DataFrame({"hash": np.empty(0, np.uint64)}))
@@ -182,11 +187,11 @@ class Names:
     )
     words: pd.DataFrame = field(default_factory=lambda: pd.DataFrame({"code": np.empty(0, np.uint64)}))
 
-    def see(self, batch: Measured) -> None:
+    def add(self, batch: EventBatch) -> None:
         frame = batch.frame
-        self.people = _fresh(self.people, batch.principal, frame, ["principal", "kind", "role"])
+        self.people = _append_new(self.people, batch.principal, frame, ["principal", "kind", "role"])
         entities = frame.assign(owner=batch.principal)
-        self.entities = _fresh(self.entities, batch.entity, entities, ["entity", "owner"])
+        self.entities = _append_new(self.entities, batch.entity, entities, ["entity", "owner"])
         for place, feature in enumerate(encoding.FEATURES):
             code, first = np.unique(batch.codes[:, place], return_index=True)
             new = ~np.isin(code, self.words["code"].to_numpy())
@@ -196,13 +201,13 @@ class Names:
                 fresh = pd.DataFrame({"code": code[new], "text": text.to_numpy()})
                 self.words = pd.concat([self.words, fresh], ignore_index=True)
 
-    def tables(self, rows: Rows, per_day: int) -> dict[str, pd.DataFrame]:
+    def to_tables(self, rows: DistinctRows, per_day: int) -> dict[str, pd.DataFrame]:
         """What is known of everybody; `usage`: events by principal and service; `days`: on which days who did something;
         `intervals`: rows by interval."""
         day = rows.interval // per_day
         return {
-            "people": self.people.merge(_history(rows.principal, rows, day), on="hash"),
-            "entities": self.entities.merge(_history(rows.entity, rows, day), on="hash"),
+            "people": self.people.merge(_owner_history(rows.principal, rows, day), on="hash"),
+            "entities": self.entities.merge(_owner_history(rows.entity, rows, day), on="hash"),
             "words": self.words,
             "usage": self._usage(rows),
             "days": pd.DataFrame({"hash": rows.principal, "day": day}).drop_duplicates(),
@@ -212,8 +217,10 @@ class Names:
             .reset_index(),
         }
 
-    def _usage(self, rows: Rows) -> pd.DataFrame:
-        table = pd.DataFrame({"hash": rows.principal, "code": rows.codes[:, ACTION], "events": rows.events})
+    def _usage(self, rows: DistinctRows) -> pd.DataFrame:
+        table = pd.DataFrame(
+            {"hash": rows.principal, "code": rows.codes[:, ACTION_COLUMN], "events": rows.events}
+        )
         by_action = (
             table.groupby(["hash", "code"], as_index=False)["events"].sum().merge(self.words, on="code")
         )
@@ -221,14 +228,14 @@ class Names:
         return by_action.assign(service=service).groupby(["hash", "service"], as_index=False)["events"].sum()
 
 
-def _fresh(table: pd.DataFrame, hashes: Hashes, frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+def _append_new(table: pd.DataFrame, hashes: Hashes, frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     distinct, first = np.unique(hashes, return_index=True)
     new = ~np.isin(distinct, table["hash"].to_numpy())
     rows = frame.iloc[first[new]][columns].astype({name: "str" for name in columns if name != "owner"})
     return pd.concat([table, rows.assign(hash=distinct[new])], ignore_index=True)
 
 
-def _history(owner: Hashes, rows: Rows, day: NDArray[np.int32]) -> pd.DataFrame:
+def _owner_history(owner: Hashes, rows: DistinctRows, day: NDArray[np.int32]) -> pd.DataFrame:
     """Events, days, first and last interval of each owner."""
     table = pd.DataFrame({"hash": owner, "events": rows.events, "interval": rows.interval, "day": day})
     return (

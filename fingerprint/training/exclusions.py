@@ -31,18 +31,18 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.hashing import Hashes
-from fingerprint.compute.sorted_table import find
+from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Training
 
 MALICIOUS, OPEN, RECENT, CAPPED = "malicious", "open", "recent vote", "past the cap"
-LEFT_OUT = (MALICIOUS, OPEN, RECENT, CAPPED)
+EXCLUDED = (MALICIOUS, OPEN, RECENT, CAPPED)
 CLEARED, RETURNED = "called benign", "returned vote"
 REASONS = (MALICIOUS, OPEN, CLEARED, RECENT, CAPPED, RETURNED)  # the first that applies wins
 
-_OUT = np.array([reason in LEFT_OUT for reason in REASONS])
-_VOTE = REASONS.index(RETURNED)  # what a vote is until its day and its rank are known
-_OF_WORD = {
+_IS_EXCLUDED = np.array([reason in EXCLUDED for reason in REASONS])
+_RETURNED_VOTE = REASONS.index(RETURNED)  # what a vote is until its day and its rank are known
+_REASON_OF_LABEL = {
     word: REASONS.index(reason)
     for word, reason in (
         ("true_positive", MALICIOUS),
@@ -57,104 +57,108 @@ Codes = NDArray[np.int8]
 
 
 @dataclass
-class Flagged:
+class TrainingExclusions:
     """What was flagged, F events: `ids` (F,) sorted hashes of their ids, `reason` (F,) into REASONS, and which of them the
     history was found to hold, `met` (F,)."""
 
     ids: Hashes
     reason: Codes
-    met: NDArray[np.bool_]
+    seen: NDArray[np.bool_]
 
     @classmethod
-    def nothing(cls) -> Flagged:
+    def empty(cls) -> TrainingExclusions:
         """Nobody was asked."""
         return cls(np.empty(0, np.uint64), np.empty(0, np.int8), np.empty(0, bool))
 
     @classmethod
-    def of(cls, known: Iterable[pd.DataFrame], options: Training, end: datetime) -> Flagged:
+    def from_labels(
+        cls, labels: Iterable[pd.DataFrame], options: Training, end: datetime
+    ) -> TrainingExclusions:
         """From tables with the columns event_id, event_time (UTC), entity and word (`true_positive`, `open`, `benign`,
         `false_positive`, `vote`), in any order. `end` is where the history ends: votes are young or old by it."""
-        parts = [_compact(table) for table in known if len(table)]
+        parts = [_parse_labels(table) for table in labels if len(table)]
         if not parts:
-            return cls.nothing()
+            return cls.empty()
         ids, entity, time, reason = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        first = _first_of_each(ids, reason)
+        first = _first_reason_per_id(ids, reason)
         ids, entity, time, reason = ids[first], entity[first], time[first], reason[first]
-        _judge_votes(ids, entity, time, reason, options, int(end.timestamp() * 1_000_000))
+        _classify_votes(ids, entity, time, reason, options, int(end.timestamp() * 1_000_000))
         return cls(ids, reason, np.zeros(len(ids), bool))
 
-    def kept(self, events: pd.DataFrame) -> NDArray[np.bool_]:
+    def is_trainable(self, events: pd.DataFrame) -> NDArray[np.bool_]:
         """Which events (n,) training may learn from: a mask (n,)."""
         if not len(self.ids):
             return np.ones(len(events), bool)
-        place, found = find(self.ids, _hashes(events["event_id"]))
+        place, found = find_sorted(self.ids, _hash_ids(events["event_id"]))
         place = place[found]
-        self.met[place] = True
+        self.seen[place] = True
         kept = np.ones(len(events), bool)
-        kept[found] = ~_OUT[self.reason[place]]
+        kept[found] = ~_IS_EXCLUDED[self.reason[place]]
         return kept
 
-    def through(self, chunks: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    def filter(self, chunks: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         """The same chunks without what is left out. FingerprintError if that is all there is."""
         learned = left = 0
         for events in chunks:
-            kept = self.kept(events)
+            kept = self.is_trainable(events)
             learned, left = learned + int(kept.sum()), left + int((~kept).sum())
             if kept.any():
-                yield frames.rows(events, kept)
+                yield frames.select_rows(events, kept)
         if left and not learned:
             raise FingerprintError(
                 f"all {left:,} events were flagged and nobody has judged them: judge their alerts (`fingerprint alerts triage`), "
                 "or learn a history before them"
             )
 
-    def left_out(self) -> dict[str, int]:
+    def excluded_counts(self) -> dict[str, int]:
         """Distinct events of the history that were left out, by reason."""
-        return {reason: self._count(reason) for reason in LEFT_OUT}
+        return {reason: self._count(reason) for reason in EXCLUDED}
 
-    def came_back(self) -> dict[str, int]:
+    def readmitted_counts(self) -> dict[str, int]:
         """Distinct events of the history that had been flagged and were learned all the same, by reason."""
         return {reason: self._count(reason) for reason in (CLEARED, RETURNED)}
 
     def _count(self, reason: str) -> int:
-        return int(self.met[self.reason == REASONS.index(reason)].sum())
+        return int(self.seen[self.reason == REASONS.index(reason)].sum())
 
 
-def _compact(table: pd.DataFrame) -> tuple[Hashes, Hashes, NDArray[np.int64], Codes]:
+def _parse_labels(table: pd.DataFrame) -> tuple[Hashes, Hashes, NDArray[np.int64], Codes]:
     """Ids, entities, times (us since 1970) and reasons of one table (n,) each."""
     times = table["event_time"].astype("datetime64[us, UTC]").astype("int64")
     time = np.asarray(times, np.int64)
-    reason = np.asarray(table["word"].map(_OF_WORD), np.int8)
-    return _hashes(table["event_id"]), hashing.of(table["entity"]), time, reason
+    reason = np.asarray(table["word"].map(_REASON_OF_LABEL), np.int8)
+    return _hash_ids(table["event_id"]), hashing.hash_strings(table["entity"]), time, reason
 
 
-def _hashes(ids: pd.Series) -> Hashes:
+def _hash_ids(ids: pd.Series) -> Hashes:
     """Ids as the desk keeps them, hashed: (n,) -> (n,). No database takes a NUL (`hostile.storable`)."""
     texts = ids.str.replace("\0", "\ufffd", regex=False)
     hashes: Hashes = pd.util.hash_array(texts.to_numpy(object), categorize=False)
     return hashes
 
 
-def _first_of_each(ids: Hashes, reason: Codes) -> NDArray[np.intp]:
+def _first_reason_per_id(ids: Hashes, reason: Codes) -> NDArray[np.intp]:
     """The row of each distinct id whose reason comes first, in the order of the ids."""
     order = np.lexsort((reason, ids))
     new = np.r_[True, ids[order][1:] != ids[order][:-1]]
     return order[new]
 
 
-def _judge_votes(
+def _classify_votes(
     ids: Hashes, entity: Hashes, time: NDArray[np.int64], reason: Codes, options: Training, end: int
 ) -> None:
     """Tell apart, in place, the votes that are too young, those past their day's cap, and those that come back."""
-    vote = np.flatnonzero(reason == _VOTE)
+    vote = np.flatnonzero(reason == _RETURNED_VOTE)
     young = time[vote] > end - options.votes_return_days * 86_400_000_000
     reason[vote[young]] = REASONS.index(RECENT)
     old = vote[~young]
-    rank = _rank(entity[old], time[old] // 86_400_000_000, time[old], ids[old])
+    rank = _rank_within_day(entity[old], time[old] // 86_400_000_000, time[old], ids[old])
     reason[old[rank >= options.votes_per_day]] = REASONS.index(CAPPED)
 
 
-def _rank(entity: Hashes, day: NDArray[np.int64], time: NDArray[np.int64], ids: Hashes) -> NDArray[np.intp]:
+def _rank_within_day(
+    entity: Hashes, day: NDArray[np.int64], time: NDArray[np.int64], ids: Hashes
+) -> NDArray[np.intp]:
     """How many of the same entity and day come before each (n,), by time, ties broken by id."""
     order = np.lexsort((ids, time, day, entity))
     entity, day = entity[order], day[order]

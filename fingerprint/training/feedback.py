@@ -32,112 +32,116 @@ from numpy.typing import NDArray
 
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Training
-from fingerprint.registry.bank import MOVED, Bank, renamed
+from fingerprint.registry.bank import FEEDBACK_COLUMNS, Bank, with_manifest_entries
 
-COLUMNS = ("alert", "principal", "entity", "event_time", "decision")  # of what was judged
-WEIGHT: Mapping[str, float] = {"benign": 1.0, "false_positive": 1.0, "true_positive": -2.0}
-DAY = 86_400  # seconds
-DIGITS = 4  # of a shift: what has faded to less is nothing
+DISPOSITION_COLUMNS = ("alert", "principal", "entity", "event_time", "decision")  # of what was judged
+DECISION_WEIGHTS: Mapping[str, float] = {"benign": 1.0, "false_positive": 1.0, "true_positive": -2.0}
+DAY_SECONDS = 86_400  # seconds
+SHIFT_DECIMALS = 4  # of a shift: what has faded to less is nothing
 
 Doubles = NDArray[np.float64]
 
 
-def applied(bank: Bank, judged: pd.DataFrame, options: Training) -> Bank:
+def apply_feedback(bank: Bank, dispositions: pd.DataFrame, options: Training) -> Bank:
     """A bank whose thresholds are moved by what was judged, under a version's name of its own; itself where nothing moves.
 
     `judged` has COLUMNS: `alert` names what was decided on (a duplicate's original), `event_time` is UTC.
     """
-    table = shifted(bank.fingerprints, judged, int(bank.manifest["watermark"]), options)
+    table = shift_thresholds(bank.fingerprints, dispositions, int(bank.manifest["watermark"]), options)
     if not table["shift"].any():
         return bank
-    return renamed(replace(bank, fingerprints=table), shifted=figures(table))
+    return with_manifest_entries(replace(bank, fingerprints=table), shifted=count_shifts(table))
 
 
-def shifted(table: pd.DataFrame, judged: pd.DataFrame, end: int, options: Training) -> pd.DataFrame:
+def shift_thresholds(
+    table: pd.DataFrame, dispositions: pd.DataFrame, end: int, options: Training
+) -> pd.DataFrame:
     """A bank's fingerprints (E rows) with the columns MOVED: `shift`, and of how many alerts each follows. `end` is where the
     history ended, seconds since 1970."""
-    said = judged.assign(row=_rows(table, judged))
-    said = said[(said["row"] >= 0) & said["decision"].isin(list(WEIGHT))]
+    said = dispositions.assign(row=_judging_rows(table, dispositions))
+    said = said[(said["row"] >= 0) & said["decision"].isin(list(DECISION_WEIGHTS))]
     said = (
         said.groupby(["row", "alert", "decision"])["event_time"].max().reset_index()
     )  # once for a fingerprint
     row = said["row"].to_numpy(np.intp)
-    weight = said["decision"].map(WEIGHT).to_numpy(np.float64)
+    weight = said["decision"].map(DECISION_WEIGHTS).to_numpy(np.float64)
     score = np.zeros(len(table))
-    np.add.at(score, row, weight * _faded(said["event_time"], end, options))
+    np.add.at(score, row, weight * _decayed_weights(said["event_time"], end, options))
     benign, malicious = (np.bincount(row[which], minlength=len(table)) for which in (weight > 0, weight < 0))
-    values = (shift_of(score, options), benign.astype(np.int32), malicious.astype(np.int32))
-    return table.assign(**dict(zip(MOVED, values, strict=True)))
+    values = (score_to_shift(score, options), benign.astype(np.int32), malicious.astype(np.int32))
+    return table.assign(**dict(zip(FEEDBACK_COLUMNS, values, strict=True)))
 
 
-def shift_of(score: Doubles, options: Training) -> NDArray[np.float32]:
+def score_to_shift(score: Doubles, options: Training) -> NDArray[np.float32]:
     """Scores (E,) to shifts (E,), shares of the threshold within -`threshold_lowered` and `threshold_raised`."""
     most = np.where(score >= 0, options.threshold_raised, -options.threshold_lowered)
-    return np.round(most * (1 - np.exp2(-np.abs(score) / 2)), DIGITS).astype(np.float32)
+    return np.round(most * (1 - np.exp2(-np.abs(score) / 2)), SHIFT_DECIMALS).astype(np.float32)
 
 
-def figures(table: pd.DataFrame) -> dict[str, int]:
+def count_shifts(table: pd.DataFrame) -> dict[str, int]:
     """How many thresholds are raised and lowered: what a manifest keeps."""
     shift = table["shift"]
     return {"raised": int((shift > 0).sum()), "lowered": int((shift < 0).sum())}
 
 
-def differing(older: Bank, newer: Bank) -> list[dict[str, Any]]:
+def changed_shifts(older: Bank, newer: Bank) -> list[dict[str, Any]]:
     """Fingerprints whose shift is not the same in two banks, those that moved furthest first; one that a bank lacks has 0."""
-    both = _moved(older).merge(_moved(newer), "outer", on=["level", "key"], suffixes=("_before", ""))
+    both = _shifted_fingerprints(older).merge(
+        _shifted_fingerprints(newer), "outer", on=["level", "key"], suffixes=("_before", "")
+    )
     both = both.fillna({name: 0 for name in both.columns if name not in ("level", "key")})
     both["far"] = (both["shift"] - both["shift_before"]).abs()
     both = both[both["far"] > 0].sort_values(["far", "key"], ascending=[False, True])
-    return _plain(both)
+    return _to_records(both)
 
 
-def furthest(bank: Bank, most: int) -> list[dict[str, Any]]:
+def largest_shifts(bank: Bank, limit: int) -> list[dict[str, Any]]:
     """The fingerprints whose thresholds are moved furthest."""
-    table = _moved(bank)
-    order = np.lexsort((table["key"], -table["shift"].abs()))[:most]
-    return _plain(table.iloc[order])
+    table = _shifted_fingerprints(bank)
+    order = np.lexsort((table["key"], -table["shift"].abs()))[:limit]
+    return _to_records(table.iloc[order])
 
 
-def _rows(table: pd.DataFrame, judged: pd.DataFrame) -> NDArray[np.intp]:
+def _judging_rows(table: pd.DataFrame, judged: pd.DataFrame) -> NDArray[np.intp]:
     """The row of what judges each event (N,): its entity where that is ready, else its principal, else -1."""
     entity, principal = (
-        judged[name].map(_places(table, level, judged[name]))
+        judged[name].map(_ready_rows(table, level, judged[name]))
         for name, level in (("entity", "entity"), ("principal", "principal"))
     )
     rows = entity.fillna(principal).fillna(-1)
     return np.asarray(rows, np.intp)
 
 
-def _places(table: pd.DataFrame, level: str, wanted: pd.Series) -> dict[str, int]:
+def _ready_rows(table: pd.DataFrame, level: str, wanted: pd.Series) -> dict[str, int]:
     """The rows of those that are ready, by key."""
     ready = table["ready"] & (table["level"] == LEVELS.index(level)) & table["key"].isin(wanted)
     rows = np.flatnonzero(ready.to_numpy())
     return dict(zip(table["key"].iloc[rows], rows.tolist(), strict=True))
 
 
-def _faded(times: pd.Series, end: int, options: Training) -> Doubles:
+def _decayed_weights(times: pd.Series, end: int, options: Training) -> Doubles:
     """What is left (N,) of what was said of events of those times; of an event past the end, all."""
     micros = times.astype("datetime64[us, UTC]").astype("int64").to_numpy(np.float64)
-    days = np.maximum(end - micros / 1_000_000, 0) / DAY
+    days = np.maximum(end - micros / 1_000_000, 0) / DAY_SECONDS
     faded: Doubles = np.exp2(-days / options.judged_half_days)
     return faded
 
 
-def _moved(bank: Bank) -> pd.DataFrame:
-    table = bank.fingerprints.reindex(columns=["level", "key", *MOVED], fill_value=0)
+def _shifted_fingerprints(bank: Bank) -> pd.DataFrame:
+    table = bank.fingerprints.reindex(columns=["level", "key", *FEEDBACK_COLUMNS], fill_value=0)
     return table[table["shift"] != 0]
 
 
-def _plain(table: pd.DataFrame) -> list[dict[str, Any]]:
+def _to_records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """For JSON: a record each, few."""
-    names = [name for name in ("key", "level", "shift_before", *MOVED) if name in table]
+    names = [name for name in ("key", "level", "shift_before", *FEEDBACK_COLUMNS) if name in table]
     of_each = [dict(zip(names, row, strict=True)) for row in table[names].itertuples(index=False)]
     return [
         {
             "key": str(each["key"]),
             "level": LEVELS[int(each["level"])],
-            "before": round(float(each.get("shift_before", 0)), DIGITS),
-            "shift": round(float(each["shift"]), DIGITS),
+            "before": round(float(each.get("shift_before", 0)), SHIFT_DECIMALS),
+            "shift": round(float(each["shift"]), SHIFT_DECIMALS),
             "benign": int(each["benign"]),
             "malicious": int(each["malicious"]),
         }

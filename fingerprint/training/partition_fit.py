@@ -28,115 +28,120 @@ from fingerprint.detection import detectors
 from fingerprint.estimators import autoencoder
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.features import vocabulary
-from fingerprint.features.vocabulary import Floats, Ints, Presences, Vocabulary, key_of
-from fingerprint.state.ledger import Ledger
-from fingerprint.training import baseline, dataset, fingerprint_index, shared_priors
-from fingerprint.training.dataset import Pieces
-from fingerprint.training.distinct_rows import SHARD, Rows, lowest
-from fingerprint.training.fingerprint_index import ENTITY, PRINCIPAL, Part
+from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary, vocabulary_key
+from fingerprint.state.scorer_state import ScorerState
+from fingerprint.training import baseline, fingerprint_index, shared_priors
+from fingerprint.training.dataset import PartitionedDataset, make_once
+from fingerprint.training.distinct_rows import SHARD_BYTES, DistinctRows, sample_per_owner
+from fingerprint.training.fingerprint_index import ENTITY, PRINCIPAL, IndexSlice
 from fingerprint.training.nn import trainer
-from fingerprint.training.shared_priors import Commons
+from fingerprint.training.shared_priors import SharedPriors
 
-OWN = (PRINCIPAL, ENTITY)
+OWN_LEVELS = (PRINCIPAL, ENTITY)
 SAMPLE_ROWS = 20_000  # rows kept for detectors that are fitted when they start
 
 Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Piece:
+class PartitionContext:
     """What both stages begin with."""
 
-    history: Pieces
+    dataset: PartitionedDataset
     number: int
     settings: Settings
 
     @cached_property
-    def rows(self) -> Rows:
-        return Rows.opened(self.history.piece(self.number) / "rows")
+    def rows(self) -> DistinctRows:
+        return DistinctRows.load(self.dataset.partition_folder(self.number) / "rows")
 
     @cached_property
-    def here(self) -> Part:
-        return fingerprint_index.part(self.history, self.number)
+    def index(self) -> IndexSlice:
+        return fingerprint_index.load_slice(self.dataset, self.number)
 
     @cached_property
     def owners(self) -> Ints:
-        return self.here.owners(self.rows)
+        return self.index.row_owners(self.rows)
 
     @cached_property
-    def late(self) -> NDArray[np.bool_]:
-        return fingerprint_index.cut(self.history).late(self.rows)
+    def held_out(self) -> NDArray[np.bool_]:
+        return fingerprint_index.load_split(self.dataset).is_held_out(self.rows)
 
     @cached_property
-    def commons(self) -> Commons:
-        return Commons.opened(self.history.folder)
+    def priors(self) -> SharedPriors:
+        return SharedPriors.load(self.dataset.folder)
 
     @cached_property
     def ready(self) -> NDArray[np.intp]:
         """The fingerprints of this piece's own that get a net."""
-        return np.flatnonzero(self.here.ready[self.here.own]) + self.here.commons
+        return np.flatnonzero(self.index.ready[self.index.own]) + self.index.shared_count
 
     @property
-    def shared(self) -> bool:
+    def entities_are_shared(self) -> bool:
         """Whether principals share entities."""
         return self.settings.entities.granularity == "service"
 
-    def counts(self, which: NDArray[np.bool_]) -> list[Presences]:
+    def count_presences(self, which: NDArray[np.bool_]) -> list[PresenceCounts]:
         """Presences of some rows at this piece's own fingerprints, principals before entities."""
         some = self.rows.take(which)
         return [
-            shared_priors.presences(self.owners[which, level], some, level, self.settings) for level in OWN
+            shared_priors.count_presences(self.owners[which, level], some, level, self.settings)
+            for level in OWN_LEVELS
         ]
 
-    def vocabulary(self, above: list[Presences], own: list[Presences]) -> Vocabulary:
-        return vocabulary.build([*above, *own], self.here.parent, self.settings.autoencoder.vocabulary)
+    def build_vocabulary(self, above: list[PresenceCounts], own: list[PresenceCounts]) -> Vocabulary:
+        return vocabulary.build_vocabulary(
+            [*above, *own], self.index.parent, self.settings.autoencoder.vocabulary
+        )
 
 
 # --- nets and losses --------------------------------------------------------------------------------------------------
 
 
-def fit(history: Pieces, number: int, settings: Settings) -> int:
+def fit_partition(dataset: PartitionedDataset, partition: int, settings: Settings) -> int:
     """Fit the nets of a piece and measure its rows that were held out; how many nets."""
-    piece = Piece(history, number, settings)
-    dataset.once(history.piece(number) / "fitted", partial(_fit, piece))
+    piece = PartitionContext(dataset, partition, settings)
+    make_once(dataset.partition_folder(partition) / "fitted", partial(_fit_partition, piece))
     return len(piece.ready)
 
 
-def _fit(piece: Piece, folder: Path) -> None:
-    known = piece.vocabulary(piece.commons.early, piece.counts(~piece.late))
-    early, late = _capped(piece, np.flatnonzero(~piece.late)), np.flatnonzero(piece.late)
-    nets = trainer.fit(
+def _fit_partition(piece: PartitionContext, folder: Path) -> None:
+    known = piece.build_vocabulary(piece.priors.training_counts, piece.count_presences(~piece.held_out))
+    early, late = _cap_per_day(piece, np.flatnonzero(~piece.held_out)), np.flatnonzero(piece.held_out)
+    nets = trainer.fit_autoencoders(
         known,
-        _slots(piece, known, early),
-        _slots(piece, known, late),
+        _slot_rows(piece, known, early),
+        _slot_rows(piece, known, late),
         piece.ready,
         piece.settings.autoencoder,
-        start=piece.commons.start,
-        keys=piece.here.hash,
+        start=piece.priors.initial_weights,
+        keys=piece.index.hash,
     )
-    loss = _losses(piece, known, _joined(piece.commons.nets, nets), late)
+    loss = _holdout_losses(piece, known, _stack_weights(piece.priors.weights, nets), late)
     arrays = {each.name: getattr(nets, each.name) for each in fields(Weights)}
-    mapped_arrays.write({**arrays, "codes": known.codes[piece.ready]}, folder, "nets", SHARD)
-    mapped_arrays.write({str(level): each for level, each in enumerate(loss)}, folder, "loss", SHARD)
-    mapped_arrays.write(_drawn(piece, loss, late), folder, "drawn", SHARD)
+    mapped_arrays.write_arrays({**arrays, "codes": known.codes[piece.ready]}, folder, "nets", SHARD_BYTES)
+    mapped_arrays.write_arrays(
+        {str(level): each for level, each in enumerate(loss)}, folder, "loss", SHARD_BYTES
+    )
+    mapped_arrays.write_arrays(_sample_losses(piece, loss, late), folder, "drawn", SHARD_BYTES)
 
 
-def _capped(piece: Piece, places: NDArray[np.intp]) -> NDArray[np.intp]:
+def _cap_per_day(piece: PartitionContext, places: NDArray[np.intp]) -> NDArray[np.intp]:
     """At most `day_cap` rows of one entity and day: who did a year's work on one day is not that day alone."""
     rows, options = piece.rows, piece.settings.autoencoder
     per_day = 86400 // piece.settings.spectral.interval_seconds
-    day = hashing.mix(rows.entity[places], (rows.interval[places] // per_day).astype(np.uint64))
-    return places[lowest(day, rows.mark[places], options.day_cap, options.seed)]
+    day = hashing.hash_pair(rows.entity[places], (rows.interval[places] // per_day).astype(np.uint64))
+    return places[sample_per_owner(day, rows.mark[places], options.day_cap, options.seed)]
 
 
-def _slots(piece: Piece, known: Vocabulary, places: NDArray[np.intp]) -> trainer.Rows:
+def _slot_rows(piece: PartitionContext, known: Vocabulary, places: NDArray[np.intp]) -> trainer.SlotRows:
     """Slots of some rows at each level of the piece's own."""
-    owner = [piece.owners[places, level] for level in OWN]
+    owner = [piece.owners[places, level] for level in OWN_LEVELS]
     slots = [known.look_up(at, piece.rows.codes[places])[1] for at in owner]
-    return trainer.Rows.of(np.concatenate(owner), np.concatenate(slots), len(known.parent))
+    return trainer.SlotRows.from_fingerprints(np.concatenate(owner), np.concatenate(slots), len(known.parent))
 
 
-def _joined(above: Weights, own: Weights) -> Weights:
+def _stack_weights(above: Weights, own: Weights) -> Weights:
     """The nets of the commons, then the piece's own."""
     parts = {
         name: np.concatenate([getattr(above, name), getattr(own, name)])
@@ -147,27 +152,35 @@ def _joined(above: Weights, own: Weights) -> Weights:
     return Weights(**parts, row=row)
 
 
-def _losses(piece: Piece, known: Vocabulary, nets: Weights, late: NDArray[np.intp]) -> list[Floats]:
+def _holdout_losses(
+    piece: PartitionContext, known: Vocabulary, nets: Weights, late: NDArray[np.intp]
+) -> list[Floats]:
     """Losses of the rows held out at every level (L, F), finest first, novelties discounted as they are when scoring."""
     rows, losses = piece.rows.take(late), []
     for level in range(len(LEVELS)):
-        at = rows.batch(piece.owners[late, level])
-        loss, seen = autoencoder.losses(known, nets, at.fingerprint, at.codes)
+        at = rows.to_event_batch(piece.owners[late, level])
+        loss, seen = autoencoder.feature_losses(known, nets, at.fingerprint, at.codes)
         losses.append(
-            detectors.familiar(
-                loss, seen, known.escape[at.fingerprint], detectors.Shown.of(at), Ledger(piece.settings)
+            detectors.discount_recent_novelty(
+                loss,
+                seen,
+                known.escape[at.fingerprint],
+                detectors.ObservedValues.from_batch(at),
+                ScorerState(piece.settings),
             )
         )
     return losses
 
 
-def _drawn(piece: Piece, loss: list[Floats], late: NDArray[np.intp]) -> Arrays:
+def _sample_losses(piece: PartitionContext, loss: list[Floats], late: NDArray[np.intp]) -> Arrays:
     """Some losses of each common fingerprint, for what is usual of it."""
     arrays: Arrays = {}
     mark = piece.rows.mark[late]
-    for level in shared_priors.LEVELS:
+    for level in shared_priors.SHARED_LEVELS:
         owner = piece.owners[late, level]
-        places = lowest(owner, mark, shared_priors.DRAWN[level], piece.settings.autoencoder.seed)
+        places = sample_per_owner(
+            owner, mark, shared_priors.MAX_SAMPLED_ROWS[level], piece.settings.autoencoder.seed
+        )
         columns = {"owner": owner, "mark": mark, "loss": loss[level]}
         arrays |= {f"{level}.{name}": column[places] for name, column in columns.items()}
     return arrays
@@ -176,88 +189,92 @@ def _drawn(piece: Piece, loss: list[Floats], late: NDArray[np.intp]) -> Arrays:
 # --- the piece's part of the bank -------------------------------------------------------------------------------------
 
 
-def finish(history: Pieces, number: int, settings: Settings) -> int:
+def finish_partition(dataset: PartitionedDataset, partition: int, settings: Settings) -> int:
     """Set the baselines of a piece, count all of its rows, fill its series; how many fingerprints it has."""
-    piece = Piece(history, number, settings)
-    dataset.once(history.piece(number) / "learned", partial(_finish, piece))
-    return len(piece.here.hash) - piece.here.commons
+    piece = PartitionContext(dataset, partition, settings)
+    make_once(dataset.partition_folder(partition) / "learned", partial(_finish_partition, piece))
+    return len(piece.index.hash) - piece.index.shared_count
 
 
-def _finish(piece: Piece, folder: Path) -> None:
-    own = piece.counts(np.ones(len(piece.rows), bool))
-    known = piece.vocabulary(piece.commons.all, own)
-    center = _centers(piece)
-    stack = _stacked(piece, known) | _values(piece, known, own) | {"baseline.center": center[piece.here.own]}
-    mapped_arrays.write(stack, folder, "stack", SHARD)
-    series, count_z = _series(piece, known)
-    mapped_arrays.write(series, folder, "ledger", SHARD)
-    mapped_arrays.write(_reach(piece, center, count_z), folder, "reach", SHARD)
-    mapped_arrays.write(_sample(piece), folder, "sample", SHARD)
+def _finish_partition(piece: PartitionContext, folder: Path) -> None:
+    own = piece.count_presences(np.ones(len(piece.rows), bool))
+    known = piece.build_vocabulary(piece.priors.all_counts, own)
+    center = _baseline_centers(piece)
+    stack = (
+        _bank_arrays(piece, known)
+        | _value_arrays(piece, known, own)
+        | {"baseline.center": center[piece.index.own]}
+    )
+    mapped_arrays.write_arrays(stack, folder, "stack", SHARD_BYTES)
+    series, count_z = _activity_series(piece, known)
+    mapped_arrays.write_arrays(series, folder, "ledger", SHARD_BYTES)
+    mapped_arrays.write_arrays(_holdout_excess(piece, center, count_z), folder, "reach", SHARD_BYTES)
+    mapped_arrays.write_arrays(_sample_rows(piece), folder, "sample", SHARD_BYTES)
 
 
-def _stacked(piece: Piece, known: Vocabulary) -> Arrays:
+def _bank_arrays(piece: PartitionContext, known: Vocabulary) -> Arrays:
     """Vocabulary and nets of the piece's own fingerprints (E' - U, ...)."""
-    own = piece.here.own
+    own = piece.index.own
     out = {f"vocabulary.{name}": getattr(known, name)[own] for name in ("escape", "base", "codes", "total")}
-    fitted = mapped_arrays.opened(piece.history.piece(piece.number) / "fitted", "nets")
+    fitted = mapped_arrays.open_arrays(piece.dataset.partition_folder(piece.number) / "fitted", "nets")
     codes = fitted.pop("codes")
-    nets = trainer.move(Weights(**fitted), codes, known.codes[piece.ready], np.arange(len(codes)))
+    nets = trainer.remap_weights(Weights(**fitted), codes, known.codes[piece.ready], np.arange(len(codes)))
     return out | {f"weights.{name}": getattr(nets, name) for name in ("inputs", "bias", "outputs")}
 
 
-def _values(piece: Piece, known: Vocabulary, own: list[Presences]) -> Arrays:
-    return values(known, own, piece.here.everywhere)
+def _value_arrays(piece: PartitionContext, known: Vocabulary, own: list[PresenceCounts]) -> Arrays:
+    return value_counts(known, own, piece.index.to_global)
 
 
-def values(known: Vocabulary, counted: list[Presences], everywhere: Any) -> Arrays:
+def value_counts(known: Vocabulary, counted: list[PresenceCounts], to_global: Any) -> Arrays:
     """What was counted of each value (M,), under the key that it has in the whole stack."""
     owner, feature, code = (
         np.concatenate([getattr(each, name) for each in counted])
         for name in ("fingerprint", "feature", "code")
     )
-    place = np.searchsorted(known.keys, key_of(owner, feature, code))
+    place = np.searchsorted(known.keys, vocabulary_key(owner, feature, code))
     out = {f"values.{name}": getattr(known, name)[place] for name in ("logp", "count", "slot")}
-    return out | {"values.keys": key_of(everywhere(owner), feature, code)}
+    return out | {"values.keys": vocabulary_key(to_global(owner), feature, code)}
 
 
-def _centers(piece: Piece) -> Floats:
+def _baseline_centers(piece: PartitionContext) -> Floats:
     """The usual losses of the commons' fingerprints and the piece's own (E', F)."""
-    late, here = np.flatnonzero(piece.late), piece.here
-    losses = mapped_arrays.opened(piece.history.piece(piece.number) / "fitted", "loss")
-    owner = np.concatenate([piece.owners[late, level] for level in OWN])
-    loss = np.concatenate([losses[str(level)] for level in OWN])
-    return baseline.center_of(loss, owner, here.parent, shared_priors.centers(piece.history))
+    late, here = np.flatnonzero(piece.held_out), piece.index
+    losses = mapped_arrays.open_arrays(piece.dataset.partition_folder(piece.number) / "fitted", "loss")
+    owner = np.concatenate([piece.owners[late, level] for level in OWN_LEVELS])
+    loss = np.concatenate([losses[str(level)] for level in OWN_LEVELS])
+    return baseline.baseline_centers(loss, owner, here.parent, shared_priors.shared_centers(piece.dataset))
 
 
-def _reach(piece: Piece, center: Floats, count_z: Floats) -> Arrays:
+def _holdout_excess(piece: PartitionContext, center: Floats, count_z: Floats) -> Arrays:
     """How far each row held out lies above what is usual, and the z of its counts: what thresholds are set by."""
-    late, options = np.flatnonzero(piece.late), piece.settings
-    held = _held_out(piece, late)
+    late, options = np.flatnonzero(piece.held_out), piece.settings
+    held = _holdout_rows(piece, late)
     time = held.interval.astype(np.int64) * options.spectral.interval_seconds
     return {
         "loss": held.loss.sum(1),
-        "excess": baseline.excess_of(held, center, options.autoencoder),
+        "excess": baseline.holdout_excess(held, center, options.autoencoder),
         "count_z": count_z[late],
-        "hour": held.hour,
-        "owner": piece.here.everywhere(piece.owners[late, PRINCIPAL]),
+        "hour": held.principal_interval,
+        "owner": piece.index.to_global(piece.owners[late, PRINCIPAL]),
         "principal": held.principal,
         "day": (time // 86400).astype(np.int32),
         "window": (time // options.alerts.window_seconds).astype(np.int32),
     }
 
 
-def _held_out(piece: Piece, late: NDArray[np.intp]) -> baseline.HeldOut:
+def _holdout_rows(piece: PartitionContext, late: NDArray[np.intp]) -> baseline.HoldoutLosses:
     """The rows held out, each measured at the finest fingerprint that is ready, and at its principal as a whole, as scoring
     would."""
-    losses = mapped_arrays.opened(piece.history.piece(piece.number) / "fitted", "loss")
+    losses = mapped_arrays.open_arrays(piece.dataset.partition_folder(piece.number) / "fitted", "loss")
     rows, owners, at = piece.rows.take(late), piece.owners[late], np.arange(len(late))
-    finest = np.argmax(piece.here.ready[owners], axis=1)  # the generic one always is
-    coarser = np.where((finest == ENTITY) & ~piece.shared, PRINCIPAL, finest)
-    measured = [(_at(losses, level), owners[at, level]) for level in (finest, coarser)]
-    return baseline.HeldOut(*measured[0], *measured[1], rows.principal, rows.interval, rows.codes)
+    finest = np.argmax(piece.index.ready[owners], axis=1)  # the generic one always is
+    coarser = np.where((finest == ENTITY) & ~piece.entities_are_shared, PRINCIPAL, finest)
+    measured = [(_losses_at_level(losses, level), owners[at, level]) for level in (finest, coarser)]
+    return baseline.HoldoutLosses(*measured[0], *measured[1], rows.principal, rows.interval, rows.codes)
 
 
-def _at(losses: Mapping[str, Floats], level: NDArray[np.intp]) -> Floats:
+def _losses_at_level(losses: Mapping[str, Floats], level: NDArray[np.intp]) -> Floats:
     """Of each row the loss at its level (N,): (N, F)."""
     out = np.zeros_like(losses["0"])
     for number in range(len(LEVELS)):
@@ -265,44 +282,50 @@ def _at(losses: Mapping[str, Floats], level: NDArray[np.intp]) -> Floats:
     return out
 
 
-def _series(piece: Piece, known: Vocabulary) -> tuple[Arrays, Floats]:
+def _activity_series(piece: PartitionContext, known: Vocabulary) -> tuple[Arrays, Floats]:
     """The series and counts as they stand at the end of the history, flagged intervals clipped, day by day; and the z of each
     row's counts (R,), NaN where there was no opinion yet."""
-    ledger, rows, options = _memory(piece), piece.rows, piece.settings.spectral
-    slot = known.look_up(piece.owners[:, ENTITY], rows.codes)[1][:, detectors.ACTION]
+    ledger, rows, options = _scorer_state(piece), piece.rows, piece.settings.spectral
+    slot = known.look_up(piece.owners[:, ENTITY], rows.codes)[1][:, detectors.ACTION_COLUMN]
     # who is not ready has no channels of single actions when it is scored, either
-    ready = piece.here.ready[piece.owners[:, ENTITY]]
+    ready = piece.index.ready[piece.owners[:, ENTITY]]
     busy = (slot > 0) & (slot <= options.busiest_actions) & ready
-    days, z = rows.interval // ledger.series.per_day, np.full(len(rows), np.nan, np.float32)
-    for day in np.unique(days[days < _end(piece)]):  # who dates a record far ahead ends no series
+    days, z = rows.interval // ledger.series.intervals_per_day, np.full(len(rows), np.nan, np.float32)
+    for day in np.unique(days[days < _history_end(piece)]):  # who dates a record far ahead ends no series
         part = np.flatnonzero(days == day)
-        batch = rows.take(part).batch()
-        cells = detectors.count(batch, ledger, np.zeros(len(part), bool), busy[part], rows.events[part])
-        z[part] = detectors.strongest_of(cells, batch.interval, ledger.series)  # by these the day is clipped
-        ledger.series.roll((int(day) + 1) * ledger.series.per_day)
-    ledger.series.roll(_end(piece) * ledger.series.per_day)
+        batch = rows.take(part).to_event_batch()
+        cells = detectors.count_events(
+            batch, ledger, np.zeros(len(part), bool), busy[part], rows.events[part]
+        )
+        z[part] = detectors.strongest_surge(
+            cells, batch.interval, ledger.series
+        )  # by these the day is clipped
+        ledger.series.close_days((int(day) + 1) * ledger.series.intervals_per_day)
+    ledger.series.close_days(_history_end(piece) * ledger.series.intervals_per_day)
     return ledger.as_arrays(("principals", "activity", "firsts", "series")), z
 
 
-def _memory(piece: Piece) -> Ledger:
+def _scorer_state(piece: PartitionContext) -> ScorerState:
     """What reading left in the ledger, at the time at which the whole history ended."""
-    kept = mapped_arrays.opened(piece.history.piece(piece.number) / "rows", "ledger")
-    ledger = Ledger.from_arrays(piece.settings, kept)
-    ledger.watermark = piece.history.watermark
-    ledger.advance()
+    kept = mapped_arrays.open_arrays(piece.dataset.partition_folder(piece.number) / "rows", "ledger")
+    ledger = ScorerState.from_arrays(piece.settings, kept)
+    ledger.watermark = piece.dataset.watermark
+    ledger.expire()
     return ledger
 
 
-def _end(piece: Piece) -> int:
+def _history_end(piece: PartitionContext) -> int:
     """The day after the last of the whole history."""
-    return piece.history.watermark // 86400 + 1
+    return piece.dataset.watermark // 86400 + 1
 
 
-def _sample(piece: Piece) -> Arrays:
+def _sample_rows(piece: PartitionContext) -> Arrays:
     rows = piece.rows
-    drawn = lowest(np.zeros(len(rows), np.int8), rows.mark, SAMPLE_ROWS, piece.settings.autoencoder.seed)
+    drawn = sample_per_owner(
+        np.zeros(len(rows), np.int8), rows.mark, SAMPLE_ROWS, piece.settings.autoencoder.seed
+    )
     return {
         "codes": rows.codes[drawn],
-        "fingerprint": piece.here.everywhere(piece.owners[drawn, ENTITY]),
+        "fingerprint": piece.index.to_global(piece.owners[drawn, ENTITY]),
         "mark": rows.mark[drawn],
     }

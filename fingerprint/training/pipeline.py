@@ -26,10 +26,10 @@ import pandas as pd
 
 from fingerprint.compute import frames, hashing
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Workers
+from fingerprint.core.ports import WorkerPool
 from fingerprint.core.settings import Settings
 from fingerprint.registry.bank import Bank
-from fingerprint.sources.arrival import wall_clock
+from fingerprint.sources.arrival import wall_clock_ms
 from fingerprint.state.event_clock import EventClock
 from fingerprint.training import (
     build_bank,
@@ -39,13 +39,13 @@ from fingerprint.training import (
     partition_fit,
     shared_priors,
 )
-from fingerprint.training.dataset import Pieces
-from fingerprint.training.nn.trainer import Start
+from fingerprint.training.dataset import PartitionedDataset, partition_count, write_json, write_partitions
+from fingerprint.training.nn.trainer import InitialWeights
 
 Progress = Callable[[str, int, int], None]  # stage, done, of
 Stage = Callable[[int], int | Path]  # a piece's number -> how much was done
 
-SPLIT = "split.json"  # is there when the whole history is
+SPLIT_FILE = "split.json"  # is there when the whole history is
 
 
 def train(
@@ -60,11 +60,11 @@ def train(
     FingerprintError if the history is empty. Fitting needs torch (the extra `train`).
     """
     with tempfile.TemporaryDirectory(prefix="fingerprint-training-") as folder:
-        split(chunks, settings, Path(folder), events, progress)
-        return learn(Path(folder), settings, progress)
+        partition_history(chunks, settings, Path(folder), events, progress)
+        return train_partitions(Path(folder), settings, progress)
 
 
-def split(
+def partition_history(
     chunks: Iterable[pd.DataFrame],
     settings: Settings,
     folder: Path,
@@ -81,60 +81,64 @@ def split(
     clock, total = EventClock(settings.spectral.interval_seconds), 0
     # fingerprints that principals share lie in no piece as a whole
     shared = settings.entities.granularity == "service"
-    count = 1 if shared else dataset.count_for(events, settings.training.piece_events)
-    arrived_upto = wall_clock() // 1000 if arrived_upto is None else arrived_upto
+    count = 1 if shared else partition_count(events, settings.training.piece_events)
+    arrived_upto = wall_clock_ms() // 1000 if arrived_upto is None else arrived_upto
 
     def saw(chunk: pd.DataFrame) -> None:
         nonlocal total
-        clock.see(frames.seconds(chunk["event_time"]), hashing.homed(chunk["principal"]))
+        clock.observe(frames.epoch_seconds(chunk["event_time"]), hashing.hash_with_bucket(chunk["principal"]))
         total += len(chunk)
         progress("splitting history", total, events)
 
-    dataset.split((chunk for chunk in chunks if len(chunk)), folder, count, saw)
+    write_partitions((chunk for chunk in chunks if len(chunk)), folder, count, saw)
     if not total:
         shutil.rmtree(folder)
         raise FingerprintError(
             "there is no event to learn from: name a file or folder with CloudTrail records"
         )
     watermark = clock.watermark if end is None else end
-    dataset.note(folder / SPLIT, count=count, watermark=watermark, arrived_upto=arrived_upto)
+    write_json(folder / SPLIT_FILE, count=count, watermark=watermark, arrived_upto=arrived_upto)
 
 
-def learn(
+def train_partitions(
     folder: Path,
     settings: Settings,
     progress: Progress = lambda *_: None,
-    workers: Workers | None = None,
-    start: Start | None = None,
+    workers: WorkerPool | None = None,
+    start: InitialWeights | None = None,
 ) -> Bank:
     """Learn the history that was split into `folder`, from where the stages stand.
 
     `start` is the net that the generic one starts from. The bank maps arrays in the folder, which may go when the bank
     is written, or forgotten.
     """
-    history = Pieces(folder, **json.loads((folder / SPLIT).read_text()))
-    each = partial(_each, history, workers, progress)
-    each("collecting", partial(distinct_rows.collect, history, settings=settings))
-    stack = fingerprint_index.survey(history, settings)
-    fingerprint_index.leave(stack, history)
-    each("counting", partial(shared_priors.count, history, settings=settings))
-    shared_priors.learn(history, settings, start)
-    each("fitting", partial(partition_fit.fit, history, settings=settings), int(stack.table["ready"].sum()))
-    shared_priors.settle(history, settings)
-    each("finishing", partial(partition_fit.finish, history, settings=settings), len(stack.table))
-    return build_bank.assemble(history, stack, settings)
+    history = PartitionedDataset(folder, **json.loads((folder / SPLIT_FILE).read_text()))
+    each = partial(_run_stage, history, workers, progress)
+    each("collecting", partial(distinct_rows.collect_rows, history, settings=settings))
+    stack = fingerprint_index.build_index(history, settings)
+    fingerprint_index.save_index(stack, history)
+    each("counting", partial(shared_priors.count_shared, history, settings=settings))
+    shared_priors.fit_shared(history, settings, start)
+    each(
+        "fitting",
+        partial(partition_fit.fit_partition, history, settings=settings),
+        int(stack.table["ready"].sum()),
+    )
+    shared_priors.calibrate_shared(history, settings)
+    each("finishing", partial(partition_fit.finish_partition, history, settings=settings), len(stack.table))
+    return build_bank.assemble_bank(history, stack, settings)
 
 
-def _each(
-    history: Pieces,
-    workers: Workers | None,
+def _run_stage(
+    history: PartitionedDataset,
+    workers: WorkerPool | None,
     progress: Progress,
     name: str,
     stage: Stage,
     of: int | None = None,
 ) -> None:
     """One stage on all pieces; `of` is what the pieces' figures add up to, without it they are counted."""
-    numbers, done = history.filled(), 0
-    for _, figure in workers.each(stage, numbers) if workers else enumerate(map(stage, numbers)):
+    numbers, done = history.non_empty(), 0
+    for _, figure in workers.map_unordered(stage, numbers) if workers else enumerate(map(stage, numbers)):
         done += figure if isinstance(figure, int) else 1
         progress(name, done, of or len(numbers))

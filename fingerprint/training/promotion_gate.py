@@ -24,18 +24,18 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Gate, Settings
 from fingerprint.registry import drift, quality
 from fingerprint.registry.bank import Bank
-from fingerprint.registry.drift import Drift
+from fingerprint.registry.drift import BankDrift
 from fingerprint.sources.arrival import check_watermark
 from fingerprint.training import attack_injection
-from fingerprint.training.attack_injection import Probe
+from fingerprint.training.attack_injection import InjectedAttacks
 
-LEAST_HELD, LEAST_SHARE = 20, 0.001  # rows that are held out, fewer than both are nearly none
+MIN_HOLDOUT_ROWS, MIN_HOLDOUT_SHARE = 20, 0.001  # rows that are held out, fewer than both are nearly none
 
-NO_CASES: Mapping[str, Sequence[bytes]] = {}
+NO_CONFIRMED_ATTACKS: Mapping[str, Sequence[bytes]] = {}
 
 
 @dataclass(frozen=True)
-class Word:
+class GateDecision:
     """What the gate says: `reasons` why not, none if the bank may pass; `figures` for the manifest."""
 
     reasons: tuple[str, ...]
@@ -46,65 +46,69 @@ class Word:
         return not self.reasons
 
 
-def judge(
+def evaluate_promotion(
     challenger: Bank,
     champion: Bank | None,
     settings: Settings,
-    frozen: Bank | None = None,
-    confirmed: Mapping[str, Sequence[bytes]] = NO_CASES,
-) -> Word:
+    reference: Bank | None = None,
+    confirmed: Mapping[str, Sequence[bytes]] = NO_CONFIRMED_ATTACKS,
+) -> GateDecision:
     """Hold a new bank against the one that is served, and measure how far it is from a `frozen` one of long ago. `confirmed`
     are attacks that happened: by alert, the records of its events."""
     figures: dict[str, Any] = {"against": champion.version if champion else None}
-    reasons = [*_future(challenger), *_empty(challenger), *_votes(challenger, settings.gate)]
+    reasons = [
+        *_future_dated(challenger),
+        *_empty_holdout(challenger),
+        *_excess_votes(challenger, settings.gate),
+    ]
     if champion:
-        moved = drift.between(champion, challenger)
-        figures |= {"probe": _tried(challenger, champion, settings), "drift": moved.figures()}
-        reasons += _missed(figures["probe"], champion, settings.gate)
-        if happened := attack_injection.of_cases(champion, confirmed, settings):
-            figures["confirmed"] = _tried(challenger, champion, settings, happened)
-            reasons += _missed(
+        moved = drift.compare_banks(champion, challenger)
+        figures |= {"probe": _compare_on_attacks(challenger, champion, settings), "drift": moved.summary()}
+        reasons += _missed_attacks(figures["probe"], champion, settings.gate)
+        if happened := attack_injection.inject_confirmed_attacks(champion, confirmed, settings):
+            figures["confirmed"] = _compare_on_attacks(challenger, champion, settings, happened)
+            reasons += _missed_attacks(
                 figures["confirmed"], champion, settings.gate, "attacks that analysts confirmed and"
             )
-        reasons += _shifted(challenger, champion, settings.gate)
-        reasons += _lost(moved, settings.gate)
-    if frozen:
-        figures["frozen"] = drift.between(frozen, challenger).figures() | {
-            "probe": _tried(challenger, frozen, settings)
+        reasons += _shifted_losses(challenger, champion, settings.gate)
+        reasons += _lost_fingerprints(moved, settings.gate)
+    if reference:
+        figures["frozen"] = drift.compare_banks(reference, challenger).summary() | {
+            "probe": _compare_on_attacks(challenger, reference, settings)
         }
-    return Word(tuple(reasons), {**figures, "passed": not reasons, "reasons": reasons})
+    return GateDecision(tuple(reasons), {**figures, "passed": not reasons, "reasons": reasons})
 
 
-def _tried(
-    challenger: Bank, champion: Bank, settings: Settings, attacks: Probe | None = None
+def _compare_on_attacks(
+    challenger: Bank, champion: Bank, settings: Settings, attacks: InjectedAttacks | None = None
 ) -> dict[str, Any]:
     """The same attacks on both banks, without any those known to all: what each finds, and what the new one misses of what
     the old one found clearly."""
-    attacks = attacks or attack_injection.of_bank(champion, settings)
-    threshold = quality.threshold_of(champion.manifest["quality"], settings.autoencoder)
+    attacks = attacks or attack_injection.inject_known_attacks(champion, settings)
+    threshold = quality.calibrated_threshold(champion.manifest["quality"], settings.autoencoder)
     then, now = (
-        attack_injection.strangest(bank, attacks, settings.autoencoder) for bank in (champion, challenger)
+        attack_injection.attack_scores(bank, attacks, settings.autoencoder) for bank in (champion, challenger)
     )
     clear = then >= settings.gate.clear * threshold
     return {
-        "before": attack_injection.summary(attacks, then >= threshold),
-        "now": attack_injection.summary(attacks, now >= threshold),
+        "before": attack_injection.summarise_attacks(attacks, then >= threshold),
+        "now": attack_injection.summarise_attacks(attacks, now >= threshold),
         "clear": int(clear.sum()),
         "missed": int((clear & (now < threshold)).sum()),
     }
 
 
-def _missed(
-    tried: dict[str, Any], champion: Bank, options: Gate, which: str = "attacks that"
+def _missed_attacks(
+    comparison: dict[str, Any], champion: Bank, options: Gate, which: str = "attacks that"
 ) -> Iterator[str]:
-    if tried["missed"] > options.missed * tried["clear"]:
+    if comparison["missed"] > options.missed * comparison["clear"]:
         yield (
-            f"it misses {tried['missed']:,} of the {tried['clear']:,} {which} {champion.version} clearly finds, "
+            f"it misses {comparison['missed']:,} of the {comparison['clear']:,} {which} {champion.version} clearly finds, "
             f"more than the {options.missed:.0%} of the setting gate.missed"
         )
 
 
-def _shifted(challenger: Bank, champion: Bank, options: Gate) -> Iterator[str]:
+def _shifted_losses(challenger: Bank, champion: Bank, options: Gate) -> Iterator[str]:
     then, now = (bank.manifest["quality"]["loss"] for bank in (champion, challenger))
     for name in sorted(then.keys() & now.keys()):
         moved = abs(now[name] / max(then[name], 1.0) - 1)
@@ -115,15 +119,15 @@ def _shifted(challenger: Bank, champion: Bank, options: Gate) -> Iterator[str]:
             )
 
 
-def _lost(moved: Drift, options: Gate) -> Iterator[str]:
-    if moved.lost > options.lost:
+def _lost_fingerprints(moved: BankDrift, options: Gate) -> Iterator[str]:
+    if moved.lost_share > options.lost:
         yield (
-            f"{moved.lost:.0%} of the fingerprints that were ready in {moved.older} are not any more, "
+            f"{moved.lost_share:.0%} of the fingerprints that were ready in {moved.older} are not any more, "
             f"more than the {options.lost:.0%} of the setting gate.lost: is some of the history missing?"
         )
 
 
-def _future(challenger: Bank) -> Iterator[str]:
+def _future_dated(challenger: Bank) -> Iterator[str]:
     """A bank from the future would have all events until then passed over."""
     try:
         remedy = "find the records that are dated in the future, or set the clock"
@@ -132,17 +136,17 @@ def _future(challenger: Bank) -> Iterator[str]:
         yield str(error)
 
 
-def _empty(challenger: Bank) -> Iterator[str]:
+def _empty_holdout(challenger: Bank) -> Iterator[str]:
     """Days on which next to nothing happened say nothing of how good a bank is: a few records dated past all others make such."""
     rows, events = challenger.manifest["quality"]["rows"], challenger.manifest["events"]
-    if rows < min(LEAST_HELD, int(LEAST_SHARE * events)):
+    if rows < min(MIN_HOLDOUT_ROWS, int(MIN_HOLDOUT_SHARE * events)):
         yield (
             f"its held-out days have {rows:,} rows of {events:,} events: its history does not end where its activity does, "
             f"look at its span (`fingerprint bank show`)"
         )
 
 
-def _votes(challenger: Bank, options: Gate) -> Iterator[str]:
+def _excess_votes(challenger: Bank, options: Gate) -> Iterator[str]:
     votes = challenger.manifest["quality"]["votes_per_day"]
     if votes > options.votes_per_day:
         yield (

@@ -18,63 +18,68 @@ from typing import Any, NamedTuple
 
 from fingerprint.core.settings import Retraining
 
-TRAINED = (
+TRAINING_OUTCOMES = (
     "train",
     "refused",
 )  # what a training leaves in a bank's history: served, or kept from it by the gate
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ScheduleInputs:
     """What there is to go by. `held_days` of events lie in the topic, None where there are none; `trained` is when the last
     training ended, well or refused; `failures` failed since, in a row, the last one at `failed`."""
 
-    held_days: float | None = None
+    retained_days: float | None = None
     served: bool = False
-    trained: datetime | None = None
+    last_trained: datetime | None = None
     failures: int = 0
-    failed: datetime | None = None
+    last_failed: datetime | None = None
 
 
-class Due(NamedTuple):
+class NextTraining(NamedTuple):
     """When the next training is due, as far as can be said, and why not before."""
 
     at: datetime | None
     why: str
 
-    def by(self, now: datetime) -> bool:
+    def is_due(self, now: datetime) -> bool:
         return self.at is not None and self.at <= now
 
 
-def due(known: Known, now: datetime, options: Retraining) -> Due:
+def next_training(inputs: ScheduleInputs, now: datetime, options: Retraining) -> NextTraining:
     """A training that failed is not given again before it has rested."""
-    if known.held_days is None:
-        return Due(None, "the topic holds no events")
-    wanted = _wanted(known, known.held_days, now, options)
-    again = known.failed + rest(known.failures, options) if known.failed else now
-    if wanted.by(now) and again > now:
-        return Due(again, f"the last training failed, and is tried again at {_clock(again)}")
+    if inputs.retained_days is None:
+        return NextTraining(None, "the topic holds no events")
+    wanted = _after_training(inputs, inputs.retained_days, now, options)
+    again = inputs.last_failed + retry_delay(inputs.failures, options) if inputs.last_failed else now
+    if wanted.is_due(now) and again > now:
+        return NextTraining(again, f"the last training failed, and is tried again at {_format_time(again)}")
     return wanted
 
 
-def _wanted(known: Known, held: float, now: datetime, options: Retraining) -> Due:
-    if known.trained:
-        at = known.trained + timedelta(hours=options.every_hours)
-        return Due(at, f"the last training was at {_clock(known.trained)}, the next is due at {_clock(at)}")
+def _after_training(known: ScheduleInputs, held: float, now: datetime, options: Retraining) -> NextTraining:
+    if known.last_trained:
+        at = known.last_trained + timedelta(hours=options.every_hours)
+        return NextTraining(
+            at,
+            f"the last training was at {_format_time(known.last_trained)}, the next is due at {_format_time(at)}",
+        )
     if known.served:
-        return Due(now, "a bank is served, and nobody knows when it was trained")
+        return NextTraining(now, "a bank is served, and nobody knows when it was trained")
     missing = timedelta(days=max(0.0, options.first_days - held))
     days = floor(held * 10) / 10  # never "14.0 of 14 days", and nothing happens
-    return Due(now + missing, f"the topic holds {days:.1f} of {options.first_days:g} days")
+    return NextTraining(now + missing, f"the topic holds {days:.1f} of {options.first_days:g} days")
 
 
-def rest(failures: int, options: Retraining) -> timedelta:
+def retry_delay(failures: int, options: Retraining) -> timedelta:
     """How long after so many failures in a row: a look, then twice as long each time, at most as long as between trainings."""
     most = options.every_hours * 3600
     return timedelta(seconds=min(options.look_seconds * 2.0 ** min(failures - 1, 32), most))
 
 
-def held_days(oldest: Iterable[Sequence[datetime]], newest: Iterable[Sequence[datetime]]) -> float | None:
+def topic_span_days(
+    oldest: Iterable[Sequence[datetime]], newest: Iterable[Sequence[datetime]]
+) -> float | None:
     """Days between the oldest and the newest event of a topic, by the times of a few events at either end of each partition;
     None without any. Of each few the middle one counts: one that is dated otherwise than the rest makes no history."""
     first = min((median_low(few) for few in oldest if few), default=None)
@@ -82,12 +87,15 @@ def held_days(oldest: Iterable[Sequence[datetime]], newest: Iterable[Sequence[da
     return None if first is None or last is None else max(0.0, (last - first) / timedelta(days=1))
 
 
-def last_training(history: Iterable[Mapping[str, Any]]) -> datetime | None:
+def last_training_time(history: Iterable[Mapping[str, Any]]) -> datetime | None:
     """When the last training ended, by the lines of a bank's history (`versions.history`); None where none is known."""
-    return max(filter(None, (_at(line) for line in history if line.get("action") in TRAINED)), default=None)
+    return max(
+        filter(None, (_entry_time(line) for line in history if line.get("action") in TRAINING_OUTCOMES)),
+        default=None,
+    )
 
 
-def _at(line: Mapping[str, Any]) -> datetime | None:
+def _entry_time(line: Mapping[str, Any]) -> datetime | None:
     """A line's time, None where a hand has written what is none."""
     try:
         at = datetime.fromisoformat(str(line.get("at", "")))
@@ -96,5 +104,5 @@ def _at(line: Mapping[str, Any]) -> datetime | None:
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at
 
 
-def _clock(at: datetime) -> str:
+def _format_time(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

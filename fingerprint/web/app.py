@@ -14,34 +14,38 @@ from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 
 from fingerprint.web import api, errors, health, pages
-from fingerprint.web.change_feed import Following
-from fingerprint.web.dependencies import Doors
-from fingerprint.web.middleware import Guard, hosts_of
-from fingerprint.web.security_events import SecurityEvents
-from fingerprint.web.security_metrics import Watch
+from fingerprint.web.change_feed import ChangeBroadcaster
+from fingerprint.web.dependencies import Dependencies
+from fingerprint.web.middleware import RequestGuard, allowed_host_names
+from fingerprint.web.security_events import SecurityEventLog
+from fingerprint.web.security_metrics import SecurityEventMiddleware
 from fingerprint.web.static_report import TEMPLATES
 
 STATIC = Path(__file__).parent / "static"
 
 
-def create_app(doors: Doors, security: SecurityEvents | None = None) -> FastAPI:
+def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> FastAPI:
     """The whole application over its doors; it opens nothing itself. `security` counts in the program's own registry."""
-    web = doors.settings.web
+    web = deps.settings.web
     app = FastAPI(title="Fingerprint", version="1", docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.doors, app.state.following = doors, Following(doors.desk)
-    app.state.security = security or SecurityEvents()
-    errors.install(app)
+    app.state.dependencies, app.state.broadcaster = deps, ChangeBroadcaster(deps.store)
+    app.state.security = security or SecurityEventLog()
+    errors.install_error_handlers(app)
     for router in (health.router, *pages.ROUTERS):
         app.include_router(router, include_in_schema=False)
     for router in api.ROUTERS:
         app.include_router(router, prefix="/api/v1")
-    app.add_api_route("/static/style.css", _style, include_in_schema=False)
+    app.add_api_route("/static/style.css", _serve_stylesheet, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC))
-    app.add_middleware(Guard, hosts=hosts_of(web), most=web.max_body_bytes, https=web.https)
-    app.add_middleware(Watch, events=app.state.security, settings=doors.settings)  # the last is the outermost
+    app.add_middleware(
+        RequestGuard, hosts=allowed_host_names(web), max_body_bytes=web.max_body_bytes, https=web.https
+    )
+    app.add_middleware(
+        SecurityEventMiddleware, events=app.state.security, settings=deps.settings
+    )  # the last is the outermost
     return app
 
 
-def _style() -> FileResponse:
+def _serve_stylesheet() -> FileResponse:
     """The look that the site shares with pages that stand alone."""
     return FileResponse(TEMPLATES / "style.css", headers={"Cache-Control": "no-cache"})

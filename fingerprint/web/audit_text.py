@@ -13,11 +13,11 @@ from datetime import datetime
 from typing import Any
 
 from fingerprint.core.alert import Disposition
-from fingerprint.core.case import Entry, Note
+from fingerprint.core.case import AuditEntry, CaseNote
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ActivityLine:
     """Somebody did something; `text` is what they wrote about it."""
 
     at: datetime
@@ -26,53 +26,60 @@ class Line:
     text: str = ""
 
 
-def story(entries: Iterable[Entry], notes: Iterable[Note], said: Iterable[Disposition]) -> list[Line]:
+def activity_log(
+    entries: Iterable[AuditEntry], notes: Iterable[CaseNote], dispositions: Iterable[Disposition]
+) -> list[ActivityLine]:
     """The newest first. A note is shown with its text, a decision once: by the audit, or, where it came in before there was
     an audit, by itself."""
     audited = list(entries)
     decided = {(entry.at, entry.by) for entry in audited if entry.action == "alert.decide"}
-    lines = [of_entry(entry) for entry in audited if entry.action != "alert.note"]
-    lines += [Line(note.at, note.by, "wrote a note", note.text) for note in notes]
-    lines += [_decision(each) for each in said if (each.at, each.by) not in decided]
+    lines = [describe_entry(entry) for entry in audited if entry.action != "alert.note"]
+    lines += [ActivityLine(note.at, note.by, "wrote a note", note.text) for note in notes]
+    lines += [_describe_disposition(each) for each in dispositions if (each.at, each.by) not in decided]
     return sorted(lines, key=lambda line: line.at, reverse=True)
 
 
-def of_entry(entry: Entry) -> Line:
+def describe_entry(entry: AuditEntry) -> ActivityLine:
     """A line of the audit as a sentence; one of a kind that nobody has words for is said with its own."""
     detail = dict(entry.detail)
     why = str(detail.pop("why", "") or detail.pop("reason", "") or "")
     say = _SENTENCES.get(entry.action)
-    return Line(entry.at, entry.by, say(detail) if say else _plain(entry.action, detail), why)
+    return ActivityLine(
+        entry.at, entry.by, say(detail) if say else _describe_unknown(entry.action, detail), why
+    )
 
 
-def detail_of(entry: Entry) -> str:
+def entry_details(entry: AuditEntry) -> str:
     """What a line says besides, as `name: value`."""
     return ", ".join(f"{name}: {value}" for name, value in entry.detail.items() if value not in ("", None))
 
 
-def _decision(said: Disposition) -> Line:
-    return Line(
-        said.at, said.by, _decided({"decision": said.decision, "duplicate_of": said.duplicate_of}), said.why
+def _describe_disposition(disposition: Disposition) -> ActivityLine:
+    return ActivityLine(
+        disposition.at,
+        disposition.by,
+        _describe_decision({"decision": disposition.decision, "duplicate_of": disposition.duplicate_of}),
+        disposition.why,
     )
 
 
-def _decided(detail: Mapping[str, Any]) -> str:
+def _describe_decision(detail: Mapping[str, Any]) -> str:
     decision, of = str(detail.get("decision", "")), str(detail.get("duplicate_of") or "")
     return f"closed it as a duplicate of {of}" if of else f"closed it as {decision.replace('_', ' ')}"
 
 
-def _assigned(detail: Mapping[str, Any]) -> str:
+def _describe_assignment(detail: Mapping[str, Any]) -> str:
     to = str(detail.get("to") or "")
     return f"assigned it to {to}" if to else "gave it back: nobody has it"
 
 
-def _plain(action: str, detail: Mapping[str, Any]) -> str:
+def _describe_unknown(action: str, detail: Mapping[str, Any]) -> str:
     more = ", ".join(f"{name} {value}" for name, value in detail.items() if value not in ("", None))
     return action.replace(".", ": ", 1).replace("_", " ") + (f" ({more})" if more else "")
 
 
 _SENTENCES: dict[str, Callable[[Mapping[str, Any]], str]] = {
-    "alert.decide": _decided,
-    "alert.assign": _assigned,
+    "alert.decide": _describe_decision,
+    "alert.assign": _describe_assignment,
     "alert.reopen": lambda _: "opened it again",
 }

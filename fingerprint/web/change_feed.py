@@ -20,136 +20,151 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import NamedTuple
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.case import Changed
-from fingerprint.core.ports.case_store import Changes
+from fingerprint.core.case import AlertChange
+from fingerprint.core.ports.case_store import AlertChanges
 
-EVERY = 1.0  # seconds between two questions to the desk
-HEARTBEAT = 15.0  # seconds after which a listener is told that nothing changed
-MOST = 200  # listeners of one server
-EACH = 5  # listeners of one person, whether by pages or by tokens
-REMEMBERED = 10_000  # changes; who comes from further back asks the desk
+STORE_POLL_SECONDS = 1.0  # seconds between two questions to the desk
+HEARTBEAT_SECONDS = 15.0  # seconds after which a listener is told that nothing changed
+MAX_LISTENERS = 200  # listeners of one server
+MAX_LISTENERS_PER_ACCOUNT = 5  # listeners of one person, whether by pages or by tokens
+HISTORY_SIZE = 10_000  # changes; who comes from further back asks the desk
 
 log = logging.getLogger("fingerprint.web")
 
 
-class Batch(NamedTuple):
+class ChangeBatch(NamedTuple):
     """Alerts that changed; `number` is where to go on. None changed: the listener is still heard."""
 
     number: int
     alert_ids: tuple[str, ...]
 
 
-class Displaced(Exception):
+class StreamDisplaced(Exception):
     """The same person listens too often: this stream, their oldest, ends."""
 
 
-class Following:
+class ChangeBroadcaster:
     """The changes of one desk. To be used from one event loop."""
 
-    def __init__(self, desk: Changes, every: float = EVERY, heartbeat: float = HEARTBEAT) -> None:
-        self.desk, self.every, self.heartbeat = desk, every, heartbeat
-        self._open: dict[object, str | None] = {}  # who listens, by stream, the oldest first
-        self._recent: deque[Changed] = deque(maxlen=REMEMBERED)
-        self._from = self._upto = 0  # what is remembered lies after the one and reaches to the other
-        self._news, self._turn = asyncio.Condition(), asyncio.Lock()
-        self._asking: asyncio.Task[None] | None = None
-        self._over = False
+    def __init__(
+        self,
+        store: AlertChanges,
+        poll_seconds: float = STORE_POLL_SECONDS,
+        heartbeat: float = HEARTBEAT_SECONDS,
+    ) -> None:
+        self.store, self.poll_seconds, self.heartbeat = store, poll_seconds, heartbeat
+        self._streams: dict[object, str | None] = {}  # who listens, by stream, the oldest first
+        self._history: deque[AlertChange] = deque(maxlen=HISTORY_SIZE)
+        self._history_start = self._newest = (
+            0  # what is remembered lies after the one and reaches to the other
+        )
+        self._condition, self._start_lock = asyncio.Condition(), asyncio.Lock()
+        self._poll_task: asyncio.Task[None] | None = None
+        self._closed = False
 
     @property
     def listeners(self) -> int:
-        return len(self._open)
+        return len(self._streams)
 
     @property
-    def full(self) -> bool:
-        return self.listeners >= MOST
+    def is_full(self) -> bool:
+        return self.listeners >= MAX_LISTENERS
 
-    async def since(self, number: int | None, who: str | None = None) -> AsyncGenerator[Batch, None]:
+    async def subscribe(
+        self, number: int | None, account: str | None = None
+    ) -> AsyncGenerator[ChangeBatch, None]:
         """Batches after a number, or from now on: the first comes at once, and says where it begins; none after `close`.
         FingerprintError where the desk does not answer at the beginning; later it is asked again until it does. Displaced when
         `who` has begun EACH more."""
         mine = object()
-        self._open[mine] = who
+        self._streams[mine] = account
         try:
-            await self._displace(who)
-            await self._begin()
+            await self._displace_oldest(account)
+            await self._start_polling()
             at = (
-                self._upto if number is None else min(number, self._upto)
+                self._newest if number is None else min(number, self._newest)
             )  # another desk's numbers may be higher
-            while not self._over:
-                batch = await self._after(at)
+            while not self._closed:
+                batch = await self._batch_after(at)
                 at = batch.number
                 yield batch
                 await self._wait(at, mine)
-                if mine not in self._open:
-                    raise Displaced
+                if mine not in self._streams:
+                    raise StreamDisplaced
         finally:
-            self._open.pop(mine, None)
-            self._end()
+            self._streams.pop(mine, None)
+            self._stop_polling_if_idle()
 
     async def close(self) -> None:
         """End every listener's batches now."""
-        self._over = True
-        async with self._news:
-            self._news.notify_all()
+        self._closed = True
+        async with self._condition:
+            self._condition.notify_all()
 
-    async def _after(self, number: int) -> Batch:
+    async def _batch_after(self, number: int) -> ChangeBatch:
         """What changed after a number: remembered, or else asked."""
-        known = self._from <= number
-        found = list(self._recent) if known else await asyncio.to_thread(self.desk.changes, number)
+        known = self._history_start <= number
+        found = list(self._history) if known else await asyncio.to_thread(self.store.changes, number)
         return _batch(number, found)
 
-    async def _displace(self, who: str | None) -> None:
+    async def _displace_oldest(self, account: str | None) -> None:
         """The oldest streams of somebody who has too many end."""
-        theirs = [stream for stream, owner in self._open.items() if who is not None and owner == who]
-        for stream in theirs[:-EACH]:
-            del self._open[stream]
-        if len(theirs) > EACH:
-            async with self._news:
-                self._news.notify_all()
+        theirs = [
+            stream for stream, owner in self._streams.items() if account is not None and owner == account
+        ]
+        for stream in theirs[:-MAX_LISTENERS_PER_ACCOUNT]:
+            del self._streams[stream]
+        if len(theirs) > MAX_LISTENERS_PER_ACCOUNT:
+            async with self._condition:
+                self._condition.notify_all()
 
-    async def _wait(self, number: int, mine: object) -> None:
+    async def _wait(self, number: int, stream: object) -> None:
         """Until there is more, or it is time for a sign of life, or this stream is to end."""
         try:
-            async with asyncio.timeout(self.heartbeat), self._news:
-                await self._news.wait_for(lambda: self._over or self._upto > number or mine not in self._open)
+            async with asyncio.timeout(self.heartbeat), self._condition:
+                await self._condition.wait_for(
+                    lambda: self._closed or self._newest > number or stream not in self._streams
+                )
         except TimeoutError:
             return
 
-    async def _begin(self) -> None:
+    async def _start_polling(self) -> None:
         """The first listener has the desk asked from now on."""
-        async with self._turn:
-            if self._asking is None:
-                self._recent.clear()
-                self._from = self._upto = await asyncio.to_thread(self.desk.newest_change)
-                self._asking = asyncio.create_task(self._ask())
+        async with self._start_lock:
+            if self._poll_task is None:
+                self._history.clear()
+                self._history_start = self._newest = await asyncio.to_thread(self.store.newest_change_number)
+                self._poll_task = asyncio.create_task(self._poll())
 
-    def _end(self) -> None:
-        if not self.listeners and self._asking:
-            self._asking.cancel()
-            self._asking = None
+    def _stop_polling_if_idle(self) -> None:
+        if not self.listeners and self._poll_task:
+            self._poll_task.cancel()
+            self._poll_task = None
 
-    async def _ask(self) -> None:
+    async def _poll(self) -> None:
         """Again and again; a desk that does not answer is asked again."""
         while True:
-            await asyncio.sleep(self.every)
+            await asyncio.sleep(self.poll_seconds)
             try:
-                found = await asyncio.to_thread(self.desk.changes, self._upto)
+                found = await asyncio.to_thread(self.store.changes, self._newest)
             except FingerprintError as error:
                 log.warning("the desk does not say what changed", extra={"fields": {"reason": str(error)}})
                 continue
             if found:
-                await self._tell(found)
+                await self._publish(found)
 
-    async def _tell(self, found: Sequence[Changed]) -> None:
-        async with self._news:
-            dropped = len(self._recent) + len(found) - REMEMBERED
-            self._recent.extend(found)
-            self._upto = found[-1].number
+    async def _publish(self, found: Sequence[AlertChange]) -> None:
+        async with self._condition:
+            dropped = len(self._history) + len(found) - HISTORY_SIZE
+            self._history.extend(found)
+            self._newest = found[-1].number
             if dropped > 0:
-                self._from = self._recent[0].number
-            self._news.notify_all()
+                self._history_start = self._history[0].number
+            self._condition.notify_all()
 
 
-def _batch(number: int, found: Sequence[Changed]) -> Batch:
+def _batch(number: int, found: Sequence[AlertChange]) -> ChangeBatch:
     later = [each for each in found if each.number > number]
-    return Batch(max((each.number for each in later), default=number), tuple(each.alert_id for each in later))
+    return ChangeBatch(
+        max((each.number for each in later), default=number), tuple(each.alert_id for each in later)
+    )

@@ -14,19 +14,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from fingerprint.core.alert import Curve
-from fingerprint.web.formatting import figure, interval_start, short
+from fingerprint.core.alert import ActivityCurve
+from fingerprint.web.formatting import abbreviate, format_figure, interval_start
 
 LEFT, RIGHT, TOP, BOTTOM = 44, 8, 14, 30  # margins in units of the drawing, for the labels
 TICK_WIDTH = 75  # units that a label of the time axis needs
-SQUARE_ROOT_FROM = (
+SQUARE_ROOT_RATIO = (
     25  # a peak so many times the largest expected count would flatten all else on a linear axis
 )
 _STEPS = tuple(3600 * hours for hours in (1, 2, 3, 6, 12, 24, 48, 96, 168, 336, 672, 1344, 4032, 8736))
 
 
 @dataclass(frozen=True, slots=True)
-class Flag:
+class FlaggedInterval:
     """A flagged interval: the band behind it, the bar in it, and what to say of it."""
 
     x: float
@@ -43,51 +43,51 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class ActivityChart:
     """All positions are in units of a drawing `width` by `height`; paths are SVG's."""
 
     width: int
     height: int
-    base: float
+    baseline: float
     bars: str
     expected: str
-    flagged: tuple[Flag, ...]
-    across: tuple[Tick, ...]
-    up: tuple[Tick, ...]
+    flagged: tuple[FlaggedInterval, ...]
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
     square_root: bool
 
 
-def draw(curve: Curve, width: int, height: int) -> Drawing:
+def draw_activity_chart(curve: ActivityCurve, width: int, height: int) -> ActivityChart:
     """The geometry of a curve. NaN is a gap; what is not finite is drawn at the top."""
-    axis = _Axis.of(curve, width, height)
+    axis = _Axis.from_curve(curve, width, height)
     usual = (index for index in range(len(curve.counts)) if index not in set(curve.flagged))
-    return Drawing(
+    return ActivityChart(
         width=width,
         height=height,
-        base=axis.base,
+        baseline=axis.baseline,
         bars="".join(axis.bar(index) for index in usual),
         expected=axis.line(),
         flagged=tuple(axis.flag(index) for index in curve.flagged if index < len(curve.counts)),
-        across=tuple(axis.across()),
-        up=tuple(axis.up()),
+        x_ticks=tuple(axis.x_ticks()),
+        y_ticks=tuple(axis.y_ticks()),
         square_root=axis.square_root,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    curve: Curve
+    curve: ActivityCurve
     top: float  # the count at the upper end
     step: float  # units of an interval
     left: float
-    base: float
-    rise: float  # units from the base to the upper end
+    baseline: float
+    height: float  # units from the base to the upper end
     square_root: bool
 
     @classmethod
-    def of(cls, curve: Curve, width: int, height: int) -> _Axis:
+    def from_curve(cls, curve: ActivityCurve, width: int, height: int) -> _Axis:
         highest = _highest(curve.counts + curve.expected)
-        root = highest > SQUARE_ROOT_FROM * max(1.0, _highest(curve.expected))
+        root = highest > SQUARE_ROOT_RATIO * max(1.0, _highest(curve.expected))
         step = (width - LEFT - RIGHT) / max(1, len(curve.counts))
         return cls(curve, _round_up(highest), step, LEFT, height - BOTTOM, height - BOTTOM - TOP, root)
 
@@ -96,14 +96,16 @@ class _Axis:
 
     def y(self, count: float) -> float:
         share = min(max(count / self.top, 0.0), 1.0)
-        return round(self.base - self.rise * (math.sqrt(share) if self.square_root else share), 2)
+        return round(self.baseline - self.height * (math.sqrt(share) if self.square_root else share), 2)
 
     def bar(self, index: int) -> str:
         count = self.curve.counts[index]
         if not count > 0:
             return ""
         gap = min(1.0, 0.15 * self.step)
-        return f"M{self.x(index)} {self.base}V{self.y(count)}h{round(self.step - gap, 2)}V{self.base}z"
+        return (
+            f"M{self.x(index)} {self.baseline}V{self.y(count)}h{round(self.step - gap, 2)}V{self.baseline}z"
+        )
 
     def line(self) -> str:
         """Steps over the intervals; broken where nothing is expected yet."""
@@ -116,24 +118,24 @@ class _Axis:
             broken = False
         return "".join(path)
 
-    def flag(self, index: int) -> Flag:
-        count, start = self.curve.counts[index], self.moment(index)
+    def flag(self, index: int) -> FlaggedInterval:
+        count, start = self.curve.counts[index], self.interval_time(index)
         expected = self.curve.expected[index] if index < len(self.curve.expected) else math.nan
-        text = (
-            f"{start:%A} {start.day} {start:%B %H:%M}: {figure(count)} where {figure(expected)} were expected"
-        )
+        text = f"{start:%A} {start.day} {start:%B %H:%M}: {format_figure(count)} where {format_figure(expected)} were expected"
         top = self.y(0.0 if math.isnan(count) else count)
-        return Flag(self.x(index), round(max(self.step, 2.0), 2), top, round(self.base - top, 2), text)
+        return FlaggedInterval(
+            self.x(index), round(max(self.step, 2.0), 2), top, round(self.baseline - top, 2), text
+        )
 
-    def moment(self, index: int) -> datetime:
+    def interval_time(self, index: int) -> datetime:
         return interval_start(self.curve.start, self.curve.interval_seconds, index).astimezone(UTC)
 
-    def across(self) -> Iterator[Tick]:
+    def x_ticks(self) -> Iterator[Tick]:
         """Labels of time, at round hours and midnights of UTC, as many as fit."""
         seconds = len(self.curve.counts) * self.curve.interval_seconds
         room = self.step * len(self.curve.counts) / TICK_WIDTH
         step = next((step for step in _STEPS if seconds / step <= room), _STEPS[-1])
-        first = self.moment(0)
+        first = self.interval_time(0)
         at = first.replace(hour=0, minute=0, second=0, microsecond=0)
         while at < first + timedelta(seconds=seconds):
             if at >= first:
@@ -141,10 +143,10 @@ class _Axis:
                 yield Tick(self.x((at - first).total_seconds() / self.curve.interval_seconds), text)
             at += timedelta(seconds=step)
 
-    def up(self) -> Iterator[Tick]:
+    def y_ticks(self) -> Iterator[Tick]:
         parts = (0, 1 / 16, 1 / 4, 1) if self.square_root else (0, 1 / 2, 1)
         for part in parts:
-            yield Tick(self.y(part * self.top), short(part * self.top))
+            yield Tick(self.y(part * self.top), abbreviate(part * self.top))
 
 
 def _highest(values: tuple[float, ...]) -> float:

@@ -23,21 +23,21 @@ from anyio.lowlevel import RunVar
 from anyio.to_thread import run_sync
 from fastapi import HTTPException
 
-from fingerprint.web.auth import address_of
-from fingerprint.web.security_events import network_of
+from fingerprint.web.auth import client_address
+from fingerprint.web.security_events import network_prefix
 
-AT_A_TIME = 4  # of a kind; argon2 takes 64 MiB for each password
-WAITING = 100  # of a kind, at 4 passwords in 0.2 s a wait of 5 s
-EACH = 8  # of a kind and network, running or waiting
+MAX_CONCURRENT = 4  # of a kind; argon2 takes 64 MiB for each password
+MAX_WAITING = 100  # of a kind, at 4 passwords in 0.2 s a wait of 5 s
+MAX_PER_NETWORK = 8  # of a kind and network, running or waiting
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_under_way: RunVar[Counter[tuple[str, str]]] = RunVar("_under_way")  # by kind and network, of one event loop
+_in_flight: RunVar[Counter[tuple[str, str]]] = RunVar("_under_way")  # by kind and network, of one event loop
 _limiters: RunVar[dict[str, CapacityLimiter]] = RunVar("_limiters")  # by kind, of one event loop
 
 
-class Busy(HTTPException):
+class ServerBusy(HTTPException):
     """503: too many of a kind wait already."""
 
     def __init__(self) -> None:
@@ -46,15 +46,17 @@ class Busy(HTTPException):
         )
 
 
-def limited(kind: str, each: int = EACH) -> Callable[[Callable[P, T]], Callable[P, Awaitable[T]]]:
+def limit_concurrency(
+    kind: str, per_network: int = MAX_PER_NETWORK
+) -> Callable[[Callable[P, T]], Callable[P, Awaitable[T]]]:
     """A synchronous route as one that runs in threads of its kind. Busy where too many wait, of all or `each` of a network."""
 
     def made(route: Callable[P, T]) -> Callable[P, Awaitable[T]]:
         @wraps(route)
         async def run(*arguments: P.args, **named: P.kwargs) -> T:
-            limiter, under_way, source = _limiter(kind), _counts(), (kind, _network(named))
-            if limiter.statistics().tasks_waiting >= WAITING or under_way[source] >= each:
-                raise Busy
+            limiter, under_way, source = _limiter(kind), _in_flight_counts(), (kind, _client_network(named))
+            if limiter.statistics().tasks_waiting >= MAX_WAITING or under_way[source] >= per_network:
+                raise ServerBusy
             under_way[source] += 1
             try:
                 return await run_sync(partial(route, *arguments, **named), limiter=limiter)
@@ -68,17 +70,17 @@ def limited(kind: str, each: int = EACH) -> Callable[[Callable[P, T]], Callable[
     return made
 
 
-def _network(named: Mapping[str, Any]) -> str:
+def _client_network(named: Mapping[str, Any]) -> str:
     """From where a request comes; FastAPI gives routes their arguments by name."""
-    return network_of(address_of(named["request"], named["doors"].settings))
+    return network_prefix(client_address(named["request"], named["deps"].settings))
 
 
-def _counts() -> Counter[tuple[str, str]]:
+def _in_flight_counts() -> Counter[tuple[str, str]]:
     try:
-        return _under_way.get()
+        return _in_flight.get()
     except LookupError:
         counts: Counter[tuple[str, str]] = Counter()
-        _under_way.set(counts)
+        _in_flight.set(counts)
         return counts
 
 
@@ -87,4 +89,4 @@ def _limiter(kind: str) -> CapacityLimiter:
         limiters = _limiters.get()
     except LookupError:
         _limiters.set(limiters := {})
-    return limiters.setdefault(kind, CapacityLimiter(AT_A_TIME))
+    return limiters.setdefault(kind, CapacityLimiter(MAX_CONCURRENT))

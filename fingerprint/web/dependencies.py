@@ -13,60 +13,60 @@ from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
 
-from fingerprint.analysis.threshold_service import Thresholds
-from fingerprint.core.alert import FingerprintError, NotThere
-from fingerprint.core.case import Assign, Change
-from fingerprint.core.ports import Clock, Desk
-from fingerprint.core.ports.accounts import People, Provider
-from fingerprint.core.ports.case_store import Changes, Queue, Suppressions
+from fingerprint.analysis.threshold_service import ThresholdService
+from fingerprint.core.alert import FingerprintError, NotFound
+from fingerprint.core.case import AssignCase, CaseAction
+from fingerprint.core.ports import AlertStore, Clock
+from fingerprint.core.ports.accounts import AccountStore, IdentityProvider
+from fingerprint.core.ports.case_store import AlertChanges, CaseStore, SuppressionStore
 from fingerprint.core.settings import Settings
-from fingerprint.registry.catalog import Banks
+from fingerprint.registry.catalog import BankCatalog
 
 
-class WholeDesk(Desk, Queue, Suppressions, Changes, Protocol):
+class WebStore(AlertStore, CaseStore, SuppressionStore, AlertChanges, Protocol):
     """A desk as programs write to it and as people work on it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class Dependencies:
     """`banks` are those to look at; None where no bank is to be seen from here. `provider` vouches for people
     from elsewhere; None without one."""
 
-    desk: WholeDesk
-    people: People
+    store: WebStore
+    accounts: AccountStore
     clock: Clock
     settings: Settings
-    provider: Provider | None = None
-    banks: Banks | None = None
-    thresholds: Thresholds | None = None
+    provider: IdentityProvider | None = None
+    banks: BankCatalog | None = None
+    thresholds: ThresholdService | None = None
 
 
-def _doors(request: Request) -> Doors:
-    doors: Doors = request.app.state.doors
+def _dependencies(request: Request) -> Dependencies:
+    doors: Dependencies = request.app.state.dependencies
     return doors
 
 
-TheDoors = Annotated[Doors, Depends(_doors)]
+Deps = Annotated[Dependencies, Depends(_dependencies)]
 
 
-def thresholds_of(doors: Doors) -> Thresholds:
+def require_thresholds(deps: Dependencies) -> ThresholdService:
     """FingerprintError on a server that has none to look at."""
-    if doors.thresholds is None:
+    if deps.thresholds is None:
         raise FingerprintError(
             "thresholds cannot be looked at from here: this server was started without them"
         )
-    return doors.thresholds
+    return deps.thresholds
 
 
-def checked(change: Change, doors: Doors) -> Change:
+def check_assignee(change: CaseAction, deps: Dependencies) -> CaseAction:
     """FingerprintError for an assignee who cannot work at this desk."""
-    if isinstance(change, Assign) and change.to and not _can_work(change.to, doors):
+    if isinstance(change, AssignCase) and change.to and not _is_active_account(change.to, deps):
         raise FingerprintError(f"{change.to!r} has no account here that works: assign it to somebody who has")
     return change
 
 
-def _can_work(name: str, doors: Doors) -> bool:
+def _is_active_account(name: str, deps: Dependencies) -> bool:
     try:
-        return doors.people.person(name).disabled_at is None
-    except NotThere:
+        return deps.accounts.account(name).disabled_at is None
+    except NotFound:
         return False

@@ -24,45 +24,52 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fingerprint.core.account import Refused, TooMany
-from fingerprint.core.alert import Away, FingerprintError, NotThere, Overtaken
-from fingerprint.core.sanitize import visible
-from fingerprint.web.auth import SAFE, CrossSite, LoginNeeded, is_api
-from fingerprint.web.connection_limits import Busy
-from fingerprint.web.layout import go, show
-from fingerprint.web.security_events import note
-from fingerprint.web.security_metrics import route_of
+from fingerprint.core.account import AuthenticationFailed, TooManyAttempts
+from fingerprint.core.alert import Conflict, FingerprintError, NotFound, ServerUnavailable
+from fingerprint.core.sanitize import printable
+from fingerprint.web.auth import SAFE_METHODS, CrossSiteRequest, LoginRequired, is_api_request
+from fingerprint.web.connection_limits import ServerBusy
+from fingerprint.web.layout import redirect, render_page
+from fingerprint.web.security_events import annotate_request
+from fingerprint.web.security_metrics import route_template
 
-STATUS: Mapping[type[FingerprintError], int] = {Refused: 403, NotThere: 404, Overtaken: 409, Away: 503}
+ERROR_STATUS: Mapping[type[FingerprintError], int] = {
+    AuthenticationFailed: 403,
+    NotFound: 404,
+    Conflict: 409,
+    ServerUnavailable: 503,
+}
 
 log = logging.getLogger("fingerprint.web")
 
 
-class Problem(JSONResponse):
+class ProblemResponse(JSONResponse):
     media_type = "application/problem+json"
 
 
-def problem(request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+def problem_response(
+    request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None
+) -> Response:
     """The answer to a request that failed, for a program or for a person."""
     title = HTTPStatus(status).phrase
-    if is_api(request):
-        said = {"type": "about:blank", "status": status, "title": title, "detail": visible(detail)}
-        return Problem(said, status, dict(headers or {}))
-    page = show(request, "problem.html", status, title=title, detail=detail)
+    if is_api_request(request):
+        said = {"type": "about:blank", "status": status, "title": title, "detail": printable(detail)}
+        return ProblemResponse(said, status, dict(headers or {}))
+    page = render_page(request, "problem.html", status, title=title, detail=detail)
     page.headers.update(headers or {})
     return page
 
 
-def install(app: FastAPI) -> None:
+def install_error_handlers(app: FastAPI) -> None:
     """What answers for every kind of error."""
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(LoginNeeded, _login)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(FingerprintError, _mendable)
-    app.add_middleware(Unforeseen)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(LoginRequired, _redirect_to_login)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(FingerprintError, _user_error)
+    app.add_middleware(UnhandledErrorMiddleware)
 
 
-class Unforeseen:
+class UnhandledErrorMiddleware:
     """ASGI middleware: what nothing else answers is logged and answered here, and goes no farther.
 
     A handler of `Exception` would not do: Starlette raises the error again after it, the server logs the trace a second time, and
@@ -85,48 +92,48 @@ class Unforeseen:
             return  # nobody is there to be told
         except Exception as error:
             request = Request(scope)
-            _tell(request, error)
+            _log_error(request, error)
             if not begun:  # otherwise the server breaks the answer off
-                await (await run_in_threadpool(_broken, request))(scope, receive, send)
+                await (await run_in_threadpool(_internal_error, request))(scope, receive, send)
 
 
-def _http(request: Request, error: Any) -> Response:
-    if isinstance(error, CrossSite):
-        note(request.scope, why="cross_site")
-    if isinstance(error, Busy):
-        note(request.scope, why="busy")
-    return problem(request, error.status_code, str(error.detail), error.headers)
+def _http_error(request: Request, error: Any) -> Response:
+    if isinstance(error, CrossSiteRequest):
+        annotate_request(request.scope, why="cross_site")
+    if isinstance(error, ServerBusy):
+        annotate_request(request.scope, why="busy")
+    return problem_response(request, error.status_code, str(error.detail), error.headers)
 
 
-def _login(request: Request, error: Exception) -> Response:
+def _redirect_to_login(request: Request, error: Exception) -> Response:
     """To the login, and from there back to the page; a form that came too late is not sent again."""
     query = f"?{request.url.query}" if request.url.query else ""
-    back = f"{request.url.path}{query}" if request.method in SAFE else "/"
-    return go("/login" if back == "/" else f"/login?next={quote(back, safe='')}")
+    back = f"{request.url.path}{query}" if request.method in SAFE_METHODS else "/"
+    return redirect("/login" if back == "/" else f"/login?next={quote(back, safe='')}")
 
 
-def _invalid(request: Request, error: Any) -> Response:
+def _validation_error(request: Request, error: Any) -> Response:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
-    return problem(request, 422, f"{where}: {first['msg'].removeprefix('Value error, ')}")
+    return problem_response(request, 422, f"{where}: {first['msg'].removeprefix('Value error, ')}")
 
 
-def _mendable(request: Request, error: Exception) -> Response:
-    if isinstance(error, TooMany):
-        return problem(request, 429, str(error), {"Retry-After": str(error.seconds)})
+def _user_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, TooManyAttempts):
+        return problem_response(request, 429, str(error), {"Retry-After": str(error.seconds)})
     if notes := getattr(error, "__notes__", ()):  # what is for the log alone
-        note(request.scope, reason="; ".join(notes))
-    status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 400)
-    return problem(request, status, str(error))
+        annotate_request(request.scope, reason="; ".join(notes))
+    status = next((status for kind, status in ERROR_STATUS.items() if isinstance(error, kind)), 400)
+    return problem_response(request, status, str(error))
 
 
-def _tell(request: Request, error: Exception) -> None:
-    route = route_of(request.scope)  # without what was filled in: a link's secret is
+def _log_error(request: Request, error: Exception) -> None:
+    route = route_template(request.scope)  # without what was filled in: a link's secret is
     fields = {"route": route, "request_id": getattr(request.state, "request_id", "")}
     log.error("a request failed", exc_info=error, extra={"fields": fields})
 
 
-def _broken(request: Request) -> Response:
-    return problem(
+def _internal_error(request: Request) -> Response:
+    return problem_response(
         request, 500, "something broke here, and stands in the log of this server; nothing was changed"
     )

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from fingerprint.core.alert import LEVELS, Decision, Level
-from fingerprint.core.severity import BANDS as BANDS
-from fingerprint.core.severity import band as band
+from fingerprint.core.severity import SEVERITY_LEVELS as SEVERITY_LEVELS
+from fingerprint.core.severity import severity_of as severity_of
 
-LEVEL = dict(
+LEVEL_DESCRIPTIONS = dict(
     zip(
         LEVELS,
         (
@@ -28,8 +28,8 @@ LEVEL = dict(
         strict=True,
     )
 )
-RARITY = {"unseen": "never seen", "rare": "rare", "infrequent": "infrequent", "frequent": "frequent"}
-DECISION: dict[Decision, str] = {
+RARITY_LABELS = {"unseen": "never seen", "rare": "rare", "infrequent": "infrequent", "frequent": "frequent"}
+DECISION_LABELS: dict[Decision, str] = {
     "true_positive": "true positive",
     "benign": "benign",
     "false_positive": "false positive",
@@ -38,76 +38,76 @@ DECISION: dict[Decision, str] = {
 _UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
-def level(name: Level) -> str:
+def level_description(name: Level) -> str:
     """What judged the events, as a phrase."""
-    return LEVEL[name]
+    return LEVEL_DESCRIPTIONS[name]
 
 
-def iso(moment: datetime) -> str:
+def format_iso(moment: datetime) -> str:
     """ISO 8601 in UTC with a Z: 2026-03-04T14:02:00Z; fractions of a second only where there are any."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def clock(moment: datetime) -> str:
+def format_time(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%H:%M:%S}"
 
 
-def day(moment: datetime) -> str:
+def format_day(moment: datetime) -> str:
     there = moment.astimezone(UTC)
     return f"{there.day} {there:%B %Y}"
 
 
-def span(first: datetime, last: datetime) -> str:
+def format_span(first: datetime, last: datetime) -> str:
     """From when to when; the day is said once where it is the same."""
-    start = f"{day(first)}, {clock(first)}"
+    start = f"{format_day(first)}, {format_time(first)}"
     if first == last:
         return f"{start} UTC"
-    return f"{start} to {clock(last) if day(first) == day(last) else f'{day(last)}, {clock(last)}'} UTC"
+    return f"{start} to {format_time(last) if format_day(first) == format_day(last) else f'{format_day(last)}, {format_time(last)}'} UTC"
 
 
-def duration(first: datetime, last: datetime) -> str:
+def format_duration(first: datetime, last: datetime) -> str:
     """The two largest units of a span: `19 minutes`, `1 hour 5 minutes`; `one moment` for none."""
     left, parts = int((last - first).total_seconds()), []
     for seconds, unit in _UNITS:
         count, left = divmod(left, seconds)
         if count:
-            parts.append(many(count, unit))
+            parts.append(pluralize(count, unit))
     return " ".join(parts[:2]) or "one moment"
 
 
-def ago(then: datetime, now: datetime) -> str:
+def format_ago(then: datetime, now: datetime) -> str:
     """How long ago, in its largest unit: `just now`, `1 minute ago`, `3 days ago`."""
     seconds = max(0, int((now - then).total_seconds()))
     count, unit = next(((seconds // size, unit) for size, unit in _UNITS if seconds >= size), (0, "second"))
-    return "just now" if unit == "second" else f"{many(count, unit)} ago"
+    return "just now" if unit == "second" else f"{pluralize(count, unit)} ago"
 
 
-def many(count: int, noun: str) -> str:
+def pluralize(count: int, noun: str) -> str:
     """`1 event`, `1,200 events`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def interval(seconds: int) -> str:
+def interval_unit(seconds: int) -> str:
     """What `per` is followed by: `hour`, `15 minutes`."""
     size, unit = next((size, unit) for size, unit in _UNITS if seconds % size == 0)
-    return unit if seconds == size else many(seconds // size, unit)
+    return unit if seconds == size else pluralize(seconds // size, unit)
 
 
 def interval_start(start: datetime, seconds: int, index: int) -> datetime:
     return start + timedelta(seconds=seconds * index)
 
 
-def figure(value: float) -> str:
+def format_figure(value: float) -> str:
     """A count or an expected count, short: `34`, `1,200`, `0.2`; `?` where there is none."""
     if math.isnan(value):
         return "?"
     return f"{value:,.0f}" if value >= 100 or value == round(value) else f"{value:.2g}"
 
 
-def threshold(base: float, shift: float, benign: int, malicious: int) -> str:
+def format_threshold(base: float, shift: float, benign: int, malicious: int) -> str:
     """A threshold that dispositions moved by a share of itself: `4.0 + 0.7 (3 alerts judged benign)`; `4.0` where none did."""
     said = [
-        many(count, "alert") + f" judged {word}"
+        pluralize(count, "alert") + f" judged {word}"
         for count, word in ((benign, "benign"), (malicious, "malicious"))
         if count
     ]
@@ -115,7 +115,7 @@ def threshold(base: float, shift: float, benign: int, malicious: int) -> str:
     return f"{base:.1f}{moved}" + (f" ({', '.join(said)})" if said else "")
 
 
-def short(value: float) -> str:
+def abbreviate(value: float) -> str:
     """A figure for an axis: `40`, `20k`, `1.2M`."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= 10 * size or (value >= size and size > 1e3):
@@ -123,7 +123,7 @@ def short(value: float) -> str:
     return f"{value:.4g}"
 
 
-def times_rarer(nats: float) -> str:
+def format_odds(nats: float) -> str:
     """A surprise as odds: e^nats, in two figures."""
     odds = math.exp(min(max(nats, 0.0), 30.0))
     if odds >= 1e6:
@@ -132,6 +132,6 @@ def times_rarer(nats: float) -> str:
     return f"{round(odds, digits):,.{max(digits, 0) if odds < 10 else 0}f} times"
 
 
-def tally(values: Iterable[str]) -> list[tuple[str, int]]:
+def count_values(values: Iterable[str]) -> list[tuple[str, int]]:
     """Distinct values, the most frequent first, with how often they occur; empty text is none."""
     return Counter(value for value in values if value).most_common()

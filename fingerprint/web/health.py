@@ -14,7 +14,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.web.auth import Viewer
-from fingerprint.web.dependencies import TheDoors
+from fingerprint.web.dependencies import Deps
 
 router = APIRouter(include_in_schema=False, default_response_class=PlainTextResponse)
 log = logging.getLogger("fingerprint.web")
@@ -27,10 +27,10 @@ async def livez() -> str:
 
 
 @router.get("/readyz")
-def readyz(doors: TheDoors) -> PlainTextResponse:
+def readyz(deps: Deps) -> PlainTextResponse:
     """Whether the desk answers."""
     try:
-        doors.desk.notices_upto()
+        deps.store.feeds_checked_until()
     except FingerprintError as error:
         log.warning("the desk does not answer", extra={"fields": {"reason": str(error)}})
         return PlainTextResponse("the desk does not answer\n", 503)

@@ -16,11 +16,11 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from fingerprint.core.account import Role
 from fingerprint.web.auth import Caller
-from fingerprint.web.dependencies import Doors
-from fingerprint.web.static_report import environment
+from fingerprint.web.dependencies import Dependencies
+from fingerprint.web.static_report import template_environment
 
 
-class Entry(NamedTuple):
+class NavEntry(NamedTuple):
     """A place the navigation leads to, for whoever has the role."""
 
     path: str
@@ -28,27 +28,27 @@ class Entry(NamedTuple):
     role: Role
 
 
-NAV = (
-    Entry("/", "Queue", "viewer"),
-    Entry("/suppressions", "Suppressions", "viewer"),
-    Entry("/tuning", "Tuning", "viewer"),
-    Entry("/banks", "Banks and health", "viewer"),
-    Entry("/audit", "Audit", "engineer"),
-    Entry("/people", "People", "admin"),
+NAVIGATION = (
+    NavEntry("/", "Queue", "viewer"),
+    NavEntry("/suppressions", "Suppressions", "viewer"),
+    NavEntry("/tuning", "Tuning", "viewer"),
+    NavEntry("/banks", "Banks and health", "viewer"),
+    NavEntry("/audit", "Audit", "engineer"),
+    NavEntry("/people", "People", "admin"),
 )
 
 
-def show(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+def render_page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """The page, for whoever asks. `title` is among the values."""
     caller: Caller | None = getattr(request.state, "caller", None)
-    doors: Doors = request.app.state.doors
+    doors: Dependencies = request.app.state.dependencies
     text = (
-        environment()
+        template_environment()
         .get_template(template)
         .render(
             caller=caller,
             csrf=caller.csrf if caller else "",
-            nav=[entry for entry in NAV if caller and caller.may(entry.role)],
+            nav=[entry for entry in NAVIGATION if caller and caller.has_role(entry.role)],
             here=request.url.path,
             site=doors.settings.web.title,
             **values,
@@ -57,18 +57,18 @@ def show(request: Request, template: str, status: int = 200, **values: Any) -> H
     return HTMLResponse(text, status)
 
 
-def go(path: str) -> RedirectResponse:
+def redirect(path: str) -> RedirectResponse:
     """After a form: on to a page (POST, redirect, GET)."""
     return RedirectResponse(path, 303)
 
 
-def link(request: Request, path: str) -> str:
+def absolute_url(request: Request, path: str) -> str:
     """A path as somebody else can open it."""
-    doors: Doors = request.app.state.doors
+    doors: Dependencies = request.app.state.dependencies
     return f"{doors.settings.web.public_url or str(request.base_url).rstrip('/')}{path}"
 
 
-def local(path: str) -> str:
+def safe_local_path(path: str) -> str:
     """A path of our own to go on to; the queue for anything else, since it came with the address."""
     fine = (
         path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() and path.isascii()

@@ -17,41 +17,43 @@ from fastapi import Request, Response
 
 from fingerprint.core.account import RelyingParty, SecondFactorNeeded
 from fingerprint.core.settings import Settings
-from fingerprint.web.auth import device_cookie, keep_session
-from fingerprint.web.dependencies import Doors
-from fingerprint.web.layout import go, link
+from fingerprint.web.auth import device_cookie_name, set_session_cookie
+from fingerprint.web.dependencies import Dependencies
+from fingerprint.web.layout import absolute_url, redirect
 
 DEVICE_SECONDS = 90 * 86400  # that a browser is known after its last login
 LOGIN_SECONDS = 600  # that a second factor may take
 
 
-def let_in(
-    request: Request, doors: Doors, session: str, to: str = "/", answer: Response | None = None
+def complete_login(
+    request: Request, deps: Dependencies, session: str, to: str = "/", response: Response | None = None
 ) -> Response:
     """The session's cookie on an answer, or on the way to a page; the browser is known from now on."""
-    answer, settings = answer or go(to), doors.settings
-    device = doors.people.remember(session, request.cookies.get(device_cookie(settings), ""))
-    _keep(answer, device_cookie(settings), device, DEVICE_SECONDS, settings)
+    response, settings = response or redirect(to), deps.settings
+    device = deps.accounts.remember_browser(session, request.cookies.get(device_cookie_name(settings), ""))
+    _set_cookie(response, device_cookie_name(settings), device, DEVICE_SECONDS, settings)
     secure = settings.web.https
-    answer.delete_cookie(login_cookie(settings), path="/", httponly=True, samesite="lax", secure=secure)
-    return keep_session(answer, session, settings)
+    response.delete_cookie(
+        login_cookie_name(settings), path="/", httponly=True, samesite="lax", secure=secure
+    )
+    return set_session_cookie(response, session, settings)
 
 
-def ask_second(needed: SecondFactorNeeded, settings: Settings, to: str = "/") -> Response:
+def redirect_to_second_factor(needed: SecondFactorNeeded, settings: Settings, to: str = "/") -> Response:
     """To the page that asks for a second factor; the browser keeps the login under way."""
-    answer = go("/login/second" if to == "/" else f"/login/second?next={quote(to, safe='')}")
-    _keep(answer, login_cookie(settings), needed.login, LOGIN_SECONDS, settings)
+    answer = redirect("/login/second" if to == "/" else f"/login/second?next={quote(to, safe='')}")
+    _set_cookie(answer, login_cookie_name(settings), needed.login, LOGIN_SECONDS, settings)
     return answer
 
 
-def login_cookie(settings: Settings) -> str:
+def login_cookie_name(settings: Settings) -> str:
     """The cookie of a login whose password was right."""
     return "__Host-login" if settings.web.https else "login"
 
 
 def relying_party(request: Request) -> RelyingParty | None:
     """To whom a passkey is bound; None where browsers have none: without TLS (but on localhost), and at an address."""
-    place = urlsplit(link(request, ""))
+    place = urlsplit(absolute_url(request, ""))
     host = place.hostname or ""
     with suppress(ValueError):
         ip_address(host)
@@ -61,6 +63,6 @@ def relying_party(request: Request) -> RelyingParty | None:
     return RelyingParty(f"{place.scheme}://{place.netloc}", host)
 
 
-def _keep(answer: Response, name: str, value: str, seconds: int, settings: Settings) -> None:
+def _set_cookie(response: Response, name: str, value: str, seconds: int, settings: Settings) -> None:
     secure = settings.web.https
-    answer.set_cookie(name, value, seconds, path="/", httponly=True, samesite="lax", secure=secure)
+    response.set_cookie(name, value, seconds, path="/", httponly=True, samesite="lax", secure=secure)

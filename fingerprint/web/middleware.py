@@ -21,14 +21,14 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fingerprint.core.settings import Web
-from fingerprint.web.security_events import note
+from fingerprint.web.security_events import annotate_request
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 # `same-origin`, because with `no-referrer` browsers say `Origin: null` of our own forms, too
-HEADERS = {
+SECURITY_HEADERS = {
     "Content-Security-Policy": CSP,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
@@ -36,58 +36,60 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
-PROBES = frozenset(
+HEALTH_PATHS = frozenset(
     {"/livez", "/readyz", "/metrics"}
 )  # asked by address: no name leads a browser's session there
-NETLOC = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
-LONGEST_NUMBER = 15  # digits of a length that is looked at
-YEAR = 365 * 86400  # seconds
+NETLOC_PATTERN = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
+MAX_LENGTH_DIGITS = 15  # digits of a length that is looked at
+HSTS_SECONDS = 365 * 86400  # seconds
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
-ANYWHERE = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  what these name is no Host
+WILDCARD_HOSTS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  what these name is no Host
 
 
-def hosts_of(web: Web) -> frozenset[str]:
+def allowed_host_names(web: Web) -> frozenset[str]:
     """Names that a Host header may have, without their port."""
     own = {_host(urlsplit(web.public_url or "").netloc), web.host if ":" not in web.host else f"[{web.host}]"}
-    return LOOPBACK | {each.lower() for each in (*own, *web.allowed_hosts) if each} - ANYWHERE
+    return LOOPBACK | {each.lower() for each in (*own, *web.allowed_hosts) if each} - WILDCARD_HOSTS
 
 
-class TooLarge(HTTPException):
+class BodyTooLarge(HTTPException):
     """The body went on past its bound."""
 
-    def __init__(self, most: int) -> None:
-        super().__init__(413, f"a request has at most {most:,} bytes")
+    def __init__(self, max_body_bytes: int) -> None:
+        super().__init__(413, f"a request has at most {max_body_bytes:,} bytes")
 
 
-class Guard:
+class RequestGuard:
     """ASGI middleware around the whole application."""
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str], most: int, https: bool) -> None:
-        self.app, self.hosts, self.most = app, hosts, most
-        self.headers = HEADERS | ({"Strict-Transport-Security": f"max-age={YEAR}"} if https else {})
+    def __init__(self, app: ASGIApp, hosts: Collection[str], max_body_bytes: int, https: bool) -> None:
+        self.app, self.hosts, self.max_body_bytes = app, hosts, max_body_bytes
+        self.headers = SECURITY_HEADERS | (
+            {"Strict-Transport-Security": f"max-age={HSTS_SECONDS}"} if https else {}
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        if refused := self._refused(scope["path"], headers):
+        if refused := self._find_refusal(scope["path"], headers):
             why, status, sentence = refused
-            note(scope, why=why)
-            await _refuse(status, sentence, self._guarded(send))
+            annotate_request(scope, why=why)
+            await _send_refusal(status, sentence, self._add_headers(send))
             return
-        await self.app(scope, self._bounded(receive), self._guarded(send))
+        await self.app(scope, self._limit_body(receive), self._add_headers(send))
 
-    def _refused(self, path: str, headers: Headers) -> tuple[str, int, str] | None:
+    def _find_refusal(self, path: str, headers: Headers) -> tuple[str, int, str] | None:
         host = _host(headers.get("host", "")).lower()
-        if path not in PROBES and (host not in self.hosts or len(headers.getlist("host")) != 1):
+        if path not in HEALTH_PATHS and (host not in self.hosts or len(headers.getlist("host")) != 1):
             return "host", 400, "this name is not the desk's: set web.public_url or web.allowed_hosts"
         length = headers.get("content-length", "0")
-        if length.isdecimal() and (len(length) > LONGEST_NUMBER or int(length) > self.most):
-            return "too_large", 413, f"a request has at most {self.most:,} bytes"
+        if length.isdecimal() and (len(length) > MAX_LENGTH_DIGITS or int(length) > self.max_body_bytes):
+            return "too_large", 413, f"a request has at most {self.max_body_bytes:,} bytes"
         return None
 
-    def _bounded(self, receive: Receive) -> Receive:
+    def _limit_body(self, receive: Receive) -> Receive:
         """The body, which may come in pieces and say nothing of its length."""
         read = 0
 
@@ -95,13 +97,13 @@ class Guard:
             nonlocal read
             message = await receive()
             read += len(message.get("body", b""))
-            if read > self.most:
-                raise TooLarge(self.most)
+            if read > self.max_body_bytes:
+                raise BodyTooLarge(self.max_body_bytes)
             return message
 
         return bounded
 
-    def _guarded(self, send: Send) -> Send:
+    def _add_headers(self, send: Send) -> Send:
         """Answers with the headers; what says nothing of its keeping is not kept."""
 
         async def guarded(message: Message) -> None:
@@ -116,11 +118,11 @@ class Guard:
 
 def _host(netloc: str) -> str:
     """`[::1]:8080` -> `[::1]`; nothing for what is no host and port."""
-    found = NETLOC.fullmatch(netloc)
+    found = NETLOC_PATTERN.fullmatch(netloc)
     return found["host"] if found else ""
 
 
-async def _refuse(status: int, sentence: str, send: Send) -> None:
+async def _send_refusal(status: int, sentence: str, send: Send) -> None:
     title = HTTPStatus(status).phrase
     body = json.dumps({"type": "about:blank", "status": status, "title": title, "detail": sentence}).encode()
     headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]

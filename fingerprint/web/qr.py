@@ -10,11 +10,13 @@ from __future__ import annotations
 import segno
 from markupsafe import Markup
 
-MODULE = 4  # pixels of a square
+MODULE_PIXELS = 4  # pixels of a square
 
 
 def qr_code(text: str) -> Markup:
     """Return a QR code, black on white also where the page is dark: not every camera reads the other way round."""
     made = segno.make(text, micro=False)
-    svg = made.svg_inline(scale=MODULE, light="#fff", dark="#000", title="QR code for an authenticator app")
+    svg = made.svg_inline(
+        scale=MODULE_PIXELS, light="#fff", dark="#000", title="QR code for an authenticator app"
+    )
     return Markup(svg)  # noqa: S704  segno writes paths, and escapes the title

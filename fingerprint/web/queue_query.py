@@ -18,30 +18,37 @@ from typing import Any, get_args
 from urllib.parse import parse_qsl, urlencode
 
 from fingerprint.core.alert import LEVELS, Decision, FingerprintError
-from fingerprint.core.case import MOST_GROUPED, By, Filter, Group, Order, Status
+from fingerprint.core.case import (
+    MAX_GROUP_FIELDS,
+    AlertFilter,
+    AlertGroup,
+    CaseStatus,
+    GroupField,
+    QueueOrder,
+)
 from fingerprint.core.sanitize import storable
 
-NOBODY = "-"  # the assignee of alerts that nobody has
-LONGEST = 1000  # characters of a value that an address may carry
-YEARS = range(1970, 9999)  # that a moment may lie in
-CHOICES: Mapping[str, tuple[str, ...]] = {
-    "status": get_args(Status),
+UNASSIGNED = "-"  # the assignee of alerts that nobody has
+MAX_QUERY_VALUE_LENGTH = 1000  # characters of a value that an address may carry
+VALID_YEARS = range(1970, 9999)  # that a moment may lie in
+FIELD_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "status": get_args(CaseStatus),
     "level": LEVELS,
     "decision": get_args(Decision),
-    "order": get_args(Order),
-    "by": get_args(By),
+    "order": get_args(QueueOrder),
+    "by": get_args(GroupField),
 }
-_FILTER = tuple(each.name for each in fields(Filter))
+_FILTER_FIELDS = tuple(each.name for each in fields(AlertFilter))
 _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueueQuery:
     """A filter, an order, up to three fields to group by, and where the page begins."""
 
-    filter: Filter = field(default_factory=Filter)
-    order: Order = "urgency"
-    by: tuple[By, ...] = ()
+    filter: AlertFilter = field(default_factory=AlertFilter)
+    order: QueueOrder = "urgency"
+    by: tuple[GroupField, ...] = ()
     following: str | None = None
 
     @property
@@ -49,99 +56,107 @@ class Asked:
         """What asks for it, without the place where the page begins: `service=iam`; empty for the plain queue."""
         return urlencode(self._pairs())
 
-    def link(self, **changes: Any) -> str:
+    def url_with(self, **changes: Any) -> str:
         """The address with some values changed, from its first page on. `None` or empty text asks nothing."""
-        return f"?{_changed(self, changes).query}"
+        return f"?{_with_changes(self, changes).query}"
 
     @property
-    def cleared(self) -> str:
+    def cleared_url(self) -> str:
         """The address that asks for the same tab of the queue, and for nothing more."""
-        return f"?{Asked(Filter(status=self.filter.status, suppressed=self.filter.suppressed)).query}"
+        return (
+            f"?{QueueQuery(AlertFilter(status=self.filter.status, suppressed=self.filter.suppressed)).query}"
+        )
 
-    def next(self, following: str) -> str:
+    def next_page_url(self, following: str) -> str:
         """The address of the next page."""
         return f"?{urlencode([*self._pairs(), ('following', following)])}"
 
-    def into(self, group: Group) -> str:
+    def group_url(self, group: AlertGroup) -> str:
         """The address of the alerts of one group: its values are asked for, and nothing is grouped."""
         wanted = [
-            pair for name, value in zip(self.by, group.values, strict=True) for pair in _asks(name, value)
+            pair
+            for name, value in zip(self.by, group.values, strict=True)
+            for pair in _group_filter(name, value)
         ]
-        return f"?{_changed(replace(self, by=()), dict(wanted)).query}"
+        return f"?{_with_changes(replace(self, by=()), dict(wanted)).query}"
 
-    def hidden(self, *without: str) -> list[tuple[str, str]]:
+    def form_fields(self, *excluded: str) -> list[tuple[str, str]]:
         """The pairs that a form must send along beside its own fields."""
-        return [(name, value) for name, value in self._pairs() if name not in without]
+        return [(name, value) for name, value in self._pairs() if name not in excluded]
 
     @property
-    def narrowed(self) -> list[tuple[str, str, str]]:
+    def active_filters(self) -> list[tuple[str, str, str]]:
         """What is filtered by: field, value as it is said, and the address without it."""
-        plain = Filter(status=self.filter.status)
-        said = [(name, _said(self.filter, name)) for name in _FILTER if name not in ("status", "suppressed")]
+        plain = AlertFilter(status=self.filter.status)
+        said = [
+            (name, _format_value(self.filter, name))
+            for name in _FILTER_FIELDS
+            if name not in ("status", "suppressed")
+        ]
         return [
-            (name, text, self.link(**{name: getattr(plain, name)}))
+            (name, text, self.url_with(**{name: getattr(plain, name)}))
             for name, text in said
             if getattr(self.filter, name) != getattr(plain, name)
         ]
 
     def _pairs(self) -> list[tuple[str, str]]:
-        plain = Filter()
-        asked = [name for name in _FILTER if getattr(self.filter, name) != getattr(plain, name)]
+        plain = AlertFilter()
+        asked = [name for name in _FILTER_FIELDS if getattr(self.filter, name) != getattr(plain, name)]
         order = [("order", self.order)] if self.order != "urgency" else []
         return [
-            *((name, _said(self.filter, name)) for name in asked),
+            *((name, _format_value(self.filter, name)) for name in asked),
             *order,
             *(("by", each) for each in self.by),
         ]
 
 
-def read(pairs: Iterable[tuple[str, str]]) -> Asked:
+def parse_query_pairs(pairs: Iterable[tuple[str, str]]) -> QueueQuery:
     """What an address asks; of a field that comes twice the last one counts. FingerprintError names what cannot be read."""
     listed = [(name, storable(value).strip()) for name, value in pairs]
     given = {name: value for name, value in listed if value}
     for name, value in given.items():
         _check(name, value)
     grouped = dict.fromkeys(value for name, value in listed if name == "by" and value)
-    if len(grouped) > MOST_GROUPED:
-        raise FingerprintError(f"alerts are grouped by up to {MOST_GROUPED} fields, not {len(grouped)}")
-    kept = {name: _value(name, given[name]) for name in _FILTER if name in given}
-    return Asked(
-        Filter(**kept),
+    if len(grouped) > MAX_GROUP_FIELDS:
+        raise FingerprintError(f"alerts are grouped by up to {MAX_GROUP_FIELDS} fields, not {len(grouped)}")
+    kept = {name: _parse_value(name, given[name]) for name in _FILTER_FIELDS if name in given}
+    return QueueQuery(
+        AlertFilter(**kept),
         given.get("order", "urgency"),  # _check knows them
         tuple(grouped),
         given.get("following"),
     )
 
 
-def of_query(query: str) -> Asked:
+def parse_query_string(query: str) -> QueueQuery:
     """What a saved view asks, or the queue that an alert was opened from."""
-    return read(parse_qsl(query.removeprefix("?"), max_num_fields=40))
+    return parse_query_pairs(parse_qsl(query.removeprefix("?"), max_num_fields=40))
 
 
 def _check(name: str, value: str) -> None:
-    if len(value) > LONGEST and name != "following":
-        raise FingerprintError(f"{name}: at most {LONGEST} characters can be asked for")
-    if name in CHOICES and value not in CHOICES[name]:
-        raise FingerprintError(f"{name}: choose one of {', '.join(CHOICES[name])}")
+    if len(value) > MAX_QUERY_VALUE_LENGTH and name != "following":
+        raise FingerprintError(f"{name}: at most {MAX_QUERY_VALUE_LENGTH} characters can be asked for")
+    if name in FIELD_CHOICES and value not in FIELD_CHOICES[name]:
+        raise FingerprintError(f"{name}: choose one of {', '.join(FIELD_CHOICES[name])}")
 
 
-def _value(name: str, text: str) -> Any:
+def _parse_value(name: str, text: str) -> Any:
     if name in ("least_urgency", "most_urgency"):
-        return _urgency(name, text)
+        return _parse_urgency(name, text)
     if name in ("since", "until"):
-        return _moment(name, text)
+        return _parse_moment(name, text)
     if name == "suppressed":
         return text in ("1", "true", "on")
-    return "" if name == "assignee" and text == NOBODY else text
+    return "" if name == "assignee" and text == UNASSIGNED else text
 
 
-def _urgency(name: str, text: str) -> int:
+def _parse_urgency(name: str, text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text) <= 100):
         raise FingerprintError(f"{name}: a whole number from 0 to 100")
     return int(text)
 
 
-def _moment(name: str, text: str) -> datetime:
+def _parse_moment(name: str, text: str) -> datetime:
     """A day, or a moment in ISO 8601; UTC where it does not say. Until a day means until it is over."""
     try:
         if len(text) == 10:
@@ -150,43 +165,43 @@ def _moment(name: str, text: str) -> datetime:
         else:
             moment = datetime.fromisoformat(text)
             moment = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-        if moment.year not in YEARS:
+        if moment.year not in VALID_YEARS:
             raise ValueError
     except (ValueError, OverflowError):
         raise FingerprintError(f"{name}: a day such as 2026-03-04, or a moment of ISO 8601") from None
     return moment
 
 
-def _said(which: Filter, name: str) -> str:
-    value = getattr(which, name)
+def _format_value(alert_filter: AlertFilter, name: str) -> str:
+    value = getattr(alert_filter, name)
     if isinstance(value, datetime):
-        return _day_of(name, value) or value.isoformat().replace("+00:00", "Z")
+        return _whole_day(name, value) or value.isoformat().replace("+00:00", "Z")
     if name == "suppressed":
         return "1" if value else ""
-    return NOBODY if name == "assignee" and value == "" else "" if value is None else str(value)
+    return UNASSIGNED if name == "assignee" and value == "" else "" if value is None else str(value)
 
 
-def _day_of(name: str, moment: datetime) -> str:
+def _whole_day(name: str, moment: datetime) -> str:
     """The day, where the moment is its beginning (`since`) or its end (`until`)."""
     start = moment if name == "since" else moment + timedelta(microseconds=1) - _DAY
     return f"{start:%Y-%m-%d}" if start.timetz().replace(tzinfo=None) == datetime.min.time() else ""
 
 
-def day_of(name: str, moment: datetime | None) -> str:
+def date_field_value(name: str, moment: datetime | None) -> str:
     """What a form's field of days shows of `since` or `until`."""
     return "" if moment is None else f"{moment:%Y-%m-%d}"
 
 
-def _changed(asked: Asked, changes: Mapping[str, Any]) -> Asked:
+def _with_changes(query: QueueQuery, changes: Mapping[str, Any]) -> QueueQuery:
     given = dict(changes)
-    order, by = given.pop("order", asked.order), given.pop("by", asked.by)
-    plain = Filter()
+    order, by = given.pop("order", query.order), given.pop("by", query.by)
+    plain = AlertFilter()
     kept = {name: getattr(plain, name) if value is None else value for name, value in given.items()}
-    return Asked(replace(asked.filter, **kept), order or "urgency", tuple(by or ()))
+    return QueueQuery(replace(query.filter, **kept), order or "urgency", tuple(by or ()))
 
 
-def _asks(by: By, value: str) -> list[tuple[str, Any]]:
+def _group_filter(by: GroupField, value: str) -> list[tuple[str, Any]]:
     """What a filter asks to have the alerts of a group: a day has a beginning and an end, a human is found by text."""
     if by == "day":
-        return [("since", _moment("since", value)), ("until", _moment("until", value))]
+        return [("since", _parse_moment("since", value)), ("until", _parse_moment("until", value))]
     return [("text" if by == "human" else by, value)]

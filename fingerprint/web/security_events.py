@@ -26,7 +26,7 @@ from typing import Any
 
 import prometheus_client as prometheus
 
-REFUSALS = (  # every value of the label `why`
+REFUSAL_REASONS = (  # every value of the label `why`
     "login",  # a wrong name, password or second factor
     "throttled",  # too many attempts
     "unauthenticated",  # 401: no session and no token, or one that is not good
@@ -39,12 +39,12 @@ REFUSALS = (  # every value of the label `why`
     "malformed",  # no HTTP
     "busy",  # 503: too many connections, or too many passwords are being checked
 )
-FORMATS = ("csv", "jsonl", "ecs", "ocsf")  # of an export
-SECONDS = 60.0  # of a window
-PER_SOURCE, PER_KIND = 20, 100  # lines within one window
-SOURCES = 10_000  # that are counted one by one; further ones together
-LISTED = 20  # sources that the line about what was left out names
-LONGEST = 300  # characters of one text
+COUNTED_FORMATS = ("csv", "jsonl", "ecs", "ocsf")  # of an export
+LINE_WINDOW_SECONDS = 60.0  # of a window
+LINES_PER_SOURCE, LINES_PER_KIND = 20, 100  # lines within one window
+MAX_SOURCES = 10_000  # that are counted one by one; further ones together
+SOURCES_LISTED = 20  # sources that the line about what was left out names
+MAX_LOG_TEXT_LENGTH = 300  # characters of one text
 
 log = logging.getLogger("fingerprint.security")
 
@@ -71,19 +71,19 @@ class SecurityEvent:
     @property
     def source(self) -> str:
         """Whose lines are counted together: a person's, or those of an address."""
-        return self.who or network_of(self.address)
+        return self.who or network_prefix(self.address)
 
     def fields(self) -> dict[str, str | int]:
         """The line's own part, every text cut."""
         said = asdict(self)
         detail: dict[str, Any] = said.pop("detail")
         return {
-            name: value[:LONGEST] if isinstance(value, str) else value
+            name: value[:MAX_LOG_TEXT_LENGTH] if isinstance(value, str) else value
             for name, value in {**detail, **said}.items()
         }
 
 
-class SecurityEvents:
+class SecurityEventLog:
     """Writes lines and counts. May be used from several threads."""
 
     def __init__(
@@ -98,76 +98,76 @@ class SecurityEvents:
         self._exports = counter("exports", "Exports of alerts, whole or broken off.", "format")
         self._exported = counter("exported_alerts", "Alerts that were exported.")
         self._read = counter("records_read", "Raw records that were shown.")
-        for why in REFUSALS:
+        for why in REFUSAL_REASONS:
             self._refused.labels(why)
-        for each in FORMATS:
+        for each in COUNTED_FORMATS:
             self._exports.labels(each)
-        self._now, self._lock, self._began = now, Lock(), now()
+        self._now, self._lock, self._window_start = now, Lock(), now()
         self._key = secrets.token_bytes(32)
         self._written: Counter[tuple[Any, ...]] = Counter()
-        self._left_out: dict[tuple[str, str, str], Counter[str]] = {}
+        self._omitted: dict[tuple[str, str, str], Counter[str]] = {}
 
-    def refused(self, why: str, event: SecurityEvent) -> None:
+    def record_refusal(self, why: str, event: SecurityEvent) -> None:
         """Count a refusal and write its line."""
         self._refused.labels(why).inc()
         self.write(replace(event, outcome="refused", why=why))
 
-    def exported(self, format: str, rows: int, event: SecurityEvent) -> None:
+    def record_export(self, format: str, rows: int, event: SecurityEvent) -> None:
         """Count an export and write its line."""
         self._exports.labels(format).inc()
         self._exported.inc(rows)
         self.write(replace(event, detail={**event.detail, "format": format, "rows": rows}))
 
-    def read(self, records: int, event: SecurityEvent) -> None:
+    def record_raw_reads(self, records: int, event: SecurityEvent) -> None:
         """Count raw records that were shown and write their line."""
         self._read.inc(records)
         self.write(replace(event, outcome="allowed", detail={**event.detail, "records": records}))
 
     def write(self, event: SecurityEvent) -> None:
         """Write the line, if there is room for it in this window; count it otherwise."""
-        self.turn()
+        self.rotate_window()
         with self._lock:
-            written = self._has_room(event)
+            written = self._admit(event)
         if written:
-            _line(event.outcome == "refused", f"{event.event} {event.outcome}", event.fields())
+            _log_line(event.outcome == "refused", f"{event.event} {event.outcome}", event.fields())
 
-    def turn(self, last: bool = False) -> None:
+    def rotate_window(self, final: bool = False) -> None:
         """Begin another window once this one is over (`last`: now), and say what was left out of it."""
         with self._lock:
             now = self._now()
-            if not last and now - self._began < SECONDS:
+            if not final and now - self._window_start < LINE_WINDOW_SECONDS:
                 return
-            self._began, left_out, self._left_out = now, self._left_out, {}
+            self._window_start, left_out, self._omitted = now, self._omitted, {}
             self._written.clear()
         for fields in _summaries(left_out):
-            _line(True, "security events left out", fields)
+            _log_line(True, "security events left out", fields)
 
-    def digest(self, name: str) -> str:
+    def name_digest(self, name: str) -> str:
         """16 letters for a name that somebody typed, the same for the same name while this program runs.
 
         The key is random: people type passwords into the field of the name, and a plain digest could be guessed."""
         text = name.strip().lower().encode(errors="surrogatepass")
         return blake2b(text, key=self._key, digest_size=8).hexdigest()
 
-    def _has_room(self, event: SecurityEvent) -> bool:
+    def _admit(self, event: SecurityEvent) -> bool:
         kind, source = event.kind, event.source
         known = event.outcome == "allowed" and bool(
             event.who
         )  # nobody else's noise pushes out what people do
-        if (known or self._written[kind] < PER_KIND) and self._written[kind, source] < PER_SOURCE:
+        if (known or self._written[kind] < LINES_PER_KIND) and self._written[kind, source] < LINES_PER_SOURCE:
             self._written.update([kind, (kind, source)])
             return True
-        counts = self._left_out.setdefault(kind, Counter())
-        counts[source if source in counts or len(counts) < SOURCES else "others"] += 1
+        counts = self._omitted.setdefault(kind, Counter())
+        counts[source if source in counts or len(counts) < MAX_SOURCES else "others"] += 1
         return False
 
 
-def note(scope: Any, **facts: str) -> None:
+def annotate_request(scope: Any, **facts: str) -> None:
     """Add facts to the line of a request, whatever becomes of it (`watch.Watch` writes it): `event`, `why`, `name`."""
     scope.setdefault("state", {}).setdefault("security", {}).update(facts)
 
 
-def network_of(address: str) -> str:
+def network_prefix(address: str) -> str:
     """The address; of IPv6 the network of 64 bits, since whoever has one address there has all."""
     try:
         parsed = ip_address(address.partition("%")[0])
@@ -176,9 +176,11 @@ def network_of(address: str) -> str:
     return str(ip_network((parsed, 64), strict=False)) if isinstance(parsed, IPv6Address) else str(parsed)
 
 
-def _summaries(left_out: Mapping[tuple[str, str, str], Counter[str]]) -> Iterator[dict[str, Any]]:
-    for (event, outcome, why), counts in left_out.items():
-        most = [f"{source[:LONGEST]}: {count}" for source, count in counts.most_common(LISTED)]
+def _summaries(omitted: Mapping[tuple[str, str, str], Counter[str]]) -> Iterator[dict[str, Any]]:
+    for (event, outcome, why), counts in omitted.items():
+        most = [
+            f"{source[:MAX_LOG_TEXT_LENGTH]}: {count}" for source, count in counts.most_common(SOURCES_LISTED)
+        ]
         yield {
             "event": event,
             "outcome": outcome,
@@ -189,5 +191,5 @@ def _summaries(left_out: Mapping[tuple[str, str, str], Counter[str]]) -> Iterato
         }
 
 
-def _line(warns: bool, message: str, fields: Mapping[str, Any]) -> None:
+def _log_line(warns: bool, message: str, fields: Mapping[str, Any]) -> None:
     log.log(logging.WARNING if warns else logging.INFO, message, extra={"fields": dict(fields)})

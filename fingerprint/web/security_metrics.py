@@ -22,19 +22,19 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fingerprint.core.settings import Settings
-from fingerprint.web.auth import SAFE, address_of
-from fingerprint.web.security_events import SecurityEvent, SecurityEvents
+from fingerprint.web.auth import SAFE_METHODS, client_address
+from fingerprint.web.security_events import SecurityEvent, SecurityEventLog
 
-WHY = {401: "unauthenticated", 403: "forbidden", 408: "slow", 413: "too_large", 429: "throttled"}
-API = "/api/v1"
-ACCOUNTS = (
+STATUS_REASONS = {401: "unauthenticated", 403: "forbidden", 408: "slow", 413: "too_large", 429: "throttled"}
+API_PREFIX = "/api/v1"
+ACCOUNT_ROUTES = (
     "/account",
     "/people",
     "/setup",
     "/logout",
-    f"{API}/people",
-    f"{API}/tokens",
-    f"{API}/sessions",
+    f"{API_PREFIX}/people",
+    f"{API_PREFIX}/tokens",
+    f"{API_PREFIX}/sessions",
 )  # routes of accounts
 
 log = logging.getLogger("fingerprint.web")
@@ -42,79 +42,79 @@ log = logging.getLogger("fingerprint.web")
 T = TypeVar("T")
 
 
-class Watch:
+class SecurityEventMiddleware:
     """ASGI middleware around everything else."""
 
-    def __init__(self, app: ASGIApp, events: SecurityEvents, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, events: SecurityEventLog, settings: Settings) -> None:
         self.app, self.events, self.settings = app, events, settings
-        self._trusts_nobody = not settings.web.proxies  # until it was said that somebody forwards
+        self._trusts_no_proxy = not settings.web.proxies  # until it was said that somebody forwards
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         scope.setdefault("state", {})["request_id"] = secrets.token_hex(8)
-        self.events.turn()
+        self.events.rotate_window()
         self._warn_of_proxy(scope)
 
         async def watched(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message)["X-Request-ID"] = scope["state"]["request_id"]
-                self._see(scope, message["status"])
+                self._record_outcome(scope, message["status"])
             await send(message)
 
         await self.app(scope, receive, watched)
 
     def _warn_of_proxy(self, scope: Scope) -> None:
         """Once: a proxy that is not counted makes all people one address."""
-        if self._trusts_nobody and any(name == b"x-forwarded-for" for name, _ in scope["headers"]):
-            self._trusts_nobody = False
+        if self._trusts_no_proxy and any(name == b"x-forwarded-for" for name, _ in scope["headers"]):
+            self._trusts_no_proxy = False
             log.warning(
                 "a request was forwarded, but web.proxies is 0: everybody behind that proxy has its address, "
                 "and bad logins of one slow down all; set web.proxies"
             )
 
-    def _see(self, scope: Scope, status: int) -> None:
+    def _record_outcome(self, scope: Scope, status: int) -> None:
         """Write what this answer is, if it is a security event."""
         facts: Mapping[str, str] = scope["state"].get("security", {})
         event, name = (
-            event_of(scope, self.settings, facts.get("event", "request"), status),
+            build_event(scope, self.settings, facts.get("event", "request"), status),
             facts.get("name", ""),
         )
-        if why := _why(status, facts):
-            known = {"name_digest": self.events.digest(name)} if name else {}
+        if why := _refusal_reason(status, facts):
+            known = {"name_digest": self.events.name_digest(name)} if name else {}
             known |= {"reason": facts["reason"]} if "reason" in facts else {}
-            self.events.refused(why, replace(event, detail=known))
+            self.events.record_refusal(why, replace(event, detail=known))
         elif status < 400 and "event" in facts:
             self.events.write(replace(event, outcome="allowed", who=event.who or name.strip().lower()))
-        elif status < 400 and event.method not in SAFE and _is_of_accounts(event):
+        elif status < 400 and event.method not in SAFE_METHODS and _is_account_change(event):
             filled = scope.get("path_params", {})
             target = {part: str(filled[part]) for part in ("name", "token_id") if part in filled}
             self.events.write(replace(event, event="account", outcome="allowed", detail=target))
 
 
-def _is_of_accounts(event: SecurityEvent) -> bool:
+def _is_account_change(event: SecurityEvent) -> bool:
     """Whether a change is somebody's: nobody's log-out is none."""
-    return event.route.startswith(ACCOUNTS) and bool(event.who or event.route.startswith("/setup"))
+    return event.route.startswith(ACCOUNT_ROUTES) and bool(event.who or event.route.startswith("/setup"))
 
 
-def _why(status: int, facts: Mapping[str, str]) -> str | None:
+def _refusal_reason(status: int, facts: Mapping[str, str]) -> str | None:
     """Why a request was refused, one of `security_events.REFUSALS`; None where it was not."""
     if "why" in facts:
         return facts["why"]
     if status < 400:
         return None
-    return "login" if "event" in facts and status in (401, 403) else WHY.get(status)
+    return "login" if "event" in facts and status in (401, 403) else STATUS_REASONS.get(status)
 
 
 def record_read(request: Request, alert_id: str, records: int, event_id: str = "") -> None:
     """Somebody was shown raw records of an alert, `event_id` where it was one."""
     detail = {"alert_id": alert_id} | ({"event_id": event_id} if event_id else {})
-    settings: Settings = request.app.state.doors.settings
-    _events(request).read(records, event_of(request.scope, settings, "read", 200, detail))
+    settings: Settings = request.app.state.dependencies.settings
+    _event_log(request).record_raw_reads(records, build_event(request.scope, settings, "read", 200, detail))
 
 
-def counted_export(request: Request, format: str, filter: str, rows: Iterator[T]) -> Iterator[T]:
+def count_export(request: Request, export_format: str, filter_text: str, rows: Iterator[T]) -> Iterator[T]:
     """The same rows; when they end, or whoever takes them is gone, the export is told with their number."""
     count, outcome = 0, "broken off"
     try:
@@ -123,12 +123,12 @@ def counted_export(request: Request, format: str, filter: str, rows: Iterator[T]
             yield row
         outcome = "allowed"
     finally:
-        settings: Settings = request.app.state.doors.settings
-        event = event_of(request.scope, settings, "export", 200, {"filter": filter})
-        _events(request).exported(format, count, replace(event, outcome=outcome))
+        settings: Settings = request.app.state.dependencies.settings
+        event = build_event(request.scope, settings, "export", 200, {"filter": filter_text})
+        _event_log(request).record_export(export_format, count, replace(event, outcome=outcome))
 
 
-def event_of(
+def build_event(
     scope: Scope, settings: Settings, event: str, status: int, detail: Mapping[str, str] | None = None
 ) -> SecurityEvent:
     """What is the same for every event of a request: who, from where, on which route."""
@@ -136,22 +136,24 @@ def event_of(
     return SecurityEvent(
         event,
         who=caller.name if caller else "",
-        address=address_of(Request(scope), settings),
+        address=client_address(Request(scope), settings),
         method=scope["method"],
-        route=route_of(scope),
+        route=route_template(scope),
         status=status,
         request_id=scope["state"]["request_id"],
         detail=detail or {},
     )
 
 
-def route_of(scope: Scope) -> str:
+def route_template(scope: Scope) -> str:
     """The template of the route that answers: `/api/v1/alerts/{alert_id}`; empty for what no route answers."""
     path = str(getattr(scope.get("route"), "path", ""))
-    inner = path and scope["path"].startswith(f"{API}/") and not path.startswith(API)
-    return f"{API}{path}" if inner else path  # an included router knows its templates without the prefix
+    inner = path and scope["path"].startswith(f"{API_PREFIX}/") and not path.startswith(API_PREFIX)
+    return (
+        f"{API_PREFIX}{path}" if inner else path
+    )  # an included router knows its templates without the prefix
 
 
-def _events(request: Request) -> SecurityEvents:
-    found: SecurityEvents = request.app.state.security
+def _event_log(request: Request) -> SecurityEventLog:
+    found: SecurityEventLog = request.app.state.security
     return found

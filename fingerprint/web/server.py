@@ -23,14 +23,14 @@ from fingerprint.web.security_events import SecurityEvent
 
 HEAD_SECONDS = 10.0  # from the connection, or the answer before, to the end of a request's head
 BODY_SECONDS = 30.0  # from there to the end of its body: 1 MiB at 35 kB/s
-TAKE_SECONDS = 60.0  # in which a client takes nothing of what was written
-CONNECTIONS = 800  # of one server; below the 1,024 descriptors that a process often may have
-LONGEST_HEAD = 32 << 10  # bytes
-GRACE = 5  # seconds that a request may go on after SIGTERM
-LATE = b"the request did not arrive in time\n"
+WRITE_SECONDS = 60.0  # in which a client takes nothing of what was written
+MAX_CONNECTIONS = 800  # of one server; below the 1,024 descriptors that a process often may have
+MAX_HEAD_BYTES = 32 << 10  # bytes
+GRACE_SECONDS = 5  # seconds that a request may go on after SIGTERM
+TIMEOUT_BODY = b"the request did not arrive in time\n"
 
 
-def configured(app: Any) -> uvicorn.Config:
+def uvicorn_config(app: Any) -> uvicorn.Config:
     """How the application is served. Who asked comes from X-Forwarded-For only as `web.proxies` says, so uvicorn looks at none.
     uvicorn's warnings would be a line for each bad request: they are security events here, and bounded."""
     return uvicorn.Config(
@@ -42,128 +42,132 @@ def configured(app: Any) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=CONNECTIONS + 1,  # where all are being answered: 503
-        h11_max_incomplete_event_size=LONGEST_HEAD,
-        timeout_graceful_shutdown=GRACE,
+        limit_concurrency=MAX_CONNECTIONS + 1,  # where all are being answered: 503
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+        timeout_graceful_shutdown=GRACE_SECONDS,
     )
 
 
-class Server(uvicorn.Server):
+class DeadlineServer(uvicorn.Server):
     """Live streams end first: browsers come back to whoever serves next."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         app: Any = self.config.app
-        await app.state.following.close()
+        await app.state.broadcaster.close()
         await super().shutdown(sockets)
-        app.state.security.turn(last=True)
+        app.state.security.rotate_window(final=True)
 
 
 class DeadlineProtocol(H11Protocol):
     """One connection, with a deadline for what is awaited of its client."""
 
-    awaited: Any = (
+    awaited_state: Any = (
         None  # h11's state of the client: IDLE while its head is awaited, SEND_BODY while its body is
     )
-    since = 0.0  # when that began, by the loop's clock
-    heard = False  # whether a part of the request has come
-    _reading: asyncio.TimerHandle | None = None
-    _writing: asyncio.TimerHandle | None = None
+    waiting_since = 0.0  # when that began, by the loop's clock
+    request_started = False  # whether a part of the request has come
+    _read_timer: asyncio.TimerHandle | None = None
+    _write_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        if len(self.connections) >= CONNECTIONS:
-            self._make_room()
+        if len(self.connections) >= MAX_CONNECTIONS:
+            self._evict_slowest()
         super().connection_made(transport)
         transport.set_write_buffer_limits(
             high=0
         )  # whatever is not taken has a deadline, also what is left at the end
-        self._await_more()
+        self._update_read_deadline()
 
     def data_received(self, data: bytes) -> None:
-        self.heard = True
+        self.request_started = True
         super().data_received(data)
-        self._await_more()
+        self._update_read_deadline()
 
     def on_response_complete(self) -> None:
-        self.heard = False
+        self.request_started = False
         super().on_response_complete()
-        self._await_more()
+        self._update_read_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        _cancel(self._reading)
-        _cancel(self._writing)
+        _cancel(self._read_timer)
+        _cancel(self._write_timer)
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._writing = self._writing or self.loop.call_later(TAKE_SECONDS, self._give_up)
+        self._write_timer = self._write_timer or self.loop.call_later(WRITE_SECONDS, self._abort_slow)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        _cancel(self._writing)
-        self._writing = None
+        _cancel(self._write_timer)
+        self._write_timer = None
 
     def send_400_response(self, msg: str) -> None:
-        self._refused("malformed")
+        self._record_refusal("malformed")
         super().send_400_response(msg)
 
-    def give_way(self) -> None:
+    def close_incomplete(self) -> None:
         """Close a connection whose request is not whole: its time is over, or another needs the place."""
-        if self.transport.is_closing() or self._writing:
-            self._give_up()
+        if self.transport.is_closing() or self._write_timer:
+            self._abort_slow()
             return
-        if self.heard:  # a browser's connection in reserve has said nothing, and is no trouble
-            self._refused("slow")
-            self._answer_late()
+        if self.request_started:  # a browser's connection in reserve has said nothing, and is no trouble
+            self._record_refusal("slow")
+            self._send_timeout()
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
-        self._leave()
+        self._release_slot()
         self.transport.close()
 
-    def _await_more(self) -> None:
+    def _update_read_deadline(self) -> None:
         """A deadline for what is awaited now. It stands while pieces come: it is for the whole."""
         state = self.conn.their_state
-        if state is self.awaited and self._reading:
+        if state is self.awaited_state and self._read_timer:
             return
-        _cancel(self._reading)
-        self._reading, self.awaited, self.since = None, state, self.loop.time()
+        _cancel(self._read_timer)
+        self._read_timer, self.awaited_state, self.waiting_since = None, state, self.loop.time()
         seconds = {h11.IDLE: HEAD_SECONDS, h11.SEND_BODY: BODY_SECONDS}.get(state)
         if seconds is not None and not self.transport.is_closing():
-            self._reading = self.loop.call_later(seconds, self.give_way)
+            self._read_timer = self.loop.call_later(seconds, self.close_incomplete)
 
-    def _make_room(self) -> None:
+    def _evict_slowest(self) -> None:
         """Close the connection whose request has been incomplete for longest."""
         ours = (each for each in self.connections if isinstance(each, DeadlineProtocol))
-        waiting = [each for each in ours if each._reading or each._writing]
+        waiting = [each for each in ours if each._read_timer or each._write_timer]
         if waiting:
-            min(waiting, key=lambda each: each.since).give_way()
+            min(waiting, key=lambda each: each.waiting_since).close_incomplete()
         else:
-            self._refused("busy")  # uvicorn answers 503
+            self._record_refusal("busy")  # uvicorn answers 503
 
-    def _answer_late(self) -> None:
+    def _send_timeout(self) -> None:
         """408, where nothing has been answered yet."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
         headers = [("content-type", "text/plain; charset=utf-8"), ("connection", "close")]
-        said = (h11.Response(status_code=408, headers=headers), h11.Data(data=LATE), h11.EndOfMessage())
+        said = (
+            h11.Response(status_code=408, headers=headers),
+            h11.Data(data=TIMEOUT_BODY),
+            h11.EndOfMessage(),
+        )
         for event in said:
             self.transport.write(self.conn.send(event) or b"")
 
-    def _give_up(self) -> None:
-        self._refused("slow")
-        self._leave()
+    def _abort_slow(self) -> None:
+        self._record_refusal("slow")
+        self._release_slot()
         self.transport.abort()
 
-    def _leave(self) -> None:
+    def _release_slot(self) -> None:
         """Its place is free now, not only when the loop has seen it closed."""
         self.connections.discard(self)
-        _cancel(self._reading)
-        self._reading = None
+        _cancel(self._read_timer)
+        self._read_timer = None
 
-    def _refused(self, why: str) -> None:
+    def _record_refusal(self, why: str) -> None:
         app: Any = self.config.app
         address = self.client[0] if self.client else ""
-        app.state.security.refused(why, SecurityEvent("connection", address=address))
+        app.state.security.record_refusal(why, SecurityEvent("connection", address=address))
 
 
 def _cancel(timer: asyncio.TimerHandle | None) -> None:

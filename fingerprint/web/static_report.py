@@ -23,12 +23,15 @@ import jinja2
 from markupsafe import Markup, escape
 
 from fingerprint.core.alert import Alert, FingerprintError
-from fingerprint.core.sanitize import indented, visible
+from fingerprint.core.sanitize import indent_json, printable
 from fingerprint.web import formatting
-from fingerprint.web.charts import draw
+from fingerprint.web.charts import draw_activity_chart
 
 TEMPLATES = Path(__file__).parent / "templates"
-WIDE, NARROW = (1000, 260), (350, 210)  # the curve for a desk's and for a pocket's screen
+WIDE_ACTIVITY_CHART, NARROW_ACTIVITY_CHART = (
+    (1000, 260),
+    (350, 210),
+)  # the curve for a desk's and for a pocket's screen
 
 
 def write_alert_page(alert: Alert, file: Path, queue: str | None = None) -> Path:
@@ -49,13 +52,17 @@ def write_queue_page(alerts: Sequence[Alert], folder: Path) -> Path:
 
 def render_alert(alert: Alert, queue: str | None = None) -> str:
     """The page as text, which holds no lone surrogates or control characters but line ends."""
-    return _render("alert.html", queue=queue, **explained(alert))
+    return _render("alert.html", queue=queue, **alert_context(alert))
 
 
-def explained(alert: Alert) -> dict[str, Any]:
+def alert_context(alert: Alert) -> dict[str, Any]:
     """What the templates that explain an alert are given; it may have some of its events only."""
     curve = alert.curve
-    drawings = [draw(curve, *size) for size in (WIDE, NARROW)] if curve and curve.counts else []
+    drawings = (
+        [draw_activity_chart(curve, *size) for size in (WIDE_ACTIVITY_CHART, NARROW_ACTIVITY_CHART)]
+        if curve and curve.counts
+        else []
+    )
     most = max((driver.surprise for driver in alert.drivers), default=0.0)
     events = sorted(alert.events, key=lambda event: (event.event_time, event.event_id))
     return {"alert": alert, "drawings": drawings, "most": max(most, 1e-9), "events": events}
@@ -64,11 +71,11 @@ def explained(alert: Alert) -> dict[str, Any]:
 def _render(template: str, **values: Any) -> str:
     style = (TEMPLATES / "style.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return environment().get_template(template).render(style=Markup(style), digest=digest, **values)  # noqa: S704
+    return template_environment().get_template(template).render(style=Markup(style), digest=digest, **values)  # noqa: S704
 
 
 @cache
-def environment() -> jinja2.Environment:
+def template_environment() -> jinja2.Environment:
     """The templates, and how they show what they are given."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
@@ -76,21 +83,21 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_shown,
+        finalize=_escape_value,
     )
-    environment.globals["words"] = formatting
-    environment.filters["record"] = _record
+    environment.globals["fmt"] = formatting
+    environment.filters["record"] = _format_record
     return environment
 
 
-def _shown(value: Any) -> Any:
+def _escape_value(value: Any) -> Any:
     """What every expression of a template passes through. Markup is the templates' own."""
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _record(raw: str) -> Markup:
+def _format_record(raw: str) -> Markup:
     """A raw record over several lines."""
-    return escape(visible(indented(raw), lines=True))
+    return escape(printable(indent_json(raw), lines=True))
 
 
 def _file_name(alert_id: str) -> str:

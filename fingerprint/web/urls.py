@@ -10,28 +10,32 @@ from __future__ import annotations
 import re
 from urllib.parse import quote, urlencode
 
-LONGEST = 1000  # characters of a principal in an address; servers and proxies take some 8,000
-_PLAIN = re.compile(r"[^/]+(/[^/]+)*")  # no empty part: `//` at its beginning would name another host
+MAX_PRINCIPAL_LENGTH = 1000  # characters of a principal in an address; servers and proxies take some 8,000
+_PLAIN_PATH = re.compile(r"[^/]+(/[^/]+)*")  # no empty part: `//` at its beginning would name another host
 
 
-def alert(alert_id: str, queue: str = "") -> str:
+def alert_url(alert_id: str, queue: str = "") -> str:
     """An alert's page; `queue` is the query of the queue it was opened from."""
     came = f"?{urlencode({'from': queue})}" if queue else ""
     return f"/alerts/{quote(alert_id, safe='')}{came}"
 
 
-def record(alert_id: str, event_id: str) -> str:
+def record_url(alert_id: str, event_id: str) -> str:
     """The raw record of one event. Its id is no part of the path: it may hold anything."""
-    return f"{alert(alert_id)}/record?{urlencode({'event': event_id})}"
+    return f"{alert_url(alert_id)}/record?{urlencode({'event': event_id})}"
 
 
-def entity(principal: str, alert_id: str) -> str:
+def principal_url(principal: str, alert_id: str) -> str:
     """A principal's page; where its name makes no path, the page of whoever an alert is about."""
-    plain = principal.isprintable() and len(principal) <= LONGEST and _PLAIN.fullmatch(principal)
+    plain = (
+        principal.isprintable()
+        and len(principal) <= MAX_PRINCIPAL_LENGTH
+        and _PLAIN_PATH.fullmatch(principal)
+    )
     dots = {".", ".."} & {*principal.split("/")}
-    return f"/entities/{quote(principal)}" if plain and not dots else f"{alert(alert_id)}/entity"
+    return f"/entities/{quote(principal)}" if plain and not dots else f"{alert_url(alert_id)}/entity"
 
 
-def like(alert_id: str) -> str:
+def new_suppression_url(alert_id: str) -> str:
     """A new suppression of alerts like this."""
     return f"/suppressions/new?{urlencode({'alert': alert_id})}"

@@ -15,11 +15,11 @@ import numpy as np
 import triton_python_backend_utils as triton
 
 from fingerprint.compute import arrays
-from fingerprint.detection import triton_model
 from fingerprint.core import settings
-from fingerprint.registry.bank import Bank
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.extras import how_to_install
+from fingerprint.detection import triton_model
+from fingerprint.registry.bank import Bank
 
 USED = ctypes.c_char_p(b"used_dltensor")
 

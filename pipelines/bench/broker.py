@@ -21,25 +21,25 @@ from typing import Any
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.settings import Settings
-from fingerprint.streaming.bounded_read import until_end
+from fingerprint.streaming.bounded_read import poll_until_end
 from pipelines.bench.report import Skipped
 from pipelines.runtime import wiring
 
-TESTS = Path(__file__).parents[2] / "tests"
+TESTS_FOLDER = Path(__file__).parents[2] / "tests"
 PARTITIONS = 4
-PATIENCE = 300.0  # seconds that a program may take
+START_TIMEOUT_SECONDS = 300.0  # seconds that a program may take
 
 
 @contextmanager
-def broker(folder: Path) -> Iterator[str]:
+def running_broker(folder: Path) -> Iterator[str]:
     """Its address. Skipped where there is none: no checkout, no Java."""
-    sys.path.insert(0, str(TESTS))
+    sys.path.insert(0, str(TESTS_FOLDER))
     try:
         kafka: Any = importlib.import_module("services.kafka")
     except ImportError:
         raise Skipped("the broker of the tests is not here; run it from a checkout") from None
     finally:
-        sys.path.remove(str(TESTS))
+        sys.path.remove(str(TESTS_FOLDER))
     try:
         with kafka.Broker.started(folder) as running:
             yield running.address
@@ -48,7 +48,7 @@ def broker(folder: Path) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Topics:
+class BenchmarkStream:
     """The topics of one stream on a broker, and the bank that its scorers use."""
 
     address: str
@@ -56,7 +56,7 @@ class Topics:
     bank: Path
     folder: Path
 
-    def create(self) -> Topics:
+    def create(self) -> BenchmarkStream:
         from kafka import KafkaAdminClient
         from kafka.admin import NewTopic
 
@@ -108,14 +108,14 @@ class Topics:
     def read(self, topic: str, client: str, group: str) -> Iterator[list[Any]]:
         """The messages of a topic to where it ends, as a scorer's consumer gets them and in polls of its size."""
         kafka = Settings.model_validate(self.settings(client, group)).kafka
-        with wiring.consumer(kafka, "bench") as consumer:
+        with wiring.open_consumer(kafka, "bench") as consumer:
             consumer.subscribe([f"{self.name}.{topic}"])
-            yield from until_end(consumer)
+            yield from poll_until_end(consumer)
 
 
-def figures(process: subprocess.Popen[str]) -> dict[str, Any]:
+def process_figures(process: subprocess.Popen[str]) -> dict[str, Any]:
     """What a program prints at its end."""
-    out, _ = process.communicate(timeout=PATIENCE)
+    out, _ = process.communicate(timeout=START_TIMEOUT_SECONDS)
     if process.returncode:
         raise RuntimeError(f"{' '.join(map(str, process.args))} ended with {process.returncode}")  # type: ignore[arg-type]
     found: dict[str, Any] = json.loads(out)
@@ -131,14 +131,14 @@ def free_port() -> int:
 
 def wait_until_ready(port: int, process: subprocess.Popen[str]) -> None:
     """Until a program has joined its group."""
-    deadline = time.monotonic() + PATIENCE
-    while not _answers(f"http://127.0.0.1:{port}/readyz"):
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+    while not _is_ready(f"http://127.0.0.1:{port}/readyz"):
         if process.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError("the scorer did not become ready")
-        SystemClock().wait(0.05)
+        SystemClock().sleep(0.05)
 
 
-def _answers(url: str) -> bool:
+def _is_ready(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310
             return bool(answer.status == 200)

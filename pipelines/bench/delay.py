@@ -18,45 +18,45 @@ import numpy as np
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.ports import Message
-from pipelines.bench.broker import Topics, figures, free_port, wait_until_ready
+from pipelines.bench.broker import BenchmarkStream, free_port, process_figures, wait_until_ready
 
-QUIET = 3.0  # seconds after the last record was sent in which the last alerts are told
-_ID = re.compile(rb'"eventID":\s*"([^"]*)"')
+IDLE_SECONDS = 3.0  # seconds after the last record was sent in which the last alerts are told
+_EVENT_ID = re.compile(rb'"eventID":\s*"([^"]*)"')
 
 
 class Delays(NamedTuple):
     """Seconds; `told` is how many tellings they are of."""
 
     median: float
-    most: float  # the 99th percentile
-    told: int
+    p99: float  # the 99th percentile
+    alerts: int
 
 
-def measure(topics: Topics, files: list[str], rate: float) -> Delays:
+def measure_delays(topics: BenchmarkStream, files: list[str], rate: float) -> Delays:
     """Send the files' records at `rate` a second to a scorer that is ready."""
-    stream = Topics(topics.address, "delays", topics.bank, topics.folder).create()
+    stream = BenchmarkStream(topics.address, "delays", topics.bank, topics.folder).create()
     port = free_port()
     scorer = stream.score(group="delays", port=port)
     wait_until_ready(port, scorer)
-    figures(stream.send(files, rate))
-    SystemClock().wait(QUIET)
+    process_figures(stream.send(files, rate))
+    SystemClock().sleep(IDLE_SECONDS)
     scorer.send_signal(signal.SIGTERM)
-    figures(scorer)
+    process_figures(scorer)
     produced: dict[str, int] = {}
     for messages in stream.read("events", "confluent", "produced"):
         for message in messages:
-            if found := _ID.search(message.value or b""):
+            if found := _EVENT_ID.search(message.value or b""):
                 produced.setdefault(found[1].decode(), message.timestamp)  # a repeat makes nothing
     told = [message for messages in stream.read("alerts", "confluent", "told") for message in messages]
-    seconds = delays(told, produced)
+    seconds = alert_delays(told, produced)
     return Delays(float(np.median(seconds)), float(np.quantile(seconds, 0.99)), len(seconds))
 
 
-def delays(told: list[Message], produced: dict[str, int]) -> list[float]:
+def alert_delays(alert_messages: list[Message], produced: dict[str, int]) -> list[float]:
     """Seconds of each telling that has news; `told` in the order of the topic, `produced` in ms by event id."""
     before: dict[str, set[str]] = {}
     out = []
-    for message in told:
+    for message in alert_messages:
         alert = json.loads(message.value or b"")
         known = before.setdefault(alert["alert_id"], set())
         news = {event["event_id"] for event in alert["events"]} - known

@@ -35,91 +35,101 @@ from threadpoolctl import threadpool_limits
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import FingerprintError
 from fingerprint.detection import batch as measured
-from fingerprint.detection.inference import InProcess
+from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.evaluation import dfencoder_peer
-from fingerprint.evaluation.dfencoder_peer import Standardised, losses_of, standardised
+from fingerprint.evaluation.dfencoder_peer import (
+    StandardisedModel,
+    prepared_feature_losses,
+    standardise_model,
+)
 from fingerprint.features import encoding
 from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import pipeline
-from pipelines.bench.dfencoder_tables import USERS, published, tables
-from pipelines.bench.report import Skipped, measure, row, side_by_side
+from pipelines.bench.dfencoder_tables import USERS, build_tables, published_columns
+from pipelines.bench.report import Skipped, benchmark, fastest_interleaved, run_benchmarks
 
 Floats = NDArray[np.float32]
 T = TypeVar("T")
 
-OUT = Path("build/bench-dfencoder.json")  # of these rows alone
-HOME = Path("build/bench/dfencoder")
-PINNED = ("dfencoder==0.0.42", "dill==0.4.1", "tensorboardX==2.6.5", "tqdm==4.70.1", "protobuf==7.36.2")
-PATIENCE = 300  # seconds for pip
-MODELS = 6  # of theirs: each takes some seconds
-TURNS = 3  # of ours
-BATCH = 1000  # rows scored at a time
-SINGLE = 20  # events scored one by one
+RESULTS_FILE = Path("build/bench-dfencoder.json")  # of these rows alone
+PACKAGES_FOLDER = Path("build/bench/dfencoder")
+PINNED_PACKAGES = (
+    "dfencoder==0.0.42",
+    "dill==0.4.1",
+    "tensorboardX==2.6.5",
+    "tqdm==4.70.1",
+    "protobuf==7.36.2",
+)
+PIP_TIMEOUT_SECONDS = 300  # seconds for pip
+MODEL_COUNT = 6  # of theirs: each takes some seconds
+REPETITIONS = 3  # of ours
+BATCH_ROWS = 1000  # rows scored at a time
+SINGLE_EVENTS = 20  # events scored one by one
 
 
 # --- the other side -------------------------------------------------------------------------------------------------
 
 
-def dfencoder() -> Any:
+def import_dfencoder() -> Any:
     """The package. Skipped where it cannot be had."""
-    found = _found()
+    found = _import_or_reason()
     if isinstance(found, str):
         raise Skipped(found)
     return found
 
 
 @cache
-def _found() -> Any:
+def _import_or_reason() -> Any:
     """The package, or why it cannot be had: pip is asked once."""
-    if not HOME.exists() and (problem := install(HOME, PINNED)):
+    if not PACKAGES_FOLDER.exists() and (problem := install_packages(PACKAGES_FOLDER, PINNED_PACKAGES)):
         return f"dfencoder cannot be installed: {problem}"
-    sys.path.append(str(HOME.resolve()))  # at the end: what both have is ours
+    sys.path.append(str(PACKAGES_FOLDER.resolve()))  # at the end: what both have is ours
     try:
         return importlib.import_module("dfencoder")
     except ImportError as reason:
         return f"dfencoder cannot be imported: {reason}"
 
 
-def install(home: Path, packages: Sequence[str]) -> str | None:
+def install_packages(site_packages: Path, packages: Sequence[str]) -> str | None:
     """Put packages into a folder, all of them or none. What was in the way; None if nothing was."""
-    home.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=home.parent) as folder:
-        target = Path(folder) / home.name
+    site_packages.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=site_packages.parent) as folder:
+        target = Path(folder) / site_packages.name
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(target)]
         command += packages
         try:
-            subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)  # noqa: S603
+            subprocess.run(command, check=True, capture_output=True, text=True, timeout=PIP_TIMEOUT_SECONDS)  # noqa: S603
         except subprocess.CalledProcessError as error:
             return next(iter(error.stderr.strip().splitlines()), "pip failed")
         except subprocess.TimeoutExpired:
-            return f"it took longer than {PATIENCE} s"
-        target.rename(home)
+            return f"it took longer than {PIP_TIMEOUT_SECONDS} s"
+        target.rename(site_packages)
     return None
 
 
-def fitted(table: pd.DataFrame) -> Any:
+def fit_dfencoder(table: pd.DataFrame) -> Any:
     """dfencoder's model of a table, at the published settings."""
-    dfencoder()
-    return dfencoder_peer.fitted(table)
+    import_dfencoder()
+    return dfencoder_peer.fit_dfencoder(table)
 
 
 # --- both, side by side ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedModels:
     """A bank of all users and what it took; models of the first MODELS users and what the fastest took (core seconds)."""
 
     bank: Bank
-    ours: float
-    models: dict[str, Standardised]
-    theirs: float
+    bank_core_seconds: float
+    models: dict[str, StandardisedModel]
+    dfencoder_core_seconds: float
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def single_threaded() -> Iterator[None]:
     import torch
 
     threads = torch.get_num_threads()
@@ -130,73 +140,75 @@ def one_thread() -> Iterator[None]:
 
 
 @cache
-def both() -> Fitted:
+def fit_both() -> FittedModels:
     """Ours TURNS times, the fastest counts, and in between theirs, where the fastest of MODELS counts."""
-    dfencoder()
-    same, ours, theirs, models = tables(), [], [], {}
-    learn = {user: published(_of(same.history, user)) for user in same.users[:MODELS]}
-    with one_thread():
-        for turn in range(TURNS):
-            seconds, bank = core_seconds(partial(pipeline.train, [same.history], same.settings))
+    import_dfencoder()
+    same, ours, theirs, models = build_tables(), [], [], {}
+    learn = {user: published_columns(_events_of(same.history, user)) for user in same.users[:MODEL_COUNT]}
+    with single_threaded():
+        for turn in range(REPETITIONS):
+            seconds, bank = measure_core_seconds(partial(pipeline.train, [same.history], same.settings))
             ours.append(seconds)
-            for user in same.users[turn:MODELS:TURNS]:
-                seconds, model = core_seconds(partial(fitted, learn[user]))
+            for user in same.users[turn:MODEL_COUNT:REPETITIONS]:
+                seconds, model = measure_core_seconds(partial(fit_dfencoder, learn[user]))
                 theirs.append(seconds)
-                models[user] = standardised(model, learn[user])
-    return Fitted(bank, min(ours), models, min(theirs))
+                models[user] = standardise_model(model, learn[user])
+    return FittedModels(bank, min(ours), models, min(theirs))
 
 
-def core_seconds(run: Callable[[], T]) -> tuple[float, T]:
+def measure_core_seconds(run: Callable[[], T]) -> tuple[float, T]:
     """Of this process, all threads together; and what the run returned."""
     start = time.process_time()
     out = run()
     return time.process_time() - start, out
 
 
-def _of(events: pd.DataFrame, user: str) -> pd.DataFrame:
+def _events_of(events: pd.DataFrame, user: str) -> pd.DataFrame:
     return events[events["entity"] == user].reset_index(drop=True)
 
 
 @dataclass(frozen=True)
-class Known:
+class EncodedEvents:
     """N events as our bank knows them: `frame` with the ledger's memory, `fingerprint` (N,)."""
 
     frame: pd.DataFrame
     fingerprint: NDArray[np.int32]
 
-    def take(self, rows: NDArray[np.intp]) -> Known:
-        return Known(self.frame.iloc[rows].reset_index(drop=True), self.fingerprint[rows])
+    def take(self, rows: NDArray[np.intp]) -> EncodedEvents:
+        return EncodedEvents(self.frame.iloc[rows].reset_index(drop=True), self.fingerprint[rows])
 
-    def of(self, user: str) -> NDArray[np.intp]:
+    def rows_of(self, user: str) -> NDArray[np.intp]:
         """The rows of a user."""
         return np.flatnonzero(self.frame["entity"].to_numpy(object) == user)
 
 
-def known(events: pd.DataFrame, ledger: Ledger) -> Known:
-    batch, repeats = measured.prepare(events, ledger)
+def encode_for_bank(events: pd.DataFrame, scorer_state: ScorerState) -> EncodedEvents:
+    batch, repeats = measured.encode_batch(events, scorer_state)
     if repeats:
         raise FingerprintError(f"{repeats} events of the bench's tables are repeats: their ids must differ")
-    return Known(batch.frame, both().bank.resolve(batch.entity, batch.principal, batch.frame)[0])
+    return EncodedEvents(batch.frame, fit_both().bank.resolve(batch.entity, batch.principal, batch.frame)[0])
 
 
-def encoded(events: Known) -> Hashes:
-    codes: Hashes = encoding.encode(events.frame)
-    encoding.encode_memory(codes, events.frame)
+def encode_features(events: EncodedEvents) -> Hashes:
+    codes: Hashes = encoding.encode_events(events.frame)
+    encoding.encode_stateful_features(codes, events.frame)
     return codes
 
 
-def ours_z(codes: Hashes, fingerprint: NDArray[np.int32]) -> tuple[Floats, Floats]:
+def score_with_bank(codes: Hashes, fingerprint: NDArray[np.int32]) -> tuple[Floats, Floats]:
     """Each feature's surprise (N, F), and z (N,) of each event by itself: without the company it keeps."""
-    bank = both().bank
-    loss, _ = InProcess(bank).of(fingerprint, codes)
-    surprise = autoencoder.surprises(loss, bank.baseline.center, fingerprint)
-    return surprise, tail_calibration.z_of(autoencoder.combine(surprise), bank.baseline, fingerprint)
+    bank = fit_both().bank
+    loss, _ = LocalInference(bank).losses(fingerprint, codes)
+    surprise = autoencoder.surprise_per_feature(loss, bank.baseline.center, fingerprint)
+    return surprise, tail_calibration.excess_to_z(
+        autoencoder.total_surprise(surprise), bank.baseline, fingerprint
+    )
 
 
 # --- the rows -------------------------------------------------------------------------------------------------------
 
 
-@row(
+@benchmark(
     "training, tables of 1,000 rows x 33 columns, one thread",
     "models/core-hour",
     "dfencoder as published",
@@ -204,100 +216,107 @@ def ours_z(codes: Hashes, fingerprint: NDArray[np.int32]) -> tuple[Floats, Float
 )
 def training_pace() -> tuple[float, float]:
     """Users' fingerprints of a core hour, events in memory to bank; theirs is from table to fitted model."""
-    done = both()
-    pace = len(tables().users) / done.ours * 3600
-    return pace, pace / (3600 / done.theirs)
+    done = fit_both()
+    pace = len(build_tables().users) / done.bank_core_seconds * 3600
+    return pace, pace / (3600 / done.dfencoder_core_seconds)
 
 
-@row("finding what was planted among the users' own events, mean AUC", "AUC", "dfencoder as published", 1)
-def planted_found() -> tuple[float, float]:
+@benchmark(
+    "finding what was planted among the users' own events, mean AUC", "AUC", "dfencoder as published", 1
+)
+def planted_recall() -> tuple[float, float]:
     """By the z of each event; the mean over the users of whom they have a model."""
-    same, bank = tables(), both().bank
-    later = known(same.later, Ledger.from_arrays(same.settings, bank.ledger))
+    same, bank = build_tables(), fit_both().bank
+    later = encode_for_bank(same.later, ScorerState.from_arrays(same.settings, bank.scorer_state))
     ours, theirs = [], []
-    for user, model in both().models.items():
-        rows = later.of(user)
+    for user, model in fit_both().models.items():
+        rows = later.rows_of(user)
         own = later.take(rows)
-        ours.append(roc_auc_score(same.planted[rows], ours_z(encoded(own), own.fingerprint)[1]))
-        theirs.append(roc_auc_score(same.planted[rows], model.z(published(own.frame))[1]))
+        ours.append(
+            roc_auc_score(same.planted[rows], score_with_bank(encode_features(own), own.fingerprint)[1])
+        )
+        theirs.append(roc_auc_score(same.planted[rows], model.z_scores(published_columns(own.frame))[1]))
     return float(np.mean(ours)), float(np.mean(ours) / np.mean(theirs))
 
 
-@row("scoring with explanation, 1,000 rows of one user", "rows/s", "dfencoder, the same rows", 20)
-def one_user() -> tuple[float, float]:
+@benchmark("scoring with explanation, 1,000 rows of one user", "rows/s", "dfencoder, the same rows", 20)
+def one_user_pace() -> tuple[float, float]:
     """From a table of records' fields to each feature's loss and an event's z: the best case for a model a user."""
-    return _pace([_learned(BATCH, 1)])
+    return _pace([_training_rows(BATCH_ROWS, 1)])
 
 
-@row("scoring with explanation, 1,000 rows of 64 users", "rows/s", "dfencoder, a call a user", 20)
-def many_users() -> tuple[float, float]:
+@benchmark("scoring with explanation, 1,000 rows of 64 users", "rows/s", "dfencoder, a call a user", 20)
+def many_users_pace() -> tuple[float, float]:
     """As a poll of a stream has them. A user of whom they have no model is given another's: it takes as long."""
-    return _pace([_learned(BATCH // USERS, USERS)])
+    return _pace([_training_rows(BATCH_ROWS // USERS, USERS)])
 
 
-@row("scoring with explanation, one event", "events/s", "its time with dfencoder", 0.1, at_most=True)
-def one_event() -> tuple[float, float]:
+@benchmark("scoring with explanation, one event", "events/s", "its time with dfencoder", 0.1, at_most=True)
+def one_event_latency() -> tuple[float, float]:
     """The mean of SINGLE events of one user, each by itself."""
-    pace, ratio = _pace([_learned(SINGLE, 1).take(np.array([at])) for at in range(SINGLE)])
+    pace, ratio = _pace(
+        [_training_rows(SINGLE_EVENTS, 1).take(np.array([at])) for at in range(SINGLE_EVENTS)]
+    )
     return pace, 1 / ratio
 
 
-@row("the same from prepared rows, 1,000 of one user", "rows/s", "dfencoder, prepared too", 20)
-def prepared() -> tuple[float, float]:
+@benchmark("the same from prepared rows, 1,000 of one user", "rows/s", "dfencoder, prepared too", 20)
+def prepared_rows_pace() -> tuple[float, float]:
     """From codes, as Triton is asked, against a table that `prepare_df` has made ready: the nets by themselves."""
-    return _prepared_pace(_learned(BATCH, 1))
+    return _prepared_pace(_training_rows(BATCH_ROWS, 1))
 
 
-@row(
+@benchmark(
     "the same from a prepared row, one event",
     "events/s",
     "its time with dfencoder, prepared too",
     0.1,
     at_most=True,
 )
-def prepared_event() -> tuple[float, float]:
-    pace, ratio = _prepared_pace(_learned(1, 1))
+def prepared_event_latency() -> tuple[float, float]:
+    pace, ratio = _prepared_pace(_training_rows(1, 1))
     return pace, 1 / ratio
 
 
-def _prepared_pace(batch: Known) -> tuple[float, float]:
+def _prepared_pace(batch: EncodedEvents) -> tuple[float, float]:
     """Of rows of the first user."""
-    model = both().models[tables().users[0]]
-    codes, data = encoded(batch), model.model.prepare_df(published(batch.frame))
-    with one_thread():
-        ours, theirs = side_by_side(
-            lambda: ours_z(codes, batch.fingerprint), lambda: model.standardised(losses_of(model.model, data))
+    model = fit_both().models[build_tables().users[0]]
+    codes, data = encode_features(batch), model.model.prepare_df(published_columns(batch.frame))
+    with single_threaded():
+        ours, theirs = fastest_interleaved(
+            lambda: score_with_bank(codes, batch.fingerprint),
+            lambda: model.standardise(prepared_feature_losses(model.model, data)),
         )
     return len(codes) / ours, theirs / ours
 
 
-def _learned(rows: int, users: int) -> Known:
+def _training_rows(rows: int, users: int) -> EncodedEvents:
     """The newest rows that were learned of each of the first users, together as they came."""
-    everything = _all_learned()
-    newest = [everything.of(user)[-rows:] for user in tables().users[:users]]
+    everything = _all_training_rows()
+    newest = [everything.rows_of(user)[-rows:] for user in build_tables().users[:users]]
     return everything.take(np.sort(np.concatenate(newest)))
 
 
 @cache
-def _all_learned() -> Known:
-    return known(tables().history, Ledger(tables().settings))
+def _all_training_rows() -> EncodedEvents:
+    return encode_for_bank(build_tables().history, ScorerState(build_tables().settings))
 
 
-def _pace(batches: list[Known]) -> tuple[float, float]:
+def _pace(batches: list[EncodedEvents]) -> tuple[float, float]:
     """Rows a second of ours, and how many times theirs that is."""
-    models = cycle(both().models.values())
+    models = cycle(fit_both().models.values())
     asked = [
-        (model, published(batch.frame.iloc[batch.of(user)]))
+        (model, published_columns(batch.frame.iloc[batch.rows_of(user)]))
         for batch in batches
         for user, model in zip(batch.frame["entity"].unique(), models, strict=False)
     ]
-    with one_thread():
-        ours, theirs = side_by_side(
-            lambda: [ours_z(encoded(batch), batch.fingerprint) for batch in batches],
-            lambda: [model.z(table) for model, table in asked],
+    with single_threaded():
+        ours, theirs = fastest_interleaved(
+            lambda: [score_with_bank(encode_features(batch), batch.fingerprint) for batch in batches],
+            lambda: [model.z_scores(table) for model, table in asked],
         )
     return sum(len(batch.frame) for batch in batches) / ours, theirs / ours
 
 
 if __name__ == "__main__":  # these rows alone
-    measure(OUT)
+    run_benchmarks(RESULTS_FILE)

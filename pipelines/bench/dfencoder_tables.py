@@ -25,17 +25,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.adapters.event_spool import History
+from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core.settings import Entities, Settings
 from fingerprint.sources.cloudtrail import samples
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.training.attack_injection import SET
-from pipelines.bench.organisation import events_of, organisation
+from fingerprint.training.attack_injection import ATTACK_DATASET
+from pipelines.bench.organisation import organisation_files, read_events
 
-USERS, ROWS, LATER, PLANTED = 64, 1000, 200, 20
+USERS, ROWS, LATER_ROWS, PLANTED_ROWS = 64, 1000, 200, 20
 DAYS, LEARNED = 12, 10  # simulated, and how many of them are learned
 SEED = 0
-THEIRS = ("userIdentity", "recipientAccountId", "eventTime")  # what of a record stays the user's own
+EXCLUDED_FIELDS = ("userIdentity", "recipientAccountId", "eventTime")  # what of a record stays the user's own
 COLUMNS = (  # published with the digital fingerprinting of CloudTrail, paths without their dots
     *("eventSource", "eventName", "sourceIPAddress", "userAgent", "userIdentitytype", "apiVersion"),
     *("requestParametersroleArn", "requestParametersroleSessionName", "requestParametersdurationSeconds"),
@@ -52,7 +52,7 @@ COLUMNS = (  # published with the digital fingerprinting of CloudTrail, paths wi
 
 
 @dataclass(frozen=True)
-class Tables:
+class BenchmarkTables:
     """`history` (USERS x ROWS events) and `later` (USERS x (LATER + PLANTED)), oldest first; `planted` (len(later),)."""
 
     settings: Settings
@@ -66,29 +66,29 @@ class Tables:
 
 
 @cache
-def tables() -> Tables:
+def build_tables() -> BenchmarkTables:
     """A user is all that one principal does: entities are principals here, not principals at a service."""
     settings = Settings(entities=Entities(granularity="principal"))
-    with organisation(120, DAYS, scale=1.5, attacks=0) as days:
-        events = pd.concat(events_of(days, settings), ignore_index=True)
+    with organisation_files(120, DAYS, scale=1.5, attacks=0) as days:
+        events = pd.concat(read_events(days, settings), ignore_index=True)
     events = events.drop_duplicates("event_id", ignore_index=True)
     first_day = events["event_time"].min().normalize()
     early = events["event_time"] < first_day + pd.Timedelta(days=LEARNED)
-    users = _busy_enough(events, early)
-    history = _thinned(events[early], users, ROWS)
-    later = _thinned(events[~early], users, LATER)
-    intruders = _events(_intrusions(later), settings)
-    return Tables(settings, history, *_together(later, intruders))
+    users = _active_users(events, early)
+    history = _thin_events(events[early], users, ROWS)
+    later = _thin_events(events[~early], users, LATER_ROWS)
+    intruders = _events(_planted_records(later), settings)
+    return BenchmarkTables(settings, history, *_merge_planted(later, intruders))
 
 
-def _busy_enough(events: pd.DataFrame, early: pd.Series) -> list[str]:
+def _active_users(events: pd.DataFrame, early: pd.Series) -> list[str]:
     """The first USERS, by name, who have enough events in both parts."""
     counts = [part.groupby("entity").size() for part in (events[early], events[~early])]
-    enough = counts[0].index[counts[0] >= ROWS].intersection(counts[1].index[counts[1] >= LATER])
+    enough = counts[0].index[counts[0] >= ROWS].intersection(counts[1].index[counts[1] >= LATER_ROWS])
     return sorted(enough)[:USERS]
 
 
-def _thinned(events: pd.DataFrame, users: list[str], rows: int) -> pd.DataFrame:
+def _thin_events(events: pd.DataFrame, users: list[str], rows: int) -> pd.DataFrame:
     """`rows` events of each user, evenly spread, oldest first."""
     events = events[events["entity"].isin(users)]
     place, size = events.groupby("entity").cumcount(), events.groupby("entity")["entity"].transform("size")
@@ -97,7 +97,7 @@ def _thinned(events: pd.DataFrame, users: list[str], rows: int) -> pd.DataFrame:
     return events[taken].reset_index(drop=True)
 
 
-def _intrusions(later: pd.DataFrame) -> list[dict[str, Any]]:
+def _planted_records(later: pd.DataFrame) -> list[dict[str, Any]]:
     """PLANTED records for each user: somebody else's calls, in the user's name."""
     random = np.random.default_rng(SEED)
     records = [json.loads(raw) for raw in later["raw"]]
@@ -106,38 +106,38 @@ def _intrusions(later: pd.DataFrame) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
     for user in sorted(set(owner)):
         own, others = np.flatnonzero(owner == user), np.flatnonzero(owner != user)
-        calls = [records[at] for at in random.choice(others, PLANTED // 2, replace=False)]
-        calls += [attacks[at] for at in random.choice(len(attacks), PLANTED - len(calls), replace=False)]
+        calls = [records[at] for at in random.choice(others, PLANTED_ROWS // 2, replace=False)]
+        calls += [attacks[at] for at in random.choice(len(attacks), PLANTED_ROWS - len(calls), replace=False)]
         out += [
-            {**_in_the_name_of(records[at], call), "eventID": f"planted-{len(out) + number}"}
-            for number, (at, call) in enumerate(zip(random.choice(own, PLANTED), calls, strict=True))
+            {**_with_identity_of(records[at], call), "eventID": f"planted-{len(out) + number}"}
+            for number, (at, call) in enumerate(zip(random.choice(own, PLANTED_ROWS), calls, strict=True))
         ]
     return out
 
 
 def _attack_calls() -> list[dict[str, Any]]:
-    labels = samples.labels(SET)
+    labels = samples.sample_labels(ATTACK_DATASET)
     guilty = {name for name, label in labels.items() if label["label"] == "attack"}
-    return [record for record in samples.records(SET) if record["eventID"] in guilty]
+    return [record for record in samples.sample_records(ATTACK_DATASET) if record["eventID"] in guilty]
 
 
-def _in_the_name_of(own: dict[str, Any], call: dict[str, Any]) -> dict[str, Any]:
-    return {**call, **{key: own[key] for key in THEIRS if key in own}}
+def _with_identity_of(own: dict[str, Any], call: dict[str, Any]) -> dict[str, Any]:
+    return {**call, **{key: own[key] for key in EXCLUDED_FIELDS if key in own}}
 
 
 def _events(records: list[dict[str, Any]], settings: Settings) -> pd.DataFrame:
-    with History(settings) as history:
-        history.add(split_lines([json.dumps(record).encode() for record in records]))
-        return pd.concat(history.chunks(), ignore_index=True)
+    with EventSpool(settings) as history:
+        history.add_records(split_lines([json.dumps(record).encode() for record in records]))
+        return pd.concat(history.batches(), ignore_index=True)
 
 
-def _together(later: pd.DataFrame, intruders: pd.DataFrame) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
+def _merge_planted(later: pd.DataFrame, intruders: pd.DataFrame) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
     both = pd.concat([later, intruders], ignore_index=True)
     both = both.sort_values(["event_time", "event_id"], ignore_index=True)
     return both, both["event_id"].str.startswith("planted-").to_numpy(bool)
 
 
-def published(events: pd.DataFrame) -> pd.DataFrame:
+def published_columns(events: pd.DataFrame) -> pd.DataFrame:
     """The 33 columns of the records behind events, all of them text; what a record does not have is `nan`."""
     flat = pd.json_normalize([json.loads(raw) for raw in events["raw"]], sep="")
     flat = flat.reindex(columns=list(COLUMNS)).astype(object)

@@ -25,43 +25,45 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fingerprint.core.settings import Autoencoder, Settings
-from fingerprint.estimators.autoencoder import VISIBLE
+from fingerprint.estimators.autoencoder import VISIBLE_MASK
 from fingerprint.features.vocabulary import Vocabulary
 from fingerprint.training import distinct_rows, fingerprint_index, partition_fit, pipeline, shared_priors
-from fingerprint.training.dataset import Pieces
+from fingerprint.training.dataset import PartitionedDataset
 from fingerprint.training.nn import loop, trainer
-from fingerprint.training.nn.batching import rows_of, slots_of
-from fingerprint.training.nn.trainer import Rows, Start
+from fingerprint.training.nn.batching import fitted_slots, rows_per_step
+from fingerprint.training.nn.trainer import InitialWeights, SlotRows
 from pipelines.bench import device as bench_device
-from pipelines.bench.organisations import few
-from pipelines.bench.report import kept
-from pipelines.cli.console import silent
+from pipelines.bench.organisations import sample_events
+from pipelines.bench.report import merge_result
+from pipelines.cli.console import no_progress
 
-OUT = Path("build/bench-fitting.json")
-ROUND = 50_000  # nets at a time: what they come home to takes 12 KB each of the host's memory
+RESULTS_FILE = Path("build/bench-fitting.json")
+FINGERPRINTS_PER_PIECE = (
+    50_000  # nets at a time: what they come home to takes 12 KB each of the host's memory
+)
 
 
 @dataclass(frozen=True)
-class Work:
+class FitInput:
     """What a fit is given of E fingerprints, of which `ready` have nets to be fitted from `start`."""
 
-    known: Vocabulary
-    rows: Rows
-    held_out: Rows
+    vocabulary: Vocabulary
+    rows: SlotRows
+    held_out: SlotRows
     ready: NDArray[np.intp]
-    start: Start
+    start: InitialWeights
 
-    def again(self, times: int) -> Work:
+    def repeated(self, times: int) -> FitInput:
         """The same fingerprints so many times."""
         known = replace(
-            self.known,
-            base=np.tile(self.known.base, (times, 1, 1)),
-            codes=np.tile(self.known.codes, (times, 1, 1)),
-            parent=np.zeros(times * len(self.known.parent), np.int32),
+            self.vocabulary,
+            base=np.tile(self.vocabulary.base, (times, 1, 1)),
+            codes=np.tile(self.vocabulary.codes, (times, 1, 1)),
+            parent=np.zeros(times * len(self.vocabulary.parent), np.int32),
         )
-        begin = np.arange(times)[:, None] * len(self.known.parent)
-        rows, held_out = (_tiled(each, times) for each in (self.rows, self.held_out))
-        return Work(known, rows, held_out, (begin + self.ready).ravel(), self.start)
+        begin = np.arange(times)[:, None] * len(self.vocabulary.parent)
+        rows, held_out = (_repeat_rows(each, times) for each in (self.rows, self.held_out))
+        return FitInput(known, rows, held_out, (begin + self.ready).ravel(), self.start)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -70,112 +72,119 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--replayed", type=int, help="bytes of the largest bucket that is replayed; 0: none")
     asked = parser.parse_args(argv)
-    loop.REPLAYED = loop.REPLAYED if asked.replayed is None else asked.replayed
-    result = measured(work(few(), Settings()), asked.nets, asked.device)
-    kept(OUT, f"{asked.nets} on {asked.device}", result)
+    loop.MAX_GRAPH_BYTES = loop.MAX_GRAPH_BYTES if asked.replayed is None else asked.replayed
+    result = measure_fit(prepare_fit(sample_events(), Settings()), asked.nets, asked.device)
+    merge_result(RESULTS_FILE, f"{asked.nets} on {asked.device}", result)
     print(json.dumps(result, indent=1))
 
 
-def work(some: pa.Table, settings: Settings) -> Work:
+def prepare_fit(some: pa.Table, settings: Settings) -> FitInput:
     """One piece of a training, up to where its nets are fitted."""
     with tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as folder:
-        pipeline.split(iter([some.to_pandas()]), settings, Path(folder), len(some), silent)
-        history = Pieces(Path(folder), **json.loads((Path(folder) / pipeline.SPLIT).read_text()))
-        distinct_rows.collect(history, 0, settings=settings)
-        fingerprint_index.leave(fingerprint_index.survey(history, settings), history)
-        shared_priors.count(history, 0, settings=settings)
-        shared_priors.learn(history, settings, None)
-        return _of(partition_fit.Piece(history, 0, settings))
+        pipeline.partition_history(iter([some.to_pandas()]), settings, Path(folder), len(some), no_progress)
+        history = PartitionedDataset(
+            Path(folder), **json.loads((Path(folder) / pipeline.SPLIT_FILE).read_text())
+        )
+        distinct_rows.collect_rows(history, 0, settings=settings)
+        fingerprint_index.save_index(fingerprint_index.build_index(history, settings), history)
+        shared_priors.count_shared(history, 0, settings=settings)
+        shared_priors.fit_shared(history, settings, None)
+        return _fit_input(partition_fit.PartitionContext(history, 0, settings))
 
 
-def _of(piece: partition_fit.Piece) -> Work:
-    known = piece.vocabulary(piece.commons.early, piece.counts(~piece.late))
+def _fit_input(piece: partition_fit.PartitionContext) -> FitInput:
+    known = piece.build_vocabulary(piece.priors.training_counts, piece.count_presences(~piece.held_out))
     early, late = (
-        partition_fit._slots(piece, known, np.flatnonzero(which)) for which in (~piece.late, piece.late)
+        partition_fit._slot_rows(piece, known, np.flatnonzero(which))
+        for which in (~piece.held_out, piece.held_out)
     )
     has_both = (early.counts[piece.ready] > 0) & (late.counts[piece.ready] > 0)
-    return Work(known, early, late, piece.ready[has_both], piece.commons.start)
+    return FitInput(known, early, late, piece.ready[has_both], piece.priors.initial_weights)
 
 
-def _tiled(rows: Rows, times: int) -> Rows:
+def _repeat_rows(rows: SlotRows, times: int) -> SlotRows:
     begin = np.arange(times)[:, None] * rows.bounds[-1]
-    return Rows(
+    return SlotRows(
         np.tile(rows.slots, (times, 1)),
         np.append((begin + rows.bounds[:-1]).ravel(), times * rows.bounds[-1]),
     )
 
 
-def measured(some: Work, nets: int, device: str) -> dict[str, Any]:
+def measure_fit(some: FitInput, nets: int, device: str) -> dict[str, Any]:
     """Fit so many nets, all with the settings as they are."""
     options = Autoencoder(device=device)
-    _fitted(some, options, 1)  # libraries set themselves up
-    bench_device.forget_peak(device)
+    _fit(some, options, 1)  # libraries set themselves up
+    bench_device.reset_peak_memory(device)
     seconds, done, passes = 0.0, 0, 0
     while done < nets:
-        times = max(1, min(ROUND, nets - done) // len(some.ready))
-        part = some.again(times)
-        with _counted() as gone:
+        times = max(1, min(FINGERPRINTS_PER_PIECE, nets - done) // len(some.ready))
+        part = some.repeated(times)
+        with _count_nets_per_epoch() as gone:
             started = time.monotonic()
-            _fitted(part, options, 1 + done)
+            _fit(part, options, 1 + done)
             seconds += time.monotonic() - started
         done, passes = done + len(part.ready), passes + sum(gone)
-    steps = passes * loop.STEPS
-    computed, bytes_ = step_of(some, options.hidden)
-    peak = bench_device.peak(device)
+    steps = passes * loop.STEPS_PER_EPOCH
+    computed, bytes_ = step_cost(some, options.hidden)
+    peak = bench_device.peak_throughput(device)
     return {
         "nets": done,
         "seconds": round(seconds, 2),
         "models_a_second": round(done / seconds, 1),
         "epochs_a_net": round(passes / done, 2),
-        "device_mib": bench_device.peak_mib(device),
+        "device_mib": bench_device.peak_memory_mib(device),
         "share_of_bandwidth": round(steps * bytes_ / seconds / peak.bandwidth, 4) if peak else None,
         "share_of_arithmetic": round(steps * computed / seconds / peak.arithmetic, 5) if peak else None,
     }
 
 
-def _fitted(some: Work, options: Autoencoder, seed: int) -> None:
-    keys = np.arange(len(some.known.parent), dtype=np.uint64) + np.uint64(seed << 32)
-    trainer.fit(some.known, some.rows, some.held_out, some.ready, options, start=some.start, keys=keys)
+def _fit(some: FitInput, options: Autoencoder, seed: int) -> None:
+    keys = np.arange(len(some.vocabulary.parent), dtype=np.uint64) + np.uint64(seed << 32)
+    trainer.fit_autoencoders(
+        some.vocabulary, some.rows, some.held_out, some.ready, options, start=some.start, keys=keys
+    )
 
 
 @contextmanager
-def _counted() -> Iterator[list[int]]:
+def _count_nets_per_epoch() -> Iterator[list[int]]:
     """How many nets were in the stack, epoch by epoch."""
     gone: list[int] = []
-    leave = loop.Run.leave
+    leave = loop.TrainingLoop.retire_finished
 
-    def counting(run: loop.Run, home: loop.Home) -> None:
-        gone.append(len(run.place))
+    def counting(run: loop.TrainingLoop, home: loop.OnFinished) -> None:
+        gone.append(len(run.positions))
         leave(run, home)
 
-    loop.Run.leave = counting  # type: ignore[assignment, method-assign]
+    loop.TrainingLoop.retire_finished = counting  # type: ignore[assignment, method-assign]
     try:
         yield gone
     finally:
-        loop.Run.leave = leave  # type: ignore[method-assign]
+        loop.TrainingLoop.retire_finished = leave  # type: ignore[method-assign]
 
 
-def step_of(some: Work, hidden: int) -> tuple[float, float]:
+def step_cost(some: FitInput, hidden: int) -> tuple[float, float]:
     """Operations and bytes of a net's step, on average over nets."""
-    codes = some.known.codes[some.ready]
-    slots = slots_of(1 + (codes != 0).sum(2).max(1), codes.shape[2])
-    rows = rows_of(some.rows.counts[some.ready])
-    return float(operations(rows, slots, hidden).mean()), float(moved(rows, slots, hidden).mean())
+    codes = some.vocabulary.codes[some.ready]
+    slots = fitted_slots(1 + (codes != 0).sum(2).max(1), codes.shape[2])
+    rows = rows_per_step(some.rows.counts[some.ready])
+    return float(operations_per_step(rows, slots, hidden).mean()), float(
+        bytes_per_step(rows, slots, hidden).mean()
+    )
 
 
-def operations(rows: Any, slots: Any, hidden: int) -> Any:
+def operations_per_step(rows: Any, slots: Any, hidden: int) -> Any:
     """Of a net's step with B rows and K slots, two for each multiplication of the products and its addition: F features in, G of
     them out, H hidden units. Hidden units and what is embedded 2 x 2 G F H B; logits, the outputs' gradient and the blame
     3 x 2 G K H B; the inputs' gradient 2 F K H B."""
-    free, features = VISIBLE.shape
+    free, features = VISIBLE_MASK.shape
     return rows * hidden * (4 * free * features + slots * (6 * free + 2 * features))
 
 
-def moved(rows: Any, slots: Any, hidden: int) -> Any:
+def bytes_per_step(rows: Any, slots: Any, hidden: int) -> Any:
     """Bytes of a net's step, 4 for each number read or written, each array once by every kernel that needs it: Adam reads and
     writes its N = (F + G) K H numbers 18 times (mean 3, square 2 + 4, root 2 + 2, mean x factor 2, parameter 3), the gradients
     take 4 N; then F B (2 H + K) and G B (8 H + 6 K) of what is computed on the way."""
-    free, features = VISIBLE.shape
+    free, features = VISIBLE_MASK.shape
     numbers = (features + free) * slots * hidden
     return 4 * (22 * numbers + rows * (features * (2 * hidden + slots) + free * (8 * hidden + 6 * slots)))
 

@@ -18,39 +18,47 @@ from typing import Any
 
 from rich.console import Console
 
-from fingerprint.compute.backend import HOST, Backend
-from fingerprint.compute.cuda import version
-from pipelines.bench.gpu_pipeline import road
-from pipelines.bench.gpu_reading import reading
-from pipelines.bench.gpu_report import Row, Side, header, page, write
-from pipelines.bench.gpu_spectral import forecasts
-from pipelines.bench.gpu_training import training
+from fingerprint.compute.backend import HOST_BACKEND, Backend
+from fingerprint.compute.cuda import library_version
+from pipelines.bench.gpu_pipeline import pipeline_rows
+from pipelines.bench.gpu_reading import reading_rows
+from pipelines.bench.gpu_report import (
+    BenchmarkSide,
+    GpuBenchmarkRow,
+    section_header,
+    write_page,
+    write_section,
+)
+from pipelines.bench.gpu_spectral import forecast_rows
+from pipelines.bench.gpu_training import training_rows
 from pipelines.runtime import backend
 
 OUT, PAGE = Path("docs/gpu-figures.json"), Path("docs/gpu.md")
-LIMIT = 500  # seconds after which no row is begun: a lent machine gives ten minutes a command
+TIME_LIMIT_SECONDS = 500  # seconds after which no row is begun: a lent machine gives ten minutes a command
 
-Section = Callable[[Side, Side, argparse.Namespace], Iterator[Row]]
+Section = Callable[[BenchmarkSide, BenchmarkSide, argparse.Namespace], Iterator[GpuBenchmarkRow]]
 SECTIONS: dict[str, Section] = {
-    "flatten": reading,
-    "spectral": forecasts,
-    "road": road,
-    "training": training,
+    "flatten": reading_rows,
+    "spectral": forecast_rows,
+    "road": pipeline_rows,
+    "training": training_rows,
 }
 
 
 def main(argv: list[str] | None = None) -> None:
-    asked = _parsed(argv)
-    found = backend.ready("auto")
-    measured(asked, found if found.device == "cuda" else None, found.reason)
+    asked = _parse_arguments(argv)
+    found = backend.load_backend("auto")
+    run_sections(asked, found if found.device == "cuda" else None, found.reason)
 
 
-def _parsed(argv: list[str] | None) -> argparse.Namespace:
+def _parse_arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", default=",".join(SECTIONS), help="sections, by comma (default: all)")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--page", type=Path, nargs="?", const=PAGE, help="write the tables into this page")
-    parser.add_argument("--seconds", type=float, default=LIMIT, help="after which no row is begun")
+    parser.add_argument(
+        "--seconds", type=float, default=TIME_LIMIT_SECONDS, help="after which no row is begun"
+    )
     parser.add_argument(
         "--share", type=float, default=1.0, help="of the sizes: a look at all of it takes less"
     )
@@ -62,24 +70,26 @@ def _parsed(argv: list[str] | None) -> argparse.Namespace:
     return asked
 
 
-def measured(asked: argparse.Namespace, device: Backend | None, why: str) -> dict[str, Any]:
+def run_sections(asked: argparse.Namespace, device: Backend | None, why: str) -> dict[str, Any]:
     """Measures the sections asked for, one after the other; each is written as soon as one of its rows is there."""
     deadline = time.monotonic() + asked.seconds
-    cpu, other = Side(HOST, "", deadline), Side(device, why, deadline)
-    about = header(device, why, {name: version(name) for name in backend.LIBRARIES if version(name)})
+    cpu, other = BenchmarkSide(HOST_BACKEND, "", deadline), BenchmarkSide(device, why, deadline)
+    about = section_header(
+        device, why, {name: library_version(name) for name in backend.LIBRARIES if library_version(name)}
+    )
     every: dict[str, Any] = {}
     for name in asked.only:
-        rows: list[Row] = []
+        rows: list[GpuBenchmarkRow] = []
         for each in SECTIONS[name](cpu, other, asked):
             rows.append(each)
-            every = write(asked.out, name, about, rows)
-            Console().print(f"{name}: {each.what}: {_told(each)}", markup=False, highlight=False)
+            every = write_section(asked.out, name, about, rows)
+            Console().print(f"{name}: {each.what}: {_describe_row(each)}", markup=False, highlight=False)
         if asked.page and every:
-            page(asked.page, every)
+            write_page(asked.page, every)
     return every
 
 
-def _told(row: Row) -> str:
+def _describe_row(row: GpuBenchmarkRow) -> str:
     sides = row.figures._asdict().items()
     return "; ".join(
         f"{name} {figure.value:,.1f} {row.unit} {figure.notes}"

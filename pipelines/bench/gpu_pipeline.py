@@ -14,81 +14,94 @@ from functools import cache
 import pandas as pd
 import pyarrow as pa
 
-from fingerprint.adapters.files import read
+from fingerprint.adapters.files import read_sources
 from fingerprint.compute.backend import Backend
 from fingerprint.core.settings import Settings
-from fingerprint.detection.batch import READ
-from fingerprint.pipeline import Road, Tally
+from fingerprint.detection.batch import FRAME_COLUMNS
+from fingerprint.pipeline import Counters, DetectionPipeline
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.sources.cloudtrail.identity import add_entities
+from fingerprint.sources.cloudtrail.identity import add_entity_columns
 from fingerprint.sources.flatten import flatten
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import pipeline
-from pipelines.bench.gpu_reading import pieces
-from pipelines.bench.gpu_report import Both, Figure, Row, Side, held, wait
-from pipelines.bench.organisation import events_of, organisation
-from pipelines.bench.organisations import STRIDE, copied
+from pipelines.bench.gpu_reading import batches_of_size
+from pipelines.bench.gpu_report import (
+    BenchmarkSide,
+    CpuAndDevice,
+    Figure,
+    GpuBenchmarkRow,
+    PeakDeviceMemory,
+    synchronize,
+)
+from pipelines.bench.organisation import organisation_files, read_events
+from pipelines.bench.organisations import STRIDE, replicate_events
 
 PRINCIPALS, DAYS, LEARNED = 50, 14, 10
 COPIES = 26  # organisations: about a million records
-FEWER = 3  # where only the CPU is measured
-AIM = 1e6  # events/s
-PARTS = ("split", "flatten", "entities", "walk")
-TOGETHER = 500  # lines that are done again by all before the next ones
+CPU_REDUCTION = 3  # where only the CPU is measured
+TARGET_EVENTS_PER_SECOND = 1e6  # events/s
+STAGES = ("split", "flatten", "entities", "walk")
+LINES_PER_BATCH = 500  # lines that are done again by all before the next ones
 
 
-def road(cpu: Side, device: Side, asked: argparse.Namespace) -> Iterator[Row]:
+def pipeline_rows(
+    cpu: BenchmarkSide, device: BenchmarkSide, asked: argparse.Namespace
+) -> Iterator[GpuBenchmarkRow]:
     """Events a second; beside them the seconds of each part."""
-    copies = max(1, int(COPIES * asked.share)) if device.by else FEWER
-    figures = Both(*(side.figure(lambda by: walked(copies, by)) for side in (cpu, device)))
-    yield Row(f"bytes to votes, {copies} organisations", "events/s", figures, aim=AIM)
+    copies = max(1, int(COPIES * asked.share)) if device.backend else CPU_REDUCTION
+    figures = CpuAndDevice(*(side.figure(lambda by: measure_pipeline(copies, by)) for side in (cpu, device)))
+    yield GpuBenchmarkRow(
+        f"bytes to votes, {copies} organisations", "events/s", figures, aim=TARGET_EVENTS_PER_SECOND
+    )
 
 
-def walked(copies: int, by: Backend) -> Figure:
+def measure_pipeline(copies: int, backend: Backend) -> Figure:
     """Once over all records, after a first look at some of them that is not counted."""
-    lines, bank = _material(copies)
-    _walk(lines[: len(lines) // 20], bank, by)
-    with held(by) as notes:
+    lines, bank = _benchmark_input(copies)
+    _run_pipeline(lines[: len(lines) // 20], bank, backend)
+    with PeakDeviceMemory(backend) as notes:
         core = time.process_time()
-        seconds, tally = _walk(lines, bank, by)
+        seconds, tally = _run_pipeline(lines, bank, backend)
         notes["core_s"] = round(time.process_time() - core, 2)
     notes |= {f"{name}_s": round(value, 2) for name, value in seconds.items()}
     notes |= {"votes": sum(tally.votes.values()), "alerts": tally.alerts}
     return Figure(tally.events / sum(seconds.values()), notes=notes)
 
 
-def _walk(lines: Sequence[bytes], bank: Bank, by: Backend) -> tuple[dict[str, float], Tally]:
+def _run_pipeline(lines: Sequence[bytes], bank: Bank, backend: Backend) -> tuple[dict[str, float], Counters]:
     settings = Settings()
-    placed = bank.on(by.place)
-    going = Road(placed, Ledger.from_arrays(settings, bank.ledger, by.place), settings)
-    clock = Clock(by)
-    for part in pieces(lines, by.piece_bytes):
+    placed = bank.on(backend.to_device)
+    going = DetectionPipeline(
+        placed, ScorerState.from_arrays(settings, bank.scorer_state, backend.to_device), settings
+    )
+    clock = StageTimer(backend)
+    for part in batches_of_size(lines, backend.batch_bytes):
         records = split_lines(part)
-        clock.tick("split")
-        flat = flatten(records, by.tables)
-        clock.tick("flatten")
-        events = add_entities(flat.events, settings.entities)
-        clock.tick("entities")
-        going.walk(events)
-        clock.tick("walk")
-    going.finish()
-    clock.tick("walk")
-    return clock.seconds, going.tally
+        clock.record_stage("split")
+        flat = flatten(records, backend.dataframe_library)
+        clock.record_stage("flatten")
+        events = add_entity_columns(flat.events, settings.entities)
+        clock.record_stage("entities")
+        going.process(events)
+        clock.record_stage("walk")
+    going.flush()
+    clock.record_stage("walk")
+    return clock.seconds, going.counters
 
 
-class Clock:
+class StageTimer:
     """Seconds by part; a device is waited for at the end of each."""
 
-    def __init__(self, by: Backend) -> None:
-        self.by, self.seconds = by, dict.fromkeys(PARTS, 0.0)
-        wait(by)
+    def __init__(self, backend: Backend) -> None:
+        self.backend, self.seconds = backend, dict.fromkeys(STAGES, 0.0)
+        synchronize(backend)
         self.at = time.perf_counter()
 
-    def tick(self, part: str) -> None:
-        wait(self.by)
+    def record_stage(self, stage: str) -> None:
+        synchronize(self.backend)
         now = time.perf_counter()
-        self.seconds[part] += now - self.at
+        self.seconds[stage] += now - self.at
         self.at = now
 
 
@@ -96,27 +109,29 @@ class Clock:
 
 
 @cache
-def _material(copies: int) -> tuple[list[bytes], Bank]:
+def _benchmark_input(copies: int) -> tuple[list[bytes], Bank]:
     settings = Settings()
-    with organisation(PRINCIPALS, DAYS) as days:
-        learned = pd.concat(events_of(days[:LEARNED], settings, READ), ignore_index=True)
-        lines = [line for records in read(days[LEARNED:], settings.reading) for line in records.lines]
+    with organisation_files(PRINCIPALS, DAYS) as days:
+        learned = pd.concat(read_events(days[:LEARNED], settings, FRAME_COLUMNS), ignore_index=True)
+        lines = [line for records in read_sources(days[LEARNED:], settings.reading) for line in records.lines]
     accounts = {str(each)[:12] for each in learned["recipient_account"].dropna().unique()}
     some = pa.Table.from_pandas(learned, preserve_index=False)
-    return multiplied(lines, accounts, copies), pipeline.train(copied(some, copies), settings)
+    return replicate_organisations(lines, accounts, copies), pipeline.train(
+        replicate_events(some, copies), settings
+    )
 
 
-def multiplied(lines: Sequence[bytes], accounts: set[str], copies: int) -> list[bytes]:
+def replicate_organisations(lines: Sequence[bytes], accounts: set[str], copies: int) -> list[bytes]:
     """The lines of so many organisations. Only the numbers of accounts differ, and with them who acted and what is a repeat."""
     out: list[bytes] = []
-    for start in range(0, len(lines), TOGETHER):
-        part = b"\n".join(lines[start : start + TOGETHER])
+    for start in range(0, len(lines), LINES_PER_BATCH):
+        part = b"\n".join(lines[start : start + LINES_PER_BATCH])
         for copy in range(copies):
-            out += _in_copy(part, accounts, copy).split(b"\n")
+            out += _with_copied_accounts(part, accounts, copy).split(b"\n")
     return out
 
 
-def _in_copy(text: bytes, accounts: set[str], copy: int) -> bytes:
+def _with_copied_accounts(text: bytes, accounts: set[str], copy: int) -> bytes:
     for account in sorted(accounts) if copy else ():
         text = text.replace(account.encode(), b"%012d" % ((int(account) + copy * STRIDE) % 10**12))
     return text

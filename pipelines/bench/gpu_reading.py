@@ -12,56 +12,60 @@ from fingerprint.core.settings import Entities
 from fingerprint.features import encoding
 from fingerprint.sources.cloudtrail import samples
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.sources.cloudtrail.identity import add_entities
+from fingerprint.sources.cloudtrail.identity import add_entity_columns
 from fingerprint.sources.flatten import flatten
-from pipelines.bench.gpu_report import Both, Figure, Row, Side
+from pipelines.bench.gpu_report import BenchmarkSide, CpuAndDevice, Figure, GpuBenchmarkRow
 
-SET = "real/invictus_stratus"
-SIZES = (10, 100, 1000)  # MB of records
+DATASET = "real/invictus_stratus"
+SIZES_MB = (10, 100, 1000)  # MB of records
 
 
-def reading(cpu: Side, device: Side, asked: argparse.Namespace) -> Iterator[Row]:
+def reading_rows(
+    cpu: BenchmarkSide, device: BenchmarkSide, asked: argparse.Namespace
+) -> Iterator[GpuBenchmarkRow]:
     """Records a second and GB a second, for inputs of several sizes."""
-    for megabytes in SIZES:
-        lines = records(int(megabytes * asked.share * 1e6))
-        for what, run in (("bytes to events", events), ("bytes to codes", codes)):
-            over = partial(_over, lines, run)
-            yield Row(
+    for megabytes in SIZES_MB:
+        lines = records_of_size(int(megabytes * asked.share * 1e6))
+        for what, run in (("bytes to events", flatten_lines), ("bytes to codes", encode_lines)):
+            over = partial(_for_each_batch, lines, run)
+            yield GpuBenchmarkRow(
                 f"{what}, {megabytes * asked.share:g} MB",
                 "records/s",
-                Both(_pace(cpu, lines, over), _pace(device, lines, over)),
+                CpuAndDevice(_reading_pace(cpu, lines, over), _reading_pace(device, lines, over)),
             )
 
 
-def _pace(side: Side, lines: Sequence[bytes], run: Callable[[Backend], None]) -> Figure:
-    figure = side.pace(len(lines), run, times=2)
+def _reading_pace(side: BenchmarkSide, lines: Sequence[bytes], run: Callable[[Backend], None]) -> Figure:
+    figure = side.measure_pace(len(lines), run, times=2)
     if figure.value is None:
         return figure
     a_second = sum(map(len, lines)) / len(lines) * figure.value / 1e9
     return Figure(figure.value, notes={"GB_a_second": round(a_second, 3), **figure.notes})
 
 
-def records(size: int) -> list[bytes]:
+def records_of_size(size: int) -> list[bytes]:
     """Lines of so many bytes, or a little more."""
-    some = [line for line in samples.lines(SET) if line]
+    some = [line for line in samples.sample_lines(DATASET) if line]
     number = -(-size // (sum(map(len, some)) // len(some)))
     return list(islice(cycle(some), number))
 
 
-def pieces(lines: Sequence[bytes], size: int) -> Iterator[list[bytes]]:
+def batches_of_size(lines: Sequence[bytes], size: int) -> Iterator[list[bytes]]:
     """The lines in their order, some `size` bytes at a time."""
     each = max(1, int(size / (sum(map(len, lines[:1000])) / len(lines[:1000]))))
     yield from (list(lines[start : start + each]) for start in range(0, len(lines), each))
 
 
-def events(lines: list[bytes], by: Backend) -> None:
-    flatten(split_lines(lines), by.tables)
+def flatten_lines(lines: list[bytes], backend: Backend) -> None:
+    flatten(split_lines(lines), backend.dataframe_library)
 
 
-def codes(lines: list[bytes], by: Backend) -> None:
-    encoding.encode(add_entities(flatten(split_lines(lines), by.tables).events, Entities()))
+def encode_lines(lines: list[bytes], backend: Backend) -> None:
+    encoding.encode_events(
+        add_entity_columns(flatten(split_lines(lines), backend.dataframe_library).events, Entities())
+    )
 
 
-def _over(lines: Sequence[bytes], run: Callable[[list[bytes], Backend], None], by: Backend) -> None:
-    for part in pieces(lines, by.piece_bytes):
+def _for_each_batch(lines: Sequence[bytes], run: Callable[[list[bytes], Backend], None], by: Backend) -> None:
+    for part in batches_of_size(lines, by.batch_bytes):
         run(part, by)

@@ -17,17 +17,19 @@ from fingerprint.registry.bank import Bank
 
 
 @contextmanager
-def organisation(principals: int, days: int, scale: float = 1.0, attacks: int = 4) -> Iterator[list[str]]:
+def organisation_files(
+    principals: int, days: int, scale: float = 1.0, attacks: int = 4
+) -> Iterator[list[str]]:
     """A simulated organisation's files, oldest day first, for as long as the block runs."""
-    from pipelines.simulate import simulate
+    from pipelines.simulate import simulate_organisation
 
     with tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as folder:
-        simulate(principals, days, 0, Path(folder), attacks, scale=scale)
+        simulate_organisation(principals, days, 0, Path(folder), attacks, scale=scale)
         yield sorted(str(file) for file in Path(folder).glob("*.jsonl.gz"))
 
 
 @dataclass(frozen=True)
-class Learned:
+class TrainedOrganisation:
     """A bank, what its training took, and the events of the days that follow it."""
 
     settings: Settings
@@ -37,26 +39,26 @@ class Learned:
 
 
 @cache
-def learned() -> Learned:
+def trained_organisation() -> TrainedOrganisation:
     """Ten days of 50 principals learned, four to be scored."""
     from fingerprint.training import pipeline
 
     settings = Settings()
-    with organisation(50, 14) as days:
-        history, following = events_of(days[:10], settings), events_of(days[10:], settings)
+    with organisation_files(50, 14) as days:
+        history, following = read_events(days[:10], settings), read_events(days[10:], settings)
     start = time.process_time()
     bank = pipeline.train(history, settings)
-    return Learned(settings, bank, time.process_time() - start, following)
+    return TrainedOrganisation(settings, bank, time.process_time() - start, following)
 
 
-def events_of(
+def read_events(
     files: list[str], settings: Settings, columns: Sequence[str] | None = None
 ) -> list[pd.DataFrame]:
     """The events of files, oldest first; all their columns, or some."""
-    from fingerprint.adapters.event_spool import History
-    from fingerprint.adapters.files import read
+    from fingerprint.adapters.event_spool import EventSpool
+    from fingerprint.adapters.files import read_sources
 
-    with History(settings) as history:
-        for records in read(files, settings.reading):
-            history.add(records)
-        return [chunk if columns is None else chunk[list(columns)] for chunk in history.chunks()]
+    with EventSpool(settings) as history:
+        for records in read_sources(files, settings.reading):
+            history.add_records(records)
+        return [chunk if columns is None else chunk[list(columns)] for chunk in history.batches()]

@@ -22,29 +22,29 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fingerprint.core.settings import Settings
-from fingerprint.detection.batch import READ
-from pipelines.bench.organisation import events_of, organisation
+from fingerprint.detection.batch import FRAME_COLUMNS
+from pipelines.bench.organisation import organisation_files, read_events
 
 PRINCIPALS, DAYS = 100, 14  # simulated
-LEAST, MOST = 20, 80  # events of an entity: with fewer it is left out, more are thinned evenly
+MIN_EVENTS, MAX_EVENTS = 20, 80  # events of an entity: with fewer it is left out, more are thinned evenly
 SERVICES = 5  # that a principal uses at least
-CHUNK = 20_000  # events at a time
-NAMED = ("principal", "entity", "role", "recipient_account")  # columns that begin with an account
+ROWS_PER_CHUNK = 20_000  # events at a time
+ACCOUNT_COLUMNS = ("principal", "entity", "role", "recipient_account")  # columns that begin with an account
 STRIDE = 7_919  # from one copy's account number to the next one's
 _ACCOUNT = re.compile(r"^\d{12}")
-_DASH = pa.scalar("-", pa.large_string())
+_NO_VALUE = pa.scalar("-", pa.large_string())
 
 
-def few() -> pa.Table:
+def sample_events() -> pa.Table:
     """Events of the principals of a simulated organisation who use several services, about ten each."""
-    with organisation(PRINCIPALS, DAYS, scale=1.5, attacks=0) as days:
-        events = pd.concat(events_of(days, Settings(), READ), ignore_index=True)
-    events = thinned(events, LEAST, MOST)
+    with organisation_files(PRINCIPALS, DAYS, scale=1.5, attacks=0) as days:
+        events = pd.concat(read_events(days, Settings(), FRAME_COLUMNS), ignore_index=True)
+    events = thin_events(events, MIN_EVENTS, MAX_EVENTS)
     services = events.groupby("principal")["entity"].transform("nunique")
     return pa.Table.from_pandas(events[services >= SERVICES], preserve_index=False)
 
 
-def thinned(events: pd.DataFrame, least: int, most: int) -> pd.DataFrame:
+def thin_events(events: pd.DataFrame, least: int, most: int) -> pd.DataFrame:
     """At most `most` events of each entity, evenly spread over its own; of who has fewer than `least`, none."""
     events = events.drop_duplicates("event_id")
     place = events.groupby("entity").cumcount()
@@ -55,22 +55,22 @@ def thinned(events: pd.DataFrame, least: int, most: int) -> pd.DataFrame:
     return events[taken].reset_index(drop=True)
 
 
-def copied(some: pa.Table, copies: int, rows: int = CHUNK) -> Iterator[pd.DataFrame]:
+def replicate_events(some: pa.Table, copies: int, rows: int = ROWS_PER_CHUNK) -> Iterator[pd.DataFrame]:
     """The events of `copies` organisations, oldest first, about `rows` at a time."""
-    names = {name: _Renamed(some[name], copies) for name in NAMED}
+    names = {name: _RenamedColumn(some[name], copies) for name in ACCOUNT_COLUMNS}
     step = max(1, rows // copies)
     for start in range(0, len(some), step):
         stretch = min(step, len(some) - start)
         row = np.repeat(np.arange(start, start + stretch), copies)
-        yield _chunk(some, row, np.tile(np.arange(copies), stretch), names)
+        yield _replicated_chunk(some, row, np.tile(np.arange(copies), stretch), names)
 
 
-def _chunk(
-    some: pa.Table, row: NDArray[np.intp], copy: NDArray[np.intp], names: dict[str, _Renamed]
+def _replicated_chunk(
+    some: pa.Table, row: NDArray[np.intp], copy: NDArray[np.intp], names: dict[str, _RenamedColumn]
 ) -> pd.DataFrame:
     events = some.take(pa.array(row))
     number = pa.array(copy).cast(pa.large_string())
-    ids = pc.binary_join_element_wise(events["event_id"].cast(pa.large_string()), number, _DASH)
+    ids = pc.binary_join_element_wise(events["event_id"].cast(pa.large_string()), number, _NO_VALUE)
     columns = {"event_id": ids} | {name: renamed.take(row, copy) for name, renamed in names.items()}
     for name, column in columns.items():
         events = events.set_column(events.column_names.index(name), name, column)
@@ -78,13 +78,13 @@ def _chunk(
     return frame
 
 
-class _Renamed:
+class _RenamedColumn:
     """The texts of a column in every copy: made once, then taken."""
 
     def __init__(self, column: pa.ChunkedArray, copies: int) -> None:
         coded = column.combine_chunks().dictionary_encode()
         distinct = coded.dictionary.to_pylist()
-        texts = [_in_copy(text, copy) for copy in range(copies) for text in distinct]
+        texts = [_with_copied_account(text, copy) for copy in range(copies) for text in distinct]
         self.texts, self.size = pa.array(texts, pa.large_string()), len(distinct)
         self.code = coded.indices
 
@@ -94,6 +94,6 @@ class _Renamed:
         return self.texts.take(pc.add(code, pa.array(copy * self.size)))
 
 
-def _in_copy(text: str, copy: int) -> str:
+def _with_copied_account(text: str, copy: int) -> str:
     """`111122223333:user/ann` with another account; the first copy is the original."""
     return _ACCOUNT.sub(lambda account: f"{(int(account[0]) + copy * STRIDE) % 10**12:012d}", text)

@@ -23,60 +23,64 @@ from rich.table import Table
 from fingerprint.core.settings import Autoencoder, Settings
 from fingerprint.estimators import autoencoder
 from fingerprint.features.vocabulary import Floats
-from fingerprint.pipeline import Road
+from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import pipeline
 from fingerprint.training.nn import network
-from pipelines.bench.organisation import events_of, organisation
+from pipelines.bench.organisation import organisation_files, read_events
 
-OUT = Path("build/bench-precision.json")
+RESULTS_FILE = Path("build/bench-precision.json")
 PRINCIPALS, DAYS, LEARNED = 50, 14, 10
-Round = Callable[[torch.Tensor], torch.Tensor]
+Rounding = Callable[[torch.Tensor], torch.Tensor]
 
 
 def main() -> None:
-    with organisation(PRINCIPALS, DAYS) as days:
-        history, following = (events_of(part, Settings()) for part in (days[:LEARNED], days[LEARNED:]))
-    ours = judged(fitted(history), following)
-    result = {name: compared(ours, other) for name, other in _others(history, following)}
-    OUT.parent.mkdir(parents=True, exist_ok=True)
-    OUT.write_text(json.dumps(result, indent=1) + "\n")
+    with organisation_files(PRINCIPALS, DAYS) as days:
+        history, following = (read_events(part, Settings()) for part in (days[:LEARNED], days[LEARNED:]))
+    ours = score_events(fit_bank(history), following)
+    result = {name: compare(ours, other) for name, other in _alternatives(history, following)}
+    RESULTS_FILE.parent.mkdir(parents=True, exist_ok=True)
+    RESULTS_FILE.write_text(json.dumps(result, indent=1) + "\n")
     Console().print(_table(result))
 
 
-def _others(history: list[pd.DataFrame], following: list[pd.DataFrame]) -> Iterator[tuple[str, Judged]]:
-    for name, way in ROUNDED.items():
-        with products(way):
-            bank = fitted(history)
-        yield f"fitted in {name}", judged(bank, following)
-    bank = fitted(history)
-    with halved():
-        yield "scored in float16", judged(bank, following)
-    yield "another seed", judged(fitted(history, seed=1), following)
+def _alternatives(
+    history: list[pd.DataFrame], following: list[pd.DataFrame]
+) -> Iterator[tuple[str, ScoredEvents]]:
+    for name, way in ROUNDINGS.items():
+        with rounded_products(way):
+            bank = fit_bank(history)
+        yield f"fitted in {name}", score_events(bank, following)
+    bank = fit_bank(history)
+    with half_precision_losses():
+        yield "scored in float16", score_events(bank, following)
+    yield "another seed", score_events(fit_bank(history, seed=1), following)
 
 
-def fitted(history: list[pd.DataFrame], seed: int = 0) -> Bank:
+def fit_bank(history: list[pd.DataFrame], seed: int = 0) -> Bank:
     return pipeline.train(history, Settings(autoencoder=Autoencoder(seed=seed)))
 
 
-class Judged(NamedTuple):
+class ScoredEvents(NamedTuple):
     """`events` of the days that follow with z, votes and verdict; `losses` (N, F) of rows that the bank was trained on."""
 
     events: pd.DataFrame
     losses: Floats
 
 
-def judged(bank: Bank, following: list[pd.DataFrame]) -> Judged:
-    road = Road(bank, Ledger.from_arrays(Settings(), bank.ledger), Settings(), every_event=True)
-    said = [*map(road.walk, following), road.finish()]
-    events = pd.concat([frame for each in said for frame in each.judged])
-    fingerprint, codes = bank.ledger["sample.fingerprint"], bank.ledger["sample.codes"]
-    losses, _ = autoencoder.losses(bank.vocabulary, bank.weights, fingerprint, codes)
-    return Judged(events.set_index("event_id").sort_index(), losses)
+def score_events(bank: Bank, following: list[pd.DataFrame]) -> ScoredEvents:
+    road = DetectionPipeline(
+        bank, ScorerState.from_arrays(Settings(), bank.scorer_state), Settings(), keep_all_events=True
+    )
+    said = [*map(road.process, following), road.flush()]
+    events = pd.concat([frame for each in said for frame in each.scored_events])
+    fingerprint, codes = bank.scorer_state["sample.fingerprint"], bank.scorer_state["sample.codes"]
+    losses, _ = autoencoder.feature_losses(bank.vocabulary, bank.weights, fingerprint, codes)
+    return ScoredEvents(events.set_index("event_id").sort_index(), losses)
 
 
-def compared(ours: Judged, other: Judged) -> dict[str, Any]:
+def compare(ours: ScoredEvents, other: ScoredEvents) -> dict[str, Any]:
     """How far apart two ways are over the same events, and over the same rows."""
     one, two = ours.events, other.events
     z, loss = (one["autoencoder_z"] - two["autoencoder_z"]).abs(), np.abs(ours.losses - other.losses)
@@ -97,23 +101,23 @@ def compared(ours: Judged, other: Judged) -> dict[str, Any]:
 # --- fewer bits ---------------------------------------------------------------------------------------------------------
 
 
-def tf32(numbers: torch.Tensor) -> torch.Tensor:
+def round_to_tf32(numbers: torch.Tensor) -> torch.Tensor:
     """Ten bits of fraction, to the nearest."""
     return ((numbers.contiguous().view(torch.int32) + (1 << 12)) & -(1 << 13)).view(torch.float32)
 
 
-def bfloat16(numbers: torch.Tensor) -> torch.Tensor:
+def round_to_bfloat16(numbers: torch.Tensor) -> torch.Tensor:
     """Seven."""
     return numbers.to(torch.bfloat16).to(torch.float32)
 
 
-ROUNDED: dict[str, Round] = {"tf32": tf32, "bfloat16": bfloat16}
+ROUNDINGS: dict[str, Rounding] = {"tf32": round_to_tf32, "bfloat16": round_to_bfloat16}
 
 
 class _Rounding:
     """torch, but that its products see rounded numbers."""
 
-    def __init__(self, way: Round) -> None:
+    def __init__(self, way: Rounding) -> None:
         self.way = way
 
     def __getattr__(self, name: str) -> Any:
@@ -129,7 +133,7 @@ class _Rounding:
 
 
 @contextmanager
-def products(way: Round) -> Iterator[None]:
+def rounded_products(way: Rounding) -> Iterator[None]:
     """Nets are fitted with rounded products in the block."""
     network.torch = _Rounding(way)  # type: ignore[assignment, attr-defined]
     try:
@@ -139,15 +143,17 @@ def products(way: Round) -> Iterator[None]:
 
 
 @contextmanager
-def halved() -> Iterator[None]:
+def half_precision_losses() -> Iterator[None]:
     """Losses are computed in half precision in the block: what is summed, the hidden units, the corrections."""
     plain = autoencoder.reconstruct
 
     def half(inputs: Any, bias: Any, outputs: Any, net: Any, slot: Any) -> Any:
-        seen = autoencoder.widened(inputs[net[:, None], np.arange(slot.shape[1]), slot])
-        summed = _half(_half(np.matmul(autoencoder.VISIBLE, seen)) + bias[net][:, None, :].astype(np.float32))
-        hidden = _half(np.tanh(summed))
-        return _half(np.matmul(autoencoder.widened(outputs[net]), hidden[..., None])[..., 0])
+        seen = autoencoder.widen_half(inputs[net[:, None], np.arange(slot.shape[1]), slot])
+        summed = _to_half(
+            _to_half(np.matmul(autoencoder.VISIBLE_MASK, seen)) + bias[net][:, None, :].astype(np.float32)
+        )
+        hidden = _to_half(np.tanh(summed))
+        return _to_half(np.matmul(autoencoder.widen_half(outputs[net]), hidden[..., None])[..., 0])
 
     autoencoder.reconstruct = half
     try:
@@ -156,13 +162,13 @@ def halved() -> Iterator[None]:
         autoencoder.reconstruct = plain
 
 
-def _half(numbers: Any) -> Any:
+def _to_half(numbers: Any) -> Any:
     return numbers.astype(np.float16).astype(np.float32)
 
 
 def _table(result: dict[str, Any]) -> Table:
     """A column for each way; a row for each figure."""
-    table = Table("against float32 and seed 0", *result, title=f"written to {OUT}")
+    table = Table("against float32 and seed 0", *result, title=f"written to {RESULTS_FILE}")
     for name in next(iter(result.values())):
         values = (figures[name] for figures in result.values())
         table.add_row(

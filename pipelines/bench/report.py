@@ -29,7 +29,7 @@ class Skipped(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Benchmark:
     name: str
     unit: str
     against: str
@@ -38,22 +38,22 @@ class Row:
     at_most: bool = False  # the aim is a ceiling
 
 
-ROWS: list[Row] = []
+BENCHMARKS: list[Benchmark] = []
 
 
-def row(
+def benchmark(
     name: str, unit: str, against: str, aim: float | None, at_most: bool = False
 ) -> Callable[[Measure], Measure]:
     """Registers a measurement; `aim` is the least ratio that meets it, or the greatest if `at_most`."""
 
     def register(measure: Measure) -> Measure:
-        ROWS.append(Row(name, unit, against, aim, measure, at_most))
+        BENCHMARKS.append(Benchmark(name, unit, against, aim, measure, at_most))
         return measure
 
     return register
 
 
-def side_by_side(*runs: Callable[[], Any], times: int = 7) -> list[float]:
+def fastest_interleaved(*runs: Callable[[], Any], times: int = 7) -> list[float]:
     """Seconds of the fastest of several runs of each, in turns: the machine's other work hits all alike."""
     fastest = [float("inf")] * len(runs)
     for _ in range(times):
@@ -64,19 +64,19 @@ def side_by_side(*runs: Callable[[], Any], times: int = 7) -> list[float]:
     return fastest
 
 
-def measure(out: Path) -> None:
+def run_benchmarks(out: Path) -> None:
     """Measure all rows that are registered, write them to `out`, print the table."""
     console = Console()
     results = []
-    for each in ROWS:
+    for each in BENCHMARKS:
         with console.status(each.name):
-            results.append(_measured(each))
+            results.append(_run_benchmark(each))
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(results, indent=1) + "\n")
-    console.print(_table(results, out))
+    console.print(_results_table(results, out))
 
 
-def kept(out: Path, name: str, result: Any) -> dict[str, Any]:
+def merge_result(out: Path, name: str, result: Any) -> dict[str, Any]:
     """Write a result beside those of other names in `out`, in the place of the one before; returns all."""
     before = json.loads(out.read_text()) if out.exists() else {}
     every = {**before, name: result}
@@ -85,22 +85,22 @@ def kept(out: Path, name: str, result: Any) -> dict[str, Any]:
     return every
 
 
-def _measured(each: Row) -> dict[str, Any]:
+def _run_benchmark(each: Benchmark) -> dict[str, Any]:
     result = {key: item for key, item in asdict(each).items() if key != "measure"}
     try:
         value, ratio = each.measure()
     except Skipped as reason:
         return result | {"skipped": str(reason)}
-    return result | {"value": value, "ratio": ratio, "met": _met(each, ratio)}
+    return result | {"value": value, "ratio": ratio, "met": _is_met(each, ratio)}
 
 
-def _met(each: Row, ratio: float) -> bool | None:
+def _is_met(each: Benchmark, ratio: float) -> bool | None:
     if each.aim is None:
         return None
     return ratio <= each.aim if each.at_most else ratio >= each.aim
 
 
-def _table(results: list[dict[str, Any]], out: Path) -> Table:
+def _results_table(results: list[dict[str, Any]], out: Path) -> Table:
     table = Table("what", "value", "against", "ratio", "aim", "met", title=f"written to {out}")
     for result in results:
         bound = "at most " if result["at_most"] else ""

@@ -19,45 +19,47 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pipelines.bench.organisation import learned, organisation
-from pipelines.bench.report import measure, row, side_by_side
+from pipelines.bench.organisation import organisation_files, trained_organisation
+from pipelines.bench.report import benchmark, fastest_interleaved, run_benchmarks
 
-OUT = Path("build/bench.json")
-DATA = Path(__file__).parents[2] / "data" / "real"
+RESULTS_FILE = Path("build/bench.json")
+REAL_DATA = Path(__file__).parents[2] / "data" / "real"
 
 
-@row(
+@benchmark(
     "bytes to events, one core (split_lines and flatten)",
     "records/s",
     "json.loads and pandas.json_normalize",
     aim=20,
 )
-def reading() -> tuple[float, float]:
+def parsing_pace() -> tuple[float, float]:
     """Bytes of JSON lines to the table of events, and to a table by the obvious way; the same real
     records."""
     from fingerprint.sources.cloudtrail.envelopes import split_lines
     from fingerprint.sources.flatten import flatten
 
-    lines = gzip.decompress((DATA / "invictus_stratus" / "invictus_stratus.jsonl.gz").read_bytes()).split(
-        b"\n"
-    )
+    lines = gzip.decompress(
+        (REAL_DATA / "invictus_stratus" / "invictus_stratus.jsonl.gz").read_bytes()
+    ).split(b"\n")
     lines = [line for line in lines if line]
     many = lines * 7  # a full batch of the default size; the obvious way gains nothing from more
-    ours, obvious = side_by_side(
+    ours, obvious = fastest_interleaved(
         lambda: flatten(split_lines(many)), lambda: pd.json_normalize([json.loads(line) for line in lines])
     )
     return len(many) / ours, (len(many) / ours) / (len(lines) / obvious)
 
 
-@row("spectral forecasts, 1,000 series x 1,440 intervals", "series/s", "the same, one series at a time", 10)
-def forecasts() -> tuple[float, float]:
+@benchmark(
+    "spectral forecasts, 1,000 series x 1,440 intervals", "series/s", "the same, one series at a time", 10
+)
+def forecast_pace() -> tuple[float, float]:
     """Counts of a daily rhythm; NumPy's transforms, quantile and median on each series by itself."""
     from fingerprint.estimators import spectral
 
     random = np.random.default_rng(0)
     rhythm = np.clip(np.sin(np.arange(1440) * 2 * np.pi / 24), 0, None)
     series = random.poisson(random.gamma(1, 3, (1000, 1)) * rhythm).astype(np.float32)
-    ours, plain = side_by_side(
+    ours, plain = fastest_interleaved(
         lambda: spectral.forecast(series, 24, 0.9), lambda: [_plain_forecast(each) for each in series]
     )
     return len(series) / ours, plain / ours
@@ -71,50 +73,59 @@ def _plain_forecast(series: NDArray[np.float32]) -> tuple[NDArray[np.float32], f
     return kept[:24], float(1.4826 * np.median(np.abs(series - kept)))
 
 
-@row("training, core seconds of it all", "models/core-minute", "itself", None)
+@benchmark("training, core seconds of it all", "models/core-minute", "itself", None)
 def training_pace() -> tuple[float, float]:
     """Fingerprints that became ready in a minute of one core, events in memory to bank."""
-    known = learned()
+    known = trained_organisation()
     return int(known.bank.fingerprints["ready"].sum()) / known.core_seconds * 60, 1.0
 
 
-@row("scoring, prepared events to verdicts", "events/s", "the same detectors, event by event", None)
-def scoring() -> tuple[float, float]:
+@benchmark("scoring, prepared events to verdicts", "events/s", "the same detectors, event by event", None)
+def scoring_pace() -> tuple[float, float]:
     """Full batches through `Scorer.take` and `settle`; and the first 200 events one at a time."""
-    events = learned().events
+    events = trained_organisation().events
     single = [events[0].iloc[[row]].reset_index(drop=True) for row in range(200)]
-    batched, one_by_one = side_by_side(lambda: _judge(events), lambda: _judge(single), times=3)
+    batched, one_by_one = fastest_interleaved(
+        lambda: _score_batches(events), lambda: _score_batches(single), times=3
+    )
     pace = sum(map(len, events)) / batched
     return pace, pace / (len(single) / one_by_one)
 
 
-def _judge(batches: list[pd.DataFrame]) -> None:
+def _score_batches(batches: list[pd.DataFrame]) -> None:
     from fingerprint.compute import frames, hashing
     from fingerprint.detection.scorer import Scorer
-    from fingerprint.state.ledger import Ledger
+    from fingerprint.state.scorer_state import ScorerState
 
-    known = learned()
-    scorer = Scorer(known.bank, Ledger.from_arrays(known.settings, known.bank.ledger), known.settings)
+    known = trained_organisation()
+    scorer = Scorer(
+        known.bank, ScorerState.from_arrays(known.settings, known.bank.scorer_state), known.settings
+    )
     for events in batches:
-        scorer.take(events)
-        scorer.ledger.see(frames.seconds(events["event_time"]), hashing.homed(events["principal"]))
-        scorer.settle()
-        scorer.ledger.advance()
-    scorer.settle(everything=True)
+        scorer.measure(events)
+        scorer.state.observe_time(
+            frames.epoch_seconds(events["event_time"]), hashing.hash_with_bucket(events["principal"])
+        )
+        scorer.judge_closed()
+        scorer.state.expire()
+    scorer.judge_closed(include_open=True)
 
 
 @cache
-def _million() -> tuple[dict[str, Any], dict[str, Any]]:
+def _score_a_million() -> tuple[dict[str, Any], dict[str, Any]]:
     """The figures of `score --json` on the first quarter of a million records, and on all; one process each."""
     from fingerprint.registry import bank
 
-    with organisation(120, 45) as days, tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as folder:
-        bank.publish(learned().bank, Path(folder) / "bank")
-        quarter, whole = (_score(files, Path(folder)) for files in (days[: len(days) // 4], days))
+    with (
+        organisation_files(120, 45) as days,
+        tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as folder,
+    ):
+        bank.publish_version(trained_organisation().bank, Path(folder) / "bank")
+        quarter, whole = (_run_score(files, Path(folder)) for files in (days[: len(days) // 4], days))
     return quarter, whole
 
 
-def _score(files: list[str], folder: Path) -> dict[str, Any]:
+def _run_score(files: list[str], folder: Path) -> dict[str, Any]:
     command = [
         sys.executable,
         "-m",
@@ -131,23 +142,25 @@ def _score(files: list[str], folder: Path) -> dict[str, Any]:
     return figures
 
 
-@row("score, files to desk, a million records", "records/s", "bytes to events alone", None)
-def road() -> tuple[float, float]:
+@benchmark("score, files to desk, a million records", "records/s", "bytes to events alone", None)
+def end_to_end_pace() -> tuple[float, float]:
     """The whole program, start included, 120 principals that the bank does not know."""
-    _, whole = _million()
+    _, whole = _score_a_million()
     pace = whole["records"] / whole["seconds"]
-    return pace, pace / reading()[0]
+    return pace, pace / parsing_pace()[0]
 
 
-@row("score, peak memory of a million records", "MiB", "the peak of their first quarter", 1.2, at_most=True)
-def memory() -> tuple[float, float]:
+@benchmark(
+    "score, peak memory of a million records", "MiB", "the peak of their first quarter", 1.2, at_most=True
+)
+def peak_memory() -> tuple[float, float]:
     """Resident, of the whole process."""
-    quarter, whole = _million()
+    quarter, whole = _score_a_million()
     return whole["peak_memory_bytes"] / 2**20, whole["peak_memory_bytes"] / quarter["peak_memory_bytes"]
 
 
 def main() -> None:
     from pipelines.bench import dfencoder, queue, stream, triton  # noqa: F401 - register their rows after these
 
-    with stream.place(), triton.place(), queue.place():
-        measure(OUT)
+    with stream.stream_benchmark_scope(), triton.triton_benchmark_scope(), queue.full_store():
+        run_benchmarks(RESULTS_FILE)

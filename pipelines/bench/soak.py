@@ -29,47 +29,56 @@ from fingerprint.core.settings import Settings
 from fingerprint.registry import bank
 from fingerprint.training import pipeline
 from pipelines.bench import training as bench_training
-from pipelines.bench.broker import PATIENCE, Topics, broker, figures, free_port, wait_until_ready
-from pipelines.bench.organisation import events_of, organisation
+from pipelines.bench.broker import (
+    START_TIMEOUT_SECONDS,
+    BenchmarkStream,
+    free_port,
+    process_figures,
+    running_broker,
+    wait_until_ready,
+)
+from pipelines.bench.organisation import organisation_files, read_events
 from pipelines.bench.report import Skipped
 
-OUT = Path("build/bench-long.json")
-LEARNED = 3  # days; the next one is streamed
+RESULTS_FILE = Path("build/bench-long.json")
+TRAINING_DAYS = 3  # days; the next one is streamed
 HOURS = 24
-FLAT = 1.2  # last quarter's peak over the first's, at most
-_TIME = re.compile(rb'"eventTime":\s*"([^"]*)"')
+MAX_MEMORY_GROWTH = 1.2  # last quarter's peak over the first's, at most
+_EVENT_TIME = re.compile(rb'"eventTime":\s*"([^"]*)"')
 
 
 def main() -> None:
     console = Console()
     with tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as folder:
         try:
-            with broker(Path(folder) / "broker") as address, console.status("a day"):
-                result = _day(address, Path(folder))
+            with running_broker(Path(folder) / "broker") as address, console.status("a day"):
+                result = _stream_one_day(address, Path(folder))
         except Skipped as reason:
             result = {"skipped": str(reason)}
-    OUT.parent.mkdir(parents=True, exist_ok=True)
-    OUT.write_text(json.dumps(result, indent=1) + "\n")
+    RESULTS_FILE.parent.mkdir(parents=True, exist_ok=True)
+    RESULTS_FILE.write_text(json.dumps(result, indent=1) + "\n")
     console.print(_table(result))
-    bench_training.report(bench_training.ENTITIES, bench_training.PROCESSES, "cpu")
-    bench_training.report(bench_training.MILLION, 1, "cuda")
+    bench_training.run_report(bench_training.ENTITIES, bench_training.PROCESSES, "cpu")
+    bench_training.run_report(bench_training.MILLION, 1, "cuda")
 
 
-def _day(address: str, folder: Path) -> dict[str, Any]:
+def _stream_one_day(address: str, folder: Path) -> dict[str, Any]:
     """Learn the days before, stream one more."""
     settings = Settings()
-    with organisation(200, LEARNED + 1, scale=10) as days:
-        hours = _hours(days[LEARNED], folder)
-        bank.publish(pipeline.train(events_of(days[:LEARNED], settings), settings), folder / "bank")
-    topics = Topics(address, "day", folder / "bank", folder).create()
+    with organisation_files(200, TRAINING_DAYS + 1, scale=10) as days:
+        hours = _split_by_hour(days[TRAINING_DAYS], folder)
+        bank.publish_version(
+            pipeline.train(read_events(days[:TRAINING_DAYS], settings), settings), folder / "bank"
+        )
+    topics = BenchmarkStream(address, "day", folder / "bank", folder).create()
     port = free_port()
     scorer = topics.score(group="day", port=port)
     wait_until_ready(port, scorer)
     started = time.monotonic()
-    peaks = list(_peaks(topics, hours, port, scorer.pid))
+    peaks = list(_hourly_peak_memory(topics, hours, port, scorer.pid))
     seconds = time.monotonic() - started
     scorer.send_signal(signal.SIGTERM)
-    done = figures(scorer)
+    done = process_figures(scorer)
     quarter = HOURS // 4
     flat = max(peaks[-quarter:]) / max(peaks[:quarter])
     return {
@@ -77,16 +86,16 @@ def _day(address: str, folder: Path) -> dict[str, Any]:
         "seconds": round(seconds, 1),
         "peak_mib_by_hour": peaks,
         "last_quarter_over_first": round(flat, 3),
-        "met": flat <= FLAT,
+        "met": flat <= MAX_MEMORY_GROWTH,
         "figures": done,
     }
 
 
-def _hours(day: str, folder: Path) -> list[Path]:
+def _split_by_hour(day: str, folder: Path) -> list[Path]:
     """A file for each hour of the day, in the order of delivery: it lasts until a record of the next hour comes."""
     lines = gzip.decompress(Path(day).read_bytes()).splitlines(keepends=True)
     hour = np.maximum.accumulate(
-        [_hour(line) if Path(day).name[:10].encode() in line else 0 for line in lines]
+        [_delivery_hour(line) if Path(day).name[:10].encode() in line else 0 for line in lines]
     )
     files = [folder / f"{number:02d}.jsonl" for number in range(HOURS)]
     for number, file in enumerate(files):
@@ -94,30 +103,30 @@ def _hours(day: str, folder: Path) -> list[Path]:
     return files
 
 
-def _hour(line: bytes) -> int:
-    found = _TIME.search(line)
+def _delivery_hour(line: bytes) -> int:
+    found = _EVENT_TIME.search(line)
     return datetime.fromisoformat(found[1].decode()).hour if found else 0
 
 
-def _peaks(topics: Topics, hours: list[Path], port: int, pid: int) -> Iterator[int]:
+def _hourly_peak_memory(topics: BenchmarkStream, hours: list[Path], port: int, pid: int) -> Iterator[int]:
     """MiB resident at most in each hour."""
     sent = 0
     for file in hours:
-        _forget_peak(pid)
-        sent += figures(topics.send([str(file)]))["records"]
+        _reset_peak_memory(pid)
+        sent += process_figures(topics.send([str(file)]))["records"]
         _wait_until_read(port, sent)
-        yield _peak(pid) >> 20
+        yield _peak_memory_mib(pid) >> 20
 
 
 def _wait_until_read(port: int, count: int) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while _messages(port) < count:
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+    while _messages_processed(port) < count:
         if time.monotonic() > deadline:
             raise RuntimeError(f"the scorer has not read {count:,} messages")
-        SystemClock().wait(0.1)
+        SystemClock().sleep(0.1)
 
 
-def _messages(port: int) -> float:
+def _messages_processed(port: int) -> float:
     """What `fingerprint stream` has dealt with, by its own metrics."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
         text = answer.read().decode()
@@ -125,24 +134,26 @@ def _messages(port: int) -> float:
     return float(found[1]) if found else 0.0
 
 
-def _forget_peak(pid: int) -> None:
+def _reset_peak_memory(pid: int) -> None:
     """The kernel's peak (VmHWM) starts again from what is resident now."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
-def _peak(pid: int) -> int:
+def _peak_memory_mib(pid: int) -> int:
     status = Path(f"/proc/{pid}/status").read_text()
     return int(re.search(r"VmHWM:\s*(\d+) kB", status)[1]) << 10  # type: ignore[index]
 
 
 def _table(result: dict[str, Any]) -> Table:
-    table = Table("hour", "MiB at most", title=f"written to {OUT}")
+    table = Table("hour", "MiB at most", title=f"written to {RESULTS_FILE}")
     if "skipped" in result:
         table.add_row("", f"skipped: {result['skipped']}")
         return table
     for hour, peak in enumerate(result["peak_mib_by_hour"]):
         table.add_row(str(hour), f"{peak:,}")
-    table.add_row("last quarter / first", f"{result['last_quarter_over_first']:.2f} (at most {FLAT:g})")
+    table.add_row(
+        "last quarter / first", f"{result['last_quarter_over_first']:.2f} (at most {MAX_MEMORY_GROWTH:g})"
+    )
     return table
 
 

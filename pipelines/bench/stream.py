@@ -19,127 +19,129 @@ from fingerprint.core.settings import Settings
 from fingerprint.registry import bank
 from fingerprint.training import pipeline
 from pipelines.bench import delay
-from pipelines.bench.broker import Topics, broker, figures
-from pipelines.bench.organisation import events_of, organisation
-from pipelines.bench.report import Skipped, row
+from pipelines.bench.broker import BenchmarkStream, process_figures, running_broker
+from pipelines.bench.organisation import organisation_files, read_events
+from pipelines.bench.report import Skipped, benchmark
 
 LEARNED, DAYS = 7, 11  # days of 100 principals who do twice as much as usual
 ATTACKS = 40
 RUNS = 2  # of which the faster one counts
-AIM = 30_000.0  # events a second through one scorer
+TARGET_EVENTS_PER_SECOND = 30_000.0  # events a second through one scorer
 
-_until_the_end = ExitStack()
+_exit_stack = ExitStack()
 
 
 @contextmanager
-def place() -> Iterator[None]:
+def stream_benchmark_scope() -> Iterator[None]:
     """What the rows start lives as long as this block."""
-    with _until_the_end:
+    with _exit_stack:
         yield
 
 
 @cache
-def _topics() -> tuple[Topics, list[str]]:
+def _stream_topics() -> tuple[BenchmarkStream, list[str]]:
     """The stream of some days that follow what the bank has learned, on a broker; and those days' files."""
-    keep = _until_the_end.enter_context
+    keep = _exit_stack.enter_context
     folder = Path(keep(tempfile.TemporaryDirectory(prefix="fingerprint-bench-")))
-    address = keep(broker(folder / "broker"))
-    days = keep(organisation(100, DAYS, scale=2, attacks=ATTACKS))
+    address = keep(running_broker(folder / "broker"))
+    days = keep(organisation_files(100, DAYS, scale=2, attacks=ATTACKS))
     settings = Settings()
-    bank.publish(pipeline.train(events_of(days[:LEARNED], settings), settings), folder / "bank")
-    topics = Topics(address, "rates", folder / "bank", folder).create()
-    figures(topics.send(days[LEARNED:]))
+    bank.publish_version(pipeline.train(read_events(days[:LEARNED], settings), settings), folder / "bank")
+    topics = BenchmarkStream(address, "rates", folder / "bank", folder).create()
+    process_figures(topics.send(days[LEARNED:]))
     return topics, days[LEARNED:]
 
 
 @cache
-def _no_broker() -> str:
+def _broker_unavailable_reason() -> str:
     """Why there is none; empty if there is one."""
     try:
-        _topics()
+        _stream_topics()
     except Skipped as reason:
         return str(reason)
     return ""
 
 
-def _ready() -> tuple[Topics, list[str]]:
-    if _no_broker():
-        raise Skipped(_no_broker())
-    return _topics()
+def _require_topics() -> tuple[BenchmarkStream, list[str]]:
+    if _broker_unavailable_reason():
+        raise Skipped(_broker_unavailable_reason())
+    return _stream_topics()
 
 
 @cache
-def _rates(client: str) -> tuple[float, float]:
+def _measure_rates(client: str) -> tuple[float, float]:
     """Events a second through one scorer, and through the client alone; in turns, the faster ones."""
-    topics, _ = _ready()
-    turns = [(_scored(topics, client, run), _consumed(topics, client, run)) for run in range(RUNS)]
+    topics, _ = _require_topics()
+    turns = [
+        (_scoring_rate(topics, client, run), _consumption_rate(topics, client, run)) for run in range(RUNS)
+    ]
     scored, consumed = np.max(turns, axis=0).tolist()
     return scored, consumed
 
 
-def _scored(topics: Topics, client: str, run: int, scorers: int = 1) -> float:
+def _scoring_rate(topics: BenchmarkStream, client: str, run: int, scorers: int = 1) -> float:
     """Through scorers that start together: all messages by the time of the slowest."""
     group = f"{client}-{scorers}-{run}"
     started = [topics.score("--once", client=client, group=group) for _ in range(scorers)]
-    done = [figures(each) for each in started]
-    return float(_count() / max(each["seconds"] for each in done))
+    done = [process_figures(each) for each in started]
+    return float(_message_count() / max(each["seconds"] for each in done))
 
 
-def _consumed(topics: Topics, client: str, run: int) -> float:
+def _consumption_rate(topics: BenchmarkStream, client: str, run: int) -> float:
     start = time.monotonic()
     for _ in topics.read("events", client, f"bare-{client}-{run}"):
         last = time.monotonic()
-    return _count() / (last - start)
+    return _message_count() / (last - start)
 
 
 @cache
-def _count() -> int:
-    topics, _ = _ready()
+def _message_count() -> int:
+    topics, _ = _require_topics()
     return sum(len(messages) for messages in topics.read("events", "confluent", "count"))
 
 
-@row("stream, topic to votes, kafka-python", "events/s", "the same client alone", 0.5)
-def through_kafka_python() -> tuple[float, float]:
+@benchmark("stream, topic to votes, kafka-python", "events/s", "the same client alone", 0.5)
+def kafka_python_pace() -> tuple[float, float]:
     """One scorer, the default client."""
-    scored, consumed = _rates("kafka-python")
+    scored, consumed = _measure_rates("kafka-python")
     return scored, scored / consumed
 
 
-@row("stream, topic to votes, confluent", "events/s", "the same client alone", 0.5)
-def through_confluent() -> tuple[float, float]:
+@benchmark("stream, topic to votes, confluent", "events/s", "the same client alone", 0.5)
+def confluent_pace() -> tuple[float, float]:
     """One scorer, the other client."""
-    scored, consumed = _rates("confluent")
+    scored, consumed = _measure_rates("confluent")
     return scored, scored / consumed
 
 
-@row("stream, the faster of the two", "events/s", f"{AIM:,.0f} events/s", 1)
-def through_one() -> tuple[float, float]:
+@benchmark("stream, the faster of the two", "events/s", f"{TARGET_EVENTS_PER_SECOND:,.0f} events/s", 1)
+def one_scorer_pace() -> tuple[float, float]:
     """One scorer against what is aimed at."""
-    scored = max(_rates(client)[0] for client in ("kafka-python", "confluent"))
-    return scored, scored / AIM
+    scored = max(_measure_rates(client)[0] for client in ("kafka-python", "confluent"))
+    return scored, scored / TARGET_EVENTS_PER_SECOND
 
 
-@row("stream, two scorers on these cores", "events/s", "one scorer", None)
-def through_two() -> tuple[float, float]:
+@benchmark("stream, two scorers on these cores", "events/s", "one scorer", None)
+def two_scorers_pace() -> tuple[float, float]:
     """Two members of one group, started together."""
-    topics, _ = _ready()
-    scored = max(_scored(topics, "kafka-python", run, scorers=2) for run in range(RUNS))
-    return scored, scored / _rates("kafka-python")[0]
+    topics, _ = _require_topics()
+    scored = max(_scoring_rate(topics, "kafka-python", run, scorers=2) for run in range(RUNS))
+    return scored, scored / _measure_rates("kafka-python")[0]
 
 
 @cache
-def _delays() -> delay.Delays:
-    topics, files = _ready()
-    return delay.measure(topics, files, _rates("kafka-python")[0] / 2)
+def _measured_delays() -> delay.Delays:
+    topics, files = _require_topics()
+    return delay.measure_delays(topics, files, _measure_rates("kafka-python")[0] / 2)
 
 
-@row("stream, produced to alert told, median at half the rate", "ms", "its 99th percentile", None)
-def usual_delay() -> tuple[float, float]:
+@benchmark("stream, produced to alert told, median at half the rate", "ms", "its 99th percentile", None)
+def median_delay() -> tuple[float, float]:
     """See `bench_delay`."""
-    return _delays().median * 1000, _delays().median / _delays().most
+    return _measured_delays().median * 1000, _measured_delays().median / _measured_delays().p99
 
 
-@row("stream, produced to alert told, 99th percentile", "ms", "2 seconds", 1, at_most=True)
-def long_delay() -> tuple[float, float]:
+@benchmark("stream, produced to alert told, 99th percentile", "ms", "2 seconds", 1, at_most=True)
+def p99_delay() -> tuple[float, float]:
     """See `bench_delay`."""
-    return _delays().most * 1000, _delays().most / 2
+    return _measured_delays().p99 * 1000, _measured_delays().p99 / 2

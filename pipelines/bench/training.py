@@ -29,40 +29,40 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from fingerprint.adapters.process_pool import InProcess
-from fingerprint.compute.arrays import Place, as_torch, stays
+from fingerprint.adapters.process_pool import InProcessPool
+from fingerprint.compute.arrays import Placement, identity_placement, to_torch
 from fingerprint.core.alert import LEVELS
-from fingerprint.core.ports import Workers
+from fingerprint.core.ports import WorkerPool
 from fingerprint.core.settings import Autoencoder, Settings
 from fingerprint.core.settings import Workers as Options
-from fingerprint.detection.inference import InProcess as InProcessLosses
-from fingerprint.detection.triton_model import nets_only
+from fingerprint.detection.inference import LocalInference as InProcessLosses
+from fingerprint.detection.triton_model import place_networks
 from fingerprint.registry import bank as banks
 from fingerprint.training import pipeline
 from pipelines.bench import device as bench_device
-from pipelines.bench.organisations import copied, few
-from pipelines.bench.report import Skipped, kept
+from pipelines.bench.organisations import replicate_events, sample_events
+from pipelines.bench.report import Skipped, merge_result
 from pipelines.cli import console
-from pipelines.runtime.memory import peaks
+from pipelines.runtime.memory import peak_bytes_by_process
 
-OUT = Path("build/bench-training.json")
+RESULTS_FILE = Path("build/bench-training.json")
 ENTITIES, MILLION = 100_000, 1_000_000
 PROCESSES = 2
-BUDGET = 20 * 1000  # bytes an entity, series apart
-ASKED, ASKED_OF_DEVICE = 100_000, 2_000_000  # rows scored
+TARGET_BYTES_PER_ENTITY = 20 * 1000  # bytes an entity, series apart
+SCORED_ROWS, SCORED_ROWS_ON_DEVICE = 100_000, 2_000_000  # rows scored
 POLL = 0.5  # seconds between two looks at how much memory is held
-FEW, DONE = "few.parquet", "done.json"
+SAMPLE_FILE, RESULT_FILE = "few.parquet", "done.json"
 
 
 def main(argv: list[str] | None = None) -> None:
-    asked = _parsed(argv)
+    asked = _parse_arguments(argv)
     if asked.folder:
-        trained(Path(asked.folder), asked.entities, asked.processes, asked.device)
+        run_training(Path(asked.folder), asked.entities, asked.processes, asked.device)
     else:
-        report(asked.entities, asked.processes, asked.device)
+        run_report(asked.entities, asked.processes, asked.device)
 
 
-def _parsed(argv: list[str] | None) -> argparse.Namespace:
+def _parse_arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--entities", type=int, default=ENTITIES)
     parser.add_argument("--processes", type=int, default=PROCESSES)
@@ -71,39 +71,39 @@ def _parsed(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def report(entities: int, processes: int, device: str, out: Path = OUT) -> dict[str, Any]:
+def run_report(entities: int, processes: int, device: str, out: Path = RESULTS_FILE) -> dict[str, Any]:
     """Measure, write the figures beside those of other sizes in `out`, print them."""
     try:
-        result = measured(entities, processes, device)
+        result = measure_training(entities, processes, device)
     except Skipped as reason:
         result = {"skipped": str(reason)}
-    kept(out, f"{entities} on {device}", result)
-    Console().print(_table(f"{entities:,} entities, {device}, {processes} processes", result, out))
+    merge_result(out, f"{entities} on {device}", result)
+    Console().print(_report_table(f"{entities:,} entities, {device}, {processes} processes", result, out))
     return result
 
 
-def measured(entities: int, processes: int, device: str) -> dict[str, Any]:
+def measure_training(entities: int, processes: int, device: str) -> dict[str, Any]:
     """What the learning process says of itself, and the most that it and its children held."""
-    _check(device)
+    _check_device(device)
     with tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as folder:
-        pq.write_table(few(), Path(folder) / FEW)
+        pq.write_table(sample_events(), Path(folder) / SAMPLE_FILE)
         command = [sys.executable, "-m", "pipelines.bench.training", "--folder", folder, "--device", device]
         command += ["--entities", str(entities), "--processes", str(processes)]
         process = subprocess.Popen(command)  # noqa: S603
         held: dict[int, int] = {}
         while process.poll() is None:
-            for pid, most in peaks(process.pid).items():
+            for pid, most in peak_bytes_by_process(process.pid).items():
                 held[pid] = max(most, held.get(pid, 0))  # who is just ending holds nothing any more
             with suppress(subprocess.TimeoutExpired):
                 process.wait(POLL)
         if process.returncode:
             raise RuntimeError(f"the training ended with {process.returncode}")
-        figures: dict[str, Any] = json.loads((Path(folder) / DONE).read_text())
+        figures: dict[str, Any] = json.loads((Path(folder) / RESULT_FILE).read_text())
     sizes = sorted(held.values(), reverse=True)
     return {**figures, "peak_mib": sum(sizes) >> 20, "peak_mib_by_process": [size >> 20 for size in sizes]}
 
 
-def _check(device: str) -> None:
+def _check_device(device: str) -> None:
     import torch
 
     if device == "cuda" and not torch.cuda.is_available():
@@ -115,33 +115,37 @@ def _check(device: str) -> None:
 # --- in the process that learns ---------------------------------------------------------------------------------------
 
 
-def trained(folder: Path, entities: int, processes: int, device: str) -> None:
+def run_training(folder: Path, entities: int, processes: int, device: str) -> None:
     """Learn, write the bank, score from the device's memory if it has one; leave the figures in `folder`."""
-    some = pq.read_table(folder / FEW)
+    some = pq.read_table(folder / SAMPLE_FILE)
     copies = max(1, round(entities / len(some["entity"].unique())))
     settings = Settings(autoencoder=Autoencoder(device=device))
-    with console.progress() as progress:
-        figures = _learned(some, copies, folder, settings, processes, progress)
+    with console.progress_bars() as progress:
+        figures = _fit_bank(some, copies, folder, settings, processes, progress)
     if device == "cuda":
-        figures |= {"device_mib": bench_device.peak_mib(device)} if processes == 1 else {}
-        figures |= scored(banks.open_bank(folder / "bank", settings.bank), device, ASKED_OF_DEVICE)
-    (folder / DONE).write_text(json.dumps(figures))
+        figures |= {"device_mib": bench_device.peak_memory_mib(device)} if processes == 1 else {}
+        figures |= measure_scoring(
+            banks.open_bank(folder / "bank", settings.bank), device, SCORED_ROWS_ON_DEVICE
+        )
+    (folder / RESULT_FILE).write_text(json.dumps(figures))
 
 
-def _learned(
+def _fit_bank(
     some: pa.Table, copies: int, folder: Path, settings: Settings, processes: int, progress: console.Progress
 ) -> dict[str, Any]:
     started, cpu = time.monotonic(), _core_seconds()
-    pipeline.split(copied(some, copies), settings, folder / "work", len(some) * copies, progress)
+    pipeline.partition_history(
+        replicate_events(some, copies), settings, folder / "work", len(some) * copies, progress
+    )
     split = time.monotonic()
-    with _workers(processes) as workers:
-        learned = pipeline.learn(folder / "work", settings, progress, workers)
+    with _worker_pool(processes) as workers:
+        learned = pipeline.train_partitions(folder / "work", settings, progress, workers)
     fitted = time.monotonic()
-    banks.publish(learned, folder / "bank")
+    banks.publish_version(learned, folder / "bank")
     written = time.monotonic()
     return {
-        **_counts(learned),
-        **_bytes_an_entity(folder / "bank", learned),
+        **_bank_counts(learned),
+        **_bytes_per_entity(folder / "bank", learned),
         "seconds": round(written - started, 1),
         "seconds_by_stage": {
             "split": round(split - started, 1),
@@ -153,13 +157,13 @@ def _learned(
 
 
 @contextmanager
-def _workers(processes: int) -> Iterator[Workers]:
+def _worker_pool(processes: int) -> Iterator[WorkerPool]:
     if processes == 1:
-        yield InProcess()
+        yield InProcessPool()
         return
-    from fingerprint.adapters.worker_pool import open_workers
+    from fingerprint.adapters.worker_pool import open_dask_pool
 
-    with open_workers(Options(where="dask", processes=processes)) as workers:
+    with open_dask_pool(Options(where="dask", processes=processes)) as workers:
         yield workers
 
 
@@ -169,7 +173,7 @@ def _core_seconds() -> float:
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
-def _counts(learned: banks.Bank) -> dict[str, Any]:
+def _bank_counts(learned: banks.Bank) -> dict[str, Any]:
     level = learned.fingerprints["level"].to_numpy()
     ready = learned.fingerprints["ready"].to_numpy(bool)
     return {
@@ -179,9 +183,9 @@ def _counts(learned: banks.Bank) -> dict[str, Any]:
     }
 
 
-def _bytes_an_entity(folder: Path, learned: banks.Bank) -> dict[str, Any]:
+def _bytes_per_entity(folder: Path, learned: banks.Bank) -> dict[str, Any]:
     """On disk, over the entities, whatever levels it is of: weights, encoder and tables; and the series apart."""
-    files = banks.manifest_of(folder / "versions" / learned.version)["files"]
+    files = banks.read_manifest(folder / "versions" / learned.version)["files"]
     series = sum(each["bytes"] for name, each in files.items() if name.startswith("ledger"))
     entities = max(1, int((learned.fingerprints["level"] == 0).sum()))
     whole = sum(each["bytes"] for each in files.values())
@@ -191,24 +195,24 @@ def _bytes_an_entity(folder: Path, learned: banks.Bank) -> dict[str, Any]:
 # --- from a device's memory -------------------------------------------------------------------------------------------
 
 
-def scored(bank: banks.Bank, device: str, rows: int = ASKED) -> dict[str, Any]:
+def measure_scoring(bank: banks.Bank, device: str, rows: int = SCORED_ROWS) -> dict[str, Any]:
     """Rows a second whose losses are measured where bank and events lie, fingerprints in random order; and how much that is of
     what the device's memory and arithmetic could do.
 
     Of a device with CuPy all is measured there, and nothing comes down but the end; with torch alone the nets are there.
     """
-    there, place = _library(device)
-    losses = InProcessLosses(bank.on(place) if there == "cupy" else nets_only(bank, place))
-    asked = _asked(bank, rows)
+    there, place = _array_library(device)
+    losses = InProcessLosses(bank.on(place) if there == "cupy" else place_networks(bank, place))
+    asked = _random_queries(bank, rows)
     if there == "cupy":
         asked = place(asked[0]), place(asked[1])
-    losses.of(asked[0][:1024], asked[1][:1024])  # warm
+    losses.losses(asked[0][:1024], asked[1][:1024])  # warm
     started = time.monotonic()
-    loss, _ = losses.of(*asked)
+    loss, _ = losses.losses(*asked)
     float(loss.sum())  # waits for the device
     seconds = time.monotonic() - started
-    read = rows * read_of(bank) / seconds
-    peak = bench_device.peak(device)
+    read = rows * bytes_read_per_row(bank) / seconds
+    peak = bench_device.peak_throughput(device)
     return {
         "scored_by": there,
         "scored_rows": rows,
@@ -216,34 +220,34 @@ def scored(bank: banks.Bank, device: str, rows: int = ASKED) -> dict[str, Any]:
         "scored_rows_a_second": round(rows / seconds),
         "net_bytes_a_second": round(read),
         "share_of_bandwidth": round(read / peak.bandwidth, 4) if peak else None,
-        "share_of_arithmetic": round(rows * operations_of(bank) / seconds / peak.arithmetic, 4)
+        "share_of_arithmetic": round(rows * operations_per_row(bank) / seconds / peak.arithmetic, 4)
         if peak
         else None,
-        "scored_device_mib": _held(there),
+        "scored_device_mib": _pool_memory_mib(there),
     }
 
 
-def _library(device: str) -> tuple[str, Place]:
+def _array_library(device: str) -> tuple[str, Placement]:
     """What measures there, and how arrays are put there."""
     if device == "cpu":
-        return "numpy", stays
+        return "numpy", identity_placement
     try:
         import cupy  # type: ignore[import-not-found]
     except ImportError:
-        return "torch", lambda array: as_torch(array).to(device)
+        return "torch", lambda array: to_torch(array).to(device)
     return "cupy", cupy.asarray
 
 
-def _held(there: str) -> int | None:
+def _pool_memory_mib(there: str) -> int | None:
     """MiB of the device that arrays hold, with what is kept of them for the next ones."""
     if there == "cupy":
         import cupy
 
         return int(cupy.get_default_memory_pool().total_bytes()) >> 20
-    return bench_device.peak_mib("cuda" if there == "torch" else "cpu")
+    return bench_device.peak_memory_mib("cuda" if there == "torch" else "cpu")
 
 
-def operations_of(bank: banks.Bank) -> int:
+def operations_per_row(bank: banks.Bank) -> int:
     """Of the products of one row, 2 for a multiplication and its addition: F features seen from G, then K slots of each, by H
     hidden units. 2 G F H + 2 G K H."""
     free, slots, hidden = bank.weights.outputs.shape[1:]
@@ -251,15 +255,15 @@ def operations_of(bank: banks.Bank) -> int:
     return int(2 * free * hidden * (features + slots))
 
 
-def _asked(bank: banks.Bank, rows: int) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
+def _random_queries(bank: banks.Bank, rows: int) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
     """Ready fingerprints drawn at random, each asked of what somebody did in training."""
     random = np.random.default_rng(0)
-    codes = np.asarray(bank.ledger["sample.codes"])
+    codes = np.asarray(bank.scorer_state["sample.codes"])
     ready = np.flatnonzero(bank.fingerprints["ready"].to_numpy(bool))
     return random.choice(ready, rows).astype(np.int32), codes[random.integers(0, len(codes), rows)]
 
 
-def read_of(bank: banks.Bank) -> int:
+def bytes_read_per_row(bank: banks.Bank) -> int:
     """Bytes of bank that a row reads at least: bias, outputs and likelihoods of its net, one slot of each feature's inputs."""
     nets, slots = bank.weights, bank.weights.inputs.shape[2]
     parts = (nets.bias[0], nets.outputs[0], bank.vocabulary.base[0], nets.inputs[0])
@@ -270,13 +274,13 @@ def read_of(bank: banks.Bank) -> int:
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
-def _table(title: str, result: dict[str, Any], out: Path) -> Table:
+def _report_table(title: str, result: dict[str, Any], out: Path) -> Table:
     table = Table("what", "value", title=f"{title}; written to {out}")
     for name, value in result.items():
         table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))
     if "bytes_an_entity" in result:
-        met = "yes" if result["bytes_an_entity"] <= BUDGET else "no"
-        table.add_row(f"bytes an entity, at most {BUDGET:,}", met)
+        met = "yes" if result["bytes_an_entity"] <= TARGET_BYTES_PER_ENTITY else "no"
+        table.add_row(f"bytes an entity, at most {TARGET_BYTES_PER_ENTITY:,}", met)
     return table
 
 

@@ -15,20 +15,20 @@ import typer
 from fingerprint.core import private_files
 from fingerprint.core import settings as settings_
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.credentials import masked
+from fingerprint.core.credentials import mask_credentials
 from fingerprint.core.extras import how_to_install
 from pipelines.cli import alerts, secrets
 from pipelines.cli import bank as cli_bank
 from pipelines.cli import stream as cli_stream
 from pipelines.cli.options import (
     BankFolder,
-    DeskUrl,
+    DatabaseUrl,
     Json,
     SettingsFile,
     Sources,
-    WorkersWhere,
-    printed,
-    refused,
+    WorkersOption,
+    exit_refused,
+    print_result,
 )
 
 app = typer.Typer(
@@ -40,22 +40,22 @@ app = typer.Typer(
     "`fingerprint score today.json.gz --bank bank`, then `fingerprint alerts list`.",
 )
 
-GROUPS = (
-    (alerts.alerts, "alerts"),
-    (cli_stream.dlq, "dlq"),
-    (cli_stream.snapshots, "snapshots"),
-    (cli_stream.topics, "topics"),
-    (secrets.secrets, "secrets"),
-    (alerts.notices, "notices"),
-    (cli_bank.banks, "bank"),
-    (cli_bank.triton, "triton"),
-    (alerts.deliveries, "deliveries"),
-    (alerts.users, "users"),
-    (alerts.thresholds, "threshold"),
-    (alerts.suppressions, "suppressions"),
-    (alerts.tidy, "desk"),
+COMMAND_GROUPS = (
+    (alerts.alerts_app, "alerts"),
+    (cli_stream.dead_letters_app, "dlq"),
+    (cli_stream.checkpoints_app, "snapshots"),
+    (cli_stream.topics_app, "topics"),
+    (secrets.secrets_app, "secrets"),
+    (alerts.feed_gaps_app, "notices"),
+    (cli_bank.bank_app, "bank"),
+    (cli_bank.triton_app, "triton"),
+    (alerts.deliveries_app, "deliveries"),
+    (alerts.accounts_app, "users"),
+    (alerts.thresholds_app, "threshold"),
+    (alerts.suppressions_app, "suppressions"),
+    (alerts.database_app, "desk"),
 )
-for group, name in GROUPS:
+for group, name in COMMAND_GROUPS:
     app.add_typer(group, name=name)
 
 EXTRAS = {  # what is not installed with the program itself
@@ -101,13 +101,13 @@ def simulate(
     For programs that look at the clock, let it end now: `fingerprint simulate --until today --out records`.
     """
     from fingerprint.adapters.system import SystemClock
-    from fingerprint.simulation.benign_anomalies import SURPRISES
+    from fingerprint.simulation.benign_anomalies import ANOMALY_PLANNERS
     from pipelines.cli import console
-    from pipelines.simulate import START, beginning, simulate
+    from pipelines.simulate import DEFAULT_START, first_day, simulate_organisation
 
-    start = beginning(until, days, SystemClock().now().date()) if until else START
-    with console.progress(not json) as progress:
-        written = simulate(
+    start = first_day(until, days, SystemClock().now().date()) if until else DEFAULT_START
+    with console.progress_bars(not json) as progress:
+        written = simulate_organisation(
             principals,
             days,
             seed,
@@ -115,11 +115,11 @@ def simulate(
             attacks,
             start=start,
             sharp=until is not None,
-            surprises=tuple(SURPRISES) if surprises else (),
+            surprises=tuple(ANOMALY_PLANNERS) if surprises else (),
             progress=lambda done, records: progress("simulating days", done, days),
         )
-    figures = console.of_simulated(written, days)
-    printed(figures, json, lambda: console.simulated(figures))
+    figures = console.simulation_figures(written, days)
+    print_result(figures, json, lambda: console.print_simulation(figures))
 
 
 @app.command()
@@ -166,7 +166,7 @@ def train(
         ),
     ] = None,
     bank: BankFolder = Path("bank"),
-    workers: WorkersWhere = None,
+    workers: WorkersOption = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
@@ -185,13 +185,16 @@ def train(
     """
     from fingerprint.core import time_range
     from pipelines.cli import console
-    from pipelines.train import train
+    from pipelines.train import train_bank
 
-    span, loaded = time_range.of(since, until, days), settings_.load(settings, options=_workers(workers))
-    with console.progress(not json) as progress:
-        figures = train(sources or [], bank, loaded, progress, topic=topic, span=span, desk=desk)
-    printed(figures, json, lambda: console.trained(figures))
-    refused(figures["refusal"])
+    span, loaded = (
+        time_range.parse_time_range(since, until, days),
+        settings_.load_settings(settings, options=_workers_override(workers)),
+    )
+    with console.progress_bars(not json) as progress:
+        figures = train_bank(sources or [], bank, loaded, progress, topic=topic, span=span, store=desk)
+    print_result(figures, json, lambda: console.print_training(figures))
+    exit_refused(figures["refusal"])
 
 
 @app.command()
@@ -211,17 +214,17 @@ def retrain(
     to load what is served. One at a time looks after a bank. Runs until SIGTERM, which breaks a training off: it goes on where it
     was with the next start. Health and metrics: the settings `health.host` and `health.port`.
     """
-    from pipelines.retrain import print_figures, run
+    from pipelines.retrain import print_retrain_summary, run_retrain
 
-    figures = run(settings_.load(settings), bank, settings, once)
-    printed(figures, json, lambda: print_figures(figures))
+    figures = run_retrain(settings_.load_settings(settings), bank, settings, once)
+    print_result(figures, json, lambda: print_retrain_summary(figures))
 
 
 @app.command()
 def score(
     sources: Sources,
     bank: BankFolder = Path("bank"),
-    desk: DeskUrl = None,
+    desk: DatabaseUrl = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -235,7 +238,7 @@ def score(
             help="A folder that carries series and counts from one run to the next.", show_default=False
         ),
     ] = None,
-    workers: WorkersWhere = None,
+    workers: WorkersOption = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
@@ -247,14 +250,14 @@ def score(
     """
     from pipelines.backfill import backfill
     from pipelines.cli import console
-    from pipelines.score import doubt, score
+    from pipelines.score import missing_history_warning, score_sources
 
-    loaded = settings_.load(settings, options=_workers(workers))
-    with console.progress(not json) as progress:
-        walk = score if loaded.workers.where == "local" else backfill
-        figures = walk(sources, bank, loaded, progress, desk_url=desk, out=out, ledger_folder=ledger)
-    printed(figures, json, lambda: console.scored(figures))
-    if said := doubt(figures):
+    loaded = settings_.load_settings(settings, options=_workers_override(workers))
+    with console.progress_bars(not json) as progress:
+        walk = score_sources if loaded.workers.where == "local" else backfill
+        figures = walk(sources, bank, loaded, progress, database_url=desk, out=out, state_folder=ledger)
+    print_result(figures, json, lambda: console.print_scoring(figures))
+    if said := missing_history_warning(figures):
         typer.echo(f"warning: {said}", err=True)
         if not any(figures["votes"].values()):
             raise typer.Exit(4)
@@ -322,21 +325,21 @@ def evaluate(
     """Measure what is found and what is left in peace, beside simpler detectors on the same rows."""
     from pipelines.cli import console
     from pipelines.evaluation import newcomers as evaluation_newcomers
-    from pipelines.evaluation.evaluate import Asked, evaluate
+    from pipelines.evaluation.evaluate import EvaluationOptions, run_evaluation
     from pipelines.evaluation.organisations import seeds_for
-    from pipelines.evaluation.real_datasets import real as real_sets
-    from pipelines.evaluation.report import print_figures
+    from pipelines.evaluation.real_datasets import evaluate_real_datasets as real_sets
+    from pipelines.evaluation.report import print_evaluation
 
-    loaded = settings_.load(settings)
+    loaded = settings_.load_settings(settings)
     if newcomers:
-        with console.progress(not json) as progress:
-            rules = evaluation_newcomers.newcomers(
+        with console.progress_bars(not json) as progress:
+            rules = evaluation_newcomers.evaluate_newcomers(
                 loaded, progress, principals, days, seeds_for(seed, final), attacks, keep
             )
-        printed({"rules": rules}, json, lambda: evaluation_newcomers.print_newcomers(rules))
+        print_result({"rules": rules}, json, lambda: evaluation_newcomers.print_newcomers(rules))
         return
-    with console.progress(not json) as progress:
-        figures = evaluate(
+    with console.progress_bars(not json) as progress:
+        figures = run_evaluation(
             sources or [],
             loaded,
             progress,
@@ -345,10 +348,10 @@ def evaluate(
             seeds=seeds_for(seed, final),
             attacks=attacks,
             keep=keep,
-            asked=Asked(peers, slow_peers, third),
+            options=EvaluationOptions(peers, slow_peers, third),
         )
         figures |= {"real": real_sets(loaded, progress)} if real else {}
-    printed(figures, json, lambda: print_figures(figures))
+    print_result(figures, json, lambda: print_evaluation(figures))
 
 
 @app.command()
@@ -357,15 +360,15 @@ def demo(
     settings: SettingsFile = None,
 ) -> None:
     """Walk the whole road once: simulate an organisation, learn it, score its last week, show the alerts."""
-    from pipelines.demo import demo
+    from pipelines.demo import run_demo
 
-    demo(out, settings_.load(settings))
+    run_demo(out, settings_.load_settings(settings))
 
 
 @app.command()
 def deliver(
     once: Annotated[bool, typer.Option("--once", help="What is due now, then leave.")] = False,
-    desk: DeskUrl = None,
+    desk: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
@@ -375,11 +378,11 @@ def deliver(
     (`fingerprint deliveries list`). Several may run. Runs until SIGTERM, which finishes what is under way. Health and metrics:
     the settings `health.host` and `health.port`.
     """
-    from pipelines.commands.deliveries import print_delivered
-    from pipelines.deliver import run
+    from pipelines.commands.deliveries import print_deliver_summary
+    from pipelines.deliver import run_deliver
 
-    figures = run(settings_.load(settings), desk, once)
-    printed(figures, json, lambda: print_delivered(figures))
+    figures = run_deliver(settings_.load_settings(settings), desk, once)
+    print_result(figures, json, lambda: print_deliver_summary(figures))
 
 
 @app.command()
@@ -413,22 +416,22 @@ def ingest(
     """
     from pipelines.cli import console
 
-    loaded = settings_.load(settings)
+    loaded = settings_.load_settings(settings)
     if sqs:
-        from pipelines.ingest_s3 import run as run_sqs
+        from pipelines.ingest_s3 import run_ingest_s3 as run_sqs
 
         figures = run_sqs(loaded, sqs, once)
     else:
-        from pipelines.ingest import run
+        from pipelines.ingest import run_ingest
 
-        figures = run(loaded, once)
-    printed(figures, json, lambda: console.ingested(figures))
+        figures = run_ingest(loaded, once)
+    print_result(figures, json, lambda: console.print_ingest(figures))
 
 
 @app.command()
 def stream(
     bank: BankFolder = Path("bank"),
-    desk: DeskUrl = None,
+    desk: DatabaseUrl = None,
     once: Annotated[
         bool, typer.Option("--once", help="Until where the topic ended at the start, then leave.")
     ] = False,
@@ -447,10 +450,10 @@ def stream(
     `health.port`.
     """
     from pipelines.cli import console
-    from pipelines.stream import run
+    from pipelines.stream import run_stream
 
-    figures = run(settings_.load(settings), bank, desk, once, wait)
-    printed(figures, json, lambda: console.streamed(figures))
+    figures = run_stream(settings_.load_settings(settings), bank, desk, once, wait)
+    print_result(figures, json, lambda: console.print_stream(figures))
 
 
 @app.command()
@@ -459,7 +462,7 @@ def serve(
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="0 takes any that is free.", show_default="8080")
     ] = None,
-    desk: DeskUrl = None,
+    desk: DatabaseUrl = None,
     bank: BankFolder = Path("bank"),
     settings: SettingsFile = None,
 ) -> None:
@@ -468,9 +471,9 @@ def serve(
     The first start prints a link that makes the first admin, once: no password exists before somebody chose it. In front of
     anything but this machine put a proxy with TLS, and name it: `web.public_url` (docs/desk.md).
     """
-    from pipelines.serve import run
+    from pipelines.serve import run_web_app
 
-    run(settings_.load(settings, options={"web": {"host": host, "port": port}}), desk, bank)
+    run_web_app(settings_.load_settings(settings, options={"web": {"host": host, "port": port}}), desk, bank)
 
 
 @app.command()
@@ -486,11 +489,11 @@ def backend(
 
     The setting `backend` (auto, cpu, cuda; FINGERPRINT_BACKEND) chooses; auto takes a GPU that works and reads as the CPU does.
     """
-    from pipelines.runtime.backend import figures, print_figures
+    from pipelines.runtime.backend import backend_report, print_backend_report
 
-    said = figures(settings_.load(settings).backend, prove)
-    printed(said, json, lambda: print_figures(said))
-    refused(said["proof"] and said["proof"]["difference"])
+    said = backend_report(settings_.load_settings(settings).backend, prove)
+    print_result(said, json, lambda: print_backend_report(said))
+    exit_refused(said["proof"] and said["proof"]["difference"])
 
 
 @app.command()
@@ -511,11 +514,11 @@ def replay(
 ) -> None:
     """Send records from files, folders or S3 to a topic, as fast as asked for."""
     from pipelines.cli import console
-    from pipelines.replay import run
+    from pipelines.replay import run_replay
 
-    with console.progress(not json) as progress:
-        figures = run(sources, topic, settings_.load(settings), progress, rate, speed, keyed)
-    printed(figures, json, lambda: console.replayed(figures))
+    with console.progress_bars(not json) as progress:
+        figures = run_replay(sources, topic, settings_.load_settings(settings), progress, rate, speed, keyed)
+    print_result(figures, json, lambda: console.print_replay(figures))
 
 
 @app.command()
@@ -543,14 +546,14 @@ def rehearse(
     goes on. It is what `docker compose --profile demo up` runs. Not on a deployment that watches real accounts: the bank would
     learn this organisation too.
     """
-    from pipelines.simulate_live import Organisation, print_rehearsed, run
+    from pipelines.simulate_live import SimulatedOrganisation, print_live_simulation, run_live_simulation
 
-    organisation = Organisation(principals, days, attacks, seed)
-    figures = run(organisation, folder, bank, speed, keep, settings_.load(settings))
-    printed(figures, json, lambda: print_rehearsed(figures))
+    organisation = SimulatedOrganisation(principals, days, attacks, seed)
+    figures = run_live_simulation(organisation, folder, bank, speed, keep, settings_.load_settings(settings))
+    print_result(figures, json, lambda: print_live_simulation(figures))
 
 
-def _workers(where: str | None) -> dict[str, dict[str, Any]]:
+def _workers_override(where: str | None) -> dict[str, dict[str, Any]]:
     """What `--workers` says of the settings."""
     return {"workers": {"where": where}}
 
@@ -558,34 +561,38 @@ def _workers(where: str | None) -> dict[str, dict[str, Any]]:
 def main() -> None:
     """Run a program; what the user can mend is one sentence and exit status 2, never a traceback. What it writes is for its
     owner alone."""
-    private_files.keep()
-    sys.excepthook = _unforeseen
+    private_files.restrict_new_files()
+    sys.excepthook = _report_unexpected_error
     try:
         status = app(standalone_mode=False)
     except FingerprintError as error:
-        _fail(str(error))
+        _exit_with_error(str(error))
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
-        _fail(f"{error.format_message()} (see `{context.command_path if context else 'fingerprint'} --help`)")
+        _exit_with_error(
+            f"{error.format_message()} (see `{context.command_path if context else 'fingerprint'} --help`)"
+        )
     except ModuleNotFoundError as error:
         if (extra := EXTRAS.get((error.name or "").partition(".")[0])) is None:
             raise
-        _fail(f"{error.name} is not installed: {how_to_install(extra)} has it")
+        _exit_with_error(f"{error.name} is not installed: {how_to_install(extra)} has it")
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except OSError as error:
-        _fail(f"{error.filename or 'input or output'}: {error.strerror or error}")
+        _exit_with_error(f"{error.filename or 'input or output'}: {error.strerror or error}")
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _fail(sentence: str) -> None:
-    print(f"fingerprint: {masked(' '.join(sentence.split()))}", file=sys.stderr)
+def _exit_with_error(sentence: str) -> None:
+    print(f"fingerprint: {mask_credentials(' '.join(sentence.split()))}", file=sys.stderr)
     sys.exit(2)
 
 
-def _unforeseen(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def _report_unexpected_error(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
     """Print the traceback of what nobody foresaw, without the passwords that libraries repeat from URLs."""
-    print(masked("".join(traceback.format_exception(kind, error, trace))), end="", file=sys.stderr)
+    print(mask_credentials("".join(traceback.format_exception(kind, error, trace))), end="", file=sys.stderr)

@@ -10,29 +10,31 @@ import typer
 from fingerprint.core import settings as settings_
 from fingerprint.core.account import Role
 from fingerprint.core.alert import Decision
-from pipelines.cli.options import BankFolder, DeskUrl, Json, SettingsFile, printed
+from pipelines.cli.options import BankFolder, DatabaseUrl, Json, SettingsFile, print_result
 
-alerts = typer.Typer(help="The analysts' queue: what was forwarded, and why.")
-notices = typer.Typer(help="Accounts, regions and sources from which nothing comes any more.")
-deliveries = typer.Typer(help="What was told elsewhere, and what could not be.")
-users = typer.Typer(help="Who may log in at the desk: for a first admin, and for one who is locked out.")
-thresholds = typer.Typer(help="What events are held to: seen, foreseen as alerts a day, chosen.")
-suppressions = typer.Typer(help="Alerts that need not be read: whose, why, until when.")
-tidy = typer.Typer(help="What the desk keeps, and what it no longer does.")
+alerts_app = typer.Typer(help="The analysts' queue: what was forwarded, and why.")
+feed_gaps_app = typer.Typer(help="Accounts, regions and sources from which nothing comes any more.")
+deliveries_app = typer.Typer(help="What was told elsewhere, and what could not be.")
+accounts_app = typer.Typer(
+    help="Who may log in at the desk: for a first admin, and for one who is locked out."
+)
+thresholds_app = typer.Typer(help="What events are held to: seen, foreseen as alerts a day, chosen.")
+suppressions_app = typer.Typer(help="Alerts that need not be read: whose, why, until when.")
+database_app = typer.Typer(help="What the desk keeps, and what it no longer does.")
 
 
-@alerts.command("list")
-def alerts_list(desk: DeskUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
+@alerts_app.command("list")
+def alerts_list(desk: DatabaseUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
     """The queue, most urgent first."""
     from pipelines.commands.alerts import list_alerts
 
-    list_alerts(desk or settings_.load(settings).desk.url, json)
+    list_alerts(desk or settings_.load_settings(settings).desk.url, json)
 
 
-@alerts.command("show")
+@alerts_app.command("show")
 def alerts_show(
     alert_id: Annotated[str, typer.Argument(help="The alert's id, or the beginning of it.")],
-    desk: DeskUrl = None,
+    desk: DatabaseUrl = None,
     page: Annotated[
         Path | None, typer.Option(help="Write the alert as an HTML page.", show_default=False)
     ] = None,
@@ -46,11 +48,11 @@ def alerts_show(
     """
     from pipelines.commands.alerts import show_alert
 
-    options = settings_.load(settings)
+    options = settings_.load_settings(settings)
     show_alert(desk or options.desk.url, alert_id, json, page, bank, options)
 
 
-@alerts.command("triage")
+@alerts_app.command("triage")
 def alerts_triage(
     alert_id: Annotated[str, typer.Argument(help="The alert's id, or the beginning of it.")],
     decision: Annotated[Decision, typer.Argument(help="What it was.", show_default=False)],
@@ -62,7 +64,7 @@ def alerts_triage(
     by: Annotated[
         str | None, typer.Option("--by", help="Who says so.", show_default="the name of the login")
     ] = None,
-    desk: DeskUrl = None,
+    desk: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
@@ -71,13 +73,15 @@ def alerts_triage(
     The next training learns what was benign or a false positive, and never what was a true positive. What is said last
     counts; an alert that grows afterwards is open again.
     """
-    from pipelines.commands.triage import print_triaged, triage_alert
+    from pipelines.commands.triage import print_disposition, triage_alert
 
-    figures = triage_alert(desk or settings_.load(settings).desk.url, alert_id, decision, why, of, by)
-    printed(figures, json, lambda: print_triaged(figures))
+    figures = triage_alert(
+        desk or settings_.load_settings(settings).desk.url, alert_id, decision, why, of, by
+    )
+    print_result(figures, json, lambda: print_disposition(figures))
 
 
-@alerts.command("export")
+@alerts_app.command("export")
 def alerts_export(
     format: Annotated[
         Literal["csv", "jsonl", "ecs", "ocsf"],
@@ -87,7 +91,7 @@ def alerts_export(
         Path | None,
         typer.Option(help="The file; it appears when it is complete.", show_default="standard output"),
     ] = None,
-    desk: DeskUrl = None,
+    desk: DatabaseUrl = None,
     settings: SettingsFile = None,
 ) -> None:
     """Every alert for another system: `fingerprint alerts export --format ocsf --out findings.jsonl`.
@@ -97,7 +101,7 @@ def alerts_export(
     """
     from pipelines.commands.export import export_alerts
 
-    written = export_alerts(desk or settings_.load(settings).desk.url, format, out)
+    written = export_alerts(desk or settings_.load_settings(settings).desk.url, format, out)
     if out:
         print(f"{written:,} alerts: {out}")
 
@@ -107,147 +111,153 @@ ReceiverName = Annotated[
 ]
 
 
-@deliveries.command("list")
+@deliveries_app.command("list")
 def deliveries_list(
     receiver: ReceiverName = "",
     failed: Annotated[bool, typer.Option("--failed", help="Only what was given up.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 200,
-    desk: DeskUrl = None,
+    desk: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
     """What was told, what waits, and what was given up, with the reason."""
-    from pipelines.commands.deliveries import print_list, run_list
+    from pipelines.commands.deliveries import list_deliveries, print_deliveries
 
-    found = run_list(desk or settings_.load(settings).desk.url, receiver, failed, limit)
-    printed(found, json, lambda: print_list(found))
+    found = list_deliveries(desk or settings_.load_settings(settings).desk.url, receiver, failed, limit)
+    print_result(found, json, lambda: print_deliveries(found))
 
 
-@deliveries.command("retry")
+@deliveries_app.command("retry")
 def deliveries_retry(
     key: Annotated[
         str, typer.Argument(metavar="[KEY]", help="As `deliveries list --json` names it.", show_default="all")
     ] = "",
     receiver: ReceiverName = "",
-    desk: DeskUrl = None,
+    desk: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
     """Try anew what was given up."""
-    from pipelines.commands.deliveries import print_retried, run_retry
+    from pipelines.commands.deliveries import print_retry_summary, retry_deliveries
 
-    figures = run_retry(desk or settings_.load(settings).desk.url, key, receiver)
-    printed(figures, json, lambda: print_retried(figures))
-
-
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the account.", show_default=False)]
+    figures = retry_deliveries(desk or settings_.load_settings(settings).desk.url, key, receiver)
+    print_result(figures, json, lambda: print_retry_summary(figures))
 
 
-@users.command("list")
-def users_list(desk: DeskUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
+AccountName = Annotated[str, typer.Argument(metavar="NAME", help="Of the account.", show_default=False)]
+
+
+@accounts_app.command("list")
+def accounts_list(desk: DatabaseUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
     """Every account: its role, whether it can log in, and when it last did."""
-    from pipelines.commands.accounts import print_persons, run_list
+    from pipelines.commands.accounts import list_accounts, print_accounts
 
-    found = run_list(settings_.load(settings), desk)
-    printed(found, json, lambda: print_persons(found))
+    found = list_accounts(settings_.load_settings(settings), desk)
+    print_result(found, json, lambda: print_accounts(found))
 
 
-@users.command("add")
-def users_add(
-    name: Name,
+@accounts_app.command("add")
+def accounts_add(
+    name: AccountName,
     role: Annotated[Role, typer.Option(help="What they may.")] = "analyst",
-    desk: DeskUrl = None,
+    desk: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
     """Make an account and print a link that sets its password, once: `fingerprint users add maria --role admin`."""
-    from pipelines.commands.accounts import print_link, run_invite
+    from pipelines.commands.accounts import invite_account, print_invitation_link
 
-    figures = run_invite(settings_.load(settings), desk, name, role)
-    printed(figures, json, lambda: print_link(figures))
+    figures = invite_account(settings_.load_settings(settings), desk, name, role)
+    print_result(figures, json, lambda: print_invitation_link(figures))
 
 
-@users.command("invite")
-def users_invite(name: Name, desk: DeskUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
+@accounts_app.command("invite")
+def accounts_invite(
+    name: AccountName, desk: DatabaseUrl = None, settings: SettingsFile = None, json: Json = False
+) -> None:
     """Print a link that sets a new password, once, for an account that is there."""
-    from pipelines.commands.accounts import print_link, run_invite
+    from pipelines.commands.accounts import invite_account, print_invitation_link
 
-    figures = run_invite(settings_.load(settings), desk, name, None)
-    printed(figures, json, lambda: print_link(figures))
+    figures = invite_account(settings_.load_settings(settings), desk, name, None)
+    print_result(figures, json, lambda: print_invitation_link(figures))
 
 
-@users.command("role")
-def users_role(
-    name: Name,
+@accounts_app.command("role")
+def accounts_role(
+    name: AccountName,
     role: Annotated[Role, typer.Argument(help="What they may from now on.", show_default=False)],
-    desk: DeskUrl = None,
+    desk: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
     """Give an account another role; its sessions end."""
-    from pipelines.commands.accounts import print_persons, run_role
+    from pipelines.commands.accounts import change_role, print_accounts
 
-    figures = run_role(settings_.load(settings), desk, name, role)
-    printed(figures, json, lambda: print_persons([figures]))
+    figures = change_role(settings_.load_settings(settings), desk, name, role)
+    print_result(figures, json, lambda: print_accounts([figures]))
 
 
-@users.command("disable")
-def users_disable(
-    name: Name,
-    desk: DeskUrl = None,
+@accounts_app.command("disable")
+def accounts_disable(
+    name: AccountName,
+    desk: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
     """End an account's sessions, tokens and links at once. Its name stays taken."""
-    from pipelines.commands.accounts import print_persons, run_disable
+    from pipelines.commands.accounts import disable_account, print_accounts
 
-    figures = run_disable(settings_.load(settings), desk, name)
-    printed(figures, json, lambda: print_persons([figures]))
+    figures = disable_account(settings_.load_settings(settings), desk, name)
+    print_result(figures, json, lambda: print_accounts([figures]))
 
 
-@users.command("enable")
-def users_enable(name: Name, desk: DeskUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
+@accounts_app.command("enable")
+def accounts_enable(
+    name: AccountName, desk: DatabaseUrl = None, settings: SettingsFile = None, json: Json = False
+) -> None:
     """Let a disabled account log in again; its tokens stay revoked."""
-    from pipelines.commands.accounts import print_persons, run_disable
+    from pipelines.commands.accounts import disable_account, print_accounts
 
-    figures = run_disable(settings_.load(settings), desk, name, again=True)
-    printed(figures, json, lambda: print_persons([figures]))
+    figures = disable_account(settings_.load_settings(settings), desk, name, enable=True)
+    print_result(figures, json, lambda: print_accounts([figures]))
 
 
-@users.command("end")
-def users_end(name: Name, desk: DeskUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
+@accounts_app.command("end")
+def accounts_end_sessions(
+    name: AccountName, desk: DatabaseUrl = None, settings: SettingsFile = None, json: Json = False
+) -> None:
     """End an account's sessions and tokens at once; it may log in again."""
-    from pipelines.commands.accounts import print_persons, run_end
+    from pipelines.commands.accounts import end_sessions, print_accounts
 
-    figures = run_end(settings_.load(settings), desk, name)
-    printed(figures, json, lambda: print_persons([figures]))
+    figures = end_sessions(settings_.load_settings(settings), desk, name)
+    print_result(figures, json, lambda: print_accounts([figures]))
 
 
-@users.command("reset-second-factor")
-def users_reset_second_factor(
-    name: Name, desk: DeskUrl = None, settings: SettingsFile = None, json: Json = False
+@accounts_app.command("reset-second-factor")
+def accounts_reset_second_factor(
+    name: AccountName, desk: DatabaseUrl = None, settings: SettingsFile = None, json: Json = False
 ) -> None:
     """Remove an account's second factors, which were lost; its sessions end."""
-    from pipelines.commands.accounts import print_persons, run_reset_second_factor
+    from pipelines.commands.accounts import print_accounts, reset_second_factor
 
-    figures = run_reset_second_factor(settings_.load(settings), desk, name)
-    printed(figures, json, lambda: print_persons([figures]))
+    figures = reset_second_factor(settings_.load_settings(settings), desk, name)
+    print_result(figures, json, lambda: print_accounts([figures]))
 
 
-@thresholds.command("show")
-def threshold_show(desk: DeskUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
+@thresholds_app.command("show")
+def threshold_show(desk: DatabaseUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
     """What events are held to now, and who chose what."""
     from pipelines.commands import thresholds as threshold
 
-    loaded = settings_.load(settings)
-    figures = threshold.show(desk or loaded.desk.url, loaded)
-    printed(figures, json, lambda: threshold.print_shown(figures))
+    loaded = settings_.load_settings(settings)
+    figures = threshold.show_threshold(desk or loaded.desk.url, loaded)
+    print_result(figures, json, lambda: threshold.print_threshold(figures))
 
 
-@thresholds.command("foresee")
-def threshold_foresee(
+@thresholds_app.command("foresee")
+def threshold_estimate(
     bank: BankFolder = Path("bank"),
-    desk: DeskUrl = None,
+    desk: DatabaseUrl = None,
     days: Annotated[float, typer.Option(help="Of the desk's history that are asked.")] = 14.0,
     settings: SettingsFile = None,
     json: Json = False,
@@ -259,12 +269,12 @@ def threshold_foresee(
     """
     from pipelines.commands import thresholds as threshold
 
-    loaded = settings_.load(settings)
-    rows = threshold.foresee(desk or loaded.desk.url, bank, loaded, days)
-    printed(rows, json, lambda: threshold.print_foreseen(rows))
+    loaded = settings_.load_settings(settings)
+    rows = threshold.estimate_thresholds(desk or loaded.desk.url, bank, loaded, days)
+    print_result(rows, json, lambda: threshold.print_threshold_estimates(rows))
 
 
-@thresholds.command("set")
+@thresholds_app.command("set")
 def threshold_set(
     why: Annotated[str, typer.Option(help="Whoever looks at it next wants to know.")],
     threshold: Annotated[
@@ -273,7 +283,7 @@ def threshold_set(
     quorum: Annotated[
         int | None, typer.Option(help="Votes that make a verdict.", show_default="as the settings say")
     ] = None,
-    desk: DeskUrl = None,
+    desk: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
@@ -284,57 +294,63 @@ def threshold_set(
     """
     from pipelines.commands import thresholds as chosen
 
-    loaded = settings_.load(settings)
-    figures = chosen.choose(desk or loaded.desk.url, loaded, why, threshold, quorum)
-    printed(figures, json, lambda: chosen.print_shown(figures))
+    loaded = settings_.load_settings(settings)
+    figures = chosen.set_threshold(desk or loaded.desk.url, loaded, why, threshold, quorum)
+    print_result(figures, json, lambda: chosen.print_threshold(figures))
 
 
-def _option(name: str, help: str) -> Any:
+def _match_option(name: str, help: str) -> Any:
     return typer.Option(name, help=help, show_default=False)
 
 
-OfPrincipal = Annotated[str, _option("--principal", "Alerts of this principal, by its whole name.")]
+MatchPrincipal = Annotated[str, _match_option("--principal", "Alerts of this principal, by its whole name.")]
 
-OfHuman = Annotated[str, _option("--human", "... of this human behind the session.")]
+MatchHuman = Annotated[str, _match_option("--human", "... of this human behind the session.")]
 
-OfAccount = Annotated[str, _option("--account", "... whose calls all were in this account.")]
+MatchAccount = Annotated[str, _match_option("--account", "... whose calls all were in this account.")]
 
-OfService = Annotated[str, _option("--service", "... whose events all are of this service: `glue`.")]
+MatchService = Annotated[str, _match_option("--service", "... whose events all are of this service: `glue`.")]
 
-OfAction = Annotated[str, _option("--action", "... all call this: `glue:StartJobRun`, or `StartJobRun`.")]
+MatchAction = Annotated[
+    str, _match_option("--action", "... all call this: `glue:StartJobRun`, or `StartJobRun`.")
+]
 
-OfNetwork = Annotated[str, _option("--network", "... all come from here: `10.3.0.0/16`, or an address.")]
+MatchNetwork = Annotated[
+    str, _match_option("--network", "... all come from here: `10.3.0.0/16`, or an address.")
+]
 
-OfAgent = Annotated[str, _option("--user-agent", "... all have a user agent that begins like this.")]
+MatchUserAgent = Annotated[
+    str, _match_option("--user-agent", "... all have a user agent that begins like this.")
+]
 
-OfError = Annotated[str, _option("--error-code", "... all failed like this: `AccessDenied`.")]
+MatchErrorCode = Annotated[str, _match_option("--error-code", "... all failed like this: `AccessDenied`.")]
 
 
-@suppressions.command("list")
+@suppressions_app.command("list")
 def suppressions_list(
     ended: Annotated[bool, typer.Option("--ended", help="Those that are over, too.")] = False,
-    desk: DeskUrl = None,
+    desk: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
     """What is hidden, why, at whose word and until when; how many alerts that were."""
-    from pipelines.commands.suppressions import print_list, run_list
+    from pipelines.commands.suppressions import list_suppressions, print_suppressions
 
-    found = run_list(desk or settings_.load(settings).desk.url, ended)
-    printed(found, json, lambda: print_list(found))
+    found = list_suppressions(desk or settings_.load_settings(settings).desk.url, ended)
+    print_result(found, json, lambda: print_suppressions(found))
 
 
-@suppressions.command("preview")
+@suppressions_app.command("preview")
 def suppressions_preview(
-    principal: OfPrincipal = "",
-    human: OfHuman = "",
-    account: OfAccount = "",
-    service: OfService = "",
-    action: OfAction = "",
-    network: OfNetwork = "",
-    user_agent: OfAgent = "",
-    error_code: OfError = "",
-    desk: DeskUrl = None,
+    principal: MatchPrincipal = "",
+    human: MatchHuman = "",
+    account: MatchAccount = "",
+    service: MatchService = "",
+    action: MatchAction = "",
+    network: MatchNetwork = "",
+    user_agent: MatchUserAgent = "",
+    error_code: MatchErrorCode = "",
+    desk: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
@@ -342,25 +358,25 @@ def suppressions_preview(
 
     All that is said must hold, for every event of an alert, letter by letter.
     """
-    from fingerprint.core.case import Match
-    from pipelines.commands.suppressions import print_preview, run_preview
+    from fingerprint.core.case import SuppressionMatch
+    from pipelines.commands.suppressions import preview_suppression, print_preview
 
-    match = Match(principal, human, account, service, action, network, user_agent, error_code)
-    figures = run_preview(desk or settings_.load(settings).desk.url, match)
-    printed(figures, json, lambda: print_preview(figures))
+    match = SuppressionMatch(principal, human, account, service, action, network, user_agent, error_code)
+    figures = preview_suppression(desk or settings_.load_settings(settings).desk.url, match)
+    print_result(figures, json, lambda: print_preview(figures))
 
 
-@suppressions.command("add")
+@suppressions_app.command("add")
 def suppressions_add(
     why: Annotated[str, typer.Option("--why", help="The reason, for whoever reads it later.")],
-    principal: OfPrincipal = "",
-    human: OfHuman = "",
-    account: OfAccount = "",
-    service: OfService = "",
-    action: OfAction = "",
-    network: OfNetwork = "",
-    user_agent: OfAgent = "",
-    error_code: OfError = "",
+    principal: MatchPrincipal = "",
+    human: MatchHuman = "",
+    account: MatchAccount = "",
+    service: MatchService = "",
+    action: MatchAction = "",
+    network: MatchNetwork = "",
+    user_agent: MatchUserAgent = "",
+    error_code: MatchErrorCode = "",
     until: Annotated[
         str | None,
         typer.Option(metavar="DATE", help="When it ends, UTC: 2026-06-01.", show_default=False),
@@ -376,7 +392,7 @@ def suppressions_add(
             show_default=False,
         ),
     ] = None,
-    desk: DeskUrl = None,
+    desk: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
@@ -386,48 +402,50 @@ def suppressions_add(
     nor are confirmed attacks and critical alerts without --force. What an attacker writes (human, user agent, error code) needs
     a principal beside it, or a network and an account. `preview` with the same options says first what it would hide.
     """
-    from fingerprint.core.case import Match
-    from pipelines.commands.suppressions import print_added, run_add
+    from fingerprint.core.case import SuppressionMatch
+    from pipelines.commands.suppressions import add_suppression, print_added_suppression
 
-    match = Match(principal, human, account, service, action, network, user_agent, error_code)
-    figures = run_add(desk or settings_.load(settings).desk.url, match, why, until, days, force)
-    printed(figures, json, lambda: print_added(figures))
+    match = SuppressionMatch(principal, human, account, service, action, network, user_agent, error_code)
+    figures = add_suppression(
+        desk or settings_.load_settings(settings).desk.url, match, why, until, days, force
+    )
+    print_result(figures, json, lambda: print_added_suppression(figures))
 
 
-@suppressions.command("end")
+@suppressions_app.command("end")
 def suppressions_end(
     suppression_id: Annotated[str, typer.Argument(metavar="SUPPRESSION", help="As `list` names it.")],
-    desk: DeskUrl = None,
+    desk: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
     """End a suppression: what it hid is seen again."""
-    from pipelines.commands.suppressions import print_ended, run_end
+    from pipelines.commands.suppressions import end_suppression, print_ended_suppression
 
-    figures = run_end(desk or settings_.load(settings).desk.url, suppression_id)
-    printed(figures, json, lambda: print_ended(figures))
+    figures = end_suppression(desk or settings_.load_settings(settings).desk.url, suppression_id)
+    print_result(figures, json, lambda: print_ended_suppression(figures))
 
 
-@tidy.command("prune")
-def desk_prune(desk: DeskUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
+@database_app.command("prune")
+def database_prune(desk: DatabaseUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
     """Remove what is older than the settings keep it: `retention.raw_days`, `votes_days`, `alerts_days`; 0 is for ever.
 
     Alerts that are open stay. `fingerprint serve` does this every day; nobody who writes waits long for it.
     """
     from pipelines.cli import console
-    from pipelines.commands.retention import print_pruned, run_prune
+    from pipelines.commands.retention import print_prune_summary, prune_database
 
-    loaded = settings_.load(settings)
-    with console.progress(not json) as progress:
-        figures = run_prune(desk or loaded.desk.url, loaded.retention, progress)
-    printed(figures, json, lambda: print_pruned(figures))
+    loaded = settings_.load_settings(settings)
+    with console.progress_bars(not json) as progress:
+        figures = prune_database(desk or loaded.desk.url, loaded.retention, progress)
+    print_result(figures, json, lambda: print_prune_summary(figures))
 
 
-@tidy.command("purge")
-def desk_purge(
+@database_app.command("purge")
+def database_purge(
     principal: Annotated[str, typer.Argument(help="Its whole name: `111122223333:user/maria`.")],
     yes: Annotated[bool, typer.Option("--yes", help="It cannot be undone.")] = False,
-    desk: DeskUrl = None,
+    desk: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
@@ -435,21 +453,21 @@ def desk_purge(
 
     The audit keeps that it was done, with a digest in place of the name. What lies elsewhere is named, not reached.
     """
-    from pipelines.commands.retention import print_purged, run_purge
+    from pipelines.commands.retention import print_purge_summary, purge_principal
 
-    figures = run_purge(desk or settings_.load(settings).desk.url, principal, yes)
-    printed(figures, json, lambda: print_purged(figures))
+    figures = purge_principal(desk or settings_.load_settings(settings).desk.url, principal, yes)
+    print_result(figures, json, lambda: print_purge_summary(figures))
 
 
-@notices.command("list")
-def notices_list(
-    desk: DeskUrl = None,
+@feed_gaps_app.command("list")
+def feed_gaps_list(
+    desk: DatabaseUrl = None,
     still_open: Annotated[bool, typer.Option("--open", help="Only those that have not ended.")] = False,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
     """Feeds that fell silent although much was expected of them: an attacker's first move is to stop the log."""
-    from pipelines.commands.feed_gaps import print_notices, run_list
+    from pipelines.commands.feed_gaps import list_feed_gaps, print_feed_gaps
 
-    found = run_list(desk or settings_.load(settings).desk.url, not still_open)
-    printed(found, json, lambda: print_notices(found))
+    found = list_feed_gaps(desk or settings_.load_settings(settings).desk.url, not still_open)
+    print_result(found, json, lambda: print_feed_gaps(found))

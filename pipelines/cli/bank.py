@@ -8,47 +8,47 @@ from typing import Annotated
 import typer
 
 from fingerprint.core import settings as settings_
-from pipelines.cli.options import BankFolder, Json, SettingsFile, printed, refused
+from pipelines.cli.options import BankFolder, Json, SettingsFile, exit_refused, print_result
 
-banks = typer.Typer(help="The versions of a bank: which are kept, which is served, and why.")
-triton = typer.Typer(help="The bank behind a Triton server: what it serves, and what it is to serve.")
+bank_app = typer.Typer(help="The versions of a bank: which are kept, which is served, and why.")
+triton_app = typer.Typer(help="The bank behind a Triton server: what it serves, and what it is to serve.")
 
 Version = Annotated[str, typer.Argument(metavar="VERSION", help="As `fingerprint bank list` names it.")]
 
-AnyVersion = Annotated[
+OptionalVersion = Annotated[
     str | None,
     typer.Argument(metavar="[VERSION]", help="As `fingerprint bank list` names it.", show_default=False),
 ]
 
-Why = Annotated[str, typer.Option("--why", help="The reason, for the history.", show_default=False)]
+WhyOption = Annotated[str, typer.Option("--why", help="The reason, for the history.", show_default=False)]
 
 
-@banks.command("list")
+@bank_app.command("list")
 def bank_list(bank: BankFolder = Path("bank"), settings: SettingsFile = None, json: Json = False) -> None:
     """Every version that is kept: what it learned, whether it is served, what the gate said."""
     from pipelines.commands import bank_table
-    from pipelines.commands.bank import run_list
+    from pipelines.commands.bank import list_versions
 
-    found = run_list(bank, settings_.load(settings).bank)
-    printed(found, json, lambda: bank_table.print_list(found))
+    found = list_versions(bank, settings_.load_settings(settings).bank)
+    print_result(found, json, lambda: bank_table.print_versions(found))
 
 
-@banks.command("show")
+@bank_app.command("show")
 def bank_show(
-    version: AnyVersion = None,
+    version: OptionalVersion = None,
     bank: BankFolder = Path("bank"),
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
     """One version, by default the one that is served: span, who is ready, the largest and the quietest, its size."""
     from pipelines.commands import bank_table
-    from pipelines.commands.bank import run_show
+    from pipelines.commands.bank import describe_version
 
-    figures = run_show(bank, settings_.load(settings), version)
-    printed(figures, json, lambda: bank_table.print_show(figures))
+    figures = describe_version(bank, settings_.load_settings(settings), version)
+    print_result(figures, json, lambda: bank_table.print_version(figures))
 
 
-@banks.command("diff")
+@bank_app.command("diff")
 def bank_diff(
     older: Annotated[str, typer.Argument(metavar="OLDER", help="The champion.")],
     newer: Annotated[str, typer.Argument(metavar="NEWER", help="The challenger.")],
@@ -59,17 +59,17 @@ def bank_diff(
 ) -> None:
     """Two versions side by side: who came and went, losses, values, and whose behaviour moved furthest."""
     from pipelines.commands import bank_table
-    from pipelines.commands.bank import run_diff
+    from pipelines.commands.bank import diff_versions
 
-    figures = run_diff(bank, settings_.load(settings), older, newer, top)
-    printed(figures, json, lambda: bank_table.print_diff(figures))
+    figures = diff_versions(bank, settings_.load_settings(settings), older, newer, top)
+    print_result(figures, json, lambda: bank_table.print_version_diff(figures))
 
 
-@banks.command("publish")
+@bank_app.command("publish")
 def bank_publish(
     version: Version,
     bank: BankFolder = Path("bank"),
-    why: Why = "",
+    why: WhyOption = "",
     force: Annotated[
         str | None,
         typer.Option(
@@ -83,26 +83,26 @@ def bank_publish(
 ) -> None:
     """Serve a version that is kept, through the gate. Exit status 3: the gate kept it back."""
     from pipelines.commands import bank_table
-    from pipelines.commands.bank import run_publish
+    from pipelines.commands.bank import publish_version
 
-    figures = run_publish(bank, settings_.load(settings), version, why, force)
-    printed(figures, json, lambda: bank_table.print_published(figures))
-    refused(None if figures["served"] else figures["refusal"])
+    figures = publish_version(bank, settings_.load_settings(settings), version, why, force)
+    print_result(figures, json, lambda: bank_table.print_publication(figures))
+    exit_refused(None if figures["served"] else figures["refusal"])
 
 
-@banks.command("rollback")
+@bank_app.command("rollback")
 def bank_rollback(
-    bank: BankFolder = Path("bank"), why: Why = "", settings: SettingsFile = None, json: Json = False
+    bank: BankFolder = Path("bank"), why: WhyOption = "", settings: SettingsFile = None, json: Json = False
 ) -> None:
     """Serve the version that was served before; given again, the one before that."""
     from pipelines.commands import bank_table
-    from pipelines.commands.bank import run_rollback
+    from pipelines.commands.bank import roll_back_bank
 
-    figures = run_rollback(bank, settings_.load(settings), why)
-    printed(figures, json, lambda: bank_table.print_rolled_back(figures))
+    figures = roll_back_bank(bank, settings_.load_settings(settings), why)
+    print_result(figures, json, lambda: bank_table.print_rollback(figures))
 
 
-@banks.command("keys")
+@bank_app.command("keys")
 def bank_keys(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Of the private key; FILE.pub is the public one.")
@@ -110,60 +110,62 @@ def bank_keys(
     json: Json = False,
 ) -> None:
     """Make a pair of keys: one for who trains and publishes (bank.signing_key_file), one for all (bank.verify_key_files)."""
-    from pipelines.commands.bank import run_keys
+    from pipelines.commands.bank import generate_key_pair
 
-    figures = run_keys(file)
-    printed(figures, json, lambda: print("private: {private}, public: {public}, key {key}".format(**figures)))
+    figures = generate_key_pair(file)
+    print_result(
+        figures, json, lambda: print("private: {private}, public: {public}, key {key}".format(**figures))
+    )
 
 
-@banks.command("sign")
+@bank_app.command("sign")
 def bank_sign(
-    version: AnyVersion = None,
+    version: OptionalVersion = None,
     bank: BankFolder = Path("bank"),
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
     """Sign a version, by default the one that is served, so that it may judge. You vouch for it: look where it comes from."""
-    from pipelines.commands.bank import run_sign
+    from pipelines.commands.bank import sign_version
 
-    figures = run_sign(bank, settings_.load(settings), version)
-    printed(figures, json, lambda: print(f"signed {figures['version']}"))
+    figures = sign_version(bank, settings_.load_settings(settings), version)
+    print_result(figures, json, lambda: print(f"signed {figures['version']}"))
 
 
-@banks.command("verify")
+@bank_app.command("verify")
 def bank_verify(
-    version: AnyVersion = None,
+    version: OptionalVersion = None,
     bank: BankFolder = Path("bank"),
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
     """Check every file and signature of one version, or of all, and name what is wrong. Exit status 1: something is."""
     from pipelines.commands import bank_table
-    from pipelines.commands.bank import run_verify
+    from pipelines.commands.bank import verify_versions
 
-    figures = run_verify(bank, settings_.load(settings), version)
-    printed(figures, json, lambda: bank_table.print_verified(figures))
+    figures = verify_versions(bank, settings_.load_settings(settings), version)
+    print_result(figures, json, lambda: bank_table.print_verification(figures))
     if figures["problems"]:
         raise typer.Exit(1)
 
 
-@triton.command("load")
+@triton_app.command("load")
 def triton_load(bank: BankFolder = Path("bank"), settings: SettingsFile = None, json: Json = False) -> None:
     """Put the bank's current version into the model repository and have the server serve it, beside the one before.
 
     Nobody's question is lost meanwhile. A bank that cannot be opened is refused, and what was served still is.
     """
-    from pipelines.commands.triton import print_status, run_load
+    from pipelines.commands.triton import load_into_server, print_server_status
 
-    wanted = settings_.load(settings)
-    figures = run_load(bank, wanted.triton, wanted.bank)
-    printed(figures, json, lambda: print_status(figures))
+    wanted = settings_.load_settings(settings)
+    figures = load_into_server(bank, wanted.triton, wanted.bank)
+    print_result(figures, json, lambda: print_server_status(figures))
 
 
-@triton.command("status")
+@triton_app.command("status")
 def triton_status(settings: SettingsFile = None, json: Json = False) -> None:
     """Which versions of the bank lie in the repository, and how they stand at the server."""
-    from pipelines.commands.triton import print_status, run_status
+    from pipelines.commands.triton import print_server_status, server_status
 
-    figures = run_status(settings_.load(settings).triton)
-    printed(figures, json, lambda: print_status(figures))
+    figures = server_status(settings_.load_settings(settings).triton)
+    print_result(figures, json, lambda: print_server_status(figures))

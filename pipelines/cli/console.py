@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from rich import progress as bars
 from rich.console import Console
 
-from fingerprint.adapters.event_spool import History
-from pipelines.simulate import Simulated
+from fingerprint.adapters.event_spool import EventSpool
+from pipelines.simulate import SimulationSummary
 
 
 class Progress(Protocol):
@@ -19,11 +19,11 @@ class Progress(Protocol):
         ...
 
 
-def silent(stage: str, done: int, of: int = 0) -> None:
+def no_progress(stage: str, done: int, of: int = 0) -> None:
     """No progress at all: for tests and for programs that are called by programs."""
 
 
-def stages() -> Progress:
+def print_stages() -> Progress:
     """A line on standard output when a stage begins: for places that draw no bars, like notebooks."""
     begun: set[str] = set()
 
@@ -36,10 +36,10 @@ def stages() -> Progress:
 
 
 @contextmanager
-def progress(shown: bool = True) -> Iterator[Progress]:
+def progress_bars(shown: bool = True) -> Iterator[Progress]:
     """A bar per stage on standard error while the block runs; nothing is printed before the first stage."""
     if not shown:
-        yield silent
+        yield no_progress
         return
     columns = (
         bars.TextColumn("{task.description:<18}"),
@@ -69,7 +69,7 @@ def progress(shown: bool = True) -> Iterator[Progress]:
             display.stop()
 
 
-def of_simulated(written: Simulated, days: int) -> dict[str, Any]:
+def simulation_figures(written: SimulationSummary, days: int) -> dict[str, Any]:
     """The figures of `simulate --json`."""
     return {
         "out": str(written.folder),
@@ -82,7 +82,7 @@ def of_simulated(written: Simulated, days: int) -> dict[str, Any]:
     }
 
 
-def simulated(figures: dict[str, Any]) -> None:
+def print_simulation(figures: dict[str, Any]) -> None:
     print(
         f"{figures['records']:,} records of {figures['principals']} principals over {figures['days']} days in {figures['out']}"
     )
@@ -91,17 +91,17 @@ def simulated(figures: dict[str, Any]) -> None:
         print(f"attack sessions: {attacks} ({figures['attack_records']:,} records), labelled in labels.jsonl")
 
 
-def trained(figures: dict[str, Any]) -> None:
+def print_training(figures: dict[str, Any]) -> None:
     """What `train` says to a person: what is known, what falls back, when the rest will be ready."""
     ready, waits = figures["ready"], figures["waiting"]
-    print(f"{_read(figures)}; learned {figures['span'][0][:16]} to {figures['span'][1][:16]} UTC")
-    _future(figures)
+    print(f"{_records_read(figures)}; learned {figures['span'][0][:16]} to {figures['span'][1][:16]} UTC")
+    _print_readiness_forecast(figures)
     if figures["ahead"]:
         print(f"not learned, because they are dated past the end of all others: {figures['ahead']:,} events")
-    _outside(figures)
-    _left_out(figures)
+    _print_events_outside_span(figures)
+    _print_exclusions(figures)
     if figures["shifted"]:
-        print(f"thresholds, by what analysts said: {counts(figures['shifted'], WAYS)}")
+        print(f"thresholds, by what analysts said: {nonzero_counts(figures['shifted'], THRESHOLD_CHANGES)}")
     print(
         f"ready: {ready['entity']:,} entities, {ready['principal']:,} principals, {ready['peer']:,} peer groups"
     )
@@ -112,17 +112,17 @@ def trained(figures: dict[str, Any]) -> None:
     when = ", ".join(f"{count:,} in {span}" for span, count in waits["ready_in_days"].items() if count)
     if when:
         print(f"at the pace they have had they are ready: {when}")
-    _reasons(figures)
+    _print_rejections(figures)
     if figures["served"]:
         print(f"published bank {figures['version']} in {figures['bank']}")
 
 
-def _future(figures: dict[str, Any]) -> None:
+def _print_readiness_forecast(figures: dict[str, Any]) -> None:
     if figures["future_dated"]:
         print(f"left out, because they are dated in the future: {figures['future_dated']:,} events")
 
 
-def _outside(figures: dict[str, Any]) -> None:
+def _print_events_outside_span(figures: dict[str, Any]) -> None:
     if figures["outside"]:
         print(f"outside the span: {figures['outside']:,} events")
     if figures["months_not_listed"]:
@@ -133,37 +133,41 @@ def _outside(figures: dict[str, Any]) -> None:
         )
 
 
-def _left_out(figures: dict[str, Any]) -> None:
+def _print_exclusions(figures: dict[str, Any]) -> None:
     """What the desk says was flagged, and what became of it."""
     desk = figures["desk"]
     if desk["asked"] is None:
         return
-    print(f"left out, by {plain(desk['asked'])}: {counts(figures['left_out'], WHY_LEFT_OUT)}")
+    print(
+        f"left out, by {escape_control_characters(desk['asked'])}: {nonzero_counts(figures['left_out'], EXCLUSION_REASONS)}"
+    )
     if any(figures["came_back"].values()):
-        print(f"flagged and learned all the same: {counts(figures['came_back'], WHY_BACK)}")
+        print(
+            f"flagged and learned all the same: {nonzero_counts(figures['came_back'], READMISSION_REASONS)}"
+        )
 
 
-def counts(figures: dict[str, int], words: dict[str, str]) -> str:
+def nonzero_counts(figures: dict[str, int], words: dict[str, str]) -> str:
     """`3 events in open alerts, 1 ...`: those that are not 0."""
     return (
         ", ".join(f"{figures[name]:,} {text}" for name, text in words.items() if figures[name]) or "nothing"
     )
 
 
-WHY_LEFT_OUT = {
+EXCLUSION_REASONS = {
     "malicious": "called malicious",
     "open": "in alerts that are open",
     "recent vote": "with a vote that is young",
     "past the cap": "with a vote, past the cap of their entity's day",
 }
-WAYS = {"raised": "raised", "lowered": "lowered"}
-WHY_BACK = {"called benign": "called benign", "returned vote": "with a vote that is old enough"}
+THRESHOLD_CHANGES = {"raised": "raised", "lowered": "lowered"}
+READMISSION_REASONS = {"called benign": "called benign", "returned vote": "with a vote that is old enough"}
 
 
-def scored(figures: dict[str, Any]) -> None:
+def print_scoring(figures: dict[str, Any]) -> None:
     """What `score` says to a person."""
-    print(f"{_read(figures)}; started from: {figures['started_from']}")
-    _future(figures)
+    print(f"{_records_read(figures)}; started from: {figures['started_from']}")
+    _print_readiness_forecast(figures)
     votes = ", ".join(f"{name} {count:,}" for name, count in figures["votes"].items())
     print(f"votes: {votes}; verdicts: {figures['verdicts']:,}; silences: {figures['silences']:,}")
     if figures["degraded"]:
@@ -172,13 +176,13 @@ def scored(figures: dict[str, Any]) -> None:
         )
     if figures["no_opinion"]:
         print(f"no opinion yet, warming up: {figures['no_opinion']:,} intervals of series")
-    _reasons(figures)
+    _print_rejections(figures)
     memory = f"{figures['peak_memory_bytes'] / 2**20:,.0f} MiB"
     print(f"alerts: {figures['alerts']} in {figures['seconds']:.1f} s, at most {memory}")
     print("the queue: fingerprint alerts list")
 
 
-def ingested(figures: dict[str, Any]) -> None:
+def print_ingest(figures: dict[str, Any]) -> None:
     """What `ingest` says to a person when it leaves."""
     print(
         f"{figures['messages']:,} messages: {figures['records']:,} records sent, {figures['dead_letters']:,} dead letters, "
@@ -192,7 +196,7 @@ def ingested(figures: dict[str, Any]) -> None:
         print("look at them: fingerprint dlq list")
 
 
-def streamed(figures: dict[str, Any]) -> None:
+def print_stream(figures: dict[str, Any]) -> None:
     """What `stream` says to a person when it ends."""
     pace = figures["events"] / max(figures["seconds"], 0.001)
     print(
@@ -204,16 +208,16 @@ def streamed(figures: dict[str, Any]) -> None:
     )
 
 
-def replayed(figures: dict[str, Any]) -> None:
+def print_replay(figures: dict[str, Any]) -> None:
     """What `replay` says to a person."""
     print(
         f"{figures['records']:,} records to {figures['topic']}, {figures['skipped']:,} skipped, "
         f"{figures['rejects']:,} rejected; {figures['seconds']:.1f} s"
     )
-    _reasons(figures)
+    _print_rejections(figures)
 
 
-def letters_replayed(figures: dict[str, Any]) -> None:
+def print_dead_letter_replay(figures: dict[str, Any]) -> None:
     """What `dlq replay` says to a person."""
     print(f"{figures['replayed']:,} letters given back to {figures['topic']}")
     if "queue" in figures:
@@ -224,26 +228,26 @@ def letters_replayed(figures: dict[str, Any]) -> None:
         )
 
 
-def _read(figures: dict[str, Any]) -> str:
+def _records_read(figures: dict[str, Any]) -> str:
     return (
         f"{figures['records']:,} records: {figures['events']:,} events, {figures['duplicates']:,} duplicates, "
         f"{figures['skipped']:,} skipped, {figures['rejects']:,} rejected"
     )
 
 
-def reasons(history: History) -> list[str]:
+def rejection_reasons(history: EventSpool) -> list[str]:
     """What was rejected and why, as `source position: reason`."""
     return [f"{reject.source} {reject.position}: {reject.reason}" for reject in history.rejects]
 
 
-def _reasons(figures: dict[str, Any], most: int = 20) -> None:
+def _print_rejections(figures: dict[str, Any], most: int = 20) -> None:
     for reason in figures["reasons"][:most]:
-        print(f"  rejected {plain(reason)}")
+        print(f"  rejected {escape_control_characters(reason)}")
     if figures["rejects"] > most:
         print(f"  ... and {figures['rejects'] - most:,} more (all of the first thousand with --json)")
 
 
-def plain(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     """Text that a terminal shows and does not obey: control characters as escapes."""
     return "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text

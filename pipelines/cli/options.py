@@ -26,13 +26,13 @@ SettingsFile = Annotated[
         show_default=False,
     ),
 ]
-DeskUrl = Annotated[
+DatabaseUrl = Annotated[
     str | None,
     typer.Option(
         "--desk", help="Where alerts rest: an SQLAlchemy URL.", show_default="sqlite:///fingerprint.sqlite"
     ),
 ]
-WorkersWhere = Annotated[
+WorkersOption = Annotated[
     str | None,
     typer.Option(
         "--workers",
@@ -44,14 +44,16 @@ WorkersWhere = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print figures as JSON, for programs.")]
 
 
-def refused(sentence: str | None) -> None:
+def exit_refused(sentence: str | None) -> None:
     """Exit status 3 with one sentence: a bank is kept, not served; a device does not read as the CPU does."""
     if sentence:
         print(f"fingerprint: {sentence}", file=sys.stderr)
         raise typer.Exit(3)
 
 
-def printed(figures: dict[str, Any] | list[dict[str, Any]], as_json: bool, human: Callable[[], None]) -> None:
+def print_result(
+    figures: dict[str, Any] | list[dict[str, Any]], as_json: bool, human: Callable[[], None]
+) -> None:
     """For programs as JSON, or as `human` says it."""
     if as_json:
         import json

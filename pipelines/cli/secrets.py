@@ -7,17 +7,17 @@ from typing import Annotated
 
 import typer
 
-from pipelines.cli.options import Json, printed
+from pipelines.cli.options import Json, print_result
 
-secrets = typer.Typer(help="The secrets of a deployment, each in a file.")
+secrets_app = typer.Typer(help="The secrets of a deployment, each in a file.")
 
 
-@secrets.callback()
-def group() -> None:
+@secrets_app.callback()
+def describe_group() -> None:
     """The secrets of a deployment, each in a file."""
 
 
-@secrets.command("make")
+@secrets_app.command("make")
 def secrets_make(
     folder: Annotated[Path, typer.Argument(help="Where they lie: a volume that only services see.")],
     names: Annotated[
@@ -43,7 +43,9 @@ def secrets_make(
     and grafana-admin by the group too (0440), which PostgreSQL and Grafana are given. FOLDER/NAME as a name puts a file into a
     folder that can be mounted by itself. How a secret is changed: docs/operate.md.
     """
-    from pipelines.commands.secrets import NAMES, make, make_anew, print_made
+    from pipelines.commands.secrets import DEFAULT_NAMES, create_secrets, print_secrets, rotate_secrets
 
-    done = make(folder, names or ([] if anew else NAMES)) + make_anew(folder, anew or [])
-    printed([dict(row) for row in done], json, lambda: print_made(done))
+    done = create_secrets(folder, names or ([] if anew else DEFAULT_NAMES)) + rotate_secrets(
+        folder, anew or []
+    )
+    print_result([dict(row) for row in done], json, lambda: print_secrets(done))

@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from fingerprint.core import settings as settings_
-from pipelines.cli.options import Json, SettingsFile, printed
+from pipelines.cli.options import Json, SettingsFile, print_result
 
-dlq = typer.Typer(help="Dead letters: messages that could not be read.")
-snapshots = typer.Typer(help="The remembered state of the stream, by partition.")
-topics = typer.Typer(help="The topics that the settings name.")
+dead_letters_app = typer.Typer(help="Dead letters: messages that could not be read.")
+checkpoints_app = typer.Typer(help="The remembered state of the stream, by partition.")
+topics_app = typer.Typer(help="The topics that the settings name.")
 
-DeadOf = Annotated[
+DeadLetterTopic = Annotated[
     str | None,
     typer.Option(
         "--topic",
@@ -23,17 +23,19 @@ DeadOf = Annotated[
 ]
 
 
-@dlq.command("list")
-def dlq_list(topic: DeadOf = None, settings: SettingsFile = None, json: Json = False) -> None:
+@dead_letters_app.command("list")
+def dead_letters_list(
+    topic: DeadLetterTopic = None, settings: SettingsFile = None, json: Json = False
+) -> None:
     """Every letter that was not replayed yet: where it lay, why it is dead, how it begins."""
-    from pipelines.commands.dead_letters import of_topic, print_letters, run_list
+    from pipelines.commands.dead_letters import for_dead_letter_topic, list_dead_letters, print_dead_letters
 
-    found = run_list(of_topic(settings_.load(settings), topic))
-    printed(found, json, lambda: print_letters(found))
+    found = list_dead_letters(for_dead_letter_topic(settings_.load_settings(settings), topic))
+    print_result(found, json, lambda: print_dead_letters(found))
 
 
-@dlq.command("replay")
-def dlq_replay(
+@dead_letters_app.command("replay")
+def dead_letters_replay(
     sqs: Annotated[
         str | None,
         typer.Option(
@@ -43,28 +45,28 @@ def dlq_replay(
             show_default=False,
         ),
     ] = None,
-    topic: DeadOf = None,
+    topic: DeadLetterTopic = None,
     settings: SettingsFile = None,
     json: Json = False,
 ) -> None:
     """Give the letters back, byte for byte, to the topic or queue they came from, and mark them replayed."""
     from pipelines.cli import console
-    from pipelines.commands.dead_letters import of_topic, run_replay
+    from pipelines.commands.dead_letters import for_dead_letter_topic, replay_dead_letters
 
-    figures = run_replay(of_topic(settings_.load(settings), topic), sqs)
-    printed(figures, json, lambda: console.letters_replayed(figures))
+    figures = replay_dead_letters(for_dead_letter_topic(settings_.load_settings(settings), topic), sqs)
+    print_result(figures, json, lambda: console.print_dead_letter_replay(figures))
 
 
-@snapshots.command("list")
-def snapshots_list(settings: SettingsFile = None, json: Json = False) -> None:
+@checkpoints_app.command("list")
+def checkpoints_list(settings: SettingsFile = None, json: Json = False) -> None:
     """The latest snapshot of each partition: where it reads on, its fence, when it was written, how large it is."""
-    from pipelines.commands.checkpoints import print_snapshots, run_list
+    from pipelines.commands.checkpoints import list_checkpoints, print_checkpoints
 
-    found = run_list(settings_.load(settings))
-    printed(found, json, lambda: print_snapshots(found))
+    found = list_checkpoints(settings_.load_settings(settings))
+    print_result(found, json, lambda: print_checkpoints(found))
 
 
-@topics.command("create")
+@topics_app.command("create")
 def topics_create(
     partitions: Annotated[
         int,
@@ -103,17 +105,17 @@ def topics_create(
     removed. The events topic gets more partitions only with --grow. Uses the same brokers, client and login as every
     program (section `kafka` of the settings).
     """
-    from pipelines.commands.topics import Wish, print_created, run_create
+    from pipelines.commands.topics import TopicOptions, create_topics, print_created_topics
 
-    loaded = settings_.load(settings, options={"kafka": {"retention_days": retention_days}})
-    done = run_create(loaded, Wish(partitions, replicas, grow), wait)
-    printed(done, json, lambda: print_created(done))
+    loaded = settings_.load_settings(settings, options={"kafka": {"retention_days": retention_days}})
+    done = create_topics(loaded, TopicOptions(partitions, replicas, grow), wait)
+    print_result(done, json, lambda: print_created_topics(done))
 
 
-@topics.command("list")
+@topics_app.command("list")
 def topics_list(settings: SettingsFile = None, json: Json = False) -> None:
     """Each topic of the settings: how many partitions it has, and what it holds."""
-    from pipelines.commands.topics import print_topics, run_list
+    from pipelines.commands.topics import list_topics, print_topics
 
-    found = run_list(settings_.load(settings))
-    printed(found, json, lambda: print_topics(found))
+    found = list_topics(settings_.load_settings(settings))
+    print_result(found, json, lambda: print_topics(found))

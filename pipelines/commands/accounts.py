@@ -16,62 +16,66 @@ from rich.markup import escape
 from rich.table import Table
 
 from fingerprint.adapters.system import SystemClock
-from fingerprint.core.account import Person, Role
+from fingerprint.core.account import Account, Role
 from fingerprint.core.settings import Settings
-from fingerprint.store.accounts import SqlPeople, people_of
-from fingerprint.store.alerts import open_desk
+from fingerprint.store.accounts import SqlAccountStore, open_account_store
+from fingerprint.store.alerts import open_alert_store
 from pipelines.runtime import operator
-from pipelines.serve import base_of
+from pipelines.serve import public_base_url
 
 
-def run_list(settings: Settings, desk_url: str | None) -> list[dict[str, Any]]:
+def list_accounts(settings: Settings, database_url: str | None) -> list[dict[str, Any]]:
     """Accounts, by name."""
-    with _people(settings, desk_url) as people:
-        return [_figures(each) for each in people.persons()]
+    with _open_account_store(settings, database_url) as people:
+        return [_account_as_json(each) for each in people.accounts()]
 
 
-def run_invite(settings: Settings, desk_url: str | None, name: str, role: Role | None) -> dict[str, Any]:
+def invite_account(
+    settings: Settings, database_url: str | None, name: str, role: Role | None
+) -> dict[str, Any]:
     """A link: for a new account with a role, or for a new password."""
-    with _people(settings, desk_url) as people:
-        secret = people.invite(name, role, by=operator.at_console())
+    with _open_account_store(settings, database_url) as people:
+        secret = people.invite(name, role, by=operator.operator_name())
     return {
         "name": name.strip().lower(),
-        "link": f"{base_of(settings.web, settings.web.port)}/setup/{secret}",
+        "link": f"{public_base_url(settings.web, settings.web.port)}/setup/{secret}",
     }
 
 
-def run_role(settings: Settings, desk_url: str | None, name: str, role: Role) -> dict[str, Any]:
-    with _people(settings, desk_url) as people:
-        people.set_role(name, role, by=operator.at_console())
-        return _figures(people.person(name))
+def change_role(settings: Settings, database_url: str | None, name: str, role: Role) -> dict[str, Any]:
+    with _open_account_store(settings, database_url) as people:
+        people.set_role(name, role, by=operator.operator_name())
+        return _account_as_json(people.account(name))
 
 
-def run_disable(settings: Settings, desk_url: str | None, name: str, again: bool = False) -> dict[str, Any]:
+def disable_account(
+    settings: Settings, database_url: str | None, name: str, enable: bool = False
+) -> dict[str, Any]:
     """Nobody's session, token or link any more; or `again` an account that may log in."""
-    with _people(settings, desk_url) as people:
-        (people.enable if again else people.disable)(name, by=operator.at_console())
-        return _figures(people.person(name))
+    with _open_account_store(settings, database_url) as people:
+        (people.enable if enable else people.disable)(name, by=operator.operator_name())
+        return _account_as_json(people.account(name))
 
 
-def run_end(settings: Settings, desk_url: str | None, name: str) -> dict[str, Any]:
+def end_sessions(settings: Settings, database_url: str | None, name: str) -> dict[str, Any]:
     """End sessions and tokens of an account that may log in again."""
-    with _people(settings, desk_url) as people:
-        people.end_all(name, by=operator.at_console())
-        return _figures(people.person(name))
+    with _open_account_store(settings, database_url) as people:
+        people.end_all_sessions(name, by=operator.operator_name())
+        return _account_as_json(people.account(name))
 
 
-def run_reset_second_factor(settings: Settings, desk_url: str | None, name: str) -> dict[str, Any]:
+def reset_second_factor(settings: Settings, database_url: str | None, name: str) -> dict[str, Any]:
     """Remove second factors that were lost; sessions end."""
-    with _people(settings, desk_url) as people:
-        people.reset_factors(name, by=operator.at_console())
-        return _figures(people.person(name))
+    with _open_account_store(settings, database_url) as people:
+        people.reset_factors(name, by=operator.operator_name())
+        return _account_as_json(people.account(name))
 
 
-def print_link(figures: dict[str, Any]) -> None:
+def print_invitation_link(figures: dict[str, Any]) -> None:
     print(f"Open this once, within 24 hours: {figures['link']}")
 
 
-def print_persons(found: list[dict[str, Any]]) -> None:
+def print_accounts(found: list[dict[str, Any]]) -> None:
     """A table."""
     table = Table("name", "role", "state", "last login", box=None, header_style="bold")
     for each in found:
@@ -80,19 +84,21 @@ def print_persons(found: list[dict[str, Any]]) -> None:
 
 
 @contextmanager
-def _people(settings: Settings, desk_url: str | None) -> Iterator[SqlPeople]:
-    desk = open_desk(desk_url or settings.desk.url, create=False)
+def _open_account_store(settings: Settings, database_url: str | None) -> Iterator[SqlAccountStore]:
+    desk = open_alert_store(database_url or settings.desk.url, create=False)
     try:
-        yield people_of(desk, SystemClock(), settings.web)
+        yield open_account_store(desk, SystemClock(), settings.web)
     finally:
         desk.close()
 
 
-def _figures(person: Person) -> dict[str, Any]:
-    state = "disabled" if person.disabled_at else "invited" if person.invited else person.issuer or "local"
+def _account_as_json(account: Account) -> dict[str, Any]:
+    state = (
+        "disabled" if account.disabled_at else "invited" if account.is_invited else account.issuer or "local"
+    )
     return {
-        "name": person.name,
-        "role": person.role,
+        "name": account.name,
+        "role": account.role,
         "state": state,
-        "last_login": person.last_login and f"{person.last_login:%Y-%m-%d %H:%M}",
+        "last_login": account.last_login and f"{account.last_login:%Y-%m-%d %H:%M}",
     }

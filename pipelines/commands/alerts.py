@@ -16,58 +16,62 @@ from rich.table import Table
 from rich.text import Text
 
 from fingerprint.analysis import adjusted_thresholds
-from fingerprint.core.alert import Alert, AlertEvent, Curve, Decision, Disposition
-from fingerprint.core.case import LARGEST_PAGE, Filter, Row
-from fingerprint.core.sanitize import visible
+from fingerprint.core.alert import ActivityCurve, Alert, AlertEvent, Decision, Disposition
+from fingerprint.core.case import MAX_PAGE_SIZE, AlertFilter, QueueRow
+from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
-from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.store.alerts import SqlAlertStore, open_alert_store
 from fingerprint.web import formatting
 from fingerprint.web.static_report import write_alert_page
 from pipelines.commands import feed_gaps, triage
 
-LONG = 400  # characters of a text shown here; the page and --json have it whole
-BLOCKS = "▁▂▃▄▅▆▇█"
-EVENTS = 40  # shown here; the page has all
-DEFAULT = Settings()
+MAX_FIELD_CHARACTERS = 400  # characters of a text shown here; the page and --json have it whole
+SPARKLINE_BLOCKS = "▁▂▃▄▅▆▇█"
+MAX_EVENTS_SHOWN = 40  # shown here; the page has all
+DEFAULT_SETTINGS = Settings()
 COLOURS = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cyan"}
 
 
-def list_alerts(desk_url: str, json: bool = False) -> None:
+def list_alerts(database_url: str, json: bool = False) -> None:
     """Print the queue, most urgent first, as JSON with what is suppressed. Raises FingerprintError where there is no desk."""
-    desk = open_desk(desk_url, create=False)
-    standing = desk.standing()
+    desk = open_alert_store(database_url, create=False)
+    standing = desk.current_decisions()
     if json:
-        _print_json(list(_listed(desk, standing)))
+        _print_json(list(_queue_as_json(desk, standing)))
         return
-    if silent := desk.notices(ended=False):
-        print(feed_gaps.open_ones(len(silent)))
-    if rows := _rows(desk, Filter(status="all")):
-        Console().print(_queue(rows, standing))
+    if silent := desk.feed_gaps(ended=False):
+        print(feed_gaps.open_feed_gaps_sentence(len(silent)))
+    if rows := _queue_rows(desk, AlertFilter(status="all")):
+        Console().print(_queue_table(rows, standing))
     else:
         print("no alerts: nothing was forwarded to the analysts")
-    if hidden := desk.counts(Filter(status="all"))["suppressed"]:
+    if hidden := desk.counts(AlertFilter(status="all"))["suppressed"]:
         print(
-            f"{formatting.many(hidden, 'alert')} more, suppressed: `fingerprint suppressions list` says why"
+            f"{formatting.pluralize(hidden, 'alert')} more, suppressed: `fingerprint suppressions list` says why"
         )
 
 
-def _rows(desk: SqlDesk, which: Filter) -> list[Row]:
+def _queue_rows(store: SqlAlertStore, which: AlertFilter) -> list[QueueRow]:
     """All of a filter, in the order of the queue."""
-    page = desk.page(which, size=LARGEST_PAGE)
+    page = store.page(which, size=MAX_PAGE_SIZE)
     rows = [*page.rows]
     while page.following:
-        page = desk.page(which, size=LARGEST_PAGE, following=page.following)
+        page = store.page(which, size=MAX_PAGE_SIZE, cursor=page.following)
         rows += page.rows
     return rows
 
 
-def _listed(desk: SqlDesk, standing: Mapping[str, Decision]) -> Iterator[dict[str, Any]]:
+def _queue_as_json(store: SqlAlertStore, standing: Mapping[str, Decision]) -> Iterator[dict[str, Any]]:
     """The queue for a program, those that are suppressed too."""
-    whole = {alert.alert_id: alert for alert in desk.alerts(raw=False)}
-    rows = [row for hidden in (False, True) for row in _rows(desk, Filter(status="all", suppressed=hidden))]
+    whole = {alert.alert_id: alert for alert in store.alerts(raw=False)}
+    rows = [
+        row
+        for hidden in (False, True)
+        for row in _queue_rows(store, AlertFilter(status="all", suppressed=hidden))
+    ]
     for row in sorted(rows, key=lambda row: (-row.urgency, row.first_event_time, row.alert_id)):
         if row.alert_id in whole:  # purged between the two questions, or not
-            yield summary(whole[row.alert_id]) | {
+            yield alert_summary(whole[row.alert_id]) | {
                 "urgency": row.urgency,
                 "decision": standing.get(row.alert_id, "open"),
                 "own_urgency": row.own_urgency,
@@ -77,70 +81,70 @@ def _listed(desk: SqlDesk, standing: Mapping[str, Decision]) -> Iterator[dict[st
 
 
 def show_alert(
-    desk_url: str,
+    database_url: str,
     alert_id: str,
     json: bool = False,
     page: Path | None = None,
     bank: Path | None = None,
-    settings: Settings = DEFAULT,
+    settings: Settings = DEFAULT_SETTINGS,
 ) -> None:
     """Print one alert explained, and write its page if asked; with the `bank` that measured it at hand, also which thresholds
     were moved. Raises FingerprintError if the id names no one alert."""
-    desk = open_desk(desk_url, create=False)
+    desk = open_alert_store(database_url, create=False)
     alert = desk.alert(alert_id)
     said, row = desk.dispositions(alert.alert_id), desk.row(alert.alert_id)
-    moved = adjusted_thresholds.moved(bank, alert, settings) if bank else []
+    moved = adjusted_thresholds.adjusted_thresholds(bank, alert, settings) if bank else []
     if page:
         write_alert_page(alert, page)
     if json:
-        decided = [triage.plain(each) for each in said]
-        _print_json(detail(alert) | {"dispositions": decided, "thresholds": moved})
+        decided = [triage.disposition_as_json(each) for each in said]
+        _print_json(alert_detail(alert) | {"dispositions": decided, "thresholds": moved})
     else:
         _explain(Console(), alert, row, said, moved)
         print(f"page: {page}" if page else "`--page FILE` writes it as a page")
 
 
 def _explain(
-    console: Console, alert: Alert, row: Row, said: list[Disposition], moved: list[dict[str, Any]]
+    console: Console, alert: Alert, row: QueueRow, disposition: list[Disposition], moved: list[dict[str, Any]]
 ) -> None:
-    _print_summary(console, alert, row, said, moved)
+    _print_summary(console, alert, row, disposition, moved)
     if alert.drivers:
-        console.print(_drivers(alert))
+        console.print(_drivers_table(alert))
     if alert.curve and alert.curve.counts:
         _print_curve(console, alert.curve)
-    console.print(_events(alert))
+    console.print(_events_table(alert))
     for number, step in enumerate(alert.next_steps, 1):
         console.print(Text.assemble((f"{number}. ", "bold"), _text(step)))
 
 
-def summary(alert: Alert) -> dict[str, Any]:
+def alert_summary(alert: Alert) -> dict[str, Any]:
     """An alert as `alerts list --json` gives it; times are ISO 8601 with a Z."""
     return {
         "alert_id": alert.alert_id,
         "principal": alert.principal,
-        "first_event_time": formatting.iso(alert.first_event_time),
-        "last_event_time": formatting.iso(alert.last_event_time),
+        "first_event_time": formatting.format_iso(alert.first_event_time),
+        "last_event_time": formatting.format_iso(alert.last_event_time),
         "urgency": alert.urgency,
         "title": alert.title,
         "event_ids": list(alert.event_ids),
     }
 
 
-def detail(alert: Alert) -> dict[str, Any]:
+def alert_detail(alert: Alert) -> dict[str, Any]:
     """All of an alert: its summary first, then what explains it, then its events with their raw records as
     text."""
-    curve = alert.curve and _plain(alert.curve, Curve.__slots__)
-    return summary(alert) | {
+    curve = alert.curve and _as_json(alert.curve, ActivityCurve.__slots__)
+    return alert_summary(alert) | {
         "human": alert.human,
         "level": alert.level,
         "bank_version": alert.bank_version,
         "degraded": alert.degraded,
-        "window_start": formatting.iso(alert.window_start),
+        "window_start": formatting.format_iso(alert.window_start),
         "tactics": list(alert.tactics),
         "next_steps": list(alert.next_steps),
-        "drivers": [_plain(driver, driver.__slots__) for driver in alert.drivers],
+        "drivers": [_as_json(driver, driver.__slots__) for driver in alert.drivers],
         "curve": curve,
-        "events": [_plain(event, AlertEvent.__slots__) for event in alert.events],
+        "events": [_as_json(event, AlertEvent.__slots__) for event in alert.events],
     }
 
 
@@ -148,13 +152,15 @@ def sparkline(values: tuple[float, ...], width: int = 84) -> str:
     """The last `width` values as blocks of eight heights; zero and what is no number are the lowest."""
     shown = [value if math.isfinite(value) else 0.0 for value in values[-width:]]
     top = max([*shown, 1e-9])
-    return "".join(BLOCKS[min(math.ceil(value / top * 7), 7) if value > 0 else 0] for value in shown)
+    return "".join(
+        SPARKLINE_BLOCKS[min(math.ceil(value / top * 7), 7) if value > 0 else 0] for value in shown
+    )
 
 
-def _plain(record: Any, names: tuple[str, ...]) -> dict[str, Any]:
+def _as_json(record: Any, names: tuple[str, ...]) -> dict[str, Any]:
     values = ((name, getattr(record, name)) for name in names)
     return {
-        name: formatting.iso(value) if hasattr(value, "isoformat") else _number(value)
+        name: formatting.format_iso(value) if hasattr(value, "isoformat") else _number(value)
         for name, value in values
     }
 
@@ -172,18 +178,20 @@ def _print_json(value: Any) -> None:
 
 
 def _text(text: str, style: str = "") -> Text:
-    shown = visible(text[:LONG])
+    shown = printable(text[:MAX_FIELD_CHARACTERS])
     return Text(
-        f"{shown}… ({len(text):,} characters)" if len(text) > LONG else shown, style=style, overflow="fold"
+        f"{shown}… ({len(text):,} characters)" if len(text) > MAX_FIELD_CHARACTERS else shown,
+        style=style,
+        overflow="fold",
     )
 
 
-def _urgency(urgency: int) -> Text:
-    word = formatting.band(urgency)
+def _urgency_text(urgency: int) -> Text:
+    word = formatting.severity_of(urgency)
     return Text(f"{urgency:>3} {word}", style=COLOURS[word])
 
 
-def _queue(rows: Sequence[Row], standing: Mapping[str, Decision]) -> Table:
+def _queue_table(rows: Sequence[QueueRow], standing: Mapping[str, Decision]) -> Table:
     table = Table(
         "urgency",
         "alert",
@@ -195,38 +203,42 @@ def _queue(rows: Sequence[Row], standing: Mapping[str, Decision]) -> Table:
         show_lines=False,
     )
     for row in rows:
-        when = f"{formatting.iso(row.first_event_time)[:16].replace('T', ' ')}"
+        when = f"{formatting.format_iso(row.first_event_time)[:16].replace('T', ' ')}"
         decision = standing.get(row.alert_id, "").replace("_", " ")
         title = Text.assemble((f"{decision}: " if decision else "", "bold"), _text(row.title))
-        table.add_row(_urgency(row.urgency), _text(row.alert_id[:12]), title, when, f"{row.events:,}")
+        table.add_row(_urgency_text(row.urgency), _text(row.alert_id[:12]), title, when, f"{row.events:,}")
     return table
 
 
 def _print_summary(
-    console: Console, alert: Alert, row: Row, said: list[Disposition], moved: list[dict[str, Any]]
+    console: Console, alert: Alert, row: QueueRow, disposition: list[Disposition], moved: list[dict[str, Any]]
 ) -> None:
-    console.print(Text.assemble(_urgency(row.urgency), "  ", _text(alert.title, "bold")))
+    console.print(Text.assemble(_urgency_text(row.urgency), "  ", _text(alert.title, "bold")))
     facts = Table.grid(padding=(0, 2))
     facts.add_row("alert", _text(alert.alert_id))
     facts.add_row("principal", _text(alert.principal))
     facts.add_row("behind it", _text(alert.human or "not recorded"))
-    facts.add_row("when", formatting.span(alert.first_event_time, alert.last_event_time))
+    facts.add_row("when", formatting.format_span(alert.first_event_time, alert.last_event_time))
     facts.add_row(
-        "judged by", Text.assemble(formatting.level(alert.level), "; bank ", _text(alert.bank_version))
+        "judged by",
+        Text.assemble(formatting.level_description(alert.level), "; bank ", _text(alert.bank_version)),
     )
     for held in moved:
-        how = formatting.threshold(held["threshold"], held["shift"], held["benign"], held["malicious"])
+        how = formatting.format_threshold(held["threshold"], held["shift"], held["benign"], held["malicious"])
         facts.add_row("threshold", _text(f"{how}, {held['key']}"))
     if alert.degraded:
         facts.add_row("degraded", "measured in process: the server was away")
-    for each in said:
+    for each in disposition:
         why = f": {each.why}" if each.why else ""
         facts.add_row(
-            "decided", _text(f"{triage.sentence(triage.plain(each))}, {formatting.iso(each.at)}{why}")
+            "decided",
+            _text(
+                f"{triage.disposition_sentence(triage.disposition_as_json(each))}, {formatting.format_iso(each.at)}{why}"
+            ),
         )
     if row.grown:
         facts.add_row("", f"open again: {row.grown:,} events came since")
-    elif said and row.decision is None:
+    elif disposition and row.decision is None:
         facts.add_row("", "open again: somebody opened it since")
     if alert.tactics:
         facts.add_row("tactics", _text(", ".join(alert.tactics)))
@@ -234,42 +246,42 @@ def _print_summary(
     console.print()
 
 
-def _drivers(alert: Alert) -> Table:
+def _drivers_table(alert: Alert) -> Table:
     table = Table(
         "what", "seen", "usual here", "how rare", "among peers", "surprise", box=None, pad_edge=False
     )
     for driver in alert.drivers:
-        rarity, surprise = formatting.RARITY[driver.rarity], f"{driver.surprise:.1f}"
-        peers = formatting.RARITY[driver.peers] if driver.peers else ""
+        rarity, surprise = formatting.RARITY_LABELS[driver.rarity], f"{driver.surprise:.1f}"
+        peers = formatting.RARITY_LABELS[driver.peers] if driver.peers else ""
         table.add_row(
             _text(driver.feature), _text(driver.seen), _text(driver.expected), rarity, peers, surprise
         )
     return table
 
 
-def _print_curve(console: Console, curve: Curve) -> None:
+def _print_curve(console: Console, curve: ActivityCurve) -> None:
     """Counted over expected, on their own scales, with a mark under each flagged interval."""
     width = min(len(curve.counts), max(20, console.width - 12))
     first = len(curve.counts) - width
     marks = "".join("^" if first + place in curve.flagged else " " for place in range(width))
-    unit = formatting.interval(curve.interval_seconds)
+    unit = formatting.interval_unit(curve.interval_seconds)
     console.print()
     console.print(Text.assemble(_text(curve.channel), f" per {unit}, ", _text(curve.entity)))
     for name, values in (("counted", curve.counts), ("expected", curve.expected)):
         top = max((value for value in values[-width:] if math.isfinite(value)), default=0.0)
         console.print(
-            f"{name:<9}{sparkline(values, width)}  at most {formatting.figure(top)}",
+            f"{name:<9}{sparkline(values, width)}  at most {formatting.format_figure(top)}",
             soft_wrap=True,
             markup=False,
         )
     console.print(f"{'':<9}{marks}", soft_wrap=True, markup=False)
 
 
-def _events(alert: Alert) -> Table:
+def _events_table(alert: Alert) -> Table:
     table = Table("time (UTC)", "call", "error", "from", "habit z", "volume z", box=None, pad_edge=False)
-    for event in alert.events[:EVENTS]:
+    for event in alert.events[:MAX_EVENTS_SHOWN]:
         z = [("" if value is None else f"{value:.1f}") for value in (event.autoencoder_z, event.spectral_z)]
-        when = formatting.iso(event.event_time)[:19].replace("T", " ")
+        when = formatting.format_iso(event.event_time)[:19].replace("T", " ")
         table.add_row(
             when,
             _text(f"{event.service}:{event.action}"),
@@ -277,6 +289,6 @@ def _events(alert: Alert) -> Table:
             _text(event.source_address),
             *z,
         )
-    if len(alert.events) > EVENTS:
-        table.caption = f"and {len(alert.events) - EVENTS:,} more: --page FILE or --json shows all"
+    if len(alert.events) > MAX_EVENTS_SHOWN:
+        table.caption = f"and {len(alert.events) - MAX_EVENTS_SHOWN:,} more: --page FILE or --json shows all"
     return table

@@ -14,23 +14,24 @@ from fingerprint.core.settings import Settings
 from fingerprint.registry import bank as banks
 from fingerprint.registry import drift, quality, signatures, versions
 from fingerprint.registry.bank import Bank
-from fingerprint.training import feedback, publish
+from fingerprint.training import feedback
 from pipelines import training_data
+from pipelines.runtime import promotion
 
-SHOWN = 5  # fingerprints, largest and quietest
-MOVED = 10  # fingerprints that moved furthest
+MAX_FINGERPRINTS_SHOWN = 5  # fingerprints, largest and quietest
+MAX_DRIFTED_SHOWN = 10  # fingerprints that moved furthest
 
 
-def run_list(folder: Path, options: settings_.Bank = banks.DEFAULT) -> list[dict[str, Any]]:
+def list_versions(folder: Path, options: settings_.Bank = banks.DEFAULT_OPTIONS) -> list[dict[str, Any]]:
     """Every version that is kept, newest first. FingerprintError where there is no bank."""
-    kept = versions.kept(folder)
+    kept = versions.list_bank_versions(folder)
     if not kept:
-        versions.current(folder)
-    served, lines = versions.served(folder), versions.history(folder)
-    return [_row(folder, version, served, lines, options) for version in kept]
+        versions.require_served_version(folder)
+    served, lines = versions.served_version(folder), versions.decision_history(folder)
+    return [_version_row(folder, version, served, lines, options) for version in kept]
 
 
-def _row(
+def _version_row(
     folder: Path, version: str, served: str | None, lines: list[dict[str, Any]], options: settings_.Bank
 ) -> dict[str, Any]:
     root = folder / "versions" / version
@@ -38,26 +39,26 @@ def _row(
     row = {
         "version": version,
         "served": version == served,
-        "written": _moment((root / "manifest.json").stat().st_mtime),
+        "written": _iso_time((root / "manifest.json").stat().st_mtime),
         "last_decision": own[-1] if own else None,
     }
     try:
-        manifest = banks.manifest_of(root, options)
+        manifest = banks.read_manifest(root, options)
     except FingerprintError as error:
         return {**row, "problem": str(error)}
     counts = {name: manifest[name] for name in ("span", "events", "fingerprints", "ready")}
-    return {**row, **counts, "bytes": _bytes(manifest), "gate": manifest.get("gate"), "problem": None}
+    return {**row, **counts, "bytes": _size_in_bytes(manifest), "gate": manifest.get("gate"), "problem": None}
 
 
-def run_show(folder: Path, settings: Settings, version: str | None = None) -> dict[str, Any]:
+def describe_version(folder: Path, settings: Settings, version: str | None = None) -> dict[str, Any]:
     """One version in figures: what it learned, who is ready, who is large and who is quiet, what it weighs."""
     bank = banks.open_bank(folder, settings.bank, version, served=False)
-    manifest, entities = bank.manifest, _entities(bank)
+    manifest, entities = bank.manifest, _entity_table(bank)
     names = ("version", "span", "events", "repeats", "fingerprints", "ready", "quality", "settings")
-    ready, parts = entities[entities["ready"]], _by_part(manifest)
+    ready, parts = entities[entities["ready"]], _bytes_by_file(manifest)
     return {
         **{name: manifest[name] for name in names},
-        "served": bank.version == versions.served(folder),
+        "served": bank.version == versions.served_version(folder),
         "entities": len(entities),
         "principals": len(bank.people),
         "values": len(bank.words),
@@ -67,24 +68,26 @@ def run_show(folder: Path, settings: Settings, version: str | None = None) -> di
         "came_back": manifest.get("came_back", {}),
         "shifted": {
             **manifest.get("shifted", {}),
-            "threshold": quality.threshold_of(manifest["quality"], settings.autoencoder),
-            "furthest": feedback.furthest(bank, SHOWN),
+            "threshold": quality.calibrated_threshold(manifest["quality"], settings.autoencoder),
+            "furthest": feedback.largest_shifts(bank, MAX_FINGERPRINTS_SHOWN),
         },
-        "largest": _fingerprints(entities.nlargest(SHOWN, "events")),
-        "quietest_ready": _fingerprints(ready.nsmallest(SHOWN, "events")),
-        "bytes": _bytes(manifest),
+        "largest": _fingerprint_rows(entities.nlargest(MAX_FINGERPRINTS_SHOWN, "events")),
+        "quietest_ready": _fingerprint_rows(ready.nsmallest(MAX_FINGERPRINTS_SHOWN, "events")),
+        "bytes": _size_in_bytes(manifest),
         "bytes_by_part": parts,
         "bytes_an_entity": round(
-            (_bytes(manifest) - parts["ledger"]) / max(len(entities), 1)
+            (_size_in_bytes(manifest) - parts["ledger"]) / max(len(entities), 1)
         ),  # series apart
-        "bytes_with_net": _bytes_with_net(bank, _bytes(manifest) - parts["ledger"]),
+        "bytes_with_net": _bytes_per_net(bank, _size_in_bytes(manifest) - parts["ledger"]),
     }
 
 
-def run_diff(folder: Path, settings: Settings, older: str, newer: str, most: int = MOVED) -> dict[str, Any]:
+def diff_versions(
+    folder: Path, settings: Settings, older: str, newer: str, most: int = MAX_DRIFTED_SHOWN
+) -> dict[str, Any]:
     """Champion and challenger side by side."""
     old, new = (banks.open_bank(folder, settings.bank, version, served=False) for version in (older, newer))
-    moved = drift.between(old, new)
+    moved = drift.compare_banks(old, new)
     return {
         "older": older,
         "newer": newer,
@@ -92,123 +95,127 @@ def run_diff(folder: Path, settings: Settings, older: str, newer: str, most: int
             name: getattr(moved, name) for name in ("came", "gone", "became_ready", "no_longer_ready")
         },
         "ready": {name: [bank.manifest["ready"][name] for bank in (old, new)] for name in LEVELS},
-        "loss_on_sample": {"older": drift.losses(old, new), "newer": drift.losses(new, new)},
-        "loss_held_out": {name: bank.manifest["quality"]["loss"] for name, bank in _pair(old, new)},
-        "votes_per_day": {name: bank.manifest["quality"]["votes_per_day"] for name, bank in _pair(old, new)},
-        "values": drift.words(old, new),
-        "drift": moved.figures(most),
+        "loss_on_sample": {"older": drift.loss_quantiles(old, new), "newer": drift.loss_quantiles(new, new)},
+        "loss_held_out": {name: bank.manifest["quality"]["loss"] for name, bank in _open_pair(old, new)},
+        "votes_per_day": {
+            name: bank.manifest["quality"]["votes_per_day"] for name, bank in _open_pair(old, new)
+        },
+        "values": drift.compare_values(old, new),
+        "drift": moved.summary(most),
         "shifted": {
-            "threshold": quality.threshold_of(new.manifest["quality"], settings.autoencoder),
-            "entities": feedback.differing(old, new),
+            "threshold": quality.calibrated_threshold(new.manifest["quality"], settings.autoencoder),
+            "entities": feedback.changed_shifts(old, new),
         },
     }
 
 
-def run_publish(
+def publish_version(
     folder: Path, settings: Settings, version: str, why: str = "", force: str | None = None
 ) -> dict[str, Any]:
     """Serve a kept version through the gate, or past it with a reason."""
     if force is not None and not force.strip():
         raise FingerprintError("--force wants the reason why the gate is passed by: it is recorded")
-    was = versions.served(folder)
-    happened = training_data.confirmed(None, settings) if force is None else {}
-    word = publish.publish(folder, version, settings, why, force, happened)
+    was = versions.served_version(folder)
+    happened = training_data.load_confirmed_attacks(None, settings) if force is None else {}
+    word = promotion.publish_bank(folder, version, settings, why, force, happened)
     return {
         "version": version,
         "before": was,
         "served": word.passed or force is not None,
         "forced": force is not None,
-        "refusal": None if word.passed else publish.refusal(version, word),
+        "refusal": None if word.passed else promotion.refusal_message(version, word),
         "gate": word.figures,
     }
 
 
-def run_rollback(folder: Path, settings: Settings, why: str = "") -> dict[str, Any]:
+def roll_back_bank(folder: Path, settings: Settings, why: str = "") -> dict[str, Any]:
     """Serve what was served before."""
-    was = versions.current(folder)
-    return {"version": publish.roll_back(folder, settings, why), "before": was}
+    was = versions.require_served_version(folder)
+    return {"version": promotion.roll_back_bank_version(folder, settings, why), "before": was}
 
 
-def run_keys(file: Path) -> dict[str, Any]:
+def generate_key_pair(file: Path) -> dict[str, Any]:
     """Make a pair of keys."""
-    return {"key": signatures.make_keys(file), "private": str(file), "public": f"{file}.pub"}
+    return {"key": signatures.generate_keys(file), "private": str(file), "public": f"{file}.pub"}
 
 
-def run_sign(folder: Path, settings: Settings, version: str | None = None) -> dict[str, Any]:
+def sign_version(folder: Path, settings: Settings, version: str | None = None) -> dict[str, Any]:
     """Sign a version, by default the one that is served, if it is sound. Its signature is not asked for: a person vouches."""
-    wanted = version or versions.current(folder)
+    wanted = version or versions.require_served_version(folder)
     anyhow = settings.bank.model_copy(update={"verify_key_files": ()})
-    manifest = banks.manifest_bytes(banks.open_bank(folder, anyhow, wanted, served=False))
-    if not publish.approve(folder, wanted, manifest, settings):
+    manifest = banks.verified_manifest_bytes(banks.open_bank(folder, anyhow, wanted, served=False))
+    if not promotion.sign_if_configured(folder, wanted, manifest, settings):
         raise FingerprintError("nobody signs here: set bank.signing_key_file or bank.signer")
     return {"version": wanted}
 
 
-def run_verify(folder: Path, settings: Settings, version: str | None = None) -> dict[str, Any]:
+def verify_versions(folder: Path, settings: Settings, version: str | None = None) -> dict[str, Any]:
     """Check one version, or all that are kept and what is served; what is wrong, a sentence each. `keys`: whose signature was
     asked for, none where no key is set."""
-    wanted, served = [version] if version else versions.kept(folder), _served(folder)
+    wanted, served = [version] if version else versions.list_bank_versions(folder), _served_version(folder)
     if not wanted:
-        versions.current(folder)
+        versions.require_served_version(folder)
     found = [
         each
         for one in wanted
-        for each in banks.problems(versions.place(folder, one), settings.bank, served=one == served)
+        for each in banks.find_problems(
+            versions.version_folder(folder, one), settings.bank, served=one == served
+        )
     ]
     if not version and served not in wanted:
-        found += _of_pointer(folder)
-    keys = list(signatures.trusted(settings.bank.verify_key_files))
+        found += _pointer_problems(folder)
+    keys = list(signatures.read_public_keys(settings.bank.verify_key_files))
     return {"versions": wanted, "keys": keys, "problems": found}
 
 
-def _served(folder: Path) -> str | None:
+def _served_version(folder: Path) -> str | None:
     try:
-        return versions.served(folder)
+        return versions.served_version(folder)
     except FingerprintError:
         return None
 
 
-def _of_pointer(folder: Path) -> list[str]:
+def _pointer_problems(folder: Path) -> list[str]:
     """Why no version is served."""
     try:
-        versions.place(folder, versions.current(folder))
+        versions.version_folder(folder, versions.require_served_version(folder))
     except FingerprintError as error:
         return [str(error)]
     return []
 
 
-def _entities(bank: Bank) -> pd.DataFrame:
+def _entity_table(bank: Bank) -> pd.DataFrame:
     return bank.fingerprints[bank.fingerprints["level"] == LEVELS.index("entity")]
 
 
-def _fingerprints(rows: pd.DataFrame) -> list[dict[str, Any]]:
+def _fingerprint_rows(rows: pd.DataFrame) -> list[dict[str, Any]]:
     return [
         {"key": str(key), "events": int(events), "days": int(days)}
         for key, events, days in zip(rows["key"], rows["events"], rows["days"], strict=True)
     ]
 
 
-def _pair(old: Bank, new: Bank) -> tuple[tuple[str, Bank], tuple[str, Bank]]:
+def _open_pair(old: Bank, new: Bank) -> tuple[tuple[str, Bank], tuple[str, Bank]]:
     return ("older", old), ("newer", new)
 
 
-def _bytes(manifest: dict[str, Any]) -> int:
+def _size_in_bytes(manifest: dict[str, Any]) -> int:
     return sum(each["bytes"] for each in manifest["files"].values())
 
 
-def _bytes_with_net(bank: Bank, learned: int) -> int:
+def _bytes_per_net(bank: Bank, learned: int) -> int:
     """What an entity takes that has a net of its own: the net, and its share of everything else that was `learned`."""
     nets = bank.weights
     each = int(sum(part[:1].nbytes for part in (nets.inputs, nets.bias, nets.outputs)))
     return each + round((learned - each * len(nets.bias)) / len(bank.fingerprints))
 
 
-def _by_part(manifest: dict[str, Any]) -> dict[str, int]:
+def _bytes_by_file(manifest: dict[str, Any]) -> dict[str, int]:
     parts = pd.Series({name: each["bytes"] for name, each in manifest["files"].items()})
     return {
         str(name): int(size) for name, size in parts.groupby(parts.index.str.split(".").str[0]).sum().items()
     }
 
 
-def _moment(seconds: float) -> str:
+def _iso_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

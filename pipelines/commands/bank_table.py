@@ -8,14 +8,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fingerprint.core.sanitize import visible
+from fingerprint.core.sanitize import printable
 from fingerprint.web import formatting
 from pipelines.cli import console
 
-MOVED = 10  # fingerprints whose threshold moved furthest
+MAX_DRIFTED_SHOWN = 10  # fingerprints whose threshold moved furthest
 
 
-def print_list(found: list[dict[str, Any]]) -> None:
+def print_versions(found: list[dict[str, Any]]) -> None:
     table = Table(
         "", "version", "learned (UTC)", "events", "ready", "size", "the gate's word", box=None, pad_edge=False
     )
@@ -27,12 +27,18 @@ def print_list(found: list[dict[str, Any]]) -> None:
         ready = f"{sum(each['ready'].values()):,} of {each['fingerprints']:,}"
         span = " to ".join(moment[:10] for moment in each["span"])
         table.add_row(
-            mark, each["version"], span, f"{each['events']:,}", ready, _size(each["bytes"]), _word(each)
+            mark,
+            each["version"],
+            span,
+            f"{each['events']:,}",
+            ready,
+            _size(each["bytes"]),
+            _decision_text(each),
         )
     Console().print(table)
 
 
-def _word(each: dict[str, Any]) -> Text:
+def _decision_text(each: dict[str, Any]) -> Text:
     """The last decision, or else what the gate said when the bank was made."""
     last = each["last_decision"] or {}
     how = (
@@ -43,7 +49,7 @@ def _word(each: dict[str, Any]) -> Text:
     return _text(f"{how}{last.get('why') or 'never asked'}")
 
 
-def print_show(figures: dict[str, Any]) -> None:
+def print_version(figures: dict[str, Any]) -> None:
     span, ready = figures["span"], figures["ready"]
     print(f"bank {figures['version']}, {'served' if figures['served'] else 'not served'}")
     print(
@@ -59,7 +65,9 @@ def print_show(figures: dict[str, Any]) -> None:
         f"{quality['votes_per_day']:.1f} principals with a vote a day"
     )
     if any(figures.get("left_out", {}).values()):
-        print(f"left out, as the desk said: {console.counts(figures['left_out'], console.WHY_LEFT_OUT)}")
+        print(
+            f"left out, as the desk said: {console.nonzero_counts(figures['left_out'], console.EXCLUSION_REASONS)}"
+        )
     print(
         f"on disk: {_size(figures['bytes'])}, series apart {figures['bytes_an_entity']:,} bytes an entity, "
         f"{figures['bytes_with_net']:,} with a net of its own"
@@ -67,21 +75,23 @@ def print_show(figures: dict[str, Any]) -> None:
     for title, name in (("largest", "largest"), ("quietest that are ready", "quietest_ready")):
         print(f"{title}:")
         for each in figures[name]:
-            print(f"  {each['events']:>10,} events on {each['days']:>3} days  {visible(each['key'])}")
-    _print_moved("thresholds moved by what analysts said", figures["shifted"], figures["shifted"]["furthest"])
+            print(f"  {each['events']:>10,} events on {each['days']:>3} days  {printable(each['key'])}")
+    _print_shifted_thresholds(
+        "thresholds moved by what analysts said", figures["shifted"], figures["shifted"]["furthest"]
+    )
     if tried := (figures["gate"] or {}).get("confirmed"):
-        print(f"attacks that analysts confirmed: {_found(tried)}")
+        print(f"attacks that analysts confirmed: {_attacks_found(tried)}")
     for reason in (figures["gate"] or {}).get("reasons", []):
-        print(f"the gate: {visible(reason)}")
+        print(f"the gate: {printable(reason)}")
 
 
-def _found(tried: dict[str, Any]) -> str:
+def _attacks_found(tried: dict[str, Any]) -> str:
     """Of the attacks that were tried on both banks, what each finds."""
     before, now = tried["before"], tried["now"]
     return f"finds {now['found']:,} of {now['attacks']:,}, the bank before {before['found']:,}"
 
 
-def print_diff(figures: dict[str, Any]) -> None:
+def print_version_diff(figures: dict[str, Any]) -> None:
     entities, drift, values = figures["entities"], figures["drift"], figures["values"]
     print(f"from {figures['older']} to {figures['newer']}")
     print(
@@ -101,36 +111,38 @@ def print_diff(figures: dict[str, Any]) -> None:
         f"drift of {drift['fingerprints']:,} that are ready in both: {_quantiles(drift['quantiles'])}; furthest:"
     )
     for each in drift["top"]:
-        print(f"  {each['drift']:.2f}  {each['level']:<9}  {visible(each['key'])} ({each['most']})")
+        print(f"  {each['drift']:.2f}  {each['level']:<9}  {printable(each['key'])} ({each['most']})")
     moved = figures["shifted"]["entities"]
     title = f"thresholds that what analysts said has moved since: {len(moved):,}; furthest"
-    _print_moved(title, figures["shifted"], moved[:MOVED])
+    _print_shifted_thresholds(title, figures["shifted"], moved[:MAX_DRIFTED_SHOWN])
 
 
-def _print_moved(title: str, shifted: dict[str, Any], moved: list[dict[str, Any]]) -> None:
+def _print_shifted_thresholds(title: str, shifted: dict[str, Any], moved: list[dict[str, Any]]) -> None:
     """`  4.0 + 0.7 (3 alerts judged benign)  123456789012:user/ana|s3|direct`, a line each; nothing where none moved."""
     if not moved:
         return
     print(f"{title}:")
     for each in moved:
-        said = formatting.threshold(shifted["threshold"], each["shift"], each["benign"], each["malicious"])
+        said = formatting.format_threshold(
+            shifted["threshold"], each["shift"], each["benign"], each["malicious"]
+        )
         before = f", was {shifted['threshold'] * (1 + each['before']):.1f}" if each["before"] else ""
-        print(f"  {said}{before}  {visible(each['key'])}")
+        print(f"  {said}{before}  {printable(each['key'])}")
 
 
-def print_published(figures: dict[str, Any]) -> None:
+def print_publication(figures: dict[str, Any]) -> None:
     if figures["served"]:
         how = " by force" if figures["forced"] else ""
         print(f"serving {figures['version']}{how}; before: {figures['before'] or 'nothing'}")
 
 
-def print_rolled_back(figures: dict[str, Any]) -> None:
+def print_rollback(figures: dict[str, Any]) -> None:
     print(f"serving {figures['version']} again, instead of {figures['before']}")
 
 
-def print_verified(figures: dict[str, Any]) -> None:
+def print_verification(figures: dict[str, Any]) -> None:
     for problem in figures["problems"]:
-        print(visible(problem))
+        print(printable(problem))
     if not figures["problems"]:
         keys = ", ".join(figures["keys"])
         vouched = (
@@ -151,4 +163,4 @@ def _size(count: int) -> str:
 
 
 def _text(text: str) -> Text:
-    return Text(visible(text), overflow="fold")
+    return Text(printable(text), overflow="fold")

@@ -5,17 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from fingerprint.adapters.checkpoints import StoredSnapshots
-from fingerprint.adapters.checkpoints.store import Summary
+from fingerprint.adapters.checkpoints import FileCheckpointStore
+from fingerprint.adapters.checkpoints.store import CheckpointSummary
 from fingerprint.core.settings import Settings
 
 
-def run_list(settings: Settings) -> list[dict[str, Any]]:
+def list_checkpoints(settings: Settings) -> list[dict[str, Any]]:
     """`fingerprint snapshots list`: the latest of each partition, as `--json` prints them."""
-    return [_row(each) for each in StoredSnapshots(settings.state).summaries()]
+    return [_checkpoint_row(each) for each in FileCheckpointStore(settings.state).list_summaries()]
 
 
-def print_snapshots(found: list[dict[str, Any]]) -> None:
+def print_checkpoints(found: list[dict[str, Any]]) -> None:
     for each in found:
         fence = f"{each['era']}-{each['generation']}-{each['sequence']}"
         print(
@@ -25,19 +25,19 @@ def print_snapshots(found: list[dict[str, Any]]) -> None:
     print(f"partitions with a snapshot: {len(found):,}")
 
 
-def _row(summary: Summary) -> dict[str, Any]:
+def _checkpoint_row(summary: CheckpointSummary) -> dict[str, Any]:
     return {
         "topic": summary.partition.topic,
         "partition": summary.partition.number,
         "offset": summary.offset,
         **summary.fence._asdict(),
-        "written": _moment(summary.written),
-        "bytes": summary.bytes,
-        "snapshots": summary.snapshots,
+        "written": _iso_time(summary.written_at),
+        "bytes": summary.size_bytes,
+        "snapshots": summary.checkpoint_count,
     }
 
 
-def _moment(seconds: float) -> str:
+def _iso_time(seconds: float) -> str:
     if seconds == float("inf"):
         return "the store does not say when"
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

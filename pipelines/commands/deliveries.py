@@ -10,45 +10,45 @@ from rich.table import Table
 from rich.text import Text
 
 from fingerprint.adapters.system import SystemClock
-from fingerprint.core.sanitize import visible
+from fingerprint.core.sanitize import printable
 from fingerprint.delivery.policy import Delivery
-from fingerprint.store.alerts import open_desk
-from fingerprint.store.outbox import outbox_of
+from fingerprint.store.alerts import open_alert_store
+from fingerprint.store.outbox import open_outbox
 from fingerprint.web import formatting
 
 
-def run_list(
-    desk_url: str, receiver: str = "", failed: bool = False, limit: int = 200
+def list_deliveries(
+    database_url: str, receiver: str = "", failed: bool = False, limit: int = 200
 ) -> list[dict[str, Any]]:
     """What `deliveries list --json` gives, the newest first. FingerprintError where there is no desk."""
-    with closing(open_desk(desk_url, create=False)) as desk:
-        found = outbox_of(desk).deliveries(receiver, "failed" if failed else None, limit)
-    return [summary(each) for each in found]
+    with closing(open_alert_store(database_url, create=False)) as desk:
+        found = open_outbox(desk).list_deliveries(receiver, "failed" if failed else None, limit)
+    return [delivery_summary(each) for each in found]
 
 
-def run_retry(desk_url: str, key: str = "", receiver: str = "") -> dict[str, Any]:
+def retry_deliveries(database_url: str, key: str = "", receiver: str = "") -> dict[str, Any]:
     """What has failed waits again: one by its key, those of a receiver, or all."""
-    with closing(open_desk(desk_url, create=False)) as desk:
-        return {"tried_anew": outbox_of(desk).revive(SystemClock().now(), key, receiver)}
+    with closing(open_alert_store(database_url, create=False)) as desk:
+        return {"tried_anew": open_outbox(desk).retry_failed(SystemClock().now(), key, receiver)}
 
 
-def summary(delivery: Delivery) -> dict[str, Any]:
+def delivery_summary(delivery: Delivery) -> dict[str, Any]:
     """A delivery; times are ISO 8601 with a Z."""
     return {
         "key": delivery.key,
         "receiver": delivery.receiver,
-        "alert_id": visible(delivery.alert_id),
+        "alert_id": printable(delivery.alert_id),
         "happened": delivery.happened,
         "state": delivery.state,
         "tries": delivery.tries,
-        "reason": visible(delivery.reason),
-        "created_at": formatting.iso(delivery.created_at),
-        "due_at": formatting.iso(delivery.due_at),
-        "done_at": formatting.iso(delivery.done_at) if delivery.done_at else None,
+        "reason": printable(delivery.reason),
+        "created_at": formatting.format_iso(delivery.created_at),
+        "due_at": formatting.format_iso(delivery.due_at),
+        "done_at": formatting.format_iso(delivery.done_at) if delivery.done_at else None,
     }
 
 
-def print_list(found: list[dict[str, Any]]) -> None:
+def print_deliveries(found: list[dict[str, Any]]) -> None:
     """The newest first."""
     if not found:
         print("no deliveries: nothing was to be told, or nobody (docs/deliver.md)")
@@ -63,7 +63,7 @@ def print_list(found: list[dict[str, Any]]) -> None:
     Console().print(table)
 
 
-def print_delivered(figures: dict[str, Any]) -> None:
+def print_deliver_summary(figures: dict[str, Any]) -> None:
     """What `deliver` says to a person when it ends."""
     print(
         f"{figures['sent']:,} sent, {figures['tries_failed']:,} tries failed, {figures['failed']:,} given up; "
@@ -71,7 +71,7 @@ def print_delivered(figures: dict[str, Any]) -> None:
     )
 
 
-def print_retried(figures: dict[str, Any]) -> None:
+def print_retry_summary(figures: dict[str, Any]) -> None:
     print(
-        f"{formatting.many(figures['tried_anew'], 'delivery').replace('deliverys', 'deliveries')} tried anew"
+        f"{formatting.pluralize(figures['tried_anew'], 'delivery').replace('deliverys', 'deliveries')} tried anew"
     )

@@ -9,36 +9,36 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.delivery.formats.registry import exported
-from fingerprint.delivery.notification import News
-from fingerprint.store.alert_export import every
-from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.delivery.formats.registry import encode_export
+from fingerprint.delivery.notification import Notification
+from fingerprint.store.alert_export import iterate_full_alerts
+from fingerprint.store.alerts import SqlAlertStore, open_alert_store
 
 
-def export_alerts(desk_url: str, format: str, out: Path | None = None) -> int:
+def export_alerts(database_url: str, format: str, out: Path | None = None) -> int:
     """Write every alert of the desk, the most urgent first, to a file or to standard output; how many. FingerprintError where
     there is no desk, or the file cannot be written."""
-    with closing(open_desk(desk_url, create=False)) as desk, _opened(out) as file:
-        told = Counted(desk, raw=format == "jsonl")
-        for piece in exported(format, told):
+    with closing(open_alert_store(database_url, create=False)) as desk, _open_atomic(out) as file:
+        told = CountedNotifications(desk, raw=format == "jsonl")
+        for piece in encode_export(format, told):
             file.write(piece)
     return told.count
 
 
-class Counted:
+class CountedNotifications:
     """The alerts of a desk, few of them in memory at a time; how many there were."""
 
-    def __init__(self, desk: SqlDesk, raw: bool) -> None:
-        self.desk, self.raw, self.count = desk, raw, 0
+    def __init__(self, store: SqlAlertStore, raw: bool) -> None:
+        self.store, self.raw, self.count = store, raw, 0
 
-    def __iter__(self) -> Iterator[News]:
-        for alert, said in every(self.desk, self.raw):
+    def __iter__(self) -> Iterator[Notification]:
+        for alert, said in iterate_full_alerts(self.store, self.raw):
             self.count += 1
-            yield News(alert, "new", said)
+            yield Notification(alert, "new", said)
 
 
 @contextmanager
-def _opened(out: Path | None) -> Iterator[BinaryIO]:
+def _open_atomic(out: Path | None) -> Iterator[BinaryIO]:
     """A file that appears when it is complete; what was there stays if it is not."""
     if out is None:
         yield sys.stdout.buffer

@@ -8,35 +8,37 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fingerprint.core.alert import Notice
-from fingerprint.core.sanitize import visible
-from fingerprint.store.alerts import open_desk
+from fingerprint.core.alert import FeedGap
+from fingerprint.core.sanitize import printable
+from fingerprint.store.alerts import open_alert_store
 from fingerprint.web import formatting
 
 
-def run_list(desk_url: str, ended: bool = True) -> list[dict[str, Any]]:
+def list_feed_gaps(database_url: str, ended: bool = True) -> list[dict[str, Any]]:
     """What `notices list --json` gives. Raises FingerprintError where there is no desk."""
-    return [summary(notice) for notice in open_desk(desk_url, create=False).notices(ended)]
+    return [
+        feed_gap_summary(notice) for notice in open_alert_store(database_url, create=False).feed_gaps(ended)
+    ]
 
 
-def summary(notice: Notice) -> dict[str, Any]:
+def feed_gap_summary(notice: FeedGap) -> dict[str, Any]:
     """A notice; times are ISO 8601 with a Z."""
     return {
         "notice_id": notice.notice_id,
         "kind": notice.kind,
-        "feed": visible(notice.feed),
-        "since": formatting.iso(notice.since),
-        "seen_at": formatting.iso(notice.seen_at),
+        "feed": printable(notice.feed),
+        "since": formatting.format_iso(notice.since),
+        "seen_at": formatting.format_iso(notice.seen_at),
         "expected": notice.expected,
         "hourly": notice.hourly,
         "urgency": notice.urgency,
-        "title": visible(notice.title),
-        "ended_at": formatting.iso(notice.ended_at) if notice.ended_at else None,
+        "title": printable(notice.title),
+        "ended_at": formatting.format_iso(notice.ended_at) if notice.ended_at else None,
         "ending": notice.ending,
     }
 
 
-def print_notices(found: list[dict[str, Any]]) -> None:
+def print_feed_gaps(found: list[dict[str, Any]]) -> None:
     """Open ones first."""
     if not found:
         print("no notices: no account, region or source fell silent")
@@ -46,11 +48,11 @@ def print_notices(found: list[dict[str, Any]]) -> None:
         ended = (
             f"{notice['ended_at'][:16].replace('T', ' ')}, {notice['ending']}" if notice["ended_at"] else ""
         )
-        urgency = f"{notice['urgency']:>3} {formatting.band(notice['urgency'])}"
+        urgency = f"{notice['urgency']:>3} {formatting.severity_of(notice['urgency'])}"
         table.add_row(urgency, notice["notice_id"][:12], Text(notice["title"], overflow="fold"), ended)
     Console().print(table)
 
 
-def open_ones(count: int) -> str:
+def open_feed_gaps_sentence(count: int) -> str:
     """One line for whoever looks at the queue of alerts."""
-    return f"{formatting.many(count, 'feed')} silent: see `fingerprint notices list`"
+    return f"{formatting.pluralize(count, 'feed')} silent: see `fingerprint notices list`"

@@ -16,48 +16,56 @@ from rich.table import Table
 from rich.text import Text
 
 from fingerprint.adapters.system import SystemClock
-from fingerprint.alerting.suppression import said
+from fingerprint.alerting.suppression import describe_match
 from fingerprint.core import time_range
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.case import Match, Preview, Row, Suppression
-from fingerprint.core.sanitize import visible
-from fingerprint.store.alerts import open_desk
+from fingerprint.core.case import QueueRow, Suppression, SuppressionMatch, SuppressionPreview
+from fingerprint.core.sanitize import printable
+from fingerprint.store.alerts import open_alert_store
 from fingerprint.web import formatting
 from pipelines.runtime import operator
 
-DAYS = 30.0  # that a suppression holds where nobody says
+DEFAULT_DAYS = 30.0  # that a suppression holds where nobody says
 
 
-def run_list(desk_url: str, ended: bool) -> list[dict[str, Any]]:
+def list_suppressions(database_url: str, ended: bool) -> list[dict[str, Any]]:
     """Those in force; with `ended` those that are over, too."""
-    return [_figures(each) for each in open_desk(desk_url, create=False).suppressions(ended)]
+    return [
+        _suppression_as_json(each)
+        for each in open_alert_store(database_url, create=False).suppressions(ended)
+    ]
 
 
-def run_preview(desk_url: str, match: Match) -> dict[str, Any]:
+def preview_suppression(database_url: str, match: SuppressionMatch) -> dict[str, Any]:
     """What it would hide now."""
-    return _counts(open_desk(desk_url, create=False).preview(match))
+    return _preview_counts(open_alert_store(database_url, create=False).preview(match))
 
 
-def run_add(
-    desk_url: str, match: Match, why: str, until: str | None, days: float | None, force: str | None = None
+def add_suppression(
+    database_url: str,
+    match: SuppressionMatch,
+    why: str,
+    until: str | None,
+    days: float | None,
+    force: str | None = None,
 ) -> dict[str, Any]:
     """A suppression until a day, or for so many from now on; `force` says why it may hide attacks."""
     if until and days is not None:
         raise FingerprintError("--until and --days both say when it ends: leave one out")
-    end = time_range.of(None, until, None).until if until else None
-    end = end or SystemClock().now() + timedelta(days=DAYS if days is None else days)
-    desk = open_desk(desk_url, create=False)
-    return _figures(desk.suppress(match, why, end, operator.at_console(), force))
+    end = time_range.parse_time_range(None, until, None).until if until else None
+    end = end or SystemClock().now() + timedelta(days=DEFAULT_DAYS if days is None else days)
+    desk = open_alert_store(database_url, create=False)
+    return _suppression_as_json(desk.create_suppression(match, why, end, operator.operator_name(), force))
 
 
-def run_end(desk_url: str, suppression_id: str) -> dict[str, Any]:
+def end_suppression(database_url: str, suppression_id: str) -> dict[str, Any]:
     """End it as it is now."""
-    desk = open_desk(desk_url, create=False)
+    desk = open_alert_store(database_url, create=False)
     version = desk.suppression(suppression_id).version
-    return _figures(desk.end_suppression(suppression_id, version, operator.at_console()))
+    return _suppression_as_json(desk.end_suppression(suppression_id, version, operator.operator_name()))
 
 
-def print_list(found: list[dict[str, Any]]) -> None:
+def print_suppressions(found: list[dict[str, Any]]) -> None:
     if not found:
         print("nothing is suppressed")
         return
@@ -68,63 +76,65 @@ def print_list(found: list[dict[str, Any]]) -> None:
             _text(each["said"]),
             _text(each["reason"]),
             _text(each["owner"]),
-            _end(each),
+            _end_text(each),
             f"{each['hits']:,}",
         )
     Console().print(table)
 
 
 def print_preview(figures: dict[str, Any]) -> None:
-    print(sentence(figures))
+    print(preview_sentence(figures))
     for row in figures["first"]:
-        print(visible(f"  {row['urgency']:>3} {row['alert_id'][:12]} {row['title']}"))
+        print(printable(f"  {row['urgency']:>3} {row['alert_id'][:12]} {row['title']}"))
     if figures["alerts"] > len(figures["first"]):
         print(f"  and {figures['alerts'] - len(figures['first']):,} more")
 
 
-def print_added(figures: dict[str, Any]) -> None:
-    hidden = formatting.many(figures["hits"], "alert")
-    print(f"suppression {figures['suppression_id']} hides {hidden} until {_end(figures)}: {figures['said']}")
-
-
-def print_ended(figures: dict[str, Any]) -> None:
+def print_added_suppression(figures: dict[str, Any]) -> None:
+    hidden = formatting.pluralize(figures["hits"], "alert")
     print(
-        f"suppression {figures['suppression_id']} is over; {formatting.many(figures['hits'], 'alert')} can be seen again"
+        f"suppression {figures['suppression_id']} hides {hidden} until {_end_text(figures)}: {figures['said']}"
     )
 
 
-def sentence(figures: dict[str, Any]) -> str:
+def print_ended_suppression(figures: dict[str, Any]) -> None:
+    print(
+        f"suppression {figures['suppression_id']} is over; {formatting.pluralize(figures['hits'], 'alert')} can be seen again"
+    )
+
+
+def preview_sentence(figures: dict[str, Any]) -> str:
     """What a suppression would hide, as one line."""
     urgent, critical, confirmed = (figures[name] or "none" for name in ("urgent", "critical", "confirmed"))
     needs = "; that needs --force" if figures["critical"] or figures["confirmed"] else ""
     return (
-        f"would hide {formatting.many(figures['alerts'], 'alert')}: {figures['open']:,} open, {urgent} urgent, "
+        f"would hide {formatting.pluralize(figures['alerts'], 'alert')}: {figures['open']:,} open, {urgent} urgent, "
         f"{critical} critical, {confirmed} confirmed as an attack{needs}"
     )
 
 
-def _counts(would: Preview) -> dict[str, Any]:
+def _preview_counts(would: SuppressionPreview) -> dict[str, Any]:
     counts = {name: getattr(would, name) for name in ("alerts", "open", "urgent", "critical", "confirmed")}
-    return counts | {"first": [_first(row) for row in would.rows]}
+    return counts | {"first": [_alert_preview(row) for row in would.rows]}
 
 
-def _first(row: Row) -> dict[str, Any]:
+def _alert_preview(row: QueueRow) -> dict[str, Any]:
     return {name: getattr(row, name) for name in ("alert_id", "principal", "title")} | {
         "urgency": row.own_urgency
     }
 
 
-def _figures(made: Suppression) -> dict[str, Any]:
+def _suppression_as_json(made: Suppression) -> dict[str, Any]:
     """A suppression for JSON; times are ISO 8601 with a Z."""
     times = {name: getattr(made, name) for name in ("created_at", "expires_at", "ended_at", "last_hit")}
-    told = {name: moment and formatting.iso(moment) for name, moment in times.items()}
-    return asdict(made) | told | {"said": said(made.match)}
+    told = {name: moment and formatting.format_iso(moment) for name, moment in times.items()}
+    return asdict(made) | told | {"said": describe_match(made.match)}
 
 
-def _end(figures: dict[str, Any]) -> str:
+def _end_text(figures: dict[str, Any]) -> str:
     end = figures["ended_at"] or figures["expires_at"]
     return f"{end[:16].replace('T', ' ')}{', ended' if figures['ended_at'] else ''}"
 
 
 def _text(text: str) -> Text:
-    return Text(visible(text), overflow="fold")
+    return Text(printable(text), overflow="fold")

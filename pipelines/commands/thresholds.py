@@ -12,57 +12,65 @@ from rich.table import Table
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.analysis import threshold_preview
-from fingerprint.analysis.threshold_forecast import DAYS, QUORUMS, Foreseeing
-from fingerprint.core.sanitize import visible
+from fingerprint.analysis.threshold_forecast import HISTORY_DAYS, QUORUMS, ThresholdForecast
+from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
-from fingerprint.store.alerts import open_desk
+from fingerprint.store.alerts import open_alert_store
 from fingerprint.web import formatting
 from pipelines.runtime import operator
 
-WISHES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # alerts a day that are foreseen
+DEFAULT_ALERTS_PER_DAY = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # alerts a day that are foreseen
 
 
-def show(desk_url: str, settings: Settings) -> dict[str, Any]:
+def show_threshold(database_url: str, settings: Settings) -> dict[str, Any]:
     """What holds, at whose word, and what was chosen before."""
-    desk = open_desk(desk_url, create=False)
-    held = threshold_preview.applied(settings, desk.tuned())
-    chosen = [asdict(each) | {"at": formatting.iso(each.at)} for each in desk.tunings()]
-    return {"holds": threshold_preview.said(held, desk.tuned()), "chosen": chosen}
+    desk = open_alert_store(database_url, create=False)
+    held = threshold_preview.apply_override(settings, desk.threshold_override())
+    chosen = [asdict(each) | {"at": formatting.format_iso(each.at)} for each in desk.threshold_overrides()]
+    return {"holds": threshold_preview.describe_threshold(held, desk.threshold_override()), "chosen": chosen}
 
 
-def foresee(
-    desk_url: str, folder: Path, settings: Settings, days: float = DAYS, wishes: Sequence[float] = WISHES
+def estimate_thresholds(
+    database_url: str,
+    folder: Path,
+    settings: Settings,
+    days: float = HISTORY_DAYS,
+    alerts_per_day: Sequence[float] = DEFAULT_ALERTS_PER_DAY,
 ) -> list[dict[str, Any]]:
     """What events are held to now; then, for so many alerts a day, the threshold that shows them and what it would have found."""
-    found = Foreseeing(open_desk(desk_url, create=False), folder, settings, SystemClock(), days)
-    rows = [{"wanted": None, **asdict(found.holds())}]
+    found = ThresholdForecast(
+        open_alert_store(database_url, create=False), folder, settings, SystemClock(), days
+    )
+    rows = [{"wanted": None, **asdict(found.current())}]
     for quorum in QUORUMS[::-1]:
-        for wish in wishes:
-            rows.append({"wanted": wish, **asdict(found.foreseen(found.wanted(wish, quorum), quorum))})
+        for wish in alerts_per_day:
+            rows.append(
+                {"wanted": wish, **asdict(found.estimate(found.threshold_for_rate(wish, quorum), quorum))}
+            )
     return rows
 
 
-def choose(
-    desk_url: str, settings: Settings, why: str, threshold: float | None = None, quorum: int | None = None
+def set_threshold(
+    database_url: str, settings: Settings, why: str, threshold: float | None = None, quorum: int | None = None
 ) -> dict[str, Any]:
     """Hold events to a threshold and a quorum from now on; without both, to what the settings say again."""
-    found = Foreseeing(open_desk(desk_url, create=False), None, settings, SystemClock())
-    found.choose(threshold, quorum, why, by=operator.at_console())
-    return show(desk_url, settings)
+    found = ThresholdForecast(open_alert_store(database_url, create=False), None, settings, SystemClock())
+    found.set_override(threshold, quorum, why, by=operator.operator_name())
+    return show_threshold(database_url, settings)
 
 
 # --- for people -------------------------------------------------------------------------------------------------------
 
 
-def print_shown(figures: dict[str, Any]) -> None:
+def print_threshold(figures: dict[str, Any]) -> None:
     holds = figures["holds"]
     whose = f", chosen by {holds['by']} at {holds['at']}" if "by" in holds else ", as the settings say"
-    print(visible(f"threshold {holds['threshold']:g}, quorum {holds['quorum']}{whose}"))
+    print(printable(f"threshold {holds['threshold']:g}, quorum {holds['quorum']}{whose}"))
     for each in figures["chosen"]:
-        print(visible(f"  {each['at']}  {each['by']}: {_chosen(each)} ({each['why']})"))
+        print(printable(f"  {each['at']}  {each['by']}: {_override_text(each)} ({each['why']})"))
 
 
-def print_foreseen(rows: list[dict[str, Any]]) -> None:
+def print_threshold_estimates(rows: list[dict[str, Any]]) -> None:
     table = Table(box=None, pad_edge=False)
     for name in ("wanted", "votes", "threshold", "alerts a day", "confirmed attacks", "known attacks"):
         table.add_column(name, justify="right")
@@ -74,7 +82,7 @@ def print_foreseen(rows: list[dict[str, Any]]) -> None:
     Console().print(table)
 
 
-def _chosen(each: dict[str, Any]) -> str:
+def _override_text(each: dict[str, Any]) -> str:
     parts = ((name, each[name]) for name in ("threshold", "quorum"))
     return (
         ", ".join(f"{name} {value:g}" for name, value in parts if value is not None) or "as the settings say"

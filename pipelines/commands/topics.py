@@ -7,24 +7,24 @@ from typing import Any, NamedTuple, TypeVar
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.compute.hashing import VIRTUAL_PARTITIONS
-from fingerprint.core.alert import Away, FingerprintError
+from fingerprint.core.alert import FingerprintError, ServerUnavailable
 from fingerprint.core.ports import Clock
-from fingerprint.core.ports.topics import Topic, Topics
+from fingerprint.core.ports.topics import TopicAdmin, TopicSpec
 from fingerprint.core.settings import Kafka, Settings
 from pipelines.runtime import wiring
 
 T = TypeVar("T")
 DAY_MS = 24 * 3600 * 1000
-APPENDED = "LogAppendTime"  # whoever may send to the raw topic must not choose when that was
-FRAME_BYTES = 64 << 10  # of a batch beside its message: its own head, the message's headers
-PAUSE = 1.0  # seconds between two tries at a broker that is starting
-RULE = (
+LOG_APPEND_TIME = "LogAppendTime"  # whoever may send to the raw topic must not choose when that was
+RECORD_OVERHEAD_BYTES = 64 << 10  # of a batch beside its message: its own head, the message's headers
+RETRY_SECONDS = 1.0  # seconds between two tries at a broker that is starting
+GROW_REFUSAL = (
     "more partitions would move principals away from their state. Stop ingest, let the stream read to the end, stop it, "
     "run `fingerprint topics create --partitions {partitions} --grow`, start the stream, start ingest"
 )
 
 
-class Wish(NamedTuple):
+class TopicOptions(NamedTuple):
     """What a run of `topics create` asks for."""
 
     partitions: int = 4  # of the topics that carry the traffic
@@ -32,75 +32,79 @@ class Wish(NamedTuple):
     grow: bool = False  # the events topic too
 
 
-def run_create(settings: Settings, wish: Wish, wait: float) -> list[dict[str, Any]]:
+def create_topics(settings: Settings, options: TopicOptions, wait: float) -> list[dict[str, Any]]:
     """`fingerprint topics create`: what became of each topic, as `--json` prints it."""
-    wanted = topics_of(settings.kafka, wish)
-    return patiently(lambda: _create(settings.kafka, wanted, wish.grow), wait, SystemClock())
+    wanted = required_topics(settings.kafka, options)
+    return retry_while_unavailable(
+        lambda: _create_all(settings.kafka, wanted, options.grow), wait, SystemClock()
+    )
 
 
-def run_list(settings: Settings) -> list[dict[str, Any]]:
+def list_topics(settings: Settings) -> list[dict[str, Any]]:
     """`fingerprint topics list`: each topic of the settings as it is."""
-    names = [each.name for each in topics_of(settings.kafka, Wish())]
-    with wiring.topics(settings.kafka) as topics:
-        found = topics.found(names)
-    return [_row(found.get(name, Topic(name, 0))) for name in names]
+    names = [each.name for each in required_topics(settings.kafka, TopicOptions())]
+    with wiring.open_topic_admin(settings.kafka) as topics:
+        found = topics.describe(names)
+    return [_topic_row(found.get(name, TopicSpec(name, 0))) for name in names]
 
 
-def topics_of(kafka: Kafka, wish: Wish) -> list[Topic]:
+def required_topics(kafka: Kafka, options: TopicOptions) -> list[TopicSpec]:
     """All that programs read and write, as they are made. FingerprintError for partitions that state cannot be cut into."""
-    if wish.partitions < 1 or VIRTUAL_PARTITIONS % wish.partitions:
+    if options.partitions < 1 or VIRTUAL_PARTITIONS % options.partitions:
         raise FingerprintError(
-            f"--partitions is {wish.partitions}: a scorer's state can be cut into 1, 2, 4, ... {VIRTUAL_PARTITIONS}"
+            f"--partitions is {options.partitions}: a scorer's state can be cut into 1, 2, 4, ... {VIRTUAL_PARTITIONS}"
         )
     traffic = [kafka.raw, kafka.events, kafka.alerts, kafka.votes]
     beside = [kafka.notices, kafka.raw + kafka.dlq_suffix, kafka.events + kafka.dlq_suffix]
-    largest = kafka.message_bytes + FRAME_BYTES
+    largest = kafka.message_bytes + RECORD_OVERHEAD_BYTES
     kept = {kafka.events: round(kafka.retention_days * DAY_MS)}
-    counts = dict.fromkeys(beside, 1) | dict.fromkeys(traffic, wish.partitions)
+    counts = dict.fromkeys(beside, 1) | dict.fromkeys(traffic, options.partitions)
     names = dict.fromkeys([*traffic, *beside])  # in this order, each once
-    by_broker = {kafka.raw: APPENDED}
+    by_broker = {kafka.raw: LOG_APPEND_TIME}
     return [
-        Topic(name, counts[name], wish.replicas, kept.get(name), largest, by_broker.get(name))
+        TopicSpec(name, counts[name], options.replicas, kept.get(name), largest, by_broker.get(name))
         for name in names
     ]
 
 
-def patiently(work: Callable[[], T], wait: float, clock: Clock) -> T:
+def retry_while_unavailable(work: Callable[[], T], timeout_seconds: float, clock: Clock) -> T:
     """What the work gives; begun anew while the broker is away, for `wait` seconds."""
     begun = clock.now()
     while True:
         try:
             return work()
-        except Away:
-            if (clock.now() - begun).total_seconds() >= wait:
+        except ServerUnavailable:
+            if (clock.now() - begun).total_seconds() >= timeout_seconds:
                 raise
-            clock.wait(PAUSE)
+            clock.sleep(RETRY_SECONDS)
 
 
-def _create(kafka: Kafka, wanted: list[Topic], grow: bool) -> list[dict[str, Any]]:
-    with wiring.topics(kafka) as topics:
-        return create(topics, wanted, set() if grow else {kafka.events})
+def _create_all(kafka: Kafka, wanted: list[TopicSpec], grow: bool) -> list[dict[str, Any]]:
+    with wiring.open_topic_admin(kafka) as topics:
+        return create_or_grow(topics, wanted, set() if grow else {kafka.events})
 
 
-def create(topics: Topics, wanted: Iterable[Topic], guarded: set[str]) -> list[dict[str, Any]]:
+def create_or_grow(
+    topics: TopicAdmin, wanted: Iterable[TopicSpec], guarded: set[str]
+) -> list[dict[str, Any]]:
     """Make and grow; a topic that is guarded does not grow. What was done before changes nothing when it is done again."""
-    return [_one(topics, topic, topic.name in guarded) for topic in wanted]
+    return [_create_or_grow_one(topics, topic, topic.name in guarded) for topic in wanted]
 
 
-def _one(topics: Topics, wanted: Topic, guarded: bool) -> dict[str, Any]:
-    if topics.make(wanted):
-        return {**_row(wanted), "did": "made", "note": ""}
-    there = topics.found([wanted.name])[wanted.name]
+def _create_or_grow_one(topics: TopicAdmin, wanted: TopicSpec, guarded: bool) -> dict[str, Any]:
+    if topics.create(wanted):
+        return {**_topic_row(wanted), "did": "made", "note": ""}
+    there = topics.describe([wanted.name])[wanted.name]
     if there.partitions >= wanted.partitions:
-        return {**_row(there), "did": "kept", "note": _short(there, wanted)}
+        return {**_topic_row(there), "did": "kept", "note": _shortcomings(there, wanted)}
     if guarded:
-        return {**_row(there), "did": "kept", "note": RULE.format(partitions=wanted.partitions)}
-    topics.grow(wanted.name, wanted.partitions)
+        return {**_topic_row(there), "did": "kept", "note": GROW_REFUSAL.format(partitions=wanted.partitions)}
+    topics.add_partitions(wanted.name, wanted.partitions)
     grown = there._replace(partitions=wanted.partitions)
-    return {**_row(grown), "did": f"grew from {there.partitions}", "note": _short(there, wanted)}
+    return {**_topic_row(grown), "did": f"grew from {there.partitions}", "note": _shortcomings(there, wanted)}
 
 
-def _short(there: Topic, wanted: Topic) -> str:
+def _shortcomings(there: TopicSpec, wanted: TopicSpec) -> str:
     """Where a topic that somebody else made holds less than programs need: said, and left to them."""
     said = []
     if (
@@ -109,40 +113,46 @@ def _short(there: Topic, wanted: Topic) -> str:
         and 0 <= there.retention_ms < wanted.retention_ms
     ):
         said.append(
-            f"holds messages for {_days(there):g} days, {_days(wanted):g} are wanted: set its retention.ms"
+            f"holds messages for {_retention_days(there):g} days, {_retention_days(wanted):g} are wanted: set its retention.ms"
         )
     if (
-        wanted.message_bytes
-        and there.message_bytes is not None
-        and there.message_bytes < wanted.message_bytes
+        wanted.max_message_bytes
+        and there.max_message_bytes is not None
+        and there.max_message_bytes < wanted.max_message_bytes
     ):
         said.append(
-            f"takes {there.message_bytes:,} bytes at once, {wanted.message_bytes:,} are wanted: set its max.message.bytes"
+            f"takes {there.max_message_bytes:,} bytes at once, {wanted.max_message_bytes:,} are wanted: set its max.message.bytes"
         )
-    if wanted.stamped and there.stamped is not None and there.stamped != wanted.stamped:
-        said.append(f"believes its producers' timestamps: set its message.timestamp.type to {wanted.stamped}")
+    if (
+        wanted.timestamp_type
+        and there.timestamp_type is not None
+        and there.timestamp_type != wanted.timestamp_type
+    ):
+        said.append(
+            f"believes its producers' timestamps: set its message.timestamp.type to {wanted.timestamp_type}"
+        )
     return "; ".join(said)
 
 
-def _row(topic: Topic) -> dict[str, Any]:
+def _topic_row(topic: TopicSpec) -> dict[str, Any]:
     return {
         "topic": topic.name,
         "partitions": topic.partitions,
         "replicas": topic.replicas,
-        "retention_days": _days(topic),
-        "message_bytes": topic.message_bytes,
+        "retention_days": _retention_days(topic),
+        "message_bytes": topic.max_message_bytes,
     }
 
 
-def _days(topic: Topic) -> float | None:
+def _retention_days(topic: TopicSpec) -> float | None:
     """None: the broker's default, or a folder's; -1: for ever."""
     held = topic.retention_ms
     return held if held is None or held < 0 else round(held / DAY_MS, 3)
 
 
-def print_created(rows: list[dict[str, Any]]) -> None:
+def print_created_topics(rows: list[dict[str, Any]]) -> None:
     for row in rows:
-        print(f"{row['did']:<12} {row['topic']:<26} {_partitions(row['partitions'])}")
+        print(f"{row['did']:<12} {row['topic']:<26} {_partitions_text(row['partitions'])}")
     for row in rows:
         if row["note"]:
             print(f"{row['topic']}: {row['note']}")
@@ -150,10 +160,12 @@ def print_created(rows: list[dict[str, Any]]) -> None:
 
 def print_topics(rows: list[dict[str, Any]]) -> None:
     for row in rows:
-        print(f"{row['topic']:<26} {_partitions(row['partitions']):<14} {_held(row)}".rstrip())
+        print(
+            f"{row['topic']:<26} {_partitions_text(row['partitions']):<14} {_message_count_text(row)}".rstrip()
+        )
 
 
-def _partitions(count: int) -> str:
+def _partitions_text(count: int) -> str:
     return (
         f"{count} partition{'s' * (count != 1)}"
         if count
@@ -161,7 +173,7 @@ def _partitions(count: int) -> str:
     )
 
 
-def _held(row: dict[str, Any]) -> str:
+def _message_count_text(row: dict[str, Any]) -> str:
     """What only a server says."""
     if row["replicas"] is None:
         return ""

@@ -7,14 +7,14 @@ from typing import Any
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.alert import Decision, Disposition, FingerprintError
-from fingerprint.core.sanitize import visible
-from fingerprint.store.alerts import open_desk
+from fingerprint.core.sanitize import printable
+from fingerprint.store.alerts import open_alert_store
 from fingerprint.web import formatting
 from pipelines.runtime import operator
 
 
 def triage_alert(
-    desk_url: str,
+    database_url: str,
     alert_id: str,
     decision: Decision,
     why: str = "",
@@ -25,23 +25,23 @@ def triage_alert(
     of what."""
     if (decision == "duplicate") != (of is not None):
         raise FingerprintError("a duplicate is a duplicate of another alert: `... duplicate --of ALERT_ID`")
-    desk = open_desk(desk_url, create=False)
+    desk = open_alert_store(database_url, create=False)
     alert = desk.alert(alert_id)
-    now, who = SystemClock().now(), by or operator.name()
-    desk.triage(Disposition(alert.alert_id, decision, who, why, now, len(alert.events), of or ""))
-    return plain(desk.dispositions(alert.alert_id)[-1]) | {"title": alert.title}
+    now, who = SystemClock().now(), by or operator.login_name()
+    desk.add_disposition(Disposition(alert.alert_id, decision, who, why, now, len(alert.events), of or ""))
+    return disposition_as_json(desk.dispositions(alert.alert_id)[-1]) | {"title": alert.title}
 
 
-def print_triaged(figures: dict[str, Any]) -> None:
-    print(visible(f"{figures['alert_id']} is {sentence(figures)}: {figures['title']}"))
+def print_disposition(figures: dict[str, Any]) -> None:
+    print(printable(f"{figures['alert_id']} is {disposition_sentence(figures)}: {figures['title']}"))
 
 
-def plain(said: Disposition) -> dict[str, Any]:
+def disposition_as_json(disposition: Disposition) -> dict[str, Any]:
     """A disposition for JSON."""
-    return {**asdict(said), "at": formatting.iso(said.at)}
+    return {**asdict(disposition), "at": formatting.format_iso(disposition.at)}
 
 
-def sentence(said: dict[str, Any]) -> str:
+def disposition_sentence(disposition: dict[str, Any]) -> str:
     """`benign, says maria`, or `duplicate of 397edb7b6806, says maria`."""
-    of = f" of {said['duplicate_of']}" if said["duplicate_of"] else ""
-    return f"{said['decision'].replace('_', ' ')}{of}, says {said['by']}"
+    of = f" of {disposition['duplicate_of']}" if disposition["duplicate_of"] else ""
+    return f"{disposition['decision'].replace('_', ' ')}{of}, says {disposition['by']}"

@@ -7,51 +7,51 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fingerprint.adapters.triton.repository import Repository
+from fingerprint.adapters.triton.repository import ModelRepository
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.extras import how_to_install
 from fingerprint.core.settings import Bank, Triton
 from fingerprint.detection import triton_model
-from fingerprint.registry.bank import DEFAULT
+from fingerprint.registry.bank import DEFAULT_OPTIONS
 
 if TYPE_CHECKING:
-    from fingerprint.adapters.triton.control import Control
+    from fingerprint.adapters.triton.control import ModelControl
 
 
-def run_load(bank: Path, options: Triton, wanted: Bank = DEFAULT) -> dict[str, Any]:
+def load_into_server(bank: Path, options: Triton, wanted: Bank = DEFAULT_OPTIONS) -> dict[str, Any]:
     """`fingerprint triton load`: the figures of `--json`. Without a server only the repository is filled.
 
     `wanted` says who has to have signed the bank. What was served stays served where the new version cannot be, and
     FingerprintError says why.
     """
-    repository = Repository(Path(options.repository), options.instances)
-    number, before = repository.add(bank, wanted), repository.served()
-    repository.serve([*(each for each in before if each != number), number][-options.kept :])
+    repository = ModelRepository(Path(options.repository), options.instances)
+    number, before = repository.add_version(bank, wanted), repository.served_versions()
+    repository.set_served_versions([*(each for each in before if each != number), number][-options.kept :])
     if options.url is not None:
         try:
-            with _control(options) as control:
-                control.load()
+            with _model_control(options) as control:
+                control.load_model()
         except FingerprintError:
-            repository.serve(before)
-            repository.tidy()
+            repository.set_served_versions(before)
+            repository.remove_unserved()
             raise
-    repository.tidy()
-    return run_status(options) | {"loaded": repository.names()[number]}
+    repository.remove_unserved()
+    return server_status(options) | {"loaded": repository.bank_versions()[number]}
 
 
-def has(version: str, options: Triton) -> bool:
+def server_has_version(version: str, options: Triton) -> bool:
     """Whether the server that the settings name measures against a version, and it is the newest of the repository."""
-    newest = Repository(Path(options.repository)).served()[-1:]
-    return newest == [triton_model.number(version)] and _serves(version, options)
+    newest = ModelRepository(Path(options.repository)).served_versions()[-1:]
+    return newest == [triton_model.version_number(version)] and _is_served(version, options)
 
 
-def run_status(options: Triton) -> dict[str, Any]:
+def server_status(options: Triton) -> dict[str, Any]:
     """`fingerprint triton status`: versions in the repository, the newest last, and how each stands at the server."""
-    repository, states = Repository(Path(options.repository)), {}
+    repository, states = ModelRepository(Path(options.repository)), {}
     if options.url is not None:
-        with _control(options) as control:
-            states = control.versions()
-    names, served = repository.names(), repository.served()
+        with _model_control(options) as control:
+            states = control.version_states()
+    names, served = repository.bank_versions(), repository.served_versions()
     known = [*served, *sorted((set(names) | set(states)) - set(served))]
     return {
         "repository": options.repository,
@@ -68,7 +68,7 @@ def run_status(options: Triton) -> dict[str, Any]:
     }
 
 
-def print_status(figures: dict[str, Any]) -> None:
+def print_server_status(figures: dict[str, Any]) -> None:
     """The same for people."""
     if "loaded" in figures:
         print(f"bank {figures['loaded']} is in {figures['repository']}")
@@ -82,19 +82,19 @@ def print_status(figures: dict[str, Any]) -> None:
         print("nothing is served: `fingerprint triton load --bank bank`")
 
 
-def _serves(version: str, options: Triton) -> bool:
-    from fingerprint.adapters.triton.client import serves
+def _is_served(version: str, options: Triton) -> bool:
+    from fingerprint.adapters.triton.client import is_version_served
 
-    return serves(version, options)
+    return is_version_served(version, options)
 
 
 @contextmanager
-def _control(options: Triton) -> Iterator[Control]:
+def _model_control(options: Triton) -> Iterator[ModelControl]:
     try:
-        from fingerprint.adapters.triton.control import Control
+        from fingerprint.adapters.triton.control import ModelControl
     except ImportError as error:
         raise FingerprintError(
             f"triton.url needs a package that is not there ({error.name}): {how_to_install('triton')}"
         ) from None
-    with closing(Control(options)) as control:
+    with closing(ModelControl(options)) as control:
         yield control

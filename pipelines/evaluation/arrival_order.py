@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import pandas as pd
 
-from fingerprint.adapters.event_spool import History
+from fingerprint.adapters.event_spool import EventSpool
 
 
-class Delivered(History):
+class ArrivalOrderSpool(EventSpool):
     """Its events have a further column, `arrival`: a number that grows from record to record, int64."""
 
-    arrived = 0
+    records_seen = 0
 
-    def __enter__(self) -> Delivered:
+    def __enter__(self) -> ArrivalOrderSpool:
         return self
 
     def _keep(self, named: pd.DataFrame, lines: list[bytes]) -> None:
-        super()._keep(named.assign(arrival=self.arrived + named["row"].astype("int64")), lines)
-        self.arrived += len(lines)
+        super()._spill_with_networks(
+            named.assign(arrival=self.records_seen + named["row"].astype("int64")), lines
+        )
+        self.records_seen += len(lines)

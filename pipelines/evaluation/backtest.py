@@ -20,94 +20,105 @@ from typing import Any
 
 import pandas as pd
 
-from fingerprint.adapters.event_spool import History
-from fingerprint.adapters.result_files import Results
+from fingerprint.adapters.event_spool import EventSpool
+from fingerprint.adapters.result_files import ResultWriter
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
-from fingerprint.core.time_range import Span
-from fingerprint.pipeline import Road
+from fingerprint.core.time_range import TimeRange
+from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
-from fingerprint.store.alerts import open_desk
+from fingerprint.state.scorer_state import ScorerState
+from fingerprint.store.alerts import open_alert_store
 from fingerprint.training import pipeline
 from pipelines.cli.console import Progress
-from pipelines.evaluation.backtest_result import ABOUT, BANK, DESK, EVENTS, Tried, desk_url, opened, read
-from pipelines.score import keep
+from pipelines.evaluation.backtest_result import (
+    ABOUT_FILE,
+    BANK_FOLDER,
+    DATABASE_FILE,
+    EVENTS_FILE,
+    Backtest,
+    database_url,
+    open_backtest,
+    read_history,
+)
+from pipelines.score import save_results
 
-DAY = 86_400  # seconds
-WHOLE_DAYS = 4 * DAY  # a span so long is cut at midnight
+DAY_SECONDS = 86_400  # seconds
+MIN_SECONDS_FOR_MIDNIGHT_CUT = 4 * DAY_SECONDS  # a span so long is cut at midnight
 
 
-def trial(
-    sources: Sequence[str], folder: Path, settings: Settings, progress: Progress, learned: float = 0.75
-) -> Tried:
+def run_backtest(
+    sources: Sequence[str], folder: Path, settings: Settings, progress: Progress, training_share: float = 0.75
+) -> Backtest:
     """Learn the share `learned` of the span of `sources`, judge what follows, and leave all of it in `folder`, anew.
 
     FingerprintError where one of the two parts has no events.
     """
-    _cleared(folder)
-    with read(sources, settings, progress=progress) as history:
-        cut = _cut(history, learned)
-        bank = pipeline.train(_part(history, None, cut), settings, progress, history.events)
-        banks.publish(bank, folder / BANK)
-        _judge(bank, _part(history, cut, None), folder, settings, progress)
-        about = {"sources": list(sources), **_about(history, cut)}
-    (folder / ABOUT).write_text(json.dumps(about, indent=1))  # the last: what is there is whole
-    return opened(folder, settings)
+    _clear_folder(folder)
+    with read_history(sources, settings, progress=progress) as history:
+        cut = _split_time(history, training_share)
+        bank = pipeline.train(_events_between(history, None, cut), settings, progress, history.events)
+        banks.publish_version(bank, folder / BANK_FOLDER)
+        _score_chunks(bank, _events_between(history, cut, None), folder, settings, progress)
+        about = {"sources": list(sources), **_describe_backtest(history, cut)}
+    (folder / ABOUT_FILE).write_text(json.dumps(about, indent=1))  # the last: what is there is whole
+    return open_backtest(folder, settings)
 
 
-def _cleared(folder: Path) -> None:
+def _clear_folder(folder: Path) -> None:
     """Make room for a trial; what else lies in the folder stays."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (ABOUT, EVENTS, DESK):
+    for name in (ABOUT_FILE, EVENTS_FILE, DATABASE_FILE):
         (folder / name).unlink(missing_ok=True)
-    shutil.rmtree(folder / BANK, ignore_errors=True)
+    shutil.rmtree(folder / BANK_FOLDER, ignore_errors=True)
 
 
-def _cut(history: History, learned: float) -> int:
+def _split_time(history: EventSpool, training_share: float) -> int:
     """Seconds from the epoch after the share `learned` of the span; at midnight (UTC) where the span is days."""
-    first, last = history.first_time(), history.last_time()
+    first, last = history.earliest_event_time(), history.activity_end()
     if first is None or last is None:
         raise FingerprintError(
             "there is no event in the sources: name files or folders of CloudTrail records"
         )
     span = int(last.timestamp()) - first
-    cut = first + span * learned
-    cut = round(cut / DAY) * DAY if span >= WHOLE_DAYS else round(cut)
+    cut = first + span * training_share
+    cut = round(cut / DAY_SECONDS) * DAY_SECONDS if span >= MIN_SECONDS_FOR_MIDNIGHT_CUT else round(cut)
     if not first < cut <= last.timestamp():
         raise FingerprintError(f"{span:,} seconds of records are too few for a trial: give some days of them")
     return cut
 
 
-def _part(history: History, since: int | None, until: int | None) -> Iterator[pd.DataFrame]:
+def _events_between(history: EventSpool, since: int | None, until: int | None) -> Iterator[pd.DataFrame]:
     """The events from `since` on and before `until`, seconds from the epoch, oldest first."""
     begin, end = (None if at is None else datetime.fromtimestamp(at, UTC) for at in (since, until))
-    span = Span(begin, end)
-    for events in history.chunks():
-        inside = span.holds(events["event_time"])
+    span = TimeRange(begin, end)
+    for events in history.batches():
+        inside = span.contains(events["event_time"])
         if inside.any():
             yield events[inside].reset_index(drop=True)
 
 
-def _judge(
+def _score_chunks(
     bank: Bank, chunks: Iterable[pd.DataFrame], folder: Path, settings: Settings, progress: Progress
 ) -> None:
     """Walk the road from the bank's own ledger on."""
-    desk = open_desk(desk_url(folder))
-    road = Road(bank, Ledger.from_arrays(settings, bank.ledger), settings, every_event=True)
-    with Results(folder / EVENTS, settings) as results:
+    desk = open_alert_store(database_url(folder))
+    road = DetectionPipeline(
+        bank, ScorerState.from_arrays(settings, bank.scorer_state), settings, keep_all_events=True
+    )
+    with ResultWriter(folder / EVENTS_FILE, settings) as results:
         for events in chunks:
-            keep(road.walk(events), desk, results)
-            progress("scoring events", road.tally.events + road.tally.repeats)
-        keep(road.finish(), desk, results)
+            save_results(road.process(events), desk, results)
+            progress("scoring events", road.counters.events + road.counters.repeats)
+        save_results(road.flush(), desk, results)
     desk.close()
 
 
-def _about(history: History, cut: int) -> dict[str, Any]:
-    last = history.last_time()
+def _describe_backtest(history: EventSpool, cut: int) -> dict[str, Any]:
+    last = history.activity_end()
     return {
-        "begin": history.first_time(),
+        "begin": history.earliest_event_time(),
         "cut": cut,
         "end": int(last.timestamp()) if last else cut,
         "records": history.records,

@@ -19,22 +19,27 @@ from typing import Any
 import pandas as pd
 
 from fingerprint.adapters import files
-from fingerprint.adapters.event_spool import History
+from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core.alert import Alert, FingerprintError
 from fingerprint.core.settings import Settings
-from fingerprint.core.time_range import EVER, Span
+from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import Bank
-from fingerprint.store.alerts import open_desk
+from fingerprint.store.alerts import open_alert_store
 from pipelines.cli import console
 from pipelines.cli.console import Progress
 from pipelines.runtime import backend
 
-ABOUT, BANK, EVENTS, DESK = "trial.json", "bank", "events.parquet", "desk.sqlite"  # what lies in the folder
+ABOUT_FILE, BANK_FOLDER, EVENTS_FILE, DATABASE_FILE = (
+    "trial.json",
+    "bank",
+    "events.parquet",
+    "desk.sqlite",
+)  # what lies in the folder
 
 
 @dataclass(frozen=True)
-class Tried:
+class Backtest:
     """`about` says of which `sources` and settings it was made, how many records were read, and from when to when: `begin`,
     `cut`, `end`, seconds from the epoch."""
 
@@ -47,28 +52,28 @@ class Tried:
         return list(self.about["sources"])
 
     @property
-    def cut(self) -> pd.Timestamp:
+    def split_time(self) -> pd.Timestamp:
         """What happened before was learned, what happened from then on was judged."""
         return pd.Timestamp(self.about["cut"], unit="s", tz="UTC")
 
     @property
-    def days(self) -> float:
+    def scored_days(self) -> float:
         """How long the judged part is, an hour at least."""
         return float(max(self.about["end"] - self.about["cut"], 3600)) / 86_400
 
     @cached_property
     def bank(self) -> Bank:
-        return banks.open_bank(self.folder / BANK, self.settings.bank)
+        return banks.open_bank(self.folder / BANK_FOLDER, self.settings.bank)
 
     @cached_property
-    def judged(self) -> pd.DataFrame:
+    def scored_events(self) -> pd.DataFrame:
         """One row an event after the cut, oldest first, with the columns of `fingerprint score --out`."""
-        return pd.read_parquet(self.folder / EVENTS).drop_duplicates("event_id", ignore_index=True)
+        return pd.read_parquet(self.folder / EVENTS_FILE).drop_duplicates("event_id", ignore_index=True)
 
     @cached_property
     def alerts(self) -> list[Alert]:
         """The most urgent first."""
-        desk = open_desk(desk_url(self.folder), create=False)
+        desk = open_alert_store(database_url(self.folder), create=False)
         try:
             return desk.alerts()
         finally:
@@ -81,32 +86,37 @@ class Tried:
 
     def events_of(self, principal: str) -> pd.DataFrame:
         """The events of one principal after the cut as they were read, oldest first. FingerprintError without any."""
-        with read(self.sources, self.settings, Span(since=self.cut.to_pydatetime())) as history:
-            mine = [events[events["principal"] == principal] for events in history.chunks()]
+        with read_history(
+            self.sources, self.settings, TimeRange(since=self.split_time.to_pydatetime())
+        ) as history:
+            mine = [events[events["principal"] == principal] for events in history.batches()]
         if not any(map(len, mine)):
-            raise FingerprintError(f"{principal!r} did nothing from {self.cut:%Y-%m-%d %H:%M} on")
+            raise FingerprintError(f"{principal!r} did nothing from {self.split_time:%Y-%m-%d %H:%M} on")
         return pd.concat(mine, ignore_index=True)
 
 
-def opened(folder: Path, settings: Settings) -> Tried:
+def open_backtest(folder: Path, settings: Settings) -> Backtest:
     """A trial that was made before. FingerprintError where none was finished."""
-    if not (folder / ABOUT).exists():
+    if not (folder / ABOUT_FILE).exists():
         raise FingerprintError(
             f"there is no finished trial in {folder}: make it with pipelines.evaluation.backtest"
         )
-    return Tried(folder, settings, json.loads((folder / ABOUT).read_text()))
+    return Backtest(folder, settings, json.loads((folder / ABOUT_FILE).read_text()))
 
 
-def read(
-    sources: Sequence[str], settings: Settings, span: Span = EVER, progress: Progress = console.silent
-) -> History:
+def read_history(
+    sources: Sequence[str],
+    settings: Settings,
+    span: TimeRange = ALL_TIME,
+    progress: Progress = console.no_progress,
+) -> EventSpool:
     """The records of `sources` within `span` as a history, for a `with` statement."""
-    history = backend.history(settings, span)
-    for records in files.read(list(sources), settings.reading):
-        history.add(records)
+    history = backend.open_history(settings, span)
+    for records in files.read_sources(list(sources), settings.reading):
+        history.add_records(records)
         progress("reading records", history.records)
     return history
 
 
-def desk_url(folder: Path) -> str:
-    return f"sqlite:///{folder / DESK}"
+def database_url(folder: Path) -> str:
+    return f"sqlite:///{folder / DATABASE_FILE}"

@@ -12,73 +12,75 @@ import numpy as np
 import pandas as pd
 
 from fingerprint.core.settings import Settings
-from fingerprint.detection.detectors import Forest
-from fingerprint.detection.scorer import no_votes
+from fingerprint.detection.detectors import IsolationForestDetector
+from fingerprint.detection.scorer import empty_votes
 from fingerprint.evaluation import quorums
-from fingerprint.evaluation.quorums import Panel, Shown
-from fingerprint.pipeline import Said
+from fingerprint.evaluation.quorums import MultiQuorumPipeline, ScoresAndFlags
+from fingerprint.pipeline import StepResult
 from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
-from fingerprint.store.alerts import open_desk
+from fingerprint.state.scorer_state import ScorerState
+from fingerprint.store.alerts import open_alert_store
 from pipelines.cli.console import Progress
 
-THIRD = Forest.name  # the optional third detector
-OWN, SERVED = (
+THIRD_DETECTOR = IsolationForestDetector.name  # the optional third detector
+WITH_THIRD, SERVED = (
     "own",
     "served",
 )  # the quorum of all who were asked; that of the settings, where a third was asked too
 
 
-def ours(
-    bank: Bank, judging: Iterable[pd.DataFrame], settings: Settings, third: bool, progress: Progress
-) -> tuple[pd.DataFrame, dict[str, Shown]]:
+def evaluate_detectors(
+    bank: Bank, chunks: Iterable[pd.DataFrame], settings: Settings, third: bool, progress: Progress
+) -> tuple[pd.DataFrame, dict[str, ScoresAndFlags]]:
     """The judged events (`Judged.table`), and by name what is said of them; what is served comes first."""
     voting = settings.voting
-    third = third and THIRD not in voting.detectors
-    names = (*voting.detectors, THIRD) if third else voting.detectors
+    third = third and THIRD_DETECTOR not in voting.detectors
+    names = (*voting.detectors, THIRD_DETECTOR) if third else voting.detectors
     asked = settings.model_copy(update={"voting": voting.model_copy(update={"detectors": names})})
     others = {SERVED: (voting.detectors, voting.quorum)} if third else {}
-    panel = Panel(bank, Ledger.from_arrays(asked, bank.ledger), asked, others)
-    with Desks((OWN, *others)) as desks:
-        for events in judging:
-            desks.keep(panel, panel.walk(events))
-            progress("scoring events", panel.tally.events + panel.tally.repeats)
-        desks.keep(panel, panel.finish())
-        judged, urgency = panel.judged.table(), desks.urgencies()
-    methods = _as_served(judged, settings, urgency[SERVED if third else OWN])
-    return judged, methods | (_with_third(judged, names, voting.quorum, urgency[OWN]) if third else {})
+    panel = MultiQuorumPipeline(bank, ScorerState.from_arrays(asked, bank.scorer_state), asked, others)
+    with QuorumStores((WITH_THIRD, *others)) as desks:
+        for events in chunks:
+            desks.save_alerts(panel, panel.process(events))
+            progress("scoring events", panel.counters.events + panel.counters.repeats)
+        desks.save_alerts(panel, panel.flush())
+        judged, urgency = panel.scored_events.to_frame(), desks.urgencies()
+    methods = _as_served(judged, settings, urgency[SERVED if third else WITH_THIRD])
+    return judged, methods | (_with_third(judged, names, voting.quorum, urgency[WITH_THIRD]) if third else {})
 
 
-def _as_served(judged: pd.DataFrame, settings: Settings, urgency: pd.Series) -> dict[str, Shown]:
+def _as_served(judged: pd.DataFrame, settings: Settings, urgency: pd.Series) -> dict[str, ScoresAndFlags]:
     """The quorum, ranked by urgency; any vote; each detector alone."""
     names, quorum = settings.voting.detectors, settings.voting.quorum
-    out = {f"fingerprint ({quorum} of {len(names)})": quorums.by_urgency(judged, names, quorum, urgency)}
+    out = {f"fingerprint ({quorum} of {len(names)})": quorums.rank_by_urgency(judged, names, quorum, urgency)}
     if len(names) > 1:
         thresholds = {name: float(getattr(settings, name).threshold) for name in names}
-        out[f"any vote (1 of {len(names)})"] = quorums.by_share(judged, thresholds)
-        out |= {f"{name} alone": quorums.alone(judged, name) for name in names}
+        out[f"any vote (1 of {len(names)})"] = quorums.rank_by_threshold_share(judged, thresholds)
+        out |= {f"{name} alone": quorums.rank_by_detector(judged, name) for name in names}
     return out
 
 
 def _with_third(
     judged: pd.DataFrame, names: Sequence[str], quorum: int, urgency: pd.Series
-) -> dict[str, Shown]:
+) -> dict[str, ScoresAndFlags]:
     return {
-        f"with a {THIRD} ({quorum} of {len(names)})": quorums.by_urgency(judged, names, quorum, urgency),
-        f"{THIRD} alone": quorums.alone(judged, THIRD),
+        f"with a {THIRD_DETECTOR} ({quorum} of {len(names)})": quorums.rank_by_urgency(
+            judged, names, quorum, urgency
+        ),
+        f"{THIRD_DETECTOR} alone": quorums.rank_by_detector(judged, THIRD_DETECTOR),
     }
 
 
-class Desks:
+class QuorumStores:
     """A desk for each quorum, for as long as the walk lasts: it knows of all alerts what an analyst would be shown."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names, self.stack = names, ExitStack()
 
-    def __enter__(self) -> Desks:
+    def __enter__(self) -> QuorumStores:
         folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="fingerprint-")))
-        self.desks = {name: open_desk(f"sqlite:///{folder}/{name}.sqlite") for name in self.names}
-        for desk in self.desks.values():
+        self.stores = {name: open_alert_store(f"sqlite:///{folder}/{name}.sqlite") for name in self.names}
+        for desk in self.stores.values():
             self.stack.callback(desk.close)
         return self
 
@@ -87,15 +89,15 @@ class Desks:
     ) -> None:
         self.stack.close()
 
-    def keep(self, panel: Panel, said: Said) -> None:
+    def save_alerts(self, panel: MultiQuorumPipeline, result: StepResult) -> None:
         """The alerts of one step, each quorum's on its desk."""
-        self.desks[OWN].save(said.alerts, no_votes())
-        for name, quorum in panel.others.items():
-            self.desks[name].save(quorum.take(), no_votes())
+        self.stores[WITH_THIRD].save(result.alerts, empty_votes())
+        for name, quorum in panel.quorums.items():
+            self.stores[name].save(quorum.take_alerts(), empty_votes())
 
     def urgencies(self) -> dict[str, pd.Series]:
         """By quorum: the urgency of each alert, by its `group`."""
-        shown = {name: desk.alerts(raw=False) for name, desk in self.desks.items()}
+        shown = {name: desk.alerts(raw=False) for name, desk in self.stores.items()}
         return {
             name: pd.Series(
                 {np.uint64(int(alert.alert_id, 16)): alert.urgency for alert in alerts}, dtype=float

@@ -13,40 +13,40 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.adapters import files, network_table
-from fingerprint.adapters.event_spool import History
+from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import frames, hashing
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.evaluation import leakage_check, time_to_alert
 from fingerprint.evaluation import peers as baselines
-from fingerprint.evaluation.aggregation import pool
-from fingerprint.evaluation.confidence import intervals
-from fingerprint.evaluation.event_table import HOUR, Rows, gather
-from fingerprint.evaluation.false_alert_causes import Causes
-from fingerprint.evaluation.label_files import read_labels, read_surprises
-from fingerprint.evaluation.labels import DAY, labelled, truth, where_to_split
-from fingerprint.evaluation.metrics import Figures, measure
-from fingerprint.evaluation.overview import Overview
-from fingerprint.evaluation.quorums import Shown
+from fingerprint.evaluation.aggregation import pool_figures
+from fingerprint.evaluation.confidence import confidence_intervals
+from fingerprint.evaluation.event_table import HOUR_SECONDS, EventTable, build_event_table
+from fingerprint.evaluation.false_alert_causes import FalseAlertCauses
+from fingerprint.evaluation.label_files import read_benign_anomalies, read_labels
+from fingerprint.evaluation.labels import DAY_SECONDS, attack_labels, choose_split_time, join_labels
+from fingerprint.evaluation.metrics import Figures, compute_metrics
+from fingerprint.evaluation.overview import HistoryOverview
+from fingerprint.evaluation.quorums import ScoresAndFlags
 from fingerprint.registry.bank import Bank
 from fingerprint.training import pipeline
 from pipelines.cli.console import Progress
-from pipelines.evaluation.arrival_order import Delivered
-from pipelines.evaluation.detectors import ours
-from pipelines.evaluation.organisations import attacks_for, simulated
-from pipelines.evaluation.report import print_figures
-from pipelines.evaluation.time_to_alert import alerted, victims_of
+from pipelines.evaluation.arrival_order import ArrivalOrderSpool
+from pipelines.evaluation.detectors import evaluate_detectors
+from pipelines.evaluation.organisations import attacks_for, simulated_organisation
+from pipelines.evaluation.report import print_evaluation
+from pipelines.evaluation.time_to_alert import measure_time_to_alert, victim_events
 from pipelines.runtime import backend, memory
 
-Peer = Callable[[Rows, Rows], NDArray[np.float64]]
+PeerMethod = Callable[[EventTable, EventTable], NDArray[np.float64]]
 
-__all__ = ["Asked", "evaluate", "print_figures"]
+__all__ = ["EvaluationOptions", "run_evaluation", "print_evaluation"]
 
-MANY = 600  # principals; an organisation "of 500" has some services besides
+MAX_PRINCIPALS_FOR_PEERS = 600  # principals; an organisation "of 500" has some services besides
 
 
 @dataclass(frozen=True)
-class Asked:
+class EvaluationOptions:
     """What is to be measured beside our own quorum: peers, those that take minutes, the optional third detector. None: in
     organisations of up to 500 principals."""
 
@@ -54,13 +54,13 @@ class Asked:
     slow_peers: bool = False
     third: bool | None = None
 
-    def of(self, principals: int) -> Asked:
-        few = principals <= MANY
+    def resolve_for(self, principals: int) -> EvaluationOptions:
+        few = principals <= MAX_PRINCIPALS_FOR_PEERS
         peers, third = (few if each is None else each for each in (self.peers, self.third))
         return replace(self, peers=peers, third=third)
 
 
-def evaluate(
+def run_evaluation(
     sources: list[str],
     settings: Settings,
     progress: Progress,
@@ -70,7 +70,7 @@ def evaluate(
     seeds: Sequence[int] = (0,),
     attacks: int | None = None,
     keep: Path | None = None,
-    asked: Asked = Asked(),
+    options: EvaluationOptions = EvaluationOptions(),
 ) -> dict[str, Any]:
     """The figures of `evaluate --json`: `organisations`, `methods` pooled over them with their intervals, `time_to_alert`.
 
@@ -78,39 +78,41 @@ def evaluate(
     Raises FingerprintError where there are no labels, or no attack in what is judged.
     """
     started = time.monotonic()
-    runs = [Trial(sources, settings, progress, asked, labels).run()] if sources else []
+    runs = [OrganisationEvaluation(sources, settings, progress, options, labels).run()] if sources else []
     for seed in [] if sources else seeds:
-        with simulated(
+        with simulated_organisation(
             principals, days, seed, attacks or attacks_for(principals), keep,
             lambda done, _: progress("simulating days", done, days),
         ) as folder:  # fmt: skip
-            run = Trial([str(folder)], settings, progress, asked).run()
+            run = OrganisationEvaluation([str(folder)], settings, progress, options).run()
             runs.append(run._replace(about={"seed": seed, **run.about}))
     return {
         "organisations": [run.about for run in runs],
-        "methods": [_pooled(list(same)) for same in zip(*(run.methods for run in runs), strict=True)],
-        "time_to_alert": time_to_alert.times(pd.concat([run.alerted for run in runs], ignore_index=True)),
-        "left_out": sorted(baselines.LEFT_OUT.values()),
+        "methods": [_pool_figures(list(same)) for same in zip(*(run.methods for run in runs), strict=True)],
+        "time_to_alert": time_to_alert.time_to_alert(
+            pd.concat([run.time_to_alert for run in runs], ignore_index=True)
+        ),
+        "left_out": sorted(baselines.UNAVAILABLE_PEERS.values()),
         "seconds": round(time.monotonic() - started, 1),
-        "peak_memory_bytes": memory.peak(),
+        "peak_memory_bytes": memory.peak_bytes(),
     }
 
 
-def _pooled(same: list[Figures]) -> Figures:
-    pooled = pool(same)
-    return {**pooled, "intervals": intervals(pooled, same)}
+def _pool_figures(same: list[Figures]) -> Figures:
+    pooled = pool_figures(same)
+    return {**pooled, "intervals": confidence_intervals(pooled, same)}
 
 
-class Run(NamedTuple):
+class OrganisationResult(NamedTuple):
     """One organisation: what it is, the figures of every method on it, and how long each session that we found took to be in
     an alert (strength, seconds, events)."""
 
     about: Figures
     methods: list[Figures]
-    alerted: pd.DataFrame
+    time_to_alert: pd.DataFrame
 
 
-class Trial:
+class OrganisationEvaluation:
     """One organisation, from records to figures."""
 
     def __init__(
@@ -118,51 +120,58 @@ class Trial:
         sources: list[str],
         settings: Settings,
         progress: Progress,
-        asked: Asked = Asked(),
+        options: EvaluationOptions = EvaluationOptions(),
         labels: Path | None = None,
     ) -> None:
-        self.sources, self.settings, self.progress, self.asked = sources, settings, progress, asked
-        self.known, self.surprises = truth(read_labels(sources, labels)), read_surprises(sources)
-        self.overview = Overview(self.known)
+        self.sources, self.settings, self.progress, self.options = sources, settings, progress, options
+        self.session_of_event, self.surprises = (
+            attack_labels(read_labels(sources, labels)),
+            read_benign_anomalies(sources),
+        )
+        self.overview = HistoryOverview(self.session_of_event)
 
-    def run(self) -> Run:
+    def run(self) -> OrganisationResult:
         """Read, look, learn the days before the cut, judge the others, count."""
-        networks = network_table.load(self.settings.reading.networks)
-        with Delivered(self.settings, networks, backend=backend.chosen(self.settings)) as history:
+        networks = network_table.load_networks(self.settings.reading.networks)
+        with ArrivalOrderSpool(
+            self.settings, networks, backend=backend.get_backend(self.settings)
+        ) as history:
             self._read(history)
-            cut = self._look(history)
-            bank = pipeline.train(part(history, None, cut), self.settings, self.progress)
-            judging = part(history, cut, None)
-            judged, methods = ours(bank, judging, self.settings, bool(self.asked.third), self.progress)
-            events = labelled(judged, self.known)
-            delays = self._alerted(bank, history, cut, events, next(iter(methods.values())))
-            if self.asked.peers:
-                methods |= self._peers(history, cut, judged)
-            betrayal = self._form(history, cut)
-        days = max(int(judged["time"].max() - judged["time"].min()) / 1e6, HOUR) / DAY
-        figures = self._figures(events, methods, days, cut)
-        about = self._about(history, bank, cut, events)
-        return Run({**about, "form": betrayal}, figures, delays)
+            cut = self._inspect_history(history)
+            bank = pipeline.train(events_between(history, None, cut), self.settings, self.progress)
+            judging = events_between(history, cut, None)
+            judged, methods = evaluate_detectors(
+                bank, judging, self.settings, bool(self.options.third), self.progress
+            )
+            events = join_labels(judged, self.session_of_event)
+            delays = self._time_to_alert(bank, history, cut, events, next(iter(methods.values())))
+            if self.options.peers:
+                methods |= self._peer_results(history, cut, judged)
+            betrayal = self._leakage_check(history, cut)
+        days = max(int(judged["time"].max() - judged["time"].min()) / 1e6, HOUR_SECONDS) / DAY_SECONDS
+        figures = self._method_figures(events, methods, days, cut)
+        about = self._describe(history, bank, cut, events)
+        return OrganisationResult({**about, "form": betrayal}, figures, delays)
 
     # --- before anything is judged ------------------------------------------------------------------------------------
 
-    def _read(self, history: Delivered) -> None:
-        for records in files.read(self.sources, self.settings.reading):
-            history.add(records)
+    def _read(self, history: ArrivalOrderSpool) -> None:
+        for records in files.read_sources(self.sources, self.settings.reading):
+            history.add_records(records)
             self.progress("reading records", history.records)
         if not history.events:
             raise FingerprintError(f"no event in {', '.join(self.sources)}: there is nothing to evaluate")
 
-    def _look(self, history: Delivered) -> int:
+    def _inspect_history(self, history: ArrivalOrderSpool) -> int:
         """See who there is and when the attacks were. Returns when judging begins, in seconds."""
         seen = 0
-        for events in history.chunks():
-            self.overview.see(events)
+        for events in history.batches():
+            self.overview.update(events)
             seen += len(events)
             self.progress("looking over", seen, history.events)
-        self.asked = self.asked.of(len(self.overview.principals))
+        self.options = self.options.resolve_for(len(self.overview.principals))
         attacks = self.overview.attacks.to_numpy(np.int64)
-        cut = where_to_split(self.overview.first, self.overview.last, attacks)
+        cut = choose_split_time(self.overview.first, self.overview.last, attacks)
         if not (attacks >= cut).any():
             raise FingerprintError(
                 f"no labelled attack event after {_day(cut)}: there is nothing to find in what is judged"
@@ -171,56 +180,64 @@ class Trial:
 
     # --- what is said of what is judged -----------------------------------------------------------------------------
 
-    def _alerted(
-        self, bank: Bank, history: Delivered, cut: int, events: pd.DataFrame, served: Shown
+    def _time_to_alert(
+        self, bank: Bank, history: ArrivalOrderSpool, cut: int, events: pd.DataFrame, served: ScoresAndFlags
     ) -> pd.DataFrame:
-        victims = (victims_of(chunk, self.overview) for chunk in part(history, cut, None))
-        return alerted(bank, victims, self.overview, _with(events, served), self.settings, self.progress)
+        victims = (victim_events(chunk, self.overview) for chunk in events_between(history, cut, None))
+        return measure_time_to_alert(
+            bank, victims, self.overview, _with_results(events, served), self.settings, self.progress
+        )
 
-    def _peers(self, history: Delivered, cut: int, judged: pd.DataFrame) -> dict[str, Shown]:
+    def _peer_results(
+        self, history: ArrivalOrderSpool, cut: int, judged: pd.DataFrame
+    ) -> dict[str, ScoresAndFlags]:
         """What simpler methods say of the same events: -inf of one that they were not given."""
-        past, now = gather(history.chunks(), self.settings.alerts.window_seconds).split(cut)
-        place = _places(now, judged)
-        peers = baselines.METHODS | (self._slow() if self.asked.slow_peers else {})
+        past, now = build_event_table(history.batches(), self.settings.alerts.window_seconds).split(cut)
+        place = _peer_row_index(now, judged)
+        peers = baselines.PEER_METHODS | (self._slow_peers() if self.options.slow_peers else {})
         out = {}
         for done, (name, method) in enumerate(peers.items()):
             self.progress("peers", done, len(peers))
-            score, flagged = baselines.trial(method, past, now)
+            score, flagged = baselines.evaluate_peer(method, past, now)
             out[name] = (np.append(score, -np.inf)[place], np.append(flagged, False)[place])
         return out
 
-    def _slow(self) -> dict[str, Peer]:
-        return {name: make(self.progress) for name, make in baselines.SLOW_METHODS.items()}
+    def _slow_peers(self) -> dict[str, PeerMethod]:
+        return {name: make(self.progress) for name, make in baselines.SLOW_PEER_METHODS.items()}
 
-    def _form(self, history: Delivered, cut: int) -> Figures:
+    def _leakage_check(self, history: ArrivalOrderSpool, cut: int) -> Figures:
         """How well the form of records alone tells attacks from the rest (`evaluation.form`)."""
         self.progress("looking at forms", 0)
-        lines = (line for events in part(history, cut, None) for line in events["raw"])
-        return leakage_check.betrayal(lines, set(self.known["event_id"]))
+        lines = (line for events in events_between(history, cut, None) for line in events["raw"])
+        return leakage_check.measure_leakage(lines, set(self.session_of_event["event_id"]))
 
     # --- counted ------------------------------------------------------------------------------------------------------
 
-    def _figures(
-        self, events: pd.DataFrame, methods: dict[str, Shown], days: float, cut: int
+    def _method_figures(
+        self, events: pd.DataFrame, methods: dict[str, ScoresAndFlags], days: float, cut: int
     ) -> list[Figures]:
         principals = self.overview.principals
-        causes = Causes.of(self.surprises, principals, cut // DAY, self.overview.last // DAY)
+        causes = FalseAlertCauses.from_anomalies(
+            self.surprises, principals, cut // DAY_SECONDS, self.overview.last // DAY_SECONDS
+        )
         out = []
         for done, (name, shown) in enumerate(methods.items()):
             self.progress("counting", done, len(methods))
-            figures = measure(_with(events, shown), days, len(principals), causes if self.surprises else None)
+            figures = compute_metrics(
+                _with_results(events, shown), days, len(principals), causes if self.surprises else None
+            )
             out.append({"name": name, **figures})
         return out
 
-    def _about(self, history: History, bank: Bank, cut: int, events: pd.DataFrame) -> Figures:
+    def _describe(self, history: EventSpool, bank: Bank, cut: int, events: pd.DataFrame) -> Figures:
         overview = self.overview
         return {
             "records": history.records,
             "rejects": history.rejected,
             "events": bank.manifest["events"] + len(events),
             "principals": len(overview.principals),
-            "days_learned": round((cut - overview.first) / DAY, 2),
-            "days_judged": round((overview.last - cut) / DAY, 2),
+            "days_learned": round((cut - overview.first) / DAY_SECONDS, 2),
+            "days_judged": round((overview.last - cut) / DAY_SECONDS, 2),
             "events_judged": len(events),
             "judged_from": _day(cut),
             "attack_sessions": int(events["session"].nunique()),
@@ -229,24 +246,24 @@ class Trial:
         }
 
 
-def _with(events: pd.DataFrame, shown: Shown) -> pd.DataFrame:
+def _with_results(events: pd.DataFrame, shown: ScoresAndFlags) -> pd.DataFrame:
     """Labelled events with a method's scores and flags."""
     return events.assign(score=shown[0], flagged=shown[1])
 
 
-def _places(now: Rows, judged: pd.DataFrame) -> NDArray[np.int64]:
+def _peer_row_index(now: EventTable, judged: pd.DataFrame) -> NDArray[np.int64]:
     """Where each judged event is among the rows that peers score, -1 for nowhere: (N,)."""
-    names = hashing.mix(now.principal, hashing.of(now.frame["event_id"]))
-    wanted = hashing.mix(judged["principal"].to_numpy(), judged["event"].to_numpy())
+    names = hashing.hash_pair(now.principal, hashing.hash_strings(now.frame["event_id"]))
+    wanted = hashing.hash_pair(judged["principal"].to_numpy(), judged["event"].to_numpy())
     order = np.argsort(names)
     place = order[np.minimum(np.searchsorted(names[order], wanted), len(order) - 1)]
     return np.where(names[place] == wanted, place, -1)
 
 
-def part(history: History, start: int | None, end: int | None) -> Iterator[pd.DataFrame]:
+def events_between(history: EventSpool, start: int | None, end: int | None) -> Iterator[pd.DataFrame]:
     """The events of a history from `start` to `end`, seconds from the epoch."""
-    for events in history.chunks():
-        seconds = frames.seconds(events["event_time"])
+    for events in history.batches():
+        seconds = frames.epoch_seconds(events["event_time"])
         inside = (seconds >= (start or 0)) & (seconds < (end or np.inf))
         if inside.any():
             yield events[inside].reset_index(drop=True)

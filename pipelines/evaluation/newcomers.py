@@ -17,29 +17,43 @@ from rich.console import Console
 from rich.table import Table
 
 from fingerprint.adapters import files
-from fingerprint.adapters.event_spool import History
+from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import frames, hashing
 from fingerprint.core.settings import Settings
 from fingerprint.evaluation.label_files import read_labels
-from fingerprint.evaluation.labels import DAY, find, labelled, truth, where_to_split
-from fingerprint.evaluation.newcomers import KINDS, Cast, figures
-from fingerprint.evaluation.overview import Overview
-from fingerprint.evaluation.quorums import Panel
+from fingerprint.evaluation.labels import (
+    DAY_SECONDS,
+    attack_labels,
+    choose_split_time,
+    find_label_rows,
+    join_labels,
+)
+from fingerprint.evaluation.newcomers import ATTACKER_KINDS, NewcomerScenario, newcomer_metrics
+from fingerprint.evaluation.overview import HistoryOverview
+from fingerprint.evaluation.quorums import MultiQuorumPipeline
 from fingerprint.registry.bank import Bank
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import pipeline
 from pipelines.cli.console import Progress
-from pipelines.evaluation.evaluate import part
-from pipelines.evaluation.organisations import simulated
-from pipelines.evaluation.report import WIDTH
+from pipelines.evaluation.evaluate import events_between
+from pipelines.evaluation.organisations import simulated_organisation
+from pipelines.evaluation.report import CONSOLE_WIDTH
 from pipelines.runtime import backend
 
-SHARE = 0.3  # of the principals that are not robbed begin in the judged days
-ATTACKS = 24  # sessions in each organisation
-RULES = (None, 1.25, 1.0, 0.95, 0.9, 0.85, 0.8)  # share of the threshold that is enough; None: never enough
+NEWCOMER_SHARE = 0.3  # of the principals that are not robbed begin in the judged days
+ATTACK_COUNT = 24  # sessions in each organisation
+SUPPORT_RULES = (
+    None,
+    1.25,
+    1.0,
+    0.95,
+    0.9,
+    0.85,
+    0.8,
+)  # share of the threshold that is enough; None: never enough
 
 
-def newcomers(
+def evaluate_newcomers(
     settings: Settings,
     progress: Progress,
     principals: int,
@@ -51,83 +65,93 @@ def newcomers(
     """Return what each rule of RULES shows of the seeds' organisations together (`newcomers.figures`)."""
     runs = []
     for seed in seeds:
-        with simulated(
-            principals, days, seed, attacks or ATTACKS, keep,
+        with simulated_organisation(
+            principals, days, seed, attacks or ATTACK_COUNT, keep,
             lambda done, _: progress("simulating days", done, days),
         ) as folder:  # fmt: skip
-            runs.append(_of_one(folder, settings, progress, seed))
-    return [_together(same) for same in zip(*runs, strict=True)]
+            runs.append(_evaluate_organisation(folder, settings, progress, seed))
+    return [_pool_organisations(same) for same in zip(*runs, strict=True)]
 
 
-def _of_one(folder: Path, settings: Settings, progress: Progress, seed: int) -> list[dict[str, Any]]:
-    known = truth(read_labels([str(folder)], None))
-    with backend.history(settings) as history:
-        for records in files.read([str(folder)], settings.reading):
-            history.add(records)
+def _evaluate_organisation(
+    folder: Path, settings: Settings, progress: Progress, seed: int
+) -> list[dict[str, Any]]:
+    known = attack_labels(read_labels([str(folder)], None))
+    with backend.open_history(settings) as history:
+        for records in files.read_sources([str(folder)], settings.reading):
+            history.add_records(records)
             progress("reading records", history.records)
-        cast, overview, cut = _cast(history, known, seed)
-        bank = pipeline.train(_played(history, cast, settings, None, cut), settings, progress)
-        judged = _judged(bank, _played(history, cast, settings, cut, None), settings, progress)
+        cast, overview, cut = _assign_roles(history, known, seed)
+        bank = pipeline.train(_replay_as_newcomers(history, cast, settings, None, cut), settings, progress)
+        judged = _score_events(
+            bank, _replay_as_newcomers(history, cast, settings, cut, None), settings, progress
+        )
     columns = {f"{name}_{what}" for name in settings.voting.detectors for what in ("z", "vote")}
-    table = labelled(judged, known).assign(**{name: judged[name] for name in sorted(columns)})
-    size, days = len(overview.principals), (overview.last - cut) / DAY
+    table = join_labels(judged, known).assign(**{name: judged[name] for name in sorted(columns)})
+    size, days = len(overview.principals), (overview.last - cut) / DAY_SECONDS
     threshold = settings.autoencoder.threshold
-    return [figures(table, cast, size, threshold, share, days) for share in RULES]
+    return [newcomer_metrics(table, cast, size, threshold, share, days) for share in SUPPORT_RULES]
 
 
-def _played(
-    history: History, cast: Cast, settings: Settings, start: int | None, end: int | None
+def _replay_as_newcomers(
+    history: EventSpool, cast: NewcomerScenario, settings: Settings, start: int | None, end: int | None
 ) -> Iterator[pd.DataFrame]:
-    for events in part(history, start, end):
-        now = cast.play(events, settings.entities).reset_index(drop=True)
+    for events in events_between(history, start, end):
+        now = cast.apply(events, settings.entities).reset_index(drop=True)
         if len(now):
             yield now
 
 
-def _judged(
+def _score_events(
     bank: Bank, events: Iterator[pd.DataFrame], settings: Settings, progress: Progress
 ) -> pd.DataFrame:
-    panel = Panel(bank, Ledger.from_arrays(settings, bank.ledger), settings, {})
+    panel = MultiQuorumPipeline(bank, ScorerState.from_arrays(settings, bank.scorer_state), settings, {})
     for chunk in events:
-        panel.walk(chunk)
-        progress("scoring events", panel.tally.events)
-    panel.finish()
-    return panel.judged.table()
+        panel.process(chunk)
+        progress("scoring events", panel.counters.events)
+    panel.flush()
+    return panel.scored_events.to_frame()
 
 
-def _cast(history: History, known: pd.DataFrame, seed: int) -> tuple[Cast, Overview, int]:
+def _assign_roles(
+    history: EventSpool, known: pd.DataFrame, seed: int
+) -> tuple[NewcomerScenario, HistoryOverview, int]:
     """Who is new and as whom the attacks come; and when judging begins."""
-    overview = Overview(known)
-    for events in history.chunks():
-        overview.see(events)
-    cut = where_to_split(overview.first, overview.last, overview.attacks.to_numpy(np.int64))
+    overview = HistoryOverview(known)
+    for events in history.batches():
+        overview.update(events)
+    cut = choose_split_time(overview.first, overview.last, overview.attacks.to_numpy(np.int64))
     active, rows = np.empty(0, np.uint64), []
-    for events in part(history, cut, None):
-        principal = hashing.of(events["principal"])
+    for events in events_between(history, cut, None):
+        principal = hashing.hash_strings(events["principal"])
         active = np.union1d(active, principal)
-        place = find(hashing.of(events["event_id"]), known)
+        place = find_label_rows(hashing.hash_strings(events["event_id"]), known)
         mine = place >= 0
         rows.append(
             pd.DataFrame(
                 {
                     "session": known["session"].to_numpy(object)[place[mine]],
-                    "began": frames.seconds(events["event_time"])[mine],
+                    "began": frames.epoch_seconds(events["event_time"])[mine],
                     "principal": principal[mine],
                     "account": events["recipient_account"].to_numpy(object)[mine],
                 }
             )
         )
     sessions = pd.concat(rows).sort_values("began").drop_duplicates("session")
-    return Cast.of(active, sessions, known, cut, overview.last, SHARE, seed), overview, cut
+    return (
+        NewcomerScenario.create(active, sessions, known, cut, overview.last, NEWCOMER_SHARE, seed),
+        overview,
+        cut,
+    )
 
 
-def _together(same: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _pool_organisations(same: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """One rule's figures of several organisations."""
     added = {
         name: sum(each[name] for each in same) for name in ("principals", "newcomers", "newcomers_false")
     }
     counts = {
-        name: {kind: sum(each[name][kind] for each in same) for kind in KINDS}
+        name: {kind: sum(each[name][kind] for each in same) for kind in ATTACKER_KINDS}
         for name in ("sessions", "found")
     }
     urgency = [each["newcomers_urgency"] for each in same if each["newcomers_urgency"] is not None]
@@ -145,10 +169,10 @@ def _together(same: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def print_newcomers(rules: Sequence[dict[str, Any]]) -> None:
     """Print a row for each rule."""
     named = ("false a day/100", "newcomers", "false of them", "most urgent")
-    table = Table("enough", *KINDS, *named, box=box.SIMPLE)
+    table = Table("enough", *ATTACKER_KINDS, *named, box=box.SIMPLE)
     for each in rules:
         share = "two of two" if each["share"] is None else f"{each['share']:g} x"
-        found = (f"{each['found'][kind]} of {each['sessions'][kind]}" for kind in KINDS)
+        found = (f"{each['found'][kind]} of {each['sessions'][kind]}" for kind in ATTACKER_KINDS)
         urgency = each["newcomers_urgency"]
         table.add_row(
             share,
@@ -158,4 +182,4 @@ def print_newcomers(rules: Sequence[dict[str, Any]]) -> None:
             str(each["newcomers_false"]),
             "-" if urgency is None else str(urgency),
         )
-    Console(width=WIDTH).print(table)
+    Console(width=CONSOLE_WIDTH).print(table)

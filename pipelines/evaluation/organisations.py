@@ -17,11 +17,11 @@ from pathlib import Path
 from fingerprint import simulation
 from fingerprint.core.alert import FingerprintError
 from fingerprint.simulation.attacks import STRENGTHS
-from pipelines.simulate import simulate
+from pipelines.simulate import simulate_organisation
 
 DEVELOPMENT_SEEDS = (0, 1, 2)  # looked at whenever something is changed
 FINAL_SEEDS = (101, 102, 103)  # for the final table alone: whoever tunes by them has no final table any more
-FEWEST, MOST = 3, 24  # attack sessions of each strength
+MIN_ATTACKS, MAX_ATTACKS = 3, 24  # attack sessions of each strength
 
 
 def attacks_for(principals: int) -> int:
@@ -32,7 +32,7 @@ def attacks_for(principals: int) -> int:
     (12, 48, 96)
     """
     each = principals // (10 * len(STRENGTHS))
-    return len(STRENGTHS) * min(max(each, FEWEST), MOST)
+    return len(STRENGTHS) * min(max(each, MIN_ATTACKS), MAX_ATTACKS)
 
 
 def seeds_for(given: list[int] | None, final: bool) -> tuple[int, ...]:
@@ -45,7 +45,7 @@ def seeds_for(given: list[int] | None, final: bool) -> tuple[int, ...]:
 
 
 @contextmanager
-def simulated(
+def simulated_organisation(
     principals: int,
     days: int,
     seed: int,
@@ -57,18 +57,18 @@ def simulated(
 
     A folder is whole or not there. Its name holds a digest of the simulator, so that a changed one makes its own.
     """
-    name = f"{principals}-principals-{days}-days-{attacks}-attacks-seed-{seed}-{_simulator()}"
+    name = f"{principals}-principals-{days}-days-{attacks}-attacks-seed-{seed}-{_simulator_digest()}"
     with tempfile.TemporaryDirectory(prefix="fingerprint-") as temporary:
         folder = (keep or Path(temporary)) / name
         if not folder.exists():
             begun = folder.with_name(f".{name}")
             shutil.rmtree(begun, ignore_errors=True)  # of a run that was stopped
-            simulate(principals, days, seed, begun, attacks, progress=progress)
+            simulate_organisation(principals, days, seed, begun, attacks, progress=progress)
             begun.rename(folder)
         yield folder
 
 
-def _simulator() -> str:
+def _simulator_digest() -> str:
     """A digest of the simulator's source: 8 hexadecimal digits."""
     sources = sorted(Path(str(simulation.__file__)).parent.glob("*.py"))
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:8]

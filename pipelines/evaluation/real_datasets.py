@@ -19,39 +19,41 @@ import pandas as pd
 from sklearn.metrics import roc_auc_score
 
 from fingerprint.adapters import files
-from fingerprint.adapters.event_spool import History
+from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import hashing
 from fingerprint.core.settings import Settings
 from fingerprint.evaluation.label_files import read_labels
 from fingerprint.evaluation.metrics import Figures
-from fingerprint.evaluation.quorums import Panel
+from fingerprint.evaluation.quorums import MultiQuorumPipeline
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.cloudtrail import samples
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import pipeline
 from pipelines.cli.console import Progress
-from pipelines.evaluation.evaluate import Asked, Trial, part
+from pipelines.evaluation.evaluate import EvaluationOptions, OrganisationEvaluation, events_between
 from pipelines.runtime import backend
-from pipelines.simulate import simulate
+from pipelines.simulate import simulate_organisation
 
 LABELLED, UNLABELLED = "invictus_stratus", ("prod_slice_anonymised", "schema_variety")
 RULE_TESTS = "panther_rule_tests"
-LEARNED = 3 / 5  # of the span, where there are no labels
+TRAINING_SHARE = 3 / 5  # of the span, where there are no labels
 PRINCIPALS, DAYS = 30, 14
 
 
-def real(
+def evaluate_real_datasets(
     settings: Settings, progress: Progress, principals: int = PRINCIPALS, days: int = DAYS
 ) -> list[Figures]:
     """The figures of each set, and a sentence on what they are worth. `principals` and `days` are those of the organisation to
     which Panther's people are strangers."""
-    unlabelled = [_unlabelled(name, settings, progress) for name in UNLABELLED]
-    bank = _strangers(principals, days, settings, progress)
-    return [_labelled(settings, progress), *unlabelled, _rule_tests(bank, settings)]
+    unlabelled = [_evaluate_unlabelled(name, settings, progress) for name in UNLABELLED]
+    bank = _bank_of_simulated_organisation(principals, days, settings, progress)
+    return [_evaluate_labelled(settings, progress), *unlabelled, _evaluate_rule_tests(bank, settings)]
 
 
-def _labelled(settings: Settings, progress: Progress) -> Figures:
-    run = Trial([_folder(LABELLED)], settings, progress, Asked(peers=False, third=False)).run()
+def _evaluate_labelled(settings: Settings, progress: Progress) -> Figures:
+    run = OrganisationEvaluation(
+        [_dataset_folder(LABELLED)], settings, progress, EvaluationOptions(peers=False, third=False)
+    ).run()
     about, methods = run.about, {method["name"]: method for method in run.methods}
     served = run.methods[0]
     alone = methods.get("autoencoder alone", served)
@@ -75,35 +77,39 @@ def _labelled(settings: Settings, progress: Progress) -> Figures:
     }
 
 
-def _unlabelled(name: str, settings: Settings, progress: Progress) -> Figures:
-    with backend.history(settings) as history:
-        _read(history, [_folder(name)], settings)
-        first, last = history.first_time() or 0, history.last_time()
-        cut = int(first + (last.timestamp() - first) * LEARNED) if last else first
-        bank = pipeline.train(part(history, None, cut), settings, progress)
-        panel = Panel(bank, Ledger.from_arrays(settings, bank.ledger), settings, {})
-        figures, _ = _walked(panel, part(history, cut, None))
+def _evaluate_unlabelled(name: str, settings: Settings, progress: Progress) -> Figures:
+    with backend.open_history(settings) as history:
+        _read_dataset(history, [_dataset_folder(name)], settings)
+        first, last = history.earliest_event_time() or 0, history.activity_end()
+        cut = int(first + (last.timestamp() - first) * TRAINING_SHARE) if last else first
+        bank = pipeline.train(events_between(history, None, cut), settings, progress)
+        panel = MultiQuorumPipeline(bank, ScorerState.from_arrays(settings, bank.scorer_state), settings, {})
+        figures, _ = _run_pipeline(panel, events_between(history, cut, None))
         return {
-            **_counts(name, history),
+            **_dataset_counts(name, history),
             "learned": bank.manifest["events"],
             **figures,
             "says": "too little to know anybody by: this says that records are read and that nothing breaks.",
         }
 
 
-def _rule_tests(bank: Bank, settings: Settings) -> Figures:
+def _evaluate_rule_tests(bank: Bank, settings: Settings) -> Figures:
     """Events that share an id (many have a made-up one) are told apart by their line."""
-    with tempfile.TemporaryDirectory(prefix="fingerprint-") as folder, History(settings) as history:
+    with tempfile.TemporaryDirectory(prefix="fingerprint-") as folder, EventSpool(settings) as history:
         lines = Path(folder) / "events.jsonl"
-        numbered = enumerate(samples.records(f"real/{RULE_TESTS}"))
+        numbered = enumerate(samples.sample_records(f"real/{RULE_TESTS}"))
         lines.write_text(
             "".join(json.dumps({**event, "eventID": f"{line}"}) + "\n" for line, event in numbered)
         )
-        _read(history, [str(lines)], settings)
-        figures, judged = _walked(Panel(bank, Ledger(settings), settings, {}), history.chunks())
-        auc = _auc(judged, [label["label"] == "rule_match" for label in read_labels([_folder(RULE_TESTS)])])
+        _read_dataset(history, [str(lines)], settings)
+        figures, judged = _run_pipeline(
+            MultiQuorumPipeline(bank, ScorerState(settings), settings, {}), history.batches()
+        )
+        auc = _autoencoder_auc(
+            judged, [label["label"] == "rule_match" for label in read_labels([_dataset_folder(RULE_TESTS)])]
+        )
         return {
-            **_counts(RULE_TESTS, history),
+            **_dataset_counts(RULE_TESTS, history),
             "learned": bank.manifest["events"],
             **figures,
             "auc": auc,
@@ -112,41 +118,43 @@ def _rule_tests(bank: Bank, settings: Settings) -> Figures:
         }
 
 
-def _auc(judged: pd.DataFrame, guilty: list[bool]) -> float:
+def _autoencoder_auc(judged: pd.DataFrame, guilty: list[bool]) -> float:
     """Of the autoencoder's z: how likely a guilty event ranks above an innocent one."""
-    lines = hashing.of(pd.Series([str(line) for line in range(len(guilty))], dtype=object))
+    lines = hashing.hash_strings(pd.Series([str(line) for line in range(len(guilty))], dtype=object))
     right = pd.Series(guilty, index=lines).reindex(judged["event"]).to_numpy(bool)
     z = np.nan_to_num(judged["autoencoder_z"].to_numpy(float), nan=-1e9)
     return round(float(roc_auc_score(right, z)), 4)
 
 
-def _strangers(principals: int, days: int, settings: Settings, progress: Progress) -> Bank:
+def _bank_of_simulated_organisation(
+    principals: int, days: int, settings: Settings, progress: Progress
+) -> Bank:
     """What was learned of a simulated organisation in which nothing was stolen."""
-    with tempfile.TemporaryDirectory(prefix="fingerprint-") as folder, History(settings) as history:
-        simulate(principals, days, 0, Path(folder), surprises=())
-        _read(history, [folder], settings)
-        return pipeline.train(history.chunks(), settings, progress)
+    with tempfile.TemporaryDirectory(prefix="fingerprint-") as folder, EventSpool(settings) as history:
+        simulate_organisation(principals, days, 0, Path(folder), surprises=())
+        _read_dataset(history, [folder], settings)
+        return pipeline.train(history.batches(), settings, progress)
 
 
-def _folder(name: str) -> str:
-    return str(samples.folder(f"real/{name}"))
+def _dataset_folder(name: str) -> str:
+    return str(samples.data_folder(f"real/{name}"))
 
 
-def _read(history: History, sources: list[str], settings: Settings) -> None:
-    for records in files.read(sources, settings.reading):
-        history.add(records)
+def _read_dataset(history: EventSpool, sources: list[str], settings: Settings) -> None:
+    for records in files.read_sources(sources, settings.reading):
+        history.add_records(records)
 
 
-def _counts(name: str, history: History) -> Figures:
+def _dataset_counts(name: str, history: EventSpool) -> Figures:
     return {"set": name, "records": history.records, "rejects": history.rejected}
 
 
-def _walked(panel: Panel, chunks: Iterable[pd.DataFrame]) -> tuple[Figures, pd.DataFrame]:
+def _run_pipeline(panel: MultiQuorumPipeline, chunks: Iterable[pd.DataFrame]) -> tuple[Figures, pd.DataFrame]:
     for events in chunks:
-        panel.walk(events)
-    panel.finish()
-    judged, tally = panel.judged.table(), panel.tally
-    votes = {name: int(judged[f"{name}_vote"].sum()) for name in panel.judged.detectors}
+        panel.process(events)
+    panel.flush()
+    judged, tally = panel.scored_events.to_frame(), panel.counters
+    votes = {name: int(judged[f"{name}_vote"].sum()) for name in panel.scored_events.detectors}
     return {
         "judged": len(judged),
         "votes": votes,

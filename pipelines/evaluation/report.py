@@ -8,28 +8,28 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from fingerprint.evaluation.false_alert_causes import ORDINARY
-from fingerprint.evaluation.metrics import BUDGETS
+from fingerprint.evaluation.false_alert_causes import ORDINARY_DAY
+from fingerprint.evaluation.metrics import ALERT_BUDGETS
 
 Figures = dict[str, Any]
 
 STRENGTHS = ("smash", "session", "quiet", "mimic")  # loudest first
-BUDGET = "20"  # alerts a day, where only one can be shown
-SURE = "95 %"  # interval
-WIDTH = 110  # columns where the output is no terminal
-NOTHING = "[dim]-[/dim]"
+ALERT_BUDGET = "20"  # alerts a day, where only one can be shown
+CONFIDENCE = "95 %"  # interval
+CONSOLE_WIDTH = 110  # columns where the output is no terminal
+EMPTY_CELL = "[dim]-[/dim]"
 
 
-def print_figures(figures: Figures) -> None:
+def print_evaluation(figures: Figures) -> None:
     """Print what was judged; how each method does at its threshold, within budgets, by strength; when our alerts are there, and
     what the false ones come from."""
     console = _console()
     for about in figures["organisations"]:
-        console.print(_sentence(about), highlight=False)
+        console.print(_describe_organisation(about), highlight=False)
     methods = figures["methods"]
-    tables = [_at_threshold(methods), _within(methods), _by_strength(methods)]
-    tables += [_delays(figures["time_to_alert"])] if figures["time_to_alert"] else []
-    tables += [_by_surprise(methods[0])] if methods[0].get("by_surprise") else []
+    tables = [_threshold_table(methods), _budget_table(methods), _strength_table(methods)]
+    tables += [_time_to_alert_table(figures["time_to_alert"])] if figures["time_to_alert"] else []
+    tables += [_surprise_table(methods[0])] if methods[0].get("by_surprise") else []
     for table in tables:
         caption, table.caption = table.caption, None
         console.print(table)
@@ -38,12 +38,12 @@ def print_figures(figures: Figures) -> None:
     for sentence in figures["left_out"]:
         console.print(sentence, style="dim", highlight=False)
     if "real" in figures:
-        _print_real(figures["real"], console)
+        _print_real_datasets(figures["real"], console)
 
 
-def _print_real(sets: list[Figures], console: Console) -> None:
+def _print_real_datasets(sets: list[Figures], console: Console) -> None:
     """What became of the real sets, and what that is worth."""
-    table = _table(
+    table = _figures_table(
         "Real sets",
         "records",
         "rejects",
@@ -65,10 +65,10 @@ def _print_real(sets: list[Figures], console: Console) -> None:
 
 def _console() -> Console:
     console = Console()
-    return console if console.is_terminal else Console(width=WIDTH)
+    return console if console.is_terminal else Console(width=CONSOLE_WIDTH)
 
 
-def _sentence(about: Figures) -> str:
+def _describe_organisation(about: Figures) -> str:
     seed = f"Seed {about['seed']}: " if "seed" in about else ""
     learned = (
         f" ({about['attack_events_learned']} attack events in what was learned)"
@@ -77,21 +77,21 @@ def _sentence(about: Figures) -> str:
     )
     return (
         f"{seed}{about['events']:,} events of {about['principals']:,} principals; "
-        f"{_days(about['days_learned'])} learned{learned}, {_days(about['days_judged'])} judged, in them "
+        f"{_format_days(about['days_learned'])} learned{learned}, {_format_days(about['days_judged'])} judged, in them "
         f"{about['attack_sessions']} attack sessions with {about['attack_events']:,} of "
-        f"{about['events_judged']:,} events.{_form(about.get('form'))}"
+        f"{about['events_judged']:,} events.{_describe_leakage(about.get('form'))}"
     )
 
 
-def _form(form: Figures | None) -> str:
+def _describe_leakage(form: Figures | None) -> str:
     return f" Form alone: AUC {form['auc']:.2f}." if form and form["auc"] is not None else ""
 
 
-def _at_threshold(methods: list[Figures]) -> Table:
+def _threshold_table(methods: list[Figures]) -> Table:
     """Both halves of a method: its events, and its alerts."""
     heads = ["P ev", "R ev", "F1 ev", "AP ev", "P al", "R ses", "F1", "AP al", "alerts", "false"]
     several = methods[0]["intervals"]["false_alerts_per_day"] is not None
-    table = _table("At each method's threshold", *heads, *([SURE] if several else []))
+    table = _figures_table("At each method's threshold", *heads, *([CONFIDENCE] if several else []))
     table.caption = (
         "ev: per event; al, ses: per alert and attack session. P precision, R recall, AP average precision of the\n"
         "ranking. Alerts and false alerts a day"
@@ -106,79 +106,88 @@ def _at_threshold(methods: list[Figures]) -> Table:
             *(f"{part[name]:.2f}" for part in (event, session) for name in names),
             f"{method['alerts_per_day']:.1f}",
             f"{method['false_alerts_per_day']:.1f}",
-            *([_range(sure)] if sure else []),
+            *([_format_interval(sure)] if sure else []),
         )
     return table
 
 
-def _within(methods: list[Figures]) -> Table:
+def _budget_table(methods: list[Figures]) -> Table:
     there = methods[0]["sessions"]
-    heads = [f"{budget} a day" for budget in BUDGETS]
-    table = _table(
-        f"Sessions found, of {there}", "threshold", SURE, *(x for head in heads for x in (head, SURE))
+    heads = [f"{budget} a day" for budget in ALERT_BUDGETS]
+    table = _figures_table(
+        f"Sessions found, of {there}",
+        "threshold",
+        CONFIDENCE,
+        *(x for head in heads for x in (head, CONFIDENCE)),
     )
     table.caption = "At the method's threshold, and when an analyst reads so many alerts a day (of the whole organisation)."
     for method in methods:
         sure = method["intervals"]
         cells = [(method["recall"], sure["recall"])]
-        cells += [(method["recall_at"][str(at)], sure["recall_at"][str(at)]) for at in BUDGETS]
-        table.add_row(method["name"], *(x for share, interval in cells for x in _share(share, interval)))
+        cells += [(method["recall_at"][str(at)], sure["recall_at"][str(at)]) for at in ALERT_BUDGETS]
+        table.add_row(
+            method["name"], *(x for share, interval in cells for x in _format_share(share, interval))
+        )
     return table
 
 
-def _by_strength(methods: list[Figures]) -> Table:
-    strengths = _ordered(methods[0]["by_strength"])
+def _strength_table(methods: list[Figures]) -> Table:
+    strengths = _order_strengths(methods[0]["by_strength"])
     heads = [f"{name} ({methods[0]['by_strength'][name]['sessions']})" for name in strengths]
-    table = _table(f"At {BUDGET} alerts a day", *(x for head in heads for x in (head, SURE)))
+    table = _figures_table(
+        f"At {ALERT_BUDGET} alerts a day", *(x for head in heads for x in (head, CONFIDENCE))
+    )
     table.caption = "Sessions found by strength; how many there are in brackets."
     for method in methods:
         cells = [
-            (part["recall_at"][BUDGET], sure["recall_at"][BUDGET])
+            (part["recall_at"][ALERT_BUDGET], sure["recall_at"][ALERT_BUDGET])
             for part, sure in (
                 (method["by_strength"][name], method["intervals"]["by_strength"][name]) for name in strengths
             )
         ]
-        table.add_row(method["name"], *(x for share, interval in cells for x in _share(share, interval)))
+        table.add_row(
+            method["name"], *(x for share, interval in cells for x in _format_share(share, interval))
+        )
     return table
 
 
-def _delays(times: Figures) -> Table:
-    table = _table("From first event to alert", "found", "median", "p90", "events", "p90")
+def _time_to_alert_table(times: Figures) -> Table:
+    table = _figures_table("From first event to alert", "found", "median", "p90", "events", "p90")
     table.caption = (
         "Event time from a session's first event to the record that made the verdict, and how many events of the\n"
         "session had arrived by then. What delivery and the service take comes on top (docs/detection.md)."
     )
-    for name in ("all", *_ordered({name: part for name, part in times.items() if name != "all"})):
+    for name in ("all", *_order_strengths({name: part for name, part in times.items() if name != "all"})):
         part = times[name]
         table.add_row(
             name,
             str(part["sessions"]),
-            *(_time(part[f"{word}_seconds"]) for word in ("median", "p90")),
+            *(_format_duration(part[f"{word}_seconds"]) for word in ("median", "p90")),
             *(f"{part[f'{word}_events']:.0f}" for word in ("median", "p90")),
         )
     return table
 
 
-def _by_surprise(served: Figures) -> Table:
-    table = _table(
+def _surprise_table(served: Figures) -> Table:
+    table = _figures_table(
         "Our false alerts by cause", "principal-days", "false alerts", "per 1,000 days", "highest urgency"
     )
     table.caption = "An alert counts for each surprise that its principal had on that day."
     causes = served["by_surprise"]
-    for name in sorted(causes, key=lambda name: (name == ORDINARY, name)):
+    for name in sorted(causes, key=lambda name: (name == ORDINARY_DAY, name)):
         part = causes[name]
         days, false, highest = part["principal_days"], part["false_alerts"], part["highest_score"]
         table.add_row(
             name.replace("_", " "),
             f"{days:,}",
             f"{false:,}",
-            f"{1000 * false / days:.1f}" if days else NOTHING,
-            f"{highest:.0f}" if highest is not None else NOTHING,
+            f"{1000 * false / days:.1f}" if days else EMPTY_CELL,
+            f"{highest:.0f}" if highest is not None else EMPTY_CELL,
         )
     return table
 
 
-def _table(first: str, *others: str) -> Table:
+def _figures_table(first: str, *others: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, caption_justify="left")
     table.add_column(first, no_wrap=True)
     for name in others:
@@ -186,26 +195,26 @@ def _table(first: str, *others: str) -> Table:
     return table
 
 
-def _ordered(strengths: Figures) -> list[str]:
+def _order_strengths(strengths: Figures) -> list[str]:
     return sorted(strengths, key=lambda name: (STRENGTHS.index(name) if name in STRENGTHS else 9, name))
 
 
-def _share(share: float, interval: list[float] | None) -> tuple[str, str]:
+def _format_share(share: float, interval: list[float] | None) -> tuple[str, str]:
     return (
         f"{share:.0%}",
-        f"[dim]{interval[0] * 100:.0f}-{interval[1] * 100:.0f}[/dim]" if interval else NOTHING,
+        f"[dim]{interval[0] * 100:.0f}-{interval[1] * 100:.0f}[/dim]" if interval else EMPTY_CELL,
     )
 
 
-def _range(interval: list[float]) -> str:
+def _format_interval(interval: list[float]) -> str:
     return f"[dim]{max(interval[0], 0):.1f}-{interval[1]:.1f}[/dim]"
 
 
-def _time(seconds: float | None) -> str:
+def _format_duration(seconds: float | None) -> str:
     if seconds is None:
-        return NOTHING
+        return EMPTY_CELL
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def _days(days: float) -> str:
+def _format_days(days: float) -> str:
     return f"{days:.0f} days" if days >= 2 else f"{days * 24:.1f} hours"

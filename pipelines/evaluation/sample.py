@@ -20,60 +20,62 @@ import pandas as pd
 
 from fingerprint.core.settings import Settings
 from fingerprint.evaluation.label_files import read_labels
-from fingerprint.evaluation.labels import truth
+from fingerprint.evaluation.labels import attack_labels
 from pipelines.cli import console
-from pipelines.evaluation.backtest_result import ABOUT, Tried, opened
+from pipelines.evaluation.backtest_result import ABOUT_FILE, Backtest, open_backtest
 
 PRINCIPALS, DAYS, SEED, ATTACKS, SCALE = 20, 28, 5, 12, 0.4
-LEARNED = 0.5  # of the days; the attacks are in the last quarter
-FOLDER = "NOTEBOOKS_FOLDER"
+TRAINING_SHARE = 0.5  # of the days; the attacks are in the last quarter
+FOLDER_VARIABLE = "NOTEBOOKS_FOLDER"
 
 
-class Sample(Tried):
+class NotebookSample(Backtest):
     """A trial with labels: judged events have `session` and `strength` of the attack they belong to, missing for most."""
 
     @cached_property
-    def judged(self) -> pd.DataFrame:
-        known = truth(read_labels(self.sources))[["event_id", "session", "strength"]]
-        return super().judged.merge(known, on="event_id", how="left", validate="1:1")
+    def scored_events(self) -> pd.DataFrame:
+        known = attack_labels(read_labels(self.sources))[["event_id", "session", "strength"]]
+        return super().scored_events.merge(known, on="event_id", how="left", validate="1:1")
 
     @property
-    def weeks(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+    def quiet_and_attacked_weeks(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """The judged events of the ordinary week, and those of the week with the attacks."""
-        late = self.judged["event_time"] >= self.cut + pd.Timedelta(days=DAYS * LEARNED / 2)
-        return self.judged[~late], self.judged[late]
+        late = self.scored_events["event_time"] >= self.split_time + pd.Timedelta(
+            days=DAYS * TRAINING_SHARE / 2
+        )
+        return self.scored_events[~late], self.scored_events[late]
 
 
-def organisation() -> Sample:
+def load_sample() -> NotebookSample:
     """The sample, learned and judged now if it was not before; torch is needed only then."""
-    place, settings = folder() / "trial", Settings()
-    if not (place / ABOUT).exists():
-        from pipelines.evaluation.backtest import trial
+    place, settings = sample_folder() / "trial", Settings()
+    if not (place / ABOUT_FILE).exists():
+        from pipelines.evaluation.backtest import run_backtest
 
-        trial([str(records())], place, settings, console.silent, LEARNED)
-    made = opened(place, settings)
-    return Sample(made.folder, made.settings, made.about)
+        run_backtest([str(records_folder())], place, settings, console.no_progress, TRAINING_SHARE)
+    made = open_backtest(place, settings)
+    return NotebookSample(made.folder, made.settings, made.about)
 
 
-def records() -> Path:
+def records_folder() -> Path:
     """The folder of its CloudTrail: a file a day, and labels.jsonl."""
-    place, done = folder() / "records", folder() / "simulated"
+    place, done = sample_folder() / "records", sample_folder() / "simulated"
     if not done.exists():
-        from pipelines.simulate import simulate
+        from pipelines.simulate import simulate_organisation
 
-        simulate(PRINCIPALS, DAYS, SEED, place, ATTACKS, scale=SCALE)
+        simulate_organisation(PRINCIPALS, DAYS, SEED, place, ATTACKS, scale=SCALE)
         done.touch()
     return place
 
 
-def folder() -> Path:
+def sample_folder() -> Path:
     """Where the sample lies, and what else a notebook makes."""
-    named = os.environ.get(FOLDER)
-    place = Path(named) if named else Path(_temporary().name)
+    named = os.environ.get(FOLDER_VARIABLE)
+    place = Path(named) if named else Path(_temporary_folder().name)
     place.mkdir(parents=True, exist_ok=True)
     return place
 
 
 @cache
-def _temporary() -> TemporaryDirectory[str]:
+def _temporary_folder() -> TemporaryDirectory[str]:
     return TemporaryDirectory(prefix="fingerprint-notebooks-")

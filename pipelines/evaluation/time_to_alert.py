@@ -7,30 +7,30 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from fingerprint.analysis.threshold_what_if import alert_session_pairs
 from fingerprint.compute import hashing
 from fingerprint.core.settings import Settings
 from fingerprint.evaluation import time_to_alert
-from fingerprint.evaluation.labels import find, named
-from fingerprint.evaluation.metrics import hits
-from fingerprint.evaluation.overview import Overview
+from fingerprint.evaluation.labels import find_label_rows, names_at
+from fingerprint.evaluation.overview import HistoryOverview
 from fingerprint.registry.bank import Bank
 from fingerprint.state import partitioning
-from fingerprint.state.ledger import Ledger
+from fingerprint.state.scorer_state import ScorerState
 from pipelines.cli.console import Progress
 
-UNREAD = "raw"  # a column of events that only alerts on a screen need
+UNREAD_COLUMN = "raw"  # a column of events that only alerts on a screen need
 
 
-def victims_of(events: pd.DataFrame, overview: Overview) -> pd.DataFrame:
+def victim_events(events: pd.DataFrame, overview: HistoryOverview) -> pd.DataFrame:
     """The events of a chunk that were done as somebody who was attacked."""
-    theirs = np.isin(hashing.of(events["principal"]), overview.victims)
-    return events[theirs].drop(columns=UNREAD)
+    theirs = np.isin(hashing.hash_strings(events["principal"]), overview.victims)
+    return events[theirs].drop(columns=UNREAD_COLUMN)
 
 
-def alerted(
+def measure_time_to_alert(
     bank: Bank,
     victims: Iterable[pd.DataFrame],
-    overview: Overview,
+    overview: HistoryOverview,
     served: pd.DataFrame,
     settings: Settings,
     progress: Progress,
@@ -40,27 +40,29 @@ def alerted(
     `victims` are their events of the judged days; `served` all judged events as `metrics.measure` takes them.
     """
     events = pd.concat(victims, ignore_index=True).sort_values("arrival", ignore_index=True)
-    session = named(overview.known["session"], find(hashing.of(events["event_id"]), overview.known))
-    found = hits(served[served["flagged"]])["session"].unique()
+    session = names_at(
+        overview.labels["session"], find_label_rows(hashing.hash_strings(events["event_id"]), overview.labels)
+    )
+    found = alert_session_pairs(served[served["flagged"]])["session"].unique()
     wanted = session.categories.get_indexer(pd.Index(list(found))).tolist()
-    road = time_to_alert.Listening(bank, _ledger(bank, events, settings), settings)
+    road = time_to_alert.VerdictPipeline(bank, _victims_state(bank, events, settings), settings)
     numbers = np.asarray(session.codes, np.int64)
-    tips = time_to_alert.tips(
+    tips = time_to_alert.find_alerting_records(
         road, events, numbers, wanted, lambda done: progress("walking again", done, len(events))
     )
     attacks = served[served["session"].notna()].groupby("session", observed=True)
     sessions = attacks.agg(strength=("strength", "first"), began=("event_time", "min"))
-    return _delays(tips, events, sessions.loc[session.categories[tips.index]])
+    return _session_delays(tips, events, sessions.loc[session.categories[tips.index]])
 
 
-def _ledger(bank: Bank, events: pd.DataFrame, settings: Settings) -> Ledger:
+def _victims_state(bank: Bank, events: pd.DataFrame, settings: Settings) -> ScorerState:
     """The part of the bank's that the principals of these events need."""
-    homes = np.zeros(hashing.HOMES, bool)
-    homes[hashing.homes(hashing.homed(events["principal"]))] = True
-    return Ledger.from_arrays(settings, partitioning.pick(bank.ledger, homes))
+    homes = np.zeros(hashing.BUCKETS, bool)
+    homes[hashing.bucket_of(hashing.hash_with_bucket(events["principal"]))] = True
+    return ScorerState.from_arrays(settings, partitioning.select_buckets(bank.scorer_state, homes))
 
 
-def _delays(tips: pd.DataFrame, events: pd.DataFrame, sessions: pd.DataFrame) -> pd.DataFrame:
+def _session_delays(tips: pd.DataFrame, events: pd.DataFrame, sessions: pd.DataFrame) -> pd.DataFrame:
     tipped = events["event_time"].iloc[tips["place"]].reset_index(drop=True)
     began = sessions["began"].reset_index(drop=True)
     return pd.DataFrame(

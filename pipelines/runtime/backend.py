@@ -18,104 +18,106 @@ from functools import cache
 from typing import Any
 
 from fingerprint.adapters import network_table
-from fingerprint.adapters.event_spool import History
+from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import backend as backends
-from fingerprint.compute.backend import Backend, Choice
-from fingerprint.compute.cuda import LONGEST, Device, version
+from fingerprint.compute.backend import Backend, BackendChoice
+from fingerprint.compute.cuda import MAX_ERROR_LENGTH, CudaDevice, library_version
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
-from fingerprint.core.time_range import EVER, Span
-from fingerprint.sources import backend_check
+from fingerprint.core.time_range import ALL_TIME, TimeRange
+from fingerprint.features import backend_check
 
-PLANS = 2  # of cuFFT that are kept: there and back; each holds memory as large as what it transforms
-KEPT_SHARE = 8  # of the device's memory the pool keeps so much when it is idle; what it holds beyond goes back to the driver
+MAX_FFT_PLANS = 2  # of cuFFT that are kept: there and back; each holds memory as large as what it transforms
+POOL_SHARE = 8  # of the device's memory the pool keeps so much when it is idle; what it holds beyond goes back to the driver
 LIBRARIES = ("cudf", "pylibcudf", "rmm", "cupy", "torch", "pandas", "numpy", "pyarrow", "duckdb")
 
 log = logging.getLogger("fingerprint.compute.backend")
 
 
-def chosen(settings: Settings) -> Backend:
+def get_backend(settings: Settings) -> Backend:
     """The backend of the settings; said on standard error the first time in this process."""
-    return said_once(settings.backend)
+    return load_backend_and_announce(settings.backend)
 
 
-def history(settings: Settings, span: Span = EVER) -> History:
+def open_history(settings: Settings, span: TimeRange = ALL_TIME) -> EventSpool:
     """An empty history that is read by the backend of the settings; whoever has people before him says which (`chosen`). What
     lies in it lies on disk, and comes back as tables of the host."""
-    return History(settings, network_table.load(settings.reading.networks), span, ready(settings.backend))
+    return EventSpool(
+        settings, network_table.load_networks(settings.reading.networks), span, load_backend(settings.backend)
+    )
 
 
 @cache
-def ready(setting: Choice) -> Backend:
+def load_backend(setting: BackendChoice) -> Backend:
     """The backend of a setting, proved. FingerprintError where `cuda` is asked for and not to be had, or reads otherwise."""
-    found = backends.choose(setting)
-    wrong = proved(found)
+    found = backends.choose_backend(setting)
+    wrong = verify_backend(found)
     if wrong is None:
         return found
     if setting == "cuda":
         raise FingerprintError(f"backend cuda was asked for, but {wrong}; or set backend to auto or cpu")
-    return backends.on_cpu(wrong, trouble=True)
+    return backends.cpu_backend(wrong, is_misconfigured=True)
 
 
 @cache
-def proved(backend: Backend) -> str | None:
+def verify_backend(backend: Backend) -> str | None:
     """None where the backend reads what the CPU reads, as the CPU itself does; else one sentence. A device has its pool then."""
-    if backend.tables == backends.HOST.tables:
+    if backend.dataframe_library == backends.HOST_BACKEND.dataframe_library:
         return None
-    name = f"{backends.NAMES.get(backend.tables, backend.tables)} {version(backend.tables)}".strip()
+    name = f"{backends.LIBRARY_NAMES.get(backend.dataframe_library, backend.dataframe_library)} {library_version(backend.dataframe_library)}".strip()
     try:
-        if backend.about:
-            _share_memory(backend.about)
-        wrong = backend_check.difference(backend.tables)
+        if backend.device_info:
+            _configure_memory_pool(backend.device_info)
+        wrong = backend_check.first_difference(backend.dataframe_library)
     except Exception as error:  # whatever a library or a driver may say: it is not fit to read here
-        said = " ".join(str(error).split())[:LONGEST]
+        said = " ".join(str(error).split())[:MAX_ERROR_LENGTH]
         return f"{name} does not read what the CPU reads: {type(error).__name__}: {said}"
     return f"{name} reads otherwise than the CPU: {wrong}" if wrong else None
 
 
-def figures(setting: Choice, prove: bool) -> dict[str, Any]:
+def backend_report(setting: BackendChoice, prove: bool) -> dict[str, Any]:
     """The figures of `backend --json`; to prove what there is takes a while, to see what there is does not."""
-    there = backends.choose(setting)
-    found = ready("auto" if prove and setting == "cuda" else setting) if prove else there
+    there = backends.choose_backend(setting)
+    found = load_backend("auto" if prove and setting == "cuda" else setting) if prove else there
     return {
-        "tables": found.tables,
-        "arrays": found.arrays,
+        "tables": found.dataframe_library,
+        "arrays": found.array_library,
         "device": found.device,
         "reason": found.reason,
-        "trouble": found.trouble,
-        "about": asdict(there.about) if there.about else None,
-        "piece_bytes": found.piece_bytes,
-        "versions": {name: version(name) for name in LIBRARIES if version(name)},
-        "proof": _proof(there) if prove else None,
+        "trouble": found.is_misconfigured,
+        "about": asdict(there.device_info) if there.device_info else None,
+        "piece_bytes": found.batch_bytes,
+        "versions": {name: library_version(name) for name in LIBRARIES if library_version(name)},
+        "proof": _verification_report(there) if prove else None,
     }
 
 
-def _proof(there: Backend) -> dict[str, Any]:
+def _verification_report(there: Backend) -> dict[str, Any]:
     return {
-        "tables": there.tables,
-        "lines": sum(map(len, backend_check.corpora())),
-        "difference": proved(there),
+        "tables": there.dataframe_library,
+        "lines": sum(map(len, backend_check.check_batches())),
+        "difference": verify_backend(there),
     }
 
 
-def print_figures(said: dict[str, Any]) -> None:
+def print_backend_report(report: dict[str, Any]) -> None:
     """For people."""
-    where = "trouble" if said["trouble"] else "backend"
-    print(f"{where}: {Backend(said['tables'], said['arrays'], said['device'], said['reason'])}")
-    if about := said["about"]:
+    where = "trouble" if report["trouble"] else "backend"
+    print(f"{where}: {Backend(report['tables'], report['arrays'], report['device'], report['reason'])}")
+    if about := report["about"]:
         cuda, driver = (
             f"{number // 1000}.{number % 1000 // 10}" for number in (about["cuda"], about["driver"])
         )
         print(
-            f"CUDA {cuda}, the driver can {driver}; reads {said['piece_bytes'] / 2**20:,.0f} MiB of records at a time"
+            f"CUDA {cuda}, the driver can {driver}; reads {report['piece_bytes'] / 2**20:,.0f} MiB of records at a time"
         )
-    print(", ".join(f"{name} {number}" for name, number in said["versions"].items()))
-    if said["proof"]:
-        print(f"proof: {said['proof']['difference'] or _passed(**said['proof'])}")
+    print(", ".join(f"{name} {number}" for name, number in report["versions"].items()))
+    if report["proof"]:
+        print(f"proof: {report['proof']['difference'] or _passed(**report['proof'])}")
 
 
 def _passed(tables: str, lines: int, **_: Any) -> str:
-    known = tables == backends.HOST.tables
+    known = tables == backends.HOST_BACKEND.dataframe_library
     return (
         f"{tables} is what others are held to"
         if known
@@ -124,19 +126,24 @@ def _passed(tables: str, lines: int, **_: Any) -> str:
 
 
 @cache
-def said_once(setting: Choice) -> Backend:
-    found = ready(setting)
-    print(f"{'warning: ' if found.trouble else ''}{found}", file=sys.stderr)
+def load_backend_and_announce(setting: BackendChoice) -> Backend:
+    found = load_backend(setting)
+    print(f"{'warning: ' if found.is_misconfigured else ''}{found}", file=sys.stderr)
     return found
 
 
-def log_choice(found: Backend) -> None:
+def log_backend(found: Backend) -> None:
     """Say it in the log, for programs that run on."""
-    fields = {"tables": found.tables, "arrays": found.arrays, "device": found.device, "reason": found.reason}
-    log.log(logging.WARNING if found.trouble else logging.INFO, "backend", extra={"fields": fields})
+    fields = {
+        "tables": found.dataframe_library,
+        "arrays": found.array_library,
+        "device": found.device,
+        "reason": found.reason,
+    }
+    log.log(logging.WARNING if found.is_misconfigured else logging.INFO, "backend", extra={"fields": fields})
 
 
-def _share_memory(device: Device) -> None:
+def _configure_memory_pool(device: CudaDevice) -> None:
     """One pool for cuDF and CuPy, the driver's own: whoever needs memory has it, nobody holds half a device for himself.
 
     torch keeps its own beside it: its statistics do not know another's, and what its graphs have recorded must stay where it
@@ -144,7 +151,7 @@ def _share_memory(device: Device) -> None:
     """
     rmm, cupy = importlib.import_module("rmm"), importlib.import_module("cupy")
     cupy.get_default_memory_pool().free_all_blocks()  # of what was tried before
-    pool = rmm.mr.CudaAsyncMemoryResource(release_threshold=device.memory // KEPT_SHARE)
+    pool = rmm.mr.CudaAsyncMemoryResource(release_threshold=device.memory // POOL_SHARE)
     rmm.mr.set_current_device_resource(pool)
     cupy.cuda.set_allocator(importlib.import_module("rmm.allocators.cupy").rmm_cupy_allocator)
-    cupy.fft.config.set_plan_cache_size(PLANS)
+    cupy.fft.config.set_plan_cache_size(MAX_FFT_PLANS)

@@ -18,18 +18,20 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
 
-LOOK_SECONDS = 0.2  # between two looks at the process, and whether it is wanted still
-END_SECONDS = 20.0  # that it has to end when it is asked to
+POLL_SECONDS = 0.2  # between two looks at the process, and whether it is wanted still
+TERMINATION_SECONDS = 20.0  # that it has to end when it is asked to
 
 
-class Ended(NamedTuple):
+class CompletedCommand(NamedTuple):
     """Its exit status (below 0: the signal that killed it), and what it printed, where that was JSON."""
 
-    status: int
+    exit_status: int
     figures: dict[str, Any]
 
 
-def run(arguments: Sequence[str], scratch: Path, unwanted: Callable[[], bool]) -> Ended | None:
+def run_command(
+    arguments: Sequence[str], scratch: Path, should_stop: Callable[[], bool]
+) -> CompletedCommand | None:
     """`fingerprint ARGUMENTS` under the same environment, with `scratch` for its temporary files; its standard error is ours.
     None where it became `unwanted` meanwhile: then it is over, too."""
     command = [sys.executable, "-m", "pipelines.cli", *arguments]
@@ -37,23 +39,23 @@ def run(arguments: Sequence[str], scratch: Path, unwanted: Callable[[], bool]) -
     with TemporaryFile() as output:
         child = subprocess.Popen(command, stdout=output, env=environment)  # noqa: S603 - our own program
         try:
-            while not _over(child, LOOK_SECONDS):
-                if unwanted():
+            while not _has_exited(child, POLL_SECONDS):
+                if should_stop():
                     return None
         finally:
-            _end(child)
-        return Ended(child.returncode, _figures(output))
+            _terminate(child)
+        return CompletedCommand(child.returncode, _parse_figures(output))
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
+def _terminate(child: subprocess.Popen[bytes]) -> None:
     """As by Ctrl-C, which lets it put its temporary files away; then by force. Nothing where it is over already."""
     child.send_signal(signal.SIGINT)
-    if not _over(child, END_SECONDS):
+    if not _has_exited(child, TERMINATION_SECONDS):
         child.kill()
         child.wait()
 
 
-def _over(child: subprocess.Popen[bytes], seconds: float) -> bool:
+def _has_exited(child: subprocess.Popen[bytes], seconds: float) -> bool:
     try:
         child.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -61,7 +63,7 @@ def _over(child: subprocess.Popen[bytes], seconds: float) -> bool:
     return True
 
 
-def _figures(output: IO[bytes]) -> dict[str, Any]:
+def _parse_figures(output: IO[bytes]) -> dict[str, Any]:
     output.seek(0)
     try:
         figures = json.loads(output.read())

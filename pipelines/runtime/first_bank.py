@@ -15,24 +15,27 @@ from prometheus_client import Gauge
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.settings import Settings
 from fingerprint.registry import versions
-from pipelines.runtime.service import running
+from pipelines.runtime.service import running_service
 
-LOOK_SECONDS = 0.5  # between two looks at one small file; also how late SIGTERM is heard
+POLL_SECONDS = 0.5  # between two looks at one small file; also how late SIGTERM is heard
 
 log = logging.getLogger("fingerprint.stream")
 
 
-def came(folder: Path, settings: Settings, waiting: Gauge) -> bool:
+def wait_for_first_bank(folder: Path, settings: Settings, waiting_gauge: Gauge) -> bool:
     """Whether a bank is served: waited for, until there is one or the program is asked to end. `waiting` is 1 meanwhile.
 
     To have learned nothing yet is no trouble: health is content all along.
     """
-    if versions.served(folder) is not None:
+    if versions.served_version(folder) is not None:
         return True
-    with running(settings, _content, _content, "stream") as asked_to_end, waiting.track_inprogress():
+    with (
+        running_service(settings, _always_healthy, _always_healthy, "stream") as asked_to_end,
+        waiting_gauge.track_inprogress(),
+    ):
         log.info("waits for the first bank", extra={"fields": {"bank": str(folder)}})
-        while (version := versions.served(folder)) is None and not asked_to_end():
-            SystemClock().wait(LOOK_SECONDS)
+        while (version := versions.served_version(folder)) is None and not asked_to_end():
+            SystemClock().sleep(POLL_SECONDS)
     if version is None:
         log.info("asked to end before there was a bank")
         return False
@@ -40,5 +43,5 @@ def came(folder: Path, settings: Settings, waiting: Gauge) -> bool:
     return True
 
 
-def _content() -> None:
+def _always_healthy() -> None:
     """Nothing is wrong."""

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 
-def peak() -> int:
+def peak_bytes() -> int:
     """Bytes that were resident at most. Linux counts what the starting process held into ru_maxrss, so not that."""
     status = Path("/proc/self/status")
     if not status.exists():
@@ -17,7 +17,7 @@ def peak() -> int:
     return int(peak.split()[1]) * 1024
 
 
-def peaks(pid: int) -> dict[int, int]:
+def peak_bytes_by_process(pid: int) -> dict[int, int]:
     """Bytes that a process and all who descend from it have held at most, by process; of Linux. Who is over is not in it."""
     held: dict[int, int] = {}
     waiting = [pid]

@@ -7,7 +7,7 @@ import os
 import socket
 
 
-def name() -> str:
+def login_name() -> str:
     """The name of the login."""
     try:
         return getpass.getuser()
@@ -15,11 +15,11 @@ def name() -> str:
         return f"uid {os.getuid()}"
 
 
-def process() -> str:
+def process_name() -> str:
     """This process among all that run: the machine's name and its number there."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def at_console() -> str:
+def operator_name() -> str:
     """For the audit: no account has a name with a colon, so it tells the console from the desk's people."""
-    return f"console:{name()}"
+    return f"console:{login_name()}"

@@ -13,20 +13,25 @@ from prometheus_client import REGISTRY
 from fingerprint.adapters import health, logs
 from fingerprint.core.settings import Settings
 
-Check = health.Check
+HealthCheck = health.Check
 
 
 @contextmanager
-def running(settings: Settings, ready: Check, alive: Check, name: str) -> Iterator[Callable[[], bool]]:
+def running_service(
+    settings: Settings, ready: HealthCheck, alive: HealthCheck, name: str
+) -> Iterator[Callable[[], bool]]:
     """Gives whether the program has been asked to end (SIGTERM, SIGINT); serves health and metrics meanwhile."""
-    logs.start()
+    logs.configure_logging()
     where = settings.health
-    with health.serve(where.host, where.port, {name: ready}, {name: alive}, REGISTRY), asked() as ended:
+    with (
+        health.serve_health(where.host, where.port, {name: ready}, {name: alive}, REGISTRY),
+        shutdown_requested() as ended,
+    ):
         yield ended
 
 
 @contextmanager
-def asked() -> Iterator[Callable[[], bool]]:
+def shutdown_requested() -> Iterator[Callable[[], bool]]:
     """Gives whether SIGTERM or SIGINT came; neither ends the program by itself meanwhile."""
     event = Event()
 

@@ -13,53 +13,57 @@ from datetime import datetime
 from fingerprint.core.ports import Consumer, Message, Offsets, Partition
 from fingerprint.core.settings import Settings
 from fingerprint.sources import decode as messages_
-from fingerprint.streaming.bounded_read import UntilEnd
+from fingerprint.streaming.bounded_read import EndOffsets
 from fingerprint.training import schedule
 from pipelines.runtime import wiring
 
-FEW = 20  # messages at an end of a partition
-FETCH_BYTES = 256 << 10  # of a partition at a time: a few messages, not megabytes of what follows them
+SAMPLE_MESSAGES = 20  # messages at an end of a partition
+MAX_FETCH_BYTES = 256 << 10  # of a partition at a time: a few messages, not megabytes of what follows them
 
 
-def days(topic: str, settings: Settings, asked_to_end: Callable[[], bool]) -> float | None:
+def topic_span_days(topic: str, settings: Settings, asked_to_end: Callable[[], bool]) -> float | None:
     """Of event time; None where the topic holds nothing that can be read. FingerprintError where there is no such topic, or the
     broker does not answer."""
-    alone = settings.kafka.model_copy(update={"member": None, "lost": "skip", "fetch_bytes": FETCH_BYTES})
-    with wiring.consumer(alone, f"retrain-{uuid.uuid4().hex[:12]}") as consumer:
-        homes = [Partition(topic, number) for number in range(consumer.partitions(topic))]
-        begins, ends = consumer.beginning(homes), consumer.end(homes)
+    alone = settings.kafka.model_copy(update={"member": None, "lost": "skip", "fetch_bytes": MAX_FETCH_BYTES})
+    with wiring.open_consumer(alone, f"retrain-{uuid.uuid4().hex[:12]}") as consumer:
+        homes = [Partition(topic, number) for number in range(consumer.partition_count(topic))]
+        begins, ends = consumer.beginning_offsets(homes), consumer.end_offsets(homes)
         consumer.subscribe([topic], lambda ours: {home: begins[home] for home in ours})
-        heads = {home: min(begins[home] + FEW, ends[home]) for home in homes}
-        oldest = _few(_until(consumer, heads, asked_to_end), slice(FEW))
-        tails = {home: max(ends[home] - FEW, begins[home]) for home in consumer.assignment() & {*homes}}
+        heads = {home: min(begins[home] + SAMPLE_MESSAGES, ends[home]) for home in homes}
+        oldest = _sample_per_partition(_read_until(consumer, heads, asked_to_end), slice(SAMPLE_MESSAGES))
+        tails = {
+            home: max(ends[home] - SAMPLE_MESSAGES, begins[home]) for home in consumer.assignment() & {*homes}
+        }
         for home, offset in tails.items():
             consumer.seek(home, offset)
-        newest = _few(_until(consumer, ends, asked_to_end), slice(-FEW, None))
-    return schedule.held_days(_times(oldest, settings), _times(newest, settings))
+        newest = _sample_per_partition(
+            _read_until(consumer, ends, asked_to_end), slice(-SAMPLE_MESSAGES, None)
+        )
+    return schedule.topic_span_days(_event_times(oldest, settings), _event_times(newest, settings))
 
 
-def _until(consumer: Consumer, goals: Offsets, asked_to_end: Callable[[], bool]) -> list[Message]:
+def _read_until(consumer: Consumer, goals: Offsets, asked_to_end: Callable[[], bool]) -> list[Message]:
     """The next messages of each partition, up to its goal at least."""
-    end, got = UntilEnd(consumer, goals=goals), list[Message]()
-    while not end.reached() and not asked_to_end():
+    end, got = EndOffsets(consumer, end_offsets=goals), list[Message]()
+    while not end.is_reached() and not asked_to_end():
         messages = consumer.poll(0.2)
-        end.saw(messages)
+        end.observe(messages)
         got += messages
     return got
 
 
-def _few(messages: Sequence[Message], which: slice) -> list[Message]:
+def _sample_per_partition(messages: Sequence[Message], which: slice) -> list[Message]:
     """The first or the last of each partition."""
     found: dict[Partition, list[Message]] = defaultdict(list)
     for message in messages:
-        found[message.home].append(message)
+        found[message.source_partition].append(message)
     return [message for each in found.values() for message in each[which]]
 
 
-def _times(messages: Sequence[Message], settings: Settings) -> Collection[list[datetime]]:
+def _event_times(messages: Sequence[Message], settings: Settings) -> Collection[list[datetime]]:
     """When the events in them happened, by partition."""
     found: dict[Partition, list[datetime]] = defaultdict(list)
-    for piece in messages_.read(messages, settings):
+    for piece in messages_.decode_messages(messages, settings):
         for number, at in zip(piece.source.tolist(), piece.events["event_time"], strict=True):
             found[messages[number].home].append(at.to_pydatetime())
     return found.values()

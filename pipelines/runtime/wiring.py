@@ -4,29 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
-from fingerprint.adapters.process_pool import InProcess as InThisProcess
+from fingerprint.adapters.process_pool import InProcessPool as InThisProcess
+from fingerprint.compute.backend import HOST_BACKEND, Backend
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.credentials import holds_credentials
 from fingerprint.core.extras import how_to_install
-from fingerprint.core.ports import Away, Consumer, Losses, Objects, Producer, Queue, Undelivered
-from fingerprint.core.ports import Workers as Pool
-from fingerprint.core.ports.topics import Topics
+from fingerprint.core.ports import (
+    Consumer,
+    DeliveryFailed,
+    Inference,
+    MessageQueue,
+    ObjectStore,
+    Producer,
+    Unavailable,
+)
+from fingerprint.core.ports import WorkerPool as Pool
+from fingerprint.core.ports.topics import TopicAdmin
 from fingerprint.core.settings import Bank as BankOptions
-from fingerprint.core.settings import Kafka, Sqs, Triton, Workers
-from fingerprint.detection.inference import InProcess, StandIn, Trust
+from fingerprint.core.settings import Kafka, Settings, Sqs, Triton, Workers
+from fingerprint.detection.inference import FallbackInference, LocalInference, ServerTrust
 from fingerprint.registry import signatures
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.signatures import Signer
+from fingerprint.streaming.bank_watcher import BankWatcher
 
-Opener = tuple[Callable[[Kafka], Consumer], Callable[[Kafka], Producer], Callable[[Kafka], Topics]]
+ClientFactories = tuple[
+    Callable[[Kafka], Consumer], Callable[[Kafka], Producer], Callable[[Kafka], TopicAdmin]
+]
 
 
 @contextmanager
-def consumer(settings: Kafka, purpose: str) -> Iterator[Consumer]:
+def open_consumer(settings: Kafka, purpose: str) -> Iterator[Consumer]:
     """A member of the group `<group>-<purpose>`: programs that read different topics must not share one."""
-    opened = _client(settings)[0](settings.model_copy(update={"group": f"{settings.group}-{purpose}"}))
+    opened = _client_factories(settings)[0](
+        settings.model_copy(update={"group": f"{settings.group}-{purpose}"})
+    )
     try:
         yield opened
     finally:
@@ -34,34 +49,34 @@ def consumer(settings: Kafka, purpose: str) -> Iterator[Consumer]:
 
 
 @contextmanager
-def producer(settings: Kafka) -> Iterator[Producer]:
+def producing(settings: Kafka) -> Iterator[Producer]:
     """Closed with the block. FingerprintError if something that was sent did not arrive."""
-    opened = _client(settings)[1](settings)
+    opened = _client_factories(settings)[1](settings)
     try:
         yield opened
         opened.close()
-    except Undelivered as error:
+    except DeliveryFailed as error:
         raise FingerprintError(
             f"what was sent did not arrive ({error}), and nothing that rests on it was committed; "
             "start again when the broker is back"
         ) from None
     finally:
-        with suppress(Undelivered):
+        with suppress(DeliveryFailed):
             opened.close()
 
 
 def open_producer(settings: Kafka) -> Producer:
     """For whoever looks after its errors, and closes it."""
-    return _client(settings)[1](settings)
+    return _client_factories(settings)[1](settings)
 
 
-def topics(settings: Kafka) -> Topics:
+def open_topic_admin(settings: Kafka) -> TopicAdmin:
     """What topics there are, and more of them. FingerprintError, Away."""
-    return _client(settings)[2](settings)
+    return _client_factories(settings)[2](settings)
 
 
 @contextmanager
-def queue(url: str, settings: Sqs) -> Iterator[tuple[Queue, Objects]]:
+def open_object_queue(url: str, settings: Sqs) -> Iterator[tuple[MessageQueue, ObjectStore]]:
     """A queue of notices, and the objects that they name."""
     if holds_credentials(url):
         raise FingerprintError(
@@ -77,67 +92,80 @@ def queue(url: str, settings: Sqs) -> Iterator[tuple[Queue, Objects]]:
     try:
         with closing(SqsQueue(url, settings)) as opened:
             yield opened, S3Objects(url)
-    except Away as error:
+    except Unavailable as error:
         raise FingerprintError(f"{url} does not answer: {error}; start again when it does") from None
 
 
-def signer(options: BankOptions) -> Signer | None:
+def create_signer(options: BankOptions) -> Signer | None:
     """Who signs banks here: a key in a file, or what a hook makes; None where neither is set. FingerprintError."""
     if options.signing_key_file:
-        return signatures.KeyFile(Path(options.signing_key_file))
-    return signatures.hook(options.signer) if options.signer else None
+        return signatures.FileSigner(Path(options.signing_key_file))
+    return signatures.load_signer(options.signer) if options.signer else None
 
 
 @contextmanager
-def losses(settings: Triton, bank: Bank, trust: Trust | None = None) -> Iterator[Losses]:
+def open_inference(
+    settings: Triton, bank: Bank, server_trust: ServerTrust | None = None
+) -> Iterator[Inference]:
     """Who measures: the server that the settings name, with this process standing in; without one this process. `trust` is for
     who asks it about several banks."""
-    near = InProcess(bank)
+    near = LocalInference(bank)
     if settings.url is None:
         yield near
         return
     try:
-        from fingerprint.adapters.triton.client import TritonLosses
+        from fingerprint.adapters.triton.client import TritonInference
     except ImportError as error:
         raise FingerprintError(
             f"triton.url needs a package that is not there ({error.name}): {how_to_install('triton')}"
         ) from None
-    with closing(TritonLosses(bank.version, settings)) as far:
-        yield StandIn(far, near, trust)
+    with closing(TritonInference(bank.version, settings)) as far:
+        yield FallbackInference(far, near, server_trust)
 
 
 @contextmanager
-def workers(settings: Workers) -> Iterator[Pool]:
+def open_worker_pool(settings: Workers) -> Iterator[Pool]:
     """Who does pieces of work: this process, or the cluster that the settings name; what was started for it ends with the
     block."""
     if settings.where == "local":
         yield InThisProcess()
         return
     try:
-        from fingerprint.adapters.worker_pool import open_workers
+        from fingerprint.adapters.worker_pool import open_dask_pool
     except ImportError as error:
         raise FingerprintError(
             f"workers.where {settings.where} needs a package that is not there ({error.name}): "
             f"{how_to_install('scale')}"
         ) from None
-    with open_workers(settings) as opened:
+    with open_dask_pool(settings) as opened:
         yield opened
 
 
-def must_wait(settings: Triton, judging: str, version: str) -> bool:
+def bank_watcher(folder: Path, settings: Settings, backend: Backend = HOST_BACKEND) -> BankWatcher:
+    """Return the banks of a folder, measured where the settings say. FingerprintError where none can be opened."""
+    trust = ServerTrust()
+    measuring = partial(open_inference, settings.triton, server_trust=trust)
+    return BankWatcher(
+        folder, settings, measuring, partial(server_lacks_version, settings.triton), trust, backend
+    )
+
+
+def server_lacks_version(settings: Triton, active_version: str, version: str) -> bool:
     """Whether the server that the settings name measures against the bank that judges, and not against this version yet.
     One that does not answer is not waited for: this process stands in for it in any case."""
     if settings.url is None:
         return False
-    from fingerprint.adapters.triton.client import serves
+    from fingerprint.adapters.triton.client import is_version_served
 
-    return serves(judging, settings) and not serves(version, settings)
+    return is_version_served(active_version, settings) and not is_version_served(version, settings)
 
 
-def _client(settings: Kafka) -> Opener:
+def _client_factories(settings: Kafka) -> ClientFactories:
     """Imported when wanted: each needs a package of its own."""
     try:
-        return {"kafka-python": _kafka_python, "confluent": _confluent, "files": _files}[settings.client]()
+        return {"kafka-python": _kafka_python, "confluent": _confluent, "files": _file_broker}[
+            settings.client
+        ]()
     except ImportError as error:
         extra = "confluent" if settings.client == "confluent" else "kafka"
         raise FingerprintError(
@@ -146,24 +174,24 @@ def _client(settings: Kafka) -> Opener:
         ) from None
 
 
-def _kafka_python() -> Opener:
-    from fingerprint.adapters.kafka.kafka_python import KafkaConsumer
-    from fingerprint.adapters.kafka.kafka_python_admin import KafkaTopics
-    from fingerprint.adapters.kafka.kafka_python_producer import KafkaProducer
+def _kafka_python() -> ClientFactories:
+    from fingerprint.adapters.kafka.kafka_python import KafkaPythonConsumer
+    from fingerprint.adapters.kafka.kafka_python_admin import KafkaPythonTopicAdmin
+    from fingerprint.adapters.kafka.kafka_python_producer import KafkaPythonProducer
 
-    return KafkaConsumer, KafkaProducer, KafkaTopics
+    return KafkaPythonConsumer, KafkaPythonProducer, KafkaPythonTopicAdmin
 
 
-def _confluent() -> Opener:
+def _confluent() -> ClientFactories:
     from fingerprint.adapters.kafka.confluent import ConfluentConsumer
-    from fingerprint.adapters.kafka.confluent_admin import ConfluentTopics
+    from fingerprint.adapters.kafka.confluent_admin import ConfluentTopicAdmin
     from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
 
-    return ConfluentConsumer, ConfluentProducer, ConfluentTopics
+    return ConfluentConsumer, ConfluentProducer, ConfluentTopicAdmin
 
 
-def _files() -> Opener:
-    from fingerprint.adapters.file_broker.consumer import FilesConsumer, FilesProducer
-    from fingerprint.adapters.file_broker.topics import FilesTopics
+def _file_broker() -> ClientFactories:
+    from fingerprint.adapters.file_broker.consumer import FileConsumer, FileProducer
+    from fingerprint.adapters.file_broker.topics import FileTopicAdmin
 
-    return FilesConsumer, FilesProducer, FilesTopics
+    return FileConsumer, FileProducer, FileTopicAdmin

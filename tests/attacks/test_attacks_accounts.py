@@ -18,10 +18,18 @@ from serving_desk import Site, desk_in
 from starlette.testclient import TestClient
 from test_callers import GUARDED
 
-from fingerprint.core.account import SCOPES, Refused, Role, Scope, Shown, TooMany, Where
+from fingerprint.core.account import (
+    SCOPES,
+    AuthenticationFailed,
+    ClientInfo,
+    Role,
+    Scope,
+    SecondFactorResponse,
+    TooManyAttempts,
+)
 from fingerprint.store import secret_hashes
-from fingerprint.store.accounts import people_of
-from fingerprint.web.auth import cookie_name, csrf_of
+from fingerprint.store.accounts import open_account_store
+from fingerprint.web.auth import csrf_token, session_cookie_name
 
 ALERTS = [stolen_session(), new_pipeline()]
 LATER = replace(stolen_session(), alert_id="00000000000000ff", principal="1:user/next")
@@ -39,7 +47,7 @@ def quick(monkeypatch):
 @pytest.fixture
 def site(tmp_path):
     site = Site.of(desk_in(tmp_path), clock=Moment())
-    site.doors.desk.save(ALERTS, [vote for alert in ALERTS for vote in votes(alert)])
+    site.deps.store.save(ALERTS, [vote for alert in ALERTS for vote in votes(alert)])
     return site
 
 
@@ -76,14 +84,14 @@ def tries_everything(client: TestClient, csrf: str = "") -> list[tuple[str, str]
 
 def kept(site: Site, tables: tuple[str, ...]) -> dict[str, str]:
     """What those tables hold, but for moments: when a token was last used is written down."""
-    dump = site.doors.desk.dump()
+    dump = site.deps.store.dump()
     return {name: MOMENT.sub("null", dump[name]) for name in tables}
 
 
 def check_that_detection_goes_on(site: Site) -> None:
     """The attacks' alerts are where they were, and what comes next is in the queue."""
     assert {row["alert_id"] for row in queue(site)} == {alert.alert_id for alert in ALERTS}
-    site.doors.desk.save([LATER])
+    site.deps.store.save([LATER])
     assert LATER.alert_id in {row["alert_id"] for row in queue(site)}
 
 
@@ -161,8 +169,8 @@ def test_a_thiefs_token_ends_with_the_reset_that_throws_the_thief_out(site):
     again = people.accept(people.invite("bob", None, by="admin"), "", GOOD)
     assert people.who(again).name == "bob"
     assert (people.who(thief), people.bearer(secret)) == (None, None)
-    with pytest.raises(Refused):
-        people.enter("bob", OTHER, Where(HERE.address, device=device))
+    with pytest.raises(AuthenticationFailed):
+        people.enter("bob", OTHER, ClientInfo(HERE.address, device=device))
 
 
 def test_what_a_leaked_triage_token_does_stands_in_the_audit_in_its_owners_name(site):
@@ -186,11 +194,11 @@ def test_who_guesses_from_everywhere_keeps_nobody_out_who_was_in_before(site):
     device = people.remember(people.enter("bob", GOOD, HERE), "")
     outcomes = []
     for number in range(120):
-        with pytest.raises(Refused) as refused:
-            people.enter("bob", f"guess {number}", Where(f"203.0.113.{number}"))
-        outcomes.append(isinstance(refused.value, TooMany))
+        with pytest.raises(AuthenticationFailed) as refused:
+            people.enter("bob", f"guess {number}", ClientInfo(f"203.0.113.{number}"))
+        outcomes.append(isinstance(refused.value, TooManyAttempts))
     assert outcomes == [False] * 50 + [True] * 70
-    assert people.who(people.enter("bob", GOOD, Where(HERE.address, device=device))).name == "bob"
+    assert people.who(people.enter("bob", GOOD, ClientInfo(HERE.address, device=device))).name == "bob"
 
 
 def test_who_knows_the_password_still_has_no_session_without_the_second_factor(site):
@@ -202,18 +210,18 @@ def test_who_knows_the_password_still_has_no_session_without_the_second_factor(s
     assert there == "/login/second"
     login = browser.cookies["login"]
     as_session = site.nobody()
-    as_session.cookies.set(cookie_name(site.doors.settings), login)
+    as_session.cookies.set(session_cookie_name(site.doors.settings), login)
     assert as_session.get("/people").status_code == 303
-    assert as_session.post("/people", data={"csrf": csrf_of(login), "name": "x"}).status_code == 303
+    assert as_session.post("/people", data={"csrf": csrf_token(login), "name": "x"}).status_code == 303
     refused = [browser.post("/login/second", data={"code": f"{guess:06}"}).status_code for guess in range(8)]
     assert refused == [401] * 4 + [429] * 4
-    assert people.finish_login(login, Shown(app.at(clock.at)), Where("198.51.100.77"))
+    assert people.finish_login(login, SecondFactorResponse(app.at(clock.at)), ClientInfo("198.51.100.77"))
 
 
 def test_a_second_server_counts_the_same_guesses(site):
-    beside = people_of(site.doors.desk, site.doors.clock, site.doors.settings.web)
+    beside = open_account_store(site.doors.desk, site.doors.clock, site.doors.settings.web)
     for people in (site.people, site.people, beside, beside):
-        with pytest.raises(Refused, match="wrong"):
-            people.enter("nobody", "x", HERE)
-    with pytest.raises(TooMany):
-        beside.enter("nobody", "x", HERE)
+        with pytest.raises(AuthenticationFailed, match="wrong"):
+            people.log_in("nobody", "x", HERE)
+    with pytest.raises(TooManyAttempts):
+        beside.log_in("nobody", "x", HERE)

@@ -27,10 +27,11 @@ from fingerprint.detection import triton_model
 from fingerprint.registry import bank as banks
 from fingerprint.registry import signatures, versions
 from fingerprint.registry.bank import Bank, open_bank
-from fingerprint.registry.bank_listing import SeenBanks
-from fingerprint.registry.signatures import KeyFile
-from fingerprint.training import promotion_gate, publish
-from pipelines.commands.bank import run_keys, run_sign, run_verify
+from fingerprint.registry.bank_listing import BankListing
+from fingerprint.registry.signatures import FileSigner
+from fingerprint.training import promotion_gate
+from pipelines.commands.bank import generate_key_pair, sign_version, verify_versions
+from pipelines.runtime import promotion
 
 Edit = Callable[[Path], object]
 
@@ -40,7 +41,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two pairs of keys: ours, theirs."""
     folder = tmp_path_factory.mktemp("keys")
     for name in ("ours", "theirs"):
-        signatures.make_keys(folder / name)
+        signatures.generate_keys(folder / name)
     return folder
 
 
@@ -66,7 +67,7 @@ def learned(bank: Bank) -> Bank:
 @pytest.fixture
 def signed(learned: Bank, signs: Settings, tmp_path: Path) -> Path:
     """A bank that the gate let pass, and that is signed."""
-    assert publish.offer(learned, tmp_path / "bank", signs).passed
+    assert promotion.offer_bank(learned, tmp_path / "bank", signs).passed
     return tmp_path / "bank"
 
 
@@ -152,9 +153,9 @@ PLAIN = {  # refused whether a key is set or not
 SIGNED = {  # what only a signature tells
     "hashes_renewed": (loosened, "no true signature"),
     "a_gate_that_let_it_pass": (says(gate={"passed": True, "reasons": []}), "no true signature"),
-    "no_signature": (lambda root: (root / signatures.FILE).unlink(), "is not signed"),
+    "no_signature": (lambda root: (root / signatures.SIGNATURES_FILE).unlink(), "is not signed"),
     "a_signature_that_is_none": (
-        lambda root: (root / signatures.FILE).write_text('{"served": "bm8="}'),
+        lambda root: (root / signatures.SIGNATURES_FILE).write_text('{"served": "bm8="}'),
         "no true signature",
     ),
 }
@@ -169,24 +170,24 @@ def test_an_edit_of_a_bank_is_refused_without_a_key(
     edit(version_of(bank))
     with pytest.raises(FingerprintError, match=sentence):
         open_bank(bank)
-    assert run_verify(bank, Settings(), (bank / "CURRENT").read_text().strip())["problems"]
+    assert verify_versions(bank, Settings(), (bank / "CURRENT").read_text().strip())["problems"]
 
 
 @pytest.mark.parametrize("name", [*PLAIN, *SIGNED])
 def test_an_edit_of_a_signed_bank_is_refused_by_scorer_web_and_triton(
     signed: Path, signs: Settings, wanted: settings_.Bank, name: str
 ) -> None:
-    number = triton_model.number(open_bank(signed, wanted).version)
+    number = triton_model.version_number(open_bank(signed, wanted).version)
     edit, sentence = (PLAIN | SIGNED)[name]
     edit(version_of(signed))
     why = f"{sentence}|signature|signed" if name in PLAIN else sentence
     with pytest.raises(FingerprintError, match=why):
         open_bank(signed, wanted)
     with pytest.raises(FingerprintError, match=why):
-        SeenBanks(signed, signs).served()
+        BankListing(signed, signs).open_served()
     with pytest.raises(FingerprintError, match=why):
-        triton_model.opened(signed, number, wanted)
-    assert run_verify(signed, signs)["problems"]
+        triton_model.open_numbered_bank(signed, number, wanted)
+    assert verify_versions(signed, signs)["problems"]
 
 
 @pytest.mark.parametrize("content", ["..", ".", ".hidden", "../versions", "a/b", "x" * 5000])
@@ -197,7 +198,7 @@ def test_what_is_served_is_a_versions_name_and_no_path(
     (bank / "CURRENT").write_text(content)
     with pytest.raises(FingerprintError, match="does not name a version"):
         open_bank(bank)
-    assert "does not name a version" in run_verify(bank, Settings())["problems"][0]
+    assert "does not name a version" in verify_versions(bank, Settings())["problems"][0]
 
 
 def test_a_pipe_in_place_of_what_is_served_keeps_nobody_waiting(
@@ -214,9 +215,9 @@ def test_a_pipe_in_place_of_what_is_served_keeps_nobody_waiting(
 
 
 def test_another_ones_signature_is_none(signed: Path, keys: Path, wanted: settings_.Bank) -> None:
-    version = versions.current(signed)
+    version = versions.require_served_version(signed)
     manifest = (version_of(signed) / "manifest.json").read_bytes()
-    banks.sign(signed, version, "served", KeyFile(keys / "theirs"), manifest)
+    banks.sign_bank(signed, version, "served", FileSigner(keys / "theirs"), manifest)
     with pytest.raises(FingerprintError, match="no true signature as served"):
         open_bank(signed, wanted)
     both = wanted.model_copy(
@@ -230,47 +231,49 @@ def test_a_bank_that_the_gate_refused_cannot_be_served_by_moving_the_pointer(
 ) -> None:
     stack = learned.fingerprints.assign(ready=learned.fingerprints["level"] == 3)
     nobody = {name: int(name == "generic") for name in learned.manifest["ready"]}
-    poisoned = banks.renamed(replace(learned, fingerprints=stack), ready=nobody)
-    assert not publish.offer(poisoned, signed, signs).passed
+    poisoned = banks.with_manifest_entries(replace(learned, fingerprints=stack), ready=nobody)
+    assert not promotion.offer_bank(poisoned, signed, signs).passed
     assert open_bank(signed, signs.bank, poisoned.version, served=False).version == poisoned.version
-    assert run_verify(signed, signs)["problems"] == []
+    assert verify_versions(signed, signs)["problems"] == []
     (signed / "CURRENT").write_text(poisoned.version)
     with pytest.raises(FingerprintError, match="is not signed as served"):
         open_bank(signed, signs.bank)
-    assert "is not signed as served" in run_verify(signed, signs)["problems"][0]
-    publish.publish(signed, poisoned.version, signs, force="a person says so")
+    assert "is not signed as served" in verify_versions(signed, signs)["problems"][0]
+    promotion.publish_bank(signed, poisoned.version, signs, force="a person says so")
     assert open_bank(signed, signs.bank).version == poisoned.version
 
 
 def test_what_is_signed_is_what_the_gate_judged_whatever_was_put_there_meanwhile(
     signed: Path, learned: Bank, signs: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    second = banks.renamed(learned, outside=2)
-    banks.write(second, signed, signs.bank, publish.signer(signs.bank))
-    judge = promotion_gate.judge
+    second = banks.with_manifest_entries(learned, outside=2)
+    banks.write_bank(second, signed, signs.bank, promotion.require_signer(signs.bank))
+    judge = promotion_gate.evaluate_promotion
 
     def slowly(*arguments: Any) -> Any:
         word = judge(*arguments)
         loosened(signed / "versions" / second.version)
         return word
 
-    monkeypatch.setattr(promotion_gate, "judge", slowly)
+    monkeypatch.setattr(promotion_gate, "evaluate_promotion", slowly)
     with pytest.raises(FingerprintError, match="no true signature"):
-        publish.publish(signed, second.version, signs, force="a person says so")
+        promotion.publish_bank(signed, second.version, signs, force="a person says so")
     assert open_bank(signed, signs.bank).version == learned.version
 
 
 def test_whoever_damages_the_served_bank_does_not_weaken_the_gate(
     signed: Path, learned: Bank, signs: Settings
 ) -> None:
-    second = banks.renamed(learned, outside=1)
-    assert publish.offer(second, signed, signs).passed
+    second = banks.with_manifest_entries(learned, outside=1)
+    assert promotion.offer_bank(second, signed, signs).passed
     loosened(signed / "versions" / second.version)
     with pytest.raises(FingerprintError):
         open_bank(signed, signs.bank)
     nobody = {name: int(name == "generic") for name in learned.manifest["ready"]}
     stack = learned.fingerprints.assign(ready=learned.fingerprints["level"] == 3)
-    word = publish.offer(banks.renamed(replace(learned, fingerprints=stack), ready=nobody), signed, signs)
+    word = promotion.offer_bank(
+        banks.with_manifest_entries(replace(learned, fingerprints=stack), ready=nobody), signed, signs
+    )
     assert not word.passed
     assert word.figures["against"] == learned.version, "what was served before"
 
@@ -280,11 +283,11 @@ def test_who_wants_signed_banks_and_cannot_sign_is_told_so_before_it_trains(
 ) -> None:
     own = road.SETTINGS.model_copy(update={"bank": wanted})
     with pytest.raises(FingerprintError, match=r"set bank\.signing_key_file"):
-        road.train(organisation.learned, tmp_path / "bank", own, road.silent)
+        road.train_bank(organisation.learned, tmp_path / "bank", own, road.no_progress)
     theirs = wanted.model_copy(update={"signing_key_file": str(keys / "theirs")})
     shutil.copytree(organisation.bank, tmp_path / "bank", dirs_exist_ok=True)
     with pytest.raises(FingerprintError, match="no true signature"):
-        run_sign(tmp_path / "bank", own.model_copy(update={"bank": theirs}))
+        sign_version(tmp_path / "bank", own.model_copy(update={"bank": theirs}))
 
 
 KMS = '''
@@ -326,28 +329,28 @@ def test_a_key_management_service_signs_by_a_hook(
         ("no_module:at_all", "No module"),
     ):
         with pytest.raises(FingerprintError, match=why):
-            run_sign(bank, by(hook))
+            sign_version(bank, by(hook))
     with pytest.raises(FingerprintError, match="is not signed"):
         open_bank(bank, wanted)
-    run_sign(bank, by("kms_of_ours:service"))
+    sign_version(bank, by("kms_of_ours:service"))
     assert open_bank(bank, wanted).version == organisation.trained["version"]
-    assert run_verify(bank, by("kms_of_ours:service"))["problems"] == []
+    assert verify_versions(bank, by("kms_of_ours:service"))["problems"] == []
 
 
 def test_a_private_key_is_its_owners_alone_and_never_written_over(tmp_path: Path) -> None:
-    made = run_keys(tmp_path / "key")
+    made = generate_key_pair(tmp_path / "key")
     assert stat.S_IMODE(Path(made["private"]).stat().st_mode) == 0o600
-    assert list(signatures.trusted([made["public"]])) == [made["key"]]
+    assert list(signatures.read_public_keys([made["public"]])) == [made["key"]]
     with pytest.raises(FingerprintError, match="cannot write the key"):
-        run_keys(tmp_path / "key")
+        generate_key_pair(tmp_path / "key")
     with pytest.raises(FingerprintError, match="no public Ed25519 key"):
-        signatures.trusted([made["private"]])
+        signatures.read_public_keys([made["private"]])
 
 
 def test_what_is_not_sound_is_not_signed(signed: Path, signs: Settings) -> None:
     evil_shard(version_of(signed))
     with pytest.raises(FingerprintError, match="which its manifest does not list"):
-        run_sign(signed, signs)
+        sign_version(signed, signs)
 
 
 # --- while it is judged by --------------------------------------------------------------------------------------------
@@ -364,17 +367,17 @@ def test_a_stream_judges_on_by_the_signed_bank_and_says_that_another_was_put_the
     place: Place, learned: Bank, records: Records, oracle: Said
 ) -> None:
     """The attacker's bank finds everything usual, has all its hashes and a name of its own."""
-    served = versions.current(place.bank)
+    served = versions.require_served_version(place.bank)
     blind = replace(
         learned, baseline=replace(learned.baseline, center=learned.baseline.center + np.float32(50))
     )
-    blind = banks.renamed(blind, note="everything is usual")
+    blind = banks.with_manifest_entries(blind, note="everything is usual")
     with live(place) as stream:
         stream.read(records[:500])
-        banks.write(blind, place.bank)
+        banks.write_bank(blind, place.bank)
         serve(place, blind.version)
-        stream.until(lambda: bool(stream.program.banks.refused))
-        assert "is not signed" in stream.program.banks.refused
+        stream.until(lambda: bool(stream.program.banks.refusal))
+        assert "is not signed" in stream.program.banks.refusal
         stream.read(records[500:])
         stream.until(lambda: stream.program.metrics.bank_refused.collect()[0].samples[0].value == 1)
         assert stream.judged_by() == {served}
@@ -388,7 +391,7 @@ def test_nobody_judges_on_by_an_open_bank_that_was_written_into(place: Place, re
         stream.read(records[:200])
         os.link(stack, place.folder / "linked")
         looks = [0.0]
-        stream.until(lambda: looks.append(stream.program.banks.next_look) or len(set(looks)) > 5)  # type: ignore[func-returns-value]
+        stream.until(lambda: looks.append(stream.program.banks.next_poll) or len(set(looks)) > 5)  # type: ignore[func-returns-value]
         with stack.open("r+b") as file:
             file.seek(-8, os.SEEK_END)
             file.write(b"evil evil"[:8])

@@ -33,8 +33,8 @@ from fingerprint.core.ports import Message
 from fingerprint.core.settings import Reading, Settings
 from fingerprint.sources import decode
 from fingerprint.sources.cloudtrail import envelopes
-from fingerprint.streaming.poison import REASON
-from fingerprint.streaming.rekeying import Ingesting
+from fingerprint.streaming.poison import POISON_REASON
+from fingerprint.streaming.rekeying import Rekeyer
 
 ROOT = Path(__file__).parents[2]
 DEADLY = Path(__file__).parents[1] / "deadly.py"
@@ -56,7 +56,7 @@ def bomb(mebibytes: int, copies: int, text: bytes = record(0) + b"\n") -> bytes:
 
 def test_what_is_wrapped_in_a_message_shares_one_budget_however_it_is_nested() -> None:
     bounds = Reading(max_document_bytes=8 * MIB)
-    found = envelopes.split(bomb(3, 40), bounds=bounds)
+    found = envelopes.split_message(bomb(3, 40), bounds=bounds)
     assert sum(map(len, found.lines)) < 8 * MIB
     assert {each.reason.partition(" with")[0] for each in found.rejects} == {
         "expands to more than 8,388,608 bytes"
@@ -95,29 +95,31 @@ def test_a_file_or_object_has_one_budget_too(tmp_path: Path, name: str) -> None:
     logs = json.dumps({"awslogs": {"data": base64.b64encode(gzip.compress(b" " * MIB)).decode()}}).encode()
     lines = b"\n".join([record(0), *[logs] * 30, record(1)]) + b"\n"
     (tmp_path / name).write_bytes(gzip.compress(lines) if name.endswith("gz") else lines)
-    found = envelopes.merge(list(files.read([str(tmp_path)], Reading(max_expanded_bytes=10 * MIB))))
+    found = envelopes.merge_batches(
+        list(files.read_sources([str(tmp_path)], Reading(max_expanded_bytes=10 * MIB)))
+    )
     assert len(found.lines) == 2
     assert 19 <= sum(each.count for each in found.rejects) <= 21
 
 
 def test_thousands_of_lines_of_garbage_are_few_rejects_and_one_letter() -> None:
     value = gzip.compress(b"[[1]]\n" * 30_000)
-    found = list(envelopes.parts(value))
+    found = list(envelopes.split_message_in_parts(value))
     rejects = [each for part in found for each in part.rejects]
-    assert len(rejects) == envelopes.REJECTS_KEPT + 1
+    assert len(rejects) == envelopes.MAX_REJECTS_PER_MESSAGE + 1
     assert sum(each.count for each in rejects) == 30_000
     letters = [
         letter
-        for batch in Ingesting(Settings()).read([Message("raw", 0, 0, value=value)])
-        for letter in batch.dead
+        for batch in Rekeyer(Settings()).rekey([Message("raw", 0, 0, value=value)])
+        for letter in batch.dead_letters
     ]
     assert len(letters) == 1
     assert b"and 29,999 more in this message" in (dict(letters[0].headers)["reason"] or b"")
 
 
 def test_a_message_has_so_many_records_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(envelopes, "MOST_RECORDS", 1000)
-    found = envelopes.split(gzip.compress(wrapped(*[b'{"a":1}'] * 5000)))
+    monkeypatch.setattr(envelopes, "MAX_RECORDS", 1000)
+    found = envelopes.split_message(gzip.compress(wrapped(*[b'{"a":1}'] * 5000)))
     assert len(found.lines) == 1000
     assert [each.reason for each in found.rejects] == [
         "more than 1,000 records in one message: the rest is not read"
@@ -128,8 +130,8 @@ def test_a_message_that_holds_much_comes_in_pieces_and_is_done_with_the_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(envelopes, "PART_RECORDS", 50)
-    monkeypatch.setattr("fingerprint.compute.backend.HOST_PIECE", 60_000)
-    monkeypatch.setattr(envelopes, "CHUNK", 4_000)
+    monkeypatch.setattr("fingerprint.compute.backend.HOST_BATCH_BYTES", 60_000)
+    monkeypatch.setattr(envelopes, "SCAN_BYTES", 4_000)
     lines = [record(number) for number in range(1000)]
     polled = [
         Message("raw", 0, number, value=value)
@@ -137,13 +139,13 @@ def test_a_message_that_holds_much_comes_in_pieces_and_is_done_with_the_last(
             [record(2000), gzip.compress(b"\n".join([*lines, b"{}"])), record(2001)]
         )
     ]
-    pieces = list(decode.read(polled, Settings()))
-    assert [piece.done for piece in pieces] == [1, *[1] * (len(pieces) - 3), 2, 3]
+    pieces = list(decode.decode_messages(polled, Settings()))
+    assert [piece.complete_until for piece in pieces] == [1, *[1] * (len(pieces) - 3), 2, 3]
     assert len(pieces) > 4
     ids = [each for piece in pieces for each in piece.events["event_id"]]
     assert ids == ["event-2000", *[f"event-{number}" for number in range(1000)], "event-2001"]
-    batches = list(Ingesting(Settings()).read(polled))
-    assert [int(n) for batch in batches for n in batch.dead_from] == [1]
+    batches = list(Rekeyer(Settings()).rekey(polled))
+    assert [int(n) for batch in batches for n in batch.dead_letter_sources] == [1]
 
 
 def test_an_array_in_windows_gives_what_it_gives_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,18 +157,18 @@ def test_an_array_in_windows_gives_what_it_gives_at_once(monkeypatch: pytest.Mon
         b"[1,2]",
     ]
     text = b"[" + b" , ".join((tricky + [record(n) for n in range(9)]) * 30) + b"]"
-    whole = envelopes.split(text)
+    whole = envelopes.split_message(text)
     for chunk in (7, 64, 1000):
-        monkeypatch.setattr(envelopes, "MANY_COMMAS", 1)
-        monkeypatch.setattr(envelopes, "CHUNK", chunk)
-        cut = envelopes.split(text)
+        monkeypatch.setattr(envelopes, "COMMA_SCAN_THRESHOLD", 1)
+        monkeypatch.setattr(envelopes, "SCAN_BYTES", chunk)
+        cut = envelopes.split_message(text)
         assert (cut.lines, cut.origins, cut.rejects) == (whole.lines, whole.origins, whole.rejects)
 
 
 def test_what_does_not_fit_into_memory_is_that_messages_reject(monkeypatch: pytest.MonkeyPatch) -> None:
     flatten, large = decode.flatten, b'{"eventVersion": "1.08", "large": 1}'
 
-    def full(found: envelopes.Records, tables: str) -> Any:
+    def full(found: envelopes.RecordBatch, tables: str) -> Any:
         if large in found.lines:
             raise MemoryError
         return flatten(found, tables)
@@ -175,7 +177,7 @@ def test_what_does_not_fit_into_memory_is_that_messages_reject(monkeypatch: pyte
     polled = [
         Message("raw", 0, number, value=value) for number, value in enumerate([record(0), large, record(1)])
     ]
-    pieces = list(decode.read(polled, Settings()))
+    pieces = list(decode.decode_messages(polled, Settings()))
     assert [each for piece in pieces for each in piece.events["event_id"]] == ["event-0", "event-1"]
     assert [each for piece in pieces for each in piece.rejects] == [
         Reject("", "1", "does not fit into memory")
@@ -210,12 +212,12 @@ def cpu(work: Callable[[], Any]) -> float:
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_mebibyte_of_anything_is_read_in_less_than_a_second(name: str) -> None:
-    assert cpu(lambda: envelopes.split(WHOLE[name])) < CPU_SECONDS
-    assert cpu(lambda: envelopes.depth(WHOLE[name])) < CPU_SECONDS
+    assert cpu(lambda: envelopes.split_message(WHOLE[name])) < CPU_SECONDS
+    assert cpu(lambda: envelopes.json_depth(WHOLE[name])) < CPU_SECONDS
 
 
 def test_a_document_of_many_arrays_costs_time_in_proportion_to_it() -> None:
-    assert cpu(lambda: envelopes.split(b"[" + b",".join([b"[]"] * 200_000) + b"]")) < 5 * CPU_SECONDS
+    assert cpu(lambda: envelopes.split_message(b"[" + b",".join([b"[]"] * 200_000) + b"]")) < 5 * CPU_SECONDS
 
 
 Use = Callable[[re.Pattern[Any], Any], Any]
@@ -235,75 +237,75 @@ def match(pattern: re.Pattern[Any], text: Any) -> Any:
 
 # Every pattern that meets input, how it is used, and what would cost it most. Those that are inline are named by their text.
 WORST: dict[str, tuple[Use, Any]] = {
-    "cloudtrail._NO_BLANK": (search, b" " * MIB),
-    "cloudtrail._BARE": (match, b"{" + b" " * MIB),
-    "cloudtrail._RECORDS": (search, b'"Records"' * (MIB // 18) + b'"Records"' + b" " * (MIB // 2)),
-    "cloudtrail._FIRST_KEY": (
+    "sources.cloudtrail.envelopes._NO_BLANK": (search, b" " * MIB),
+    "sources.cloudtrail.envelopes._BARE": (match, b"{" + b" " * MIB),
+    "sources.cloudtrail.envelopes._RECORDS": (search, b'"Records"' * (MIB // 18) + b'"Records"' + b" " * (MIB // 2)),
+    "sources.cloudtrail.envelopes._FIRST_KEY": (
         search,
         (b"{" + b" " * 100 + b'"' + b"a" * 64 + b'"' + b" " * 50) * (MIB // 217),
     ),
-    "cloudtrail._STRING": (all_of, ESCAPED.encode()),
-    "cloudtrail._BRACES": (all_of, ESCAPED.encode()),
-    "cloudtrail._border": (all_of, b"}" + b" " * MIB + b"x"),
-    "hostile._STEERING": (all_of, "\x1b" * MIB),
-    "hostile._PIECE": (all_of, '"' + '\\"' * (MIB // 2) + "\\"),
-    "features._PRODUCT": (all_of, "a" * MIB),
-    "features._SYSTEM": (all_of, "mac o" * (MIB // 5)),
-    "entity._RESERVED": (all_of, "/" * MIB),
-    "entity._INSTANCE": (match, "i-" + "0" * MIB),
-    "entity._PERSONAL": (match, "a@" + "." * MIB + " "),
-    "peers._NUMBERS": (all_of, "abcdefag" * (MIB // 8)),
-    "tactics._API_VERSION": (all_of, "20150331v" + "20150331v1" * (MIB // 10)),
-    "notices._TRAIL": (match, "/AWSLogs/o-a" * (MIB // 12)),
-    "spans._DAY": (search, "/AWSLogs/a/CloudTrail/a/2026/01/01/" * (MIB // 35)),
-    "edges.files_trail._TRAIL": (search, "/AWSLogs/a/CloudTrail" * (MIB // 21) + "x"),
-    "edges.files_trail._MONTH": (search, "/AWSLogs/a/CloudTrail/a/2026/" * (MIB // 29)),
-    "edges.desk_values._ACCOUNT": (match, "1" * MIB),
-    "outward.csv_rows._WORKED_OUT": (all_of, ";" * MIB),
-    "outward.news._EMAIL": (search, "a" * 4096),
-    "outward.slack._MENTION": (all_of, "]@" * (MIB // 2)),
-    "web.after._SEEN": (match, "1" * MIB),
-    "web.guard.NETLOC": (match, "a." * (MIB // 2)),
-    "web.links._PLAIN": (match, "a/" * (MIB // 2)),
-    "reaching.PLAIN_URL": (match, "a" * MIB),
-    "people.NAME": (match, "a" * MIB),
-    "credentials._USERINFO": (all_of, "http://" + "a:" * (MIB // 2)),
-    "credentials._PARAMETER": (all_of, "?" + "a-" * (MIB // 2)),
-    "credentials._SECRET": (all_of, "passwor" * (MIB // 7)),
-    "versions.NAME": (match, "a" * MIB),
-    "passwords.WORD": (all_of, "ab " * (MIB // 3)),
-    "edges.desk_people_factors.SECRET": (match, "A" * MIB),
+    "sources.cloudtrail.envelopes._STRING": (all_of, ESCAPED.encode()),
+    "sources.cloudtrail.envelopes._BRACES": (all_of, ESCAPED.encode()),
+    "sources.cloudtrail.envelopes._record_boundary": (all_of, b"}" + b" " * MIB + b"x"),
+    "core.sanitize._UNPRINTABLE": (all_of, "\x1b" * MIB),
+    "core.sanitize._PIECE": (all_of, '"' + '\\"' * (MIB // 2) + "\\"),
+    "features.encoding._PRODUCT": (all_of, "a" * MIB),
+    "features.encoding._SYSTEM": (all_of, "mac o" * (MIB // 5)),
+    "sources.cloudtrail.identity._RESERVED": (all_of, "/" * MIB),
+    "sources.cloudtrail.identity._INSTANCE": (match, "i-" + "0" * MIB),
+    "sources.cloudtrail.identity._PERSONAL": (match, "a@" + "." * MIB + " "),
+    "features.peer_groups._NUMBERS": (all_of, "abcdefag" * (MIB // 8)),
+    "sources.cloudtrail.attack_tactics._API_VERSION": (all_of, "20150331v" + "20150331v1" * (MIB // 10)),
+    "sources.cloudtrail.s3_notifications._TRAIL": (match, "/AWSLogs/o-a" * (MIB // 12)),
+    "core.time_range._DAY": (search, "/AWSLogs/a/CloudTrail/a/2026/01/01/" * (MIB // 35)),
+    "sources.cloudtrail.s3_layout._TRAIL": (search, "/AWSLogs/a/CloudTrail" * (MIB // 21) + "x"),
+    "sources.cloudtrail.s3_layout._MONTH": (search, "/AWSLogs/a/CloudTrail/a/2026/" * (MIB // 29)),
+    "store.filter_values._ACCOUNT": (match, "1" * MIB),
+    "delivery.formats.csv._WORKED_OUT": (all_of, ";" * MIB),
+    "delivery.notification._EMAIL": (search, "a" * 4096),
+    "delivery.formats.slack._MENTION": (all_of, "]@" * (MIB // 2)),
+    "web.flash._SELECTION": (match, "1" * MIB),
+    "web.middleware.NETLOC_PATTERN": (match, "a." * (MIB // 2)),
+    "web.urls._PLAIN_PATH": (match, "a/" * (MIB // 2)),
+    "core.egress.PLAIN_URL": (match, "a" * MIB),
+    "core.account.ACCOUNT_NAME_PATTERN": (match, "a" * MIB),
+    "core.credentials._USERINFO": (all_of, "http://" + "a:" * (MIB // 2)),
+    "core.credentials._PARAMETER": (all_of, "?" + "a-" * (MIB // 2)),
+    "core.credentials._SECRET": (all_of, "passwor" * (MIB // 7)),
+    "registry.versions.VERSION_PATTERN": (match, "a" * MIB),
+    "core.passwords.WORD_PATTERN": (all_of, "ab " * (MIB // 3)),
+    "store.second_factors.TOTP_SECRET_PATTERN": (match, "A" * MIB),
 }
-WORST["outward.news._EMAIL"] = (match, "a@" + "a" * MIB)
+WORST["delivery.notification._EMAIL"] = (match, "a@" + "a" * MIB)
 
 # Those that only meet what our own side wrote: settings, our own files, a broker's or a server's words, results of our tests.
 OURS = {
-    "evaluation.form._ID": "records that we simulate",
-    "evaluation.form._LIKE": "records that we simulate",
-    "web.page": "the id of an alert, made of content by us",
-    "web.api.work": "an ETag: ten digits at most are read, and a header is at most 64 KiB",
-    "edges.confluent_reason._NOISE": "words of the broker's client",
-    "edges.kafka_reason._NOISE": "words of the broker's client",
-    "edges.sqs_session._REGION": "the queue's URL, a setting",
-    "edges.topic_files._NAME": "names of topics, settings",
-    "edges.triton_repository._SERVED": "a file that we write",
-    "edges.triton_repository._COUNT": "a file that we write",
-    "edges.triton_control": "what the server says of our own model",
-    "edges.snapshots_names._TOPIC": "names of our own files",
-    "edges.snapshots_names._MANIFEST": "names of our own files",
-    "edges.snapshots_names._PART": "names of our own files",
-    "edges.snapshots_names._STORED": "names of our own files",
-    "edges.sqs._URL": "the queue's URL, a setting",
-    "settings": "settings",
-    "outward.news": "twelve digits of an account, in a text of a bounded length",
-    "entity": "patterns of roles that the settings name",
-    "people": "a name of a person whom a provider vouches for: one class of characters",
-    "device": "names of packages",
-    "reaching": "the URL of a receiver, a setting",
-    "shards": "names of files: 255 bytes at most",
-    "edges.desk_people_factors": "a code of a second factor: one class of characters",
-    "simulation.programs": "records that we simulate",
-    "simulation.forms": "records that we simulate",
+    "evaluation.leakage_check._ID": "records that we simulate",
+    "evaluation.leakage_check._ACTION_FIELDS": "records that we simulate",
+    "web.static_report": "the id of an alert, made of content by us",
+    "web.api.cases": "an ETag: ten digits at most are read, and a header is at most 64 KiB",
+    "adapters.kafka.confluent_errors._NOISE": "words of the broker's client",
+    "adapters.kafka.kafka_python_errors._NOISE": "words of the broker's client",
+    "adapters.aws.session._REGION": "the queue's URL, a setting",
+    "adapters.file_broker.consumer._NAME": "names of topics, settings",
+    "adapters.triton.repository._SERVED_VERSIONS_LINE": "a file that we write",
+    "adapters.triton.repository._INSTANCE_COUNT": "a file that we write",
+    "adapters.triton.control": "what the server says of our own model",
+    "adapters.checkpoints.paths._TOPIC": "names of our own files",
+    "adapters.checkpoints.paths._MANIFEST": "names of our own files",
+    "adapters.checkpoints.paths._PART": "names of our own files",
+    "adapters.checkpoints.paths._STORED": "names of our own files",
+    "adapters.aws.sqs._URL": "the queue's URL, a setting",
+    "core.settings": "settings",
+    "delivery.notification": "twelve digits of an account, in a text of a bounded length",
+    "sources.cloudtrail.identity": "patterns of roles that the settings name",
+    "core.account": "a name of a person whom a provider vouches for: one class of characters",
+    "compute.cuda": "names of packages",
+    "core.egress": "the URL of a receiver, a setting",
+    "compute.mapped_arrays": "names of files: 255 bytes at most",
+    "store.second_factors": "a code of a second factor: one class of characters",
+    "simulation.user_agents": "records that we simulate",
+    "simulation.record_templates": "records that we simulate",
 }
 
 
@@ -354,8 +356,8 @@ def test_a_regular_expression_takes_less_than_a_second_for_a_mebibyte_of_the_wor
 
 
 def test_json_of_a_mebibyte_is_indented_in_less_than_a_few_seconds() -> None:
-    assert cpu(lambda: sanitize.indented(ESCAPED)) < CPU_SECONDS
-    assert sanitize.indented('{"a":"x\\') == '{\n  "a": "x\\'
+    assert cpu(lambda: sanitize.indent_json(ESCAPED)) < CPU_SECONDS
+    assert sanitize.indent_json('{"a":"x\\') == '{\n  "a": "x\\'
 
 
 # --- poison -----------------------------------------------------------------------------------------------------------
@@ -391,7 +393,7 @@ def test_a_message_that_kills_ingest_becomes_a_dead_letter_and_everything_else_a
     assert sorted(set(stream.ids())) == expected(20)
     (letter,) = stream.read(stream.dlq)
     assert letter.value == POISON
-    assert (dict(letter.headers)["reason"] or b"").decode() == REASON
+    assert (dict(letter.headers)["reason"] or b"").decode() == POISON_REASON
     assert stream.committed() == 21
     stream.send(*some(22)[20:])
     assert lives("ingest", stream.environment()) == 1
@@ -407,7 +409,7 @@ def test_a_message_that_kills_the_scorer_becomes_a_dead_letter_and_what_follows_
     assert place.committed() == 61
     (letter,) = place.read(f"{place.settings.kafka.events}.dlq")
     assert letter.value == POISON
-    assert (dict(letter.headers)["reason"] or b"").decode() == REASON
+    assert (dict(letter.headers)["reason"] or b"").decode() == POISON_REASON
 
 
 def test_the_same_alerts_are_raised_whatever_lies_between_the_records(
@@ -420,9 +422,9 @@ def test_the_same_alerts_are_raised_whatever_lies_between_the_records(
     values = [value for pair in zip_longest(deliveries, hostile_ones) for value in pair if value]
     settings = Settings(reading=Reading(max_document_bytes=8 * MIB))
     polled = [Message("raw", 0, number, value=value) for number, value in enumerate(values)]
-    batches = list(Ingesting(settings).read(polled))
+    batches = list(Rekeyer(settings).rekey(polled))
     hostile_places = {number for number, value in enumerate(values) if value in hostile_ones}
-    assert {int(place) for batch in batches for place in batch.dead_from} <= hostile_places
+    assert {int(place) for batch in batches for place in batch.dead_letter_sources} <= hostile_places
     own = record(0)  # a whole record before the blanks of one of them
     found = [(each.key, each.value) for batch in batches for each in batch.records if each.value != own]
     assert sorted(found) == sorted(records)

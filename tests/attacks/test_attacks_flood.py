@@ -10,13 +10,18 @@ import pytest
 import road as roads
 
 from fingerprint.adapters import files
-from fingerprint.adapters.event_spool import History
-from fingerprint.compute.arrays import counted
+from fingerprint.adapters.event_spool import EventSpool
+from fingerprint.compute.arrays import occurrence_index
 from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Voting
-from fingerprint.pipeline import Road, Said
+from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry import bank as banks
-from fingerprint.state.ledger import EACH_STRANGER, PASSING_DAYS, SILENT_DAYS, Ledger
+from fingerprint.state.scorer_state import (
+    INACTIVE_DAYS,
+    MAX_UNKNOWN_PRINCIPAL_EVENTS,
+    SINGLE_DAY_INACTIVE_DAYS,
+    ScorerState,
+)
 
 DAY = 24  # intervals
 
@@ -24,19 +29,19 @@ DAY = 24  # intervals
 @pytest.fixture(scope="module")
 def events(organisation: roads.Road) -> pd.DataFrame:
     """The organisation's new events, oldest first."""
-    with History(roads.SETTINGS) as history:
-        for records in files.read(organisation.new, roads.SETTINGS.reading):
-            history.add(records)
-        return pd.concat(list(history.chunks()), ignore_index=True)
+    with EventSpool(roads.SETTINGS) as history:
+        for records in files.read_sources(organisation.new, roads.SETTINGS.reading):
+            history.add_records(records)
+        return pd.concat(list(history.batches()), ignore_index=True)
 
 
 def walked(
     organisation: roads.Road, events: pd.DataFrame, step: int = 200, **voting: int
-) -> tuple[Road, list[Said]]:
+) -> tuple[DetectionPipeline, list[StepResult]]:
     settings = roads.SETTINGS.model_copy(update={"voting": Voting(**voting)})
     bank = banks.open_bank(organisation.bank)
-    road = Road(bank, Ledger.from_arrays(settings, bank.ledger), settings)
-    return road, [*(road.walk(part) for part in steps_of(events, step)), road.finish()]
+    road = DetectionPipeline(bank, ScorerState.from_arrays(settings, bank.scorer_state), settings)
+    return road, [*(road.process(part) for part in steps_of(events, step)), road.flush()]
 
 
 def steps_of(events: pd.DataFrame, step: int) -> Iterator[pd.DataFrame]:
@@ -44,7 +49,7 @@ def steps_of(events: pd.DataFrame, step: int) -> Iterator[pd.DataFrame]:
         yield events.iloc[start : start + step].reset_index(drop=True)
 
 
-def last_of_each(said: list[Said]) -> dict[str, Alert]:
+def last_of_each(said: list[StepResult]) -> dict[str, Alert]:
     return {alert.alert_id: alert for step in said for alert in step.alerts}
 
 
@@ -74,7 +79,7 @@ def test_the_noise_of_one_principal_does_not_evict_another_s_attack(
 ) -> None:
     records, alert = flooded
     road, said = walked(organisation, records, waiting_events=500)
-    assert road.scorer.dropped > 1000, "the alarm counts them"
+    assert road.scorer.dropped_events > 1000, "the alarm counts them"
     assert last_of_each(said)[alert.alert_id] == alert
 
 
@@ -82,7 +87,7 @@ def test_which_events_wait_does_not_depend_on_where_batches_are_cut(
     organisation: roads.Road, flooded: tuple[pd.DataFrame, Alert]
 ) -> None:
     one, other = (walked(organisation, flooded[0], step, waiting_events=500) for step in (150, 5000))
-    assert one[0].scorer.dropped == other[0].scorer.dropped > 0
+    assert one[0].scorer.dropped_events == other[0].scorer.dropped_events > 0
     assert last_of_each(one[1]) == last_of_each(other[1])
 
 
@@ -91,7 +96,7 @@ def test_one_principal_keeps_its_strangest_events_of_an_hour(
 ) -> None:
     records, alert = flooded
     road, said = walked(organisation, records, waiting_events_each=100)
-    assert road.scorer.dropped >= 1900
+    assert road.scorer.dropped_events >= 1900
     sizes = [len(each.events) for each in last_of_each(said).values() if each.principal != alert.principal]
     assert 0 < max(sizes) <= 600, "a hundred an hour of a window of six"
 
@@ -120,7 +125,7 @@ def test_strangers_have_so_many_votes_a_day_and_hide_nobody(
     votes = pd.concat([step.votes for step in said if len(step.votes)])
     strangers = votes[votes["principal"].str.contains(":account/")]
     assert 0 < strangers["principal"].nunique() <= 100
-    assert road.scorer.refused >= 4900, "the alarm counts them"
+    assert road.scorer.over_limit_events >= 4900, "the alarm counts them"
     alerts = last_of_each(said)
     assert {alert.alert_id for alert in scored.alerts} <= set(alerts)
     assert len(alerts) <= len(scored.alerts) + 100
@@ -130,11 +135,11 @@ def test_the_first_strangers_of_a_day_are_let_in_wherever_batches_are_cut() -> N
     draw = np.random.default_rng(0)
     principal = draw.integers(0, 400, 3000).astype(np.uint64) << np.uint64(40) | np.uint64(7)
     interval = (np.sort(draw.integers(0, 3 * DAY, 3000)) + 480_000).astype(np.int32)
-    whole, parts = Ledger(roads.SETTINGS), Ledger(roads.SETTINGS)
-    together = whole.admit(principal, interval, 50)
+    whole, parts = ScorerState(roads.SETTINGS), ScorerState(roads.SETTINGS)
+    together = whole.admit_unknown(principal, interval, 50)
     cut = [slice(start, start + 70) for start in range(0, 3000, 70)]
     assert (
-        np.concatenate([parts.admit(principal[at], interval[at], 50) for at in cut]).tolist()
+        np.concatenate([parts.admit_unknown(principal[at], interval[at], 50) for at in cut]).tolist()
         == together.tolist()
     )
     days = pd.Series(principal[together]).groupby(interval[together] // DAY).nunique()
@@ -142,55 +147,57 @@ def test_the_first_strangers_of_a_day_are_let_in_wherever_batches_are_cut() -> N
 
 
 def test_one_stranger_has_so_many_events_a_day() -> None:
-    ledger, many = Ledger(roads.SETTINGS), 3 * EACH_STRANGER
-    admitted = ledger.admit(np.full(many, 7, np.uint64), np.full(many, 480_000, np.int32), 10)
-    assert admitted.sum() == EACH_STRANGER
-    assert not ledger.admit(np.full(3, 7, np.uint64), np.full(3, 480_001, np.int32), 10).any()
+    ledger, many = ScorerState(roads.SETTINGS), 3 * MAX_UNKNOWN_PRINCIPAL_EVENTS
+    admitted = ledger.admit_unknown(np.full(many, 7, np.uint64), np.full(many, 480_000, np.int32), 10)
+    assert admitted.sum() == MAX_UNKNOWN_PRINCIPAL_EVENTS
+    assert not ledger.admit_unknown(np.full(3, 7, np.uint64), np.full(3, 480_001, np.int32), 10).any()
 
 
 def test_days_of_long_ago_are_no_room_for_more_strangers() -> None:
-    ledger = Ledger(roads.SETTINGS)
+    ledger = ScorerState(roads.SETTINGS)
     ledger.watermark = 480_000 * 3600
     late = np.arange(480_000 - 100 * DAY, 480_000 - 2 * DAY, DAY, dtype=np.int32)
-    assert ledger.admit(np.arange(len(late)).astype(np.uint64), late, 10).sum() == 10
+    assert ledger.admit_unknown(np.arange(len(late)).astype(np.uint64), late, 10).sum() == 10
 
 
-def remembered(ledger: Ledger, principals: int, interval: int, first: int = 0) -> None:
+def remembered(ledger: ScorerState, principals: int, interval: int, first: int = 0) -> None:
     """Have principals come, one event each."""
     names = (np.arange(principals) + first + 1).astype(np.uint64) << np.uint64(20)
     when = np.full(principals, interval, np.int32)
-    ledger.remember(names, when, np.ones((principals, 64), np.uint64))
-    ledger.series.count(names, np.full(principals, 1, np.uint64), when, when, np.ones(principals, np.float32))
+    ledger.update_history(names, when, np.ones((principals, 64), np.uint64))
+    ledger.series.add_counts(
+        names, np.full(principals, 1, np.uint64), when, when, np.ones(principals, np.float32)
+    )
     ledger.watermark = interval * 3600
-    ledger.advance()
+    ledger.expire()
 
 
 def test_principals_that_never_come_again_are_forgotten_and_the_others_are_not() -> None:
-    ledger, start = Ledger(roads.SETTINGS), 480_000
+    ledger, start = ScorerState(roads.SETTINGS), 480_000
     remembered(ledger, 500, start)
-    for day in range(PASSING_DAYS + 3):
+    for day in range(SINGLE_DAY_INACTIVE_DAYS + 3):
         remembered(ledger, 5, start + day * DAY, first=10_000)
     assert len(ledger.principals) == 5
     assert len(ledger.series.owner) == 5
-    assert sorted(ledger.principals.settle()[1]["slot"].tolist()) == list(range(5))
-    remembered(ledger, 1, start + (PASSING_DAYS + 2 + SILENT_DAYS) * DAY, first=20_000)
+    assert sorted(ledger.principals.compact()[1]["slot"].tolist()) == list(range(5))
+    remembered(ledger, 1, start + (SINGLE_DAY_INACTIVE_DAYS + 2 + INACTIVE_DAYS) * DAY, first=20_000)
     assert len(ledger.principals) == 6, "who came on several days is known for longer"
-    remembered(ledger, 1, start + (PASSING_DAYS + 5 + SILENT_DAYS) * DAY, first=20_000)
+    remembered(ledger, 1, start + (SINGLE_DAY_INACTIVE_DAYS + 5 + INACTIVE_DAYS) * DAY, first=20_000)
     assert len(ledger.principals) == 1
 
 
 def test_of_too_many_principals_those_go_first_that_were_there_on_one_day_long_ago(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fingerprint.state.ledger.MOST_PRINCIPALS", 100)
-    ledger, start = Ledger(roads.SETTINGS), 480_000
+    monkeypatch.setattr("fingerprint.state.scorer_state.MAX_PRINCIPALS", 100)
+    ledger, start = ScorerState(roads.SETTINGS), 480_000
     for day in range(5):
         remembered(ledger, 60, start + day * DAY, first=100 * day)
     assert len(ledger.principals) <= 60 + 60 + 60, "those of the last two days may be in use"
-    kept = ledger.principals.settle()[0]
+    kept = ledger.principals.compact()[0]
     assert (kept >= (np.uint64(201) << np.uint64(20))).all()
 
 
 def test_how_many_of_the_same_came_before() -> None:
-    assert counted(np.array([7, 3, 7, 7, 3])).tolist() == [0, 0, 1, 2, 1]
-    assert counted(np.array([], int)).tolist() == []
+    assert occurrence_index(np.array([7, 3, 7, 7, 3])).tolist() == [0, 0, 1, 2, 1]
+    assert occurrence_index(np.array([], int)).tolist() == []

@@ -10,8 +10,8 @@ import pytest
 import road
 
 from fingerprint.sources.cloudtrail import samples
-from fingerprint.training.attack_injection import SET
-from pipelines.simulate import START
+from fingerprint.training.attack_injection import ATTACK_DATASET
+from pipelines.simulate import DEFAULT_START
 
 ACCOUNT = "123456789012"
 USER = {
@@ -45,10 +45,12 @@ COMERS = {
 
 def attack(identity: dict[str, Any], number: int) -> list[dict[str, Any]]:
     """The labelled attack calls of an hour in July 2023, by somebody new on the tenth day of the organisation."""
-    calls = [each for each in samples.labels(SET).items() if each[1]["label"] == "attack"]
+    calls = [each for each in samples.sample_labels(ATTACK_DATASET).items() if each[1]["label"] == "attack"]
     wanted = dict(calls)
-    records = [each for each in samples.records(SET) if each["eventID"] in wanted]
-    moved = datetime(START.year, START.month, START.day, 10, tzinfo=UTC) + timedelta(days=road.LEARNED)
+    records = [each for each in samples.sample_records(ATTACK_DATASET) if each["eventID"] in wanted]
+    moved = datetime(DEFAULT_START.year, DEFAULT_START.month, DEFAULT_START.day, 10, tzinfo=UTC) + timedelta(
+        days=road.LEARNED
+    )
     moved -= min(datetime.fromisoformat(each["eventTime"]) for each in records)
     return [
         each

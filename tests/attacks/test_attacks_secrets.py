@@ -25,20 +25,20 @@ from receiving import Listening, listening
 from serving_desk import Site
 
 from fingerprint.adapters import logs
-from fingerprint.adapters.checkpoints.object_store import open_store
+from fingerprint.adapters.checkpoints.object_store import open_file_store
 from fingerprint.adapters.file_broker.consumer import create_topic
-from fingerprint.adapters.files import find
+from fingerprint.adapters.files import find_files
 from fingerprint.core import private_files
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.credentials import holds_credentials, masked
-from fingerprint.core.settings import Settings, load, secret
+from fingerprint.core.credentials import holds_credentials, mask_credentials
+from fingerprint.core.settings import Settings, load_settings, read_secret
 from fingerprint.registry import state_files
-from fingerprint.registry.bank import LEARNED_BY, open_bank
-from fingerprint.state.ledger import Ledger
-from fingerprint.store.alerts import open_desk
-from pipelines.cli.console import silent
+from fingerprint.registry.bank import TRAINING_SECTIONS, open_bank
+from fingerprint.state.scorer_state import ScorerState
+from fingerprint.store.alerts import open_alert_store
+from pipelines.cli.console import no_progress
 from pipelines.runtime import wiring
-from pipelines.train import train
+from pipelines.train import train_bank
 
 CANARY = "c4n4ry-n3v3r-sh0wn"
 IN_URL = f"https://maria:{CANARY}@db.example.com/x"
@@ -103,7 +103,7 @@ def test_a_setting_of_text_refuses_a_password_or_is_secret_by_its_type(
 )
 def test_a_password_in_the_environment_is_refused_in_a_sentence_that_says_where_it_belongs(name: str) -> None:
     with pytest.raises(FingerprintError, match="password_file") as caught:
-        load(environment={name: IN_URL})
+        load_settings(environment={name: IN_URL})
     assert CANARY not in str(caught.value)
 
 
@@ -145,7 +145,7 @@ def learned(
 ) -> Path:
     """A bank of two days, trained with those settings."""
     folder = tmp_path_factory.mktemp("canary") / "bank"
-    train(organisation.days[:2], folder, load(environment=canaries), silent, desk="none")
+    train_bank(organisation.days[:2], folder, load_settings(environment=canaries), no_progress, store="none")
     return folder
 
 
@@ -165,7 +165,7 @@ def test_a_bank_keeps_the_settings_that_shape_it_and_no_others(
     learned: Path, canaries: dict[str, str]
 ) -> None:
     (manifest,) = learned.glob("versions/*/manifest.json")
-    assert set(json.loads(manifest.read_text())["settings"]) == set(LEARNED_BY)
+    assert set(json.loads(manifest.read_text())["settings"]) == set(TRAINING_SECTIONS)
     assert not [
         file for file in learned.rglob("*") if file.is_file() and CANARY.encode() in file.read_bytes()
     ]
@@ -177,14 +177,16 @@ def test_a_bank_keeps_the_settings_that_shape_it_and_no_others(
 def test_a_delivery_that_fails_says_nothing_of_the_url_anywhere(
     canaries: dict[str, str], receiver: Listening
 ) -> None:
-    open_desk(canaries["FINGERPRINT_DESK__URL"]).save([stolen_session(), new_pipeline()])
+    open_alert_store(canaries["FINGERPRINT_DESK__URL"]).save([stolen_session(), new_pipeline()])
     sent = program(canaries, "deliver", "--once", "--json")
     assert CANARY in receiver.got[-1].path
     assert "Cannot POST" in sent.stderr
     listed = program(canaries, "deliveries", "list", "--json")
     assert "answered 404" in listed.stdout
     said = [sent.stdout, sent.stderr, listed.stdout, listed.stderr]
-    assert CANARY not in "".join([*said, *open_desk(canaries["FINGERPRINT_DESK__URL"]).dump().values()])
+    assert CANARY not in "".join(
+        [*said, *open_alert_store(canaries["FINGERPRINT_DESK__URL"]).dump_tables().values()]
+    )
 
 
 def test_neither_help_nor_backend_nor_a_desk_that_does_not_answer_says_it(
@@ -204,13 +206,13 @@ def test_neither_help_nor_backend_nor_a_desk_that_does_not_answer_says_it(
 
 
 def test_what_travels_to_workers_has_no_receiver(canaries: dict[str, str]) -> None:
-    loaded = load(environment=canaries)
+    loaded = load_settings(environment=canaries)
     assert loaded.deliver
-    assert loaded.for_workers().deliver == {}
+    assert loaded.without_receivers().deliver == {}
 
 
 def test_pages_and_the_api_say_it_nowhere(canaries: dict[str, str]) -> None:
-    site = Site.of(open_desk(canaries["FINGERPRINT_DESK__URL"]), load(environment=canaries))
+    site = Site.of(open_alert_store(canaries["FINGERPRINT_DESK__URL"]), load_settings(environment=canaries))
     for path in (
         "/",
         "/banks",
@@ -229,7 +231,10 @@ def test_pages_and_the_api_say_it_nowhere(canaries: dict[str, str]) -> None:
     "url", [IN_URL, f"s3://maria:{CANARY}@bucket/x", f"https://b.s3/x?X-Amz-Signature={CANARY}"]
 )
 def test_sources_and_queues_are_not_named_by_urls_that_hold_one(url: str) -> None:
-    for work in (lambda: find([url]), lambda: wiring.queue(url, load(environment={}).sqs).__enter__()):
+    for work in (
+        lambda: find_files([url]),
+        lambda: wiring.open_object_queue(url, load_settings(environment={}).sqs).__enter__(),
+    ):
         with pytest.raises(FingerprintError, match="no password or token") as caught:
             work()
         assert CANARY not in str(caught.value)
@@ -238,7 +243,7 @@ def test_sources_and_queues_are_not_named_by_urls_that_hold_one(url: str) -> Non
 def test_what_libraries_repeat_from_a_url_is_masked_in_log_lines_and_tracebacks() -> None:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(logs.OneLine())
+    handler.setFormatter(logs.JsonFormatter())
     log = logging.Logger("tests")
     log.addHandler(handler)
     try:
@@ -263,8 +268,8 @@ def test_what_libraries_repeat_from_a_url_is_masked_in_log_lines_and_tracebacks(
     ],
 )
 def test_a_password_is_found_whatever_it_is_made_of(text: str) -> None:
-    assert "hunter" not in masked(text)
-    assert masked(text) != text
+    assert "hunter" not in mask_credentials(text)
+    assert mask_credentials(text) != text
 
 
 @pytest.mark.parametrize(
@@ -274,7 +279,7 @@ def test_a_password_is_found_whatever_it_is_made_of(text: str) -> None:
 def test_masking_takes_linear_time_whatever_an_attacker_wrote(text: str) -> None:
     worst = (text * (1 << 20))[: 1 << 20]
     started = time.process_time()
-    holds_credentials(worst), masked(f"https://{worst}")
+    holds_credentials(worst), mask_credentials(f"https://{worst}")
     assert time.process_time() - started < 1
 
 
@@ -296,21 +301,21 @@ def usual() -> Iterator[None]:
 
 def desk_in(folder: Path) -> None:
     folder.mkdir(mode=0o700)
-    open_desk(f"sqlite:///{folder}/desk.sqlite").save(
+    open_alert_store(f"sqlite:///{folder}/desk.sqlite").save(
         [stolen_session()]
     )  # its -wal and -shm lie beside it now
     assert len(list(folder.iterdir())) == 3
 
 
 def snapshots_in(folder: Path) -> None:
-    store = open_store(str(folder))
+    store = open_file_store(str(folder))
     store.write("events/3/parts/abc", b"x")
-    store.claim("events/3/manifest-1.json", b"{}")
+    store.create_exclusive("events/3/manifest-1.json", b"{}")
 
 
 MAKERS: dict[str, Callable[[Path], object]] = {
     "desk": desk_in,
-    "ledger": lambda folder: state_files.save(Ledger(Settings()), folder),
+    "ledger": lambda folder: state_files.save_state(ScorerState(Settings()), folder),
     "snapshots": snapshots_in,
     "topics": lambda folder: create_topic(folder, "raw", 2),
 }
@@ -345,12 +350,12 @@ def test_what_everybody_can_read_is_warned_of_once_with_what_ends_that(
         password.write_text(CANARY)
         bank = open_to_all / "bank"
         shutil.copytree(organisation.bank, bank)
-        open_desk(f"sqlite:///{desk}").close()
+        open_alert_store(f"sqlite:///{desk}").close()
         for each in (password, desk, *bank.rglob("*"), bank):
             each.chmod(0o755 if each.is_dir() else 0o644)
         for _ in range(2):
-            assert secret(str(password)) == CANARY
-            open_desk(f"sqlite:///{desk}").close()
+            assert read_secret(str(password)) == CANARY
+            open_alert_store(f"sqlite:///{desk}").close()
             open_bank(bank)
         told = [
             record.getMessage()

@@ -11,31 +11,38 @@ import road
 from make_alert import ACCOUNT, new_pipeline, stolen_session
 
 from fingerprint.core.alert import Alert, FingerprintError
-from fingerprint.core.case import Filter, Match
-from fingerprint.store.alerts import SqlDesk, open_desk
+from fingerprint.core.case import AlertFilter, SuppressionMatch
+from fingerprint.store.alerts import SqlAlertStore, open_alert_store
 
 TOMORROW = datetime.now(UTC) + timedelta(days=1)
 ANYWHERE = "0.0.0.0/0"
 
 
-def careless(alerts: list[Alert]) -> list[Match]:
+def careless(alerts: list[Alert]) -> list[SuppressionMatch]:
     """Suppressions that rest on what the attacker of these alerts wrote, as somebody in a hurry types them."""
     events = [event for alert in alerts for event in alert.events]
     agents = {event.user_agent for event in events}
     return [
-        Match(user_agent="B"),
-        Match(user_agent="aws-cli/"),
-        Match(human="pentest.team@example.com"),
-        *(Match(human=alert.human) for alert in alerts if alert.human),
-        *(Match(user_agent=agent) for agent in agents),
-        *(Match(user_agent=agent, service=event.service) for agent in agents for event in events[:3]),
-        *(Match(user_agent=agent, account=alerts[0].principal[:12], network=ANYWHERE) for agent in agents),
-        *(Match(error_code=code) for code in {event.error_code for event in events} - {""}),
+        SuppressionMatch(user_agent="B"),
+        SuppressionMatch(user_agent="aws-cli/"),
+        SuppressionMatch(human="pentest.team@example.com"),
+        *(SuppressionMatch(human=alert.human) for alert in alerts if alert.human),
+        *(SuppressionMatch(user_agent=agent) for agent in agents),
+        *(
+            SuppressionMatch(user_agent=agent, service=event.service)
+            for agent in agents
+            for event in events[:3]
+        ),
+        *(
+            SuppressionMatch(user_agent=agent, account=alerts[0].principal[:12], network=ANYWHERE)
+            for agent in agents
+        ),
+        *(SuppressionMatch(error_code=code) for code in {event.error_code for event in events} - {""}),
     ]
 
 
-def seen(desk: SqlDesk) -> dict[str, int]:
-    return {row.alert_id: row.events for row in desk.page(Filter(status="all")).rows}
+def seen(desk: SqlAlertStore) -> dict[str, int]:
+    return {row.alert_id: row.events for row in desk.page(AlertFilter(status="all")).rows}
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +51,10 @@ def watched(
 ) -> tuple[road.Run, int]:
     """The same days scored onto a desk where all of that was tried before; and how much of it was taken."""
     folder, taken = tmp_path_factory.mktemp("careless"), 0
-    desk = open_desk(f"sqlite:///{folder}/desk.sqlite")
+    desk = open_alert_store(f"sqlite:///{folder}/desk.sqlite")
     for match in careless(scored.alerts):
         try:
-            desk.suppress(match, "noise", TOMORROW, by="maria")
+            desk.create_suppression(match, "noise", TOMORROW, by="maria")
             taken += 1
         except FingerprintError:
             pass
@@ -71,15 +78,15 @@ def test_an_attacker_who_writes_the_user_agent_and_session_name_of_what_is_suppr
     tmp_path: Path,
 ) -> None:
     desk, quiet = (
-        open_desk(f"sqlite:///{tmp_path}/desk.sqlite"),
+        open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite"),
         new_pipeline(human="build.agent@example.com"),
     )
     agent = quiet.events[0].user_agent
     for match in (
-        Match(principal=quiet.principal, human=quiet.human, user_agent=agent),
-        Match(account=ACCOUNT, network="10.3.0.0/16", user_agent=agent),
+        SuppressionMatch(principal=quiet.principal, human=quiet.human, user_agent=agent),
+        SuppressionMatch(account=ACCOUNT, network="10.3.0.0/16", user_agent=agent),
     ):
-        desk.suppress(match, "the new pipeline", TOMORROW, by="maria")
+        desk.create_suppression(match, "the new pipeline", TOMORROW, by="maria")
     thief = replace(
         stolen_session(urgency=60),
         human=quiet.human,
@@ -92,9 +99,11 @@ def test_an_attacker_who_writes_the_user_agent_and_session_name_of_what_is_suppr
 def test_a_thief_of_the_very_principal_that_is_suppressed_is_seen_when_it_becomes_critical_or_other(
     tmp_path: Path,
 ) -> None:
-    desk, quiet = open_desk(f"sqlite:///{tmp_path}/desk.sqlite"), new_pipeline()
-    desk.suppress(Match(principal=quiet.principal), "the new pipeline", TOMORROW, by="maria")
-    desk.suppress(Match(service="ecs"), "the move to ECS", TOMORROW, by="maria")
+    desk, quiet = open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite"), new_pipeline()
+    desk.create_suppression(
+        SuppressionMatch(principal=quiet.principal), "the new pipeline", TOMORROW, by="maria"
+    )
+    desk.create_suppression(SuppressionMatch(service="ecs"), "the move to ECS", TOMORROW, by="maria")
     desk.save(
         [quiet, new_pipeline(alert_id="worse", urgency=75), new_pipeline(alert_id="like it", urgency=74)]
     )

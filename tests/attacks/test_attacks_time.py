@@ -16,8 +16,8 @@ import road as roads
 from prometheus_client import CollectorRegistry
 from streaming import Place, Said, keyed
 
-from fingerprint.adapters.event_spool import History
-from fingerprint.adapters.file_broker import log as topic_log
+from fingerprint.adapters.event_spool import EventSpool
+from fingerprint.adapters.file_broker import partition_log as topic_log
 from fingerprint.core import time_range
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Partition
@@ -26,14 +26,14 @@ from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
 from fingerprint.sources import arrival
-from fingerprint.state.ledger import Ledger
-from fingerprint.streaming.feed_monitor import STEPS, Listening
+from fingerprint.state.scorer_state import ScorerState
+from fingerprint.streaming.feed_monitor import MAX_INTERVALS_PER_CHECK, FeedMonitor
 from fingerprint.streaming.ingest_metrics import IngestMetrics
-from fingerprint.training.publish import offer
-from pipelines.cli.console import silent
-from pipelines.ingest import Ingest
-from pipelines.train import train
-from pipelines.training_data import Wanted, gather
+from pipelines.cli.console import no_progress
+from pipelines.ingest import IngestService
+from pipelines.runtime.promotion import offer_bank
+from pipelines.train import train_bank
+from pipelines.training_data import TrainingDataRequest, load_history
 
 Record = dict[str, Any]
 FAR = datetime(2099, 1, 1, tzinfo=UTC)
@@ -86,11 +86,11 @@ def test_the_days_of_a_history_are_counted_back_from_where_its_activity_ends(
 ) -> None:
     last = records_of(organisation.learned[-2:])
     file = roads.write(tmp_path / "all.jsonl", [*last, *forged(last, [leap])])
-    span = time_range.of(days=0.5)
-    with History(roads.SETTINGS, span=span) as history:
-        gather(Wanted([str(file)], span=span), history, roads.SETTINGS, silent)
-        assert history.last_time() == max(map(when, last))
-        assert (history.ahead, history.future) == (1, 20)
+    span = time_range.parse_time_range(days=0.5)
+    with EventSpool(roads.SETTINGS, span=span) as history:
+        load_history(TrainingDataRequest([str(file)], span=span), history, roads.SETTINGS, no_progress)
+        assert history.activity_end() == max(map(when, last))
+        assert (history.after_end, history.future_dated) == (1, 20)
         assert history.events > 100
 
 
@@ -100,7 +100,7 @@ def test_records_dated_ahead_in_a_history_change_nothing_of_the_bank(
     """The same bank, to the last bit, so the next scorer judges what it would have judged."""
     learned = records_of(organisation.learned)
     extra = roads.write(tmp_path / "extra.jsonl", forged(learned, [4 * DAY, 9 * DAY, 13 * DAY]))
-    poisoned = train([*organisation.learned, str(extra)], tmp_path / "bank", roads.SETTINGS, silent)
+    poisoned = train_bank([*organisation.learned, str(extra)], tmp_path / "bank", roads.SETTINGS, no_progress)
     assert poisoned["version"] == organisation.trained["version"]
     assert (poisoned["ahead"], poisoned["future_dated"]) == (3, 20)
     clean, other = (banks.open_bank(each).manifest for each in (organisation.bank, tmp_path / "bank"))
@@ -111,7 +111,7 @@ def test_records_dated_ahead_in_a_history_change_nothing_of_the_bank(
 
 def test_a_bank_from_the_future_is_neither_served_nor_opened(bank: Bank, tmp_path: Path) -> None:
     far = Bank(**{**vars_of(bank), "manifest": {**bank.manifest, "watermark": int(FAR.timestamp())}})
-    word = offer(far, tmp_path, roads.SETTINGS)
+    word = offer_bank(far, tmp_path, roads.SETTINGS)
     assert not word.passed
     assert "2099-01-01" in word.reasons[0]
     with pytest.raises(FingerprintError, match=r"2099-01-01.*Train it anew"):
@@ -123,11 +123,11 @@ def vars_of(bank: Bank) -> dict[str, Any]:
 
 
 def test_a_ledger_from_the_future_is_refused(tmp_path: Path) -> None:
-    ledger = Ledger(Settings())
+    ledger = ScorerState(Settings())
     ledger.watermark = int(FAR.timestamp())
-    state_files.save(ledger, tmp_path)
+    state_files.save_state(ledger, tmp_path)
     with pytest.raises(FingerprintError, match=r"2099-01-01.*another folder in --ledger"):
-        state_files.restore(tmp_path, Settings())
+        state_files.restore_state(tmp_path, Settings())
 
 
 # --- score --------------------------------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def test_attacks_that_are_dated_back_raise_alerts_all_the_same(
     late = [dated(record, when(record) - back, f"late {n}") for n, record in enumerate(attacks)]
     ledger = tmp_path / "ledger"
     ledger.mkdir()
-    (ledger / state_files.FILE).write_bytes((after_the_days / state_files.FILE).read_bytes())
+    (ledger / state_files.STATE_FILE).write_bytes((after_the_days / state_files.STATE_FILE).read_bytes())
     file = roads.write(tmp_path / "late.jsonl", late)
     run = roads.run([file], organisation.bank, tmp_path / "run", ledger=ledger)
     assert run.alerts
@@ -203,7 +203,7 @@ def after_the_days(organisation: roads.Road, tmp_path_factory: pytest.TempPathFa
 
 def put_raw(place: Place, values: Iterable[bytes], timestamps: Iterable[int]) -> None:
     """Messages to the raw topic with the timestamps that a producer chose."""
-    log = topic_log.Log(place.folder / "topics" / place.settings.kafka.raw / "0")
+    log = topic_log.PartitionLog(place.folder / "topics" / place.settings.kafka.raw / "0")
     for value, at in zip(values, timestamps, strict=True):
         fields = {"timestamp": at, "key": None, "headers": [], "value": value.decode()}
         log.append(json.dumps(fields).encode() + b"\n")
@@ -212,7 +212,7 @@ def put_raw(place: Place, values: Iterable[bytes], timestamps: Iterable[int]) ->
 
 def ingested(place: Place) -> dict[str, Any]:
     with place.consumer("ingest") as consumer, place.producer() as producer:
-        program = Ingest(consumer, producer, place.settings, IngestMetrics(CollectorRegistry()))
+        program = IngestService(consumer, producer, place.settings, IngestMetrics(CollectorRegistry()))
         return program.run(lambda: False, once=True)
 
 
@@ -234,7 +234,7 @@ def test_a_producer_that_chooses_kafkas_timestamps_moves_no_clock(
     far = lines(forged(genuine[:500], []))
     place = fresh(tmp_path, organisation)
     values = lines(genuine)
-    now = arrival.wall_clock()
+    now = arrival.wall_clock_ms()
     put_raw(place, values[:300], [now] * 300)
     put_raw(place, far, [0, int(FAR.timestamp() * 1000)] * (len(far) // 2))
     put_raw(place, values[300:], [now] * (len(values) - 300))
@@ -257,7 +257,7 @@ def test_a_header_that_promises_a_watermark_of_2099_is_not_believed(
     figures = place.run()
     assert figures["late"] < 500
     assert principals_of(place.said()) == principals_of(oracle)
-    assert place.desk().notices_upto() < arrival.wall_clock() // 1000
+    assert place.desk().feeds_checked_until() < arrival.wall_clock_ms() // 1000
 
 
 def test_what_arrives_after_the_training_is_judged_though_it_is_dated_before_its_end(
@@ -284,30 +284,30 @@ def test_a_snapshot_from_the_future_is_refused(organisation: roads.Road, tmp_pat
     with place.consumer() as consumer, place.producer() as producer:
         program = place.program(consumer, producer)
         consumer.subscribe([place.settings.kafka.events], program.assigned, program.revoked)
-        while not program.kept:
-            program.turn(0.1)
-        ((home, kept),) = program.kept.items()
-        kept.keeper.road.ledger.watermark = int(FAR.timestamp())
-        program.remembering.save(home, kept)
+        while not program.owned:
+            program.run_once(0.1)
+        ((home, kept),) = program.owned.items()
+        kept.processor.pipeline.state.watermark = int(FAR.timestamp())
+        program.checkpoint_manager.save(home, kept)
         with pytest.raises(FingerprintError, match=r"2099-01-01.*state.snapshots"):
-            program.remembering.assigned(home)
+            program.checkpoint_manager.restore(home)
 
 
 def test_a_machine_whose_clock_was_ahead_for_a_while_heals(organisation: roads.Road, tmp_path: Path) -> None:
     place = Place(tmp_path, organisation.bank).create(partitions=1)
     with place.consumer() as consumer, place.producer() as producer:
-        kept = place.program(consumer, producer).remembering.assigned(
+        kept = place.program(consumer, producer).checkpoint_manager.restore(
             Partition(place.settings.kafka.events, 0)
         )
-    keeper, now = kept.keeper, arrival.wall_clock()
+    keeper, now = kept.processor, arrival.wall_clock_ms()
     far = int(FAR.timestamp() * 1000)
-    keeper.sources.come(["t.raw/0"], np.zeros(1, np.int64), np.array([far]), np.array([far]))
-    keeper.pass_time(far)
-    assert keeper.sources.low >= far
-    keeper.bound_clocks(now)
+    keeper.watermarks.advance(["t.raw/0"], np.zeros(1, np.int64), np.array([far]), np.array([far]))
+    keeper.advance_clock(far)
+    assert keeper.watermarks.low_watermark >= far
+    keeper.clamp_clocks(now)
     allowed = place.settings.stream.future_seconds * 1000
-    assert keeper.sources.low <= now + allowed
-    assert keeper.road.ledger.watermark * 1000 <= now + allowed
+    assert keeper.watermarks.low_watermark <= now + allowed
+    assert keeper.pipeline.state.watermark * 1000 <= now + allowed
 
 
 def test_the_silence_watch_walks_no_years_and_is_not_led_past_the_clock(
@@ -315,14 +315,14 @@ def test_the_silence_watch_walks_no_years_and_is_not_led_past_the_clock(
 ) -> None:
     """A desk on which every partition said in 2000 that all was complete, and in 2099."""
     place = Place(tmp_path, organisation.bank)
-    desk, home, now = place.desk(), Partition("events", 0), arrival.wall_clock() // 1000
+    desk, home, now = place.desk(), Partition("events", 0), arrival.wall_clock_ms() // 1000
     start = int(datetime(2000, 1, 1, tzinfo=UTC).timestamp())
     counts = pd.DataFrame({"kind": "source", "feed": "raw/0", "at": [start], "events": [3]})
-    desk.count_feeds(home, start + 3600, counts)
-    desk.count_feeds(home, int(FAR.timestamp()), counts.assign(at=now // 3600 * 3600 - 7200))
-    listening, looks = Listening(desk, place.settings), 0
-    while (look := listening.look("events", now)) is not None:
-        desk.save_notices(look.changed, look.upto, look.forget)
+    desk.save_feed_counts(home, start + 3600, counts)
+    desk.save_feed_counts(home, int(FAR.timestamp()), counts.assign(at=now // 3600 * 3600 - 7200))
+    listening, looks = FeedMonitor(desk, place.settings), 0
+    while (look := listening.check("events", now)) is not None:
+        desk.save_feed_gaps(look.changed, look.checked_until, look.delete_before)
         looks += 1
-        assert looks < 100, f"a quarter of a century is {25 * 365 * 24 // STEPS:,} looks"
-    assert now - 3600 < desk.notices_upto() <= now
+        assert looks < 100, f"a quarter of a century is {25 * 365 * 24 // MAX_INTERVALS_PER_CHECK:,} looks"
+    assert now - 3600 < desk.feeds_checked_until() <= now

@@ -24,19 +24,19 @@ from streaming import Place, Records, Said
 from tritonclient.grpc import InferenceServerClient, service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
-from fingerprint.adapters.triton.client import TritonLosses, serves
-from fingerprint.adapters.triton.control import Control
+from fingerprint.adapters.triton.client import TritonInference, is_version_served
+from fingerprint.adapters.triton.control import ModelControl
 from fingerprint.core import settings
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Away
+from fingerprint.core.ports import Unavailable
 from fingerprint.core.settings import Settings
-from fingerprint.detection.inference import InProcess, StandIn, Trust
+from fingerprint.detection.inference import FallbackInference, LocalInference, ServerTrust
 from fingerprint.registry import signatures
 from fingerprint.registry.bank import Bank
-from pipelines.cli.console import silent
-from pipelines.commands.bank import run_sign
-from pipelines.commands.triton import run_load
-from pipelines.score import score
+from pipelines.cli.console import no_progress
+from pipelines.commands.bank import sign_version
+from pipelines.commands.triton import load_into_server
+from pipelines.score import score_sources
 
 Losses = np.ndarray
 Lie = Callable[[Losses, np.ndarray], tuple[Losses, np.ndarray]]
@@ -46,7 +46,7 @@ class Rogue(service_pb2_grpc.GRPCInferenceServiceServicer):
     """Has the bank, and answers what somebody makes of the true losses."""
 
     def __init__(self, bank: Bank, lie: Lie) -> None:
-        self.true, self.lie, self.asked = InProcess(bank), lie, 0
+        self.true, self.lie, self.asked = LocalInference(bank), lie, 0
 
     def ModelReady(self, request: object, context: object) -> object:
         return service_pb2.ModelReadyResponse(ready=True)
@@ -58,7 +58,7 @@ class Rogue(service_pb2_grpc.GRPCInferenceServiceServicer):
             for content, dtype in zip(request.raw_input_contents, (np.int32, np.uint64), strict=True)
         )
         codes = codes.reshape(len(fingerprint), -1)
-        loss, known = self.lie(*self.true.of(fingerprint, codes))
+        loss, known = self.lie(*self.true.losses(fingerprint, codes))
         answer = service_pb2.ModelInferResponse(model_name="fingerprint", model_version=request.model_version)
         for name, kind, array in (
             ("loss", "FP32", np.asarray(loss, np.float32)),
@@ -116,8 +116,8 @@ def test_a_server_that_invents_losses_hides_no_alert_and_is_asked_no_more(
     with answering(bank, lie) as (options, rogue):
         own = road.SETTINGS.model_copy(update={"triton": options})
         url = f"sqlite:///{tmp_path}/desk.sqlite"
-        figures = score(organisation.new, organisation.bank, own, silent, desk_url=url)
-    alerts = road.Run(figures, tmp_path, road.open_desk(url)).alerts
+        figures = score_sources(organisation.new, organisation.bank, own, no_progress, database_url=url)
+    alerts = road.Run(figures, tmp_path, road.open_alert_store(url)).alerts
     assert [replace(each, degraded=False) for each in alerts] == scored.alerts
     assert figures["degraded"] == figures["events"]
     assert rogue.asked < 40, "one call at most, of several requests"
@@ -128,46 +128,46 @@ def test_a_server_that_tells_the_truth_is_believed(bank: Bank) -> None:
     rows = rows_of(bank)
     with (
         answering(bank, honest) as (options, _),
-        closing(TritonLosses(bank.version, options)) as far,
+        closing(TritonInference(bank.version, options)) as far,
     ):
-        losses = StandIn(far, InProcess(bank))
+        losses = FallbackInference(far, LocalInference(bank))
         for few in (1, 7, 100, len(rows[0])):
-            losses.of(rows[0][:few], rows[1][:few])
-        assert (losses.degraded, losses.trust.broken) == (False, "")
+            losses.losses(rows[0][:few], rows[1][:few])
+        assert (losses.degraded, losses.trust.failure) == (False, "")
 
 
 def test_nobody_can_foresee_which_rows_are_measured_again(bank: Bank) -> None:
     """Two who ask the same check other rows, 1 % of many and 8 of few."""
     seen = []
 
-    class Near(InProcess):
-        def of(self, fingerprint: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    class Near(LocalInference):
+        def losses(self, fingerprint: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             seen.append(fingerprint)
-            return super().of(fingerprint, codes)
+            return super().losses(fingerprint, codes)
 
     rows = rows_of(bank, 2000)
     numbered = np.arange(2000, dtype=np.int32) % len(bank.fingerprints), rows[1]
     for _ in range(2):
-        StandIn(InProcess(bank), Near(bank)).of(*numbered)
+        FallbackInference(LocalInference(bank), Near(bank)).losses(*numbered)
     assert [len(each) for each in seen] == [20, 20]
     assert seen[0].tolist() != seen[1].tolist()
-    StandIn(InProcess(bank), Near(bank)).of(*(each[:50] for each in numbered))
+    FallbackInference(LocalInference(bank), Near(bank)).losses(*(each[:50] for each in numbered))
     assert len(seen[2]) == 8
 
 
 def test_a_lie_once_found_is_remembered_for_every_bank_that_the_server_measures_against(bank: Bank) -> None:
-    rows, trust = rows_of(bank, 50), Trust()
+    rows, trust = rows_of(bank, 50), ServerTrust()
     with (
         answering(bank, a_little) as (options, rogue),
-        closing(TritonLosses(bank.version, options)) as far,
+        closing(TritonInference(bank.version, options)) as far,
     ):
-        wanted = InProcess(bank).of(*rows)
+        wanted = LocalInference(bank).losses(*rows)
         for _ in range(2):
-            loss, known = StandIn(far, InProcess(bank), trust).of(*rows)
+            loss, known = FallbackInference(far, LocalInference(bank), trust).losses(*rows)
             np.testing.assert_allclose(loss, wanted[0], atol=CLOSE)
             np.testing.assert_array_equal(known, wanted[1])
         assert rogue.asked == 1
-    assert "nats" in trust.broken
+    assert "nats" in trust.failure
 
 
 def test_a_stream_whose_server_lies_tells_the_same_alerts_and_an_alarm_fires(
@@ -223,7 +223,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[settings.Trito
     folder = tmp_path_factory.mktemp("guarded")
     authority = Authority(folder, "the tests")
     server, client = authority.certify("server", hosts=("127.0.0.1",)), authority.certify("client")
-    signatures.make_keys(folder / "key")
+    signatures.generate_keys(folder / "key")
     environment = {
         "TRITON_TLS_CERTIFICATE": str(server.certificate),
         "TRITON_TLS_KEY": str(server.key),
@@ -253,21 +253,21 @@ def test_a_bank_that_nobody_signed_is_not_served(
         Path(str(guarded.ca_file)).parent,
     )
     with pytest.raises(FingerprintError, match="is not signed"):
-        run_load(folder, guarded)
+        load_into_server(folder, guarded)
     wanted = settings.Bank(verify_key_files=(str(keys / "key.pub"),), signing_key_file=str(keys / "key"))
     with pytest.raises(FingerprintError, match="is not signed"):
-        run_load(folder, guarded, wanted)
-    run_sign(folder, Settings(bank=wanted))
-    run_load(folder, guarded, wanted)
-    assert serves(bank.version, guarded)
+        load_into_server(folder, guarded, wanted)
+    sign_version(folder, Settings(bank=wanted))
+    load_into_server(folder, guarded, wanted)
+    assert is_version_served(bank.version, guarded)
 
 
 def test_over_tls_each_side_proves_who_it_is(
     organisation: road.Road, bank: Bank, guarded: settings.Triton, tmp_path: Path
 ) -> None:
     """Whoever answers as the server without its certificate is not asked, and whoever calls without one is not answered."""
-    with closing(Control(guarded)) as control:
-        control.versions()
+    with closing(ModelControl(guarded)) as control:
+        control.version_states()
     another = Authority(tmp_path, "the tests")
     for changed in (
         {"tls": False, "ca_file": None, "certificate_file": None, "certificate_key_file": None},
@@ -275,6 +275,6 @@ def test_over_tls_each_side_proves_who_it_is(
         {"ca_file": str(another.file)},
     ):
         options = guarded.model_copy(update={**changed, "seconds": 2, "tries": 1})
-        with closing(TritonLosses(bank.version, options)) as far, pytest.raises(Away) as away:
-            far.of(*rows_of(bank, 5))
+        with closing(TritonInference(bank.version, options)) as far, pytest.raises(Unavailable) as away:
+            far.losses(*rows_of(bank, 5))
         assert "unknown model" not in str(away.value)

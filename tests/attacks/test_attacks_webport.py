@@ -29,14 +29,14 @@ from services.needed import needed
 from services.prometheus import promtool
 from serving_desk import Site, desk_in
 
-from fingerprint.adapters.oidc import OpenId
+from fingerprint.adapters.oidc import OpenIdProvider
 from fingerprint.adapters.system import SystemClock
-from fingerprint.core.settings import load
+from fingerprint.core.settings import load_settings
 from fingerprint.store import secret_hashes
 from fingerprint.web import connection_limits, server
 from fingerprint.web.app import create_app
-from fingerprint.web.change_feed import EACH
-from fingerprint.web.security_events import PER_SOURCE, SecurityEvents
+from fingerprint.web.change_feed import MAX_LISTENERS_PER_ACCOUNT
+from fingerprint.web.security_events import LINES_PER_SOURCE, SecurityEventLog
 
 FLOOD = 300  # half requests
 THREADS = 40  # that answer pages
@@ -77,7 +77,7 @@ def page(url: str) -> int:
     return httpx.get(f"{url}/readyz", timeout=60).status_code
 
 
-def counted(events: SecurityEvents, why: str) -> float:
+def counted(events: SecurityEventLog, why: str) -> float:
     return events._refused.labels(why)._value.get()
 
 
@@ -116,7 +116,7 @@ def test_half_requests_push_out_each_other_and_nobody_who_is_served(
 ) -> None:
     """They have an hour, and there are six times as many as connections may be."""
     monkeypatch.setattr(server, "HEAD_SECONDS", 3600.0)
-    monkeypatch.setattr(server, "CONNECTIONS", 50)
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 50)
     with served(site.app) as url, ExitStack() as opened:
         analyst = opened.enter_context(
             httpx.stream("GET", f"{url}/api/v1/live", headers=shown(site, "analyst"))
@@ -131,7 +131,7 @@ def test_half_requests_push_out_each_other_and_nobody_who_is_served(
 
 
 def test_whoever_takes_no_answers_is_dropped(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "TAKE_SECONDS", 0.5)
+    monkeypatch.setattr(server, "WRITE_SECONDS", 0.5)
     with served(site.app) as url, socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect(("127.0.0.1", int(url.rpartition(":")[2])))
@@ -170,10 +170,10 @@ def test_one_account_never_takes_the_places_of_others(site: Site) -> None:
 
         analyst = listening("analyst").iter_lines()
         assert next(analyst) == "retry: 2000"
-        streams = [listening("viewer").iter_lines() for _ in range(EACH + 7)]
+        streams = [listening("viewer").iter_lines() for _ in range(MAX_LISTENERS_PER_ACCOUNT + 7)]
         for ended in streams[:7]:
             assert [line for line in ended if line.startswith("retry")] == ["retry: 2000", "retry: 60000"]
-        assert site.app.state.following.listeners == EACH + 1
+        assert site.app.state.broadcaster.listeners == MAX_LISTENERS_PER_ACCOUNT + 1
         assert all(next(alive) == "retry: 2000" for alive in streams[7:])
         assert "data" in "".join(next(analyst) for _ in range(4))
 
@@ -191,10 +191,10 @@ def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("cheap_hashes")
 def test_forty_logins_at_once_stop_no_page(tmp_path: Path) -> None:
     """Every place of argon2 is taken for as long as the page takes."""
-    site = Site.of(desk_in(tmp_path), load(environment={}, options={"web": {"proxies": 1}}))
-    room = secret_hashes._room
+    site = Site.of(desk_in(tmp_path), load_settings(environment={}, options={"web": {"proxies": 1}}))
+    room = secret_hashes._hash_slots
     with served(site.app) as url, ExitStack() as free:
-        for _ in range(secret_hashes.AT_A_TIME):
+        for _ in range(secret_hashes.MAX_PARALLEL_HASHES):
             room.acquire()
             free.callback(room.release)
         logins = [login(url, f"192.0.2.{number}", f"nobody{number}") for number in range(THREADS + 5)]
@@ -204,13 +204,16 @@ def test_forty_logins_at_once_stop_no_page(tmp_path: Path) -> None:
 
 
 def test_who_floods_the_login_fills_no_queue_in_which_others_wait(tmp_path: Path) -> None:
-    site = Site.of(desk_in(tmp_path), load(environment={}, options={"web": {"proxies": 1}}))
-    room = secret_hashes._room
+    site = Site.of(desk_in(tmp_path), load_settings(environment={}, options={"web": {"proxies": 1}}))
+    room = secret_hashes._hash_slots
     with served(site.app) as url, ExitStack() as free:
-        for _ in range(secret_hashes.AT_A_TIME):
+        for _ in range(secret_hashes.MAX_PARALLEL_HASHES):
             room.acquire()
             free.callback(room.release)
-        flood = [login(url, "192.0.2.1", f"nobody{number}") for number in range(connection_limits.EACH + 20)]
+        flood = [
+            login(url, "192.0.2.1", f"nobody{number}")
+            for number in range(connection_limits.MAX_PER_NETWORK + 20)
+        ]
         told: list[socket.socket] = []
         while len(told) < 20:  # at once, while the others wait
             told, _, _ = select.select(flood, [], [], 20)
@@ -220,7 +223,7 @@ def test_who_floods_the_login_fills_no_queue_in_which_others_wait(tmp_path: Path
         assert answer(colleague).split(b" ")[1] == b"401"
         assert [answer(each).split(b" ")[1] for each in flood if each not in told] == [
             b"401"
-        ] * connection_limits.EACH
+        ] * connection_limits.MAX_PER_NETWORK
 
 
 def login(url: str, address: str, name: str = "nobody") -> socket.socket:
@@ -237,7 +240,7 @@ def login(url: str, address: str, name: str = "nobody") -> socket.socket:
 def test_more_logins_than_can_wait_are_told_to_come_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection_limits, "WAITING", 0)
+    monkeypatch.setattr(connection_limits, "MAX_WAITING", 0)
     site = Site.of(desk_in(tmp_path))
     refused = site.nobody().post("/login", data={"name": "maria", "password": "four plain english words"})
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
@@ -283,8 +286,8 @@ def hanging() -> Iterator[tuple[str, Any]]:
 def test_a_provider_that_hangs_stops_no_page_and_is_asked_once(tmp_path: Path) -> None:
     with hanging() as (issuer, handler):
         oidc = {"issuer": issuer, "client_id": "desk", "default_role": "viewer", "answer_seconds": 50}
-        settings = load(environment={}, options={"web": {"oidc": oidc}})
-        site = Site.of(desk_in(tmp_path), settings, provider=OpenId(settings.web.oidc, SystemClock()))
+        settings = load_settings(environment={}, options={"web": {"oidc": oidc}})
+        site = Site.of(desk_in(tmp_path), settings, provider=OpenIdProvider(settings.web.oidc, SystemClock()))
         with served(site.app) as url:
             asking = [connected(url) for _ in range(THREADS + 5)]
             for connection in asking:
@@ -306,8 +309,8 @@ def test_spraying_logins_is_seen_as_lines_a_counter_and_a_rule_that_fires(
 ) -> None:
     """One password for a hundred names, most of which nobody has."""
     registry = CollectorRegistry()
-    events = SecurityEvents(registry)
-    sprayed = replace(site, app=create_app(site.doors, events))
+    events = SecurityEventLog(registry)
+    sprayed = replace(site, app=create_app(site.deps, events))
     names = [*site.sessions, *(f"name{number}" for number in range(96))]
     with ThreadPoolExecutor(4) as pool:
         client = sprayed.nobody()
@@ -320,12 +323,12 @@ def test_spraying_logins_is_seen_as_lines_a_counter_and_a_rule_that_fires(
             )
         )
     assert set(statuses) <= {401, 429}
-    events.turn(last=True)
+    events.rotate_window(final=True)
     lines = lines_of(caplog)
     told = [line for line in lines if line["event"] == "login" and "left_out" not in line]
     left_out = sum(line["left_out"] for line in lines if "left_out" in line)
     assert len(told) + left_out == len(names)
-    assert len(told) <= 2 * PER_SOURCE  # refused, and throttled
+    assert len(told) <= 2 * LINES_PER_SOURCE  # refused, and throttled
     assert {line["outcome"] for line in told} == {"refused"}
     assert len({line["name_digest"] for line in told}) == len(told)
     assert not any(name in json.dumps(told) for name in names)

@@ -17,7 +17,7 @@ from typing import Any
 
 from make_alert import NASTY
 
-from fingerprint.sources import backend_check
+from fingerprint.features import backend_check
 from fingerprint.sources.cloudtrail import samples
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -27,7 +27,7 @@ Record = dict[str, Any]
 
 def real() -> dict[str, list[bytes]]:
     """The lines of every real set that is here, by its name."""
-    folders = {folder.name: folder for folder in [*sets(samples.folder("real")), *sets(SHARED)]}
+    folders = {folder.name: folder for folder in [*sets(samples.data_folder("real")), *sets(SHARED)]}
     return {name: _lines(folder / f"{name}.jsonl.gz") for name, folder in sorted(folders.items())}
 
 
@@ -108,4 +108,4 @@ def crooked() -> list[bytes]:
     nested = [{"userIdentity": {field: value}} for field in WITHIN for value in VALUES]
     records = [{**BASE, "eventID": f"id-{number}", **each} for number, each in enumerate(typed + nested)]
     lines = [json.dumps(record).encode() for record in records]
-    return [*backend_check.CROOKED, *lines]
+    return [*backend_check.MALFORMED_RECORDS, *lines]

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from make_alert import NASTY, event, nasty, new_pipeline, stolen_session, votes
 
-from fingerprint.core.alert import Alert, Decision, Disposition, FingerprintError, Notice
+from fingerprint.core.alert import Alert, Decision, Disposition, FeedGap, FingerprintError
 from fingerprint.core.ports import Partition
 from fingerprint.core.sanitize import storable
 
@@ -30,10 +30,10 @@ def heard(*rows: tuple[str, int, int]) -> pd.DataFrame:
     return pd.DataFrame({"kind": "account", "feed": feeds, "at": at, "events": events})
 
 
-def notice(name: str = "a", **fields: object) -> Notice:
+def notice(name: str = "a", **fields: object) -> FeedGap:
     moment = datetime(2026, 3, 4, 14, tzinfo=UTC)
     return replace(
-        Notice(name, "account", "123456789012", moment, moment, 16.5, 2.25, 30, "is silent"), **fields
+        FeedGap(name, "account", "123456789012", moment, moment, 16.5, 2.25, 30, "is silent"), **fields
     )
 
 

@@ -12,40 +12,47 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from make_alert import ACCOUNT, NASTY, event, nasty, new_pipeline, stolen_session, votes
 
-from fingerprint.alerting.prevalence import MANY
-from fingerprint.alerting.suppression import SHORTEST
-from fingerprint.core.alert import Alert, Driver, FingerprintError, Hop, NotThere, Overtaken
-from fingerprint.core.case import Chosen, Decide, Filter, Match
+from fingerprint.alerting.prevalence import MAX_COUNTED_OTHERS
+from fingerprint.alerting.suppression import MIN_ATTACKER_CONTROLLED_LENGTH
+from fingerprint.core.alert import (
+    Alert,
+    Conflict,
+    CredentialIssue,
+    FingerprintError,
+    NotFound,
+    SurpriseDriver,
+)
+from fingerprint.core.case import AlertFilter, AlertRevision, SetDisposition, SuppressionMatch
 from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import Retention
-from fingerprint.core.severity import LEAST
+from fingerprint.core.severity import MINIMUM_URGENCY
 
 NOW = datetime(2026, 3, 6, 9, tzinfo=UTC)
 DAY = timedelta(days=1)
-ECS = Match(service="ecs")
+ECS = SuppressionMatch(service="ecs")
 FOR_EVER = Retention(raw_days=0, votes_days=0, alerts_days=0)
 
 MATCHES = (  # and whether each hides the pipeline
-    (Match(principal=new_pipeline().principal), True),
-    (Match(account=ACCOUNT, action="UpdateService"), True),
-    (Match(action="ecs:UpdateService", network="10.3.1.8"), True),
-    (Match(principal=new_pipeline().principal, user_agent="Boto3/1.34"), True),
-    (Match(account=ACCOUNT, network="10.3.0.0/16", user_agent="Boto3/1.34"), True),
-    (Match(principal=new_pipeline().principal, user_agent="Boto3/1.35"), False),
-    (Match(service="ecs", network="10.4.0.0/16"), False),
-    (Match(principal=new_pipeline().principal, error_code="AccessDenied"), False),
-    (Match(service="ec_"), False),
-    (Match(principal=new_pipeline().principal, user_agent="%%%%%%%%"), False),
+    (SuppressionMatch(principal=new_pipeline().principal), True),
+    (SuppressionMatch(account=ACCOUNT, action="UpdateService"), True),
+    (SuppressionMatch(action="ecs:UpdateService", network="10.3.1.8"), True),
+    (SuppressionMatch(principal=new_pipeline().principal, user_agent="Boto3/1.34"), True),
+    (SuppressionMatch(account=ACCOUNT, network="10.3.0.0/16", user_agent="Boto3/1.34"), True),
+    (SuppressionMatch(principal=new_pipeline().principal, user_agent="Boto3/1.35"), False),
+    (SuppressionMatch(service="ecs", network="10.4.0.0/16"), False),
+    (SuppressionMatch(principal=new_pipeline().principal, error_code="AccessDenied"), False),
+    (SuppressionMatch(service="ec_"), False),
+    (SuppressionMatch(principal=new_pipeline().principal, user_agent="%%%%%%%%"), False),
 )
 NEVER = (
-    (Match(), "why", NOW + DAY),
-    (Match(network="0.0.0.0/0"), "why", NOW + DAY),
-    (Match(network="10.0.0.0/99"), "why", NOW + DAY),
+    (SuppressionMatch(), "why", NOW + DAY),
+    (SuppressionMatch(network="0.0.0.0/0"), "why", NOW + DAY),
+    (SuppressionMatch(network="10.0.0.0/99"), "why", NOW + DAY),
     (ECS, " ", NOW + DAY),
     (ECS, "why", NOW),
     (ECS, "why", NOW + 400 * DAY),
-    (Match(user_agent="B"), "why", NOW + DAY),
-    (Match(user_agent="Boto3/1.34"), "why", NOW + DAY),
+    (SuppressionMatch(user_agent="B"), "why", NOW + DAY),
+    (SuppressionMatch(user_agent="Boto3/1.34"), "why", NOW + DAY),
 )
 
 
@@ -60,7 +67,7 @@ class Moving:
 
 
 def seen(desk, suppressed: bool = False) -> list[str]:
-    page = desk.page(Filter(status="all", suppressed=suppressed))
+    page = desk.page(AlertFilter(status="all", suppressed=suppressed))
     assert page.total == len(page.rows)
     return [row.alert_id for row in page.rows]
 
@@ -74,7 +81,7 @@ def grown(alert: Alert, **fields: object) -> Alert:
 def rolled_out(number: int, hours: float = 0.0, **fields: object) -> Alert:
     """The alert of one of many who got a new tool."""
     base = new_pipeline()
-    drivers = (Driver("program version", "aws-cli 9.0", "aws-cli 8.9", "unseen", 10.0, 3),)
+    drivers = (SurpriseDriver("program version", "aws-cli 9.0", "aws-cli 8.9", "unseen", 10.0, 3),)
     moment = base.first_event_time + timedelta(hours=hours)
     own = {"alert_id": f"{number:016x}", "principal": f"{ACCOUNT}:user/{number}", "drivers": drivers}
     end = moment + timedelta(minutes=5)
@@ -83,12 +90,12 @@ def rolled_out(number: int, hours: float = 0.0, **fields: object) -> Alert:
 
 
 def urgencies(desk) -> dict[str, tuple[int, int, int]]:
-    rows = desk.page(Filter(status="all")).rows
+    rows = desk.page(AlertFilter(status="all")).rows
     return {row.alert_id: (row.urgency, row.own_urgency, row.sharing) for row in rows}
 
 
-def close(desk, alerts: Sequence[Alert], change: Decide) -> None:
-    chosen = [Chosen(each.alert_id, desk.row(each.alert_id).version) for each in alerts]
+def close(desk, alerts: Sequence[Alert], change: SetDisposition) -> None:
+    chosen = [AlertRevision(each.alert_id, desk.row(each.alert_id).version) for each in alerts]
     assert all(outcome.done for outcome in desk.change(chosen, change, by="maria"))
 
 
@@ -122,7 +129,7 @@ class GuardContract:
         }
         assert desk.alert(alert.alert_id) == alert
         assert len(desk.votes(principal=alert.principal)) == 3
-        assert desk.counts(Filter())["suppressed"] == 1
+        assert desk.counts(AlertFilter())["suppressed"] == 1
 
     def test_an_alert_that_outgrew_its_suppression_is_seen_again(self, make_guarded):
         desk, alert = make_guarded(), new_pipeline()
@@ -164,7 +171,9 @@ class GuardContract:
         desk = make_guarded()
         desk.save([new_pipeline()])
         one = desk.suppress(ECS, "the move to ECS", NOW + DAY, by="maria")
-        other = desk.suppress(Match(network="10.3.0.0/16"), "the new office", NOW + 2 * DAY, by="maria")
+        other = desk.suppress(
+            SuppressionMatch(network="10.3.0.0/16"), "the new office", NOW + 2 * DAY, by="maria"
+        )
         assert desk.row(new_pipeline().alert_id).suppressed_by == other.suppression_id
         desk.end_suppression(other.suppression_id, 1, by="maria")
         assert desk.row(new_pipeline().alert_id).suppressed_by == one.suppression_id
@@ -174,18 +183,18 @@ class GuardContract:
     def test_a_suppression_that_somebody_changed_since_is_not_ended(self, make_guarded):
         desk = make_guarded()
         made = desk.suppress(ECS, "the move to ECS", NOW + DAY, by="maria")
-        with pytest.raises(Overtaken, match="somebody else"):
+        with pytest.raises(Conflict, match="somebody else"):
             desk.end_suppression(made.suppression_id, made.version + 1, by="omar")
         desk.end_suppression(made.suppression_id, made.version, by="omar")
-        with pytest.raises(Overtaken, match="over already"):
+        with pytest.raises(Conflict, match="over already"):
             desk.end_suppression(made.suppression_id, made.version + 1, by="omar")
-        with pytest.raises(NotThere, match="no suppression"):
+        with pytest.raises(NotFound, match="no suppression"):
             desk.end_suppression("nothing\x1b[2J", 1, by="omar")
 
     def test_every_suppression_and_its_end_are_audited_without_names_of_people(self, make_guarded):
         desk, alert = make_guarded(), stolen_session()
         desk.save([alert])
-        match = Match(principal=alert.principal, human=alert.human, action="iam:ListUsers")
+        match = SuppressionMatch(principal=alert.principal, human=alert.human, action="iam:ListUsers")
         made = desk.suppress(match, "her quarterly review", NOW + DAY, by="maria")
         desk.end_suppression(made.suppression_id, 1, by="omar")
         ended, created = desk.history(made.suppression_id)
@@ -202,8 +211,8 @@ class GuardContract:
         """A critical one, however many share it; and one that was confirmed."""
         desk, alert = make_guarded(), new_pipeline(urgency=urgency)
         desk.save([alert])
-        if urgency < LEAST["critical"]:
-            close(desk, [alert], Decide("true_positive", "it was one"))
+        if urgency < MINIMUM_URGENCY["critical"]:
+            close(desk, [alert], SetDisposition("true_positive", "it was one"))
         before = desk.dump()
         for force in (None, "", "  "):
             with pytest.raises(FingerprintError, match=r"--force REASON|says why"):
@@ -219,11 +228,11 @@ class GuardContract:
         desk, alert = make_guarded(), new_pipeline()
         desk.save([alert])
         desk.suppress(ECS, "the move to ECS", NOW + DAY, by="maria")
-        worse = new_pipeline(alert_id="worse", urgency=LEAST["critical"])
-        desk.save([worse, new_pipeline(alert_id="same", urgency=LEAST["critical"] - 1)])
+        worse = new_pipeline(alert_id="worse", urgency=MINIMUM_URGENCY["critical"])
+        desk.save([worse, new_pipeline(alert_id="same", urgency=MINIMUM_URGENCY["critical"] - 1)])
         assert (seen(desk), set(seen(desk, suppressed=True))) == (["worse"], {alert.alert_id, "same"})
-        assert (desk.row("worse").suppressed_by, desk.counts(Filter())["suppressed"]) == ("", 2)
-        close(desk, [alert], Decide("true_positive", "it was one"))
+        assert (desk.row("worse").suppressed_by, desk.counts(AlertFilter())["suppressed"]) == ("", 2)
+        close(desk, [alert], SetDisposition("true_positive", "it was one"))
         assert set(seen(desk)) == {alert.alert_id, "worse"}
         desk.save([replace(new_pipeline(alert_id="same"), urgency=90)])  # it grew worse, by the same calls
         assert set(seen(desk)) == {alert.alert_id, "worse", "same"}
@@ -246,9 +255,9 @@ class GuardContract:
         desk = make_guarded()
         alerts = [new_pipeline(alert_id=f"{n:016x}", urgency=30 + 10 * n) for n in range(4)]
         desk.save([*alerts, stolen_session()])
-        close(desk, alerts[:1], Decide("true_positive", "it was an attack"))
-        close(desk, alerts[1:2], Decide("duplicate", duplicate_of=alerts[0].alert_id))
-        close(desk, alerts[2:3], Decide("benign"))
+        close(desk, alerts[:1], SetDisposition("true_positive", "it was an attack"))
+        close(desk, alerts[1:2], SetDisposition("duplicate", duplicate_of=alerts[0].alert_id))
+        close(desk, alerts[2:3], SetDisposition("benign"))
         before = desk.dump()
         would = desk.preview(ECS, limit=2)
         counts = (would.alerts, would.open, would.urgent, would.critical, would.confirmed)
@@ -257,7 +266,7 @@ class GuardContract:
         assert desk.dump() == before
         made = desk.suppress(ECS, "why not", NOW + DAY, by="maria", force="a drill")
         assert made.hits == would.alerts
-        assert desk.preview(Match(service="glue")).alerts == 0
+        assert desk.preview(SuppressionMatch(service="glue")).alerts == 0
 
     def test_a_suppression_that_may_not_be_leaves_nothing_behind(self, make_guarded):
         desk = make_guarded()
@@ -273,8 +282,8 @@ class GuardContract:
         alerts = [replace(nasty(text), alert_id=f"{number:016x}") for number, text in enumerate(texts)]
         desk.save([*alerts, new_pipeline()])
         for alert, text in zip(alerts, texts, strict=True):
-            written = text if len(storable(text).strip()) >= SHORTEST else ""
-            match = Match(principal=text, service=text, error_code=written, user_agent=written)
+            written = text if len(storable(text).strip()) >= MIN_ATTACKER_CONTROLLED_LENGTH else ""
+            match = SuppressionMatch(principal=text, service=text, error_code=written, user_agent=written)
             made = desk.suppress(match, text, NOW + DAY, by=text, force=text)
             assert seen(desk, suppressed=True) == [alert.alert_id]
             assert (made.match.principal, made.owner) == (storable(text), storable(text))
@@ -288,7 +297,7 @@ class GuardContract:
         desk.suppress(ECS, "the move to ECS", NOW + DAY, by="maria")
         desk.save(alerts[510:])
         assert desk.suppressions()[0].hits == 520
-        assert desk.counts(Filter())["suppressed"] == 520
+        assert desk.counts(AlertFilter())["suppressed"] == 520
 
     # --- shared surprises ---------------------------------------------------------------------------------------------
 
@@ -306,7 +315,7 @@ class GuardContract:
         desk = make_guarded()
         alerts = [rolled_out(number) for number in range(6)]
         desk.save(alerts, votes(alerts[0]))
-        assert {row.own_urgency for row in desk.page(Filter()).rows} == {38}
+        assert {row.own_urgency for row in desk.page(AlertFilter()).rows} == {38}
         assert desk.alerts() == alerts
         assert len(desk.votes()) == 3
 
@@ -335,7 +344,7 @@ class GuardContract:
 
     def test_one_thief_with_many_keys_is_not_less_urgent(self, make_guarded):
         """They come from the same strange network, with the same strange tool."""
-        place = Driver("network", "185.220.0.0/16", "10.0.0.0/8", "unseen", 3.0, 3)
+        place = SurpriseDriver("network", "185.220.0.0/16", "10.0.0.0/8", "unseen", 3.0, 3)
         desk = make_guarded()
         alerts = [rolled_out(number) for number in range(8)]
         desk.save([replace(each, drivers=(*each.drivers, place)) for each in alerts])
@@ -347,20 +356,20 @@ class GuardContract:
 
     def test_a_critical_alert_that_many_share_stays_high(self, make_guarded):
         desk = make_guarded()
-        desk.save([rolled_out(number, urgency=80) for number in range(MANY + 5)])
-        assert set(urgencies(desk).values()) == {(60, 80, MANY)}
+        desk.save([rolled_out(number, urgency=80) for number in range(MAX_COUNTED_OTHERS + 5)])
+        assert set(urgencies(desk).values()) == {(60, 80, MAX_COUNTED_OTHERS)}
 
     def test_what_came_late_finds_those_who_were_counted_to_the_end(self, make_guarded):
         """A row that has as many others as are counted is not counted again: it need not be."""
         desk = make_guarded()
-        desk.save([rolled_out(number) for number in range(MANY + 5)])
+        desk.save([rolled_out(number) for number in range(MAX_COUNTED_OTHERS + 5)])
         desk.save([rolled_out(99, hours=23)])
-        assert urgencies(desk)[rolled_out(99, hours=23).alert_id] == (19, 38, MANY)
+        assert urgencies(desk)[rolled_out(99, hours=23).alert_id] == (19, 38, MAX_COUNTED_OTHERS)
 
     def test_an_alert_that_grew_past_what_it_shared_is_as_urgent_as_it_is(self, make_guarded):
         desk, alerts = make_guarded(), [rolled_out(number) for number in range(5)]
         desk.save(alerts)
-        own = Driver("action", "iam:CreateAccessKey", "nothing yet", "unseen", 10.5, 1)
+        own = SurpriseDriver("action", "iam:CreateAccessKey", "nothing yet", "unseen", 10.5, 1)
         newest = desk.newest_change()
         desk.save([replace(grown(alerts[0]), drivers=(own, *alerts[0].drivers), urgency=70)])
         assert urgencies(desk)[alerts[0].alert_id] == (70, 70, 0)
@@ -379,14 +388,14 @@ class GuardContract:
         desk.save(alerts)
         assert set(urgencies(desk).values()) == {(25, 38, 5)}
         newest = desk.newest_change()
-        close(desk, alerts[:1], Decide("true_positive", "one of many keys"))
+        close(desk, alerts[:1], SetDisposition("true_positive", "one of many keys"))
         shown = urgencies(desk)
         assert shown.pop(alerts[0].alert_id) == (25, 38, 5)
         assert set(shown.values()) == {(38, 38, 0)}
         assert len(desk.changes(newest)) == 6
         desk.save([rolled_out(7)])
         assert urgencies(desk)[rolled_out(7).alert_id] == (38, 38, 0)
-        close(desk, alerts[:1], Decide("benign", "it was the new tool"))
+        close(desk, alerts[:1], SetDisposition("benign", "it was the new tool"))
         assert set(urgencies(desk).values()) == {(24, 38, 6)}
 
     def test_whoever_judges_while_alerts_come_in_leaves_every_urgency_as_it_should_be(self, make_guarded):
@@ -395,10 +404,10 @@ class GuardContract:
         words = ("true_positive", "benign", "true_positive", "false_positive", "true_positive")
         with ThreadPoolExecutor(2) as pool:
             saving = pool.submit(lambda: [desk.save([alert]) for alert in alerts[4:]])
-            judging = pool.submit(lambda: [close(desk, alerts[:1], Decide(word)) for word in words])
+            judging = pool.submit(lambda: [close(desk, alerts[:1], SetDisposition(word)) for word in words])
             saving.result(60), judging.result(60)
         shown = urgencies(desk)
-        assert shown.pop(alerts[0].alert_id) == (19, 38, MANY)
+        assert shown.pop(alerts[0].alert_id) == (19, 38, MAX_COUNTED_OTHERS)
         assert set(shown.values()) == {(38, 38, 0)}
 
     # --- retention ----------------------------------------------------------------------------------------------------
@@ -443,7 +452,8 @@ class GuardContract:
         clock = Moving()
         desk = make_guarded(now=clock)
         began = [
-            Hop(f"ASIA{day}", NOW + day * DAY, "e", "AssumeRole", "p", "", "", "", "") for day in range(9)
+            CredentialIssue(f"ASIA{day}", NOW + day * DAY, "e", "AssumeRole", "p", "", "", "", "")
+            for day in range(9)
         ]
         for day, each in enumerate(began):
             clock.at = NOW + day * DAY
@@ -459,7 +469,7 @@ class GuardContract:
         empty = {name for name, rows in desk.dump().items() if not rows}
         desk.suppress(ECS, "the move to ECS", NOW + DAY, by="maria")
         desk.note(closed.alert_id, "asked the owner", by="maria")
-        close(desk, [closed], Decide("benign", "planned"))
+        close(desk, [closed], SetDisposition("benign", "planned"))
         clock.at = NOW + 400 * DAY
         assert desk.prune(Retention(raw_days=0, votes_days=0, alerts_days=30), by="retention") == {
             "alerts": 1
@@ -476,7 +486,7 @@ class GuardContract:
         clock, alert = Moving(), new_pipeline()
         desk = make_guarded(now=clock)
         desk.save([alert])
-        close(desk, [alert], Decide("benign"))
+        close(desk, [alert], SetDisposition("benign"))
         desk.save([grown(alert)])
         clock.at = NOW + 400 * DAY
         assert desk.prune(Retention(raw_days=0, votes_days=0, alerts_days=30), by="retention") == {}
@@ -489,8 +499,8 @@ class GuardContract:
         desk.save([old])
         clock.at = NOW + 100 * DAY
         desk.save([young])
-        close(desk, [old], Decide("benign"))
-        close(desk, [young], Decide("duplicate", duplicate_of=old.alert_id))
+        close(desk, [old], SetDisposition("benign"))
+        close(desk, [young], SetDisposition("duplicate", duplicate_of=old.alert_id))
         kept = Retention(raw_days=0, votes_days=0, alerts_days=30)
         clock.at = NOW + 110 * DAY
         assert desk.prune(kept, by="retention") == {}
@@ -547,14 +557,16 @@ class GuardContract:
         desk, hers, other = make_guarded(), stolen_session(), new_pipeline()
         desk.save([other], votes(other))
         before = desk.dump()
-        began = Hop(
+        began = CredentialIssue(
             "ASIAHERS", NOW, "e1", "AssumeRole", hers.principal, hers.human, "", "185.220.101.34", "eu-west-1"
         )
         desk.save([hers, replace(hers, alert_id="second")], [*votes(hers), *votes(hers, "spectral")])
         desk.save(hops=[began])
         desk.note(hers.alert_id, "called her", by="omar")
-        close(desk, [hers], Decide("true_positive", "stolen"))
-        desk.suppress(Match(principal=hers.principal), "on leave", NOW + DAY, by="omar", force="a drill")
+        close(desk, [hers], SetDisposition("true_positive", "stolen"))
+        desk.suppress(
+            SuppressionMatch(principal=hers.principal), "on leave", NOW + DAY, by="omar", force="a drill"
+        )
         removed = desk.purge(hers.principal, by="omar")
         assert (removed["alerts"], removed["votes"], removed["alert_events"]) == (2, 18, 18)
         assert (removed["notes"], removed["dispositions"], removed["suppressions"], removed["hops"]) == (
@@ -578,7 +590,7 @@ class GuardContract:
         assert (entry.action, entry.by, entry.detail["removed"]) == ("desk.purge", "omar", removed)
         assert len(entry.target) == 16
         assert desk.history(entry.target) == [entry]
-        with pytest.raises(NotThere, match="nothing on the desk"):
+        with pytest.raises(NotFound, match="nothing on the desk"):
             desk.purge(hers.principal, by="omar")
         assert len(desk.history()) == 1
 
@@ -587,7 +599,7 @@ class GuardContract:
         desk.save([stolen_session(), new_pipeline()], votes(stolen_session()))
         before = desk.dump()
         for name in ("", "%", f"{ACCOUNT}:role/AWSReservedSSO%", f"{new_pipeline().principal} ", ACCOUNT):
-            with pytest.raises(NotThere):
+            with pytest.raises(NotFound):
                 desk.purge(name, by="omar")
         assert desk.dump() == before
 

@@ -10,11 +10,11 @@ import pytest
 from make_alert import NASTY, nasty, new_pipeline, stolen_session
 
 from fingerprint.core.alert import Alert, Disposition
-from fingerprint.core.case import Chosen, Decide, Match, Reopen
+from fingerprint.core.case import AlertRevision, ReopenCase, SetDisposition, SuppressionMatch
 from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import Deliver
-from fingerprint.store.alerts import SqlDesk
-from fingerprint.store.outbox import SqlOutbox, outbox_of
+from fingerprint.store.alerts import SqlAlertStore
+from fingerprint.store.outbox import SqlOutbox, open_outbox
 
 NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
 SOON = NOW + timedelta(seconds=60)
@@ -31,30 +31,30 @@ def many(count: int) -> list[Alert]:
 
 
 def happened(outbox: SqlOutbox) -> list[tuple[str, str]]:
-    return sorted((each.alert_id[:4], each.happened) for each in outbox.deliveries(limit=10_000))
+    return sorted((each.alert_id[:4], each.happened) for each in outbox.list_deliveries(limit=10_000))
 
 
 def planned(outbox: SqlOutbox, wants: Deliver = ALL, receiver: str = "soc", now: datetime = NOW) -> None:
     """Until there is nothing more to plan."""
-    while outbox.plan(receiver, wants, now):
+    while outbox.schedule(receiver, wants, now):
         pass
 
 
 def taken(outbox: SqlOutbox, now: datetime = NOW, most: int = 100, by: str = "me", receiver: str = "soc"):
-    return outbox.take(receiver, now, now + timedelta(seconds=60), most, by)
+    return outbox.claim(receiver, now, now + timedelta(seconds=60), most, by)
 
 
 class OutboxContract:
     """Run by each desk of tests/test_deliver.py."""
 
     @pytest.fixture
-    def desk(self, make_desk) -> SqlDesk:
+    def desk(self, make_desk) -> SqlAlertStore:
         return make_desk()
 
     @pytest.fixture
-    def outbox(self, desk: SqlDesk) -> SqlOutbox:
-        made = outbox_of(desk)
-        made.enrol("soc", backlog=False)
+    def outbox(self, desk: SqlAlertStore) -> SqlOutbox:
+        made = open_outbox(desk)
+        made.register_receiver("soc", include_backlog=False)
         return made
 
     # --- from what changed to deliveries -----------------------------------------------------------------------------
@@ -76,13 +76,13 @@ class OutboxContract:
 
     def test_what_lay_there_before_is_told_only_if_that_is_asked_for(self, desk):
         desk.save([stolen_session(), new_pipeline()])
-        outbox = outbox_of(desk)
+        outbox = open_outbox(desk)
         for receiver, backlog in (("late", False), ("all", True)):
-            outbox.enrol(receiver, backlog)
-            outbox.enrol(receiver, not backlog)  # a second time does nothing
+            outbox.register_receiver(receiver, backlog)
+            outbox.register_receiver(receiver, not backlog)  # a second time does nothing
             planned(outbox, receiver=receiver)
-        assert {each.receiver for each in outbox.deliveries()} == {"all"}
-        assert outbox.counts()["all"].waiting == 2
+        assert {each.receiver for each in outbox.list_deliveries()} == {"all"}
+        assert outbox.counts_by_receiver()["all"].waiting == 2
 
     def test_a_receiver_that_was_never_enrolled_is_told_nothing(self, desk, outbox):
         desk.save([stolen_session()])
@@ -109,12 +109,14 @@ class OutboxContract:
         planned(outbox)
         alert_id = stolen_session().alert_id
         version = desk.row(alert_id).version
-        (outcome,) = desk.change([Chosen(alert_id, version)], Decide("true_positive", "seen"), by="maria")
+        (outcome,) = desk.change(
+            [AlertRevision(alert_id, version)], SetDisposition("true_positive", "seen"), by="maria"
+        )
         planned(outbox)
         assert [each for _, each in happened(outbox)] == ["decided", "new"]
         delivery = outbox.deliveries()[0]
         assert outbox.alert(delivery)[1].decision == "true_positive"
-        desk.change([Chosen(alert_id, outcome.version)], Reopen("too soon"), by="maria")
+        desk.change([AlertRevision(alert_id, outcome.version)], ReopenCase("too soon"), by="maria")
         planned(outbox)
         assert outbox.alert(delivery)[1] is None
         assert [each for _, each in happened(outbox)] == ["decided", "new"]
@@ -131,7 +133,7 @@ class OutboxContract:
     def test_what_is_suppressed_is_not_told(self, desk, outbox):
         alert = stolen_session()
         desk.suppress(
-            Match(principal=alert.principal),
+            SuppressionMatch(principal=alert.principal),
             "a drill",
             datetime.now(UTC) + timedelta(days=1),
             "maria",
@@ -143,7 +145,7 @@ class OutboxContract:
 
     def test_a_critical_alert_is_told_though_a_suppression_fits_it(self, desk, outbox):
         alert, tomorrow = stolen_session(), datetime.now(UTC) + timedelta(days=1)
-        desk.suppress(Match(principal=alert.principal), "a drill", tomorrow, "maria")
+        desk.suppress(SuppressionMatch(principal=alert.principal), "a drill", tomorrow, "maria")
         desk.save([alert])
         planned(outbox, now=datetime.now(UTC))
         assert happened(outbox) == [("3fa9", "new")]
@@ -152,7 +154,11 @@ class OutboxContract:
         """Nobody does anything then, and nothing on the desk changes."""
         now, alert = datetime.now(UTC), stolen_session()
         desk.suppress(
-            Match(principal=alert.principal), "a drill", now + timedelta(hours=1), "maria", force="a drill"
+            SuppressionMatch(principal=alert.principal),
+            "a drill",
+            now + timedelta(hours=1),
+            "maria",
+            force="a drill",
         )
         desk.save([alert])
         planned(outbox, now=now)
@@ -165,7 +171,11 @@ class OutboxContract:
     def test_what_was_held_back_and_is_not_urgent_enough_any_more_is_not_told(self, desk, outbox):
         now, alert = datetime.now(UTC), stolen_session()
         desk.suppress(
-            Match(principal=alert.principal), "a drill", now + timedelta(hours=1), "maria", force="a drill"
+            SuppressionMatch(principal=alert.principal),
+            "a drill",
+            now + timedelta(hours=1),
+            "maria",
+            force="a drill",
         )
         desk.save([alert])
         planned(outbox, now=now)

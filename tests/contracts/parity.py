@@ -28,13 +28,13 @@ from fingerprint.compute import arrays, frames
 from fingerprint.compute.backend import Backend
 from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Settings
-from fingerprint.detection.inference import InProcess
-from fingerprint.pipeline import Road, Said
+from fingerprint.detection.inference import LocalInference
+from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.cloudtrail import envelopes
-from fingerprint.sources.cloudtrail.identity import add_entities
-from fingerprint.sources.flatten import Flat, flatten, repeat_key
-from fingerprint.state.ledger import Ledger
+from fingerprint.sources.cloudtrail.identity import add_entity_columns
+from fingerprint.sources.flatten import FlattenedRecords, dedup_key, flatten
+from fingerprint.state.scorer_state import ScorerState
 
 CLOSE = 1e-4  # nats of a loss; z from its threshold
 FEW = 20  # differences that are told; more would say no more
@@ -60,15 +60,15 @@ class Overheard:
     degraded = False
 
     def __init__(self, bank: Bank) -> None:
-        self.near, self.notes = InProcess(bank), []
+        self.near, self.notes = LocalInference(bank), []
 
     @property
     def version(self) -> str:
         return self.near.version
 
-    def of(self, fingerprint: Array, codes: Array) -> tuple[Array, Array]:
-        answer = self.near.of(fingerprint, codes)
-        self.notes.append(Asked(*map(arrays.host, (fingerprint, codes, *answer))))
+    def losses(self, fingerprint: Array, codes: Array) -> tuple[Array, Array]:
+        answer = self.near.losses(fingerprint, codes)
+        self.notes.append(Asked(*map(arrays.to_host, (fingerprint, codes, *answer))))
         return answer
 
     def taken(self) -> list[Asked]:
@@ -80,31 +80,31 @@ class Overheard:
 class Step:
     """What a road makes of a batch of lines; tables and arrays are on the host."""
 
-    flat: Flat
+    flat: FlattenedRecords
     events: pd.DataFrame
     keys: NDArray[np.uint64]
     asked: list[Asked]
-    said: Said
+    said: StepResult
 
 
 class Walker:
     """One road from bytes to votes, by a backend."""
 
     def __init__(self, bank: Bank, ledger: Mapping[str, Array], settings: Settings, by: Backend) -> None:
-        placed = bank.on(by.place)
+        placed = bank.on(by.to_device)
         self.settings, self.by, self.losses = settings, by, Overheard(placed)
-        kept = Ledger.from_arrays(settings, ledger, by.place)
-        self.road = Road(placed, kept, settings, every_event=True, losses=self.losses)
+        kept = ScorerState.from_arrays(settings, ledger, by.to_device)
+        self.road = DetectionPipeline(placed, kept, settings, keep_all_events=True, inference=self.losses)
 
     def step(self, lines: Sequence[bytes]) -> Step:
-        flat = flatten(envelopes.split_lines(lines), self.by.tables)
-        events = add_entities(flat.events, self.settings.entities)
-        keys = arrays.host(repeat_key(events))
-        said = self.road.walk(events)
-        return Step(flat, frames.host(events), keys, self.losses.taken(), said)
+        flat = flatten(envelopes.split_lines(lines), self.by.dataframe_library)
+        events = add_entity_columns(flat.events, self.settings.entities)
+        keys = arrays.to_host(dedup_key(events))
+        said = self.road.process(events)
+        return Step(flat, frames.to_pandas(events), keys, self.losses.taken(), said)
 
     def end(self) -> Step:
-        nothing, said = flatten(envelopes.split_lines([])), self.road.finish()
+        nothing, said = flatten(envelopes.split_lines([])), self.road.flush()
         return Step(nothing, nothing.events, np.empty(0, np.uint64), self.losses.taken(), said)
 
     @property
@@ -171,7 +171,7 @@ def compare(found: Parity, one: Step, other: Step, thresholds: Mapping[str, floa
     for mine, theirs in zip_longest(one.asked, other.asked):
         found.note(_losses(found, mine, theirs))
     moved: set[str] = set()
-    for mine, theirs in zip_longest(one.said.judged, other.said.judged):
+    for mine, theirs in zip_longest(one.said.scored_events, other.said.scored_events):
         found.note(_judged(found, mine, theirs, thresholds, moved))
     found.note(_votes(found, one.said.votes, other.said.votes, thresholds))
     found.note(_alerts(found, one.said.alerts, other.said.alerts, moved))

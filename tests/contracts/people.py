@@ -15,44 +15,44 @@ from argon2 import PasswordHasher
 from pyotp import TOTP
 
 from fingerprint.core.account import (
-    Identity,
-    Refused,
+    AuthenticationFailed,
+    ClientInfo,
+    ExternalIdentity,
     RelyingParty,
     SecondFactorNeeded,
-    Shown,
-    TooMany,
-    Where,
-    role_of,
+    SecondFactorResponse,
+    TooManyAttempts,
+    token_role,
 )
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.case import Entry
+from fingerprint.core.case import AuditEntry
 from fingerprint.core.settings import Web
 from fingerprint.store import secret_hashes
 from fingerprint.store.account_tables import (
-    attempts,
-    devices,
     factors,
     invitations,
+    known_browsers,
+    login_attempts,
     logins,
     persons,
     sessions,
     tokens,
 )
-from fingerprint.store.accounts import SqlPeople, people_of
-from fingerprint.store.alerts import SqlDesk
-from fingerprint.store.audit import history
-from fingerprint.store.engine import TURN
+from fingerprint.store.accounts import SqlAccountStore, open_account_store
+from fingerprint.store.alerts import SqlAlertStore
+from fingerprint.store.audit import read_audit_log
+from fingerprint.store.database import SERIALIZED
 
 GOOD = "four plain english words"
 OTHER = "other words that nobody knows"
-HERE, THERE = Where("192.0.2.7"), Where("198.51.100.9")
+HERE, THERE = ClientInfo("192.0.2.7"), ClientInfo("198.51.100.9")
 PARTY = RelyingParty("https://desk.example.com", "desk.example.com")
 SSO_ONLY = Web(
     single_sign_on_only=True,
     emergency_account="maria",
     oidc={"issuer": "https://id.example.com", "client_id": "desk", "default_role": "viewer"},
 )
-CARLA = Identity("https://id.example.com", "248289761001", "carla", "analyst")
+CARLA = ExternalIdentity("https://id.example.com", "248289761001", "carla", "analyst")
 
 
 class Moment:
@@ -64,7 +64,7 @@ class Moment:
     def now(self) -> datetime:
         return self.at
 
-    def wait(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         self.at += timedelta(seconds=seconds)
 
     def pass_by(self, **span: float) -> None:
@@ -77,9 +77,9 @@ class PeopleContract:
         monkeypatch.setattr(
             secret_hashes, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
         )
-        secret_hashes._nobodys.cache_clear()
+        secret_hashes._dummy_hash.cache_clear()
         yield
-        secret_hashes._nobodys.cache_clear()
+        secret_hashes._dummy_hash.cache_clear()
 
     @pytest.fixture
     def clock(self):
@@ -88,16 +88,25 @@ class PeopleContract:
     @pytest.fixture
     def desk(self, opened):
         """Without anybody; lines of the audit stay, as they do."""
-        with opened.engine.connect().execution_options(writing=TURN) as connection, connection.begin():
-            for table in (persons, sessions, tokens, invitations, attempts, logins, factors, devices):
+        with opened.engine.connect().execution_options(writing=SERIALIZED) as connection, connection.begin():
+            for table in (
+                persons,
+                sessions,
+                tokens,
+                invitations,
+                login_attempts,
+                logins,
+                factors,
+                known_browsers,
+            ):
                 connection.execute(sql.delete(table))
         return opened
 
     @pytest.fixture
     def people(self, desk, clock):
         """With one admin, maria."""
-        people = people_of(desk, clock, Web())
-        people.accept(people.begin(), "Maria", GOOD)
+        people = open_account_store(desk, clock, Web())
+        people.accept_invitation(people.create_first_invitation(), "Maria", GOOD)
         return people
 
     @pytest.fixture
@@ -110,18 +119,21 @@ class PeopleContract:
     # the first admin, and links
 
     def test_the_first_admin_chooses_a_name_and_a_password_and_is_in(self, desk, clock):
-        people = people_of(desk, clock, Web())
-        session = people.accept(people.begin(), " Maria ", GOOD)
-        assert (people.who(session).name, people.who(session).role) == ("maria", "admin")
-        assert people.begin() is None
+        people = open_account_store(desk, clock, Web())
+        session = people.accept_invitation(people.create_first_invitation(), " Maria ", GOOD)
+        assert (people.authenticate_session(session).name, people.authenticate_session(session).role) == (
+            "maria",
+            "admin",
+        )
+        assert people.create_first_invitation() is None
 
     def test_a_link_is_good_once(self, desk, clock):
-        people = people_of(desk, clock, Web())
-        secret = people.begin()
-        people.accept(secret, "maria", GOOD)
+        people = open_account_store(desk, clock, Web())
+        secret = people.create_first_invitation()
+        people.accept_invitation(secret, "maria", GOOD)
         assert people.invitation(secret) is None
-        with pytest.raises(Refused, match="was used"):
-            people.accept(secret, "mallory", GOOD)
+        with pytest.raises(AuthenticationFailed, match="was used"):
+            people.accept_invitation(secret, "mallory", GOOD)
 
     def test_of_two_who_open_one_link_at_once_one_is_in(self, people):
         secret, together = people.invite("bob", "analyst", by="maria"), Barrier(4)
@@ -130,7 +142,7 @@ class PeopleContract:
             together.wait()
             try:
                 return people.accept(secret, "", f"{GOOD} {number}")
-            except Refused:
+            except AuthenticationFailed:
                 return ""
 
         with ThreadPoolExecutor(4) as pool:
@@ -144,7 +156,7 @@ class PeopleContract:
         assert people.invitation(secret).name == "bob"
         clock.pass_by(minutes=1)
         assert people.invitation(secret) is None
-        with pytest.raises(Refused):
+        with pytest.raises(AuthenticationFailed):
             people.accept(secret, "", GOOD)
 
     def test_looking_at_a_link_and_a_weak_password_do_not_use_it_up(self, people):
@@ -161,24 +173,24 @@ class PeopleContract:
             people.accept(secret, "", "Maria.Sanz.Lopez")
 
     def test_a_new_link_for_the_first_admin_ends_the_one_before(self, desk, clock):
-        people = people_of(desk, clock, Web())
-        first, second = people.begin(), people.begin()
+        people = open_account_store(desk, clock, Web())
+        first, second = people.create_first_invitation(), people.create_first_invitation()
         assert people.invitation(first) is None
         assert people.invitation(second).name == ""
 
     def test_the_first_admins_link_is_good_for_nothing_once_there_is_an_admin(self, desk, clock):
-        people = people_of(desk, clock, Web())
-        secret = people.begin()
-        people.enter_as(Identity("https://id.example.com", "1", "boss", "admin"))
+        people = open_account_store(desk, clock, Web())
+        secret = people.create_first_invitation()
+        people.log_in_as(ExternalIdentity("https://id.example.com", "1", "boss", "admin"))
         assert people.invitation(secret) is None
-        with pytest.raises(Refused):
-            people.accept(secret, "mallory", GOOD)
+        with pytest.raises(AuthenticationFailed):
+            people.accept_invitation(secret, "mallory", GOOD)
 
     def test_a_link_for_a_new_password_ends_sessions_and_the_old_password(self, people, add):
         session = add("bob")
         people.accept(people.invite("bob", None, by="maria"), "", OTHER)
         assert people.who(session) is None
-        with pytest.raises(Refused):
+        with pytest.raises(AuthenticationFailed):
             people.enter("bob", GOOD, HERE)
         assert people.who(people.enter("bob", OTHER, HERE)).name == "bob"
 
@@ -213,7 +225,7 @@ class PeopleContract:
         ],
     )
     def test_whatever_is_wrong_the_sentence_is_the_same(self, people, name, password):
-        with pytest.raises(Refused, match=r"^the name or the password is wrong$"):
+        with pytest.raises(AuthenticationFailed, match=r"^the name or the password is wrong$"):
             people.enter(name, password, HERE)
 
     def test_whoever_has_only_a_link_or_is_disabled_hears_the_same_sentence(self, people, add):
@@ -221,7 +233,7 @@ class PeopleContract:
         add("bob")
         people.disable("bob", by="maria")
         for name in ("carl", "bob"):
-            with pytest.raises(Refused, match=r"^the name or the password is wrong$"):
+            with pytest.raises(AuthenticationFailed, match=r"^the name or the password is wrong$"):
                 people.enter(name, GOOD, HERE)
 
     def test_a_password_typed_on_another_keyboard_is_the_same(self, people, add):
@@ -234,7 +246,7 @@ class PeopleContract:
         fail(people, "maria", 4)
         waited = []
         for _ in range(12):
-            with pytest.raises(TooMany) as refused:
+            with pytest.raises(TooManyAttempts) as refused:
                 people.enter("maria", GOOD, HERE)
             waited.append(refused.value.seconds)
             clock.wait(refused.value.seconds)
@@ -243,7 +255,7 @@ class PeopleContract:
 
     def test_the_sentence_says_how_long_to_wait(self, people, clock):
         fail(people, "maria", 4)
-        with pytest.raises(TooMany, match=r"try again in 2 seconds$"):
+        with pytest.raises(TooManyAttempts, match=r"try again in 2 seconds$"):
             people.enter("maria", GOOD, HERE)
 
     def test_the_right_password_from_elsewhere_gets_in_at_once(self, people):
@@ -260,7 +272,7 @@ class PeopleContract:
     def test_who_is_refused_for_now_makes_the_wait_no_longer(self, people, clock):
         fail(people, "maria", 4)
         clock.wait(1)
-        with pytest.raises(TooMany, match=r"in 1 second$"):
+        with pytest.raises(TooManyAttempts, match=r"in 1 second$"):
             people.enter("maria", OTHER, HERE)
         clock.wait(1)
         people.enter("maria", GOOD, HERE)
@@ -268,29 +280,29 @@ class PeopleContract:
     def test_the_right_password_forgives_what_was_typed_before(self, people):
         for _ in range(3):
             fail(people, "maria", 4)
-            with pytest.raises(TooMany):
+            with pytest.raises(TooManyAttempts):
                 people.enter("maria", GOOD, HERE)
             people._clock.wait(2)
             people.enter("maria", GOOD, HERE)
 
     def test_many_places_together_guess_a_name_once_in_two_minutes(self, people, clock):
         for number in range(50):
-            fail(people, "maria", 1, Where(f"203.0.113.{number}"))
+            fail(people, "maria", 1, ClientInfo(f"203.0.113.{number}"))
         for number in range(3):
-            with pytest.raises(TooMany, match="2 minutes"):
-                people.enter("maria", OTHER, Where(f"198.51.100.{number}"))
+            with pytest.raises(TooManyAttempts, match="2 minutes"):
+                people.enter("maria", OTHER, ClientInfo(f"198.51.100.{number}"))
             clock.wait(120)
-            fail(people, "maria", 1, Where(f"198.51.100.{number}"))
+            fail(people, "maria", 1, ClientInfo(f"198.51.100.{number}"))
 
     def test_a_browser_that_logged_in_before_is_not_slowed_down_by_strangers(self, people):
         device = people.remember(people.enter("maria", GOOD, HERE), "")
         for number in range(50):
-            fail(people, "maria", 1, Where(f"203.0.113.{number}"))
-        with pytest.raises(TooMany):
+            fail(people, "maria", 1, ClientInfo(f"203.0.113.{number}"))
+        with pytest.raises(TooManyAttempts):
             people.enter("maria", GOOD, HERE)
-        mine = Where(HERE.address, device=device)
+        mine = ClientInfo(HERE.address, device=device)
         fail(people, "maria", 4, mine)  # but by its own failures
-        with pytest.raises(TooMany):
+        with pytest.raises(TooManyAttempts):
             people.enter("maria", GOOD, mine)
         people._clock.wait(2)
         assert people.who(people.enter("maria", GOOD, mine)).name == "maria"
@@ -299,27 +311,27 @@ class PeopleContract:
         add("bob")
         device = people.remember(people.enter("maria", GOOD, HERE), "")
         for number in range(50):
-            fail(people, "bob", 1, Where(f"203.0.113.{number}"))
-        with pytest.raises(TooMany):
-            people.enter("bob", GOOD, Where(HERE.address, device=device))
+            fail(people, "bob", 1, ClientInfo(f"203.0.113.{number}"))
+        with pytest.raises(TooManyAttempts):
+            people.enter("bob", GOOD, ClientInfo(HERE.address, device=device))
         clock.pass_by(days=90)
         for number in range(50):
-            fail(people, "maria", 1, Where(f"203.0.113.{number}"))
-        with pytest.raises(TooMany):
-            people.enter("maria", GOOD, Where(HERE.address, device=device))
+            fail(people, "maria", 1, ClientInfo(f"203.0.113.{number}"))
+        with pytest.raises(TooManyAttempts):
+            people.enter("maria", GOOD, ClientInfo(HERE.address, device=device))
 
     def test_all_addresses_of_a_network_that_one_may_own_are_one(self, people):
         for number in range(4):
-            fail(people, "maria", 1, Where(f"2001:db8:1:2::{number:x}"))
-        with pytest.raises(TooMany):
-            people.enter("maria", GOOD, Where("2001:db8:1:2:ffff::1"))
-        assert people.who(people.enter("maria", GOOD, Where("2001:db8:1:3::1")))
+            fail(people, "maria", 1, ClientInfo(f"2001:db8:1:2::{number:x}"))
+        with pytest.raises(TooManyAttempts):
+            people.enter("maria", GOOD, ClientInfo("2001:db8:1:2:ffff::1"))
+        assert people.who(people.enter("maria", GOOD, ClientInfo("2001:db8:1:3::1")))
 
     def test_several_servers_count_together(self, desk, clock, people):
-        beside = people_of(desk, clock, Web())
+        beside = open_account_store(desk, clock, Web())
         fail(people, "maria", 2)
         fail(beside, "maria", 2)
-        with pytest.raises(TooMany):
+        with pytest.raises(TooManyAttempts):
             people.enter("maria", GOOD, HERE)
 
     def test_many_at_once_are_not_more_than_one_after_the_other(self, people):
@@ -329,7 +341,7 @@ class PeopleContract:
             together.wait()
             outcomes = []
             for each in range(3):
-                with pytest.raises(Refused) as refused:
+                with pytest.raises(AuthenticationFailed) as refused:
                     people.enter("maria", f"guess {number} {each}", HERE)
                 outcomes.append(type(refused.value).__name__)
             return outcomes
@@ -342,9 +354,9 @@ class PeopleContract:
         mine, thief = people.enter("maria", GOOD, HERE), people.enter("maria", GOOD, THERE)
         fail(people, "maria", 4)
         for _ in range(4):
-            with pytest.raises(Refused, match="wrong"):
+            with pytest.raises(AuthenticationFailed, match="wrong"):
                 people.change_password(thief, OTHER, "a new one of mine", THERE)
-        with pytest.raises(TooMany):
+        with pytest.raises(TooManyAttempts):
             people.change_password(thief, GOOD, OTHER, THERE)
         assert people.change_password(mine, GOOD, OTHER, HERE)
 
@@ -390,7 +402,7 @@ class PeopleContract:
         now = people.change_password(before, GOOD, OTHER, HERE)
         assert people.who(before) is None
         assert people.who(now).name == "maria"
-        with pytest.raises(Refused):
+        with pytest.raises(AuthenticationFailed):
             people.enter("maria", GOOD, HERE)
 
     @pytest.mark.parametrize("meanwhile", ["reset", "disable"])
@@ -399,15 +411,15 @@ class PeopleContract:
     ):
         """Whoever stole the old one is as fast as they like."""
         stolen = add("bob")
-        link, hashed = people.invite("bob", None, by="maria"), secret_hashes.hashed
+        link, hashed = people.invite("bob", None, by="maria"), secret_hashes.hash_password
 
         def slowly(password):
-            monkeypatch.setattr(secret_hashes, "hashed", hashed)
+            monkeypatch.setattr(secret_hashes, "hash_password", hashed)
             people.accept(link, "", OTHER) if meanwhile == "reset" else people.disable("bob", by="maria")
             return hashed(password)
 
-        monkeypatch.setattr(secret_hashes, "hashed", slowly)
-        with pytest.raises(Refused):
+        monkeypatch.setattr(secret_hashes, "hash_password", slowly)
+        with pytest.raises(AuthenticationFailed):
             people.change_password(stolen, GOOD, "what the thief would like", HERE)
         people.enable("bob", by="maria")
         assert people.enter("bob", OTHER if meanwhile == "reset" else GOOD, HERE)
@@ -423,7 +435,7 @@ class PeopleContract:
         _, token = people.make_token("bob", "a script", ["admin"], clock.at + timedelta(days=1), by="bob")
         people.set_role("bob", "viewer", by="maria")
         owner, shown = people.bearer(token)
-        assert role_of(owner.role, shown.scopes) == "viewer"
+        assert token_role(owner.role, shown.scopes) == "viewer"
 
     def test_whoever_is_disabled_is_out_at_once_and_stays_out_of_old_sessions(self, people, add, clock):
         session = add("bob")
@@ -446,7 +458,7 @@ class PeopleContract:
         people.leave(secret)
 
     def test_sessions_are_listed_with_where_they_came_from_and_ended_one_by_one(self, people, add, clock):
-        here = Where(HERE.address, "Mozilla/5.0 \0 of maria")
+        here = ClientInfo(HERE.address, "Mozilla/5.0 \0 of maria")
         clock.wait(1)
         first, second = people.enter("maria", GOOD, here), people.enter("maria", GOOD, THERE)
         add("bob")
@@ -479,7 +491,7 @@ class PeopleContract:
         assert people.session(session).is_proven(clock.at)
         clock.pass_by(seconds=1)
         assert not people.session(session).is_proven(clock.at)
-        with pytest.raises(Refused, match="wrong"):
+        with pytest.raises(AuthenticationFailed, match="wrong"):
             people.confirm(session, OTHER)
         assert not people.session(session).is_proven(clock.at)
         people.confirm(session, GOOD)
@@ -487,7 +499,9 @@ class PeopleContract:
 
     def test_a_change_of_password_proves_no_second_factor(self, people, clock):
         app, _ = with_app(people, "maria", clock)
-        stolen = people.finish_login(begun(people, "maria"), Shown(code=app.at(clock.at)), HERE)
+        stolen = people.finish_login(
+            begun(people, "maria"), SecondFactorResponse(code=app.at(clock.at)), HERE
+        )
         clock.pass_by(hours=1)
         changed = people.change_password(stolen, GOOD, OTHER, HERE)
         assert people.who(changed).name == "maria"
@@ -496,9 +510,9 @@ class PeopleContract:
     def test_a_stolen_session_guesses_no_password_by_confirming(self, people, clock):
         session = people.enter("maria", GOOD, HERE)
         for _ in range(4):
-            with pytest.raises(Refused, match="wrong"):
+            with pytest.raises(AuthenticationFailed, match="wrong"):
                 people.confirm(session, OTHER)
-        with pytest.raises(TooMany):
+        with pytest.raises(TooManyAttempts):
             people.confirm(session, GOOD)
         assert people.enter("maria", GOOD, HERE)
 
@@ -509,26 +523,26 @@ class PeopleContract:
         login = begun(people, "maria")
         assert people.who(login) is None
         assert people.login(login).kinds == ("code",)
-        with pytest.raises(Refused, match="wrong"):
-            people.finish_login(login, Shown(code="000000"), HERE)
-        session = people.finish_login(login, Shown(code=app.at(clock.at)), HERE)
+        with pytest.raises(AuthenticationFailed, match="wrong"):
+            people.finish_login(login, SecondFactorResponse(code="000000"), HERE)
+        session = people.finish_login(login, SecondFactorResponse(code=app.at(clock.at)), HERE)
         assert (people.who(session).name, people.session(session).proof) == ("maria", "code")
-        with pytest.raises(Refused, match="too long"):
-            people.finish_login(login, Shown(code=app.at(clock.at)), HERE)
+        with pytest.raises(AuthenticationFailed, match="too long"):
+            people.finish_login(login, SecondFactorResponse(code=app.at(clock.at)), HERE)
 
     def test_a_code_is_good_once_and_for_a_minute_and_a_half(self, people, clock):
         app, _ = with_app(people, "maria", clock)
         used = app.at(clock.at)
-        people.finish_login(begun(people, "maria"), Shown(code=f"{used[:3]} {used[3:]}"), HERE)
+        people.finish_login(begun(people, "maria"), SecondFactorResponse(code=f"{used[:3]} {used[3:]}"), HERE)
         for code in (
             used,
             app.at(clock.at - timedelta(seconds=30)),
             app.at(clock.at + timedelta(seconds=60)),
         ):
-            with pytest.raises(Refused, match="used before"):
-                people.finish_login(begun(people, "maria"), Shown(code=code), HERE)
+            with pytest.raises(AuthenticationFailed, match="used before"):
+                people.finish_login(begun(people, "maria"), SecondFactorResponse(code=code), HERE)
         code = app.at(clock.at + timedelta(seconds=30))
-        assert people.finish_login(begun(people, "maria"), Shown(code=code), HERE)
+        assert people.finish_login(begun(people, "maria"), SecondFactorResponse(code=code), HERE)
 
     def test_of_two_who_show_one_code_at_once_one_is_in(self, people, clock):
         app, _ = with_app(people, "maria", clock)
@@ -537,8 +551,8 @@ class PeopleContract:
         def show(login: str) -> bool:
             together.wait()
             try:
-                return bool(people.finish_login(login, Shown(code=code), HERE))
-            except Refused:
+                return bool(people.finish_login(login, SecondFactorResponse(code=code), HERE))
+            except AuthenticationFailed:
                 return False
 
         with ThreadPoolExecutor(4) as pool:
@@ -547,30 +561,32 @@ class PeopleContract:
     def test_codes_are_guessed_four_times_and_then_ever_more_slowly(self, people, clock):
         app, _ = with_app(people, "maria", clock)
         device = people.remember(
-            people.finish_login(begun(people, "maria"), Shown(app.at(clock.at)), HERE), ""
+            people.finish_login(begun(people, "maria"), SecondFactorResponse(app.at(clock.at)), HERE), ""
         )
         clock.pass_by(minutes=5)
         login = begun(people, "maria", THERE)
         for _ in range(4):
-            with pytest.raises(Refused, match="wrong"):
-                people.finish_login(login, Shown("000000"), THERE)
-        with pytest.raises(TooMany):
-            people.finish_login(login, Shown(app.at(clock.at)), THERE)
+            with pytest.raises(AuthenticationFailed, match="wrong"):
+                people.finish_login(login, SecondFactorResponse("000000"), THERE)
+        with pytest.raises(TooManyAttempts):
+            people.finish_login(login, SecondFactorResponse(app.at(clock.at)), THERE)
         for number in range(6):
-            with pytest.raises(Refused, match="wrong"):
-                people.finish_login(login, Shown("000000"), Where(f"203.0.113.{number}"))
-        with pytest.raises(TooMany, match="15 minutes"):
-            people.finish_login(login, Shown("000000"), Where("203.0.113.99"))
-        known = Where(HERE.address, device=device)
-        assert people.finish_login(begun(people, "maria", known), Shown(app.at(clock.at)), known)
+            with pytest.raises(AuthenticationFailed, match="wrong"):
+                people.finish_login(login, SecondFactorResponse("000000"), ClientInfo(f"203.0.113.{number}"))
+        with pytest.raises(TooManyAttempts, match="15 minutes"):
+            people.finish_login(login, SecondFactorResponse("000000"), ClientInfo("203.0.113.99"))
+        known = ClientInfo(HERE.address, device=device)
+        assert people.finish_login(
+            begun(people, "maria", known), SecondFactorResponse(app.at(clock.at)), known
+        )
 
     def test_a_login_whose_second_factor_does_not_come_is_over_after_ten_minutes(self, people, clock):
         app, _ = with_app(people, "maria", clock)
         login = begun(people, "maria")
         clock.pass_by(minutes=10)
         assert people.login(login) is None
-        with pytest.raises(Refused, match="too long"):
-            people.finish_login(login, Shown(app.at(clock.at)), HERE)
+        with pytest.raises(AuthenticationFailed, match="too long"):
+            people.finish_login(login, SecondFactorResponse(app.at(clock.at)), HERE)
 
     @pytest.mark.parametrize("meanwhile", ["reset", "disable", "end"])
     def test_a_login_under_way_ends_with_the_sessions(self, people, add, clock, meanwhile):
@@ -582,28 +598,28 @@ class PeopleContract:
                 people.accept(people.invite("bob", None, by="maria"), "", OTHER)
         else:
             (people.disable if meanwhile == "disable" else people.end_all)("bob", by="maria")
-        with pytest.raises(Refused, match="too long"):
-            people.finish_login(login, Shown(app.at(clock.at)), HERE)
+        with pytest.raises(AuthenticationFailed, match="too long"):
+            people.finish_login(login, SecondFactorResponse(app.at(clock.at)), HERE)
 
     def test_a_recovery_code_stands_in_once(self, people, clock):
         _, codes = with_app(people, "maria", clock)
         assert len(set(codes)) == people.recovery_codes_left("maria") == 10
-        assert people.finish_login(begun(people, "maria"), Shown(codes[3].lower()), HERE)
-        with pytest.raises(Refused):
-            people.finish_login(begun(people, "maria"), Shown(codes[3]), HERE)
+        assert people.finish_login(begun(people, "maria"), SecondFactorResponse(codes[3].lower()), HERE)
+        with pytest.raises(AuthenticationFailed):
+            people.finish_login(begun(people, "maria"), SecondFactorResponse(codes[3]), HERE)
         assert people.recovery_codes_left("maria") == 9
-        session = people.finish_login(begun(people, "maria"), Shown(codes[4]), HERE)
+        session = people.finish_login(begun(people, "maria"), SecondFactorResponse(codes[4]), HERE)
         assert len(people.new_recovery_codes(session)) == 10
-        with pytest.raises(Refused):
-            people.finish_login(begun(people, "maria"), Shown(codes[5]), HERE)
+        with pytest.raises(AuthenticationFailed):
+            people.finish_login(begun(people, "maria"), SecondFactorResponse(codes[5]), HERE)
 
     def test_who_has_a_second_factor_confirms_with_it_and_not_with_the_password(self, people, clock):
         app, _ = with_app(people, "maria", clock)
-        session = people.finish_login(begun(people, "maria"), Shown(app.at(clock.at)), HERE)
+        session = people.finish_login(begun(people, "maria"), SecondFactorResponse(app.at(clock.at)), HERE)
         clock.pass_by(minutes=11)
-        with pytest.raises(Refused, match="code or passkey"):
+        with pytest.raises(AuthenticationFailed, match="code or passkey"):
             people.confirm(session, GOOD)
-        people.confirm(session, shown=Shown(app.at(clock.at)))
+        people.confirm(session, shown=SecondFactorResponse(app.at(clock.at)))
         assert people.session(session).is_proven(clock.at)
 
     def test_a_code_that_is_not_the_apps_adds_none(self, people, clock):
@@ -632,8 +648,8 @@ class PeopleContract:
         with_app(people, "maria", clock)
         login = begun(people, "maria")
         people.ask_passkey(login, PARTY)
-        with pytest.raises(Refused):
-            people.finish_login(login, Shown(passkey=answer, party=PARTY), HERE)
+        with pytest.raises(AuthenticationFailed):
+            people.finish_login(login, SecondFactorResponse(passkey=answer, party=PARTY), HERE)
 
     def test_an_admin_resets_a_second_factor_that_was_lost(self, people, add, clock):
         add("bob")
@@ -652,29 +668,29 @@ class PeopleContract:
 
     def test_with_the_last_second_factor_its_recovery_codes_go(self, people, clock):
         app, _ = with_app(people, "maria", clock)
-        session = people.finish_login(begun(people, "maria"), Shown(app.at(clock.at)), HERE)
+        session = people.finish_login(begun(people, "maria"), SecondFactorResponse(app.at(clock.at)), HERE)
         people.remove_factor(session, people.factors("maria")[0].factor_id)
         assert people.recovery_codes_left("maria") == 0
         assert people.who(people.enter("maria", GOOD, HERE))
 
     def test_where_a_second_factor_is_required_it_is_set_up_before_anything_else(self, desk, people, clock):
         strict, before = (
-            people_of(desk, clock, Web(second_factor="required")),
+            open_account_store(desk, clock, Web(second_factor="required")),
             people.enter("maria", GOOD, HERE),
         )
-        assert strict.who(before) is None  # a session that a password alone opened
+        assert strict.authenticate_session(before) is None  # a session that a password alone opened
         login = begun(strict, "maria")
-        assert strict.login(login).kinds == ()
-        secret, _ = strict.new_app("maria")
+        assert strict.pending_login(login).kinds == ()
+        secret, _ = strict.new_authenticator_app("maria")
         with pytest.raises(FingerprintError, match="not the app's code"):
-            strict.set_up_login(login, secret, "000000", HERE)
-        session, codes = strict.set_up_login(login, secret, TOTP(secret).at(clock.at), HERE)
-        assert (strict.who(session).name, len(codes)) == ("maria", 10)
+            strict.enroll_at_login(login, secret, "000000", HERE)
+        session, codes = strict.enroll_at_login(login, secret, TOTP(secret).at(clock.at), HERE)
+        assert (strict.authenticate_session(session).name, len(codes)) == ("maria", 10)
         with pytest.raises(FingerprintError, match="required here"):
             strict.remove_factor(session, strict.factors("maria")[0].factor_id)
         again = begun(strict, "maria")
-        with pytest.raises(Refused, match="has a second factor"):
-            strict.set_up_login(again, secret, TOTP(secret).at(clock.at + timedelta(seconds=30)), HERE)
+        with pytest.raises(AuthenticationFailed, match="has a second factor"):
+            strict.enroll_at_login(again, secret, TOTP(secret).at(clock.at + timedelta(seconds=30)), HERE)
 
     # single sign-on only
 
@@ -682,17 +698,19 @@ class PeopleContract:
         self, desk, people, add, clock
     ):
         session, secret = add("bob"), token(people, "bob")
-        only = people_of(desk, clock, SSO_ONLY)
-        assert (only.who(session), only.bearer(secret)) == (None, None)
+        only = open_account_store(desk, clock, SSO_ONLY)
+        assert (only.authenticate_session(session), only.authenticate_token(secret)) == (None, None)
         for attempt in (
-            lambda: only.enter("bob", GOOD, HERE),
+            lambda: only.log_in("bob", GOOD, HERE),
             lambda: only.invite("bob", None, by="maria"),
             lambda: only.invite("carl", "viewer", by="maria"),
         ):
-            with pytest.raises(Refused):
+            with pytest.raises(AuthenticationFailed):
                 attempt()
-        assert only.who(only.enter("maria", GOOD, HERE)).name == "maria"  # the emergency account
-        assert only.who(only.enter_as(CARLA)).name == "carla"
+        assert (
+            only.authenticate_session(only.log_in("maria", GOOD, HERE)).name == "maria"
+        )  # the emergency account
+        assert only.authenticate_session(only.log_in_as(CARLA)).name == "carla"
 
     # an admin there is always
 
@@ -803,12 +821,12 @@ class PeopleContract:
     def test_a_providers_subject_is_the_person(self, people):
         session = people.enter_as(CARLA)
         assert people.who(session).name == "carla"
-        people.enter_as(Identity(CARLA.issuer, CARLA.subject, "somebody else", "analyst"))
+        people.enter_as(ExternalIdentity(CARLA.issuer, CARLA.subject, "somebody else", "analyst"))
         assert [each.name for each in people.persons()] == ["carla", "maria"]
 
     def test_the_same_subject_of_another_provider_is_somebody_else(self, people):
         people.enter_as(CARLA)
-        people.enter_as(Identity("https://other.example.com", CARLA.subject, "carla", "viewer"))
+        people.enter_as(ExternalIdentity("https://other.example.com", CARLA.subject, "carla", "viewer"))
         assert [(each.name, each.role) for each in people.persons()][:2] == [
             ("carla", "analyst"),
             ("carla-2", "viewer"),
@@ -818,15 +836,15 @@ class PeopleContract:
         people.enter_as(CARLA)
         with pytest.raises(FingerprintError, match="no password here"):
             people.invite("carla", None, by="maria")
-        with pytest.raises(Refused):
+        with pytest.raises(AuthenticationFailed):
             people.enter("carla", "", HERE)
 
     def test_a_provider_that_gives_no_role_leaves_the_one_that_an_admin_gave(self, people):
-        people.enter_as(Identity("https://id.example.com", "7", "dora"), default="viewer")
+        people.enter_as(ExternalIdentity("https://id.example.com", "7", "dora"), default="viewer")
         people.set_role("dora", "engineer", by="maria")
         assert (
             people.who(
-                people.enter_as(Identity("https://id.example.com", "7", "dora"), default="viewer")
+                people.enter_as(ExternalIdentity("https://id.example.com", "7", "dora"), default="viewer")
             ).role
             == "engineer"
         )
@@ -847,7 +865,7 @@ class PeopleContract:
         assert not people.session(people.enter_as(old)).is_proven(clock.at)
         session = people.enter_as(fresh)
         assert people.session(session).is_proven(clock.at)
-        with pytest.raises(Refused):
+        with pytest.raises(AuthenticationFailed):
             people.confirm(session, "")
         with pytest.raises(FingerprintError, match="set up there"):
             people.add_app(session, "x", *people.new_app("carla"))
@@ -923,37 +941,39 @@ class PeopleContract:
         assert [len(kept[name].splitlines()) for name in ("sessions", "invitations", "attempts")] == [1, 0, 0]
 
 
-def fail(people: SqlPeople, name: str, times: int, where: Where = HERE) -> None:
+def fail(people: SqlAccountStore, name: str, times: int, where: ClientInfo = HERE) -> None:
     for _ in range(times):
-        with pytest.raises(Refused, match="wrong"):
-            people.enter(name, "not the password", where)
+        with pytest.raises(AuthenticationFailed, match="wrong"):
+            people.log_in(name, "not the password", where)
 
 
-def token(people: SqlPeople, name: str, days: int = 1) -> str:
+def token(people: SqlAccountStore, name: str, days: int = 1) -> str:
     ends = people._clock.now() + timedelta(days=days)
-    return people.make_token(name, "a script", ["read"], ends, by=name)[1]
+    return people.create_token(name, "a script", ["read"], ends, by=name)[1]
 
 
-def with_app(people: SqlPeople, name: str, clock: Moment) -> tuple[TOTP, list[str]]:
+def with_app(people: SqlAccountStore, name: str, clock: Moment) -> tuple[TOTP, list[str]]:
     """Set up an authenticator app; what it shows a minute later, and recovery codes."""
-    secret, _ = people.new_app(name)
-    codes = people.add_app(people.enter(name, GOOD, HERE), "telephone", secret, TOTP(secret).at(clock.at))
+    secret, _ = people.new_authenticator_app(name)
+    codes = people.add_authenticator_app(
+        people.log_in(name, GOOD, HERE), "telephone", secret, TOTP(secret).at(clock.at)
+    )
     clock.pass_by(minutes=1)
     return TOTP(secret), codes
 
 
-def begun(people: SqlPeople, name: str, where: Where = HERE) -> str:
+def begun(people: SqlAccountStore, name: str, where: ClientInfo = HERE) -> str:
     """A login whose second factor is awaited."""
     with pytest.raises(SecondFactorNeeded) as needed:
-        people.enter(name, GOOD, where)
+        people.log_in(name, GOOD, where)
     return needed.value.login
 
 
-def lines(desk: SqlDesk) -> list[Entry]:
+def lines(desk: SqlAlertStore) -> list[AuditEntry]:
     """The audit, the oldest first."""
     with desk.engine.connect() as connection:
-        return history(connection, limit=10_000)[::-1]
+        return read_audit_log(connection, limit=10_000)[::-1]
 
 
-def newest(desk: SqlDesk) -> int:
+def newest(desk: SqlAlertStore) -> int:
     return max((line.number for line in lines(desk)), default=0)

@@ -13,10 +13,20 @@ import pytest
 from contracts.desk import judged, only_events
 from make_alert import ACCOUNT, DRIVERS, NASTY, START, event, nasty, new_pipeline, stolen_session
 
-from fingerprint.core.alert import Alert, FingerprintError, NotThere
-from fingerprint.core.case import Assign, Chosen, Decide, Filter, Group, Outcome, Reopen, Row, View
+from fingerprint.core.alert import Alert, FingerprintError, NotFound
+from fingerprint.core.case import (
+    ActionOutcome,
+    AlertFilter,
+    AlertGroup,
+    AlertRevision,
+    AssignCase,
+    QueueRow,
+    ReopenCase,
+    SavedView,
+    SetDisposition,
+)
 from fingerprint.core.sanitize import storable
-from fingerprint.core.severity import BANDS, band
+from fingerprint.core.severity import SEVERITY_LEVELS, severity_of
 
 HUMANS = ("maria", "Ömer ÇELİK", "straße", "kim", "")
 SERVICES = ("iam", "s3", "ec2", "sts")
@@ -50,20 +60,20 @@ def _drawn(draw: random.Random, number: int) -> Alert:
     )
 
 
-def seen(row: Row) -> Chosen:
-    return Chosen(row.alert_id, row.version, row.events)
+def seen(row: QueueRow) -> AlertRevision:
+    return AlertRevision(row.alert_id, row.version, row.events)
 
 
-def touch(desk, alert: Alert, change, by: str = "maria") -> Outcome:
+def touch(desk, alert: Alert, change, by: str = "maria") -> ActionOutcome:
     """One change of an alert as it is now."""
     (outcome,) = desk.change([seen(desk.row(alert.alert_id))], change, by)
     assert outcome.done, outcome.reason
     return outcome
 
 
-def everything(desk, which: Filter, order="urgency", size: int = 7) -> list[Row]:
+def everything(desk, which: AlertFilter, order="urgency", size: int = 7) -> list[QueueRow]:
     """All pages, one after the other."""
-    rows: list[Row] = []
+    rows: list[QueueRow] = []
     following = None
     while True:
         page = desk.page(which, order, size, following)
@@ -75,7 +85,7 @@ def everything(desk, which: Filter, order="urgency", size: int = 7) -> list[Row]
         following = page.following
 
 
-def asks_for(which: Filter, row: Row) -> bool:
+def asks_for(which: AlertFilter, row: QueueRow) -> bool:
     """A filter, read row by row."""
     wanted = which.text.lower()
     places = (row.title, row.principal, row.human, row.alert_id)
@@ -103,7 +113,7 @@ SORTED = {
 }
 
 
-def drawn_filter(draw: random.Random) -> Filter:
+def drawn_filter(draw: random.Random) -> AlertFilter:
     """One that asks two things of all that can be asked."""
     moment = START + timedelta(hours=2, minutes=draw.randrange(5) * 600)
     values = {
@@ -123,7 +133,7 @@ def drawn_filter(draw: random.Random) -> Filter:
     }
     names = draw.sample(sorted(values), 2)
     asked = {"status": draw.choice(values["status"])} | {name: draw.choice(values[name]) for name in names}
-    return Filter(**asked)
+    return AlertFilter(**asked)
 
 
 class QueueContract:
@@ -136,9 +146,11 @@ class QueueContract:
         desk.save([only_events(each, 0, 1) for each in alerts])
         for place, alert in enumerate(alerts):
             if place % 3 == 0:
-                touch(desk, alert, Assign("maria"))
+                touch(desk, alert, AssignCase("maria"))
             if place % 4 == 1:
-                touch(desk, alert, Decide("benign" if place % 8 == 1 else "true_positive", "it was her"))
+                touch(
+                    desk, alert, SetDisposition("benign" if place % 8 == 1 else "true_positive", "it was her")
+                )
         desk.save(alerts)
         return desk
 
@@ -147,23 +159,23 @@ class QueueContract:
     def test_a_row_says_what_an_alert_is_and_what_became_of_it(self, make_desk):
         desk, alert = make_desk(), stolen_session()
         desk.save([alert])
-        (row,) = desk.page(Filter()).rows
-        assert row == Row(
+        (row,) = desk.page(AlertFilter()).rows
+        assert row == QueueRow(
             alert.alert_id, 0, 91, 91, 0, alert.title, alert.principal, alert.human, "entity", False,
             alert.bank_version, alert.window_start, alert.first_event_time, alert.last_event_time, 9,
             ("cloudtrail", "ec2", "iam", "secretsmanager", "sts"), (ACCOUNT,), tuple(sorted(alert.tactics)), True,
         )  # fmt: skip
-        touch(desk, alert, Assign("kim"))
-        touch(desk, alert, Decide("benign", "asked her"))
+        touch(desk, alert, AssignCase("kim"))
+        touch(desk, alert, SetDisposition("benign", "asked her"))
         desk.note(alert.alert_id, "a new laptop", "maria")
         changed = replace(row, version=2, assignee="kim", decision="benign", open=False, notes=1)
         assert desk.row(alert.alert_id) == changed
-        with pytest.raises(NotThere):
+        with pytest.raises(NotFound):
             desk.row("nothing")
 
     @pytest.mark.parametrize("order", ORDERS)
     def test_filters_and_pages_give_what_reading_row_by_row_gives(self, busy, order):
-        rows = everything(busy, Filter(status="all"), order, size=500)
+        rows = everything(busy, AlertFilter(status="all"), order, size=500)
         assert rows == sorted(rows, key=SORTED[order])
         assert Counter(row.open for row in rows)[False] > 3
         draw, found = random.Random(order), 0
@@ -176,21 +188,21 @@ class QueueContract:
 
     def test_every_filter_finds_some_and_leaves_some(self, busy):
         for which in (
-            Filter(), Filter(status="closed"), Filter(least_urgency=50), Filter(most_urgency=49),
-            Filter(service="iam"), Filter(account=ACCOUNT), Filter(tactic="Impact"), Filter(assignee="maria"),
-            Filter(assignee=""), Filter("all", decision="benign"), Filter(level="peer"), Filter(text="100%"),
-            Filter(text="_"), Filter(text="\\"), Filter(text="ömer ç"), Filter(text="called i"),
-            Filter(since=START + timedelta(days=1)), Filter(until=START + timedelta(days=1)),
+            AlertFilter(), AlertFilter(status="closed"), AlertFilter(least_urgency=50), AlertFilter(most_urgency=49),
+            AlertFilter(service="iam"), AlertFilter(account=ACCOUNT), AlertFilter(tactic="Impact"), AlertFilter(assignee="maria"),
+            AlertFilter(assignee=""), AlertFilter("all", decision="benign"), AlertFilter(level="peer"), AlertFilter(text="100%"),
+            AlertFilter(text="_"), AlertFilter(text="\\"), AlertFilter(text="ömer ç"), AlertFilter(text="called i"),
+            AlertFilter(since=START + timedelta(days=1)), AlertFilter(until=START + timedelta(days=1)),
         ):  # fmt: skip
             assert 0 < busy.page(which).total < 60, which
 
     def test_counts_are_those_of_the_rows(self, busy):
         draw = random.Random(3)
-        for which in [Filter(), *(drawn_filter(draw) for _ in range(12))]:
+        for which in [AlertFilter(), *(drawn_filter(draw) for _ in range(12))]:
             rows = everything(busy, replace(which, status="all"))
             left = [row for row in rows if row.open]
-            wanted = dict.fromkeys([word for _, word in BANDS], 0) | Counter(
-                band(row.urgency) for row in left
+            wanted = dict.fromkeys([word for _, word in SEVERITY_LEVELS], 0) | Counter(
+                severity_of(row.urgency) for row in left
             )
             wanted |= {"open": len(left), "closed": len(rows) - len(left), "suppressed": 0}
             assert busy.counts(which) == wanted | {"unassigned": sum(not row.assignee for row in left)}
@@ -201,7 +213,7 @@ class QueueContract:
         ids=" ".join,
     )
     def test_groups_are_those_of_the_rows(self, busy, by):
-        which, groups = Filter(least_urgency=35), {}
+        which, groups = AlertFilter(least_urgency=35), {}
         for row in everything(busy, which):
             several = {"service": row.services, "account": row.accounts, "tactic": row.tactics}
             several |= {"day": (f"{row.last_event_time:%Y-%m-%d}",)}
@@ -209,7 +221,7 @@ class QueueContract:
             for values in itertools.product(*fields):
                 groups.setdefault(values, []).append(row)
         wanted = {
-            Group(
+            AlertGroup(
                 values, len(rows), max(row.urgency for row in rows),
                 min(row.first_event_time for row in rows), max(row.last_event_time for row in rows),
             )
@@ -225,29 +237,29 @@ class QueueContract:
     @pytest.mark.parametrize("by", [(), ("service", "service"), ("service", "day", "human", "level")])
     def test_groups_of_no_field_or_of_too_many_are_refused(self, busy, by):
         with pytest.raises(FingerprintError, match="grouped by 1 to 3"):
-            busy.groups(Filter(), by)
+            busy.groups(AlertFilter(), by)
 
     def test_an_alert_that_comes_in_above_pushes_no_row_onto_the_next_page(self, make_desk):
         desk, alerts = make_desk(), many(10)
         desk.save(alerts)
-        first = desk.page(Filter(), size=4)
+        first = desk.page(AlertFilter(), size=4)
         desk.save([stolen_session(urgency=100)])
-        second = desk.page(Filter(), size=20, following=first.following)
+        second = desk.page(AlertFilter(), size=20, following=first.following)
         assert [row.alert_id for row in (*first.rows, *second.rows)] == [
-            row.alert_id for row in everything(desk, Filter()) if row.urgency < 100
+            row.alert_id for row in everything(desk, AlertFilter()) if row.urgency < 100
         ]
         assert second.following is None
 
     def test_a_place_that_no_page_of_this_filter_gave_is_refused_in_one_sentence(self, busy):
-        place = busy.page(Filter(), "urgency", 5).following
+        place = busy.page(AlertFilter(), "urgency", 5).following
         for which, order, following in (
-            (Filter(), "newest", place),
-            (Filter(service="iam"), "urgency", place),
+            (AlertFilter(), "newest", place),
+            (AlertFilter(service="iam"), "urgency", place),
             *(
-                (Filter(), "urgency", each)
+                (AlertFilter(), "urgency", each)
                 for each in ("", "x", "=", "AAAA", place[:-4], place + "AAAA", "\0", "ä")
             ),
-            *((Filter(), "urgency", text) for text in NASTY if text),
+            *((AlertFilter(), "urgency", text) for text in NASTY if text),
         ):
             with pytest.raises(FingerprintError, match="`following`"):
                 busy.page(which, order, 5, following)
@@ -255,7 +267,7 @@ class QueueContract:
     @pytest.mark.parametrize("size", [0, -1, 501])
     def test_a_page_that_is_too_large_is_refused(self, busy, size):
         with pytest.raises(FingerprintError, match="1 to 500"):
-            busy.page(Filter(), size=size)
+            busy.page(AlertFilter(), size=size)
 
     @pytest.fixture(scope="class")
     def hostile(self, make_desk):
@@ -268,15 +280,17 @@ class QueueContract:
     def test_whatever_an_attacker_wrote_can_be_asked_for_and_is_found_as_text(self, hostile, place):
         text, own = NASTY[place], f"{place:02d}"
         for name in ("principal", "service", "tactic", "text") if text else ():
-            assert [row.alert_id for row in hostile.page(Filter("all", **{name: text})).rows] == [own], name
-        assert storable(text) in {group.values[0] for group in hostile.groups(Filter("all"), ["human"])}
-        assert hostile.page(Filter("all", assignee=text or "nobody")).total == 0
+            assert [row.alert_id for row in hostile.page(AlertFilter("all", **{name: text})).rows] == [own], (
+                name
+            )
+        assert storable(text) in {group.values[0] for group in hostile.groups(AlertFilter("all"), ["human"])}
+        assert hostile.page(AlertFilter("all", assignee=text or "nobody")).total == 0
         if text:
             by = text[:400]
-            for change in (Assign(by), Decide("benign", text), Reopen(text), Assign(by)):
+            for change in (AssignCase(by), SetDisposition("benign", text), ReopenCase(text), AssignCase(by)):
                 touch(hostile, hostile.alert(own), change, by)
             hostile.note(own, by + "x", by)
-            assert [row.alert_id for row in hostile.page(Filter("all", assignee=by)).rows] == [own]
+            assert [row.alert_id for row in hostile.page(AlertFilter("all", assignee=by)).rows] == [own]
             assert {entry.by for entry in hostile.history(own)} == {storable(by)}
 
     # --- what is done -------------------------------------------------------------------------------------------------
@@ -285,10 +299,12 @@ class QueueContract:
         desk, alert = make_desk(), stolen_session()
         desk.save([alert])
         chosen = [seen(desk.row(alert.alert_id))]
-        assert desk.change(chosen, Decide("benign", "a test"), "maria") == [Outcome(alert.alert_id, True, 1)]
-        late = Outcome(alert.alert_id, False, 1, "maria changed it since")
-        assert desk.change(chosen, Decide("true_positive"), "kim") == [late]
-        assert desk.change(chosen, Assign("kim"), "kim") == [late]
+        assert desk.change(chosen, SetDisposition("benign", "a test"), "maria") == [
+            ActionOutcome(alert.alert_id, True, 1)
+        ]
+        late = ActionOutcome(alert.alert_id, False, 1, "maria changed it since")
+        assert desk.change(chosen, SetDisposition("true_positive"), "kim") == [late]
+        assert desk.change(chosen, AssignCase("kim"), "kim") == [late]
         assert desk.standing() == {alert.alert_id: "benign"}
         assert [said.by for said in desk.dispositions()] == ["maria"]
         assert [entry.by for entry in desk.history(alert.alert_id)] == ["maria"]
@@ -296,11 +312,11 @@ class QueueContract:
     def test_a_change_of_many_is_done_to_each_that_is_still_as_it_was_seen(self, make_desk):
         desk = make_desk()
         desk.save(many(6))
-        rows = desk.page(Filter(), size=6).rows
+        rows = desk.page(AlertFilter(), size=6).rows
         taken = desk.alert(rows[2].alert_id)
-        touch(desk, taken, Assign("kim"), "kim")
-        chosen = [*map(seen, rows), Chosen("nothing", 0), seen(rows[0])]
-        outcomes = desk.change(chosen, Decide("false_positive", "the scanner"), "maria")
+        touch(desk, taken, AssignCase("kim"), "kim")
+        chosen = [*map(seen, rows), AlertRevision("nothing", 0), seen(rows[0])]
+        outcomes = desk.change(chosen, SetDisposition("false_positive", "the scanner"), "maria")
         assert [each.alert_id for each in outcomes] == [each.alert_id for each in chosen]
         refused = {(each.alert_id, each.version, each.reason) for each in outcomes if not each.done}
         assert refused == {
@@ -311,11 +327,11 @@ class QueueContract:
         done = {each.alert_id for each in outcomes if each.done}
         assert desk.standing() == dict.fromkeys(done, "false_positive")
         assert {said.alert_id: said.why for said in desk.dispositions()} == dict.fromkeys(done, "the scanner")
-        assert desk.page(Filter("closed"), size=10).total == 5
+        assert desk.page(AlertFilter("closed"), size=10).total == 5
 
     def test_too_many_at_once_are_refused(self, make_desk):
         with pytest.raises(FingerprintError, match="at most 500"):
-            make_desk().change([Chosen("a", 0)] * 501, Assign("maria"), "maria")
+            make_desk().change([AlertRevision("a", 0)] * 501, AssignCase("maria"), "maria")
 
     def test_what_grew_after_somebody_looked_stays_open(self, make_desk):
         """They decide over what they saw, and the rest is shown to them."""
@@ -323,19 +339,19 @@ class QueueContract:
         desk.save([only_events(whole, 0, 4)])
         chosen = [seen(desk.row(whole.alert_id))]
         desk.save([whole])
-        assert desk.change(chosen, Decide("benign"), "maria")[0].done
+        assert desk.change(chosen, SetDisposition("benign"), "maria")[0].done
         row = desk.row(whole.alert_id)
         assert (row.open, row.grown, row.decision) == (True, 5, "benign")
         assert desk.standing() == {}
-        touch(desk, whole, Decide("true_positive"))
+        touch(desk, whole, SetDisposition("true_positive"))
         assert (desk.row(whole.alert_id).open, desk.row(whole.alert_id).grown) == (False, 0)
         assert desk.standing() == {whole.alert_id: "true_positive"}
 
     def test_scoring_again_touches_no_ones_work(self, make_desk):
         desk, alert = make_desk(), stolen_session()
         desk.save([alert])
-        touch(desk, alert, Assign("kim"))
-        touch(desk, alert, Decide("benign"))
+        touch(desk, alert, AssignCase("kim"))
+        touch(desk, alert, SetDisposition("benign"))
         before = desk.row(alert.alert_id)
         desk.save([alert])
         desk.save([replace(alert, urgency=60)])
@@ -344,49 +360,51 @@ class QueueContract:
     def test_what_was_opened_again_is_open_for_the_next_training_too(self, make_desk):
         desk, alert = make_desk(), stolen_session()
         desk.save([alert])
-        touch(desk, alert, Decide("benign"))
-        touch(desk, alert, Reopen("it was not her after all"))
+        touch(desk, alert, SetDisposition("benign"))
+        touch(desk, alert, ReopenCase("it was not her after all"))
         row = desk.row(alert.alert_id)
         assert (row.open, row.decision, row.grown, row.version) == (True, None, 0, 2)
         assert desk.standing() == {}
         assert len(desk.judged(datetime.max.replace(tzinfo=UTC))) == 0
         assert [said.decision for said in desk.dispositions()] == ["benign"]  # it stays in the history
-        touch(desk, alert, Decide("true_positive"))
+        touch(desk, alert, SetDisposition("true_positive"))
         assert desk.standing() == {alert.alert_id: "true_positive"}
 
     def test_what_nobody_decided_cannot_be_opened_again(self, make_desk):
         desk, alert = make_desk(), stolen_session()
         desk.save([alert])
-        refused = Outcome(alert.alert_id, False, 0, "nobody has decided on it")
-        assert desk.change([Chosen(alert.alert_id, 0)], Reopen(), "maria") == [refused]
+        refused = ActionOutcome(alert.alert_id, False, 0, "nobody has decided on it")
+        assert desk.change([AlertRevision(alert.alert_id, 0)], ReopenCase(), "maria") == [refused]
 
     def test_a_duplicate_is_closed_and_names_its_original(self, make_desk):
         desk, one, other = make_desk(), stolen_session(), new_pipeline()
         desk.save([one, other])
-        touch(desk, other, Decide("duplicate", duplicate_of=one.alert_id[:4]))
-        assert [row.alert_id for row in desk.page(Filter()).rows] == [one.alert_id]
+        touch(desk, other, SetDisposition("duplicate", duplicate_of=one.alert_id[:4]))
+        assert [row.alert_id for row in desk.page(AlertFilter()).rows] == [one.alert_id]
         assert desk.dispositions()[0].duplicate_of == one.alert_id
         assert desk.standing() == {}  # for learning it stands as its original, and that is open
-        touch(desk, one, Decide("true_positive"))
+        touch(desk, one, SetDisposition("true_positive"))
         assert desk.standing() == dict.fromkeys([one.alert_id, other.alert_id], "true_positive")
 
     def test_nothing_is_its_own_duplicate_nor_goes_round(self, make_desk):
         desk, one, other = make_desk(), stolen_session(), new_pipeline()
         desk.save([one, other])
-        touch(desk, other, Decide("duplicate", duplicate_of=one.alert_id))
+        touch(desk, other, SetDisposition("duplicate", duplicate_of=one.alert_id))
         chosen = [seen(desk.row(each.alert_id)) for each in (one, other)]
         for original in (one, other):
-            outcomes = desk.change([chosen[0]], Decide("duplicate", duplicate_of=original.alert_id), "kim")
+            outcomes = desk.change(
+                [chosen[0]], SetDisposition("duplicate", duplicate_of=original.alert_id), "kim"
+            )
             assert [each.done for each in outcomes] == [False]
             assert "duplicate of itself" in outcomes[0].reason
 
     @pytest.mark.parametrize(
         "change",
         [
-            Decide("duplicate"),
-            Decide("duplicate", duplicate_of="nothing"),
-            Decide("benign", duplicate_of="3f"),
-            Assign("m" * 501),
+            SetDisposition("duplicate"),
+            SetDisposition("duplicate", duplicate_of="nothing"),
+            SetDisposition("benign", duplicate_of="3f"),
+            AssignCase("m" * 501),
         ],
     )
     def test_a_change_that_could_be_done_to_none_is_refused_and_changes_nothing(self, make_desk, change):
@@ -394,7 +412,7 @@ class QueueContract:
         desk.save([stolen_session()])
         before = desk.dump()
         with pytest.raises(FingerprintError):
-            desk.change([Chosen(stolen_session().alert_id, 0)], change, "maria")
+            desk.change([AlertRevision(stolen_session().alert_id, 0)], change, "maria")
         assert desk.dump() == before
 
     def test_what_came_in_by_the_command_line_is_seen_in_the_queue(self, make_desk):
@@ -409,16 +427,16 @@ class QueueContract:
         assert desk.row(alert.alert_id) == row
         assert desk.standing() == {alert.alert_id: "true_positive"}
         assert [entry.action for entry in desk.history(alert.alert_id)] == ["alert.decide"] * 2
-        touch(desk, alert, Reopen())
+        touch(desk, alert, ReopenCase())
         assert desk.row(alert.alert_id).open
 
     def test_decisions_follow_each_other_though_clocks_differ(self, make_desk):
         """Of two servers one is behind: what was decided last still counts last."""
         desk, alert = make_desk(), stolen_session()
         desk.save([alert])
-        touch(desk, alert, Decide("benign"), "maria")
+        touch(desk, alert, SetDisposition("benign"), "maria")
         desk.clock -= timedelta(minutes=5)
-        touch(desk, alert, Decide("true_positive"), "kim")
+        touch(desk, alert, SetDisposition("true_positive"), "kim")
         assert [said.by for said in desk.dispositions(alert.alert_id)] == ["maria", "kim"]
         assert desk.standing() == {alert.alert_id: "true_positive"}
 
@@ -427,11 +445,11 @@ class QueueContract:
     def test_every_change_has_its_line_in_the_audit_the_newest_first(self, make_desk):
         desk, alert, other = make_desk(), stolen_session(), new_pipeline()
         desk.save([alert, other])
-        touch(desk, alert, Assign("kim"), "maria")
-        touch(desk, alert, Decide("duplicate", "the same", other.alert_id), "kim")
-        touch(desk, alert, Reopen("no, it differs"), "kim")
+        touch(desk, alert, AssignCase("kim"), "maria")
+        touch(desk, alert, SetDisposition("duplicate", "the same", other.alert_id), "kim")
+        touch(desk, alert, ReopenCase("no, it differs"), "kim")
         desk.note(alert.alert_id, "ask her", "maria")
-        desk.save_view(View("maria", "mine", "?assignee=maria"))
+        desk.save_view(SavedView("maria", "mine", "?assignee=maria"))
         desk.forget_view("maria", "mine")
         lines = desk.history()
         assert [(line.by, line.action, line.target) for line in lines] == [
@@ -453,7 +471,7 @@ class QueueContract:
     def test_a_refused_change_leaves_no_line(self, make_desk):
         desk = make_desk()
         desk.save([stolen_session()])
-        desk.change([Chosen(stolen_session().alert_id, 3)], Assign("kim"), "kim")
+        desk.change([AlertRevision(stolen_session().alert_id, 3)], AssignCase("kim"), "kim")
         assert desk.history() == []
 
     # --- notes, views, alerts alike -----------------------------------------------------------------------------------
@@ -493,20 +511,20 @@ class QueueContract:
             ("kim", "mine", "?assignee=kim"),
             ("maria", "mine", "?assignee=maria&status=open"),
         ):
-            desk.save_view(View(owner, name, query))
-        mine = View("maria", "mine", "?assignee=maria&status=open")
-        assert desk.views("maria") == [View("maria", "iam", "?service=iam"), mine]
+            desk.save_view(SavedView(owner, name, query))
+        mine = SavedView("maria", "mine", "?assignee=maria&status=open")
+        assert desk.views("maria") == [SavedView("maria", "iam", "?service=iam"), mine]
         desk.forget_view("maria", "iam")
         desk.forget_view("maria", "iam")
         assert desk.views("maria") == [mine]
-        assert desk.views("kim") == [View("kim", "mine", "?assignee=kim")]
+        assert desk.views("kim") == [SavedView("kim", "mine", "?assignee=kim")]
 
     @pytest.mark.parametrize(
         ("name", "query"), [("", "?a"), (" ", "?a"), ("n" * 101, "?a"), ("n", ""), ("n", "q" * 4001)]
     )
     def test_a_view_without_name_or_query_is_refused(self, make_desk, name, query):
         with pytest.raises(FingerprintError, match="of a view"):
-            make_desk().save_view(View("maria", name, query))
+            make_desk().save_view(SavedView("maria", name, query))
 
     def test_alerts_alike_share_the_strongest_surprises_those_of_the_same_principal_first(self, make_desk):
         desk, alert = make_desk(), stolen_session()
@@ -523,7 +541,7 @@ class QueueContract:
         assert [row.alert_id for row in desk.similar(alert.alert_id, limit=1)] == ["a1"]
         desk.save([replace(pipeline, drivers=DRIVERS[3:])])  # what surprised is not what surprises now
         assert [row.alert_id for row in desk.similar(alert.alert_id)] == ["a1"]
-        with pytest.raises(NotThere):
+        with pytest.raises(NotFound):
             desk.similar("nothing")
 
     def test_services_and_accounts_are_those_of_all_evidence_and_only_the_records_own(self, make_desk):
@@ -548,9 +566,9 @@ class QueueContract:
         assert desk.changes(begun) == []
         for change in (
             lambda: desk.save([alert, other]),
-            lambda: touch(desk, alert, Assign("kim")),
-            lambda: touch(desk, alert, Decide("benign")),
-            lambda: touch(desk, alert, Reopen()),
+            lambda: touch(desk, alert, AssignCase("kim")),
+            lambda: touch(desk, alert, SetDisposition("benign")),
+            lambda: touch(desk, alert, ReopenCase()),
             lambda: desk.note(alert.alert_id, "a note", "kim"),
             lambda: desk.triage(judged(alert, "benign")),
         ):

@@ -17,22 +17,22 @@ from fingerprint.compute import arrays, frames
 from fingerprint.core.settings import Entities
 from fingerprint.features import encoding
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.sources.cloudtrail.identity import add_entities
-from fingerprint.sources.cloudtrail.schema import Flat
-from fingerprint.sources.flatten import flatten, repeat_key
+from fingerprint.sources.cloudtrail.identity import add_entity_columns
+from fingerprint.sources.cloudtrail.schema import FlattenedRecords
+from fingerprint.sources.flatten import dedup_key, flatten
 
 
-def alike(lines: list[bytes], tables: str) -> Flat:
+def alike(lines: list[bytes], tables: str) -> FlattenedRecords:
     """What the host makes of the lines, once the other reading was found to make the same of them."""
     records = split_lines(lines)
     ours, theirs = flatten(records), flatten(records, tables)
     assert theirs.rejects == ours.rejects
     assert theirs.skipped == ours.skipped
-    pd.testing.assert_frame_equal(frames.host(theirs.events), ours.events)
-    here, there = (add_entities(flat.events, Entities()) for flat in (ours, theirs))
-    pd.testing.assert_frame_equal(frames.host(there), here)
-    for made in (repeat_key, encoding.encode, encoding.writes):
-        assert (arrays.host(made(there)) == made(here)).all(), made.__name__
+    pd.testing.assert_frame_equal(frames.to_pandas(theirs.events), ours.events)
+    here, there = (add_entity_columns(flat.events, Entities()) for flat in (ours, theirs))
+    pd.testing.assert_frame_equal(frames.to_pandas(there), here)
+    for made in (dedup_key, encoding.encode_events, encoding.is_write):
+        assert (arrays.to_host(made(there)) == made(here)).all(), made.__name__
     return ours
 
 

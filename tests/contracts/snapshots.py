@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 import pytest
 
-from fingerprint.adapters.checkpoints import StoredSnapshots, manifest
+from fingerprint.adapters.checkpoints import FileCheckpointStore, manifest
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Fence, NotOwner, Partition, Snapshot
+from fingerprint.core.ports import Checkpoint, Fence, Partition, PartitionNotOwned
 from fingerprint.core.settings import State
 
 HOME = Partition("fingerprint.events", 3)
@@ -40,16 +40,16 @@ class Place(Protocol):
     def delete(self, path: str) -> None: ...
 
 
-def opened(place: Place, kept: int = 3, grace_seconds: float = 0.0) -> StoredSnapshots:
+def opened(place: Place, kept: int = 3, grace_seconds: float = 0.0) -> FileCheckpointStore:
     """As a process that just began would."""
-    return StoredSnapshots(State(snapshots=place.url, snapshots_kept=kept), grace_seconds)
+    return FileCheckpointStore(State(snapshots=place.url, snapshots_kept=kept), grace_seconds)
 
 
-def snapshot(sequence: int = 0, generation: int = 7, era: int = 0, **fields: Any) -> Snapshot:
+def snapshot(sequence: int = 0, generation: int = 7, era: int = 0, **fields: Any) -> Checkpoint:
     """Its offset and one of its parts say which it is."""
     fence = Fence(era, generation, sequence)
     mine = repr(fence).encode() * 50
-    return replace(Snapshot(HOME, 100 + sequence, fence, ABOUT, PARTS | {"mine": mine}), **fields)
+    return replace(Checkpoint(HOME, 100 + sequence, fence, ABOUT, PARTS | {"mine": mine}), **fields)
 
 
 def manifests(place: Place) -> list[str]:
@@ -67,16 +67,16 @@ def part_of(place: Place, sequence: int, name: str) -> str:
     return f"{folder}/parts/{json.loads(place.files()[path])['parts'][name]}"
 
 
-def between_parts_and_manifest(snapshots: StoredSnapshots, act: Callable[[], None]) -> None:
+def between_parts_and_manifest(snapshots: FileCheckpointStore, act: Callable[[], None]) -> None:
     """A worker that is held up there in its next save."""
     store = snapshots._store
-    claim = store.claim
+    claim = store.create_exclusive
 
     def held_up(path: str, data: bytes) -> None:
         act()
         claim(path, data)
 
-    store.claim = held_up  # type: ignore[method-assign]
+    store.create_exclusive = held_up  # type: ignore[method-assign]
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[dict[str, str]]:
@@ -94,7 +94,7 @@ class SnapshotsContract:
     def test_of_a_partition_without_a_snapshot_there_is_none(self, place):
         snapshots = opened(place)
         assert snapshots.latest(HOME) is None
-        assert snapshots.partitions(HOME.topic) == []
+        assert snapshots.checkpointed_partitions(HOME.topic) == []
         snapshots.save(snapshot())
         assert snapshots.latest(Partition(HOME.topic, 4)) is None
 
@@ -110,24 +110,24 @@ class SnapshotsContract:
         homes = [Partition("events", 11), Partition("events", 2), Partition("events.dlq", 0)]
         for home in homes:
             snapshots.save(snapshot(partition=home, offset=home.number))
-        assert snapshots.partitions("events") == [homes[1], homes[0]]
+        assert snapshots.checkpointed_partitions("events") == [homes[1], homes[0]]
         assert [opened(place).latest(home).offset for home in homes] == [11, 2, 0]
 
     def test_a_summary_says_what_would_be_restored_and_how_large_it_is(self, place):
         snapshots = opened(place)
-        assert snapshots.summaries() == []
-        name = snapshots.put(HOME, b"spilled")
+        assert snapshots.list_summaries() == []
+        name = snapshots.put_blob(HOME, b"spilled")
         for sequence in range(2):
             snapshots.save(snapshot(sequence, parts={"one": b"12345"}, kept=(name,)))
         snapshots.save(snapshot(partition=Partition("a", 0)))
-        other, mine = snapshots.summaries()
+        other, mine = snapshots.list_summaries()
         assert other.partition == Partition("a", 0)
         assert (mine.partition, mine.offset, mine.fence) == (HOME, 101, Fence(0, 7, 1))
-        assert (mine.bytes, mine.snapshots) == (5 + 7, 2)
-        assert abs(mine.written - time.time()) < 600
+        assert (mine.size_bytes, mine.checkpoint_count) == (5 + 7, 2)
+        assert abs(mine.written_at - time.time()) < 600
 
     def test_a_state_without_parts_is_a_state(self, place):
-        empty = Snapshot(HOME, 0, Fence())
+        empty = Checkpoint(HOME, 0, Fence())
         opened(place).save(empty)
         assert opened(place).latest(HOME) == empty
 
@@ -145,7 +145,7 @@ class SnapshotsContract:
         zombie, owner = opened(place), opened(place)
         zombie.save(snapshot(5, generation=7))
         owner.save(snapshot(0, generation=8))
-        with pytest.raises(NotOwner):
+        with pytest.raises(PartitionNotOwned):
             zombie.save(snapshot(6, generation=7))
         assert opened(place).latest(HOME) == snapshot(0, generation=8)
 
@@ -156,7 +156,7 @@ class SnapshotsContract:
         zombie.save(snapshot(6, generation=7))
         assert len(manifests(place)) == 3
         assert opened(place).latest(HOME) == snapshot(0, generation=8)
-        with pytest.raises(NotOwner):
+        with pytest.raises(PartitionNotOwned):
             zombie.save(snapshot(7, generation=7))
 
     def test_what_a_worker_thought_dead_clears_away_is_nothing_its_heir_needs(self, place):
@@ -169,46 +169,46 @@ class SnapshotsContract:
     def test_two_workers_of_one_name_and_generation_cannot_both_save(self, place):
         one, other = opened(place), opened(place)
         between_parts_and_manifest(one, lambda: other.save(snapshot(0, offset=7)))
-        with pytest.raises(NotOwner):
+        with pytest.raises(PartitionNotOwned):
             one.save(snapshot(0, offset=8))
         assert opened(place).latest(HOME) == snapshot(0, offset=7)
-        assert len(parts(place)) == len(set(snapshot().parts.values()))
+        assert len(parts(place)) == len(set(snapshot().blobs.values()))
 
     def test_a_manifest_that_was_sent_twice_because_its_answer_was_lost_is_saved(self, place):
         snapshots = opened(place)
         store = snapshots._store
-        claim = store.claim
+        claim = store.create_exclusive
 
         def sent_twice(path: str, data: bytes) -> None:
             claim(path, data)
             claim(path, data)
 
-        store.claim = sent_twice  # type: ignore[method-assign]
+        store.create_exclusive = sent_twice  # type: ignore[method-assign]
         snapshots.save(snapshot())
         assert opened(place).latest(HOME) == snapshot()
 
     def test_a_new_owner_gets_a_fence_above_all_others(self, place):
-        assert opened(place).fence(HOME, 4) == Fence(0, 4, 0)
+        assert opened(place).next_fence(HOME, 4) == Fence(0, 4, 0)
         opened(place).save(snapshot(5, generation=7))
-        assert opened(place).fence(HOME, 9) == Fence(0, 9, 0)
+        assert opened(place).next_fence(HOME, 9) == Fence(0, 9, 0)
 
     def test_a_replica_that_was_restarted_under_its_name_counts_on(self, place):
         opened(place).save(snapshot(5, generation=7))
-        assert opened(place).fence(HOME, 7) == Fence(0, 7, 6)
+        assert opened(place).next_fence(HOME, 7) == Fence(0, 7, 6)
 
     def test_when_kafka_forgot_the_group_and_counts_from_one_the_new_owner_still_wins(self, place):
         opened(place).save(snapshot(5, generation=7))
-        fence = opened(place).fence(HOME, 1)
+        fence = opened(place).next_fence(HOME, 1)
         assert fence == Fence(1, 1, 0)
         opened(place).save(snapshot(fence=fence, offset=900))
         assert opened(place).latest(HOME).offset == 900
-        assert opened(place).fence(HOME, 2) == Fence(1, 2, 0)
+        assert opened(place).next_fence(HOME, 2) == Fence(1, 2, 0)
 
     def test_the_fence_of_a_damaged_snapshot_is_not_given_again(self, place):
         opened(place).save(snapshot(0))
         opened(place).save(snapshot(1))
         place.write(manifests(place)[1], b"{}")
-        assert opened(place).fence(HOME, 7) == Fence(0, 7, 2)
+        assert opened(place).next_fence(HOME, 7) == Fence(0, 7, 2)
 
     # What is written, and what is deleted
 
@@ -240,7 +240,7 @@ class SnapshotsContract:
     def test_equal_parts_lie_there_once(self, place):
         opened(place).save(snapshot(parts={"one": b"same", "other": b"same"}))
         assert len(parts(place)) == 1
-        assert opened(place).latest(HOME).parts == {"one": b"same", "other": b"same"}
+        assert opened(place).latest(HOME).blobs == {"one": b"same", "other": b"same"}
 
     def test_only_the_newest_snapshots_and_their_parts_are_kept(self, place):
         snapshots = opened(place, kept=3)
@@ -286,26 +286,26 @@ class SnapshotsContract:
     # Spilled state
 
     def test_a_part_that_was_put_comes_back_by_its_name(self, place):
-        name = opened(place).put(HOME, b"spilled" * 900)
-        assert opened(place).get(name) == b"spilled" * 900
+        name = opened(place).put_blob(HOME, b"spilled" * 900)
+        assert opened(place).get_blob(name) == b"spilled" * 900
 
     def test_kept_parts_outlive_every_snapshot_that_names_them(self, place):
         snapshots = opened(place, kept=2)
-        first = snapshots.put(HOME, b"first")
-        other = snapshots.put(HOME, b"other")
+        first = snapshots.put_blob(HOME, b"first")
+        other = snapshots.put_blob(HOME, b"other")
         for sequence in range(8):
             snapshots.save(snapshot(sequence, kept=(first, other)))
-        assert opened(place).latest(HOME).kept == (first, other)
+        assert opened(place).latest(HOME).referenced_blobs == (first, other)
         for sequence in range(8, 16):
             snapshots.save(snapshot(sequence, kept=(first,)))
-        assert snapshots.get(first) == b"first"
+        assert snapshots.get_blob(first) == b"first"
         with pytest.raises(FingerprintError, match="missing"):
-            snapshots.get(other)
+            snapshots.get_blob(other)
 
     @pytest.mark.parametrize("harm", [None, b"spill"])
     def test_a_snapshot_whose_kept_part_is_gone_or_cut_is_not_whole(self, place, caplog, harm):
         snapshots = opened(place)
-        name = snapshots.put(HOME, b"spilled")
+        name = snapshots.put_blob(HOME, b"spilled")
         snapshots.save(snapshot(0))
         snapshots.save(snapshot(1, kept=(name,)))
         place.delete(name) if harm is None else place.write(name, harm)
@@ -314,8 +314,8 @@ class SnapshotsContract:
 
     def test_a_snapshot_that_keeps_what_is_not_there_is_not_saved(self, place):
         snapshots = opened(place)
-        name = snapshots.put(HOME, b"spilled")
-        elsewhere = snapshots.put(Partition(HOME.topic, 4), b"spilled")
+        name = snapshots.put_blob(HOME, b"spilled")
+        elsewhere = snapshots.put_blob(Partition(HOME.topic, 4), b"spilled")
         place.delete(name)
         for missing in (name, elsewhere):
             with pytest.raises(FingerprintError, match="missing"):
@@ -324,15 +324,15 @@ class SnapshotsContract:
 
     @pytest.mark.parametrize("harm", [b"", b"spilleX", b"spilled and more"])
     def test_a_put_part_that_was_harmed_is_named(self, place, harm):
-        name = opened(place).put(HOME, b"spilled")
+        name = opened(place).put_blob(HOME, b"spilled")
         place.write(name, harm)
         with pytest.raises(FingerprintError, match=name):
-            opened(place).get(name)
+            opened(place).get_blob(name)
 
     @pytest.mark.parametrize("name", ["", "x", "../../etc/passwd", "a/0/parts/../../secret"])
     def test_what_is_not_the_name_of_a_part_is_refused(self, place, name):
         with pytest.raises(FingerprintError, match="not the name of a part"):
-            opened(place).get(name)
+            opened(place).get_blob(name)
 
     # Damage
 
@@ -374,7 +374,7 @@ class SnapshotsContract:
         opened(place).save(snapshot(0))
         opened(place).save(snapshot(1))
         path = manifests(place)[1]
-        place.write(path, place.files()[path] + b" " * manifest.MOST_BYTES)
+        place.write(path, place.files()[path] + b" " * manifest.MAX_MANIFEST_BYTES)
         assert opened(place).latest(HOME) == snapshot(0)
         assert "and no manifest has" in warnings(caplog)[0]["reason"]
 
@@ -387,7 +387,7 @@ class SnapshotsContract:
     def test_a_snapshot_of_a_newer_program_is_refused_by_its_format(self, place, monkeypatch):
         opened(place).save(snapshot(0))
         with monkeypatch.context() as newer:
-            newer.setattr(manifest, "FORMAT", 5)
+            newer.setattr(manifest, "FORMAT_VERSION", 5)
             opened(place).save(snapshot(1))
         with pytest.raises(FingerprintError, match="format 5 and this program reads 4"):
             opened(place).latest(HOME)
@@ -400,7 +400,7 @@ class SnapshotsContract:
         with pytest.raises(FingerprintError, match="cannot be the name of a topic"):
             snapshots.save(snapshot(partition=Partition(topic, 0)))
         with pytest.raises(FingerprintError, match="cannot be the name of a topic"):
-            snapshots.partitions(topic)
+            snapshots.checkpointed_partitions(topic)
         assert place.files() == {}
 
     @pytest.mark.parametrize("fence", [Fence(0, -1, 0), Fence(0, 10**10, 0), Fence(10**6, 0, 0)])

@@ -16,9 +16,17 @@ from typing import Any, Protocol
 import confluent_kafka
 import pytest
 
-from fingerprint.compute.murmur2 import partition_of
+from fingerprint.compute.murmur2 import kafka_partition
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Consumer, Full, Message, NotOwner, Partition, Producer, Rebalancing
+from fingerprint.core.ports import (
+    Consumer,
+    Message,
+    Partition,
+    PartitionNotOwned,
+    Producer,
+    QueueFull,
+    RebalanceInProgress,
+)
 
 PATIENCE = (
     90.0  # seconds, on a machine with other work, until a condition that does not come true is a failure
@@ -63,7 +71,7 @@ def commit(consumer: Consumer, offsets: dict[Partition, int]) -> None:
     def done() -> bool:
         try:
             consumer.commit(offsets)
-        except Rebalancing:
+        except RebalanceInProgress:
             assert consumer.poll(0.1) == []
             return False
         return True
@@ -140,7 +148,7 @@ class TopicContract:
             consumer.subscribe([topic])
             got = take(consumer, len(keys) * 3)
         assert {(message.key, message.partition) for message in got} == {
-            (key, partition_of(key, 5)) for key in keys
+            (key, kafka_partition(key, 5)) for key in keys
         }
 
     def test_headers_nulls_empty_values_and_any_bytes_arrive_as_they_left(self, stream):
@@ -397,7 +405,7 @@ class TopicContract:
         halves = [member.holds for member in members]
         assert not halves[0] & halves[1]
         assert set(taken) == halves[1]
-        assert all({message.home for message in member.got} == member.holds for member in members)
+        assert all({message.source_partition for message in member.got} == member.holds for member in members)
         assert second.generation() > before
         commit(second, dict.fromkeys(halves[1], 10))
         with polling(first, second) as members:
@@ -420,7 +428,7 @@ class TopicContract:
             members[0].leave()
             wait_until(lambda: len(members[1].got) == 6, "what was left of the other")
         got = members[1].got
-        assert [numbers(m for m in got if m.home == home) for home in homes] == [[7, 8, 9]] * 2
+        assert [numbers(m for m in got if m.source_partition == home) for home in homes] == [[7, 8, 9]] * 2
         stayer.close()
 
     def test_who_keeps_a_partition_works_on_while_others_come(self, stream):
@@ -457,7 +465,7 @@ class TopicContract:
         take(old, 3)
         new.subscribe([topic])
         take(new, 3)
-        with pytest.raises(NotOwner):
+        with pytest.raises(PartitionNotOwned):
             old.commit({Partition(topic, 0): 3})
         new.commit({Partition(topic, 0): 3})
         new.close()
@@ -507,7 +515,7 @@ class AwayContract:
             while True:
                 try:
                     producer.send(topic, b"%04000d" % taken, b"k")
-                except Full:
+                except QueueFull:
                     break
                 taken += 1
                 assert taken < 1_000, "nothing bounds what is in flight"
@@ -555,7 +563,7 @@ def keys_of_each(partitions: int) -> list[bytes]:
     keys = (b"key-%d" % number for number in range(10_000))
     found: dict[int, bytes] = {}
     for key in keys:
-        found.setdefault(partition_of(key, partitions), key)
+        found.setdefault(kafka_partition(key, partitions), key)
         if len(found) == partitions:
             break
     return [found[number] for number in range(partitions)]

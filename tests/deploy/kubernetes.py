@@ -25,7 +25,7 @@ from cluster import NAMESPACE, RELEASE, TAG, Cluster, said
 from stack import until
 from undisturbed import alone
 
-from fingerprint.web.auth import csrf_of
+from fingerprint.web.auth import csrf_token
 
 PASSWORD = "a long password of mine"  # noqa: S105
 SPEED = "1500"  # times real time: the rehearsal's last days take about five minutes
@@ -126,7 +126,7 @@ def token(cluster: Cluster) -> str:
     with cluster.forwarded() as base, httpx.Client(base_url=base) as browser:
         account = {"name": "maria", "password": PASSWORD, "again": PASSWORD}
         browser.post(f"/setup/{link.rpartition('/')[2]}", data=account)
-        proof = {"x-csrf-token": csrf_of(browser.cookies["session"])}
+        proof = {"x-csrf-token": csrf_token(browser.cookies["session"])}
         tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
         wanted = {"label": "helm-test", "scopes": ["read"], "expires_at": tomorrow}
         made = browser.post("/api/v1/tokens", json=wanted, headers=proof)

@@ -11,14 +11,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fingerprint.store.alerts import open_desk
-from pipelines.simulate import past
+from fingerprint.store.alerts import open_alert_store
+from pipelines.simulate import training_days
 
 
 def alone(folder: Path) -> dict[str, set[str]]:
     """Events by alert, of the days that the bank has not learned."""
     desk = f"sqlite:///{folder / 'desk.sqlite'}"
     days = sorted(str(each) for each in folder.rglob("*.jsonl.gz"))
-    command = [sys.executable, "-m", "pipelines.cli", "score", *days[past(len(days)) :]]
+    command = [sys.executable, "-m", "pipelines.cli", "score", *days[training_days(len(days)) :]]
     subprocess.run([*command, "--bank", str(folder / "bank"), "--desk", desk], check=True, cwd=folder)
-    return {each.alert_id: set(each.event_ids) for each in open_desk(desk).alerts()}
+    return {each.alert_id: set(each.event_ids) for each in open_alert_store(desk).alerts()}

@@ -13,11 +13,11 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
-from fingerprint.adapters.aws.session import client, code_of
-from fingerprint.core.ports import Away, Gone
-from fingerprint.sources.archives import CHUNK
+from fingerprint.adapters.aws.session import create_client, error_code
+from fingerprint.core.ports import ObjectNotFound, Unavailable
+from fingerprint.sources.archives import READ_BYTES
 
-_GONE = {
+_NOT_FOUND_CODES = {
     "404",
     "NoSuchKey",
     "NoSuchBucket",
@@ -31,7 +31,7 @@ class S3Objects:
     """Reads as a stream: memory holds a chunk."""
 
     def __init__(self, queue_url: str) -> None:
-        self.client = client("s3", queue_url)
+        self.client = create_client("s3", queue_url)
 
     def read(self, bucket: str, key: str) -> Iterator[bytes]:
         """The bytes as they are stored. Gone, or Away for everything that may pass: no permission, throttled, a connection
@@ -40,12 +40,12 @@ class S3Objects:
         try:
             answer: Any = self.client.get_object(Bucket=bucket, Key=key)
             with closing(answer["Body"]) as body:
-                yield from body.iter_chunks(CHUNK)
+                yield from body.iter_chunks(READ_BYTES)
         except ClientError as error:
-            code = code_of(error)
-            kind = Gone if code in _GONE else Away
+            code = error_code(error)
+            kind = ObjectNotFound if code in _NOT_FOUND_CODES else Unavailable
             raise kind(f"{url} cannot be read: {code or error}") from None
         except ParamValidationError:
-            raise Gone(f"{url} is no name of an object") from None
+            raise ObjectNotFound(f"{url} is no name of an object") from None
         except BotoCoreError as error:
-            raise Away(f"{url} cannot be read: {' '.join(str(error).split())}") from None
+            raise Unavailable(f"{url} cannot be read: {' '.join(str(error).split())}") from None

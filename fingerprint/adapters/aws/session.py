@@ -19,7 +19,7 @@ from botocore.exceptions import (
 )
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Away
+from fingerprint.core.ports import Unavailable
 
 _CONFIG = Config(
     retries={"mode": "standard", "total_max_attempts": 4},
@@ -27,13 +27,20 @@ _CONFIG = Config(
     read_timeout=60,  # longer than any poll
 )
 _REGION = re.compile(r"//(?:[^/]*\.)?sqs(?:-fips)?\.([a-z]{2}(?:-[a-z]+)+-\d+)\.")
-_FOR_NOW = ("Throttl", "SlowDown", "OverLimit", "RequestTimeout", "TooManyRequests", "ServiceUnavailable")
+_TRANSIENT_CODES = (
+    "Throttl",
+    "SlowDown",
+    "OverLimit",
+    "RequestTimeout",
+    "TooManyRequests",
+    "ServiceUnavailable",
+)
 
 
-def client(service: str, queue_url: str) -> Any:
+def create_client(service: str, queue_url: str) -> Any:
     """A client of boto3's, with credentials and endpoint from the environment; its region is the queue's, if that tells."""
     region = _REGION.search(queue_url)
-    with meant(queue_url):
+    with translate_aws_errors(queue_url):
         try:
             return boto3.session.Session().client(
                 service, region_name=region[1] if region else None, config=_CONFIG
@@ -43,51 +50,51 @@ def client(service: str, queue_url: str) -> Any:
 
 
 @contextmanager
-def meant(queue_url: str) -> Iterator[None]:
+def translate_aws_errors(queue_url: str) -> Iterator[None]:
     """Turns what a queue's client raises into FingerprintError (a person must mend it) or Away."""
     try:
         yield
     except ClientError as error:
-        raise _answer(queue_url, error) from None
+        raise _to_port_error(queue_url, error) from None
     except (NoCredentialsError, PartialCredentialsError) as error:
         raise FingerprintError(
-            f"no AWS credentials ({_line(error)}); give the program a role, or set AWS_ACCESS_KEY_ID and "
+            f"no AWS credentials ({_error_line(error)}); give the program a role, or set AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
         ) from None
     except NoRegionError:
         raise FingerprintError("which region the queue lies in is not known; set AWS_REGION") from None
     except ParamValidationError as error:
-        raise FingerprintError(f"{queue_url}: {_line(error)}") from None
+        raise FingerprintError(f"{queue_url}: {_error_line(error)}") from None
     except BotoCoreError as error:
-        raise Away(_line(error)) from None
+        raise Unavailable(_error_line(error)) from None
 
 
-def _is_for_now(error: ClientError) -> bool:
+def _is_transient(error: ClientError) -> bool:
     """Throttled or out of order, as against refused."""
-    return _status(error) >= 500 or any(word in code_of(error) for word in _FOR_NOW)
+    return _http_status(error) >= 500 or any(word in error_code(error) for word in _TRANSIENT_CODES)
 
 
-def code_of(error: ClientError) -> str:
+def error_code(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def _status(error: ClientError) -> int:
+def _http_status(error: ClientError) -> int:
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
-def _answer(queue_url: str, error: ClientError) -> Exception:
-    if _is_for_now(error):
-        return Away(_line(error))
-    code = code_of(error)
+def _to_port_error(queue_url: str, error: ClientError) -> Exception:
+    if _is_transient(error):
+        return Unavailable(_error_line(error))
+    code = error_code(error)
     if "NonExistentQueue" in code or "QueueDoesNotExist" in code:
         return FingerprintError(f"{queue_url}: there is no such queue; is the region right?")
-    if "AccessDenied" in code or _status(error) == 403:
+    if "AccessDenied" in code or _http_status(error) == 403:
         return FingerprintError(
-            f"{queue_url}: refused ({_line(error)}); the role needs sqs:ReceiveMessage, sqs:DeleteMessage, "
+            f"{queue_url}: refused ({_error_line(error)}); the role needs sqs:ReceiveMessage, sqs:DeleteMessage, "
             "sqs:ChangeMessageVisibility and sqs:GetQueueAttributes, and sqs:SendMessage to give letters back"
         )
-    return FingerprintError(f"{queue_url}: {_line(error)}")
+    return FingerprintError(f"{queue_url}: {_error_line(error)}")
 
 
-def _line(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
     return " ".join(str(error).split())

@@ -16,17 +16,17 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fingerprint.adapters.aws.session import client, meant
-from fingerprint.adapters.aws.visibility import Hold
+from fingerprint.adapters.aws.session import create_client, translate_aws_errors
+from fingerprint.adapters.aws.visibility import VisibilityExtender
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Message, Taken
+from fingerprint.core.ports import Message, ReceivedMessage
 from fingerprint.core.settings import Sqs
 
-MOST = 10  # what SQS takes and gives in one call
+MAX_BATCH_SIZE = 10  # what SQS takes and gives in one call
 _URL = re.compile(r"https?://[^/\s]+/(\d{12})/([A-Za-z0-9_-]{1,80}(?:\.fifo)?)")
 
 
-def name_of(url: str) -> str:
+def queue_name(url: str) -> str:
     """`sqs:account:name`: no topic of Kafka's can be called so. FingerprintError if it is no queue's URL.
 
     >>> name_of("https://sqs.eu-west-1.amazonaws.com/111122223333/trail")
@@ -44,78 +44,80 @@ class SqsQueue:
     """Asks for the queue at once. One thread at a time. FingerprintError: a person must mend it; Away: time may."""
 
     def __init__(self, url: str, settings: Sqs) -> None:
-        self.url, self.name, self.settings = url, name_of(url), settings
-        self.client = client("sqs", url)
-        self.hold = Hold(self._extended, settings.visibility_seconds / 3)
-        self.waiting()
+        self.url, self.name, self.settings = url, queue_name(url), settings
+        self.client = create_client("sqs", url)
+        self.visibility_extender = VisibilityExtender(
+            self._extend_visibility, settings.visibility_seconds / 3
+        )
+        self.approximate_depth()
 
-    def take(self) -> list[Taken]:
+    def receive(self) -> list[ReceivedMessage]:
         """At most MOST, as soon as there are any; none after `wait_seconds`."""
-        answer = self._ask(
+        answer = self._call_sqs(
             "receive_message",
-            MaxNumberOfMessages=MOST,
+            MaxNumberOfMessages=MAX_BATCH_SIZE,
             WaitTimeSeconds=self.settings.wait_seconds,
             VisibilityTimeout=self.settings.visibility_seconds,
             MessageSystemAttributeNames=["SentTimestamp", "ApproximateReceiveCount"],
         )
-        taken = [self._taken(each) for each in answer.get("Messages", ())]
-        self.hold.take([each.receipt for each in taken])
+        taken = [self._to_received_message(each) for each in answer.get("Messages", ())]
+        self.visibility_extender.add([each.receipt for each in taken])
         return taken
 
-    def delete(self, taken: Sequence[Taken]) -> int:
+    def delete(self, received: Sequence[ReceivedMessage]) -> int:
         """They never come again; how many were no longer ours."""
-        self.let_go(taken)
-        return len(self._in_tens("delete_message_batch", [each.receipt for each in taken]))
+        self.stop_extending(received)
+        return len(self._in_batches("delete_message_batch", [each.receipt for each in received]))
 
-    def give_back(self, taken: Sequence[Taken]) -> None:
+    def return_to_queue(self, received: Sequence[ReceivedMessage]) -> None:
         """Others may have them at once."""
-        self.let_go(taken)
-        self._in_tens(
-            "change_message_visibility_batch", [each.receipt for each in taken], VisibilityTimeout=0
+        self.stop_extending(received)
+        self._in_batches(
+            "change_message_visibility_batch", [each.receipt for each in received], VisibilityTimeout=0
         )
 
-    def let_go(self, taken: Sequence[Taken]) -> None:
+    def stop_extending(self, received: Sequence[ReceivedMessage]) -> None:
         """They come again when their time is over: what a pause would do some good."""
-        self.hold.let_go([each.receipt for each in taken])
+        self.visibility_extender.discard([each.receipt for each in received])
 
     def send(self, body: bytes) -> None:
         """Put a message on the queue, safe when it returns."""
-        self._ask("send_message", MessageBody=body.decode(errors="surrogatepass"))
+        self._call_sqs("send_message", MessageBody=body.decode(errors="surrogatepass"))
 
-    def waiting(self) -> int:
+    def approximate_depth(self) -> int:
         """About how many are there to be taken."""
         wanted = "ApproximateNumberOfMessages"
-        return int(self._ask("get_queue_attributes", AttributeNames=[wanted])["Attributes"][wanted])
+        return int(self._call_sqs("get_queue_attributes", AttributeNames=[wanted])["Attributes"][wanted])
 
     def close(self) -> None:
-        self.hold.close()
+        self.visibility_extender.close()
         self.client.close()
 
-    def _taken(self, answer: Any) -> Taken:
+    def _to_received_message(self, answer: Any) -> ReceivedMessage:
         about = answer.get("Attributes", {})
         sent = int(about.get("SentTimestamp", 0))
         body = answer["Body"].encode(errors="surrogatepass")
         message = Message(self.name, 0, sent, None, body, (), sent)
         receives = int(about.get("ApproximateReceiveCount", 1))
-        return Taken(answer["MessageId"], answer["ReceiptHandle"], message, receives)
+        return ReceivedMessage(answer["MessageId"], answer["ReceiptHandle"], message, receives)
 
-    def _extended(self, receipts: list[str]) -> list[str]:
+    def _extend_visibility(self, receipts: list[str]) -> list[str]:
         seconds = self.settings.visibility_seconds
-        return self._in_tens("change_message_visibility_batch", receipts, VisibilityTimeout=seconds)
+        return self._in_batches("change_message_visibility_batch", receipts, VisibilityTimeout=seconds)
 
-    def _in_tens(self, what: str, receipts: list[str], **each: Any) -> list[str]:
+    def _in_batches(self, what: str, receipts: list[str], **each: Any) -> list[str]:
         """The receipts that were refused."""
         return [
             refused
-            for start in range(0, len(receipts), MOST)
-            for refused in self._ten(what, receipts[start : start + MOST], each)
+            for start in range(0, len(receipts), MAX_BATCH_SIZE)
+            for refused in self._send_batch(what, receipts[start : start + MAX_BATCH_SIZE], each)
         ]
 
-    def _ten(self, what: str, receipts: list[str], each: dict[str, Any]) -> Iterator[str]:
+    def _send_batch(self, what: str, receipts: list[str], each: dict[str, Any]) -> Iterator[str]:
         entries = [{"Id": str(n), "ReceiptHandle": receipt, **each} for n, receipt in enumerate(receipts)]
-        for refused in self._ask(what, Entries=entries).get("Failed", ()):
+        for refused in self._call_sqs(what, Entries=entries).get("Failed", ()):
             yield receipts[int(refused["Id"])]
 
-    def _ask(self, what: str, **arguments: Any) -> Any:
-        with meant(self.url):
+    def _call_sqs(self, what: str, **arguments: Any) -> Any:
+        with translate_aws_errors(self.url):
             return getattr(self.client, what)(QueueUrl=self.url, **arguments)

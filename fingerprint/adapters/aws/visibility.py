@@ -7,55 +7,55 @@ from collections.abc import Callable, Collection, Iterable
 from threading import Event, Lock, Thread
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Away
+from fingerprint.core.ports import Unavailable
 
 Extend = Callable[[list[str]], Collection[str]]  # receipts -> those that are no longer ours
 
 log = logging.getLogger("fingerprint.sqs")
 
 
-class Hold:
+class VisibilityExtender:
     """Extends receipts every `seconds`, until they are let go. One that could not be extended in time is another's then:
     both do the work, and repeats reduce by id."""
 
-    def __init__(self, extend: Extend, seconds: float) -> None:
-        self.extend, self.seconds = extend, seconds
-        self.held: dict[str, None] = {}  # in the order in which they were taken
-        self.trouble: FingerprintError | None = None
+    def __init__(self, extend: Extend, interval_seconds: float) -> None:
+        self.extend, self.interval_seconds = extend, interval_seconds
+        self.receipts: dict[str, None] = {}  # in the order in which they were taken
+        self.failure: FingerprintError | None = None
         self.lock = Lock()  # held while extending, so that nothing is extended after it was let go
-        self.ended = Event()
-        self.thread = Thread(target=self._beat, name="hold", daemon=True)
+        self.stopped = Event()
+        self.thread = Thread(target=self._run, name="hold", daemon=True)
 
-    def take(self, receipts: Iterable[str]) -> None:
+    def add(self, receipts: Iterable[str]) -> None:
         """Raises what the heartbeat ran into."""
-        if self.trouble:
-            raise self.trouble
+        if self.failure:
+            raise self.failure
         with self.lock:
-            self.held.update(dict.fromkeys(receipts))
-        if self.held and not self.thread.ident:
+            self.receipts.update(dict.fromkeys(receipts))
+        if self.receipts and not self.thread.ident:
             self.thread.start()
 
-    def let_go(self, receipts: Iterable[str]) -> None:
+    def discard(self, receipts: Iterable[str]) -> None:
         with self.lock:
             for receipt in receipts:
-                self.held.pop(receipt, None)
+                self.receipts.pop(receipt, None)
 
     def close(self) -> None:
-        self.ended.set()
+        self.stopped.set()
         if self.thread.ident:
             self.thread.join()
 
-    def _beat(self) -> None:
-        while not self.ended.wait(self.seconds):
+    def _run(self) -> None:
+        while not self.stopped.wait(self.interval_seconds):
             with self.lock:
                 self._extend_all()
 
     def _extend_all(self) -> None:
         try:
-            for receipt in self.extend(list(self.held)):
-                del self.held[receipt]
+            for receipt in self.extend(list(self.receipts)):
+                del self.receipts[receipt]
                 log.warning("a notice could not be held any longer: another worker may read it too")
-        except Away as error:
+        except Unavailable as error:
             log.warning("notices could not be held", extra={"fields": {"reason": str(error)}})
         except FingerprintError as error:
-            self.trouble = error
+            self.failure = error

@@ -20,17 +20,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fingerprint.adapters.checkpoints.garbage import GRACE_SECONDS, Policy
-from fingerprint.adapters.checkpoints.manifest import Damaged, check
-from fingerprint.adapters.checkpoints.object_store import open_store
-from fingerprint.adapters.checkpoints.paths import fence_of, is_topic, part_stored, topic_folder
-from fingerprint.adapters.checkpoints.store import Shelf, Summary
+from fingerprint.adapters.checkpoints.garbage import GRACE_SECONDS, RetentionPolicy
+from fingerprint.adapters.checkpoints.manifest import CheckpointCorrupted, validate_checkpoint
+from fingerprint.adapters.checkpoints.object_store import open_file_store
+from fingerprint.adapters.checkpoints.paths import (
+    is_topic_name,
+    parse_blob_path,
+    parse_manifest_name,
+    topic_folder,
+)
+from fingerprint.adapters.checkpoints.store import CheckpointSummary, PartitionCheckpoints
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Fence, NotOwner, Partition, Snapshot
+from fingerprint.core.ports import Checkpoint, Fence, Partition, PartitionNotOwned
 from fingerprint.core.settings import State
 
 
-class StoredSnapshots:
+class FileCheckpointStore:
     """Keeps the protocol `Snapshots`. Partitions may be used from several threads, each from one at a time.
 
     `grace_seconds`: what was written less long ago is never deleted, so saving must not take so long.
@@ -38,64 +43,72 @@ class StoredSnapshots:
 
     def __init__(self, settings: State, grace_seconds: float = GRACE_SECONDS):
         self._url = settings.snapshots
-        self._store = open_store(settings.snapshots)
-        self._policy = Policy(settings.snapshots_kept, grace_seconds)
-        self._shelves: dict[Partition, Shelf] = {}
+        self._store = open_file_store(settings.snapshots)
+        self._policy = RetentionPolicy(settings.snapshots_kept, grace_seconds)
+        self._by_partition: dict[Partition, PartitionCheckpoints] = {}
 
-    def save(self, snapshot: Snapshot) -> None:
-        check(snapshot)
-        with self._said("cannot save a snapshot"):
-            self._shelf(snapshot.partition).save(snapshot)
+    def save(self, checkpoint: Checkpoint) -> None:
+        validate_checkpoint(checkpoint)
+        with self._translate_errors("cannot save a snapshot"):
+            self._partition_checkpoints(checkpoint.partition).save(checkpoint)
 
-    def latest(self, partition: Partition) -> Snapshot | None:
-        with self._said("cannot read a snapshot"):
-            return self._shelf(partition).latest()
+    def latest(self, partition: Partition) -> Checkpoint | None:
+        with self._translate_errors("cannot read a snapshot"):
+            return self._partition_checkpoints(partition).latest()
 
-    def fence(self, partition: Partition, generation: int) -> Fence:
-        with self._said("cannot list snapshots"):
-            return self._shelf(partition).fence(generation)
+    def next_fence(self, partition: Partition, generation: int) -> Fence:
+        with self._translate_errors("cannot list snapshots"):
+            return self._partition_checkpoints(partition).next_fence(generation)
 
-    def partitions(self, topic: str) -> list[Partition]:
+    def checkpointed_partitions(self, topic: str) -> list[Partition]:
         folder = topic_folder(topic)
-        with self._said("cannot list snapshots"):
-            names = [name for name in self._store.folders(folder) if name.isascii() and name.isdigit()]
-            there = [int(name) for name in names if any(map(fence_of, self._store.files(f"{folder}/{name}")))]
+        with self._translate_errors("cannot list snapshots"):
+            names = [name for name in self._store.list_folders(folder) if name.isascii() and name.isdigit()]
+            there = [
+                int(name)
+                for name in names
+                if any(map(parse_manifest_name, self._store.list_files(f"{folder}/{name}")))
+            ]
         return [Partition(topic, number) for number in sorted(there)]
 
-    def summaries(self) -> list[Summary]:
+    def list_summaries(self) -> list[CheckpointSummary]:
         """One for each partition of each topic that has a snapshot, for people to look at."""
-        with self._said("cannot list snapshots"):
-            topics = [name for name in sorted(self._store.folders("")) if is_topic(name)]
-            found = [self._shelf(home).summary() for topic in topics for home in self.partitions(topic)]
+        with self._translate_errors("cannot list snapshots"):
+            topics = [name for name in sorted(self._store.list_folders("")) if is_topic_name(name)]
+            found = [
+                self._partition_checkpoints(home).summary()
+                for topic in topics
+                for home in self.checkpointed_partitions(topic)
+            ]
         return [each for each in found if each]
 
-    def put(self, partition: Partition, part: bytes) -> str:
-        with self._said("cannot store a part"):
-            return self._shelf(partition).put(part)
+    def put_blob(self, partition: Partition, blob: bytes) -> str:
+        with self._translate_errors("cannot store a part"):
+            return self._partition_checkpoints(partition).put_blob(blob)
 
-    def get(self, name: str) -> bytes:
-        partition, part = part_stored(name)
-        with self._said(f"cannot read part {name}"):
+    def get_blob(self, name: str) -> bytes:
+        partition, part = parse_blob_path(name)
+        with self._translate_errors(f"cannot read part {name}"):
             try:
-                return self._shelf(partition).get(part)
-            except Damaged as reason:
+                return self._partition_checkpoints(partition).get_blob(part)
+            except CheckpointCorrupted as reason:
                 raise FingerprintError(
                     f"part {name} of the snapshots {self._url} is damaged: {reason}"
                 ) from None
             except FileNotFoundError:
                 raise FingerprintError(f"part {name} of the snapshots {self._url} is missing") from None
 
-    def _shelf(self, partition: Partition) -> Shelf:
-        if partition not in self._shelves:
-            self._shelves[partition] = Shelf(self._store, partition, self._policy)
-        return self._shelves[partition]
+    def _partition_checkpoints(self, partition: Partition) -> PartitionCheckpoints:
+        if partition not in self._by_partition:
+            self._by_partition[partition] = PartitionCheckpoints(self._store, partition, self._policy)
+        return self._by_partition[partition]
 
     @contextmanager
-    def _said(self, what: str) -> Iterator[None]:
+    def _translate_errors(self, what: str) -> Iterator[None]:
         """The store's errors in one sentence."""
         try:
             yield
-        except (FingerprintError, NotOwner):
+        except (FingerprintError, PartitionNotOwned):
             raise
         except Exception as error:  # each object store raises its own kinds
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -13,30 +13,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from fingerprint.adapters.checkpoints.object_store import File
+from fingerprint.adapters.checkpoints.object_store import StoredFile
 from fingerprint.core.ports import Fence
 
 GRACE_SECONDS = 600.0
 
 
-class Policy(NamedTuple):
-    kept: int = 3
+class RetentionPolicy(NamedTuple):
+    keep: int = 3
     grace_seconds: float = GRACE_SECONDS
 
 
-class There(NamedTuple):
+class PartitionListing(NamedTuple):
     """What a partition's folder holds: manifests by fence; parts, and what was left half written, by name."""
 
-    manifests: dict[Fence, File]
-    parts: dict[str, File]
-    staged: dict[str, File]
+    manifests: dict[Fence, StoredFile]
+    parts: dict[str, StoredFile]
+    staged: dict[str, StoredFile]
 
     def newest_first(self) -> list[Fence]:
         return sorted(self.manifests, reverse=True)
 
-    def now(self) -> float:
+    def latest_write(self) -> float:
         """When its newest manifest was written; nothing is old where there is none."""
-        moments = [file.moment for file in self.manifests.values() if file.moment < float("inf")]
+        moments = [file.modified_at for file in self.manifests.values() if file.modified_at < float("inf")]
         return max(moments, default=float("-inf"))
 
 
@@ -46,25 +46,31 @@ class Garbage(NamedTuple):
     staged: list[str]
 
 
-Named = Callable[[Fence], frozenset[str] | None]  # parts that a manifest names; None if it is damaged
+ReferencedParts = Callable[
+    [Fence], frozenset[str] | None
+]  # parts that a manifest names; None if it is damaged
 
 
-def rest(there: There, named: Named, saved: Fence, policy: Policy) -> Garbage:
+def find_garbage(
+    listing: PartitionListing, referenced_parts: ReferencedParts, saved_fence: Fence, policy: RetentionPolicy
+) -> Garbage:
     """`there` as it was before `saved` was written; `named` knows of that one too."""
-    before = there.now() - policy.grace_seconds
-    gone, stays = _parted(there, named, policy.kept - 1, before)
-    needed = frozenset[str]().union(*(named(fence) or () for fence in [saved, *stays]))
-    parts = [name for name in _old(there.parts, before) if name not in needed]
-    return Garbage(gone, parts, _old(there.staged, before))
+    before = listing.latest_write() - policy.grace_seconds
+    gone, stays = _split_manifests(listing, referenced_parts, policy.keep - 1, before)
+    needed = frozenset[str]().union(*(referenced_parts(fence) or () for fence in [saved_fence, *stays]))
+    parts = [name for name in _older_than(listing.parts, before) if name not in needed]
+    return Garbage(gone, parts, _older_than(listing.staged, before))
 
 
-def _parted(there: There, named: Named, kept: int, before: float) -> tuple[list[Fence], list[Fence]]:
+def _split_manifests(
+    there: PartitionListing, named: ReferencedParts, kept: int, before: float
+) -> tuple[list[Fence], list[Fence]]:
     """Manifests that go and manifests that stay: a damaged one does not count as one of those kept."""
     gone: list[Fence] = []
     stays: list[Fence] = []
     whole = 0
     for fence in there.newest_first():
-        if whole >= kept and there.manifests[fence].moment <= before:
+        if whole >= kept and there.manifests[fence].modified_at <= before:
             gone.append(fence)
         else:
             stays.append(fence)
@@ -72,5 +78,5 @@ def _parted(there: There, named: Named, kept: int, before: float) -> tuple[list[
     return gone, stays
 
 
-def _old(files: dict[str, File], before: float) -> list[str]:
-    return [name for name, file in files.items() if file.moment <= before]
+def _older_than(files: dict[str, StoredFile], before: float) -> list[str]:
+    return [name for name, file in files.items() if file.modified_at <= before]

@@ -18,15 +18,15 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fingerprint.adapters.checkpoints.paths import content_named, manifest_name, part_stored
+from fingerprint.adapters.checkpoints.paths import content_id_of_part, manifest_name, parse_blob_path
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Fence, Partition, Snapshot
+from fingerprint.core.ports import Checkpoint, Fence, Partition
 
-FORMAT = 4
-MOST_BYTES = 32 << 20  # room for some 200,000 names of parts
+FORMAT_VERSION = 4
+MAX_MANIFEST_BYTES = 32 << 20  # room for some 200,000 names of parts
 
 
-class Damaged(Exception):
+class CheckpointCorrupted(Exception):
     """Not what was written; says why."""
 
 
@@ -36,67 +36,69 @@ class Manifest(NamedTuple):
     partition: Partition
     offset: int
     fence: Fence
-    about: Mapping[str, Any]
-    parts: Mapping[str, str]
-    kept: tuple[str, ...]
+    metadata: Mapping[str, Any]
+    blob_files: Mapping[str, str]
+    referenced_blobs: tuple[str, ...]
 
     @property
     def files(self) -> frozenset[str]:
         """Of every part it names, in the partition's folder of parts."""
-        return frozenset(self.parts.values()) | {part_stored(path)[1] for path in self.kept}
+        return frozenset(self.blob_files.values()) | {
+            parse_blob_path(path)[1] for path in self.referenced_blobs
+        }
 
 
-def check(snapshot: Snapshot) -> None:
+def validate_checkpoint(snapshot: Checkpoint) -> None:
     """ValueError or TypeError for what no snapshot can hold: the program is wrong, not the store."""
     manifest_name(snapshot.fence)
-    _canonical(snapshot.about)
+    _canonical_json(snapshot.metadata)
 
 
-def pack(manifest: Manifest) -> bytes:
+def encode_manifest(manifest: Manifest) -> bytes:
     """FingerprintError if it is larger than one may be."""
     facts = {
-        "format": FORMAT,
+        "format": FORMAT_VERSION,
         **manifest.partition._asdict(),
         **manifest.fence._asdict(),
         "offset": manifest.offset,
-        "about": dict(manifest.about),
-        "parts": dict(manifest.parts),
-        "kept": list(manifest.kept),
+        "about": dict(manifest.metadata),
+        "parts": dict(manifest.blob_files),
+        "kept": list(manifest.referenced_blobs),
     }
     facts["partition"] = facts.pop("number")
-    data = _canonical(facts | {"checksum": _checksum(facts)})
-    if len(data) > MOST_BYTES:
+    data = _canonical_json(facts | {"checksum": _checksum(facts)})
+    if len(data) > MAX_MANIFEST_BYTES:
         raise FingerprintError(
-            f"the manifest of a snapshot of {manifest.partition.place} would have {len(data):,} bytes, "
-            f"{MOST_BYTES:,} at most: keep fewer, larger parts"
+            f"the manifest of a snapshot of {manifest.partition.label} would have {len(data):,} bytes, "
+            f"{MAX_MANIFEST_BYTES:,} at most: keep fewer, larger parts"
         )
     return data
 
 
-def unpack(data: bytes) -> Manifest:
+def decode_manifest(data: bytes) -> Manifest:
     """Damaged if it is not what was packed; FingerprintError if a program of another version packed it."""
-    facts = _facts(data)
-    if not _is_intact(facts):
-        raise Damaged("its checksum is not that of its content")
-    if facts.get("format") != FORMAT:
+    facts = _parse_json_object(data)
+    if not _pop_valid_checksum(facts):
+        raise CheckpointCorrupted("its checksum is not that of its content")
+    if facts.get("format") != FORMAT_VERSION:
         raise FingerprintError(
-            f"a snapshot has format {facts.get('format')!r} and this program reads {FORMAT}: "
+            f"a snapshot has format {facts.get('format')!r} and this program reads {FORMAT_VERSION}: "
             "start the version of the program that wrote it, or a later one"
         )
-    return _manifest(facts)
+    return _to_manifest(facts)
 
 
-def _facts(data: bytes) -> dict[str, Any]:
+def _parse_json_object(data: bytes) -> dict[str, Any]:
     try:
         facts = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise Damaged(f"it is not JSON ({error})") from None
+        raise CheckpointCorrupted(f"it is not JSON ({error})") from None
     if not isinstance(facts, dict):
-        raise Damaged("it is not a JSON object")
+        raise CheckpointCorrupted("it is not a JSON object")
     return facts
 
 
-def _is_intact(facts: dict[str, Any]) -> bool:
+def _pop_valid_checksum(facts: dict[str, Any]) -> bool:
     """Takes the checksum out of the facts."""
     try:
         return facts.pop("checksum", None) == _checksum(facts)
@@ -104,7 +106,7 @@ def _is_intact(facts: dict[str, Any]) -> bool:
         return False
 
 
-def _manifest(facts: dict[str, Any]) -> Manifest:
+def _to_manifest(facts: dict[str, Any]) -> Manifest:
     manifest = Manifest(
         Partition(facts["topic"], facts["partition"]),
         facts["offset"],
@@ -113,14 +115,14 @@ def _manifest(facts: dict[str, Any]) -> Manifest:
         facts["parts"],
         tuple(facts["kept"]),
     )  # intact, so everything is there
-    if not all(map(content_named, manifest.parts.values())):
-        raise Damaged("it names a part in a way that no part is named")
+    if not all(map(content_id_of_part, manifest.blob_files.values())):
+        raise CheckpointCorrupted("it names a part in a way that no part is named")
     return manifest
 
 
-def _canonical(facts: Mapping[str, Any]) -> bytes:
+def _canonical_json(facts: Mapping[str, Any]) -> bytes:
     return json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
 def _checksum(facts: Mapping[str, Any]) -> str:
-    return hashlib.sha256(_canonical(facts)).hexdigest()
+    return hashlib.sha256(_canonical_json(facts)).hexdigest()

@@ -20,25 +20,25 @@ import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it is exported
 
-from fingerprint.adapters.kafka.confluent_compat import headers_of
-from fingerprint.adapters.kafka.confluent_errors import Reason, greet
-from fingerprint.adapters.kafka.confluent_settings import connection
-from fingerprint.adapters.kafka.fetch_buffer import Waiting
-from fingerprint.core.alert import Away, FingerprintError
+from fingerprint.adapters.kafka.confluent_compat import read_headers
+from fingerprint.adapters.kafka.confluent_errors import ConnectionFailure, check_connection
+from fingerprint.adapters.kafka.confluent_settings import librdkafka_options
+from fingerprint.adapters.kafka.fetch_buffer import FetchBuffer
+from fingerprint.core.alert import FingerprintError, ServerUnavailable
 from fingerprint.core.ports import (
     NO_METADATA,
-    Assigned,
     Consumer,
     Message,
-    NotOwner,
     Offsets,
+    OnAssigned,
+    OnRevoked,
     Partition,
-    Rebalancing,
-    Revoked,
+    PartitionNotOwned,
+    RebalanceInProgress,
 )
 from fingerprint.core.settings import Kafka
 
-_OUSTED = {
+_MEMBERSHIP_LOST_CODES = {
     KafkaError.UNKNOWN_MEMBER_ID,
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.FENCED_INSTANCE_ID,
@@ -46,8 +46,12 @@ _OUSTED = {
     KafkaError._ASSIGNMENT_LOST,
     KafkaError._FATAL,  # of a consumer: another has its static name
 }
-_AWAY = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE}  # it will be tried again
-_PASSING = {  # who leads a partition or a group has changed, and one of the two does not know it yet
+_UNAVAILABLE_CODES = {
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TRANSPORT,
+    KafkaError._RESOLVE,
+}  # it will be tried again
+_TRANSIENT_CODES = {  # who leads a partition or a group has changed, and one of the two does not know it yet
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -57,10 +61,10 @@ _PASSING = {  # who leads a partition or a group has changed, and one of the two
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError._WAIT_COORD,
     KafkaError._NOENT,  # the admin's word for no leader
-    *_AWAY,
+    *_UNAVAILABLE_CODES,
 }
-PAUSE = 0.1  # seconds between two tries
-Answer = TypeVar("Answer")
+RETRY_PAUSE_SECONDS = 0.1  # seconds between two tries
+_Result = TypeVar("_Result")
 _NOTHING_COMMITTED = confluent_kafka.OFFSET_INVALID
 
 
@@ -69,70 +73,79 @@ class ConfluentConsumer(Consumer):
 
     def __init__(self, settings: Kafka):
         self._settings = settings
-        self._waiting = Waiting()
+        self._buffer = FetchBuffer()
         self._paused: set[Partition] = set()
-        self._next: dict[Partition, int] = {}
-        self._error: BaseException | None = None
+        self._next_offsets: dict[Partition, int] = {}
+        self._callback_error: BaseException | None = None
         self._closed = False
         self._admin: AdminClient | None = None
-        reason = Reason()
-        with said(settings):
-            self._client = confluent_kafka.Consumer(_options(settings) | {"error_cb": reason.hear})
-            greet(self._client, settings, reason)
+        reason = ConnectionFailure()
+        with translate_librdkafka_errors(settings):
+            self._client = confluent_kafka.Consumer(_options(settings) | {"error_cb": reason.on_error})
+            check_connection(self._client, settings, reason)
 
     def subscribe(
-        self, topics: Sequence[str], assigned: Assigned | None = None, revoked: Revoked | None = None
+        self,
+        topics: Sequence[str],
+        on_assigned: OnAssigned | None = None,
+        on_revoked: OnRevoked | None = None,
     ) -> None:
         def gained(_: Any, partitions: list[TopicPartition]) -> None:
-            ours = _ours(partitions)
-            with self._kept():
-                positions = self._positions(ours, (assigned(ours) if assigned and ours else None) or {})
-                self._next |= positions
-                self._client.incremental_assign(_theirs(positions))
+            ours = _to_partitions(partitions)
+            with self._deferring_errors():
+                positions = self._resolve_positions(
+                    ours, (on_assigned(ours) if on_assigned and ours else None) or {}
+                )
+                self._next_offsets |= positions
+                self._client.incremental_assign(_to_topic_partitions(positions))
 
         def gone(_: Any, partitions: list[TopicPartition]) -> None:
-            ours = _ours(partitions)
-            self._forget(ours)
-            with self._kept():
-                if revoked and ours:
-                    revoked(ours)
+            ours = _to_partitions(partitions)
+            self._forget_partitions(ours)
+            with self._deferring_errors():
+                if on_revoked and ours:
+                    on_revoked(ours)
 
         self._client.subscribe(list(topics), on_assign=gained, on_revoke=gone, on_lost=gone)
 
     @contextmanager
-    def _kept(self) -> Iterator[None]:
+    def _deferring_errors(self) -> Iterator[None]:
         """An error in a callback is kept until `poll` or `close` can raise it."""
         try:
             yield
         except BaseException as error:
-            self._error = self._error or error
+            self._callback_error = self._callback_error or error
 
-    def _raise_kept(self) -> None:
-        error, self._error = self._error, None
+    def _raise_deferred(self) -> None:
+        error, self._callback_error = self._callback_error, None
         if error is not None:
             raise error
 
-    def _forget(self, partitions: Collection[Partition]) -> None:
-        self._waiting.drop(partitions)
+    def _forget_partitions(self, partitions: Collection[Partition]) -> None:
+        self._buffer.discard_partitions(partitions)
         self._paused -= set(partitions)
         for each in partitions:
-            self._next.pop(each, None)
+            self._next_offsets.pop(each, None)
 
-    def _positions(self, partitions: Collection[Partition], positions: Offsets) -> dict[Partition, int]:
+    def _resolve_positions(
+        self, partitions: Collection[Partition], positions: Offsets
+    ) -> dict[Partition, int]:
         """Every partition has a position before anything is fetched, so that nothing is skipped unsaid."""
         open_ones = [each for each in partitions if each not in positions]
         known = {each: offset for each, offset in self.committed(open_ones).items() if offset is not None}
         fresh = [each for each in open_ones if each not in known]
-        return {**self.beginning(fresh), **known, **positions}
+        return {**self.beginning_offsets(fresh), **known, **positions}
 
-    def poll(self, seconds: float, most: int | None = None, most_bytes: int | None = None) -> list[Message]:
-        most = most or self._settings.poll_messages
-        most_bytes = most_bytes or self._settings.poll_bytes
-        if ready := self._waiting.take(most, most_bytes, self._paused):
+    def poll(
+        self, timeout_seconds: float, max_messages: int | None = None, max_bytes: int | None = None
+    ) -> list[Message]:
+        max_messages = max_messages or self._settings.poll_messages
+        max_bytes = max_bytes or self._settings.poll_bytes
+        if ready := self._buffer.pop(max_messages, max_bytes, self._paused):
             return ready
-        with said(self._settings):
-            self._fetch(seconds, most)
-        return self._waiting.take(most, most_bytes, self._paused)
+        with translate_librdkafka_errors(self._settings):
+            self._fetch(timeout_seconds, max_messages)
+        return self._buffer.pop(max_messages, max_bytes, self._paused)
 
     def _fetch(self, seconds: float, most: int) -> None:
         """librdkafka waits for the whole batch or the whole time: so wait for one, then take what is there."""
@@ -140,15 +153,17 @@ class ConfluentConsumer(Consumer):
         while True:
             fetched = self._client.consume(1, max(deadline - time.monotonic(), 0))
             fetched += self._client.consume(most - 1, 0) if fetched and most > 1 else []
-            self._raise_kept()
-            messages = [_message(each) for each in fetched if _is_message(each)]
-            self._waiting.add(messages)
-            self._next |= {each.home: each.offset + 1 for each in messages} | _ends(fetched)
+            self._raise_deferred()
+            messages = [_to_message(each) for each in fetched if _is_message(each)]
+            self._buffer.add(messages)
+            self._next_offsets |= {
+                each.source_partition: each.offset + 1 for each in messages
+            } | _partition_end_offsets(fetched)
             if messages or time.monotonic() >= deadline:
                 return
 
     def assignment(self) -> frozenset[Partition]:
-        return frozenset() if self._closed else frozenset(_ours(self._client.assignment()))
+        return frozenset() if self._closed else frozenset(_to_partitions(self._client.assignment()))
 
     def generation(self) -> int:
         """Out of librdkafka's own form of group metadata, for it is told nowhere else: a mark, then 32 bits."""
@@ -158,27 +173,27 @@ class ConfluentConsumer(Consumer):
         return int(struct.unpack_from("=i", form, len(mark))[0])
 
     def seek(self, partition: Partition, offset: int) -> None:
-        self._waiting.drop([partition])
-        self._next[partition] = offset
-        (there,) = _theirs({partition: offset})
-        with said(self._settings):
+        self._buffer.discard_partitions([partition])
+        self._next_offsets[partition] = offset
+        (there,) = _to_topic_partitions({partition: offset})
+        with translate_librdkafka_errors(self._settings):
             self._client.incremental_unassign([there])
             self._client.incremental_assign([there])
             if partition in self._paused:
                 self._client.pause([there])
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        self._client.pause(_theirs(dict.fromkeys(partitions, 0)))
+        self._client.pause(_to_topic_partitions(dict.fromkeys(partitions, 0)))
         self._paused |= set(partitions)
 
     def resume(self, partitions: Collection[Partition]) -> None:
-        self._client.resume(_theirs(dict.fromkeys(partitions, 0)))
+        self._client.resume(_to_topic_partitions(dict.fromkeys(partitions, 0)))
         self._paused -= set(partitions)
 
     def commit(self, offsets: Offsets, metadata: Mapping[Partition, str] = NO_METADATA) -> None:
         if not offsets:
             return
-        self._patiently(lambda: self._commit_now(offsets, metadata))
+        self._with_retries(lambda: self._commit_now(offsets, metadata))
 
     def _commit_now(self, offsets: Offsets, metadata: Mapping[Partition, str]) -> None:
         wanted = [
@@ -190,89 +205,89 @@ class ConfluentConsumer(Consumer):
                 raise KafkaException(each.error)
 
     def committed(self, partitions: Collection[Partition]) -> dict[Partition, int | None]:
-        found = self.metadata(partitions)
+        found = self.committed_metadata(partitions)
         return {each: found[each][0] if each in found else None for each in partitions}
 
-    def metadata(self, partitions: Collection[Partition]) -> dict[Partition, tuple[int, str]]:
+    def committed_metadata(self, partitions: Collection[Partition]) -> dict[Partition, tuple[int, str]]:
         if not partitions:
             return {}
-        wanted = _theirs(dict.fromkeys(partitions, 0))
-        found = self._patiently(lambda: self._client.committed(wanted, self._settings.answer_seconds))
+        wanted = _to_topic_partitions(dict.fromkeys(partitions, 0))
+        found = self._with_retries(lambda: self._client.committed(wanted, self._settings.answer_seconds))
         return {
             Partition(each.topic, each.partition): (each.offset, each.metadata or "")
             for each in found
             if each.offset != _NOTHING_COMMITTED
         }
 
-    def beginning(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        return self._bounds(OffsetSpec.earliest(), partitions)  # type: ignore[no-untyped-call]
+    def beginning_offsets(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        return self._query_offsets(OffsetSpec.earliest(), partitions)  # type: ignore[no-untyped-call]
 
-    def end(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        return self._bounds(OffsetSpec.latest(), partitions)  # type: ignore[no-untyped-call]
+    def end_offsets(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        return self._query_offsets(OffsetSpec.latest(), partitions)  # type: ignore[no-untyped-call]
 
-    def since(self, partitions: Collection[Partition], milliseconds: int) -> dict[Partition, int]:
-        ends = self.end(partitions)
-        found = self._bounds(OffsetSpec.for_timestamp(milliseconds), partitions)
+    def offsets_for_time(self, partitions: Collection[Partition], milliseconds: int) -> dict[Partition, int]:
+        ends = self.end_offsets(partitions)
+        found = self._query_offsets(OffsetSpec.for_timestamp(milliseconds), partitions)
         return {each: ends[each] if offset < 0 else offset for each, offset in found.items()}  # -1: none
 
-    def _bounds(
+    def _query_offsets(
         self, which: OffsetSpec, partitions: Collection[Partition], seconds: float | None = None
     ) -> dict[Partition, int]:
         """One question for all, on a connection of its own: on the consumer's it would wait behind a fetch."""
         if not partitions:
             return {}
         patience = self._settings.answer_seconds if seconds is None else seconds
-        return self._patiently(lambda: self._bounds_now(which, partitions, patience), patience)
+        return self._with_retries(lambda: self._query_offsets_once(which, partitions, patience), patience)
 
-    def _patiently(self, ask: Callable[[], Answer], seconds: float | None = None) -> Answer:
+    def _with_retries(self, request: Callable[[], _Result], seconds: float | None = None) -> _Result:
         """Ask again while the broker is finding itself: it has just started, or something moved to another."""
         patience = self._settings.answer_seconds if seconds is None else seconds
         deadline = time.monotonic() + patience
-        with said(self._settings):
+        with translate_librdkafka_errors(self._settings):
             while True:
                 try:
-                    return ask()
+                    return request()
                 except KafkaException as error:
-                    if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
+                    if error.args[0].code() not in _TRANSIENT_CODES or time.monotonic() > deadline:
                         raise
                     self._admin = None  # what it knows of leaders is stale
-                    time.sleep(PAUSE)
+                    time.sleep(RETRY_PAUSE_SECONDS)
 
-    def _bounds_now(
+    def _query_offsets_once(
         self, which: OffsetSpec, partitions: Collection[Partition], seconds: float
     ) -> dict[Partition, int]:
         if self._admin is None:
-            self._admin = AdminClient(connection(self._settings))
-        wanted = dict.fromkeys(_theirs(dict.fromkeys(partitions, 0)), which)
+            self._admin = AdminClient(librdkafka_options(self._settings))
+        wanted = dict.fromkeys(_to_topic_partitions(dict.fromkeys(partitions, 0)), which)
         found = self._admin.list_offsets(wanted, request_timeout=seconds)
         return {
             Partition(each.topic, each.partition): answer.result().offset for each, answer in found.items()
         }
 
-    def partitions(self, topic: str) -> int:
-        with said(self._settings):
+    def partition_count(self, topic: str) -> int:
+        with translate_librdkafka_errors(self._settings):
             found = self._client.list_topics(topic, timeout=self._settings.answer_seconds).topics[topic]
         if found.error is not None or not found.partitions:
             raise FingerprintError(f"there is no topic {topic}: create it first")
         return len(found.partitions)
 
-    def lag(self, seconds: float | None = None) -> dict[Partition, int]:
-        held = self._waiting.first_offsets()
-        ends = self._bounds(OffsetSpec.latest(), self.assignment(), seconds)  # type: ignore[no-untyped-call]
-        return {each: end - held.get(each, self._next.get(each, end)) for each, end in ends.items()}
+    def lag(self, timeout_seconds: float | None = None) -> dict[Partition, int]:
+        held = self._buffer.next_offsets()
+        ends = self._query_offsets(OffsetSpec.latest(), self.assignment(), timeout_seconds)  # type: ignore[no-untyped-call]
+        return {each: end - held.get(each, self._next_offsets.get(each, end)) for each, end in ends.items()}
 
     def close(self) -> None:
         if self._closed:
             return
         self._closed = True
-        with said(self._settings):
+        with translate_librdkafka_errors(self._settings):
             self._client.close()
-        self._raise_kept()
+        self._raise_deferred()
 
 
 def _options(settings: Kafka) -> dict[str, Any]:
     return {
-        **connection(settings),
+        **librdkafka_options(settings),
         "group.id": settings.group,
         **({"group.instance.id": settings.member} if settings.member else {}),
         "partition.assignment.strategy": "cooperative-sticky",
@@ -291,15 +306,15 @@ def _options(settings: Kafka) -> dict[str, Any]:
     }
 
 
-def _theirs(offsets: Offsets) -> list[TopicPartition]:
+def _to_topic_partitions(offsets: Offsets) -> list[TopicPartition]:
     return [TopicPartition(each.topic, each.number, offset) for each, offset in offsets.items()]
 
 
-def _ours(partitions: Collection[TopicPartition]) -> set[Partition]:
+def _to_partitions(partitions: Collection[TopicPartition]) -> set[Partition]:
     return {Partition(each.topic, each.partition) for each in partitions}
 
 
-def _ends(fetched: Sequence[Any]) -> dict[Partition, int]:
+def _partition_end_offsets(fetched: Sequence[Any]) -> dict[Partition, int]:
     """Where a partition was read to its end, which may lie past its last message: what ends a transaction is none."""
     return {
         Partition(each.topic(), each.partition()): each.offset()
@@ -312,39 +327,39 @@ def _is_message(fetched: Any) -> bool:
     error = fetched.error()
     if error is None:
         return True
-    if error.code() not in (*_AWAY, KafkaError._PARTITION_EOF) and not error.retriable():
+    if error.code() not in (*_UNAVAILABLE_CODES, KafkaError._PARTITION_EOF) and not error.retriable():
         raise KafkaException(error)
     return False
 
 
-def _message(fetched: Any) -> Message:
+def _to_message(fetched: Any) -> Message:
     return Message(
         fetched.topic(),
         fetched.partition(),
         fetched.offset(),
         fetched.key(),
         fetched.value(),
-        headers_of(fetched),
+        read_headers(fetched),
         fetched.timestamp()[1],
     )
 
 
 @contextmanager
-def said(settings: Kafka) -> Iterator[None]:
+def translate_librdkafka_errors(settings: Kafka) -> Iterator[None]:
     """The client's errors as ours."""
     try:
         yield
     except KafkaException as exception:
         error = exception.args[0]
         where = ", ".join(settings.brokers)
-        if error.code() in _OUSTED:
-            raise NotOwner(error.str()) from exception
+        if error.code() in _MEMBERSHIP_LOST_CODES:
+            raise PartitionNotOwned(error.str()) from exception
         if error.code() == KafkaError.REBALANCE_IN_PROGRESS:
-            raise Rebalancing(error.str()) from exception
+            raise RebalanceInProgress(error.str()) from exception
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             raise FingerprintError(
                 f"messages were lost: {error.str()}; set kafka.lost = skip to go on with what is left"
             ) from None
-        if error.code() in _AWAY or error.code() == KafkaError._TIMED_OUT:
-            raise Away(f"no broker answers at {where}: {error.str()}") from None
+        if error.code() in _UNAVAILABLE_CODES or error.code() == KafkaError._TIMED_OUT:
+            raise ServerUnavailable(f"no broker answers at {where}: {error.str()}") from None
         raise FingerprintError(f"Kafka at {where} refuses: {error.str()}") from exception

@@ -22,83 +22,97 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # they are ex
     ResourceType,
 )
 
-from fingerprint.adapters.kafka.confluent import PAUSE, said
-from fingerprint.adapters.kafka.confluent_errors import Reason, greet
-from fingerprint.adapters.kafka.confluent_settings import connection
-from fingerprint.core.alert import Away
-from fingerprint.core.ports.topics import LARGEST, RETENTION, STAMPED, Topic, Topics
+from fingerprint.adapters.kafka.confluent import RETRY_PAUSE_SECONDS, translate_librdkafka_errors
+from fingerprint.adapters.kafka.confluent_errors import ConnectionFailure, check_connection
+from fingerprint.adapters.kafka.confluent_settings import librdkafka_options
+from fingerprint.core.alert import ServerUnavailable
+from fingerprint.core.ports.topics import (
+    MAX_MESSAGE_BYTES_CONFIG,
+    RETENTION_CONFIG,
+    TIMESTAMP_TYPE_CONFIG,
+    TopicAdmin,
+    TopicSpec,
+)
 from fingerprint.core.settings import Kafka
 
 
-class ConfluentTopics(Topics):
+class ConfluentTopicAdmin(TopicAdmin):
     """See `ports_topics.Topics`."""
 
     def __init__(self, settings: Kafka):
         self._settings = settings
-        self._seconds = settings.answer_seconds
-        reason = Reason()
-        with self._asking():
-            self._admin = AdminClient(connection(settings) | {"error_cb": reason.hear})
-            greet(self._admin, settings, reason)
+        self._timeout_seconds = settings.answer_seconds
+        reason = ConnectionFailure()
+        with self._translate_errors():
+            self._admin = AdminClient(librdkafka_options(settings) | {"error_cb": reason.on_error})
+            check_connection(self._admin, settings, reason)
 
     @contextmanager
-    def _asking(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         """A broker that has just started answers, and is not ready yet."""
-        with said(self._settings):
+        with translate_librdkafka_errors(self._settings):
             try:
                 yield
             except KafkaException as exception:
                 if not exception.args[0].retriable():
                     raise
                 where = ", ".join(self._settings.brokers)
-                raise Away(f"Kafka at {where} is not ready: {exception.args[0].str()}") from None
+                raise ServerUnavailable(f"Kafka at {where} is not ready: {exception.args[0].str()}") from None
 
-    def found(self, names: Collection[str]) -> dict[str, Topic]:
-        with self._asking():
-            every = self._admin.list_topics(timeout=self._seconds).topics  # a named one, a broker might make
+    def describe(self, names: Collection[str]) -> dict[str, TopicSpec]:
+        with self._translate_errors():
+            every = self._admin.list_topics(
+                timeout=self._timeout_seconds
+            ).topics  # a named one, a broker might make
             there = {name: every[name].partitions for name in names if name in every}
             kept = self._configs(there)
-        return {name: _topic(name, partitions, kept[name]) for name, partitions in there.items()}
+        return {name: _to_topic(name, partitions, kept[name]) for name, partitions in there.items()}
 
     def _configs(self, names: Collection[str]) -> dict[str, dict[str, Any]]:
         wanted = [ConfigResource(ResourceType.TOPIC, each) for each in names]
         if not wanted:
             return {}
-        found = self._admin.describe_configs(wanted, request_timeout=self._seconds)
+        found = self._admin.describe_configs(wanted, request_timeout=self._timeout_seconds)
         return {each.name: answer.result() for each, answer in found.items()}
 
-    def make(self, topic: Topic) -> bool:
+    def create(self, topic: TopicSpec) -> bool:
         replicas = -1 if topic.replicas is None else topic.replicas
         wanted = NewTopic(topic.name, topic.partitions, replicas, config=topic.configs())
-        with self._asking():
+        with self._translate_errors():
             try:
-                self._admin.create_topics([wanted], request_timeout=self._seconds)[topic.name].result()
+                self._admin.create_topics([wanted], request_timeout=self._timeout_seconds)[
+                    topic.name
+                ].result()
             except KafkaException as exception:
                 if exception.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
                 return False
-        self._wait(lambda: topic.name in self.found([topic.name]), topic.name)
+        self._wait_for_metadata(lambda: topic.name in self.describe([topic.name]), topic.name)
         return True
 
-    def grow(self, name: str, partitions: int) -> None:
-        with self._asking():
+    def add_partitions(self, name: str, partitions: int) -> None:
+        with self._translate_errors():
             wanted = NewPartitions(name, partitions)
-            self._admin.create_partitions([wanted], request_timeout=self._seconds)[name].result()
-        self._wait(lambda: self.found([name])[name].partitions == partitions, name)
+            self._admin.create_partitions([wanted], request_timeout=self._timeout_seconds)[name].result()
+        self._wait_for_metadata(lambda: self.describe([name])[name].partitions == partitions, name)
 
-    def _wait(self, known: Callable[[], bool], name: str) -> None:
+    def _wait_for_metadata(self, known: Callable[[], bool], name: str) -> None:
         """What the controller has done, a broker knows a moment later."""
-        deadline = time.monotonic() + self._seconds
+        deadline = time.monotonic() + self._timeout_seconds
         while not known():
             if time.monotonic() > deadline:
-                raise Away(f"topic {name} was made or has grown, and the broker does not know it yet")
-            time.sleep(PAUSE)
+                raise ServerUnavailable(
+                    f"topic {name} was made or has grown, and the broker does not know it yet"
+                )
+            time.sleep(RETRY_PAUSE_SECONDS)
 
     def close(self) -> None:
         """Nothing is held: the client goes with its last reference."""
 
 
-def _topic(name: str, partitions: dict[int, Any], configs: dict[str, Any]) -> Topic:
+def _to_topic(name: str, partitions: dict[int, Any], configs: dict[str, Any]) -> TopicSpec:
     replicas = len(next(iter(partitions.values())).replicas)
-    kept, largest, stamped = (configs[each].value for each in (RETENTION, LARGEST, STAMPED))
-    return Topic(name, len(partitions), replicas, int(kept), int(largest), stamped)
+    kept, largest, stamped = (
+        configs[each].value for each in (RETENTION_CONFIG, MAX_MESSAGE_BYTES_CONFIG, TIMESTAMP_TYPE_CONFIG)
+    )
+    return TopicSpec(name, len(partitions), replicas, int(kept), int(largest), stamped)

@@ -17,21 +17,21 @@ from typing import Any
 
 from fingerprint.core.ports import Headers
 
-UNREADABLE = "?"
+UNREADABLE_NAME = "?"
 # Not fetched.headers(): where that line is hot, Python no longer looks whether the method set an error and answered all the
 # same, as this one does, and the error comes out anywhere later.
-_given = methodcaller("headers")
+_raw_headers = methodcaller("headers")
 
 
-def headers_of(fetched: Any) -> Headers:
+def read_headers(fetched: Any) -> Headers:
     """The headers of a message as librdkafka gives it."""
     try:
-        return tuple(_given(fetched) or ())
+        return tuple(_raw_headers(fetched) or ())
     except SystemError:  # told once; what was made is kept, and given the second time
-        return tuple(map(_whole, _given(fetched)))
+        return tuple(map(_repair_pair, _raw_headers(fetched)))
 
 
-def _whole(pair: Any) -> tuple[str, bytes | None]:
+def _repair_pair(pair: Any) -> tuple[str, bytes | None]:
     """A pair without its hole; what a pair refers to is counted without touching it."""
     there = get_referents(pair)
-    return pair if len(there) == 2 else (UNREADABLE, there[0])
+    return pair if len(there) == 2 else (UNREADABLE_NAME, there[0])

@@ -14,7 +14,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.sanitize import visible
+from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Kafka
 
 _NOISE = re.compile(
@@ -22,35 +22,35 @@ _NOISE = re.compile(
 )
 
 
-class Reason:
+class ConnectionFailure:
     """The last error of a connection. Empty if there was none."""
 
     def __init__(self) -> None:
         self.error: KafkaError | None = None
 
-    def hear(self, error: KafkaError) -> None:
+    def on_error(self, error: KafkaError) -> None:
         """librdkafka's `error_cb`."""
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
             self.error = error
 
     @property
-    def refused(self) -> bool:
+    def is_authentication_failure(self) -> bool:
         """Whether somebody was there, and did not let us in or could not prove who it was."""
         return self.error is not None and (
             self.error.code() == KafkaError._AUTHENTICATION or "SSL" in self.error.str()
         )
 
     def __str__(self) -> str:
-        return "" if self.error is None else visible(_NOISE.sub("", self.error.str()))
+        return "" if self.error is None else printable(_NOISE.sub("", self.error.str()))
 
 
-def greet(client: Any, settings: Kafka, reason: Reason) -> None:
+def check_connection(client: Any, settings: Kafka, failure: ConnectionFailure) -> None:
     """Ask a first question, so that whoever is not let in hears it now. FingerprintError with the reason."""
     try:
         client.list_topics(timeout=settings.answer_seconds)
     except KafkaException:
         client.poll(0)  # it calls back only here
-        if not reason.refused:
+        if not failure.is_authentication_failure:
             raise
         where = ", ".join(settings.brokers)
-        raise FingerprintError(f"Kafka at {where} does not let us in: {reason}") from None
+        raise FingerprintError(f"Kafka at {where} does not let us in: {failure}") from None

@@ -14,11 +14,11 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
-from fingerprint.adapters.kafka.confluent import said
-from fingerprint.adapters.kafka.confluent_errors import Reason, greet
-from fingerprint.adapters.kafka.confluent_settings import connection
+from fingerprint.adapters.kafka.confluent import translate_librdkafka_errors
+from fingerprint.adapters.kafka.confluent_errors import ConnectionFailure, check_connection
+from fingerprint.adapters.kafka.confluent_settings import librdkafka_options
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Full, Headers, Producer, Undelivered
+from fingerprint.core.ports import DeliveryFailed, Headers, Producer, QueueFull
 from fingerprint.core.settings import Kafka
 
 
@@ -28,56 +28,58 @@ class ConfluentProducer(Producer):
     def __init__(self, settings: Kafka):
         self._settings = settings
         self._failure: KafkaError | None = None
-        self._known: set[str] = set()
+        self._known_topics: set[str] = set()
         self._closed = False
-        reason = Reason()
-        with said(settings):
-            self._client = confluent_kafka.Producer(_options(settings) | {"error_cb": reason.hear})
-            greet(self._client, settings, reason)
+        reason = ConnectionFailure()
+        with translate_librdkafka_errors(settings):
+            self._client = confluent_kafka.Producer(_options(settings) | {"error_cb": reason.on_error})
+            check_connection(self._client, settings, reason)
 
     def send(self, topic: str, value: bytes | None, key: bytes | None = None, headers: Headers = ()) -> None:
-        if topic not in self._known:
-            self._look_up(topic)
+        if topic not in self._known_topics:
+            self._require_topic(topic)
         deadline = time.monotonic() + self._settings.send_seconds
-        while not self._taken(topic, value, key, headers):
+        while not self._enqueue(topic, value, key, headers):
             if time.monotonic() > deadline:
-                raise Full(f"{self._settings.in_flight_bytes:,} bytes are in flight and do not arrive")
+                raise QueueFull(f"{self._settings.in_flight_bytes:,} bytes are in flight and do not arrive")
             self._client.poll(0.05)
-        self._land()
+        self._raise_failure()
 
-    def _taken(self, topic: str, value: bytes | None, key: bytes | None, headers: Headers) -> bool:
+    def _enqueue(self, topic: str, value: bytes | None, key: bytes | None, headers: Headers) -> bool:
         try:
-            self._client.produce(topic, value, key, headers=list(headers), on_delivery=self._landed)
+            self._client.produce(topic, value, key, headers=list(headers), on_delivery=self._on_delivery)
         except BufferError:
             return False
         except KafkaException as exception:
             error = exception.args[0]
             if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
                 raise FingerprintError("a message is larger than kafka.message_bytes") from exception
-            raise Undelivered(error.str()) from exception
+            raise DeliveryFailed(error.str()) from exception
         return True
 
-    def _look_up(self, topic: str) -> None:
+    def _require_topic(self, topic: str) -> None:
         """librdkafka takes messages for any topic and finds out later; here it is asked first, once a topic."""
-        with said(self._settings):
+        with translate_librdkafka_errors(self._settings):
             found = self._client.list_topics(topic, timeout=self._settings.answer_seconds).topics[topic]
         if found.error is not None:
             raise FingerprintError(f"there is no topic {topic}: create it first")
-        self._known.add(topic)
+        self._known_topics.add(topic)
 
-    def _landed(self, error: KafkaError | None, _: Any) -> None:
+    def _on_delivery(self, error: KafkaError | None, _: Any) -> None:
         self._failure = self._failure or error
 
-    def _land(self) -> None:
+    def _raise_failure(self) -> None:
         self._client.poll(0)
         if self._failure is not None:
-            raise Undelivered(self._failure.str())
+            raise DeliveryFailed(self._failure.str())
 
-    def flush(self, seconds: float | None = None) -> None:
-        left = self._client.flush(self._settings.delivery_seconds if seconds is None else seconds)
-        self._land()
+    def flush(self, timeout_seconds: float | None = None) -> None:
+        left = self._client.flush(
+            self._settings.delivery_seconds if timeout_seconds is None else timeout_seconds
+        )
+        self._raise_failure()
         if left:
-            raise Undelivered(f"{left} messages have not arrived")
+            raise DeliveryFailed(f"{left} messages have not arrived")
 
     def close(self) -> None:
         if self._closed:
@@ -91,7 +93,7 @@ class ConfluentProducer(Producer):
 
 def _options(settings: Kafka) -> dict[str, Any]:
     return {
-        **connection(settings),
+        **librdkafka_options(settings),
         "acks": "all",
         "enable.idempotence": True,
         "partitioner": "murmur2_random",

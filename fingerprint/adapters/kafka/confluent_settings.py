@@ -11,12 +11,12 @@ import time
 from typing import Any
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.settings import Kafka, secret
+from fingerprint.core.settings import Kafka, read_secret
 
-TOKEN_SECONDS = 300  # a token from a file is read again this often
+TOKEN_LIFETIME_SECONDS = 300  # a token from a file is read again this often
 
 
-def connection(settings: Kafka) -> dict[str, Any]:
+def librdkafka_options(settings: Kafka) -> dict[str, Any]:
     """What consumer and producer share."""
     settings.check_files()
     guard = "SASL_" if settings.mechanism else ""
@@ -26,28 +26,28 @@ def connection(settings: Kafka) -> dict[str, Any]:
         "broker.address.family": "any",
         "reconnect.backoff.max.ms": 1000,
         "log_level": 2,
-        **_sasl(settings),
+        **_sasl_options(settings),
         "ssl.ca.location": settings.ca_file,
         "ssl.certificate.location": settings.certificate_file,
         "ssl.key.location": settings.key_file,
-        "ssl.key.password": secret(settings.key_password_file),
+        "ssl.key.password": read_secret(settings.key_password_file),
     }
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _sasl(settings: Kafka) -> dict[str, Any]:
+def _sasl_options(settings: Kafka) -> dict[str, Any]:
     if settings.mechanism is None:
         return {}
     if settings.mechanism == "AWS_MSK_IAM":
         raise FingerprintError("confluent-kafka does not speak AWS_MSK_IAM: set kafka.client = kafka-python")
     if settings.mechanism == "OAUTHBEARER":
-        return {"sasl.mechanisms": "OAUTHBEARER", "oauth_cb": lambda _: _token(settings)}
+        return {"sasl.mechanisms": "OAUTHBEARER", "oauth_cb": lambda _: _read_token(settings)}
     return {
         "sasl.mechanisms": settings.mechanism,
         "sasl.username": settings.user,
-        "sasl.password": secret(settings.password_file),
+        "sasl.password": read_secret(settings.password_file),
     }
 
 
-def _token(settings: Kafka) -> tuple[str, float]:
-    return secret(settings.token_file) or "", time.time() + TOKEN_SECONDS
+def _read_token(settings: Kafka) -> tuple[str, float]:
+    return read_secret(settings.token_file) or "", time.time() + TOKEN_LIFETIME_SECONDS

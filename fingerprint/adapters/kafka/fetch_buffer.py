@@ -15,7 +15,7 @@ import numpy as np
 from fingerprint.core.ports import Message, Partition
 
 
-class Waiting:
+class FetchBuffer:
     """In the order of fetching. What is paused stays, what was revoked or sought away from is dropped."""
 
     def __init__(self) -> None:
@@ -27,20 +27,20 @@ class Waiting:
     def add(self, messages: Sequence[Message]) -> None:
         self._messages += messages
 
-    def drop(self, partitions: Collection[Partition]) -> None:
-        self._messages = [message for message in self._messages if message.home not in partitions]
+    def discard_partitions(self, partitions: Collection[Partition]) -> None:
+        self._messages = [message for message in self._messages if message.source_partition not in partitions]
 
-    def take(self, most: int, most_bytes: int, paused: Collection[Partition] = ()) -> list[Message]:
+    def pop(self, max_messages: int, max_bytes: int, paused: Collection[Partition] = ()) -> list[Message]:
         """At most so many messages and bytes of keys and values; one at least, if there is one not paused."""
         ready, rest = self._messages, []
         if paused:
-            rest = [message for message in ready if message.home in paused]
-            ready = [message for message in ready if message.home not in paused]
-        sizes = [len(message.value or b"") + len(message.key or b"") for message in ready[:most]]
-        cut = max(int(np.searchsorted(np.cumsum(sizes), most_bytes, side="right")), 1)
+            rest = [message for message in ready if message.source_partition in paused]
+            ready = [message for message in ready if message.source_partition not in paused]
+        sizes = [len(message.value or b"") + len(message.key or b"") for message in ready[:max_messages]]
+        cut = max(int(np.searchsorted(np.cumsum(sizes), max_bytes, side="right")), 1)
         self._messages = ready[cut:] + rest
         return ready[:cut]
 
-    def first_offsets(self) -> dict[Partition, int]:
+    def next_offsets(self) -> dict[Partition, int]:
         """Of each partition of which something waits, the offset of the first."""
-        return {message.home: message.offset for message in reversed(self._messages)}
+        return {message.source_partition: message.offset for message in reversed(self._messages)}

@@ -14,29 +14,29 @@ from typing import Any
 
 from kafka.record.default_records import DefaultRecordBatch
 
-_strict = DefaultRecordBatch._read_msg
+_strict_read = DefaultRecordBatch._read_msg
 
 
-def tolerate() -> None:
+def tolerate_invalid_header_names() -> None:
     """From now on, for every consumer of this process."""
-    DefaultRecordBatch._read_msg = _read
+    DefaultRecordBatch._read_msg = _read_record
 
 
-class _Escaping(bytearray):
+class _LenientBytes(bytearray):
     """Bytes of a batch, whose parts decode whatever they are."""
 
     def __getitem__(self, key: Any) -> Any:
         part = super().__getitem__(key)
-        return _Escaping(part) if isinstance(key, slice) else part
+        return _LenientBytes(part) if isinstance(key, slice) else part
 
     def decode(self, *_: Any) -> str:
         return super().decode("utf-8", "backslashreplace")
 
 
-def _read(batch: Any) -> Any:
+def _read_record(batch: Any) -> Any:
     """The next record. A batch is read on slowly after its first such name; others are as fast as ever."""
     try:
-        return _strict(batch)
+        return _strict_read(batch)
     except UnicodeDecodeError:
-        batch._buffer = _Escaping(batch._buffer)
-        return _strict(batch)
+        batch._buffer = _LenientBytes(batch._buffer)
+        return _strict_read(batch)

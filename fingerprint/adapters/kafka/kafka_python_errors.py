@@ -16,17 +16,17 @@ from contextlib import contextmanager
 
 from kafka import errors
 
-from fingerprint.core.sanitize import visible
+from fingerprint.core.sanitize import printable
 
 _LOG = logging.getLogger("kafka.net.manager")
 _NOISE = re.compile(
     r"\[Error \d+\] |SaslAuthenticationFailedError: |KafkaConnectionError: |Handshake failed: |\[SSL: \w+\] | \(_ssl\.c:\d+\)"
 )
 # kafka-python 3.0.12 drops an answer that comes together with the end of its connection, and so do refused logins
-_HUNG_UP = "socket disconnected"
+_DISCONNECTED = "socket disconnected"
 
 
-class Reason(logging.Handler):
+class ConnectionFailureHandler(logging.Handler):
     """The last error of a connection; a login that was refused before all others. Empty if there was none."""
 
     def __init__(self) -> None:
@@ -41,28 +41,28 @@ class Reason(logging.Handler):
                 self.error = each
 
     @property
-    def refused(self) -> bool:
+    def is_authentication_failure(self) -> bool:
         """Whether somebody was there, and did not let us in or could not prove who it was."""
         said = str(self.error)
         login = isinstance(self.error, errors.SaslAuthenticationFailedError)
-        return login or "SSL" in said or self.hung_up
+        return login or "SSL" in said or self.is_disconnect
 
     @property
-    def hung_up(self) -> bool:
+    def is_disconnect(self) -> bool:
         """Whether somebody was there, and broke the connection off without a word."""
-        return _HUNG_UP in str(self.error)
+        return _DISCONNECTED in str(self.error)
 
     def __str__(self) -> str:
         if self.error is None:
             return ""
-        said = visible(_NOISE.sub("", str(self.error)))
-        return f"{said}, as it does at a wrong login or protocol" if said == _HUNG_UP else said
+        said = printable(_NOISE.sub("", str(self.error)))
+        return f"{said}, as it does at a wrong login or protocol" if said == _DISCONNECTED else said
 
 
 @contextmanager
-def overheard() -> Iterator[Reason]:
+def capture_connection_failure() -> Iterator[ConnectionFailureHandler]:
     """Listens while the block runs."""
-    reason = Reason()
+    reason = ConnectionFailureHandler()
     _LOG.addHandler(reason)
     try:
         yield reason

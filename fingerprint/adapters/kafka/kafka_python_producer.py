@@ -15,16 +15,16 @@ from typing import Any
 import kafka
 from kafka import errors
 
-from fingerprint.adapters.kafka.kafka_python import letting_in, partitions_of
-from fingerprint.adapters.kafka.kafka_python_settings import connection
+from fingerprint.adapters.kafka.kafka_python import fetch_partition_count, translate_connection_errors
+from fingerprint.adapters.kafka.kafka_python_settings import kafka_python_options
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Full, Headers, Producer, Undelivered
+from fingerprint.core.ports import DeliveryFailed, Headers, Producer, QueueFull
 from fingerprint.core.settings import Kafka
 
-OVERHEAD = 400  # bytes that a message in flight costs beside its own: its future and its place
+MESSAGE_OVERHEAD_BYTES = 400  # bytes that a message in flight costs beside its own: its future and its place
 
 
-class KafkaProducer(Producer):
+class KafkaPythonProducer(Producer):
     """See `ports.Producer`; but a header without a value becomes an empty one, for kafka-python sends no others.
 
     What is in flight is a queue in the order of sending; what has landed leaves it in front.
@@ -32,18 +32,21 @@ class KafkaProducer(Producer):
 
     def __init__(self, settings: Kafka):
         self._settings = settings
-        self._flying: deque[tuple[Any, int]] = deque()
-        self._bytes = 0
+        self._in_flight: deque[tuple[Any, int]] = deque()
+        self._in_flight_bytes = 0
         self._failure: Exception | None = None
         self._closed = False
-        with letting_in(settings):
+        with translate_connection_errors(settings):
             self._client = kafka.KafkaProducer(**_options(settings))
 
     def send(self, topic: str, value: bytes | None, key: bytes | None = None, headers: Headers = ()) -> None:
         size = (
-            OVERHEAD + len(value or b"") + len(key or b"") + sum(len(n) + len(v or b"") for n, v in headers)
+            MESSAGE_OVERHEAD_BYTES
+            + len(value or b"")
+            + len(key or b"")
+            + sum(len(n) + len(v or b"") for n, v in headers)
         )
-        self._make_room(size)
+        self._wait_for_capacity(size)
         try:
             future = self._client.send(topic, value, key, [(name, data or b"") for name, data in headers])
         except errors.MessageSizeTooLargeError as error:
@@ -51,44 +54,48 @@ class KafkaProducer(Producer):
                 f"a message of {size:,} bytes is larger than kafka.message_bytes"
             ) from error
         except errors.KafkaTimeoutError as error:
-            self._look_up(topic)
-            raise Full(f"no word of topic {topic} in time: {error}") from error
-        self._flying.append((future, size))
-        self._bytes += size
+            self._require_topic(topic)
+            raise QueueFull(f"no word of topic {topic} in time: {error}") from error
+        self._in_flight.append((future, size))
+        self._in_flight_bytes += size
 
-    def _look_up(self, topic: str) -> None:
+    def _require_topic(self, topic: str) -> None:
         """The client does not tell a topic that is not there from a broker that is away: ask the broker."""
         with suppress(errors.KafkaError):
-            partitions_of(topic, self._settings.model_copy(update={"answer_seconds": 1.0}))
+            fetch_partition_count(topic, self._settings.model_copy(update={"answer_seconds": 1.0}))
 
-    def _make_room(self, size: int) -> None:
+    def _wait_for_capacity(self, size: int) -> None:
         """Full if there is none in time. One message is always let through, however large."""
-        self._land()
-        while self._flying and self._bytes + size > self._settings.in_flight_bytes:
+        self._collect_acknowledged()
+        while self._in_flight and self._in_flight_bytes + size > self._settings.in_flight_bytes:
             try:
-                self._flying[0][0].get(timeout=self._settings.send_seconds)
+                self._in_flight[0][0].get(timeout=self._settings.send_seconds)
             except errors.KafkaTimeoutError:
-                if not self._flying[0][0].is_done:
-                    raise Full(f"{self._bytes:,} bytes are in flight and do not arrive") from None
+                if not self._in_flight[0][0].is_done:
+                    raise QueueFull(
+                        f"{self._in_flight_bytes:,} bytes are in flight and do not arrive"
+                    ) from None
             except errors.KafkaError:
                 pass  # its future says so, and `_land` reads it
-            self._land()
+            self._collect_acknowledged()
 
-    def _land(self) -> None:
-        while self._flying and self._flying[0][0].is_done:
-            future, size = self._flying.popleft()
-            self._bytes -= size
+    def _collect_acknowledged(self) -> None:
+        while self._in_flight and self._in_flight[0][0].is_done:
+            future, size = self._in_flight.popleft()
+            self._in_flight_bytes -= size
             if future.exception is not None and self._failure is None:
                 self._failure = future.exception
         if self._failure is not None:
-            raise Undelivered(str(self._failure)) from self._failure
+            raise DeliveryFailed(str(self._failure)) from self._failure
 
-    def flush(self, seconds: float | None = None) -> None:
+    def flush(self, timeout_seconds: float | None = None) -> None:
         try:
-            self._client.flush(self._settings.delivery_seconds if seconds is None else seconds)
+            self._client.flush(
+                self._settings.delivery_seconds if timeout_seconds is None else timeout_seconds
+            )
         except errors.KafkaTimeoutError as error:
-            raise Undelivered(f"{len(self._flying)} messages have not arrived: {error}") from error
-        self._land()
+            raise DeliveryFailed(f"{len(self._in_flight)} messages have not arrived: {error}") from error
+        self._collect_acknowledged()
 
     def close(self) -> None:
         if self._closed:
@@ -97,9 +104,9 @@ class KafkaProducer(Producer):
         try:
             self.flush(self._settings.answer_seconds)
         finally:
-            self._let_go()
+            self._close_client()
 
-    def _let_go(self) -> None:
+    def _close_client(self) -> None:
         try:
             self._client.close(timeout=1)
         except errors.KafkaTimeoutError:
@@ -109,7 +116,7 @@ class KafkaProducer(Producer):
 def _options(settings: Kafka) -> dict[str, Any]:
     delivery = int(settings.delivery_seconds * 1000)
     return {
-        **connection(settings),
+        **kafka_python_options(settings),
         "acks": "all",
         "enable_idempotence": True,
         "compression_type": None if settings.compression == "none" else settings.compression,

@@ -14,7 +14,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.extras import how_to_install
-from fingerprint.core.settings import Kafka, secret
+from fingerprint.core.settings import Kafka, read_secret
 
 
 class TokenFile(AbstractTokenProvider):  # type: ignore[misc]
@@ -24,18 +24,18 @@ class TokenFile(AbstractTokenProvider):  # type: ignore[misc]
         self._file = file
 
     def token(self) -> str:
-        return secret(self._file) or ""
+        return read_secret(self._file) or ""
 
 
-def require_checksum() -> None:
+def require_fast_checksum() -> None:
     """FingerprintError unless CRC32C is computed in C: in pure Python, consuming is eleven times as slow or worse."""
     if not importlib.util.find_spec("crc32c"):
         raise FingerprintError(f"kafka-python needs the C module crc32c: {how_to_install('kafka')}")
 
 
-def connection(settings: Kafka) -> dict[str, Any]:
+def kafka_python_options(settings: Kafka) -> dict[str, Any]:
     """What consumer, producer and admin share."""
-    require_checksum()
+    require_fast_checksum()
     settings.check_files()
     guard = "SASL_" if settings.mechanism else ""
     return {
@@ -43,26 +43,26 @@ def connection(settings: Kafka) -> dict[str, Any]:
         "security_protocol": guard + ("SSL" if settings.tls else "PLAINTEXT"),
         "bootstrap_timeout_ms": int(settings.answer_seconds * 1000),
         "reconnect_backoff_max_ms": 1000,
-        **(_tls(settings) if settings.tls else {}),
-        **(_sasl(settings) if settings.mechanism else {}),
+        **(_tls_options(settings) if settings.tls else {}),
+        **(_sasl_options(settings) if settings.mechanism else {}),
     }
 
 
-def _tls(settings: Kafka) -> dict[str, Any]:
+def _tls_options(settings: Kafka) -> dict[str, Any]:
     return {
         "ssl_cafile": settings.ca_file,
         "ssl_certfile": settings.certificate_file,
         "ssl_keyfile": settings.key_file,
-        "ssl_password": secret(settings.key_password_file),
+        "ssl_password": read_secret(settings.key_password_file),
     }
 
 
-def _sasl(settings: Kafka) -> dict[str, Any]:
+def _sasl_options(settings: Kafka) -> dict[str, Any]:
     if settings.mechanism == "OAUTHBEARER":
         provider = TokenFile(settings.token_file or "")
         return {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": provider}
     return {
         "sasl_mechanism": settings.mechanism,
         "sasl_plain_username": settings.user,
-        "sasl_plain_password": secret(settings.password_file),
+        "sasl_plain_password": read_secret(settings.password_file),
     }

@@ -16,24 +16,24 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any
 
-Work = Callable[[], Any]
+Call = Callable[[], Any]
 
 
-class Caller:
+class CallbackExecutor:
     """One thread's calls, one after the other. An error of what was asked comes out of the call that is running."""
 
     def __init__(self) -> None:
-        self._aside = ThreadPoolExecutor(1, thread_name_prefix="kafka-call")
-        self._mail: SimpleQueue[Work | None] = SimpleQueue()  # None: the call is done
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="kafka-call")
+        self._queue: SimpleQueue[Call | None] = SimpleQueue()  # None: the call is done
         self._running: Future[Any] | None = None
         self._error: BaseException | None = None
 
-    def run(self, call: Work) -> Any:
+    def run(self, call: Call) -> Any:
         """The call's value. A call that an interrupt left running is waited for first, its value returned."""
         if self._running is None:
-            self._running = self._aside.submit(call)
-            self._running.add_done_callback(lambda _: self._mail.put(None))
-        while work := self._mail.get():
+            self._running = self._pool.submit(call)
+            self._running.add_done_callback(lambda _: self._queue.put(None))
+        while work := self._queue.get():
             work()
         done, self._running = self._running, None
         error, self._error = self._error, None
@@ -41,7 +41,7 @@ class Caller:
             raise error
         return done.result()
 
-    def ask(self, call: Callable[[Any], None], argument: Any, answered: Work) -> None:
+    def call_back(self, call: Callable[[Any], None], argument: Any, on_done: Call) -> None:
         """From any thread: have the caller's thread call this, then `answered`, whether it raised or not."""
 
         def work() -> None:
@@ -50,14 +50,14 @@ class Caller:
             except BaseException as error:
                 self._error = self._error or error
             finally:
-                answered()
+                on_done()
 
-        self._mail.put(work)
+        self._queue.put(work)
 
-    def finish(self) -> None:
+    def wait_for_running(self) -> None:
         """Wait for a call that an interrupt left running; nobody wants its value any more."""
         if self._running is not None:
             self.run(lambda: None)
 
     def close(self) -> None:
-        self._aside.shutdown(wait=False)
+        self._pool.shutdown(wait=False)

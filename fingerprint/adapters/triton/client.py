@@ -17,57 +17,61 @@ import numpy as np
 from numpy.typing import NDArray
 from tritonclient.utils import InferenceServerException
 
-from fingerprint.adapters.triton.connection import connected
-from fingerprint.adapters.triton.request import MODEL, Call
-from fingerprint.compute.arrays import host, like, namespace
+from fingerprint.adapters.triton.connection import connect
+from fingerprint.adapters.triton.request import MODEL_NAME, ChunkedRequest
+from fingerprint.compute.arrays import namespace, to_device_of, to_host
 from fingerprint.core import settings
-from fingerprint.core.ports import Away
-from fingerprint.detection.triton_model import number
+from fingerprint.core.ports import Unavailable
+from fingerprint.detection.triton_model import version_number
 
 
-class Breaker:
+class CircuitBreaker:
     """For one caller at a time. `now` are seconds of a clock that never goes back."""
 
-    def __init__(self, failures: int, rest_seconds: float) -> None:
-        self.most, self.rest_seconds = failures, rest_seconds
+    def __init__(self, max_failures: int, cooldown_seconds: float) -> None:
+        self.max_failures, self.cooldown_seconds = max_failures, cooldown_seconds
         self.failures = 0  # in a row
-        self.until = float("-inf")
+        self.open_until = float("-inf")
 
-    def allows(self, now: float) -> bool:
+    def allow_request(self, now: float) -> bool:
         """Whether to try: while they answer, and once after each rest."""
-        return self.failures < self.most or now >= self.until
+        return self.failures < self.max_failures or now >= self.open_until
 
-    def failed(self, now: float) -> None:
+    def record_failure(self, now: float) -> None:
         self.failures += 1
-        self.until = now + self.rest_seconds
+        self.open_until = now + self.cooldown_seconds
 
-    def succeeded(self) -> None:
+    def record_success(self) -> None:
         self.failures = 0
 
 
-ANSWER_SECONDS = 2.0  # for the question what it serves
+READY_TIMEOUT_SECONDS = 2.0  # for the question what it serves
 
 
-def serves(version: str, options: settings.Triton) -> bool:
+def is_version_served(version: str, options: settings.Triton) -> bool:
     """Whether the server measures against a version of the bank; False where it does not answer."""
-    with closing(connected(options)) as client:
+    with closing(connect(options)) as client:
         try:
-            return bool(client.is_model_ready(MODEL, str(number(version)), client_timeout=ANSWER_SECONDS))
+            return bool(
+                client.is_model_ready(
+                    MODEL_NAME, str(version_number(version)), client_timeout=READY_TIMEOUT_SECONDS
+                )
+            )
         except InferenceServerException:
             return False
 
 
-class TritonLosses:
+class TritonInference:
     """Losses (see `ports`) against one version of a bank. One thread at a time."""
 
     degraded = False
 
     def __init__(self, version: str, options: settings.Triton) -> None:
         self.version, self.options = version, options
-        self.breaker = Breaker(options.failures, options.rest_seconds)
-        self.client = connected(options)
+        self.circuit_breaker = CircuitBreaker(options.failures, options.rest_seconds)
+        self.client = connect(options)
 
-    def of(
+    def losses(
         self, fingerprint: NDArray[np.int32], codes: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """fingerprint (N,), codes (N, F) -> loss (N, F) in nats, known (N, F), where the codes lie; they go to the server from
@@ -75,25 +79,25 @@ class TritonLosses:
         if not len(fingerprint):
             xp = namespace(codes)
             return xp.empty(codes.shape, np.float32), xp.empty(codes.shape, bool)
-        if not self.breaker.allows(time.monotonic()):
-            raise Away(
-                f"{self.options.url} failed {self.breaker.failures} times and is left alone for a while"
+        if not self.circuit_breaker.allow_request(time.monotonic()):
+            raise Unavailable(
+                f"{self.options.url} failed {self.circuit_breaker.failures} times and is left alone for a while"
             )
         try:
-            asked = host(fingerprint), host(codes)
-            answer = Call(self.client, number(self.version), self.options, *asked).answer()
-        except Away:
-            self.breaker.failed(time.monotonic())
-            self._connect_anew()
+            asked = to_host(fingerprint), to_host(codes)
+            answer = ChunkedRequest(self.client, version_number(self.version), self.options, *asked).run()
+        except Unavailable:
+            self.circuit_breaker.record_failure(time.monotonic())
+            self._reconnect()
             raise
-        self.breaker.succeeded()
+        self.circuit_breaker.record_success()
         loss, known = answer
-        return like(loss, codes), like(known, codes)
+        return to_device_of(loss, codes), to_device_of(known, codes)
 
     def close(self) -> None:
         self.client.close()
 
-    def _connect_anew(self) -> None:
+    def _reconnect(self) -> None:
         """A connection that failed would wait ever longer before it looks whether the server is back."""
         self.client.close()
-        self.client = connected(self.options)
+        self.client = connect(self.options)

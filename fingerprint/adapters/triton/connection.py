@@ -10,14 +10,14 @@ from tritonclient.grpc import InferenceServerClient
 
 from fingerprint.core import settings
 
-CHANNEL = [
+CHANNEL_OPTIONS = [
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
     ("grpc.use_local_subchannel_pool", 1),  # a new client connects at once, whatever became of the one before
 ]
 
 
-def connected(options: settings.Triton) -> InferenceServerClient:
+def connect(options: settings.Triton) -> InferenceServerClient:
     """A client, which connects when it is first asked. FingerprintError where a file of the settings cannot be read."""
     options.check_files()
     return InferenceServerClient(
@@ -26,5 +26,5 @@ def connected(options: settings.Triton) -> InferenceServerClient:
         root_certificates=options.ca_file,
         certificate_chain=options.certificate_file,
         private_key=options.certificate_key_file,
-        channel_args=CHANNEL,
+        channel_args=CHANNEL_OPTIONS,
     )

@@ -17,60 +17,60 @@ from contextlib import contextmanager
 
 from tritonclient.utils import InferenceServerException
 
-from fingerprint.adapters.triton.connection import connected
+from fingerprint.adapters.triton.connection import connect
 from fingerprint.core import settings
 from fingerprint.core.alert import FingerprintError
 
-MODEL = "fingerprint"
-ANSWER_SECONDS = 10.0  # for a question
+MODEL_NAME = "fingerprint"
+RESPONSE_TIMEOUT_SECONDS = 10.0  # for a question
 
 
-class Control:
+class ModelControl:
     """One server, whose control mode is `explicit`."""
 
     def __init__(self, options: settings.Triton) -> None:
-        self.url, self.seconds = options.url, options.load_seconds
-        self.headers = _headers(options.key_file)
-        self.client = connected(options)
+        self.url, self.load_timeout_seconds = options.url, options.load_seconds
+        self.headers = _restricted_api_headers(options.key_file)
+        self.client = connect(options)
 
-    def load(self) -> None:
+    def load_model(self) -> None:
         """Serve what the repository says; back when all of it is ready. FingerprintError if some of it cannot be served: then
         all that was served before still is."""
-        with self._plainly("does not serve it"):
-            self.client.load_model(MODEL, headers=self.headers, client_timeout=self.seconds)
+        with self._translate_errors("does not serve it"):
+            self.client.load_model(MODEL_NAME, headers=self.headers, client_timeout=self.load_timeout_seconds)
 
-    def versions(self) -> dict[int, str]:
+    def version_states(self) -> dict[int, str]:
         """Number -> state (READY, LOADING, UNLOADING, UNAVAILABLE), of what the server knows of."""
-        with self._plainly("does not say what it serves"):
+        with self._translate_errors("does not say what it serves"):
             index = self.client.get_model_repository_index(
-                headers=self.headers, client_timeout=ANSWER_SECONDS
+                headers=self.headers, client_timeout=RESPONSE_TIMEOUT_SECONDS
             )
         return {
             int(each.version): str(each.state)
             for each in index.models
-            if each.name == MODEL and each.version.isdecimal()
+            if each.name == MODEL_NAME and each.version.isdecimal()
         }
 
     def close(self) -> None:
         self.client.close()
 
     @contextmanager
-    def _plainly(self, trouble: str) -> Iterator[None]:
+    def _translate_errors(self, trouble: str) -> Iterator[None]:
         try:
             yield
         except InferenceServerException as error:
-            raise FingerprintError(f"Triton at {self.url} {trouble}: {_reason(error)}") from None
+            raise FingerprintError(f"Triton at {self.url} {trouble}: {_error_reason(error)}") from None
 
 
-def _headers(key_file: str | None) -> dict[str, str]:
+def _restricted_api_headers(key_file: str | None) -> dict[str, str]:
     """What opens the API where the server was started with `--grpc-restricted-protocol=model-repository:NAME=VALUE`."""
-    name, equals, value = (settings.secret(key_file) or "").partition("=")
+    name, equals, value = (settings.read_secret(key_file) or "").partition("=")
     if key_file and not (name and equals and value):
         raise FingerprintError(f"triton.key_file {key_file} does not hold NAME=VALUE")
     return {f"triton-grpc-protocol-{name}": value} if name else {}
 
 
-def _reason(error: InferenceServerException) -> str:
+def _error_reason(error: InferenceServerException) -> str:
     """The model's own sentence if there is one, else the server's first line."""
     text = str(error.message())
     own = re.search(r"FingerprintError: (.*)", text)

@@ -24,44 +24,46 @@ from pathlib import Path
 
 from fingerprint.core import settings
 from fingerprint.core.alert import FingerprintError
-from fingerprint.detection.triton_model import number
+from fingerprint.detection.triton_model import version_number
 from fingerprint.registry import signatures
-from fingerprint.registry.bank import DEFAULT, open_bank
+from fingerprint.registry.bank import DEFAULT_OPTIONS, open_bank
 
-MODEL = "fingerprint"
-_HERE = Path(__file__).parents[2]
+MODEL_NAME = "fingerprint"
+_PACKAGE_FOLDER = Path(__file__).parents[2]
 _TEMPLATES = (
-    _HERE / "_models" / MODEL,
-    _HERE.parent / "models" / MODEL,
+    _PACKAGE_FOLDER / "_models" / MODEL_NAME,
+    _PACKAGE_FOLDER.parent / "models" / MODEL_NAME,
 )  # in an installed wheel, in a checkout
-_SERVED = re.compile(r"^version_policy \{ specific \{ versions: \[ ([\d, ]*) \] \} \}$", re.MULTILINE)
-_COUNT = re.compile(r"(?<=KIND_AUTO )count: \d+")
+_SERVED_VERSIONS_LINE = re.compile(
+    r"^version_policy \{ specific \{ versions: \[ ([\d, ]*) \] \} \}$", re.MULTILINE
+)
+_INSTANCE_COUNT = re.compile(r"(?<=KIND_AUTO )count: \d+")
 
 
-class Repository:
+class ModelRepository:
     """One folder, filled by one program at a time."""
 
     def __init__(self, folder: Path, instances: int = 2) -> None:
-        self.folder, self.instances = folder / MODEL, instances
+        self.folder, self.instances = folder / MODEL_NAME, instances
 
-    def served(self) -> list[int]:
+    def served_versions(self) -> list[int]:
         """Numbers of the versions that the server is told to serve, the newest last."""
         try:
-            found = _SERVED.search((self.folder / "config.pbtxt").read_text())
+            found = _SERVED_VERSIONS_LINE.search((self.folder / "config.pbtxt").read_text())
         except FileNotFoundError:
             return []
         return [int(each) for each in found[1].split(",")] if found else []
 
-    def names(self) -> dict[int, str]:
+    def bank_versions(self) -> dict[int, str]:
         """Number -> bank version, of all that lie here."""
         here = [each for each in self.folder.glob("*/bank/CURRENT") if each.parts[-3].isdecimal()]
         return {int(each.parts[-3]): each.read_text().strip() for each in here}
 
-    def add(self, bank: Path, options: settings.Bank = DEFAULT) -> int:
+    def add_version(self, bank: Path, options: settings.Bank = DEFAULT_OPTIONS) -> int:
         """Put the bank's current version here, verified, not served yet; its number. FingerprintError where it is damaged, or
         not signed as `options` want it."""
         version = open_bank(bank, options).version
-        target = self.folder / str(number(version))
+        target = self.folder / str(version_number(version))
         staged = self.folder / f".{target.name}.{os.getpid()}"
         try:
             if not target.exists():
@@ -74,24 +76,24 @@ class Repository:
             ) from None
         finally:
             shutil.rmtree(staged, ignore_errors=True)
-        return number(version)
+        return version_number(version)
 
     def _fill(self, staged: Path, bank: Path, version: str) -> None:
         inside = staged / "bank" / "versions"
         inside.mkdir(parents=True)
-        shutil.copytree(bank / "versions" / version, inside / version, copy_function=_link)
+        shutil.copytree(bank / "versions" / version, inside / version, copy_function=_link_or_copy)
         (staged / "bank" / "CURRENT").write_text(version + "\n")
-        shutil.copyfile(_template("model.py"), staged / "model.py")
+        shutil.copyfile(_template_file("model.py"), staged / "model.py")
 
     def _sign(self, target: Path, bank: Path, version: str) -> None:
         """Bring the signatures up to date: of a version, nothing else is ever written again."""
-        signed = Path("versions", version, signatures.FILE)
+        signed = Path("versions", version, signatures.SIGNATURES_FILE)
         staged = target / f".{signed.name}.{os.getpid()}"
         if (bank / signed).exists():
             shutil.copyfile(bank / signed, staged)
             staged.replace(target / "bank" / signed)
 
-    def serve(self, numbers: Sequence[int]) -> None:
+    def set_served_versions(self, numbers: Sequence[int]) -> None:
         """Say which versions are served, the newest last; none: there is no model here."""
         config = self.folder / "config.pbtxt"
         if not numbers:
@@ -99,26 +101,28 @@ class Repository:
             return
         policy = f"version_policy {{ specific {{ versions: [ {', '.join(map(str, numbers))} ] }} }}"
         staged = self.folder / f".config.{os.getpid()}"
-        config_text = _COUNT.sub(f"count: {self.instances}", _template("config.pbtxt").read_text())
+        config_text = _INSTANCE_COUNT.sub(
+            f"count: {self.instances}", _template_file("config.pbtxt").read_text()
+        )
         staged.write_text(f"{config_text}\n{policy}\n")
         staged.replace(config)
 
-    def tidy(self) -> None:
+    def remove_unserved(self) -> None:
         """Remove versions that are not served. A server that still has one open keeps what it has mapped."""
-        for each in set(self.names()) - set(self.served()):
+        for each in set(self.bank_versions()) - set(self.served_versions()):
             shutil.rmtree(self.folder / str(each), ignore_errors=True)
 
 
-def _template(name: str) -> Path:
+def _template_file(name: str) -> Path:
     for place in _TEMPLATES:
         if (place / name).is_file():
             return place / name
     raise FingerprintError(
-        f"models/{MODEL}/{name} is missing from this installation: install the package again"
+        f"models/{MODEL_NAME}/{name} is missing from this installation: install the package again"
     )
 
 
-def _link(source: str, target: str) -> None:
+def _link_or_copy(source: str, target: str) -> None:
     """A second name for the same file; a copy where the file systems differ. Files of a bank are never written again."""
     try:
         os.link(source, target)

@@ -19,15 +19,20 @@ from tritonclient.utils import InferenceServerException
 
 from fingerprint.core import settings
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.ports import Away
+from fingerprint.core.ports import Unavailable
 
-MODEL = "fingerprint"
+MODEL_NAME = "fingerprint"
 BACKOFF_SECONDS = 0.05  # before the second try; each further one waits twice as long, half of it by chance
-FINAL = ("NOT_FOUND", "UNIMPLEMENTED", "UNAUTHENTICATED", "PERMISSION_DENIED")  # asking again is no use
-WANTED = [InferRequestedOutput("loss"), InferRequestedOutput("known")]
+PERMANENT_STATUSES = (
+    "NOT_FOUND",
+    "UNIMPLEMENTED",
+    "UNAUTHENTICATED",
+    "PERMISSION_DENIED",
+)  # asking again is no use
+REQUESTED_OUTPUTS = [InferRequestedOutput("loss"), InferRequestedOutput("known")]
 
 
-class Reply(NamedTuple):
+class ChunkReply(NamedTuple):
     """What came of the request whose rows begin at `start`."""
 
     start: int
@@ -35,7 +40,7 @@ class Reply(NamedTuple):
     error: Exception | None
 
 
-class Call:
+class ChunkedRequest:
     """The rows of one call, and the answers that have come."""
 
     def __init__(
@@ -46,14 +51,14 @@ class Call:
         fingerprint: NDArray[np.int32],
         codes: NDArray[np.uint64],
     ) -> None:
-        self.client, self.number, self.options = client, str(number), options
+        self.client, self.model_version, self.options = client, str(number), options
         self.fingerprint, self.codes = fingerprint.astype(np.int32)[:, None], np.ascontiguousarray(codes)
         self.loss, self.known = np.empty(codes.shape, np.float32), np.empty(codes.shape, bool)
         self.deadline = time.monotonic() + options.seconds
-        self.replies: queue.SimpleQueue[Reply] = queue.SimpleQueue()
-        self.under_way: dict[int, Any] = {}  # by start: what cancels the request
+        self.replies: queue.SimpleQueue[ChunkReply] = queue.SimpleQueue()
+        self.in_flight: dict[int, Any] = {}  # by start: what cancels the request
 
-    def answer(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    def run(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """All rows measured. Away if the server does not, FingerprintError if it cannot."""
         todo = list(range(0, len(self.codes), self.options.batch))
         reason = ""
@@ -61,81 +66,87 @@ class Call:
             if attempt:
                 self._wait(BACKOFF_SECONDS * 2**attempt)
             try:
-                todo, reason = self._round(todo)
+                todo, reason = self._run_round(todo)
             finally:
                 self._cancel()
             if not todo:
                 return self.loss, self.known
-        raise Away(f"{self.options.url}: {reason}")
+        raise Unavailable(f"{self.options.url}: {reason}")
 
-    def _round(self, starts: list[int]) -> tuple[list[int], str]:
+    def _run_round(self, starts: list[int]) -> tuple[list[int], str]:
         """Ask for the rows that begin at these places; those to ask for again, and why the first is."""
         todo, failed, reasons = list(reversed(starts)), [], []
-        while todo or self.under_way:
-            while todo and len(self.under_way) < self.options.in_flight:
-                self._ask(todo.pop())
-            reply = self._next()
+        while todo or self.in_flight:
+            while todo and len(self.in_flight) < self.options.in_flight:
+                self._send_chunk(todo.pop())
+            reply = self._next_reply()
             if reply.error is None:
-                self._take(reply)
+                self._copy_result(reply)
             else:
                 failed.append(reply.start)
-                reasons.append(self._retriable(reply.error))
+                reasons.append(self._retry_reason(reply.error))
         return failed, reasons[0] if reasons else ""
 
-    def _ask(self, start: int) -> None:
+    def _send_chunk(self, start: int) -> None:
         rows = slice(start, start + self.options.batch)
         inputs = [
-            _input("fingerprint", "INT32", self.fingerprint[rows]),
-            _input("codes", "UINT64", self.codes[rows]),
+            _to_infer_input("fingerprint", "INT32", self.fingerprint[rows]),
+            _to_infer_input("codes", "UINT64", self.codes[rows]),
         ]
-        self.under_way[start] = self.client.async_infer(
-            MODEL,
+        self.in_flight[start] = self.client.async_infer(
+            MODEL_NAME,
             inputs,
-            partial(self._came, start),
-            model_version=self.number,
-            outputs=WANTED,
-            timeout=max(int(self._left() * 1e6), 1),  # what waits in the server's queue for longer, it drops
-            client_timeout=self._left(),
+            partial(self._on_reply, start),
+            model_version=self.model_version,
+            outputs=REQUESTED_OUTPUTS,
+            timeout=max(
+                int(self._remaining_seconds() * 1e6), 1
+            ),  # what waits in the server's queue for longer, it drops
+            client_timeout=self._remaining_seconds(),
         )
 
-    def _came(self, start: int, result: Any, error: Exception | None) -> None:
-        self.replies.put(Reply(start, result, error))
+    def _on_reply(self, start: int, result: Any, error: Exception | None) -> None:
+        self.replies.put(ChunkReply(start, result, error))
 
-    def _next(self) -> Reply:
+    def _next_reply(self) -> ChunkReply:
         """The next reply to a request that is under way."""
         while True:
             try:
-                reply = self.replies.get(timeout=self._left())
+                reply = self.replies.get(timeout=self._remaining_seconds())
             except queue.Empty:
-                raise Away(f"{self.options.url}: no answer within {self.options.seconds:g} s") from None
-            if self.under_way.pop(reply.start, None) is not None:
+                raise Unavailable(
+                    f"{self.options.url}: no answer within {self.options.seconds:g} s"
+                ) from None
+            if self.in_flight.pop(reply.start, None) is not None:
                 return reply
 
-    def _take(self, reply: Reply) -> None:
+    def _copy_result(self, reply: ChunkReply) -> None:
         """Copy an answer into its place, if it is one."""
         version = reply.result.get_response().model_version
-        if version != self.number:
-            raise Away(f"{self.options.url}: answered by version {version}, asked was {self.number}")
+        if version != self.model_version:
+            raise Unavailable(
+                f"{self.options.url}: answered by version {version}, asked was {self.model_version}"
+            )
         rows = slice(reply.start, reply.start + self.options.batch)
         loss, known = reply.result.as_numpy("loss"), reply.result.as_numpy("known")
         shape = self.codes[rows].shape
         if loss is None or known is None or loss.shape != shape or known.shape != shape:
-            raise Away(f"{self.options.url}: the answer has not the shape {shape}")
+            raise Unavailable(f"{self.options.url}: the answer has not the shape {shape}")
         if not np.isfinite(loss).all():
-            raise Away(f"{self.options.url}: the answer holds losses that are no numbers")
+            raise Unavailable(f"{self.options.url}: the answer holds losses that are no numbers")
         self.loss[rows], self.known[rows] = loss, known
 
-    def _retriable(self, error: Exception) -> str:
+    def _retry_reason(self, error: Exception) -> str:
         """Why a request failed, if the same may be asked again; else raises."""
         status = str(error.status() if isinstance(error, InferenceServerException) else "").split(".")[-1]
         text = str(error.message() if isinstance(error, InferenceServerException) else error).splitlines()[0]
         if status == "INVALID_ARGUMENT":
             raise FingerprintError(f"Triton at {self.options.url}: {text}")
-        if status in FINAL:
-            raise Away(f"{self.options.url}: {text}")
+        if status in PERMANENT_STATUSES:
+            raise Unavailable(f"{self.options.url}: {text}")
         return text
 
-    def _left(self) -> float:
+    def _remaining_seconds(self) -> float:
         return max(self.deadline - time.monotonic(), 0.001)
 
     def _wait(self, seconds: float) -> None:
@@ -144,12 +155,12 @@ class Call:
             time.sleep(jittered)
 
     def _cancel(self) -> None:
-        for request in self.under_way.values():
+        for request in self.in_flight.values():
             request.cancel()
-        self.under_way.clear()
+        self.in_flight.clear()
 
 
-def _input(name: str, kind: str, array: NDArray[Any]) -> InferInput:
+def _to_infer_input(name: str, kind: str, array: NDArray[Any]) -> InferInput:
     tensor = InferInput(name, list(array.shape), kind)
     tensor.set_data_from_numpy(array)
     return tensor

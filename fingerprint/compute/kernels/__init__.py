@@ -18,26 +18,26 @@ import numpy as np
 
 from fingerprint.compute import arrays
 
-HERE = Path(__file__).parent
-THREADS = 128  # a block: few enough that a long record keeps few others waiting
-BLOCKS = 1 << 16  # at most; threads take further rows in turn
+KERNEL_FOLDER = Path(__file__).parent
+BLOCK_THREADS = 128  # a block: few enough that a long record keeps few others waiting
+MAX_BLOCKS = 1 << 16  # at most; threads take further rows in turn
 
 
-def launch(name: str, count: int, *values: Any) -> None:
+def launch_kernel(name: str, count: int, *values: Any) -> None:
     """Run a kernel over `count` rows. Arrays must lie on one device and be contiguous; numbers are passed as 64 bits."""
     if not count:
         return
     xp = next(arrays.namespace(value) for value in values if hasattr(value, "dtype"))
-    blocks = min(-(-count // THREADS), BLOCKS)
+    blocks = min(-(-count // BLOCK_THREADS), MAX_BLOCKS)
     given = tuple(np.int64(value) if isinstance(value, int) else value for value in values)
-    _function(xp.RawModule, name)((blocks,), (THREADS,), (np.int64(count), *given))
+    _function(xp.RawModule, name)((blocks,), (BLOCK_THREADS,), (np.int64(count), *given))
 
 
-def source(name: str) -> str:
+def kernel_source(name: str) -> str:
     """The text of a kernel, as it is compiled."""
-    return "".join((HERE / file).read_text() for file in ("each.h", f"{name}.cu"))
+    return "".join((KERNEL_FOLDER / file).read_text() for file in ("each.h", f"{name}.cu"))
 
 
 @cache
 def _function(module: Any, name: str) -> Any:
-    return module(code=source(name), options=("--std=c++14",)).get_function(name)
+    return module(code=kernel_source(name), options=("--std=c++14",)).get_function(name)

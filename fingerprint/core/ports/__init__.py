@@ -19,26 +19,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.core.alert import Alert, Decision, Disposition, Hop, Notice, Vote
-from fingerprint.core.case import Report, Tuned
-from fingerprint.sources.cloudtrail.envelopes import Records
+from fingerprint.core.alert import Alert, CredentialIssue, Decision, Disposition, FeedGap, Vote
+from fingerprint.core.case import ProgramStatus, ThresholdOverride
 
-Votes = Sequence[Vote] | pd.DataFrame  # a table has the fields of Vote as its columns
+VoteTable = Sequence[Vote] | pd.DataFrame  # a table has the fields of Vote as its columns
 Headers = tuple[tuple[str, bytes | None], ...]  # in order; a name may come twice
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Source(Protocol):
-    """Where records come from. Read again, it gives the same records; in what order, and cut where, is its
-    own affair."""
-
-    def __iter__(self) -> Iterator[Records]:
-        """Batches of records, with what was rejected and skipped on the way."""
-        ...
-
-
-class Desk(Protocol):
+class AlertStore(Protocol):
     """Where alerts, their evidence and single votes rest.
 
     *Evidence* is the set of an alert's events: it may grow, and it never shrinks. *Saved* means safe: when
@@ -46,7 +36,12 @@ class Desk(Protocol):
     content. What people decide on an alert is never written here.
     """
 
-    def save(self, alerts: Sequence[Alert] = (), votes: Votes = (), hops: Sequence[Hop] = ()) -> None:
+    def save(
+        self,
+        alerts: Sequence[Alert] = (),
+        votes: VoteTable = (),
+        credential_issues: Sequence[CredentialIssue] = (),
+    ) -> None:
         """All of it or, if it raises, none of it. Of `hops`, calls that handed out credentials (`chains`), the first of an
         access key stays."""
         ...
@@ -70,7 +65,7 @@ class Desk(Protocol):
         the `newest`."""
         ...
 
-    def triage(self, said: Disposition) -> None:
+    def add_disposition(self, disposition: Disposition) -> None:
         """What an analyst says of an alert; the newest counts, and the same again changes nothing. FingerprintError where
         there is no such alert, or none that it is a duplicate of."""
         ...
@@ -79,54 +74,54 @@ class Desk(Protocol):
         """All that were given, or those of one alert, the oldest first."""
         ...
 
-    def standing(self) -> dict[str, Decision]:
+    def current_decisions(self) -> dict[str, Decision]:
         """What is decided of each alert now, by id; those that are open are not in there."""
         ...
 
-    def flagged(self, since: datetime, until: datetime) -> Iterator[pd.DataFrame]:
+    def flagged_events(self, since: datetime, until: datetime) -> Iterator[pd.DataFrame]:
         """Tables of what was flagged, from `since` on and before `until`: event_id, event_time, entity, and word: the
         decision on the event's alert, `open` while there is none, or `vote` where a detector voted on it."""
         ...
 
-    def judged(self, until: datetime) -> pd.DataFrame:
+    def decided_entities(self, until: datetime) -> pd.DataFrame:
         """Whose events lie in alerts that are decided: a row for each alert and entity, with alert (the id of what was decided
         on: a duplicate's original), principal, entity, event_time (of its newest event before `until`) and decision."""
         ...
 
-    def confirmed(self) -> dict[str, list[bytes]]:
+    def confirmed_attacks(self) -> dict[str, list[bytes]]:
         """Attacks that analysts confirmed, the newest: by alert, the records of its events."""
         ...
 
-    def tuned(self) -> Tuned | None:
+    def threshold_override(self) -> ThresholdOverride | None:
         """What somebody chose at the desk to hold events to (`retuning`); None where nobody ever did."""
         ...
 
-    def report(self, said: Report) -> None:
+    def save_heartbeat(self, status: ProgramStatus) -> None:
         """How a program is, over what it said before."""
         ...
 
-    def reports(self) -> list[Report]:
+    def heartbeats(self) -> list[ProgramStatus]:
         """How programs were when they spoke last, by kind and name."""
         ...
 
-    def chain(self, access_key: str) -> list[Hop]:
+    def credential_chain(self, access_key: str) -> list[CredentialIssue]:
         """The call that handed out an access key, the one that handed out its caller's, and so on: the nearest first."""
         ...
 
-    def oldest_vote(self) -> datetime | None:
+    def oldest_vote_time(self) -> datetime | None:
         """From when on single votes are known; None without any."""
         ...
 
-    def newest_vote(self) -> datetime | None:
+    def newest_vote_time(self) -> datetime | None:
         """Up to when single votes are known; None without any."""
         ...
 
-    def count_feeds(self, partition: Partition, closed: int, counts: pd.DataFrame) -> None:
+    def save_feed_counts(self, partition: Partition, complete_until: int, counts: pd.DataFrame) -> None:
         """What a partition has heard of each feed: columns kind, feed, at (start of an interval) and events; up to `closed`
         it is complete. Both in seconds since 1970. A count never falls and `closed` never goes back."""
         ...
 
-    def feeds_closed(self) -> dict[Partition, int]:
+    def feeds_complete_until(self) -> dict[Partition, int]:
         """`closed` of every partition that has said so."""
         ...
 
@@ -134,15 +129,15 @@ class Desk(Protocol):
         """Columns kind, feed, at and events over all partitions, of intervals that start at `since` or later."""
         ...
 
-    def notices(self, ended: bool = True) -> list[Notice]:
+    def feed_gaps(self, ended: bool = True) -> list[FeedGap]:
         """Open ones first, then the newest end; of these the most urgent, then the oldest, then by id."""
         ...
 
-    def notices_upto(self) -> int:
+    def feeds_checked_until(self) -> int:
         """Up to where feeds were looked at, seconds since 1970; 0 if they never were."""
         ...
 
-    def save_notices(self, notices: Sequence[Notice], upto: int, forget: int = 0) -> None:
+    def save_feed_gaps(self, gaps: Sequence[FeedGap], checked_until: int, forget_before: int = 0) -> None:
         """Notices that are new or have changed, by a look at all feeds up to `upto`; counts of intervals that start before
         `forget` are deleted. A notice that has ended never opens again."""
         ...
@@ -155,7 +150,7 @@ class Partition(NamedTuple):
     number: int
 
     @property
-    def place(self) -> str:
+    def label(self) -> str:
         """`events/3`: as logs, headers and tables name it."""
         return f"{self.topic}/{self.number}"
 
@@ -176,30 +171,30 @@ class Message(NamedTuple):
     timestamp: int = 0
 
     @property
-    def home(self) -> Partition:
+    def source_partition(self) -> Partition:
         return Partition(self.topic, self.partition)
 
 
 Offsets = Mapping[Partition, int]
 NO_METADATA: Mapping[Partition, str] = {}
-Assigned = Callable[[Collection[Partition]], Offsets | None]
-Revoked = Callable[[Collection[Partition]], None]
+OnAssigned = Callable[[Collection[Partition]], Offsets | None]
+OnRevoked = Callable[[Collection[Partition]], None]
 
 
-class NotOwner(Exception):
+class PartitionNotOwned(Exception):
     """The partition has another owner now: drop what was done for it, whoever has it does it again."""
 
 
-class Rebalancing(Exception):
+class RebalanceInProgress(Exception):
     """The group is sharing its partitions out anew: nothing was committed; poll, then commit what is still ours."""
 
 
-class Full(Exception):
+class QueueFull(Exception):
     """As much is in flight as may be, or the broker is away: pause the consumer, poll on, send again later.
     The message was not taken."""
 
 
-class Undelivered(Exception):
+class DeliveryFailed(Exception):
     """A message that was taken did not arrive: commit nothing that rests on it."""
 
 
@@ -226,14 +221,19 @@ class Consumer(Protocol):
     """
 
     def subscribe(
-        self, topics: Sequence[str], assigned: Assigned | None = None, revoked: Revoked | None = None
+        self,
+        topics: Sequence[str],
+        on_assigned: OnAssigned | None = None,
+        on_revoked: OnRevoked | None = None,
     ) -> None:
         """Join the group, with the next poll. `assigned` may answer with the positions to begin at, for all or some
         of the partitions it was given; the others begin at what the group has committed, or else at their beginning.
         """
         ...
 
-    def poll(self, seconds: float, most: int | None = None, most_bytes: int | None = None) -> list[Message]:
+    def poll(
+        self, timeout_seconds: float, max_messages: int | None = None, max_bytes: int | None = None
+    ) -> list[Message]:
         """The next messages, in order within each partition; as soon as there are any, after `seconds` none.
 
         At most `most` messages and `most_bytes` of keys and values (default: settings), but always one if there is one.
@@ -268,23 +268,23 @@ class Consumer(Protocol):
         """None where the group has committed nothing yet."""
         ...
 
-    def metadata(self, partitions: Collection[Partition]) -> dict[Partition, tuple[int, str]]:
+    def committed_metadata(self, partitions: Collection[Partition]) -> dict[Partition, tuple[int, str]]:
         """The committed offset of each and the text beside it, empty where there is none; nothing of what has no commit."""
         ...
 
-    def beginning(self, partitions: Collection[Partition]) -> dict[Partition, int]: ...
+    def beginning_offsets(self, partitions: Collection[Partition]) -> dict[Partition, int]: ...
 
-    def end(self, partitions: Collection[Partition]) -> dict[Partition, int]: ...
+    def end_offsets(self, partitions: Collection[Partition]) -> dict[Partition, int]: ...
 
-    def since(self, partitions: Collection[Partition], milliseconds: int) -> dict[Partition, int]:
+    def offsets_for_time(self, partitions: Collection[Partition], milliseconds: int) -> dict[Partition, int]:
         """The offset of the first message whose timestamp (since 1970) is that or later; the end where there is none."""
         ...
 
-    def partitions(self, topic: str) -> int:
+    def partition_count(self, topic: str) -> int:
         """How many partitions a topic has. FingerprintError if there is no such topic, or no answer in time."""
         ...
 
-    def lag(self, seconds: float | None = None) -> dict[Partition, int]:
+    def lag(self, timeout_seconds: float | None = None) -> dict[Partition, int]:
         """Of each assigned partition, in messages. FingerprintError without an answer within `seconds` (default:
         settings)."""
         ...
@@ -313,7 +313,7 @@ class Producer(Protocol):
         message failed. FingerprintError for a message that is too large or a topic that is not there."""
         ...
 
-    def flush(self, seconds: float | None = None) -> None:
+    def flush(self, timeout_seconds: float | None = None) -> None:
         """All that was taken has arrived; Undelivered if not, or if not within `seconds`."""
         ...
 
@@ -328,25 +328,25 @@ class Producer(Protocol):
         self.close()
 
 
-class Away(Exception):
+class Unavailable(Exception):
     """The other side does not answer, or refuses for now: the same may be asked again later."""
 
 
-class Gone(Exception):
+class ObjectNotFound(Exception):
     """The object is not there, or not to be had before somebody does something: asking again is no use."""
 
 
-class Taken(NamedTuple):
+class ReceivedMessage(NamedTuple):
     """A message of a queue, in one worker's hands. `receipt` says so; `message.topic` is the queue's name, offset and
     timestamp are when it was sent, ms since the epoch; `receives` is how often it was taken, this time included, about."""
 
     id: str
     receipt: str
     message: Message
-    receives: int = 1
+    receive_count: int = 1
 
 
-class Queue(Protocol):
+class MessageQueue(Protocol):
     """Messages that several workers share, in any order.
 
     Example:
@@ -367,23 +367,23 @@ class Queue(Protocol):
         """Like no topic of Kafka's: `sqs:account:name`."""
         ...
 
-    def take(self) -> list[Taken]:
+    def receive(self) -> list[ReceivedMessage]:
         """Some, as soon as there are any; none after a while."""
         ...
 
-    def delete(self, taken: Sequence[Taken]) -> int:
+    def delete(self, received: Sequence[ReceivedMessage]) -> int:
         """They never come again; how many were no longer ours."""
         ...
 
-    def give_back(self, taken: Sequence[Taken]) -> None: ...
+    def return_to_queue(self, received: Sequence[ReceivedMessage]) -> None: ...
 
-    def let_go(self, taken: Sequence[Taken]) -> None: ...
+    def stop_extending(self, received: Sequence[ReceivedMessage]) -> None: ...
 
     def send(self, body: bytes) -> None:
         """Put a message on the queue, safe when it returns."""
         ...
 
-    def waiting(self) -> int:
+    def approximate_depth(self) -> int:
         """About how many are there to be taken."""
         ...
 
@@ -392,7 +392,7 @@ class Queue(Protocol):
         ...
 
 
-class Objects(Protocol):
+class ObjectStore(Protocol):
     """A store of objects by bucket and key."""
 
     def read(self, bucket: str, key: str) -> Iterator[bytes]:
@@ -417,20 +417,20 @@ class Fence(NamedTuple):
     generation: int = 0
     sequence: int = 0
 
-    def next(self) -> Fence:
+    def successor(self) -> Fence:
         """The same owner's next one."""
         return self._replace(sequence=self.sequence + 1)
 
-    def owned(self, generation: int) -> Fence:
+    def for_owner(self, generation: int) -> Fence:
         """The first fence of an owner that comes after this one. A replica that was restarted under its old name may
         come back with the generation it had."""
         if generation == self.generation:
-            return self.next()
+            return self.successor()
         return Fence(self.era + (generation < self.generation), generation, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class Checkpoint:
     """The state of one partition at one position: whoever restores it reads on at `offset`.
 
     `about`: small facts that JSON can say (bank version, partitions of the topic, digest of the settings, counts).
@@ -441,12 +441,12 @@ class Snapshot:
     partition: Partition
     offset: int
     fence: Fence
-    about: Mapping[str, Any] = field(default_factory=dict)
-    parts: Mapping[str, bytes] = field(default_factory=dict)
-    kept: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    blobs: Mapping[str, bytes] = field(default_factory=dict)
+    referenced_blobs: tuple[str, ...] = ()
 
 
-class Snapshots(Protocol):
+class CheckpointStore(Protocol):
     """Where the ledger's snapshots rest, by partition.
 
     Example:
@@ -460,36 +460,36 @@ class Snapshots(Protocol):
     not name is deleted after a while. FingerprintError: the store cannot do it, and why.
     """
 
-    def save(self, snapshot: Snapshot) -> None:
+    def save(self, checkpoint: Checkpoint) -> None:
         """All of it or, if it raises, none of it: what was saved before stays. A part that did not change since this
         owner's last snapshot is not written again. NotOwner if a snapshot of this fence or of a higher one is there:
         drop the state, and begin again with `latest`."""
         ...
 
-    def latest(self, partition: Partition) -> Snapshot | None:
+    def latest(self, partition: Partition) -> Checkpoint | None:
         """The whole snapshot of the highest fence; None if there was never one. Damaged ones are passed over with a
         warning in the log. FingerprintError if there are some and none is whole, or a newer program wrote it."""
         ...
 
-    def partitions(self, topic: str) -> list[Partition]:
+    def checkpointed_partitions(self, topic: str) -> list[Partition]:
         """Those that have a snapshot, by number."""
         ...
 
-    def fence(self, partition: Partition, generation: int) -> Fence:
+    def next_fence(self, partition: Partition, generation: int) -> Fence:
         """The first fence of a new owner: higher than that of every snapshot that is there, whole or not."""
         ...
 
-    def put(self, partition: Partition, part: bytes) -> str:
+    def put_blob(self, partition: Partition, blob: bytes) -> str:
         """Store a part beside the snapshots, safe when it returns; its name, for `Snapshot.kept` of this partition.
         What no snapshot names soon is deleted."""
         ...
 
-    def get(self, name: str) -> bytes:
+    def get_blob(self, name: str) -> bytes:
         """A part that was put, verified. FingerprintError that names it if it is missing or damaged."""
         ...
 
 
-class Losses(Protocol):
+class Inference(Protocol):
     """Who measures losses against the fingerprints of one bank.
 
     Example:
@@ -510,7 +510,7 @@ class Losses(Protocol):
         """Whether the last answer is of who stands in for the one that should have measured."""
         ...
 
-    def of(
+    def losses(
         self, fingerprint: NDArray[np.int32], codes: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Loss of each feature in nats, and whether the fingerprint knew its value: rows of the stack (N,), codes (N, F) ->
@@ -518,7 +518,7 @@ class Losses(Protocol):
         ...
 
 
-class Workers(Protocol):
+class WorkerPool(Protocol):
     """Who does independent pieces of work: this process, or a cluster of them.
 
     Example:
@@ -530,11 +530,11 @@ class Workers(Protocol):
     """
 
     @property
-    def count(self) -> int:
+    def parallelism(self) -> int:
         """How many pieces are done at a time."""
         ...
 
-    def each(self, work: Callable[[T], R], pieces: Sequence[T]) -> Iterator[tuple[int, R]]:
+    def map_unordered(self, work: Callable[[T], R], pieces: Sequence[T]) -> Iterator[tuple[int, R]]:
         """(Place of the piece, what came of it), as they are done, in any order.
 
         A piece whose worker died is done again by another, so `work` must be repeatable: it writes to a file of its own and
@@ -551,6 +551,6 @@ class Clock(Protocol):
         """Now, in UTC."""
         ...
 
-    def wait(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         """Come back after so many seconds."""
         ...

@@ -13,46 +13,50 @@ from datetime import datetime
 from typing import Protocol
 
 from fingerprint.core.account import (
-    Factor,
+    AccessToken,
+    Account,
+    ClientInfo,
+    ExternalIdentity,
     FactorKind,
-    Identity,
     Invitation,
-    Login,
-    Person,
+    LoginSession,
+    PendingLogin,
     RelyingParty,
     Role,
     Scope,
-    Session,
-    Shown,
-    Token,
-    Where,
+    SecondFactor,
+    SecondFactorResponse,
 )
 
 
-class SecondFactors(Protocol):
+class SecondFactorStore(Protocol):
     """Second factors of accounts with a password here, and proving again who one is."""
 
-    def login(self, secret: str) -> Login | None:
+    def pending_login(self, secret: str) -> PendingLogin | None:
         """What a login under way still takes; None for one that is over."""
         ...
 
-    def finish_login(self, secret: str, shown: Shown, where: Where) -> str:
+    def finish_login(self, secret: str, response: SecondFactorResponse, client: ClientInfo) -> str:
         """A new session's secret. Refused for what is wrong, was used before, or comes too late; TooMany inside a delay."""
         ...
 
-    def set_up_login(self, secret: str, app_secret: str, code: str, where: Where) -> tuple[str, list[str]]:
+    def enroll_at_login(
+        self, secret: str, app_secret: str, code: str, client: ClientInfo
+    ) -> tuple[str, list[str]]:
         """Set up the first authenticator app in a login under way; a session's secret, and recovery codes."""
         ...
 
-    def confirm(self, session: str, password: str = "", shown: Shown | None = None) -> None:
+    def reauthenticate(
+        self, session: str, password: str = "", response: SecondFactorResponse | None = None
+    ) -> None:
         """Prove again whose session it is: with a second factor, or with the password where there is none. Refused, TooMany."""
         ...
 
-    def ask_passkey(self, secret: str, party: RelyingParty) -> str:
+    def begin_passkey_login(self, secret: str, party: RelyingParty) -> str:
         """What a browser is asked with for a passkey, as JSON, in a session or in a login under way."""
         ...
 
-    def ask_new_passkey(self, session: str, party: RelyingParty) -> str:
+    def begin_passkey_registration(self, session: str, party: RelyingParty) -> str:
         """What a browser is asked with to make a passkey, as JSON."""
         ...
 
@@ -60,15 +64,15 @@ class SecondFactors(Protocol):
         """Recovery codes, if it is the first factor. FingerprintError for an answer that is none."""
         ...
 
-    def new_app(self, name: str, secret: str = "") -> tuple[str, str]:
+    def new_authenticator_app(self, name: str, secret: str = "") -> tuple[str, str]:
         """The secret of an authenticator app, a new one if none is given, and the address that its QR code says."""
         ...
 
-    def add_app(self, session: str, label: str, secret: str, code: str) -> list[str]:
+    def add_authenticator_app(self, session: str, label: str, secret: str, code: str) -> list[str]:
         """Recovery codes, if it is the first factor. FingerprintError for a code that is not the app's."""
         ...
 
-    def factors(self, name: str) -> list[Factor]:
+    def factors(self, name: str) -> list[SecondFactor]:
         """Of a person, the oldest first."""
         ...
 
@@ -90,37 +94,39 @@ class SecondFactors(Protocol):
         """Remove all factors of a person, whose sessions end."""
         ...
 
-    def with_second_factor(self) -> frozenset[str]:
+    def accounts_with_second_factor(self) -> frozenset[str]:
         """The names of those who have one."""
         ...
 
 
-class People(SecondFactors, Protocol):
+class AccountStore(SecondFactorStore, Protocol):
     """Accounts, sessions, tokens and invitations. Every change has its line in the audit, in the same transaction.
 
     Secrets are given once and kept as digests. Whoever is disabled has neither session nor token from that moment on. There is
     always an admin: the last one can be neither disabled nor given another role.
     """
 
-    def enter(self, name: str, password: str, where: Where) -> str:
+    def log_in(self, name: str, password: str, client: ClientInfo) -> str:
         """A new session's secret. Refused, with the same sentence whatever was wrong, after the same time; TooMany inside a
         delay, wherever the failures were counted; SecondFactorNeeded where the password is right and not enough."""
         ...
 
-    def enter_as(self, identity: Identity, default: Role | None = None, where: Where = ...) -> str:
+    def log_in_as(
+        self, identity: ExternalIdentity, default: Role | None = None, client: ClientInfo = ...
+    ) -> str:
         """A session for whom a provider vouches; an account of the role `default` is made where there is none. Refused
         without a role, and for whoever is disabled."""
         ...
 
-    def remember(self, session: str, device: str) -> str:
+    def remember_browser(self, session: str, device: str) -> str:
         """A new secret for the browser in which somebody just logged in, in place of the one it had (or none)."""
         ...
 
-    def session(self, secret: str) -> Session | None:
+    def session(self, secret: str) -> LoginSession | None:
         """A session that is alive."""
         ...
 
-    def sessions(self, name: str) -> list[Session]:
+    def sessions(self, name: str) -> list[LoginSession]:
         """Of a person, those that are alive, the one seen last first."""
         ...
 
@@ -128,28 +134,28 @@ class People(SecondFactors, Protocol):
         """NotThere where there is none, or, with `owner`, none of that person."""
         ...
 
-    def end_all(self, name: str, by: str) -> None:
+    def end_all_sessions(self, name: str, by: str) -> None:
         """End sessions and tokens of a person, and know no browser of theirs any more."""
         ...
 
-    def leave(self, secret: str) -> None:
+    def log_out(self, secret: str) -> None:
         """End a session; an unknown one is no error."""
         ...
 
-    def leave_others(self, name: str, secret: str) -> int:
+    def end_other_sessions(self, name: str, secret: str) -> int:
         """End all sessions of a person but this one; how many there were."""
         ...
 
-    def who(self, secret: str, awake: bool = True) -> Person | None:
+    def authenticate_session(self, secret: str, is_activity: bool = True) -> Account | None:
         """Whose session it is, if it is alive: neither idle for too long, nor too old, nor ended. Not `awake`: the page asks
         by itself, and the session is as idle as before."""
         ...
 
-    def bearer(self, secret: str) -> tuple[Person, Token] | None:
+    def authenticate_token(self, secret: str) -> tuple[Account, AccessToken] | None:
         """Whose token it is, if it is alive."""
         ...
 
-    def begin(self) -> str | None:
+    def create_first_invitation(self) -> str | None:
         """The secret of the first admin's invitation; None where there is an admin. The one before is no longer good."""
         ...
 
@@ -157,17 +163,17 @@ class People(SecondFactors, Protocol):
         """What a link is good for; None for one that is unknown, used, too old, or no longer needed."""
         ...
 
-    def accept(self, secret: str, name: str, password: str, where: Where = ...) -> str:
+    def accept_invitation(self, secret: str, name: str, password: str, client: ClientInfo = ...) -> str:
         """Use an invitation: sets the password, ends sessions and tokens, and gives a session's secret. `name` counts only
         where the invitation has none. Refused for a link that is no longer good; FingerprintError for a weak password, which
         does not use it up; SecondFactorNeeded where the password is set and not enough."""
         ...
 
-    def persons(self) -> list[Person]:
+    def accounts(self) -> list[Account]:
         """By name."""
         ...
 
-    def person(self, name: str) -> Person:
+    def account(self, name: str) -> Account:
         """NotThere where there is none."""
         ...
 
@@ -186,39 +192,41 @@ class People(SecondFactors, Protocol):
 
     def enable(self, name: str, by: str) -> None: ...
 
-    def change_password(self, session: str, old: str, new: str, where: Where, end_tokens: bool = True) -> str:
+    def change_password(
+        self, session: str, old: str, new: str, client: ClientInfo, end_tokens: bool = True
+    ) -> str:
         """Ends all sessions of the person, and their tokens unless told not to; gives a new session's secret. Refused, and
         TooMany after failures of this session."""
         ...
 
-    def make_token(
+    def create_token(
         self, owner: str, label: str, scopes: Sequence[Scope], expires_at: datetime, by: str
-    ) -> tuple[Token, str]:
+    ) -> tuple[AccessToken, str]:
         """A token and its secret, which is never shown again."""
         ...
 
-    def tokens(self, owner: str | None = None) -> list[Token]:
+    def tokens(self, owner: str | None = None) -> list[AccessToken]:
         """Of one person, or all; revoked and expired ones too, the newest first."""
         ...
 
-    def revoke(self, token_id: str, by: str, owner: str | None = None) -> None:
+    def revoke_token(self, token_id: str, by: str, owner: str | None = None) -> None:
         """NotThere where there is none, or, with `owner`, none of that person."""
         ...
 
-    def forget(self) -> None:
+    def delete_expired(self) -> None:
         """Drop sessions, logins, attempts, devices and invitations that are over."""
         ...
 
 
-class Provider(Protocol):
+class IdentityProvider(Protocol):
     """An OpenID provider: authorization code flow with PKCE. One secret of the browser's carries one login through."""
 
-    def start(self, secret: str, back: str, again: bool = False) -> str:
+    def authorization_url(self, secret: str, redirect_url: str, force_login: bool = False) -> str:
         """Where the browser is sent; with `again` the provider is to ask for a proof of whom it knows, too. `back` is our
         own address that the provider sends it back to. FingerprintError where the provider does not answer, or is not who it
         should be."""
         ...
 
-    def finish(self, secret: str, state: str, code: str, back: str) -> Identity:
+    def authenticate(self, secret: str, state: str, code: str, redirect_url: str) -> ExternalIdentity:
         """Who came back. Refused for a login that this browser did not begin, or that proves nothing."""
         ...

@@ -13,47 +13,51 @@ from typing import Protocol
 
 from fingerprint.core.alert import Alert, AlertEvent, Disposition
 from fingerprint.core.case import (
-    By,
-    Change,
-    Changed,
-    Chosen,
-    Entry,
-    Evidence,
-    Filter,
-    Group,
-    Match,
-    Note,
-    Order,
-    Outcome,
-    Page,
-    Preview,
-    Row,
+    ActionOutcome,
+    AlertChange,
+    AlertFilter,
+    AlertGroup,
+    AlertRevision,
+    AuditEntry,
+    CaseAction,
+    CaseNote,
+    EvidencePage,
+    GroupField,
+    QueueOrder,
+    QueuePage,
+    QueueRow,
+    SavedView,
     Suppression,
-    View,
+    SuppressionMatch,
+    SuppressionPreview,
 )
 
 
-class Queue(Protocol):
+class CaseStore(Protocol):
     """Alerts to read, group and decide on. A change of one alert is one transaction with its line in the audit; what was
     changed by somebody else since it was seen is not done, and the outcome says so."""
 
     def page(
-        self, which: Filter, order: Order = "urgency", size: int = 50, following: str | None = None
-    ) -> Page:
+        self,
+        alert_filter: AlertFilter,
+        order: QueueOrder = "urgency",
+        size: int = 50,
+        cursor: str | None = None,
+    ) -> QueuePage:
         """FingerprintError for a `following` that no page gave, or a size beyond LARGEST_PAGE."""
         ...
 
-    def row(self, alert_id: str) -> Row:
+    def row(self, alert_id: str) -> QueueRow:
         """One alert's row by its whole id; NotThere without one."""
         ...
 
-    def explained(self, alert_id: str) -> Alert:
+    def alert_without_events(self, alert_id: str) -> Alert:
         """All of an alert but its events, which may be many; NotThere without one."""
         ...
 
     def evidence(
-        self, alert_id: str, size: int = 200, following: str | None = None, raw: bool = True
-    ) -> Evidence:
+        self, alert_id: str, size: int = 200, cursor: str | None = None, raw: bool = True
+    ) -> EvidencePage:
         """Its events by page; without `raw`, records are empty text. NotThere, and FingerprintError as in `page`."""
         ...
 
@@ -61,65 +65,71 @@ class Queue(Protocol):
         """One of its events, with the record as AWS wrote it; NotThere without one."""
         ...
 
-    def whole(self, alert_ids: Sequence[str], raw: bool = True) -> list[tuple[Alert, Disposition | None]]:
+    def full_alerts(
+        self, alert_ids: Sequence[str], raw: bool = True
+    ) -> list[tuple[Alert, Disposition | None]]:
         """Those of these alerts that are there, in their order, with all their events and the decision by which they stand."""
         ...
 
-    def records_removed(self, alert_id: str) -> datetime | None:
+    def records_removed_at(self, alert_id: str) -> datetime | None:
         """When raw records of it were removed; None while all are there."""
         ...
 
-    def counts(self, which: Filter) -> dict[str, int]:
+    def counts(self, alert_filter: AlertFilter) -> dict[str, int]:
         """How many alerts of this filter are `open`, `closed` and `suppressed`, and of the open ones how many are
         `critical`, `high`, `medium`, `low` and `unassigned`; the filter's own status and `suppressed` are not asked."""
         ...
 
-    def groups(self, which: Filter, by: Sequence[By], limit: int = 200) -> list[Group]:
+    def groups(
+        self, alert_filter: AlertFilter, by: Sequence[GroupField], limit: int = 200
+    ) -> list[AlertGroup]:
         """By up to three fields, the group with the most urgent alert first. An alert of two services is in two groups."""
         ...
 
-    def change(self, chosen: Sequence[Chosen], change: Change, by: str) -> list[Outcome]:
+    def change_cases(
+        self, revisions: Sequence[AlertRevision], action: CaseAction, by: str
+    ) -> list[ActionOutcome]:
         """To each of them or not to it, in their order. The desk's clock says when."""
         ...
 
-    def note(self, alert_id: str, text: str, by: str) -> Note:
+    def add_note(self, alert_id: str, text: str, by: str) -> CaseNote:
         """Add a note. FingerprintError where there is no such alert, or no text."""
         ...
 
-    def notes(self, alert_id: str) -> list[Note]:
+    def notes(self, alert_id: str) -> list[CaseNote]:
         """The oldest first."""
         ...
 
-    def history(self, target: str = "", limit: int = 200, before: int | None = None) -> list[Entry]:
+    def audit_log(self, target: str = "", limit: int = 200, before: int | None = None) -> list[AuditEntry]:
         """Lines of the audit, the newest first: of one target (an alert's id, a suppression's), or all."""
         ...
 
-    def similar(self, alert_id: str, limit: int = 10) -> list[Row]:
+    def similar_alerts(self, alert_id: str, limit: int = 10) -> list[QueueRow]:
         """Alerts that share the strongest surprises with it, those of its principal first, then the newest."""
         ...
 
-    def shared_by(self, alert_id: str) -> list[tuple[str, str, int]]:
+    def prevalence(self, alert_id: str) -> list[tuple[str, str, int]]:
         """Its surprises that others show within a day of it: feature, value seen, and how many other principals."""
         ...
 
-    def views(self, owner: str) -> list[View]: ...
+    def views(self, owner: str) -> list[SavedView]: ...
 
-    def save_view(self, view: View) -> None:
+    def save_view(self, view: SavedView) -> None:
         """The same name again is overwritten."""
         ...
 
-    def forget_view(self, owner: str, name: str) -> None: ...
+    def delete_view(self, owner: str, name: str) -> None: ...
 
 
-class Suppressions(Protocol):
+class SuppressionStore(Protocol):
     """Alerts that need not be read. What is hidden stays on the desk, and single votes are never touched."""
 
-    def preview(self, match: Match, limit: int = 20) -> Preview:
+    def preview(self, match: SuppressionMatch, limit: int = 20) -> SuppressionPreview:
         """FingerprintError for a match that asks nothing or cannot be read."""
         ...
 
-    def suppress(
-        self, match: Match, reason: str, expires_at: datetime, by: str, force: str | None = None
+    def create_suppression(
+        self, match: SuppressionMatch, reason: str, expires_at: datetime, by: str, force: str | None = None
     ) -> Suppression:
         """From now on, and of what lies there already. FingerprintError without a reason, or for an end that has passed or
         lies more than a year ahead; and for one that would hide confirmed attacks or critical alerts without a reason to
@@ -135,15 +145,15 @@ class Suppressions(Protocol):
         ...
 
 
-class Changes(Protocol):
+class AlertChanges(Protocol):
     """What is new or has changed, for screens that stay open. Changes have numbers, which become visible in their order:
     whoever has seen one has missed none before it."""
 
-    def newest_change(self) -> int:
+    def newest_change_number(self) -> int:
         """The number of the newest one; 0 before the first."""
         ...
 
-    def changes(self, since: int, limit: int = 500) -> list[Changed]:
+    def changes(self, since: int, limit: int = 500) -> list[AlertChange]:
         """Alerts that changed after `since`, each once, the longest ago first. About `limit`: what one transaction changed
         comes together, so the last number says from where to ask again."""
         ...

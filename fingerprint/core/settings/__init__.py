@@ -30,7 +30,7 @@ from fingerprint.core import private_files
 from fingerprint.core.account import Role
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.credentials import holds_credentials
-from fingerprint.core.redaction import Redaction
+from fingerprint.core.redaction import Redactor
 
 PREFIX = "FINGERPRINT_"
 NO_OPTIONS: Mapping[str, dict[str, Any]] = {}
@@ -43,7 +43,7 @@ class Section(BaseModel):
 
     @field_validator("*")
     @classmethod
-    def holds_no_credentials(cls, value: Any) -> Any:
+    def reject_credentials(cls, value: Any) -> Any:
         """Settings are shown, copied and handed round: into containers' descriptions, to workers, into banks."""
         if any(holds_credentials(text) for text in _texts(value)):
             raise ValueError(
@@ -94,7 +94,7 @@ class Entities(Section):
 
     @field_validator("person_roles")
     @classmethod
-    def are_patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+    def check_patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
         for pattern in patterns:
             try:
                 re.compile(pattern)
@@ -187,7 +187,7 @@ class Spectral(Section):
     lateness_seconds: int = Field(600, ge=600)
 
     @model_validator(mode="after")
-    def can_fire(self) -> Spectral:
+    def check_can_fire(self) -> Spectral:
         if 86400 % self.interval_seconds:
             raise ValueError("interval_seconds must divide a day")
         if self.warm_up_days > self.history_days:
@@ -237,7 +237,7 @@ class Voting(Section):
     )
 
     @model_validator(mode="after")
-    def reachable(self) -> Voting:
+    def check_reachable(self) -> Voting:
         if len(set(self.detectors)) < len(self.detectors):
             raise ValueError("detectors lists one of them twice, and each has one vote")
         if self.quorum > len(self.detectors):
@@ -265,7 +265,7 @@ class Bank(Section):
     )
 
     @model_validator(mode="after")
-    def signs_in_one_way(self) -> Bank:
+    def check_single_signer(self) -> Bank:
         if self.signing_key_file and self.signer:
             raise ValueError("signing_key_file and signer are two ways to sign: set one")
         return self
@@ -310,9 +310,9 @@ class Desk(Section):
 
     @field_validator("redact")
     @classmethod
-    def are_paths(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
+    def check_paths(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
         try:
-            Redaction(paths)
+            Redactor(paths)
         except FingerprintError as error:
             raise ValueError(str(error)) from None
         return paths
@@ -341,7 +341,7 @@ class Ingest(Section):
     )
 
     @model_validator(mode="after")
-    def can_stop(self) -> Ingest:
+    def check_dead_letter_limit(self) -> Ingest:
         if self.dead_count > self.dead_window:
             raise ValueError(
                 f"dead_count {self.dead_count} can never be reached among {self.dead_window} messages"
@@ -411,7 +411,7 @@ class Sqs(Section):
         900.0, gt=0, description="the watermark does not wait for a trail that was silent so long"
     )
 
-    def admits(self, bucket: str) -> bool:
+    def allows_bucket(self, bucket: str) -> bool:
         """Return whether objects of this bucket may be read."""
         return bucket in self.buckets or "*" in self.buckets
 
@@ -466,7 +466,7 @@ class Workers(Section):
 
     @field_validator("where")
     @classmethod
-    def is_a_place(cls, where: str) -> str:
+    def check_location(cls, where: str) -> str:
         if not re.fullmatch(r"local|dask|dask-cuda|(tcp|tls)://.+", where):
             raise ValueError(
                 f"{where!r} is none of local, dask, dask-cuda, tcp://host:port and tls://host:port"
@@ -474,7 +474,7 @@ class Workers(Section):
         return where
 
     @model_validator(mode="after")
-    def proves_itself(self) -> Workers:
+    def check_tls_files(self) -> Workers:
         files = (self.ca_file, self.certificate_file, self.key_file)
         if self.where.startswith("tls://") and None in files:
             raise ValueError("workers.where tls:// needs ca_file, certificate_file and key_file")
@@ -483,8 +483,8 @@ class Workers(Section):
     def check_files(self) -> None:
         """FingerprintError that names the first file that cannot be read."""
         for file in (self.ca_file, self.certificate_file):
-            _content(file)
-        secret(self.key_file)
+            _read_file(file)
+        read_secret(self.key_file)
 
 
 class Triton(Section):
@@ -519,7 +519,7 @@ class Triton(Section):
     certificate_key_file: str | None = None
 
     @model_validator(mode="after")
-    def is_guarded_whole(self) -> Triton:
+    def check_tls_settings(self) -> Triton:
         files = (self.ca_file, self.certificate_file, self.certificate_key_file)
         if not self.tls and any(files):
             raise ValueError("ca_file, certificate_file and certificate_key_file want tls = true")
@@ -530,11 +530,11 @@ class Triton(Section):
     def check_files(self) -> None:
         """FingerprintError that names the first file that cannot be read."""
         for file in (self.ca_file, self.certificate_file, self.certificate_key_file):
-            secret(file)
+            read_secret(file)
 
     @field_validator("url")
     @classmethod
-    def none_if_empty(cls, url: str | None) -> str | None:
+    def empty_as_none(cls, url: str | None) -> str | None:
         """The environment has no other word for none."""
         return url or None
 
@@ -587,8 +587,8 @@ class Security(Section):
     def check_files(self) -> None:
         """FingerprintError that names the first file that cannot be read."""
         for file in (self.ca_file, self.certificate_file):
-            _content(file)
-        secret(self.key_file)
+            _read_file(file)
+        read_secret(self.key_file)
 
 
 class Kafka(Security):
@@ -709,13 +709,13 @@ class Web(Section):
 
     @field_validator("public_url")
     @classmethod
-    def is_an_origin(cls, url: str | None) -> str | None:
+    def check_origin(cls, url: str | None) -> str | None:
         if url is not None and not re.fullmatch(r"https?://[A-Za-z0-9.\[\]:-]+/?", url):
             raise ValueError(f"public_url {url!r} is not like https://desk.example.com, without a path")
         return url and url.rstrip("/")
 
     @model_validator(mode="after")
-    def somebody_can_log_in(self) -> Web:
+    def check_login_method(self) -> Web:
         if not self.single_sign_on_only:
             return self
         if self.oidc.issuer is None:
@@ -763,7 +763,7 @@ class Deliver(Section):
     give_up_seconds: float = Field(3 * 86400.0, gt=0, description="... or when it has waited so long")
 
     @model_validator(mode="after")
-    def has_a_place(self) -> Deliver:
+    def check_target(self) -> Deliver:
         if self.kind == "kafka":
             if not self.topic or self.url or self.url_file or self.secret_file:
                 raise ValueError("kind kafka needs a topic, and has no url, url_file or secret_file")
@@ -774,13 +774,13 @@ class Deliver(Section):
         return self
 
     @property
-    def wording(self) -> Literal["json", "ecs", "ocsf", "slack"]:
+    def resolved_format(self) -> Literal["json", "ecs", "ocsf", "slack"]:
         """The format, said or not."""
         return self.format or ("slack" if self.kind == "slack" else "json")
 
-    def place(self) -> str:
+    def target_url(self) -> str:
         """The URL. FingerprintError if the file that holds it cannot be read."""
-        said = self.url.get_secret_value() if self.url else secret(self.url_file)
+        said = self.url.get_secret_value() if self.url else read_secret(self.url_file)
         return (said or "").strip()
 
 
@@ -816,18 +816,18 @@ class Settings(Section):
 
     @field_validator("deliver")
     @classmethod
-    def have_plain_names(cls, receivers: dict[str, Deliver]) -> dict[str, Deliver]:
+    def check_receiver_names(cls, receivers: dict[str, Deliver]) -> dict[str, Deliver]:
         for name in receivers:
             if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", name):
                 raise ValueError(f"{name!r} is no receiver's name: a-z, 0-9, _ and -, 40 at most")
         return receivers
 
-    def for_workers(self) -> Settings:
+    def without_receivers(self) -> Settings:
         """Return the settings without receivers of alerts: their URLs are secrets, and a scheduler may be spoken to in clear."""
         return self.model_copy(update={"deliver": {}})
 
     @model_validator(mode="after")
-    def keeps_what_is_compared(self) -> Settings:
+    def check_retention(self) -> Settings:
         if self.gate.frozen >= self.bank.kept:
             raise ValueError(
                 f"gate.frozen {self.gate.frozen} is further back than the bank.kept {self.bank.kept} versions: "
@@ -836,7 +836,7 @@ class Settings(Section):
         return self
 
 
-def load(
+def load_settings(
     file: str | Path | None = None,
     environment: dict[str, str] | None = None,
     options: Mapping[str, dict[str, Any]] = NO_OPTIONS,
@@ -846,12 +846,12 @@ def load(
 
     Raises FingerprintError with one sentence that names the key, the file and what was expected.
     """
-    table = _from_file(Path(file)) if file else {}
+    table = _read_toml(Path(file)) if file else {}
     given = {
         section: {key: value for key, value in keys.items() if value is not None}
         for section, keys in options.items()
     }
-    for over in (_from_environment(dict(os.environ) if environment is None else environment), given):
+    for over in (_read_environment(dict(os.environ) if environment is None else environment), given):
         _merge(table, over)
     try:
         loaded = Settings.model_validate(table)
@@ -859,22 +859,24 @@ def load(
         first = error.errors()[0]
         names = ".".join(str(part) for part in first["loc"])
         where = f"setting {names}" if names else "settings"
-        known = "" if first["type"] != "extra_forbidden" else f" (known: {', '.join(_known(first['loc']))})"
+        known = (
+            "" if first["type"] != "extra_forbidden" else f" (known: {', '.join(_known_keys(first['loc']))})"
+        )
         raise FingerprintError(f"{where}: {first['msg'].removeprefix('Value error, ')}{known}") from None
     if file and any(receiver.url for receiver in loaded.deliver.values()):
         private_files.warn_if_exposed(Path(file))
     return loaded
 
 
-def secret(file: str | None) -> str | None:
+def read_secret(file: str | None) -> str | None:
     """What is in a file that settings name, without the newline that editors add; None for none. FingerprintError if it
     cannot be read. Warns of one that others can read."""
     if file is not None:
         private_files.warn_if_exposed(Path(file))
-    return _content(file)
+    return _read_file(file)
 
 
-def _content(file: str | None) -> str | None:
+def _read_file(file: str | None) -> str | None:
     if file is None:
         return None
     try:
@@ -884,7 +886,7 @@ def _content(file: str | None) -> str | None:
         raise FingerprintError(f"file {file} of the settings cannot be read: {reason}") from None
 
 
-def _from_file(file: Path) -> dict[str, Any]:
+def _read_toml(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text())
     except OSError as error:
@@ -893,15 +895,15 @@ def _from_file(file: Path) -> dict[str, Any]:
         raise FingerprintError(f"settings file {file}: {error}") from None
 
 
-_PLAIN = ("backend",)  # keys of no section
+_TOP_LEVEL_KEYS = ("backend",)  # keys of no section
 
 
-def _from_environment(environment: dict[str, str]) -> dict[str, Any]:
+def _read_environment(environment: dict[str, str]) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for name, value in environment.items():
         if name.startswith(PREFIX):
             section, two, key = name.removeprefix(PREFIX).lower().partition("__")
-            if not two and section in _PLAIN:
+            if not two and section in _TOP_LEVEL_KEYS:
                 table[section] = value
                 continue
             if not two:
@@ -948,5 +950,5 @@ def _section(path: Sequence[int | str]) -> Any:
     return model if isinstance(model, type) and issubclass(model, BaseModel) else None
 
 
-def _known(location: tuple[int | str, ...]) -> list[str]:
+def _known_keys(location: tuple[int | str, ...]) -> list[str]:
     return sorted(_section(location[:-1]).model_fields)

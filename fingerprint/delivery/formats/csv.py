@@ -16,12 +16,12 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 
-from fingerprint.core.sanitize import visible
-from fingerprint.core.severity import band
-from fingerprint.delivery.formats.text import cut
-from fingerprint.delivery.notification import News, account_of, distinct
+from fingerprint.core.sanitize import printable
+from fingerprint.core.severity import severity_of
+from fingerprint.delivery.formats.text import truncate
+from fingerprint.delivery.notification import Notification, account_of, distinct_values
 
-LONGEST = 32_000  # characters of a cell; a spreadsheet takes 32,767
+MAX_CELL_LENGTH = 32_000  # characters of a cell; a spreadsheet takes 32,767
 COLUMNS = (
     *("alert_id", "urgency", "severity", "decision", "title", "principal", "human", "account"),
     *("first_event_time", "last_event_time", "events", "services", "actions", "regions", "source_addresses"),
@@ -32,46 +32,46 @@ _WORKED_OUT = re.compile(
 )
 
 
-def header() -> bytes:
-    return _line(COLUMNS)
+def csv_header() -> bytes:
+    return _encode_line(COLUMNS)
 
 
-def rows(told: Iterable[News]) -> Iterator[bytes]:
+def csv_lines(notifications: Iterable[Notification]) -> Iterator[bytes]:
     """One line each, UTF-8, ended as RFC 4180 says."""
-    for news in told:
-        yield _line(row(news))
+    for news in notifications:
+        yield _encode_line(csv_cells(news))
 
 
-def row(news: News) -> list[str]:
+def csv_cells(notification: Notification) -> list[str]:
     """The cells of one alert, in the order of COLUMNS."""
-    alert, said = news.alert, news.said
+    alert, said = notification.alert, notification.disposition
     events = alert.events
     return [
-        *(alert.alert_id, str(alert.urgency), band(alert.urgency), news.decision or "open"),
+        *(alert.alert_id, str(alert.urgency), severity_of(alert.urgency), notification.decision or "open"),
         *(alert.title, alert.principal, alert.human, account_of(alert)),
         *(alert.first_event_time.isoformat(), alert.last_event_time.isoformat(), str(len(events))),
-        _many(event.service for event in events),
-        _many(f"{event.service}:{event.action}" for event in events),
-        _many(event.region for event in events),
-        _many(event.source_address for event in events),
-        _many(event.error_code for event in events),
-        *(_many(alert.tactics), alert.level, "yes" if alert.degraded else "no", alert.bank_version),
+        _join_distinct(event.service for event in events),
+        _join_distinct(f"{event.service}:{event.action}" for event in events),
+        _join_distinct(event.region for event in events),
+        _join_distinct(event.source_address for event in events),
+        _join_distinct(event.error_code for event in events),
+        *(_join_distinct(alert.tactics), alert.level, "yes" if alert.degraded else "no", alert.bank_version),
         " ".join(alert.next_steps),
         *((said.by, said.why) if said else ("", "")),
-        news.link,
+        notification.link,
     ]
 
 
-def cell(text: str) -> str:
+def safe_cell(text: str) -> str:
     """Text that is shown as it is and never worked out."""
-    return _WORKED_OUT.sub("'", cut(visible(cut(text, LONGEST)), LONGEST))
+    return _WORKED_OUT.sub("'", truncate(printable(truncate(text, MAX_CELL_LENGTH)), MAX_CELL_LENGTH))
 
 
-def _many(values: Iterable[str]) -> str:
-    return ", ".join(distinct(values))
+def _join_distinct(values: Iterable[str]) -> str:
+    return ", ".join(distinct_values(values))
 
 
-def _line(cells: Iterable[str]) -> bytes:
+def _encode_line(cells: Iterable[str]) -> bytes:
     out = io.StringIO()
-    csv.writer(out, quoting=csv.QUOTE_ALL).writerow([cell(text) for text in cells])
+    csv.writer(out, quoting=csv.QUOTE_ALL).writerow([safe_cell(text) for text in cells])
     return out.getvalue().encode("utf-8")

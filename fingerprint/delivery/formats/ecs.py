@@ -15,49 +15,60 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fingerprint.core.alert import Alert
-from fingerprint.core.severity import band
-from fingerprint.delivery.formats.text import bounded, filled
-from fingerprint.delivery.notification import News, account_of, address_of, distinct, email_of, name_of
+from fingerprint.core.severity import severity_of
+from fingerprint.delivery.formats.text import truncate_texts, without_empty
+from fingerprint.delivery.notification import (
+    Notification,
+    account_of,
+    display_name,
+    distinct_values,
+    parse_address,
+    parse_email,
+)
 from fingerprint.sources.cloudtrail.attack_tactics import TACTICS
 
-VERSION = "8.17.0"
-LONGEST = 1_024  # characters of a text; what is longer, Elasticsearch's keywords ignore
-SEVERITY = {"low": 1, "medium": 2, "high": 3, "critical": 4}
+ECS_VERSION = "8.17.0"
+MAX_KEYWORD_LENGTH = 1_024  # characters of a text; what is longer, Elasticsearch's keywords ignore
+SEVERITY_NUMBERS = {"low": 1, "medium": 2, "high": 3, "critical": 4}
 
 
-def document(news: News) -> dict[str, Any]:
+def ecs_document(notification: Notification) -> dict[str, Any]:
     """One document an alert; its texts are bounded."""
-    alert = news.alert
-    made: dict[str, Any] = bounded(
-        filled(
+    alert = notification.alert
+    made: dict[str, Any] = truncate_texts(
+        without_empty(
             message=alert.title,
-            ecs={"version": VERSION},
-            event=_event(news),
-            cloud=_cloud(alert),
-            user=filled(id=alert.principal, name=name_of(alert), email=email_of(alert.human)),
-            source=_source(news),
-            user_agent=filled(original=distinct(event.user_agent for event in news.newest)),
-            error=filled(code=distinct(event.error_code for event in news.newest)),
-            related=_related(news),
+            ecs={"version": ECS_VERSION},
+            event=_event_fields(notification),
+            cloud=_cloud_fields(alert),
+            user=without_empty(id=alert.principal, name=display_name(alert), email=parse_email(alert.human)),
+            source=_source_fields(notification),
+            user_agent=without_empty(
+                original=distinct_values(event.user_agent for event in notification.newest_events)
+            ),
+            error=without_empty(
+                code=distinct_values(event.error_code for event in notification.newest_events)
+            ),
+            related=_related_fields(notification),
             rule={"name": "fingerprint", "category": "anomaly", "version": alert.bank_version},
-            threat=_threat(alert),
+            threat=_threat_fields(alert),
             observer={"product": "fingerprint", "type": "ueba"},
             tags=["fingerprint"],
-            fingerprint=_own(news),
+            fingerprint=_custom_fields(notification),
         ),
-        LONGEST,
+        MAX_KEYWORD_LENGTH,
     )
-    return {"@timestamp": iso(alert.last_event_time)} | made
+    return {"@timestamp": iso_timestamp(alert.last_event_time)} | made
 
 
-def iso(moment: datetime) -> str:
+def iso_timestamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _event(news: News) -> dict[str, Any]:
-    alert = news.alert
+def _event_fields(notification: Notification) -> dict[str, Any]:
+    alert = notification.alert
     span = alert.last_event_time - alert.first_event_time
-    return filled(
+    return without_empty(
         kind="alert",
         category=["intrusion_detection"],
         type=["info"],
@@ -65,44 +76,44 @@ def _event(news: News) -> dict[str, Any]:
         dataset="fingerprint.alert",
         provider="cloudtrail",
         id=alert.alert_id,
-        action=distinct(f"{event.service}:{event.action}" for event in news.newest),
+        action=distinct_values(f"{event.service}:{event.action}" for event in notification.newest_events),
         reason=alert.title,
-        severity=SEVERITY[band(alert.urgency)],
+        severity=SEVERITY_NUMBERS[severity_of(alert.urgency)],
         risk_score=alert.urgency,
-        start=iso(alert.first_event_time),
-        end=iso(alert.last_event_time),
+        start=iso_timestamp(alert.first_event_time),
+        end=iso_timestamp(alert.last_event_time),
         duration=int(span.total_seconds() * 1_000_000) * 1_000,  # nanoseconds
-        url=news.link,
+        url=notification.link,
     )
 
 
-def _cloud(alert: Alert) -> dict[str, Any]:
-    return filled(
+def _cloud_fields(alert: Alert) -> dict[str, Any]:
+    return without_empty(
         provider="aws",
-        account=filled(id=account_of(alert)),
-        region=distinct(event.region for event in alert.events),
-        service=filled(name=distinct(event.service for event in alert.events)),
+        account=without_empty(id=account_of(alert)),
+        region=distinct_values(event.region for event in alert.events),
+        service=without_empty(name=distinct_values(event.service for event in alert.events)),
     )
 
 
-def _source(news: News) -> dict[str, Any]:
-    return filled(
-        address=distinct(event.source_address for event in news.newest),
-        ip=_addresses(news),
+def _source_fields(notification: Notification) -> dict[str, Any]:
+    return without_empty(
+        address=distinct_values(event.source_address for event in notification.newest_events),
+        ip=_addresses(notification),
     )
 
 
-def _related(news: News) -> dict[str, Any]:
-    alert = news.alert
-    users = [alert.principal, alert.human, *(event.session for event in news.newest)]
-    return filled(user=distinct(users), ip=_addresses(news))
+def _related_fields(notification: Notification) -> dict[str, Any]:
+    alert = notification.alert
+    users = [alert.principal, alert.human, *(event.session for event in notification.newest_events)]
+    return without_empty(user=distinct_values(users), ip=_addresses(notification))
 
 
-def _addresses(news: News) -> list[str]:
-    return distinct(address_of(event.source_address) or "" for event in news.newest)
+def _addresses(notification: Notification) -> list[str]:
+    return distinct_values(parse_address(event.source_address) or "" for event in notification.newest_events)
 
 
-def _threat(alert: Alert) -> dict[str, Any]:
+def _threat_fields(alert: Alert) -> dict[str, Any]:
     known = [name for name in alert.tactics if name in TACTICS]
     if not known:
         return {}
@@ -112,22 +123,22 @@ def _threat(alert: Alert) -> dict[str, Any]:
     }
 
 
-def _own(news: News) -> dict[str, Any]:
+def _custom_fields(notification: Notification) -> dict[str, Any]:
     """What ECS has no word for."""
-    alert, said = news.alert, news.said
-    return filled(
-        happened=news.happened,
-        decision=news.decision or "open",
+    alert, said = notification.alert, notification.disposition
+    return without_empty(
+        happened=notification.change,
+        decision=notification.decision or "open",
         decided_by=said.by if said else None,
         why=said.why if said else None,
-        severity=band(alert.urgency),
+        severity=severity_of(alert.urgency),
         level=alert.level,
         degraded=alert.degraded,
         event_count=len(alert.events),
-        event_ids=[event.event_id for event in news.newest],
+        event_ids=[event.event_id for event in notification.newest_events],
         next_steps=list(alert.next_steps),
         drivers=[
-            filled(feature=each.feature, seen=each.seen, expected=each.expected, rarity=each.rarity)
+            without_empty(feature=each.feature, seen=each.seen, expected=each.expected, rarity=each.rarity)
             for each in alert.drivers
         ],
     )

@@ -11,35 +11,35 @@ from typing import Any
 
 import msgspec
 
-from fingerprint.delivery.formats.text import bounded
-from fingerprint.delivery.notification import News
+from fingerprint.delivery.formats.text import truncate_texts
+from fingerprint.delivery.notification import Notification
 
-SCHEMA = 1
+JSON_SCHEMA_VERSION = 1
 
 
-def document(news: News) -> dict[str, Any]:
+def json_document(notification: Notification) -> dict[str, Any]:
     """As it is told: its newest events without their records, every text bounded."""
-    fields = msgspec.to_builtins(news.alert)
-    events = [{**event, "raw": None} for event in fields["events"][-len(news.newest) :]]
+    fields = msgspec.to_builtins(notification.alert)
+    events = [{**event, "raw": None} for event in fields["events"][-len(notification.newest_events) :]]
     for event in events:
         del event["raw"]
-    told: dict[str, Any] = bounded(_document(news, fields | {"events": events}))
+    told: dict[str, Any] = truncate_texts(_build_document(notification, fields | {"events": events}))
     return told
 
 
-def whole(news: News) -> dict[str, Any]:
+def full_json_document(notification: Notification) -> dict[str, Any]:
     """Nothing left out and nothing cut: all events with their records, as text."""
-    return _document(news, msgspec.to_builtins(news.alert))
+    return _build_document(notification, msgspec.to_builtins(notification.alert))
 
 
-def _document(news: News, fields: dict[str, Any]) -> dict[str, Any]:
-    said = news.said
+def _build_document(notification: Notification, fields: dict[str, Any]) -> dict[str, Any]:
+    said = notification.disposition
     return {
-        "schema": SCHEMA,
-        "happened": news.happened,
+        "schema": JSON_SCHEMA_VERSION,
+        "happened": notification.change,
         **fields,
-        "event_count": len(news.alert.events),
-        "decision": news.decision or "open",
+        "event_count": len(notification.alert.events),
+        "decision": notification.decision or "open",
         "decided": msgspec.to_builtins(said) if said else None,
-        "link": news.link,
+        "link": notification.link,
     }

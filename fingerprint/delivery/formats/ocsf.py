@@ -16,60 +16,64 @@ from datetime import datetime
 from typing import Any
 
 from fingerprint.core.alert import Alert, AlertEvent, Decision, Level
-from fingerprint.core.severity import band
-from fingerprint.delivery.formats.ocsf_anomalies import analyses
-from fingerprint.delivery.formats.text import bounded, filled
+from fingerprint.core.severity import severity_of
+from fingerprint.delivery.formats.ocsf_anomalies import anomaly_analyses
+from fingerprint.delivery.formats.text import truncate_texts, without_empty
 from fingerprint.delivery.notification import (
-    Happened,
-    News,
+    ChangeKind,
+    Notification,
     account_of,
-    address_of,
-    distinct,
-    email_of,
-    name_of,
+    display_name,
+    distinct_values,
+    parse_address,
+    parse_email,
 )
 from fingerprint.sources.cloudtrail.attack_tactics import TACTICS
 
-VERSION = "1.5.0"
+OCSF_VERSION = "1.5.0"
 PROFILES = ["cloud", "host", "incident"]
 PRODUCT = {"name": "fingerprint", "vendor_name": "fingerprint"}
 
-Named = tuple[int, str]  # a number of an enumeration, and its caption
+EnumValue = tuple[int, str]  # a number of an enumeration, and its caption
 
-SEVERITY: dict[str, Named] = {
+SEVERITY: dict[str, EnumValue] = {
     "critical": (5, "Critical"),
     "high": (4, "High"),
     "medium": (3, "Medium"),
     "low": (2, "Low"),
 }
-RISK: dict[str, Named] = {
+RISK: dict[str, EnumValue] = {
     "critical": (4, "Critical"),
     "high": (3, "High"),
     "medium": (2, "Medium"),
     "low": (1, "Low"),
 }
-CONFIDENCE: dict[Level, Named] = {  # how much was known of whom it judges
+CONFIDENCE: dict[Level, EnumValue] = {  # how much was known of whom it judges
     "entity": (3, "High"),
     "principal": (3, "High"),
     "peer": (2, "Medium"),
     "generic": (1, "Low"),
 }
-ACTIVITY: dict[Happened, Named] = {"new": (1, "Create"), "grown": (2, "Update"), "decided": (3, "Close")}
-STATUS: dict[Decision | None, Named] = {
+ACTIVITY: dict[ChangeKind, EnumValue] = {
+    "new": (1, "Create"),
+    "grown": (2, "Update"),
+    "decided": (3, "Close"),
+}
+STATUS: dict[Decision | None, EnumValue] = {
     None: (1, "New"),
     "true_positive": (4, "Resolved"),
     "benign": (3, "Suppressed"),
     "false_positive": (3, "Suppressed"),
     "duplicate": (5, "Archived"),
 }
-VERDICT: dict[Decision | None, Named] = {
+VERDICT: dict[Decision | None, EnumValue] = {
     None: (0, "Unknown"),
     "true_positive": (2, "True Positive"),
     "benign": (5, "Benign"),
     "false_positive": (1, "False Positive"),
     "duplicate": (10, "Duplicate"),
 }
-OBSERVABLE: dict[str, Named] = {
+OBSERVABLE: dict[str, EnumValue] = {
     "user": (4, "User Name"),
     "email": (5, "Email Address"),
     "ip": (2, "IP Address"),
@@ -78,39 +82,41 @@ OBSERVABLE: dict[str, Named] = {
 }
 
 
-def finding(news: News) -> dict[str, Any]:
+def ocsf_finding(notification: Notification) -> dict[str, Any]:
     """The whole document; its texts are bounded, and of its events it has the newest as evidence."""
-    alert = news.alert
-    made: dict[str, Any] = bounded(
-        filled(
-            **_class(news),
-            **_judgement(news),
-            metadata=_metadata(news),
-            time=millis(alert.last_event_time),
-            start_time=millis(alert.first_event_time),
-            end_time=millis(alert.last_event_time),
+    alert = notification.alert
+    made: dict[str, Any] = truncate_texts(
+        without_empty(
+            **_class_fields(notification),
+            **_judgement_fields(notification),
+            metadata=_metadata_fields(notification),
+            time=to_milliseconds(alert.last_event_time),
+            start_time=to_milliseconds(alert.first_event_time),
+            end_time=to_milliseconds(alert.last_event_time),
             count=len(alert.events),
             message=alert.title,
-            finding_info=_info(news),
-            cloud=_cloud(alert),
-            actor={"user": _user(alert)},
-            evidences=[_evidence(alert, event) for event in news.newest],
-            observables=list(_observables(news)),
-            anomaly_analyses=analyses(alert),
-            remediation=filled(desc=" ".join(alert.next_steps)),
+            finding_info=_finding_info(notification),
+            cloud=_cloud_fields(alert),
+            actor={"user": _user_fields(alert)},
+            evidences=[_evidence_fields(alert, event) for event in notification.newest_events],
+            observables=list(_find_observables(notification)),
+            anomaly_analyses=anomaly_analyses(alert),
+            remediation=without_empty(desc=" ".join(alert.next_steps)),
             unmapped={"level": alert.level, "degraded": alert.degraded, "bank_version": alert.bank_version},
         )
     )
     return made
 
 
-def millis(moment: datetime) -> int:
+def to_milliseconds(moment: datetime) -> int:
     return int(moment.timestamp() * 1000)
 
 
-def _class(news: News) -> dict[str, Any]:
-    closed = news.happened != "decided" or news.said
-    number, name = ACTIVITY[news.happened if closed else "grown"]  # decided, and open again since: an update
+def _class_fields(notification: Notification) -> dict[str, Any]:
+    closed = notification.change != "decided" or notification.disposition
+    number, name = ACTIVITY[
+        notification.change if closed else "grown"
+    ]  # decided, and open again since: an update
     return {
         "category_uid": 2,
         "category_name": "Findings",
@@ -123,76 +129,80 @@ def _class(news: News) -> dict[str, Any]:
     }
 
 
-def _judgement(news: News) -> dict[str, Any]:
+def _judgement_fields(notification: Notification) -> dict[str, Any]:
     """How bad, how sure, how it stands, and what was said of it."""
-    alert, said = news.alert, news.said
-    word = band(alert.urgency)
+    alert, said = notification.alert, notification.disposition
+    word = severity_of(alert.urgency)
     return {
-        **_both("severity", SEVERITY[word]),
-        **_both("risk_level", RISK[word]),
+        **_enum_fields("severity", SEVERITY[word]),
+        **_enum_fields("risk_level", RISK[word]),
         "risk_score": alert.urgency,
-        **_both("confidence", CONFIDENCE[alert.level]),
-        **_both("status", STATUS[news.decision]),
-        **_both("verdict", VERDICT[news.decision]),
+        **_enum_fields("confidence", CONFIDENCE[alert.level]),
+        **_enum_fields("status", STATUS[notification.decision]),
+        **_enum_fields("verdict", VERDICT[notification.decision]),
         "is_alert": said is None,
         "comment": f"{said.by}: {said.why}" if said and said.why else None,
     }
 
 
-def _both(name: str, value: Named) -> dict[str, Any]:
+def _enum_fields(name: str, value: EnumValue) -> dict[str, Any]:
     return {f"{name}_id": value[0], name: value[1]}
 
 
-def _metadata(news: News) -> dict[str, Any]:
-    alert = news.alert
+def _metadata_fields(notification: Notification) -> dict[str, Any]:
+    alert = notification.alert
     return {
-        "version": VERSION,
+        "version": OCSF_VERSION,
         "profiles": PROFILES,
         "product": PRODUCT,
-        "uid": f"{alert.alert_id}:{news.happened}:{len(alert.events)}",
+        "uid": f"{alert.alert_id}:{notification.change}:{len(alert.events)}",
         "log_name": "CloudTrail",
     }
 
 
-def _info(news: News) -> dict[str, Any]:
-    alert, said = news.alert, news.said
-    return filled(
+def _finding_info(notification: Notification) -> dict[str, Any]:
+    alert, said = notification.alert, notification.disposition
+    return without_empty(
         uid=alert.alert_id or "(none)",
         title=alert.title,
         types=["Anomaly"],
-        analytic=filled(name="fingerprint", type_id=4, type="Learning (ML/DL)", version=alert.bank_version),
-        attacks=[{"tactic": filled(name=name, uid=TACTICS.get(name))} for name in alert.tactics if name],
+        analytic=without_empty(
+            name="fingerprint", type_id=4, type="Learning (ML/DL)", version=alert.bank_version
+        ),
+        attacks=[
+            {"tactic": without_empty(name=name, uid=TACTICS.get(name))} for name in alert.tactics if name
+        ],
         data_sources=["AWS CloudTrail"],
-        first_seen_time=millis(alert.first_event_time),
-        last_seen_time=millis(alert.last_event_time),
-        modified_time=millis(said.at) if said else None,
+        first_seen_time=to_milliseconds(alert.first_event_time),
+        last_seen_time=to_milliseconds(alert.last_event_time),
+        modified_time=to_milliseconds(said.at) if said else None,
         related_events_count=len(alert.events),
-        src_url=news.link,
+        src_url=notification.link,
     )
 
 
-def _cloud(alert: Alert) -> dict[str, Any]:
+def _cloud_fields(alert: Alert) -> dict[str, Any]:
     region = next((event.region for event in alert.events if event.region), None)
-    return filled(provider="AWS", region=region, account=_account(alert))
+    return without_empty(provider="AWS", region=region, account=_account_fields(alert))
 
 
-def _account(alert: Alert) -> dict[str, Any]:
+def _account_fields(alert: Alert) -> dict[str, Any]:
     uid = account_of(alert)
     return {"uid": uid, "type_id": 10, "type": "AWS Account"} if uid else {}
 
 
-def _user(alert: Alert) -> dict[str, Any]:
-    return filled(
+def _user_fields(alert: Alert) -> dict[str, Any]:
+    return without_empty(
         uid=alert.principal,
-        name=name_of(alert) or "(none)",
-        email_addr=email_of(alert.human),
-        account=_account(alert),
+        name=display_name(alert) or "(none)",
+        email_addr=parse_email(alert.human),
+        account=_account_fields(alert),
     )
 
 
-def _evidence(alert: Alert, event: AlertEvent) -> dict[str, Any]:
+def _evidence_fields(alert: Alert, event: AlertEvent) -> dict[str, Any]:
     """One event: who called what, from where, with which tool."""
-    address = address_of(event.source_address)
+    address = parse_address(event.source_address)
     data = {
         "event_time": event.event_time.isoformat(),
         "entity": event.entity,
@@ -200,31 +210,33 @@ def _evidence(alert: Alert, event: AlertEvent) -> dict[str, Any]:
         "autoencoder_z": event.autoencoder_z,
         "spectral_z": event.spectral_z,
     }
-    return filled(
+    return without_empty(
         uid=event.event_id,
-        api=filled(
+        api=without_empty(
             operation=event.action or "(none)",
-            service=filled(name=event.service),
-            response=filled(error=event.error_code),
+            service=without_empty(name=event.service),
+            response=without_empty(error=event.error_code),
         ),
-        actor=filled(user=_user(alert), session=filled(uid=event.session)),
-        src_endpoint={"ip": address} if address else filled(name=event.source_address),
-        http_request=filled(user_agent=event.user_agent),
-        data=filled(**data),
+        actor=without_empty(user=_user_fields(alert), session=without_empty(uid=event.session)),
+        src_endpoint={"ip": address} if address else without_empty(name=event.source_address),
+        http_request=without_empty(user_agent=event.user_agent),
+        data=without_empty(**data),
     )
 
 
-def _observables(news: News) -> Iterator[dict[str, Any]]:
+def _find_observables(notification: Notification) -> Iterator[dict[str, Any]]:
     """What can be searched for elsewhere, each once."""
-    alert, events = news.alert, news.newest
+    alert, events = notification.alert, notification.newest_events
     found = {
-        ("user", "actor.user.name"): [name_of(alert)],
-        ("email", "actor.user.email_addr"): [email_of(alert.human) or ""],
+        ("user", "actor.user.name"): [display_name(alert)],
+        ("email", "actor.user.email_addr"): [parse_email(alert.human) or ""],
         ("account", "cloud.account.uid"): [account_of(alert)],
-        ("ip", "evidences[].src_endpoint.ip"): [address_of(event.source_address) or "" for event in events],
+        ("ip", "evidences[].src_endpoint.ip"): [
+            parse_address(event.source_address) or "" for event in events
+        ],
         ("user_agent", "evidences[].http_request.user_agent"): [event.user_agent for event in events],
     }
     for (kind, name), values in found.items():
         number, caption = OBSERVABLE[kind]
-        for value in distinct(values):
+        for value in distinct_values(values):
             yield {"name": name, "type_id": number, "type": caption, "value": value}

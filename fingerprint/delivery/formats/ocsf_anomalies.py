@@ -11,18 +11,18 @@ import math
 from datetime import timedelta
 from typing import Any
 
-from fingerprint.core.alert import Alert, Curve, Driver
-from fingerprint.delivery.formats.text import filled
+from fingerprint.core.alert import ActivityCurve, Alert, SurpriseDriver
+from fingerprint.delivery.formats.text import without_empty
 
-Part = dict[str, Any]  # an `anomaly` or a `baseline`
+JsonObject = dict[str, Any]  # an `anomaly` or a `baseline`
 
 
-def analyses(alert: Alert) -> list[Part]:
+def anomaly_analyses(alert: Alert) -> list[JsonObject]:
     """One analysis: the principal's values against its habits, and its activity against the expected one. None where the
     alert was given no explanation."""
-    pairs = [_of_driver(driver) for driver in alert.drivers]
+    pairs = [_driver_pair(driver) for driver in alert.drivers]
     if alert.curve:
-        pairs += _of_curve(alert.curve)
+        pairs += _curve_pairs(alert.curve)
     if not pairs:
         return []
     return [
@@ -34,18 +34,18 @@ def analyses(alert: Alert) -> list[Part]:
     ]
 
 
-def _of_driver(driver: Driver) -> tuple[Part, Part]:
+def _driver_pair(driver: SurpriseDriver) -> tuple[JsonObject, JsonObject]:
     """A feature's value that surprised, and what is usual for it."""
     feature = driver.feature or "(none)"
     seen = {"value": driver.seen or "(none)", "count": driver.events}
     surprise = f"{driver.rarity}; {driver.surprise:.1f} nats above what is usual"
     return (
-        _part(feature, "Habit", surprise, [seen]),
-        _part(feature, "Habit", None, [{"value": driver.expected or "(none)"}]),
+        _anomaly_part(feature, "Habit", surprise, [seen]),
+        _anomaly_part(feature, "Habit", None, [{"value": driver.expected or "(none)"}]),
     )
 
 
-def _of_curve(curve: Curve) -> list[tuple[Part, Part]]:
+def _curve_pairs(curve: ActivityCurve) -> list[tuple[JsonObject, JsonObject]]:
     """The flagged intervals of a curve: counted, and expected."""
     spans = [place for place in curve.flagged if place < len(curve.counts)]
     if not spans:
@@ -53,10 +53,15 @@ def _of_curve(curve: Curve) -> list[tuple[Part, Part]]:
     name, pattern = curve.channel or "(none)", f"per {curve.interval_seconds} s, {curve.entity}"
     counted = [_observation(curve, place, curve.counts[place]) for place in spans]
     expected = [_observation(curve, place, curve.expected[place]) for place in spans]
-    return [(_part(name, "Activity", pattern, counted), _part(name, "Activity", pattern, expected))]
+    return [
+        (
+            _anomaly_part(name, "Activity", pattern, counted),
+            _anomaly_part(name, "Activity", pattern, expected),
+        )
+    ]
 
 
-def _observation(curve: Curve, place: int, value: float) -> Part:
+def _observation(curve: ActivityCurve, place: int, value: float) -> JsonObject:
     start = curve.start + timedelta(seconds=curve.interval_seconds * place)
     ends = (start, start + timedelta(seconds=curve.interval_seconds))
     first, last = (int(moment.timestamp() * 1000) for moment in ends)
@@ -66,8 +71,10 @@ def _observation(curve: Curve, place: int, value: float) -> Part:
     }
 
 
-def _part(parameter: str, kind: str, pattern: str | None, observations: list[Part]) -> Part:
-    return filled(
+def _anomaly_part(
+    parameter: str, kind: str, pattern: str | None, observations: list[JsonObject]
+) -> JsonObject:
+    return without_empty(
         observation_parameter=parameter,
         observation_type=kind,
         observed_pattern=pattern,

@@ -11,35 +11,35 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from fingerprint.delivery.formats import csv, ecs, json_lines, ocsf, slack
-from fingerprint.delivery.formats.text import line
-from fingerprint.delivery.notification import News
+from fingerprint.delivery.formats.text import to_json_line
+from fingerprint.delivery.notification import Notification
 
-Document = Callable[[News], dict[str, Any]]
+Formatter = Callable[[Notification], dict[str, Any]]
 
-TOLD: Mapping[str, Document] = {  # to a receiver, one alert at a time
-    "json": json_lines.document,
-    "ecs": ecs.document,
-    "ocsf": ocsf.finding,
-    "slack": slack.message,
+NOTIFICATION_FORMATS: Mapping[str, Formatter] = {  # to a receiver, one alert at a time
+    "json": json_lines.json_document,
+    "ecs": ecs.ecs_document,
+    "ocsf": ocsf.ocsf_finding,
+    "slack": slack.slack_message,
 }
-EXPORTED: Mapping[str, Document] = {  # to a file, one alert a line
-    "jsonl": json_lines.whole,
-    "ecs": ecs.document,
-    "ocsf": ocsf.finding,
+EXPORT_FORMATS: Mapping[str, Formatter] = {  # to a file, one alert a line
+    "jsonl": json_lines.full_json_document,
+    "ecs": ecs.ecs_document,
+    "ocsf": ocsf.ocsf_finding,
 }
 
 
-def body(format: str, news: News) -> bytes:
+def encode_notification(format: str, notification: Notification) -> bytes:
     """What one receiver is sent: JSON in ASCII."""
-    return line(TOLD[format](news))
+    return to_json_line(NOTIFICATION_FORMATS[format](notification))
 
 
-def exported(format: str, told: Iterable[News]) -> Iterator[bytes]:
+def encode_export(format: str, notifications: Iterable[Notification]) -> Iterator[bytes]:
     """A file, piece by piece: a line of JSON an alert, or a header and a row an alert."""
     if format == "csv":
-        yield csv.header()
-        yield from csv.rows(told)
+        yield csv.csv_header()
+        yield from csv.csv_lines(notifications)
         return
-    document = EXPORTED[format]
-    for news in told:
-        yield line(document(news)) + b"\n"
+    document = EXPORT_FORMATS[format]
+    for news in notifications:
+        yield to_json_line(document(news)) + b"\n"

@@ -17,31 +17,49 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from fingerprint.core.sanitize import visible
-from fingerprint.core.severity import band
-from fingerprint.delivery.formats.text import cut
-from fingerprint.delivery.notification import News, distinct, name_of
+from fingerprint.core.sanitize import printable
+from fingerprint.core.severity import severity_of
+from fingerprint.delivery.formats.text import truncate
+from fingerprint.delivery.notification import Notification, display_name, distinct_values
 
-HEADER, SECTION, FIELD = 150, 3_000, 2_000  # characters, of Slack's own limits
-TEXT = 1_000  # characters of a text from a record, before it is escaped: five times as many at most after
-SHORT = 300  # of a field
+MAX_HEADER_LENGTH, MAX_SECTION_LENGTH, MAX_FIELD_LENGTH = (
+    150,
+    3_000,
+    2_000,
+)  # characters, of Slack's own limits
+MAX_RECORD_TEXT_LENGTH = (
+    1_000  # characters of a text from a record, before it is escaped: five times as many at most after
+)
+MAX_SHORT_LENGTH = 300  # of a field
 _MENTION = re.compile(r"(?<![\w.+-])@(?=\w)|(?<=\])(?=\()")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
-def message(news: News) -> dict[str, Any]:
+def slack_message(notification: Notification) -> dict[str, Any]:
     """What is posted, as JSON."""
-    alert = news.alert
-    head = _head(news)
+    alert = notification.alert
+    head = _headline(notification)
     blocks = [
-        {"type": "header", "text": {"type": "plain_text", "text": cut(head, HEADER), "emoji": False}},
-        {"type": "section", "text": _shown(escaped(alert.title or "(no title)", SECTION // 6), SECTION)},
-        {"type": "section", "fields": [_field(*pair) for pair in _facts(news)]},
+        {
+            "type": "header",
+            "text": {"type": "plain_text", "text": truncate(head, MAX_HEADER_LENGTH), "emoji": False},
+        },
+        {
+            "type": "section",
+            "text": _text_block(
+                escape_untrusted(alert.title or "(no title)", MAX_SECTION_LENGTH // 6), MAX_SECTION_LENGTH
+            ),
+        },
+        {"type": "section", "fields": [_field_block(*pair) for pair in _summary_fields(notification)]},
     ]
-    blocks += [{"type": "context", "elements": [_shown(_steps(news), FIELD)]}] if alert.next_steps else []
-    blocks += [_button(news.link)] if news.link else []
+    blocks += (
+        [{"type": "context", "elements": [_text_block(_next_steps_text(notification), MAX_FIELD_LENGTH)]}]
+        if alert.next_steps
+        else []
+    )
+    blocks += [_button_block(notification.link)] if notification.link else []
     return {
-        "text": f"{head}: {escaped(alert.title, SHORT)}",
+        "text": f"{head}: {escape_untrusted(alert.title, MAX_SHORT_LENGTH)}",
         "mrkdwn": False,
         "unfurl_links": False,
         "unfurl_media": False,
@@ -49,26 +67,26 @@ def message(news: News) -> dict[str, Any]:
     }
 
 
-def escaped(text: str, most: int = TEXT) -> str:
+def escape_untrusted(text: str, max_length: int = MAX_RECORD_TEXT_LENGTH) -> str:
     """Somebody else's text, cut and made harmless."""
-    safe = cut(visible(text), most).translate(_ENTITIES).replace("://", "[:]//")
+    safe = truncate(printable(text), max_length).translate(_ENTITIES).replace("://", "[:]//")
     return _MENTION.sub(lambda found: f"{found[0]}\u200b", safe)
 
 
-def _head(news: News) -> str:
-    what = {"new": "alert", "grown": "alert has grown", "decided": "alert decided"}[news.happened]
-    return f"{band(news.alert.urgency).capitalize()} {what} ({news.alert.urgency})"
+def _headline(notification: Notification) -> str:
+    what = {"new": "alert", "grown": "alert has grown", "decided": "alert decided"}[notification.change]
+    return f"{severity_of(notification.alert.urgency).capitalize()} {what} ({notification.alert.urgency})"
 
 
-def _facts(news: News) -> Iterable[tuple[str, str]]:
+def _summary_fields(notification: Notification) -> Iterable[tuple[str, str]]:
     """At most ten: Slack's limit."""
-    alert, said = news.alert, news.said
-    yield "Who", name_of(alert)
+    alert, said = notification.alert, notification.disposition
+    yield "Who", display_name(alert)
     yield "Principal", alert.principal
     yield "When (UTC)", f"{alert.first_event_time:%Y-%m-%d %H:%M} to {alert.last_event_time:%Y-%m-%d %H:%M}"
     yield "Events", f"{len(alert.events):,}"
-    yield "From", ", ".join(distinct((event.source_address for event in alert.events), 5))
-    yield "Services", ", ".join(distinct((event.service for event in alert.events), 10))
+    yield "From", ", ".join(distinct_values((event.source_address for event in alert.events), 5))
+    yield "Services", ", ".join(distinct_values((event.service for event in alert.events), 10))
     yield "Tactics", ", ".join(alert.tactics)
     yield "Alert", alert.alert_id
     if said:
@@ -78,21 +96,22 @@ def _facts(news: News) -> Iterable[tuple[str, str]]:
         )
 
 
-def _field(label: str, value: str) -> dict[str, Any]:
-    return _shown(f"*{label}*\n{escaped(value, SHORT) or '-'}", FIELD)
+def _field_block(label: str, value: str) -> dict[str, Any]:
+    return _text_block(f"*{label}*\n{escape_untrusted(value, MAX_SHORT_LENGTH) or '-'}", MAX_FIELD_LENGTH)
 
 
-def _steps(news: News) -> str:
+def _next_steps_text(notification: Notification) -> str:
     return "\n".join(
-        f"{number}. {escaped(step, SHORT)}" for number, step in enumerate(news.alert.next_steps, 1)
+        f"{number}. {escape_untrusted(step, MAX_SHORT_LENGTH)}"
+        for number, step in enumerate(notification.alert.next_steps, 1)
     )
 
 
-def _shown(text: str, most: int) -> dict[str, Any]:
+def _text_block(text: str, max_length: int) -> dict[str, Any]:
     """`verbatim`: Slack makes no links of what looks like one."""
-    return {"type": "mrkdwn", "text": cut(text, most), "verbatim": True}
+    return {"type": "mrkdwn", "text": truncate(text, max_length), "verbatim": True}
 
 
-def _button(link: str) -> dict[str, Any]:
+def _button_block(link: str) -> dict[str, Any]:
     text = {"type": "plain_text", "text": "Open the alert", "emoji": False}
-    return {"type": "actions", "elements": [{"type": "button", "text": text, "url": cut(link, 3_000)}]}
+    return {"type": "actions", "elements": [{"type": "button", "text": text, "url": truncate(link, 3_000)}]}

@@ -16,41 +16,47 @@ from typing import Any
 
 from fingerprint.core.sanitize import storable
 
-LONGEST = 4_096  # characters of one text that is told
+MAX_TEXT_LENGTH = 4_096  # characters of one text that is told
 
 
-def cut(text: str, most: int = LONGEST) -> str:
+def truncate(text: str, max_length: int = MAX_TEXT_LENGTH) -> str:
     """At most so many characters; one that is longer ends with an ellipsis."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
-def bounded(value: Any, most: int = LONGEST) -> Any:
+def truncate_texts(value: Any, max_length: int = MAX_TEXT_LENGTH) -> Any:
     """The same value with every text in it cut."""
     if isinstance(value, str):
-        return cut(value, most)
+        return truncate(value, max_length)
     if isinstance(value, list | tuple):
-        return [bounded(part, most) for part in value]
+        return [truncate_texts(part, max_length) for part in value]
     if isinstance(value, dict):
-        return {cut(key, most): bounded(part, most) for key, part in value.items()}
+        return {truncate(key, max_length): truncate_texts(part, max_length) for key, part in value.items()}
     return value
 
 
-def filled(**fields: Any) -> dict[str, Any]:
+def without_empty(**fields: Any) -> dict[str, Any]:
     """The fields that say something: without None, and without empty texts, lists and objects."""
     return {name: value for name, value in fields.items() if value not in (None, "", [], {}, ())}
 
 
-def line(value: Any) -> bytes:
+def to_json_line(value: Any) -> bytes:
     """One value as JSON on one line of ASCII, without the end of the line; NaN and infinities are null."""
     text = json.dumps(
-        _finite(storable(value)), ensure_ascii=True, allow_nan=False, separators=(",", ":"), default=str
+        _replace_non_finite(storable(value)),
+        ensure_ascii=True,
+        allow_nan=False,
+        separators=(",", ":"),
+        default=str,
     )
     return text.replace("\x7f", "\\u007f").encode("ascii")
 
 
-def _finite(value: Any) -> Any:
+def _replace_non_finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list):
-        return [_finite(part) for part in value]
-    return {key: _finite(part) for key, part in value.items()} if isinstance(value, dict) else value
+        return [_replace_non_finite(part) for part in value]
+    return (
+        {key: _replace_non_finite(part) for key, part in value.items()} if isinstance(value, dict) else value
+    )

@@ -43,7 +43,7 @@ def tactics_of(service: str, action: str) -> tuple[str, ...]:
 
     `service` is an event's (`ec2`), `action` its eventName.
     """
-    return _table().get((service, plain(action)), ())
+    return _tactic_table().get((service, without_api_version(action)), ())
 
 
 def tactics_among(calls: Iterable[tuple[str, str]]) -> tuple[str, ...]:
@@ -53,15 +53,15 @@ def tactics_among(calls: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     return tuple(tactic for tactic in TACTICS if tactic in found)
 
 
-def plain(action: str) -> str:
+def without_api_version(action: str) -> str:
     """The action without the API version that some services append."""
     return _API_VERSION.sub("", action)
 
 
 @cache
-def _table() -> Mapping[tuple[str, str], tuple[str, ...]]:
+def _tactic_table() -> Mapping[tuple[str, str], tuple[str, ...]]:
     found: dict[tuple[str, str], set[str]] = {}
-    with (samples.folder("attack_tactics") / "tactics.tsv").open(encoding="utf-8", newline="") as lines:
+    with (samples.data_folder("attack_tactics") / "tactics.tsv").open(encoding="utf-8", newline="") as lines:
         for row in csv.DictReader(lines, delimiter="\t"):
             found.setdefault((row["service"], row["action"]), set()).add(row["tactic"])
     return {call: tuple(tactic for tactic in TACTICS if tactic in named) for call, named in found.items()}

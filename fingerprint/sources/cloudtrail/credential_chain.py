@@ -18,34 +18,38 @@ from collections.abc import Callable, Iterator
 
 from fingerprint.compute import frames
 from fingerprint.compute.frames import Frame
-from fingerprint.core.alert import Hop
+from fingerprint.core.alert import CredentialIssue
 
-LONGEST = 20  # calls; AWS allows any number, one after the other
-FIELDS = ("action", "principal", "human", "access_key", "source_address", "region")
+MAX_CHAIN_LENGTH = 20  # calls; AWS allows any number, one after the other
+EVENT_COLUMNS = ("action", "principal", "human", "access_key", "source_address", "region")
 
 
-def issued(events: Frame) -> list[Hop]:
+def find_issued_credentials(events: Frame) -> list[CredentialIssue]:
     """The calls among events (with entities) that handed out credentials to somebody, the oldest first and one a key."""
     handed = (
         (events["issued_key"].fillna("") != "") & (events["kind"] != "service") & events["event_id"].notna()
     )
-    calls = events[["event_time", "event_id", "issued_key", *FIELDS]]
-    found = frames.host(frames.rows(calls, frames.mask(handed))).sort_values(["event_time", "event_id"])
+    calls = events[["event_time", "event_id", "issued_key", *EVENT_COLUMNS]]
+    found = frames.to_pandas(frames.select_rows(calls, frames.to_mask(handed))).sort_values(
+        ["event_time", "event_id"]
+    )
     found = found.drop_duplicates("issued_key")
-    texts = found[["event_id", "issued_key", *FIELDS]].astype(object)
+    texts = found[["event_id", "issued_key", *EVENT_COLUMNS]].astype(object)
     rows = texts.where(texts.notna(), "").to_dict("records")
     return [
-        Hop(at=at.to_pydatetime(), **{str(name): str(value) for name, value in row.items()})
+        CredentialIssue(at=at.to_pydatetime(), **{str(name): str(value) for name, value in row.items()})
         for at, row in zip(found["event_time"], rows, strict=True)
     ]
 
 
-def climbed(access_key: str, hop: Callable[[str], Hop | None]) -> Iterator[Hop]:
+def trace_credentials(
+    access_key: str, find_issue: Callable[[str], CredentialIssue | None]
+) -> Iterator[CredentialIssue]:
     """From a session's access key to the call that began it, to the call that began the caller's session, and so on."""
     passed: set[str] = set()
-    while access_key and access_key not in passed and len(passed) < LONGEST:
+    while access_key and access_key not in passed and len(passed) < MAX_CHAIN_LENGTH:
         passed.add(access_key)
-        found = hop(access_key)
+        found = find_issue(access_key)
         if found is None:
             return
         yield found

@@ -33,16 +33,16 @@ from numpy.typing import NDArray
 
 from fingerprint.core.alert import Reject
 from fingerprint.core.settings import Reading
-from fingerprint.sources.inflate import MAGIC, Budget, Inflate
+from fingerprint.sources.inflate import GZIP_MAGIC, ExpansionBudget, GzipInflater
 
 Origin = tuple[str, str]  # source, position
 
-CHUNK = 1 << 20  # bytes looked at together: what a processor's cache holds
+SCAN_BYTES = 1 << 20  # bytes looked at together: what a processor's cache holds
 PART_BYTES = 8 << 20  # of records that are handed on at a time, about ...
 PART_RECORDS = 16_384  # ... or so many records and rejects
-MOST_RECORDS = 1_000_000  # in one message or document: AWS writes some ten thousand
-REJECTS_KEPT = 100  # of one message or document, each with its place; the rest is counted in one
-MANY_COMMAS = (
+MAX_RECORDS = 1_000_000  # in one message or document: AWS writes some ten thousand
+MAX_REJECTS_PER_MESSAGE = 100  # of one message or document, each with its place; the rest is counted in one
+COMMA_SCAN_THRESHOLD = (
     1 << 17
 )  # an array with fewer is decoded at once; with more a window at a time, for its items need memory
 MAX_WRAPPINGS = 8  # an envelope in an envelope in ...: AWS makes three, nobody makes nine
@@ -67,7 +67,7 @@ _BRACES = re.compile(rb'(?:[^"{}]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z))*+(\{++|\}++|
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class RecordBatch:
     """Bare records, one a line, valid UTF-8 and within the bounds; what could not be read; what needs no
     reading.
 
@@ -82,24 +82,24 @@ class Records:
 
 
 @dataclass(slots=True)
-class _Message:
+class _MessageUsage:
     """What one message has cost so far, and may still cost."""
 
-    budget: Budget
+    budget: ExpansionBudget
     records: int = 0  # and rejects
     rejects: int = 0
     closed: bool = False  # it had more than MOST_RECORDS
 
-    def begin(self, budget: Budget) -> None:
+    def begin(self, budget: ExpansionBudget) -> None:
         self.budget, self.records, self.rejects, self.closed = budget, 0, 0, False
 
 
 @dataclass(slots=True)
-class _Pile:
+class _RecordCollector:
     """Records while they are being gathered, and the message that they are in."""
 
     bounds: Reading
-    message: _Message
+    message: _MessageUsage
     lines: list[bytes] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
@@ -115,26 +115,26 @@ class _Pile:
     def reject(self, origin: Origin, reason: str) -> None:
         self.message.records += 1
         self.message.rejects += 1
-        if self.message.rejects <= REJECTS_KEPT:
+        if self.message.rejects <= MAX_REJECTS_PER_MESSAGE:
             self.rejects.append(Reject(*origin, reason))
 
-    def room(self, origin: Origin) -> int:
+    def remaining_records(self, origin: Origin) -> int:
         """How many more records the message may have; where it is none, that is a reject, once."""
-        room = MOST_RECORDS - self.message.records
+        room = MAX_RECORDS - self.message.records
         if room <= 0 and not self.message.closed:
             self.message.closed = True
-            self.reject(origin, f"more than {MOST_RECORDS:,} records in one message: the rest is not read")
+            self.reject(origin, f"more than {MAX_RECORDS:,} records in one message: the rest is not read")
         return max(room, 0)
 
-    def due(self) -> Iterator[Records]:
+    def take_full_parts(self) -> Iterator[RecordBatch]:
         """What was gathered, where it has come to a part."""
         new, self.weighed = self.lines[self.weighed :], len(self.lines)
         self.size += sum(map(len, new))
         if self.size >= PART_BYTES or len(self.lines) + len(self.rejects) >= PART_RECORDS:
             yield self.take()
 
-    def take(self) -> Records:
-        taken = Records(self.lines, self.origins, self.rejects, self.skipped)
+    def take(self) -> RecordBatch:
+        taken = RecordBatch(self.lines, self.origins, self.rejects, self.skipped)
         self.lines, self.origins, self.rejects = [], [], []
         self.skipped = self.size = self.weighed = 0
         return taken
@@ -168,49 +168,51 @@ _log_event = msgspec.json.Decoder(_LogEvent)
 _logs_data = msgspec.json.Decoder(_LogsData)
 
 
-def split(message: bytes, source: str = "", position: str = "", bounds: Reading | None = None) -> Records:
+def split_message(
+    message: bytes, source: str = "", position: str = "", bounds: Reading | None = None
+) -> RecordBatch:
     """The records of one message or document, whatever wraps them; never raises, whatever the bytes.
 
     `source` and `position` name the message; records inside it are `position/index`.
     """
-    return merge(list(parts(message, source, position, bounds)))
+    return merge_batches(list(split_message_in_parts(message, source, position, bounds)))
 
 
-def parts(
+def split_message_in_parts(
     message: bytes,
     source: str = "",
     position: str = "",
     bounds: Reading | None = None,
-    budget: Budget | None = None,
-) -> Iterator[Records]:
+    budget: ExpansionBudget | None = None,
+) -> Iterator[RecordBatch]:
     """The same a part at a time, in bounded memory; one part at least. `budget` is what the document that the message lies in
     may still expand to."""
     bounds = bounds or Reading()
-    own = Budget(bounds.max_document_bytes, budget)
-    pile = _Pile(bounds, _Message(own))
-    yield from _message(message, (source, position), pile, own, whole=True)
+    own = ExpansionBudget(bounds.max_document_bytes, budget)
+    pile = _RecordCollector(bounds, _MessageUsage(own))
+    yield from _read_message(message, (source, position), pile, own, whole=True)
     yield pile.take()
 
 
 def split_lines(
     lines: Sequence[bytes], source: str = "", first: int = 1, bounds: Reading | None = None
-) -> Records:
+) -> RecordBatch:
     """The records of many lines, each one JSON value; `first` is the number of the first line. Blank lines
     are nothing."""
-    return merge(list(parts_of_lines(lines, source, first, bounds)))
+    return merge_batches(list(split_lines_in_parts(lines, source, first, bounds)))
 
 
-def parts_of_lines(
+def split_lines_in_parts(
     lines: Sequence[bytes],
     source: str = "",
     first: int = 1,
     bounds: Reading | None = None,
-    budget: Budget | None = None,
-) -> Iterator[Records]:
+    budget: ExpansionBudget | None = None,
+) -> Iterator[RecordBatch]:
     """The same a part at a time; each line is a message of its own, with a budget of its own, and all spend of `budget`."""
     bounds = bounds or Reading()
-    pile = _Pile(bounds, _Message(Budget(bounds.max_document_bytes, budget)))
-    bare = [line if line[:2] == MAGIC else line.strip(_BLANK) for line in lines]
+    pile = _RecordCollector(bounds, _MessageUsage(ExpansionBudget(bounds.max_document_bytes, budget)))
+    bare = [line if line[:2] == GZIP_MAGIC else line.strip(_BLANK) for line in lines]
     numbers: Sequence[int] = range(first, first + len(bare))
     if not all(bare):
         numbers = [number for number, line in zip(numbers, bare, strict=True) if line]
@@ -219,8 +221,8 @@ def parts_of_lines(
     done = 0
     for index in _suspects(bare, bounds):
         pile.add(bare[done:index], origins[done:index])
-        own = Budget(bounds.max_document_bytes, budget)
-        yield from _message(bare[index], origins[index], pile, own)
+        own = ExpansionBudget(bounds.max_document_bytes, budget)
+        yield from _read_message(bare[index], origins[index], pile, own)
         done = index + 1
     pile.add(bare[done:], origins[done:])
     yield pile.take()
@@ -229,12 +231,12 @@ def parts_of_lines(
 def may_be_envelope(head: bytes) -> bool:
     """Whether a line that begins so may hold many records, and so may be longer than one record may be."""
     head = head.removeprefix(_BOM).lstrip(_BLANK)
-    if head.startswith((MAGIC, _GZIP_AS_BASE64, b"[")) or b'}{"' in head:
+    if head.startswith((GZIP_MAGIC, _GZIP_AS_BASE64, b"[")) or b'}{"' in head:
         return True
     return not _BARE.match(head) and any(hint in head for hint in _HINTS)
 
 
-def is_object(line: bytes) -> bool:
+def is_json_object(line: bytes) -> bool:
     """Whether a line is one whole JSON object or array by itself."""
     line = line.removeprefix(_BOM).strip(_BLANK)
     return line[:1] in (b"{", b"[") and len(line) > 2 and is_json(line)
@@ -249,14 +251,14 @@ def is_json(text: bytes) -> bool:
     return True
 
 
-def depth(record: bytes) -> int:
+def json_depth(record: bytes) -> int:
     """How deep objects and arrays nest, by counting brackets outside strings; works on broken JSON too."""
     structure = np.frombuffer(_STRING.sub(b"", record), np.uint8) | 0x20  # [ and { become {, ] and } become }
     steps = (structure == 0x7B).astype(np.int64) - (structure == 0x7D)
     return int(np.cumsum(steps).max(initial=0))
 
 
-def cut(text: bytes) -> Iterator[tuple[bytes, bool]]:
+def recover_objects(text: bytes) -> Iterator[tuple[bytes, bool]]:
     """Objects of a broken document, one by one, and whether each is closed: a broken one never costs its
     neighbours.
 
@@ -270,13 +272,13 @@ def cut(text: bytes) -> Iterator[tuple[bytes, bool]]:
         yield from ([(text, False)] if text.strip(_BLANK + b",[]{}") else [])
         return
     start = 0
-    for match in _border(first[1]).finditer(text, first.start()):
+    for match in _record_boundary(first[1]).finditer(text, first.start()):
         yield from _balanced(text[start : match.start()])
         start = match.end()
     yield from _balanced(text[start:])
 
 
-def _border(key: bytes) -> re.Pattern[bytes]:
+def _record_boundary(key: bytes) -> re.Pattern[bytes]:
     """Between two records that begin with the same key (with its quotes)."""
     return re.compile(rb"(?<=\})\s*+(?:,\s*+)?+(?=\{\s*+" + re.escape(key) + rb"\s*+:)")
 
@@ -297,16 +299,16 @@ def _balanced(text: bytes) -> Iterator[tuple[bytes, bool]]:
         yield text[start:], False
 
 
-def joined(lines: Sequence[bytes]) -> tuple[bytes, NDArray[np.int64]]:
+def join_lines(lines: Sequence[bytes]) -> tuple[bytes, NDArray[np.int64]]:
     """Lines as one text, and where in it each begins and the last ends: (N + 1,)."""
     borders = np.zeros(len(lines) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)), out=borders[1:])
     return b"".join(lines), borders
 
 
-def _message(
-    data: bytes, origin: Origin, pile: _Pile, budget: Budget, whole: bool = False
-) -> Iterator[Records]:
+def _read_message(
+    data: bytes, origin: Origin, pile: _RecordCollector, budget: ExpansionBudget, whole: bool = False
+) -> Iterator[RecordBatch]:
     """One message, from its first byte to the reject that stands for all that had no room. What does not fit into memory is its
     reject, and nobody's end."""
     message = pile.message
@@ -315,14 +317,16 @@ def _message(
         yield from _unwrap(data, origin, pile, MAX_WRAPPINGS, whole)
     except MemoryError:
         pile.reject(origin, "does not fit into memory")
-    if (more := message.rejects - REJECTS_KEPT) > 0:
+    if (more := message.rejects - MAX_REJECTS_PER_MESSAGE) > 0:
         reason = f"and {more:,} more in here that could not be read"
         pile.rejects.append(Reject(*origin, reason, more))
 
 
-def _gather(lines: list[bytes], origins: list[Origin], pile: _Pile, wrappings: int) -> Iterator[Records]:
+def _gather(
+    lines: list[bytes], origins: list[Origin], pile: _RecordCollector, wrappings: int
+) -> Iterator[RecordBatch]:
     """Bare lines go straight in; only those that a cheap test points at are looked at one by one."""
-    room = pile.room(origins[0]) if lines else 0
+    room = pile.remaining_records(origins[0]) if lines else 0
     lines, over = lines[:room], origins[room : room + 1]
     done = 0
     for index in _suspects(lines, pile.bounds):
@@ -331,8 +335,8 @@ def _gather(lines: list[bytes], origins: list[Origin], pile: _Pile, wrappings: i
         done = index + 1
     pile.add(lines[done:], origins[done : len(lines)])
     if over:
-        pile.room(over[0])
-    yield from pile.due()
+        pile.remaining_records(over[0])
+    yield from pile.take_full_parts()
 
 
 def _suspects(lines: list[bytes], bounds: Reading) -> list[int]:
@@ -354,15 +358,15 @@ def _brackets(joined: bytes, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Opening brackets per line, strings included: an upper bound of the depth, at a tenth of its price."""
     text = np.frombuffer(joined, np.uint8)
     places = [
-        np.flatnonzero((text[start : start + CHUNK] | 0x20) == 0x7B) + start  # [ becomes {
-        for start in range(0, len(text), CHUNK)
+        np.flatnonzero((text[start : start + SCAN_BYTES] | 0x20) == 0x7B) + start  # [ becomes {
+        for start in range(0, len(text), SCAN_BYTES)
     ]
     return np.diff(np.searchsorted(np.concatenate([[], *places]), np.cumsum(sizes)), prepend=0)
 
 
-def _stripped(data: bytes) -> bytes:
+def _strip_padding(data: bytes) -> bytes:
     """Without blanks and zeros around it; gzip is left alone, for it may well end in zeros."""
-    return data if data.startswith(MAGIC) else data.strip(_BLANK)
+    return data if data.startswith(GZIP_MAGIC) else data.strip(_BLANK)
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -376,46 +380,51 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _unwrap(
-    data: bytes, origin: Origin, pile: _Pile, wrappings: int, whole: bool = False
-) -> Iterator[Records]:
+    data: bytes, origin: Origin, pile: _RecordCollector, wrappings: int, whole: bool = False
+) -> Iterator[RecordBatch]:
     """One value that may be an envelope. `whole`: a message or document, so it may also be several values
     in a row."""
-    data = _stripped(_stripped(data).removeprefix(_BOM))
-    if not data or not pile.room(origin):
+    data = _strip_padding(_strip_padding(data).removeprefix(_BOM))
+    if not data or not pile.remaining_records(origin):
         return
     if not wrappings:
         pile.reject(origin, f"more than {MAX_WRAPPINGS} envelopes around one another")
-    elif data.startswith(MAGIC):
+    elif data.startswith(GZIP_MAGIC):
         yield from _gunzip(data, origin, pile, wrappings)
     elif data.startswith(_GZIP_AS_BASE64):
         yield from _from_base64(data, origin, pile, wrappings)
     elif data.startswith(b"["):
-        yield from _many(data, origin, pile, wrappings)
+        yield from _open_array(data, origin, pile, wrappings)
     elif any(hint in data for hint in _HINTS) and not _BARE.match(data):
         yield from _open_envelope(data, origin, pile, wrappings)
     elif whole and not is_json(data):
         yield from _recover(data, origin, pile, wrappings)
     else:
-        _bare(data, origin, pile)
+        _add_bare_record(data, origin, pile)
 
 
-def _bare(line: bytes, origin: Origin, pile: _Pile) -> None:
+def _add_bare_record(line: bytes, origin: Origin, pile: _RecordCollector) -> None:
     if len(line) > pile.bounds.max_record_bytes:
         pile.reject(origin, f"larger than {pile.bounds.max_record_bytes:,} bytes")
-    elif line.count(b"{") + line.count(b"[") > pile.bounds.max_depth and depth(line) > pile.bounds.max_depth:
+    elif (
+        line.count(b"{") + line.count(b"[") > pile.bounds.max_depth
+        and json_depth(line) > pile.bounds.max_depth
+    ):
         pile.reject(origin, f"nested deeper than {pile.bounds.max_depth}")
     else:
         pile.add([line if _is_utf8(line) else line.decode(errors="replace").encode()], [origin])
 
 
-def _open_envelope(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> Iterator[Records]:
+def _open_envelope(
+    data: bytes, origin: Origin, pile: _RecordCollector, wrappings: int
+) -> Iterator[RecordBatch]:
     try:
         envelope = _envelope.decode(data)
     except _UNREADABLE:
         yield from _recover(data, origin, pile, wrappings)
         return
     if envelope.records is not msgspec.UNSET:
-        yield from _many(bytes(envelope.records), origin, pile, wrappings)
+        yield from _open_array(bytes(envelope.records), origin, pile, wrappings)
     elif envelope.log_events is not msgspec.UNSET or envelope.message_type is not msgspec.UNSET:
         yield from _cloudwatch(envelope, origin, pile, wrappings)
     elif envelope.awslogs is not msgspec.UNSET:
@@ -423,17 +432,17 @@ def _open_envelope(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> 
     elif envelope.kind is not msgspec.UNSET:
         yield from _eventbridge(envelope, origin, pile, wrappings)
     else:
-        _bare(data, origin, pile)  # the hint was a value, or deeper inside
+        _add_bare_record(data, origin, pile)  # the hint was a value, or deeper inside
 
 
-def _many(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> Iterator[Records]:
+def _open_array(data: bytes, origin: Origin, pile: _RecordCollector, wrappings: int) -> Iterator[RecordBatch]:
     """A JSON array of records or envelopes."""
     first = 0
-    for items in _items_of(data):
+    for items in _array_items(data):
         if isinstance(items, bytes):
             first = yield from _recover(items, origin, pile, wrappings, first)
             continue
-        inside = _inside(origin, len(items), first)
+        inside = _nested_origins(origin, len(items), first)
         first += len(items)
         if any(item.startswith(b"[") for item in items):
             items, inside = _without_arrays(items, inside, pile)
@@ -443,7 +452,7 @@ def _many(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> Iterator[
 
 
 def _without_arrays(
-    items: list[bytes], inside: list[Origin], pile: _Pile
+    items: list[bytes], inside: list[Origin], pile: _RecordCollector
 ) -> tuple[list[bytes], list[Origin]]:
     kept = []
     for number, item in enumerate(items):
@@ -454,28 +463,28 @@ def _without_arrays(
     return [items[number] for number in kept], [inside[number] for number in kept]
 
 
-def _items_of(data: bytes) -> Iterator[list[bytes] | bytes]:
+def _array_items(data: bytes) -> Iterator[list[bytes] | bytes]:
     """The items of a JSON array, some at a time; or, where that is no JSON, the text they should be in.
 
     A list of all would take a hundred times the memory of their text. Where `},{"key":` stands, an item probably ends: it does
     if what comes before it can be decoded. If not, brackets are counted.
     """
-    if data.count(b",") < MANY_COMMAS:
-        yield _decoded(data)
+    if data.count(b",") < COMMA_SCAN_THRESHOLD:
+        yield _decode_array(data)
         return
     start, key = 1, _FIRST_KEY.search(data)
-    while key and (border := _border(key[1]).search(data, start + CHUNK)):
-        if isinstance(items := _decoded(b"[" + data[start : border.start()] + b"]"), bytes):
+    while key and (border := _record_boundary(key[1]).search(data, start + SCAN_BYTES)):
+        if isinstance(items := _decode_array(b"[" + data[start : border.start()] + b"]"), bytes):
             break
         yield items
         start = border.end()
     for comma in _commas(data, start):
-        yield _decoded(b"[" + data[start:comma] + b"]")
+        yield _decode_array(b"[" + data[start:comma] + b"]")
         start = comma + 1
-    yield _decoded(b"[" + data[start:])
+    yield _decode_array(b"[" + data[start:])
 
 
-def _decoded(array: bytes) -> list[bytes] | bytes:
+def _decode_array(array: bytes) -> list[bytes] | bytes:
     try:
         return [bytes(item) for item in _items.decode(array)]
     except _UNREADABLE:
@@ -486,9 +495,9 @@ def _commas(data: bytes, begin: int) -> Iterator[int]:
     """Where commas between the items of a JSON array stand, from an item on: the last one in each chunk that has any."""
     slashes, level = 0, 1  # backslashes that end what was looked at; how deep it is nested there
     quoted = False
-    for start in range(begin, len(data), CHUNK):
-        text = np.frombuffer(data, np.uint8, min(CHUNK, len(data) - start), start)
-        escaped, slashes = _escaped(text, slashes)
+    for start in range(begin, len(data), SCAN_BYTES):
+        text = np.frombuffer(data, np.uint8, min(SCAN_BYTES, len(data) - start), start)
+        escaped, slashes = _escaped_mask(text, slashes)
         outside = np.logical_xor.accumulate((text == 0x22) & ~escaped) == quoted
         quoted = not outside[-1]
         structure = np.where(outside, text | 0x20, 0)  # [ and { become {, ] and } become }
@@ -498,7 +507,7 @@ def _commas(data: bytes, begin: int) -> Iterator[int]:
             yield start + int(found[-1])
 
 
-def _escaped(text: NDArray[np.uint8], before: int) -> tuple[NDArray[np.bool_], int]:
+def _escaped_mask(text: NDArray[np.uint8], before: int) -> tuple[NDArray[np.bool_], int]:
     """Which bytes follow an odd number of backslashes, of which `before` stand before the text; how many end it."""
     place = np.arange(len(text))
     other = np.maximum.accumulate(np.where(text == 0x5C, -1 - before, place))  # the last byte that is none
@@ -507,24 +516,24 @@ def _escaped(text: NDArray[np.uint8], before: int) -> tuple[NDArray[np.bool_], i
 
 
 def _recover(
-    data: bytes, origin: Origin, pile: _Pile, wrappings: int, first: int = 0
-) -> Generator[Records, None, int]:
+    data: bytes, origin: Origin, pile: _RecordCollector, wrappings: int, first: int = 0
+) -> Generator[RecordBatch, None, int]:
     """What can be cut out of a document that is no JSON, or that is several documents in a row; how many pieces. `first`: the
     number of the first one where the text is a window of an array."""
-    pieces = cut(data)
+    pieces = recover_objects(data)
     head = list(islice(pieces, 2))
     if len(head) <= 1 and (inner := _RECORDS.search(data)):
-        pieces = cut(data[inner.end() :])
+        pieces = recover_objects(data[inner.end() :])
         head = list(islice(pieces, 2))
     if (head and head[0] == (data, True)) or (not head and is_json(data)):
-        _bare(data, origin, pile)  # nothing to cut: `flatten` says what is wrong with it
+        _add_bare_record(data, origin, pile)  # nothing to cut: `flatten` says what is wrong with it
         return 1
     if not head:
         pile.reject(origin, "malformed JSON: no object in it")
         return 1
     several, pieces = first > 0 or len(head) > 1, chain(head, pieces)
-    while found := _up_to(CHUNK, pieces):
-        origins = _inside(origin, len(found), first) if several else [origin]
+    while found := _take_up_to(SCAN_BYTES, pieces):
+        origins = _nested_origins(origin, len(found), first) if several else [origin]
         first += len(found)
         for where in (where for (_, closed), where in zip(found, origins, strict=True) if not closed):
             pile.reject(where, "malformed JSON: no complete object")
@@ -535,7 +544,7 @@ def _recover(
     return first
 
 
-def _up_to(size: int, pieces: Iterable[tuple[bytes, bool]]) -> list[tuple[bytes, bool]]:
+def _take_up_to(size: int, pieces: Iterable[tuple[bytes, bool]]) -> list[tuple[bytes, bool]]:
     """The next pieces, until they have come to a size or are PART_RECORDS."""
     found: list[tuple[bytes, bool]] = []
     for each in islice(pieces, PART_RECORDS):
@@ -546,7 +555,9 @@ def _up_to(size: int, pieces: Iterable[tuple[bytes, bool]]) -> list[tuple[bytes,
     return found
 
 
-def _eventbridge(envelope: _Envelope, origin: Origin, pile: _Pile, wrappings: int) -> Iterator[Records]:
+def _eventbridge(
+    envelope: _Envelope, origin: Origin, pile: _RecordCollector, wrappings: int
+) -> Iterator[RecordBatch]:
     kind = _as_text(envelope.kind)
     if envelope.detail is msgspec.UNSET or not kind.endswith("via CloudTrail"):
         pile.reject(origin, "an EventBridge event, but not one of CloudTrail")
@@ -556,34 +567,36 @@ def _eventbridge(envelope: _Envelope, origin: Origin, pile: _Pile, wrappings: in
         yield from _unwrap(bytes(envelope.detail), origin, pile, wrappings - 1)
 
 
-def _cloudwatch(envelope: _Envelope, origin: Origin, pile: _Pile, wrappings: int) -> Iterator[Records]:
+def _cloudwatch(
+    envelope: _Envelope, origin: Origin, pile: _RecordCollector, wrappings: int
+) -> Iterator[RecordBatch]:
     if _as_text(envelope.message_type) == "CONTROL_MESSAGE":
         pile.skipped += 1
         return
     first = 0
-    for entries in _items_of(b"" if envelope.log_events is msgspec.UNSET else bytes(envelope.log_events)):
+    for entries in _array_items(b"" if envelope.log_events is msgspec.UNSET else bytes(envelope.log_events)):
         if isinstance(entries, bytes):
             pile.reject(origin, "a CloudWatch Logs message without a list of logEvents")
             return
-        for entry, where in zip(entries, _inside(origin, len(entries), first), strict=True):
+        for entry, where in zip(entries, _nested_origins(origin, len(entries), first), strict=True):
             yield from _log_entry(entry, where, pile, wrappings)
             if pile.message.closed:
                 return
         first += len(entries)
-        yield from pile.due()
+        yield from pile.take_full_parts()
 
 
-def _log_entry(entry: bytes, where: Origin, pile: _Pile, wrappings: int) -> Iterator[Records]:
+def _log_entry(entry: bytes, where: Origin, pile: _RecordCollector, wrappings: int) -> Iterator[RecordBatch]:
     try:
         message = _log_event.decode(entry).message
     except _UNREADABLE:
-        pile.room(where)
+        pile.remaining_records(where)
         pile.reject(where, "a CloudWatch Logs event without a message")
         return
     yield from _unwrap(message.encode(errors="replace"), where, pile, wrappings - 1, whole=True)
 
 
-def _awslogs(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> Iterator[Records]:
+def _awslogs(data: bytes, origin: Origin, pile: _RecordCollector, wrappings: int) -> Iterator[RecordBatch]:
     try:
         text = _logs_data.decode(data).data.encode()
     except _UNREADABLE:
@@ -592,21 +605,23 @@ def _awslogs(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> Iterat
     yield from _from_base64(text, origin, pile, wrappings)
 
 
-def _from_base64(text: bytes, origin: Origin, pile: _Pile, wrappings: int) -> Iterator[Records]:
+def _from_base64(
+    text: bytes, origin: Origin, pile: _RecordCollector, wrappings: int
+) -> Iterator[RecordBatch]:
     try:
         data = base64.b64decode(text, validate=False)
     except (binascii.Error, ValueError):
         pile.reject(origin, "looks like base64, but is not")
         return
-    if not data.startswith(MAGIC):
+    if not data.startswith(GZIP_MAGIC):
         pile.reject(origin, "base64 of something other than gzip")
         return
     yield from _gunzip(data, origin, pile, wrappings)
 
 
-def _gunzip(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> Iterator[Records]:
+def _gunzip(data: bytes, origin: Origin, pile: _RecordCollector, wrappings: int) -> Iterator[RecordBatch]:
     """Expands to what is left of the message's budget; several gzip members in a row are one document."""
-    budget, inflate = pile.message.budget, Inflate(strict=False)
+    budget, inflate = pile.message.budget, GzipInflater(strict=False)
     expanded: list[bytes] = []
     try:
         for text in inflate.read(iter([data])):
@@ -621,23 +636,23 @@ def _gunzip(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> Iterato
     yield from _documents(b"".join(expanded), origin, pile, wrappings - 1)
 
 
-def _too_large(size: int, message: _Message) -> str:
+def _too_large(size: int, message: _MessageUsage) -> str:
     return (
         f"expands to more than {message.budget.limit:,} bytes with all that is inside it "
         f"({size:,} bytes of gzip; {message.records:,} records came before)"
     )
 
 
-def _documents(data: bytes, origin: Origin, pile: _Pile, wrappings: int) -> Iterator[Records]:
+def _documents(data: bytes, origin: Origin, pile: _RecordCollector, wrappings: int) -> Iterator[RecordBatch]:
     """Expanded text: JSON lines when its first line is a value by itself, else one document."""
     start, end, more = _first_line(data)
-    if not more or not is_object(data[start:end]):
+    if not more or not is_json_object(data[start:end]):
         yield from _unwrap(data, origin, pile, wrappings, whole=True)
         return
     first = 0
     for window in _windows_of_lines(data):
         lines = [bare for line in window.split(b"\n") if (bare := line.strip(_BLANK))]
-        yield from _gather(lines, _inside(origin, len(lines), first), pile, wrappings)
+        yield from _gather(lines, _nested_origins(origin, len(lines), first), pile, wrappings)
         first += len(lines)
         if pile.message.closed:
             return
@@ -656,7 +671,7 @@ def _windows_of_lines(text: bytes) -> Iterator[bytes]:
     """Whole lines, some CHUNK of them at a time."""
     start = 0
     while start < len(text):
-        end = text.find(b"\n", start + CHUNK)
+        end = text.find(b"\n", start + SCAN_BYTES)
         end = len(text) if end < 0 else end
         yield text[start:end]
         start = end + 1
@@ -669,17 +684,17 @@ def _as_text(raw: msgspec.Raw | msgspec.UnsetType) -> str:
         return ""
 
 
-def _inside(origin: Origin, count: int, first: int = 0) -> list[Origin]:
+def _nested_origins(origin: Origin, count: int, first: int = 0) -> list[Origin]:
     source, position = origin
     prefix = f"{position}/" if position else ""
     return [(source, f"{prefix}{index}") for index in range(first, first + count)]
 
 
-def merge(parts: Sequence[Records]) -> Records:
+def merge_batches(parts: Sequence[RecordBatch]) -> RecordBatch:
     """Several Records as one, in order."""
     if len(parts) == 1:
         return parts[0]
-    return Records(
+    return RecordBatch(
         [line for part in parts for line in part.lines],
         [origin for part in parts for origin in part.origins],
         [reject for part in parts for reject in part.rejects],

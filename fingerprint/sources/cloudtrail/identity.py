@@ -26,13 +26,13 @@ import numpy as np
 from fingerprint.compute import arrays, frames
 from fingerprint.compute.arrays import Array
 from fingerprint.compute.frames import Frame
-from fingerprint.core.alert import Lane
+from fingerprint.core.alert import CallPath
 from fingerprint.core.settings import Entities
 
-Kind = Literal["person", "user", "role", "root", "federated", "account", "service", "unknown"]
+PrincipalKind = Literal["person", "user", "role", "root", "federated", "account", "service", "unknown"]
 Identity = Mapping[str, str]  # the columns of IDENTITY; "" for missing
 
-IDENTITY = (
+IDENTITY_COLUMNS = (
     "identity_type",
     "principal_id",
     "arn",
@@ -50,10 +50,10 @@ IDENTITY = (
     "recipient_account",
     "service",
 )
-ADDED = ("principal", "kind", "role", "lane", "via", "entity", "human", "session")
+ENTITY_COLUMNS = ("principal", "kind", "role", "lane", "via", "entity", "human", "session")
 
 _PERSON_ROLES = (r"^AWSReservedSSO_",)
-_NAMELESS = {"", "HIDDEN_DUE_TO_SECURITY_REASONS", "UNKNOWN", "-"}
+_HIDDEN_NAMES = {"", "HIDDEN_DUE_TO_SECURITY_REASONS", "UNKNOWN", "-"}
 _SERVICE_ROLE_PATH = ":role/aws-service-role/"
 _SSO_ROLE_PATH = ":role/aws-reserved/sso.amazonaws.com/"  # only Identity Center can make roles there
 _RESERVED = re.compile(r"[%/|:?*\x00-\x1f\x7f-\xa0\u2000-\u200f\u2028-\u202f\u205f-\u206f\ufeff]")
@@ -67,45 +67,47 @@ class Principal:
     there is none."""
 
     key: str
-    kind: Kind
+    kind: PrincipalKind
     role: str = ""
-    lane: Lane = "direct"
+    lane: CallPath = "direct"
     via: str = ""
     human: str = ""
     session: str = ""
 
 
-def name(identity: Identity, person_roles: tuple[str, ...] = _PERSON_ROLES) -> Principal:
+def principal_of(identity: Identity, person_roles: tuple[str, ...] = _PERSON_ROLES) -> Principal:
     """The principal of one identity: the columns of IDENTITY as text, missing ones absent or empty.
 
     Follows the userIdentity reference of the CloudTrail user guide; the shapes seen in practice are in
     tests/test_entity.py.
     """
-    who = {column: identity.get(column) or "" for column in IDENTITY}
+    who = {column: identity.get(column) or "" for column in IDENTITY_COLUMNS}
     account = _account(who)
     principal = _of_type(who, account, person_roles)
-    lane, via = _lane(who, principal)
+    lane, via = _call_path(who, principal)
     return replace(principal, lane=lane, via=via, human=principal.human or _human(who, principal))
 
 
-def add_entities(events: Frame, settings: Entities) -> Frame:
+def add_entity_columns(events: Frame, settings: Entities) -> Frame:
     """The events with the columns of ADDED (`str`, NA where there is none); each distinct identity is named
     once, on the host, wherever the events lie.
 
     entity is `{principal}|{service}|{lane}`, with `*` for what the granularity leaves out.
     """
     codes, distinct = _distinct(events)
-    people = [name(identity, settings.person_roles) for identity in distinct]
+    people = [principal_of(identity, settings.person_roles) for identity in distinct]
     out = events.copy(deep=False)
-    out["principal"] = frames.text([person.key for person in people], codes, events)
+    out["principal"] = frames.make_text_column([person.key for person in people], codes, events)
     for column in ("kind", "role", "lane", "via", "human", "session"):
-        out[column] = frames.text([getattr(person, column) or None for person in people], codes, events)
+        out[column] = frames.make_text_column(
+            [getattr(person, column) or None for person in people], codes, events
+        )
     keys = [_entity(person, who["service"], settings) for person, who in zip(people, distinct, strict=True)]
-    out["entity"] = frames.text(keys, codes, events)
-    return out[[*events.columns, *ADDED]]
+    out["entity"] = frames.make_text_column(keys, codes, events)
+    return out[[*events.columns, *ENTITY_COLUMNS]]
 
 
-def escape(text: str) -> str:
+def escape_key(text: str) -> str:
     """Percent-escapes what keys are made of (`/ | : ? * %`), and control and bidirectional characters."""
     if not _RESERVED.search(text):
         return text
@@ -115,26 +117,26 @@ def escape(text: str) -> str:
 def _distinct(events: Frame) -> tuple[Array, list[Identity]]:
     """The number of each event's identity (n,), and the distinct identities: column by column, numbers of
     pairs of numbers."""
-    xp = frames.namespace(events)
+    xp = frames.array_module_of(events)
     codes = xp.zeros(len(events), np.int64)
-    for column in IDENTITY:
-        of_column, count = frames.coded(events[column])
-        codes = arrays.told_apart(codes * (count + 1) + of_column + 1)[0]
+    for column in IDENTITY_COLUMNS:
+        of_column, count = frames.factorize_codes(events[column])
+        codes = arrays.unique_inverse(codes * (count + 1) + of_column + 1)[0]
     first = xp.unique(codes, return_index=True)[1]
-    table = frames.host(frames.rows(events[list(IDENTITY)], first)).astype(object)
+    table = frames.to_pandas(frames.select_rows(events[list(IDENTITY_COLUMNS)], first)).astype(object)
     rows = table.where(table.notna(), "").to_numpy(object)
-    return codes, [dict(zip(IDENTITY, row, strict=True)) for row in rows]
+    return codes, [dict(zip(IDENTITY_COLUMNS, row, strict=True)) for row in rows]
 
 
 def _entity(person: Principal, service: str, settings: Entities) -> str:
     principal = "*" if settings.granularity == "service" else person.key
-    service = "*" if settings.granularity == "principal" else escape(service)
+    service = "*" if settings.granularity == "principal" else escape_key(service)
     return f"{principal}|{service}|{person.lane}"
 
 
 def _account(who: Identity) -> str:
     found = (who["account"], who["issuer_account"], _arn(who["issuer_arn"])[0], _arn(who["arn"])[0])
-    return escape(next((each for each in found if each), who["recipient_account"] or "unknown"))
+    return escape_key(next((each for each in found if each), who["recipient_account"] or "unknown"))
 
 
 def _arn(arn: str) -> tuple[str, str]:
@@ -159,7 +161,7 @@ def _of_type(who: Identity, account: str, person_roles: tuple[str, ...]) -> Prin
             return _identity_center(who, account)
         case "AWSAccount":
             return Principal(
-                f"{account}:account/{escape(who['principal_id'].split(':')[0] or account)}", "account"
+                f"{account}:account/{escape_key(who['principal_id'].split(':')[0] or account)}", "account"
             )
         case "AWSService":
             return _service(who, account)
@@ -174,18 +176,18 @@ def _user(who: Identity, account: str) -> Principal:
     holds."""
     resource = _arn(who["arn"])[1]
     from_arn = resource.rsplit("/", 1)[-1] if resource.startswith("user/") else ""
-    named = _named(from_arn) or _named(who["user_name"])
+    named = _visible_name(from_arn) or _visible_name(who["user_name"])
     if named:
-        return Principal(f"{account}:user/{escape(named)}", "user")
+        return Principal(f"{account}:user/{escape_key(named)}", "user")
     identifier = who["principal_id"] or resource
-    return Principal(f"{account}:user/?{escape(identifier)}", "user")
+    return Principal(f"{account}:user/?{escape_key(identifier)}", "user")
 
 
 def _role(who: Identity, account: str, person_roles: tuple[str, ...]) -> Principal:
     role, session = _role_and_session(who)
-    key = f"{account}:role/{escape(role)}" if role else f"{account}:role/?{escape(_id(who))}"
+    key = f"{account}:role/{escape_key(role)}" if role else f"{account}:role/?{escape_key(_id(who))}"
     if session and role and _session_is_fixed(role, who, person_roles):
-        return Principal(f"{key}/{escape(session)}", "person", role=key, session=session, human=session)
+        return Principal(f"{key}/{escape_key(session)}", "person", role=key, session=session, human=session)
     return Principal(key, "role", role=key, session=session)
 
 
@@ -196,8 +198,8 @@ def _role_and_session(who: Identity) -> tuple[str, str]:
     kind, _, rest = resource.partition("/")
     of_arn, _, session = rest.partition("/") if kind == "assumed-role" else (rest.rsplit("/", 1)[-1], "", "")
     issuer = _arn(who["issuer_arn"])[1]
-    of_issuer = issuer.rsplit("/", 1)[-1] if issuer.startswith("role/") else _named(who["issuer_name"])
-    role = of_issuer or _named(of_arn) or _named(who["user_name"])
+    of_issuer = issuer.rsplit("/", 1)[-1] if issuer.startswith("role/") else _visible_name(who["issuer_name"])
+    role = of_issuer or _visible_name(of_arn) or _visible_name(who["user_name"])
     return role, session or who["principal_id"].partition(":")[2]
 
 
@@ -226,9 +228,9 @@ def _federated_user(who: Identity, account: str, person_roles: tuple[str, ...]) 
         return Principal(f"{account}:root", "root", session=shown)
     if issuer.startswith("role/") or who["issuer_type"] == "Role":
         return replace(_role(who, account, person_roles), session=shown)
-    named = issuer.rsplit("/", 1)[-1] if issuer.startswith("user/") else _named(who["issuer_name"])
+    named = issuer.rsplit("/", 1)[-1] if issuer.startswith("user/") else _visible_name(who["issuer_name"])
     if named:
-        return Principal(f"{account}:user/{escape(named)}", "user", session=shown)
+        return Principal(f"{account}:user/{escape_key(named)}", "user", session=shown)
     return Principal(f"{account}:federated/?", "federated", session=shown)
 
 
@@ -237,23 +239,23 @@ def _federated(who: Identity, account: str) -> Principal:
     is a session."""
     identifier = who["principal_id"]
     provider = who["identity_provider"] or who["federated_provider"] or identifier.rpartition(":")[0]
-    subject = _named(who["user_name"]) or identifier.rpartition(":")[2]
-    return Principal(f"{account}:federated/{escape(provider)}/{escape(subject)}", "federated")
+    subject = _visible_name(who["user_name"]) or identifier.rpartition(":")[2]
+    return Principal(f"{account}:federated/{escape_key(provider)}/{escape_key(subject)}", "federated")
 
 
 def _identity_center(who: Identity, account: str) -> Principal:
-    subject = who["behalf_user"] or who["principal_id"] or _named(who["user_name"])
-    return Principal(f"{account}:identitycenter/{escape(subject)}", "person")
+    subject = who["behalf_user"] or who["principal_id"] or _visible_name(who["user_name"])
+    return Principal(f"{account}:identitycenter/{escape_key(subject)}", "person")
 
 
 def _service(who: Identity, account: str) -> Principal:
     """Keyed by the account it acted in, not its own. `AWS Internal` says no more than that it was AWS."""
-    account = escape(who["recipient_account"]) or account
+    account = escape_key(who["recipient_account"]) or account
     source = who["service"] or "unknown"
     service = who["invoked_by"] or (
         source if "." in source or source == "unknown" else f"{source}.amazonaws.com"
     )
-    return Principal(f"{account}:service/{escape(service)}", "service", lane="service", via=service)
+    return Principal(f"{account}:service/{escape_key(service)}", "service", lane="service", via=service)
 
 
 def _without_type(who: Identity, account: str, person_roles: tuple[str, ...]) -> Principal:
@@ -268,17 +270,17 @@ def _without_type(who: Identity, account: str, person_roles: tuple[str, ...]) ->
     ):
         if resource.startswith(prefix):
             return _of_type({**who, "identity_type": kind}, account, person_roles)
-    if not who["invoked_by"] and _named(who["user_name"]):
+    if not who["invoked_by"] and _visible_name(who["user_name"]):
         return _user(who, account)
     return _service(who, account)
 
 
 def _other(who: Identity, account: str, type_: str) -> Principal:
-    subject = who["principal_id"] or _named(who["user_name"]) or who["arn"]
-    return Principal(f"{account}:unknown/{escape(type_)}/{escape(subject)}", "unknown")
+    subject = who["principal_id"] or _visible_name(who["user_name"]) or who["arn"]
+    return Principal(f"{account}:unknown/{escape_key(type_)}/{escape_key(subject)}", "unknown")
 
 
-def _lane(who: Identity, principal: Principal) -> tuple[Lane, str]:
+def _call_path(who: Identity, principal: Principal) -> tuple[CallPath, str]:
     """Through which service, if any: AWS itself, somebody on whose behalf it calls, or a role that only it
     can assume."""
     if principal.kind == "service":
@@ -295,14 +297,14 @@ def _lane(who: Identity, principal: Principal) -> tuple[Lane, str]:
 def _human(who: Identity, principal: Principal) -> str:
     """Who or what is behind it, for the screen: an e-mail or a person's name, an instance, the user's
     name."""
-    for text in (principal.session, who["behalf_user"], _named(who["user_name"])):
+    for text in (principal.session, who["behalf_user"], _visible_name(who["user_name"])):
         if _PERSONAL.match(text) or _INSTANCE.match(text):
             return text
     if principal.kind in ("user", "federated"):
-        return _named(who["user_name"]) or _arn(who["arn"])[1].rsplit("/", 1)[-1]
+        return _visible_name(who["user_name"]) or _arn(who["arn"])[1].rsplit("/", 1)[-1]
     return who["behalf_user"]
 
 
-def _named(text: str) -> str:
+def _visible_name(text: str) -> str:
     """A name, or nothing where AWS hid it or had none."""
-    return "" if text in _NAMELESS else text
+    return "" if text in _HIDDEN_NAMES else text

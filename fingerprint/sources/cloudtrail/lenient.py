@@ -21,27 +21,27 @@ _NO_EVENT = {  # keys of what AWS puts beside records, and which is no event
     "insightDetails": "insight",
     "logEvents": "control message",
 }
-EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+EARLIEST_TIME, LATEST_TIME = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 
-class Unreadable(ValueError):
+class ParseError(ValueError):
     """Why a line is no record, in words for the list of rejects."""
 
 
-def mend(line: bytes) -> bytes:
+def repair_record(line: bytes) -> bytes:
     """The same record as strict JSON. Raises Unreadable with the reason."""
     record = _load(line)
     if not isinstance(record, dict):
-        raise Unreadable(f"a record must be a JSON object, not {_kind(line)}")
+        raise ParseError(f"a record must be a JSON object, not {_kind(line)}")
     return _without_lone_surrogates(json.dumps(record, ensure_ascii=False)).encode()
 
 
-def why_no_event(line: bytes) -> str | None:
+def non_event_reason(line: bytes) -> str | None:
     """The reason why a line that parses holds no event; None for what is no event by design (digest,
     insight, test notice)."""
     try:
         record = _load(line)
-    except Unreadable as error:
+    except ParseError as error:
         return str(error)
     if not isinstance(record, dict):
         return f"a record must be a JSON object, not {_kind(line)}"
@@ -50,7 +50,7 @@ def why_no_event(line: bytes) -> str | None:
     return "no usable eventTime"
 
 
-def instant(text: str) -> datetime | None:
+def parse_time(text: str) -> datetime | None:
     """An ISO 8601 time as UTC: fractions of any length, offsets, a space for the T; without an offset it is
     UTC.
 
@@ -61,7 +61,7 @@ def instant(text: str) -> datetime | None:
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-    return moment if len(text) > 10 and EARLIEST <= moment < LATEST else None
+    return moment if len(text) > 10 and EARLIEST_TIME <= moment < LATEST_TIME else None
 
 
 def _load(line: bytes) -> Any:
@@ -70,9 +70,9 @@ def _load(line: bytes) -> Any:
             line.decode(errors="replace"), strict=False, parse_int=str, parse_float=str, parse_constant=str
         )
     except RecursionError:
-        raise Unreadable("nested too deeply") from None
+        raise ParseError("nested too deeply") from None
     except json.JSONDecodeError as error:
-        raise Unreadable(f"malformed JSON at character {error.pos}: {error.msg}") from None
+        raise ParseError(f"malformed JSON at character {error.pos}: {error.msg}") from None
 
 
 def _without_lone_surrogates(text: str) -> str:

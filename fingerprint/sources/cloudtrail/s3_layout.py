@@ -18,33 +18,35 @@ from typing import Any
 
 import fsspec
 
-from fingerprint.core.time_range import Span
+from fingerprint.core.time_range import TimeRange
 
 _TRAIL = re.compile(r"(?:^|/)AWSLogs(?:/[^/]+){0,2}(?:/CloudTrail[^/]*(?:/[^/]+(?:/\d{4})?)?)?$")
 _MONTH = re.compile(r"(?:^|/)AWSLogs/(?:[^/]+/){1,2}CloudTrail[^/]*/[^/]+/(\d{4})/(\d{2})$")
 
-Listed = dict[str, dict[str, Any]]  # path: what fsspec says of it
+FileListing = dict[str, dict[str, Any]]  # path: what fsspec says of it
 
 
-def is_trail(path: str) -> bool:
+def is_trail_folder(path: str) -> bool:
     """Whether a folder is AWSLogs, or one below it that leads to the months of a trail."""
     return bool(_TRAIL.search(path.rstrip("/")))
 
 
-def months_of(system: fsspec.AbstractFileSystem, path: str, span: Span) -> tuple[Listed, list[date]]:
+def list_trail_months(
+    system: fsspec.AbstractFileSystem, path: str, span: TimeRange
+) -> tuple[FileListing, list[date]]:
     """All files below a folder that `is_trail`, without those of months that lie outside; and the first days of such months."""
     found, months = _walk(system, path.rstrip("/"))
-    wide = span.before_day(max(months.values(), default=None))
-    outside = [first for first in months.values() if not wide.may_hold_month(first)]
+    wide = span.anchored_at_day(max(months.values(), default=None))
+    outside = [first for first in months.values() if not wide.may_contain_month(first)]
     for folder, first in months.items():
-        if wide.may_hold_month(first):
+        if wide.may_contain_month(first):
             found |= system.find(folder, detail=True)
     return found, outside
 
 
-def _walk(system: fsspec.AbstractFileSystem, path: str) -> tuple[Listed, dict[str, date]]:
+def _walk(system: fsspec.AbstractFileSystem, path: str) -> tuple[FileListing, dict[str, date]]:
     """Files that are in no month of a trail, and the months by their first day."""
-    found: Listed = {}
+    found: FileListing = {}
     months: dict[str, date] = {}
     for entry in system.ls(path, detail=True):
         name = entry["name"].rstrip("/")
@@ -54,7 +56,7 @@ def _walk(system: fsspec.AbstractFileSystem, path: str) -> tuple[Listed, dict[st
             continue
         elif first := _first_day(name):
             months[name] = first
-        elif is_trail(name):
+        elif is_trail_folder(name):
             below = _walk(system, name)
             found, months = found | below[0], months | below[1]
         else:

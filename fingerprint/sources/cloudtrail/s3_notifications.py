@@ -17,16 +17,16 @@ from urllib.parse import unquote_plus
 import msgspec
 
 MAX_WRAPPINGS = 4  # SNS in SNS: AWS makes one
-NO_EVENTS = ("CloudTrail-Digest", "CloudTrail-Insight")  # folders of a trail that hold no events
+NON_EVENT_FOLDERS = ("CloudTrail-Digest", "CloudTrail-Insight")  # folders of a trail that hold no events
 _VALIDATION = "CloudTrail validation message."
 _TRAIL = re.compile(r"(?:.*/)?AWSLogs/(?:o-[a-z0-9]+/)?\d{12}/CloudTrail/[a-z0-9-]+(?=/)")
 
 
-class Unreadable(ValueError):
+class NotificationError(ValueError):
     """No notice: why, in a sentence without its end."""
 
 
-class Object(NamedTuple):
+class S3Object(NamedTuple):
     """An object that was written; `key` as S3 knows it, not URL-encoded."""
 
     bucket: str
@@ -37,7 +37,7 @@ class Object(NamedTuple):
         return f"s3://{self.bucket}/{self.key}"
 
     @property
-    def trail(self) -> str:
+    def trail_prefix(self) -> str:
         """Bucket and prefix of one account and region, whose objects come one after the other; else the bucket.
 
         >>> Object("b", "AWSLogs/111122223333/CloudTrail/eu-west-1/2026/01/01/a.json.gz").trail
@@ -47,12 +47,12 @@ class Object(NamedTuple):
         return f"{self.bucket}/{prefix[0]}" if prefix else self.bucket
 
 
-class Notice(NamedTuple):
+class S3Notification(NamedTuple):
     """`skipped` counts what needs no reading: objects removed, digests, insights, folders. `test`: only a greeting."""
 
-    objects: tuple[Object, ...] = ()
+    objects: tuple[S3Object, ...] = ()
     skipped: int = 0
-    test: bool = False
+    is_test: bool = False
 
 
 class _Bucket(msgspec.Struct):
@@ -63,14 +63,14 @@ class _Key(msgspec.Struct):
     key: str
 
 
-class _Place(msgspec.Struct):
+class _S3Location(msgspec.Struct):
     bucket: _Bucket
     object: _Key
 
 
 class _S3Record(msgspec.Struct):
     eventName: str
-    s3: _Place
+    s3: _S3Location
 
 
 class _CloudTrail(msgspec.Struct):
@@ -86,20 +86,20 @@ class _Sns(msgspec.Struct):
 _WRONG = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 
-def read(body: bytes) -> Notice:
+def parse_notification(body: bytes) -> S3Notification:
     """What a message of the queue says; raises Unreadable, whatever the bytes."""
     try:
-        return _notice(body, MAX_WRAPPINGS)
+        return _parse_body(body, MAX_WRAPPINGS)
     except _WRONG as error:
-        raise Unreadable(f"not a notice of objects written: {error}") from None
+        raise NotificationError(f"not a notice of objects written: {error}") from None
 
 
-def _notice(body: bytes | str, wrappings: int) -> Notice:
+def _parse_body(body: bytes | str, wrappings: int) -> S3Notification:
     if isinstance(body, str) and body.startswith(_VALIDATION):
-        return Notice(test=True)
+        return S3Notification(is_test=True)
     table = msgspec.json.decode(body)
     if not isinstance(table, dict):
-        raise Unreadable("not a notice of objects written: not a JSON object")
+        raise NotificationError("not a notice of objects written: not a JSON object")
     if "Message" in table and "Type" in table:
         return _sns(table, wrappings)
     if "Records" in table:
@@ -109,44 +109,46 @@ def _notice(body: bytes | str, wrappings: int) -> Notice:
     if "detail-type" in table:
         return _eventbridge(table)
     if table.get("Event") == "s3:TestEvent":
-        return Notice(test=True)
-    raise Unreadable("not a notice of objects written: neither of S3 nor SNS, EventBridge or CloudTrail")
+        return S3Notification(is_test=True)
+    raise NotificationError(
+        "not a notice of objects written: neither of S3 nor SNS, EventBridge or CloudTrail"
+    )
 
 
-def _sns(table: dict[str, Any], wrappings: int) -> Notice:
+def _sns(table: dict[str, Any], wrappings: int) -> S3Notification:
     wrapped = msgspec.convert(table, _Sns)
     if wrapped.Type != "Notification":
-        raise Unreadable(f"an SNS message of type {wrapped.Type[:40]}, not a notification")
+        raise NotificationError(f"an SNS message of type {wrapped.Type[:40]}, not a notification")
     if not wrappings:
-        raise Unreadable(f"more than {MAX_WRAPPINGS} SNS messages around one another")
-    return _notice(wrapped.Message, wrappings - 1)
+        raise NotificationError(f"more than {MAX_WRAPPINGS} SNS messages around one another")
+    return _parse_body(wrapped.Message, wrappings - 1)
 
 
-def _s3(records: Any) -> Notice:
+def _s3(records: Any) -> S3Notification:
     found = msgspec.convert(records, list[_S3Record])
     created = [each.s3 for each in found if each.eventName.removeprefix("s3:").startswith("ObjectCreated:")]
-    objects = [Object(place.bucket.name, unquote_plus(place.object.key)) for place in created]
-    return _of(objects, len(found) - len(created))
+    objects = [S3Object(place.bucket.name, unquote_plus(place.object.key)) for place in created]
+    return _notification(objects, len(found) - len(created))
 
 
-def _cloudtrail(table: dict[str, Any]) -> Notice:
+def _cloudtrail(table: dict[str, Any]) -> S3Notification:
     notice = msgspec.convert(table, _CloudTrail)
-    return _of([Object(notice.s3Bucket, key) for key in notice.s3ObjectKey])
+    return _notification([S3Object(notice.s3Bucket, key) for key in notice.s3ObjectKey])
 
 
-def _eventbridge(table: dict[str, Any]) -> Notice:
+def _eventbridge(table: dict[str, Any]) -> S3Notification:
     if table.get("source") != "aws.s3":
-        raise Unreadable("an EventBridge event, but not one of S3")
+        raise NotificationError("an EventBridge event, but not one of S3")
     if table["detail-type"] != "Object Created":
-        return Notice(skipped=1)
-    place = msgspec.convert(table.get("detail"), _Place)
-    return _of([Object(place.bucket.name, place.object.key)])
+        return S3Notification(skipped=1)
+    place = msgspec.convert(table.get("detail"), _S3Location)
+    return _notification([S3Object(place.bucket.name, place.object.key)])
 
 
-def _of(objects: list[Object], skipped: int = 0) -> Notice:
+def _notification(objects: list[S3Object], skipped: int = 0) -> S3Notification:
     kept = tuple(each for each in objects if _holds_events(each.key))
-    return Notice(kept, skipped + len(objects) - len(kept))
+    return S3Notification(kept, skipped + len(objects) - len(kept))
 
 
 def _holds_events(key: str) -> bool:
-    return not key.endswith("/") and not set(NO_EVENTS) & set(key.split("/"))
+    return not key.endswith("/") and not set(NON_EVENT_FOLDERS) & set(key.split("/"))

@@ -20,7 +20,7 @@ _HERE = Path(__file__).parents[2]
 _PLACES = (_HERE / "_data", _HERE.parent / "data")  # in an installed wheel, in a checkout
 
 
-def folder(name: str = "") -> Path:
+def data_folder(name: str = "") -> Path:
     """The folder `name` under data/, wherever the package was installed from.
 
     Raises FingerprintError when the installation lacks it.
@@ -33,19 +33,19 @@ def folder(name: str = "") -> Path:
     )
 
 
-def records(name: str) -> Iterator[dict[str, Any]]:
+def sample_records(name: str) -> Iterator[dict[str, Any]]:
     """The raw records of one real set, in the order of its file: `records("real/invictus_stratus")`."""
-    yield from map(json.loads, lines(name))
+    yield from map(json.loads, sample_lines(name))
 
 
-def lines(name: str) -> Iterator[bytes]:
+def sample_lines(name: str) -> Iterator[bytes]:
     """The same, each as it was written."""
-    with gzip.open(folder(name) / f"{Path(name).name}.jsonl.gz", "rb") as written:
+    with gzip.open(data_folder(name) / f"{Path(name).name}.jsonl.gz", "rb") as written:
         for line in written:
             yield line.rstrip(b"\r\n")
 
 
-def labels(name: str) -> dict[str, dict[str, str]]:
+def sample_labels(name: str) -> dict[str, dict[str, str]]:
     """eventID -> label of one real set that has labels."""
-    with gzip.open(folder(name) / "labels.jsonl.gz", "rb") as lines:
+    with gzip.open(data_folder(name) / "labels.jsonl.gz", "rb") as lines:
         return {label["eventID"]: label for label in map(json.loads, lines)}

@@ -18,61 +18,63 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.estimators.autoencoder import VISIBLE
+from fingerprint.estimators.autoencoder import VISIBLE_MASK
 
-Places = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
-FEWEST_ROWS, ENOUGH_ROWS, MOST_ROWS = 8, 16, 512  # of a fingerprint in a step
-SHARE = (
+MIN_ROWS, SUFFICIENT_ROWS, MAX_ROWS = 8, 16, 512  # of a fingerprint in a step
+HISTORY_DIVISOR = (
     64  # of a long history a step draws this part, if that is more than enough: what all others start from
 )
-FEWEST_SLOTS = 4
-COPIES = 6  # of a net while it is fitted: itself, its gradient, Adam's two means and their quotient, its best
+MIN_SLOTS = 4
+COPIES_PER_NETWORK = (
+    6  # of a net while it is fitted: itself, its gradient, Adam's two means and their quotient, its best
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
     """Fingerprints (Q,) that are fitted as one stack: `rows` of each in a step, `slots` of each feature."""
 
-    members: Places
+    members: Indices
     rows: int
     slots: int
 
 
-def buckets(
-    members: Places, histories: Places, used: Places, most_slots: int, hidden: int, most_bytes: int
+def make_buckets(
+    members: Indices, histories: Indices, used: Indices, max_slots: int, hidden: int, max_bytes: int
 ) -> Iterator[Bucket]:
     """Buckets of fingerprints `members` (Q,) with `histories` (Q,) rows and `used` (Q,) slots, the largest buckets' nets last.
 
     None takes more than about `most_bytes` while it is fitted, one net at least.
     """
-    kind = np.column_stack([rows_of(histories), slots_of(used, most_slots)])
+    kind = np.column_stack([rows_per_step(histories), fitted_slots(used, max_slots)])
     for rows, slots in np.unique(kind, axis=0).tolist():
         alike = members[(kind == (rows, slots)).all(axis=1)]
-        step = max(1, most_bytes // bytes_of(rows, slots, hidden))
+        step = max(1, max_bytes // network_bytes(rows, slots, hidden))
         for at in range(0, len(alike), step):
             yield Bucket(alike[at : at + step], rows, slots)
 
 
-def rows_of(histories: Places) -> Places:
+def rows_per_step(histories: Indices) -> Indices:
     """How many rows of a history (Q,) a step draws: a power of two, of a short one about as many as there are."""
-    wanted = np.maximum(np.minimum(histories, ENOUGH_ROWS), histories // SHARE)
-    return _power_of_two(np.clip(wanted, FEWEST_ROWS, MOST_ROWS))
+    wanted = np.maximum(np.minimum(histories, SUFFICIENT_ROWS), histories // HISTORY_DIVISOR)
+    return _next_power_of_two(np.clip(wanted, MIN_ROWS, MAX_ROWS))
 
 
-def slots_of(used: Places, most: int) -> Places:
+def fitted_slots(used: Indices, most: int) -> Indices:
     """Slots that are fitted (Q,): those in use, rounded up to a power of two or one and a half times that."""
-    whole = _power_of_two(np.maximum(used, FEWEST_SLOTS))
+    whole = _next_power_of_two(np.maximum(used, MIN_SLOTS))
     return np.minimum(np.where(used <= whole * 3 // 4, whole * 3 // 4, whole), most)
 
 
-def _power_of_two(least: Places) -> Places:
+def _next_power_of_two(least: Indices) -> Indices:
     return 1 << np.ceil(np.log2(least)).astype(np.intp)
 
 
-def bytes_of(rows: int, slots: int, hidden: int) -> int:
+def network_bytes(rows: int, slots: int, hidden: int) -> int:
     """What one net takes while it is fitted (float32), with what a step computes."""
-    free, features = VISIBLE.shape
+    free, features = VISIBLE_MASK.shape
     net = (features + free) * slots * hidden + hidden
     step = rows * (features * (slots + 2 * hidden + 4) + free * (2 * slots + 3 * hidden))
-    return 4 * (COPIES * net + step)
+    return 4 * (COPIES_PER_NETWORK * net + step)

@@ -19,29 +19,29 @@ import torch
 Work = Callable[[], None]
 
 
-def replayed(device: torch.device) -> bool:
+def supports_cuda_graphs(device: torch.device) -> bool:
     """Whether work can be captured there. Not where torch borrows its memory (RMM's): what a graph uses would be given away."""
     return device.type == "cuda" and torch.cuda.get_allocator_backend() != "pluggable"
 
 
-class Captured:
+class GraphedCallable:
     """Called for the first time it works (libraries set themselves up then, which cannot be captured); the second time it is
     captured; from then on it is replayed. The memory in between is its own, and goes with it."""
 
     def __init__(self, work: Work) -> None:
-        self.work, self.warm = work, False
+        self.work, self.warmed_up = work, False
         self.graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
-        if not self.warm:
+        if not self.warmed_up:
             self.work()
-            self.warm = True
+            self.warmed_up = True
             return
         if self.graph is None:
-            self.graph = self._captured()
+            self.graph = self._capture()
         self.graph.replay()
 
-    def _captured(self) -> torch.cuda.CUDAGraph:
+    def _capture(self) -> torch.cuda.CUDAGraph:
         """Other threads of this process may go on with the device meanwhile (`thread_local`)."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):

@@ -19,14 +19,16 @@ from numpy.typing import NDArray
 
 from fingerprint.core.alert import FingerprintError
 
-CPU_ROOM = 32 << 20  # bytes: a CPU is quicker where its caches hold a bucket
+CPU_BUCKET_BYTES = 32 << 20  # bytes: a CPU is quicker where its caches hold a bucket
 # On a device: some 26,000 nets. Their step takes 6 ms of an H100's memory and its launches a fifteenth of that (docs/gpu.md): a
 # larger bucket would gain nothing, and 32 bits would no longer count its numbers.
-MOST_ROOM = 8 << 30
-SHARE = 4  # of the memory that is free; what a step computes comes on top, and others live here, too
+MAX_BUCKET_BYTES = 8 << 30
+FREE_MEMORY_DIVISOR = (
+    4  # of the memory that is free; what a step computes comes on top, and others live here, too
+)
 
 
-def chosen(setting: str) -> torch.device:
+def select_device(setting: str) -> torch.device:
     """Where nets are fitted. FingerprintError where a GPU is asked for and torch sees none."""
     seen = torch.cuda.is_available() if setting != "cpu" else False
     if setting == "cuda" and not seen:
@@ -36,12 +38,16 @@ def chosen(setting: str) -> torch.device:
     return torch.device("cuda", torch.cuda.current_device()) if seen else torch.device("cpu")
 
 
-def room(device: torch.device) -> int:
+def bucket_memory_bytes(device: torch.device) -> int:
     """Bytes that a bucket may take."""
-    return CPU_ROOM if device.type == "cpu" else min(free(device) // SHARE, MOST_ROOM)
+    return (
+        CPU_BUCKET_BYTES
+        if device.type == "cpu"
+        else min(free_memory_bytes(device) // FREE_MEMORY_DIVISOR, MAX_BUCKET_BYTES)
+    )
 
 
-def free(device: torch.device) -> int:
+def free_memory_bytes(device: torch.device) -> int:
     """Bytes of a CUDA device that nobody uses, with those that torch has put by."""
     unused = torch.cuda.mem_get_info(device)[0]
     if torch.cuda.get_allocator_backend() == "pluggable":  # it keeps no accounts
@@ -49,15 +55,15 @@ def free(device: torch.device) -> int:
     return int(unused + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
 
 
-def home(*tensors: torch.Tensor) -> list[NDArray[Any]]:
+def to_numpy(*tensors: torch.Tensor) -> list[NDArray[Any]]:
     """NumPy arrays of them. From a device by way of pinned memory, which its copy engine fills at the full speed of the bus."""
-    landed = [_landed(each) for each in tensors]
+    landed = [_copy_to_pinned(each) for each in tensors]
     if any(each.is_cuda for each in tensors):
         torch.cuda.current_stream().synchronize()
     return [each.numpy() for each in landed]
 
 
-def _landed(tensor: torch.Tensor) -> torch.Tensor:
+def _copy_to_pinned(tensor: torch.Tensor) -> torch.Tensor:
     if not tensor.is_cuda:
         return tensor
     pinned = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)

@@ -20,83 +20,94 @@ import torch
 
 from fingerprint.core import settings
 from fingerprint.training.nn import cuda_graphs
-from fingerprint.training.nn.batching import bytes_of
-from fingerprint.training.nn.network import Adam, Nets, Parameters
-from fingerprint.training.nn.sampling import History
+from fingerprint.training.nn.batching import network_bytes
+from fingerprint.training.nn.network import Adam, Parameters, StackedNetworks
+from fingerprint.training.nn.sampling import TrainingRows
 
 Tensor = torch.Tensor
-Home = Callable[[Tensor, Parameters], None]  # places in the bucket (M,), their weights
+OnFinished = Callable[[Tensor, Parameters], None]  # places in the bucket (M,), their weights
 
-STEPS = 8  # in an epoch
-DECAY = 1e-3
-REPLAYED = (
+STEPS_PER_EPOCH = 8  # in an epoch
+WEIGHT_DECAY = 1e-3
+MAX_GRAPH_BYTES = (
     128 << 20
 )  # bytes of a bucket: a larger one computes for longer than its 650 kernels an epoch take to launch
 
 
-class Run:
+class TrainingLoop:
     """P nets, those that are still in the stack: `place` (P,) in the bucket, `best` weights so far, the loss `least` (P,) that
     these had, `waited` (P,) epochs since."""
 
     def __init__(
-        self, nets: Nets, history: History, check: Tensor, rows: int, options: settings.Autoencoder
+        self,
+        nets: StackedNetworks,
+        history: TrainingRows,
+        check: Tensor,
+        rows: int,
+        options: settings.Autoencoder,
     ) -> None:
-        self.nets, self.history, self.check, self.options = nets, history, check, options
+        self.nets, self.history, self.validation, self.options = nets, history, check, options
         self.rows, device = rows, check.device
-        self.replayed = cuda_graphs.replayed(device) and _bytes(nets, rows) <= REPLAYED
-        self.optimiser = Adam(nets.parameters, options.learning_rate, self.replayed)
+        self.use_cuda_graph = (
+            cuda_graphs.supports_cuda_graphs(device) and _estimate_bytes(nets, rows) <= MAX_GRAPH_BYTES
+        )
+        self.optimiser = Adam(nets.parameters, options.learning_rate, self.use_cuda_graph)
         self.step = torch.zeros((), dtype=torch.int64, device=device)
-        self.place = torch.arange(len(check), device=device)
-        self.waited = torch.zeros_like(self.place)
-        self.best: Parameters = (nets.inputs.clone(), nets.bias.clone(), torch.zeros_like(nets.outputs))
-        self.least = Nets(*self.best, nets.base).losses(check, check)
+        self.positions = torch.arange(len(check), device=device)
+        self.epochs_since_best = torch.zeros_like(self.positions)
+        self.best_weights: Parameters = (
+            nets.inputs.clone(),
+            nets.bias.clone(),
+            torch.zeros_like(nets.outputs),
+        )
+        self.best_loss = StackedNetworks(*self.best_weights, nets.base).losses(check, check)
 
-    def train(self, home: Home) -> None:
+    def train(self, on_finished: OnFinished) -> None:
         """Epochs, as many as somebody gains by."""
-        again = cuda_graphs.Captured(self.epoch) if self.replayed else self.epoch
+        again = cuda_graphs.GraphedCallable(self.run_epoch) if self.use_cuda_graph else self.run_epoch
         for _ in range(self.options.epochs):
             again()
-            self.leave(home)
-            if not len(self.place):
+            self.retire_finished(on_finished)
+            if not len(self.positions):
                 return
-        home(self.place, self.best)
+        on_finished(self.positions, self.best_weights)
 
-    def epoch(self) -> None:
+    def run_epoch(self) -> None:
         """One epoch, in place."""
-        for _ in range(STEPS):
-            seen, wanted = self.history.draw(self.step, self.rows, self.options.swap)
-            self.optimiser.step(self.nets.parameters, self.nets.gradients(seen, wanted, DECAY))
+        for _ in range(STEPS_PER_EPOCH):
+            seen, wanted = self.history.sample(self.step, self.rows, self.options.swap)
+            self.optimiser.step(self.nets.parameters, self.nets.gradients(seen, wanted, WEIGHT_DECAY))
             self.step += 1
-        now = self.nets.losses(self.check, self.check)
-        better = (now < self.least) & (self.waited < self.options.patience)
-        self.waited.add_(1).masked_fill_(better, 0)
-        for kept, new in zip((self.least, *self.best), (now, *self.nets.parameters), strict=True):
+        now = self.nets.losses(self.validation, self.validation)
+        better = (now < self.best_loss) & (self.epochs_since_best < self.options.patience)
+        self.epochs_since_best.add_(1).masked_fill_(better, 0)
+        for kept, new in zip((self.best_loss, *self.best_weights), (now, *self.nets.parameters), strict=True):
             torch.where(better.view(-1, *[1] * (kept.ndim - 1)), new, kept, out=kept)
 
-    def leave(self, home: Home) -> None:
+    def retire_finished(self, on_finished: OnFinished) -> None:
         """Those that are done go home; where epochs are replayed, all at once."""
-        going = self.waited < self.options.patience
+        going = self.epochs_since_best < self.options.patience
         done = len(going) - int(going.sum())
-        if done and (done == len(going) or not self.replayed):
+        if done and (done == len(going) or not self.use_cuda_graph):
             left, stay = ((~going).nonzero()[:, 0], going.nonzero()[:, 0])
-            home(self.place[left], self._some(left))
-            self._take(stay)
+            on_finished(self.positions[left], self._select_best(left))
+            self._keep(stay)
 
-    def _take(self, stay: Tensor) -> None:
+    def _keep(self, stay: Tensor) -> None:
         self.nets, self.history = self.nets.take(stay), self.history.take(stay)
         self.optimiser.take(stay)
-        self.place, self.waited, self.least, self.check = (
-            each[stay] for each in (self.place, self.waited, self.least, self.check)
+        self.positions, self.epochs_since_best, self.best_loss, self.validation = (
+            each[stay] for each in (self.positions, self.epochs_since_best, self.best_loss, self.validation)
         )
-        self.best = self._some(stay)
+        self.best_weights = self._select_best(stay)
 
-    def _some(self, which: Tensor) -> Parameters:
+    def _select_best(self, which: Tensor) -> Parameters:
         """The best weights of some."""
-        inputs, bias, outputs = self.best
+        inputs, bias, outputs = self.best_weights
         return inputs[which], bias[which], outputs[which]
 
 
-def _bytes(nets: Nets, rows: int) -> int:
+def _estimate_bytes(nets: StackedNetworks, rows: int) -> int:
     """About what they take while they are fitted."""
     count, _, hidden, slots = nets.inputs.shape
-    return count * bytes_of(rows, slots, hidden)
+    return count * network_bytes(rows, slots, hidden)

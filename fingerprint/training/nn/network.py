@@ -15,14 +15,14 @@ from functools import cache
 
 import torch
 
-from fingerprint.estimators.autoencoder import FREE, VISIBLE
+from fingerprint.estimators.autoencoder import FREE_FEATURES, VISIBLE_MASK
 
 Tensor = torch.Tensor
 Parameters = tuple[Tensor, Tensor, Tensor]
 
 
 @dataclass(frozen=True, slots=True)
-class Nets:
+class StackedNetworks:
     """P nets with H hidden units over K slots: `inputs` (P, F, H, K), `bias` (P, H), `outputs` (P, G, H, K).
 
     They correct `base` (P, G, K), the log-likelihoods of the slots.
@@ -37,32 +37,36 @@ class Nets:
     def parameters(self) -> Parameters:
         return self.inputs, self.bias, self.outputs
 
-    def take(self, which: Tensor) -> Nets:
+    def take(self, which: Tensor) -> StackedNetworks:
         """Some of them."""
-        return Nets(self.inputs[which], self.bias[which], self.outputs[which], self.base[which])
+        return StackedNetworks(self.inputs[which], self.bias[which], self.outputs[which], self.base[which])
 
-    def losses(self, seen: Tensor, wanted: Tensor) -> Tensor:
+    def losses(self, corrupted: Tensor, target: Tensor) -> Tensor:
         """Mean cross-entropy of each net's rows, summed over features: slots 2 x (P, F, B) -> (P,) nats."""
-        logits = self._logits(self._hidden(seen))
-        taken = logits.gather(1, _free(wanted))[:, 0]
+        logits = self._logits(self._hidden(corrupted))
+        taken = logits.gather(1, _reconstructed_slots(target))[:, 0]
         each = torch.logsumexp(logits, dim=1) - taken  # (P G, B)
-        return each.view(len(self.bias), -1).sum(-1) / seen.shape[-1]
+        return each.view(len(self.bias), -1).sum(-1) / corrupted.shape[-1]
 
-    def gradients(self, seen: Tensor, wanted: Tensor, decay: float) -> Parameters:
+    def gradients(self, corrupted: Tensor, target: Tensor, decay: float) -> Parameters:
         """Gradients, by parameter, of the loss and `decay` times the squared weights; times B, which Adam does not mind."""
         nets, features, hidden, slots = self.inputs.shape
-        rows = seen.shape[-1]
-        units = self._hidden(seen)  # (P G, H, B)
+        rows = corrupted.shape[-1]
+        units = self._hidden(corrupted)  # (P G, H, B)
         wrong = torch.softmax(self._logits(units), dim=1)  # (P G, K, B)
-        wrong.scatter_add_(1, _free(wanted), wrong.new_full((1, 1, 1), -1.0).expand(len(wrong), 1, rows))
+        wrong.scatter_add_(
+            1, _reconstructed_slots(target), wrong.new_full((1, 1, 1), -1.0).expand(len(wrong), 1, rows)
+        )
         outputs = torch.baddbmm(
             self.outputs.view(-1, hidden, slots), units, wrong.mT, beta=2 * decay * rows
         )  # (P G, H, K)
         blame = torch.bmm(self.outputs.view(-1, hidden, slots), wrong)
         blame = torch.ops.aten.tanh_backward(blame, units).view(nets, -1, hidden * rows)  # (P, G, H B)
-        embedded = torch.bmm(_constants(self.bias.device)[0].mT.expand(nets, -1, -1), blame)  # (P, F, H B)
+        embedded = torch.bmm(
+            _feature_masks(self.bias.device)[0].mT.expand(nets, -1, -1), blame
+        )  # (P, F, H B)
         shown = embedded.new_zeros(nets * features, slots, rows)
-        shown.scatter_(1, seen.view(-1, 1, rows), 1.0)
+        shown.scatter_(1, corrupted.view(-1, 1, rows), 1.0)
         inputs = torch.baddbmm(
             self.inputs.view(-1, hidden, slots),
             embedded.view(-1, hidden, rows),
@@ -77,7 +81,7 @@ class Nets:
         nets, features, hidden, _ = self.inputs.shape
         rows = seen.shape[-1]
         embedded = self.inputs.gather(3, seen[:, :, None].expand(-1, -1, hidden, -1))
-        visible = _constants(self.bias.device)[0].expand(nets, -1, -1)
+        visible = _feature_masks(self.bias.device)[0].expand(nets, -1, -1)
         units = torch.bmm(visible, embedded.view(nets, features, -1)).view(nets, -1, hidden, rows)
         return units.add_(self.bias[:, None, :, None]).tanh_().view(-1, hidden, rows)
 
@@ -87,15 +91,15 @@ class Nets:
         return torch.baddbmm(self.base.view(-1, slots, 1), self.outputs.view(-1, units, slots).mT, hidden)
 
 
-def _free(slots: Tensor) -> Tensor:
+def _reconstructed_slots(slots: Tensor) -> Tensor:
     """Slots of the features that are reconstructed: (P, F, B) -> (P G, 1, B)."""
-    return slots[:, _constants(slots.device)[1]].view(-1, 1, slots.shape[-1])
+    return slots[:, _feature_masks(slots.device)[1]].view(-1, 1, slots.shape[-1])
 
 
 @cache
-def _constants(device: torch.device) -> tuple[Tensor, Tensor]:
+def _feature_masks(device: torch.device) -> tuple[Tensor, Tensor]:
     """VISIBLE (G, F) and FREE (G,) where the nets lie."""
-    return torch.from_numpy(VISIBLE).to(device), torch.from_numpy(FREE).to(device)
+    return torch.from_numpy(VISIBLE_MASK).to(device), torch.from_numpy(FREE_FEATURES).to(device)
 
 
 class Adam:
@@ -105,8 +109,8 @@ class Adam:
     `replayed`, no tensor is asked for its value, which costs a pass over memory, and changes no bit.
     """
 
-    def __init__(self, parameters: Parameters, rate: float, replayed: bool = False) -> None:
-        self.rate, self.replayed = rate, replayed
+    def __init__(self, parameters: Parameters, rate: float, capturable: bool = False) -> None:
+        self.rate, self.capturable = rate, capturable
         self.steps = torch.zeros((), dtype=torch.float64, device=parameters[0].device)
         self.means = [(torch.zeros_like(part), torch.zeros_like(part)) for part in parameters]
 
@@ -118,7 +122,7 @@ class Adam:
             mean.lerp_(gradient, 0.1)
             square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
             root = square.sqrt().add_(1e-8)
-            if self.replayed:
+            if self.capturable:
                 part.addcdiv_(mean * back, root)
             else:
                 part.addcdiv_(mean, root, value=float(back))

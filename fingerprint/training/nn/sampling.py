@@ -16,14 +16,14 @@ import torch
 
 Tensor = torch.Tensor
 
-BLANK = 0.03  # share of inputs blanked to "never seen"
-LANES = 4  # numbers of 16 bits in a word: fine enough for shares of a few hundredths
+BLANK_SHARE = 0.03  # share of inputs blanked to "never seen"
+CHANCES_PER_WORD = 4  # numbers of 16 bits in a word: fine enough for shares of a few hundredths
 _ODD = -0x61C8864680B583EB  # 2^64 / golden ratio as a signed number
 _MULTIPLIERS = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class TrainingRows:
     """Histories of P fingerprints: rows `first` (P,) ... `first + count` (P,) of `slots` (R, F) int16; `key` (P,) names
     the stream of each."""
 
@@ -32,30 +32,32 @@ class History:
     count: Tensor
     key: Tensor
 
-    def take(self, which: Tensor) -> History:
+    def take(self, which: Tensor) -> TrainingRows:
         """Those of some fingerprints."""
-        return History(self.slots, self.first[which], self.count[which], self.key[which])
+        return TrainingRows(self.slots, self.first[which], self.count[which], self.key[which])
 
-    def spread(self, rows: int) -> Tensor:
+    def evenly_spaced(self, rows: int) -> Tensor:
         """Rows at equal distances: (P, F, rows) slots; a history that is shorter repeats itself."""
         place = torch.arange(rows, device=self.key.device) * self.count[:, None] // rows
         return _rows_last(self.slots[self.first[:, None] + place])
 
-    def draw(self, step: int | Tensor, rows: int, swap: float) -> tuple[Tensor, Tensor]:
+    def sample(self, step: int | Tensor, rows: int, swap_share: float) -> tuple[Tensor, Tensor]:
         """Rows drawn with replacement, spoiled and as they are: 2 x (P, F, rows) slots. The step's number may lie on the
         device (a tensor without axes), where it counts by itself.
 
         To spoil is to denoise by: a share `swap` of the inputs is another row's, a few are blanked.
         """
         features = self.slots.shape[1]
-        words = self._words(step, rows, 1 + -(-features // LANES))
-        place = (_shifted(words[..., 0], 32) * self.count[:, None]) >> 32
+        words = self._random_words(step, rows, 1 + -(-features // CHANCES_PER_WORD))
+        place = (_logical_shift_right(words[..., 0], 32) * self.count[:, None]) >> 32
         clean = self.slots[self.first[:, None] + place]  # (P, rows, F)
         chance = words[..., 1:].contiguous().view(torch.int16)[..., :features]  # -2^15 ... 2^15 - 1
-        seen = torch.where(chance < _level(swap), clean.roll(1, dims=1), clean)
-        return _rows_last(seen.masked_fill_(chance >= _level(1 - BLANK), 0)), _rows_last(clean)
+        seen = torch.where(chance < _int16_threshold(swap_share), clean.roll(1, dims=1), clean)
+        return _rows_last(seen.masked_fill_(chance >= _int16_threshold(1 - BLANK_SHARE), 0)), _rows_last(
+            clean
+        )
 
-    def _words(self, step: int | Tensor, rows: int, words: int) -> Tensor:
+    def _random_words(self, step: int | Tensor, rows: int, words: int) -> Tensor:
         """64 random bits each: (P, rows, words)."""
         count = torch.arange(1, rows * words + 1, device=self.key.device).view(1, rows, words)
         return splitmix(self.key[:, None, None] + (count + step * rows * words) * _ODD)
@@ -64,18 +66,18 @@ class History:
 def splitmix(state: Tensor) -> Tensor:
     """SplitMix64's output of a state, 64 bits as int64, in place."""
     for shift, multiplier in zip((30, 27), _MULTIPLIERS, strict=True):
-        state ^= _shifted(state, shift)
+        state ^= _logical_shift_right(state, shift)
         state *= multiplier
-    state ^= _shifted(state, 31)
+    state ^= _logical_shift_right(state, 31)
     return state
 
 
-def _shifted(words: Tensor, bits: int) -> Tensor:
+def _logical_shift_right(words: Tensor, bits: int) -> Tensor:
     """To the right, zeros coming in: int64's own shift copies the sign."""
     return (words >> bits) & ((1 << (64 - bits)) - 1)
 
 
-def _level(share: float) -> int:
+def _int16_threshold(share: float) -> int:
     return round(share * (1 << 16)) - (1 << 15)
 
 

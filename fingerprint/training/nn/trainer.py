@@ -24,45 +24,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.compute.arrays import as_torch
+from fingerprint.compute.arrays import to_torch
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core import settings
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.extras import how_to_install
-from fingerprint.estimators.autoencoder import FREE, VISIBLE, Weights
+from fingerprint.estimators.autoencoder import FREE_FEATURES, VISIBLE_MASK, Weights
 from fingerprint.features.vocabulary import Ints, Vocabulary
 from fingerprint.registry.bank import Bank
-from fingerprint.training.nn.batching import Bucket, Places, buckets
-from fingerprint.training.nn.weight_remapping import move
+from fingerprint.training.nn.batching import Bucket, Indices, make_buckets
+from fingerprint.training.nn.weight_remapping import remap_weights
 
 try:
     import torch
 
-    from fingerprint.training.nn.device import chosen, home, room
-    from fingerprint.training.nn.loop import Run
-    from fingerprint.training.nn.network import Nets, Parameters
-    from fingerprint.training.nn.sampling import History
-    from fingerprint.training.nn.warm_start import started
+    from fingerprint.training.nn.device import bucket_memory_bytes, select_device, to_numpy
+    from fingerprint.training.nn.loop import TrainingLoop
+    from fingerprint.training.nn.network import Parameters, StackedNetworks
+    from fingerprint.training.nn.sampling import TrainingRows
+    from fingerprint.training.nn.warm_start import initial_networks
 except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
     raise FingerprintError(f"learning needs torch, scoring does not: {how_to_install('train')}") from None
 
-__all__ = ["Rows", "Start", "fit", "move"]
+__all__ = ["SlotRows", "InitialWeights", "fit_autoencoders", "remap_weights"]
 
-CHECKED = 32  # rows held out that say whether an epoch was an improvement
-LARGEST = float(np.finfo(np.float16).max)
+VALIDATION_ROWS = 32  # rows held out that say whether an epoch was an improvement
+FLOAT16_MAX = float(np.finfo(np.float16).max)
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class SlotRows:
     """Slots (R, F) of rows sorted by fingerprint; `bounds` (E + 1,) cuts them by fingerprint."""
 
     slots: NDArray[np.int16]
     bounds: NDArray[np.intp]
 
     @classmethod
-    def of(cls, fingerprint: Ints, slots: NDArray[np.int16], size: int) -> Rows:
+    def from_fingerprints(cls, fingerprint: Ints, slots: NDArray[np.int16], size: int) -> SlotRows:
         order = np.argsort(fingerprint, kind="stable")
         return cls(slots[order], np.searchsorted(fingerprint[order], np.arange(size + 1)))
 
@@ -73,33 +73,33 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class InitialWeights:
     """The net that others start from: one of Weights, over the slots `codes` (1, F, K)."""
 
-    net: Weights
+    weights: Weights
     codes: Hashes
 
     @classmethod
-    def of(cls, weights: Weights, codes: Hashes) -> Start:
+    def from_weights(cls, weights: Weights, codes: Hashes) -> InitialWeights:
         """The first of several nets."""
         first = Weights(weights.inputs[:1], weights.bias[:1], weights.outputs[:1], np.zeros(1, np.int32))
         return cls(first, codes[:1])
 
     @classmethod
-    def of_bank(cls, bank: Bank) -> Start:
+    def from_bank(cls, bank: Bank) -> InitialWeights:
         """The generic net of a bank that was trained before, on whatever history."""
-        return cls.of(bank.weights, bank.vocabulary.codes)
+        return cls.from_weights(bank.weights, bank.vocabulary.codes)
 
 
-def fit(
+def fit_autoencoders(
     vocabulary: Vocabulary,
-    rows: Rows,
-    held_out: Rows,
-    ready: Places,
+    rows: SlotRows,
+    held_out: SlotRows,
+    ready: Indices,
     options: settings.Autoencoder,
-    advance: Callable[[int], None] = lambda done: None,
+    on_progress: Callable[[int], None] = lambda done: None,
     *,
-    start: Start | None = None,
+    start: InitialWeights | None = None,
     keys: Hashes | None = None,
 ) -> Weights:
     """Nets, in half precision, for the fingerprints `ready` (P,). Calls `advance` with nets done.
@@ -109,46 +109,46 @@ def fit(
     or none held out, has a net that corrects nothing. Raises FingerprintError where the device of the setting is not to
     be had, or `start` has nets of another size.
     """
-    stack = _nothing(vocabulary, ready, options.hidden)
+    stack = _zero_weights(vocabulary, ready, options.hidden)
     if not options.epochs:
-        advance(len(ready))
+        on_progress(len(ready))
         return stack
     keys = np.arange(len(vocabulary.parent), dtype=np.uint64) if keys is None else keys
-    here = _Fitting(vocabulary, rows, held_out, keys, options)
-    start = _checked(start, options) or _fresh(vocabulary, options)
+    here = _Trainer(vocabulary, rows, held_out, keys, options)
+    start = _check_start(start, options) or _untrained_start(vocabulary, options)
     generic, others = ready[ready == 0], ready[ready != 0]
     if len(generic):
-        here.fit_all(generic, start, stack, advance)
+        here.fit_all(generic, start, stack, on_progress)
         start = (
-            Start.of(stack, vocabulary.codes) if stack.inputs[0].any() else start
+            InitialWeights.from_weights(stack, vocabulary.codes) if stack.inputs[0].any() else start
         )  # it may have had no rows
-    here.fit_all(others, start, stack, advance)
+    here.fit_all(others, start, stack, on_progress)
     return stack
 
 
-def _nothing(vocabulary: Vocabulary, ready: Places, hidden: int) -> Weights:
+def _zero_weights(vocabulary: Vocabulary, ready: Indices, hidden: int) -> Weights:
     """Nets that correct nothing."""
-    nets, features, slots = len(ready), len(VISIBLE[0]), vocabulary.base.shape[2]
+    nets, features, slots = len(ready), len(VISIBLE_MASK[0]), vocabulary.base.shape[2]
     row = np.full(len(vocabulary.parent), -1, np.int32)
     row[ready] = np.arange(nets)
     return Weights(
         np.zeros((nets, features, slots, hidden), np.float16),
         np.zeros((nets, hidden), np.float16),
-        np.zeros((nets, len(FREE), slots, hidden), np.float16),
+        np.zeros((nets, len(FREE_FEATURES), slots, hidden), np.float16),
         row,
     )
 
 
-def _fresh(vocabulary: Vocabulary, options: settings.Autoencoder) -> Start:
+def _untrained_start(vocabulary: Vocabulary, options: settings.Autoencoder) -> InitialWeights:
     shape = (1, *vocabulary.base.shape[1:], options.hidden)
     inputs = np.random.default_rng(options.seed).normal(0, 0.5, shape).astype(np.float32)
     nothing = np.zeros((1, options.hidden), np.float32)
-    outputs = np.zeros((1, len(FREE), *shape[2:]), np.float32)
-    return Start(Weights(inputs, nothing, outputs, np.zeros(1, np.int32)), vocabulary.codes[:1])
+    outputs = np.zeros((1, len(FREE_FEATURES), *shape[2:]), np.float32)
+    return InitialWeights(Weights(inputs, nothing, outputs, np.zeros(1, np.int32)), vocabulary.codes[:1])
 
 
-def _checked(start: Start | None, options: settings.Autoencoder) -> Start | None:
-    if start and (hidden := start.net.bias.shape[1]) != options.hidden:
+def _check_start(start: InitialWeights | None, options: settings.Autoencoder) -> InitialWeights | None:
+    if start and (hidden := start.weights.bias.shape[1]) != options.hidden:
         raise FingerprintError(
             f"the nets to start from have {hidden} hidden units, autoencoder.hidden is {options.hidden}: "
             "set it to theirs, or start without them"
@@ -156,65 +156,72 @@ def _checked(start: Start | None, options: settings.Autoencoder) -> Start | None
     return start
 
 
-class _Fitting:
+class _Trainer:
     """What all buckets have in common; the rows lie on the device once."""
 
     def __init__(
-        self, vocabulary: Vocabulary, rows: Rows, held_out: Rows, keys: Hashes, options: settings.Autoencoder
+        self,
+        vocabulary: Vocabulary,
+        rows: SlotRows,
+        held_out: SlotRows,
+        keys: Hashes,
+        options: settings.Autoencoder,
     ) -> None:
         self.vocabulary, self.rows, self.held_out, self.options = vocabulary, rows, held_out, options
-        self.keys = hashing.mix(keys, np.uint64(options.seed)).view(np.int64)
-        self.device = chosen(options.device)
-        self.slots = [as_torch(each.slots).to(self.device) for each in (rows, held_out)]
+        self.keys = hashing.hash_pair(keys, np.uint64(options.seed)).view(np.int64)
+        self.device = select_device(options.device)
+        self.slots = [to_torch(each.slots).to(self.device) for each in (rows, held_out)]
 
-    def fit_all(self, members: Places, start: Start, stack: Weights, advance: Callable[[int], None]) -> None:
+    def fit_all(
+        self, members: Indices, start: InitialWeights, stack: Weights, advance: Callable[[int], None]
+    ) -> None:
         """Fill the nets of some fingerprints in; on a CPU each core has a bucket of its own."""
         fitted = members[(self.rows.counts[members] > 0) & (self.held_out.counts[members] > 0)]
         advance(len(members) - len(fitted))
         threads = torch.get_num_threads() if self.device.type == "cpu" else 1
         with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            for done in pool.map(partial(self._fill, start=start, stack=stack), self._buckets(fitted)):
+            for done in pool.map(partial(self._fit_bucket, start=start, stack=stack), self._buckets(fitted)):
                 advance(done)
 
-    def _buckets(self, members: Places) -> Iterator[Bucket]:
+    def _buckets(self, members: Indices) -> Iterator[Bucket]:
         codes = self.vocabulary.codes[members]
         used = 1 + (codes != 0).sum(2).max(1, initial=0)
-        sizes = codes.shape[2], self.options.hidden, room(self.device)
-        return buckets(members, self.rows.counts[members], used, *sizes)
+        sizes = codes.shape[2], self.options.hidden, bucket_memory_bytes(self.device)
+        return make_buckets(members, self.rows.counts[members], used, *sizes)
 
-    def _fill(self, bucket: Bucket, start: Start, stack: Weights) -> int:
+    def _fit_bucket(self, bucket: Bucket, start: InitialWeights, stack: Weights) -> int:
         """Fit a bucket; its nets come home one after the other as they are done."""
         places = stack.row[bucket.members]
-        self._run(bucket, start).train(lambda done, best: _put(stack, places, done, best))
+        self._training_loop(bucket, start).train(lambda done, best: _store_weights(stack, places, done, best))
         return len(places)
 
-    def _run(self, bucket: Bucket, start: Start) -> Run:
+    def _training_loop(self, bucket: Bucket, start: InitialWeights) -> TrainingLoop:
         history, held_out = (
-            self._history(slots, each, bucket.members)
+            self._training_rows(slots, each, bucket.members)
             for slots, each in zip(self.slots, (self.rows, self.held_out), strict=True)
         )
-        nets = self._started(bucket, start)
-        return Run(nets, history, held_out.spread(CHECKED), bucket.rows, self.options)
+        nets = self._initial_networks(bucket, start)
+        return TrainingLoop(nets, history, held_out.evenly_spaced(VALIDATION_ROWS), bucket.rows, self.options)
 
-    def _history(self, slots: torch.Tensor, rows: Rows, members: Places) -> History:
+    def _training_rows(self, slots: torch.Tensor, rows: SlotRows, members: Indices) -> TrainingRows:
         columns = (rows.bounds[members], rows.counts[members], self.keys[members])
-        return History(slots, *(torch.from_numpy(column).to(self.device) for column in columns))
+        return TrainingRows(slots, *(torch.from_numpy(column).to(self.device) for column in columns))
 
-    def _started(self, bucket: Bucket, start: Start) -> Nets:
+    def _initial_networks(self, bucket: Bucket, start: InitialWeights) -> StackedNetworks:
         """The start's weights at the slots that their values have in each fingerprint."""
         codes = self.vocabulary.codes[bucket.members, :, : bucket.slots]
-        base = self.vocabulary.base[bucket.members][:, FREE, : bucket.slots]
-        return started(start.net, start.codes[0], codes, base, self.device)
+        base = self.vocabulary.base[bucket.members][:, FREE_FEATURES, : bucket.slots]
+        return initial_networks(start.weights, start.codes[0], codes, base, self.device)
 
 
-def _put(stack: Weights, places: Ints, done: torch.Tensor, best: Parameters) -> None:
+def _store_weights(stack: Weights, places: Ints, finished: torch.Tensor, best: Parameters) -> None:
     """Nets of a bucket, those at `done` (M,), into the stack; slots that were not fitted stay zero."""
-    inputs, bias, outputs = (_rounded(part) for part in best)
-    at, *parts = home(done, inputs.mT.contiguous(), bias, outputs.mT.contiguous())
+    inputs, bias, outputs = (_to_half_precision(part) for part in best)
+    at, *parts = to_numpy(finished, inputs.mT.contiguous(), bias, outputs.mT.contiguous())
     rows, slots = places[at], parts[0].shape[2]
     stack.inputs[rows, :, :slots], stack.bias[rows], stack.outputs[rows, :, :slots] = parts
 
 
-def _rounded(part: torch.Tensor) -> torch.Tensor:
+def _to_half_precision(part: torch.Tensor) -> torch.Tensor:
     """In half precision, where the weights lie: half as much goes home."""
-    return part.clamp(-LARGEST, LARGEST).to(torch.float16)
+    return part.clamp(-FLOAT16_MAX, FLOAT16_MAX).to(torch.float16)

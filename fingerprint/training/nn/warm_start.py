@@ -13,34 +13,38 @@ import numpy as np
 import torch
 
 from fingerprint.compute.hashing import Hashes
-from fingerprint.estimators.autoencoder import FREE, Weights
+from fingerprint.estimators.autoencoder import FREE_FEATURES, Weights
 from fingerprint.features.vocabulary import Floats
-from fingerprint.training.nn.network import Nets
+from fingerprint.training.nn.network import StackedNetworks
 from fingerprint.training.nn.weight_remapping import FEATURE_BITS
 
 Tensor = torch.Tensor
 
 
-def started(net: Weights, old: Hashes, new: Hashes, base: Floats, device: torch.device) -> Nets:
+def initial_networks(
+    net: Weights, old: Hashes, new: Hashes, base: Floats, device: torch.device
+) -> StackedNetworks:
     """Nets over the slots `new` (P, F, L), whose likelihoods are `base` (P, G, L), from the first of `net`, whose slots are
     `old` (F, K)."""
-    slot, found = _slots_before(_up(old.view(np.int64), device), _up(new.view(np.int64), device))
-    free = torch.from_numpy(FREE).to(device)
-    bias = _up(net.bias[:1].astype(np.float32), device)
-    return Nets(
-        _moved(_up(net.inputs[0].astype(np.float32), device), slot, found),
+    slot, found = _previous_slots(
+        _copy_to_device(old.view(np.int64), device), _copy_to_device(new.view(np.int64), device)
+    )
+    free = torch.from_numpy(FREE_FEATURES).to(device)
+    bias = _copy_to_device(net.bias[:1].astype(np.float32), device)
+    return StackedNetworks(
+        _remap(_copy_to_device(net.inputs[0].astype(np.float32), device), slot, found),
         bias.repeat(len(new), 1),
-        _moved(_up(net.outputs[0].astype(np.float32), device), slot[:, free], found[:, free]),
-        _up(base, device),
+        _remap(_copy_to_device(net.outputs[0].astype(np.float32), device), slot[:, free], found[:, free]),
+        _copy_to_device(base, device),
     )
 
 
-def _up(array: np.ndarray, device: torch.device) -> Tensor:
+def _copy_to_device(array: np.ndarray, device: torch.device) -> Tensor:
     """A copy of its own."""
     return torch.from_numpy(np.ascontiguousarray(array)).to(device, copy=True)
 
 
-def _slots_before(old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
+def _previous_slots(old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
     """Which slot each value had, and whether it had one: old (F, K), new (P, F, L) -> 2 x (P, F, L). Slot 0 stays slot 0."""
     feature = torch.arange(len(old), device=old.device)[:, None] << FEATURE_BITS
     keys, order = (old ^ feature).flatten().sort()
@@ -52,7 +56,7 @@ def _slots_before(old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
     return slot, found
 
 
-def _moved(weights: Tensor, slot: Tensor, found: Tensor) -> Tensor:
+def _remap(weights: Tensor, slot: Tensor, found: Tensor) -> Tensor:
     """Weights (F, K, H) of one net at the slots (P, F, L) of others, zeros where they had none: -> (P, F, H, L)."""
     hidden = weights.shape[2]
     index = slot[:, :, None].expand(-1, -1, hidden, -1)

@@ -21,9 +21,9 @@ from fingerprint.web.api import (
     thresholds,
     tokens,
 )
-from fingerprint.web.api.responses import Ascii
+from fingerprint.web.api.responses import AsciiJSONResponse
 
-NOUNS = (
+MODULES = (
     cases,
     export,
     alerts,
@@ -41,17 +41,17 @@ NOUNS = (
 )
 
 
-def _named(route: APIRoute) -> str:
+def _operation_id(route: APIRoute) -> str:
     """What a client's code may call an operation: `suppressions_preview`."""
     return "_".join([*map(str, route.tags), route.name]).replace(" ", "_")
 
 
-def _all() -> APIRouter:
+def _combined_router() -> APIRouter:
     """Every noun's routes, answering as `answers.Ascii` does. Of two that fit a path the first answers."""
-    together = APIRouter(default_response_class=Ascii, generate_unique_id_function=_named)
-    for noun in NOUNS:
+    together = APIRouter(default_response_class=AsciiJSONResponse, generate_unique_id_function=_operation_id)
+    for noun in MODULES:
         together.include_router(noun.router)
     return together
 
 
-ROUTERS: tuple[APIRouter, ...] = (_all(),)
+ROUTERS: tuple[APIRouter, ...] = (_combined_router(),)

@@ -15,17 +15,17 @@ from typing import Annotated
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from fingerprint.core.account import Role, Session
-from fingerprint.web.api.queue_params import Asked, Wanted
-from fingerprint.web.api.responses import Said
-from fingerprint.web.auth import Admin, AdminInPerson, ProvenAdmin
-from fingerprint.web.dependencies import TheDoors
-from fingerprint.web.layout import link
+from fingerprint.core.account import LoginSession, Role
+from fingerprint.web.api.queue_params import RequestModel, StorableText
+from fingerprint.web.api.responses import ResponseModel
+from fingerprint.web.auth import Admin, ReauthenticatedAdmin, SessionAdmin
+from fingerprint.web.dependencies import Deps
+from fingerprint.web.layout import absolute_url
 
 router = APIRouter(tags=["people"])
 
 
-class Person(Said):
+class AccountResponse(ResponseModel):
     """`invited`: has a link and no password yet. `issuer`: where they log in, empty for a password here."""
 
     name: str
@@ -37,18 +37,18 @@ class Person(Said):
     invited: bool
 
 
-class Inviting(Asked):
+class InvitationRequest(RequestModel):
     name: Annotated[
         str, Field(min_length=1, max_length=64, description="small letters, digits and . _ @ + -")
     ]
     role: Role = "analyst"
 
 
-class Setting(Asked):
+class RoleRequest(RequestModel):
     role: Role
 
 
-class Link(Said):
+class InvitationLink(ResponseModel):
     """Sets a password, once, within 24 hours; it is shown here and never again."""
 
     name: str
@@ -56,61 +56,69 @@ class Link(Said):
 
 
 @router.get("/people")
-def people(caller: Admin, doors: TheDoors) -> list[Person]:
+def list_accounts(caller: Admin, deps: Deps) -> list[AccountResponse]:
     """Every account, by name."""
-    return [Person.model_validate(each) for each in doors.people.persons()]
+    return [AccountResponse.model_validate(each) for each in deps.accounts.accounts()]
 
 
 @router.post("/people", status_code=201)
-def invite(asked: Inviting, request: Request, caller: ProvenAdmin, doors: TheDoors) -> Link:
+def create_invitation(
+    body: InvitationRequest, request: Request, caller: ReauthenticatedAdmin, deps: Deps
+) -> InvitationLink:
     """A new account, and the link for whoever is to have it."""
-    secret = doors.people.invite(asked.name, asked.role, by=caller.name)
-    return Link(name=asked.name.strip().lower(), link=link(request, f"/setup/{secret}"))
+    secret = deps.accounts.invite(body.name, body.role, by=caller.name)
+    return InvitationLink(name=body.name.strip().lower(), link=absolute_url(request, f"/setup/{secret}"))
 
 
 @router.post("/people/{name}/link", status_code=201)
-def new_link(name: Wanted, request: Request, caller: ProvenAdmin, doors: TheDoors) -> Link:
+def create_account_link(
+    name: StorableText, request: Request, caller: ReauthenticatedAdmin, deps: Deps
+) -> InvitationLink:
     """For a new password; the link before is no longer good."""
-    secret = doors.people.invite(name, None, by=caller.name)
-    return Link(name=name.strip().lower(), link=link(request, f"/setup/{secret}"))
+    secret = deps.accounts.invite(name, None, by=caller.name)
+    return InvitationLink(name=name.strip().lower(), link=absolute_url(request, f"/setup/{secret}"))
 
 
 @router.post("/people/{name}/role")
-def set_role(name: Wanted, asked: Setting, caller: ProvenAdmin, doors: TheDoors) -> Person:
+def set_account_role(
+    name: StorableText, body: RoleRequest, caller: ReauthenticatedAdmin, deps: Deps
+) -> AccountResponse:
     """Their sessions end. The last admin keeps the role."""
-    doors.people.set_role(name, asked.role, by=caller.name)
-    return Person.model_validate(doors.people.person(name))
+    deps.accounts.set_role(name, body.role, by=caller.name)
+    return AccountResponse.model_validate(deps.accounts.account(name))
 
 
 @router.post("/people/{name}/disable")
-def disable(name: Wanted, caller: AdminInPerson, doors: TheDoors) -> Person:
+def disable_account(name: StorableText, caller: SessionAdmin, deps: Deps) -> AccountResponse:
     """Sessions, tokens and links end at once. The last admin stays."""
-    doors.people.disable(name, by=caller.name)
-    return Person.model_validate(doors.people.person(name))
+    deps.accounts.disable(name, by=caller.name)
+    return AccountResponse.model_validate(deps.accounts.account(name))
 
 
 @router.post("/people/{name}/enable")
-def enable(name: Wanted, caller: ProvenAdmin, doors: TheDoors) -> Person:
+def enable_account(name: StorableText, caller: ReauthenticatedAdmin, deps: Deps) -> AccountResponse:
     """They may log in again; their tokens stay revoked."""
-    doors.people.enable(name, by=caller.name)
-    return Person.model_validate(doors.people.person(name))
+    deps.accounts.enable(name, by=caller.name)
+    return AccountResponse.model_validate(deps.accounts.account(name))
 
 
 @router.get("/people/{name}/sessions")
-def sessions(name: Wanted, caller: AdminInPerson, doors: TheDoors) -> list[Session]:
+def list_account_sessions(name: StorableText, caller: SessionAdmin, deps: Deps) -> list[LoginSession]:
     """Where somebody is logged in, the session seen last first."""
-    return doors.people.sessions(name)
+    return deps.accounts.sessions(name)
 
 
 @router.post("/people/{name}/end")
-def end(name: Wanted, caller: AdminInPerson, doors: TheDoors) -> Person:
+def end_account_sessions(name: StorableText, caller: SessionAdmin, deps: Deps) -> AccountResponse:
     """Sessions and tokens end at once; the account stays."""
-    doors.people.end_all(name, by=caller.name)
-    return Person.model_validate(doors.people.person(name))
+    deps.accounts.end_all_sessions(name, by=caller.name)
+    return AccountResponse.model_validate(deps.accounts.account(name))
 
 
 @router.post("/people/{name}/reset-second-factor")
-def reset_second_factor(name: Wanted, caller: ProvenAdmin, doors: TheDoors) -> Person:
+def reset_account_second_factor(
+    name: StorableText, caller: ReauthenticatedAdmin, deps: Deps
+) -> AccountResponse:
     """For somebody who lost it. Their sessions end."""
-    doors.people.reset_factors(name, by=caller.name)
-    return Person.model_validate(doors.people.person(name))
+    deps.accounts.reset_factors(name, by=caller.name)
+    return AccountResponse.model_validate(deps.accounts.account(name))

@@ -13,18 +13,34 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field, field_validator
 
 from fingerprint.core.alert import AlertEvent, Disposition, Rarity
-from fingerprint.core.case import MOST_GROUPED, By, Entry, Evidence, Group, Note, Page, Row
-from fingerprint.web.api.queue_params import Before, Following, Listing, Size, Wanted, Which
-from fingerprint.web.api.responses import Figure, Said, etag
+from fingerprint.core.case import (
+    MAX_GROUP_FIELDS,
+    AlertGroup,
+    AuditEntry,
+    CaseNote,
+    EvidencePage,
+    GroupField,
+    QueuePage,
+    QueueRow,
+)
+from fingerprint.web.api.queue_params import (
+    AlertFilterParams,
+    AlertListParams,
+    BeforeNumber,
+    PageCursor,
+    PageSize,
+    StorableText,
+)
+from fingerprint.web.api.responses import FiniteFloat, ResponseModel, alert_etag
 from fingerprint.web.auth import Viewer
-from fingerprint.web.dependencies import TheDoors
+from fingerprint.web.dependencies import Deps
 from fingerprint.web.security_metrics import record_read
 
 router = APIRouter(tags=["alerts"])
-MOST_SIMILAR = 10
+MAX_SIMILAR_ALERTS = 10
 
 
-class Counts(Said):
+class AlertCounts(ResponseModel):
     """How many alerts of a filter; of the open ones, how many of each urgency, and how many nobody has."""
 
     open: int
@@ -37,30 +53,30 @@ class Counts(Said):
     unassigned: int
 
 
-class Driver(Said):
+class DriverResponse(ResponseModel):
     """One feature that drove the loss: what was seen beside what is usual. `surprise` is in nats."""
 
     feature: str
     seen: str
     expected: str
     rarity: Rarity
-    surprise: Figure
+    surprise: FiniteFloat
     events: int
 
 
-class Curve(Said):
+class CurveResponse(ResponseModel):
     """Activity by interval, the oldest first, beside what was expected; `flagged` are the places of those that had a vote."""
 
     entity: str
     channel: str
     start: datetime
     interval_seconds: int
-    counts: tuple[Figure, ...]
-    expected: tuple[Figure, ...]
+    counts: tuple[FiniteFloat, ...]
+    expected: tuple[FiniteFloat, ...]
     flagged: tuple[int, ...]
 
 
-class Event(Said):
+class EventResponse(ResponseModel):
     """One event. `raw` is the record as AWS wrote it, JSON text; empty where it was not asked for, or is no longer kept."""
 
     event_id: str
@@ -73,21 +89,21 @@ class Event(Said):
     user_agent: str
     error_code: str
     session: str
-    autoencoder_z: Figure
-    spectral_z: Figure
+    autoencoder_z: FiniteFloat
+    spectral_z: FiniteFloat
     bank_version: str
     raw: str
 
 
-class Events(Said):
+class EventPage(ResponseModel):
     """Some of the `total` events of an alert, the oldest first."""
 
-    events: tuple[Event, ...]
+    events: tuple[EventResponse, ...]
     total: int
     following: str | None
 
 
-class Shared(Said):
+class SharedSurprise(ResponseModel):
     """A surprise that `others`, so many other principals, show within a day of it."""
 
     feature: str
@@ -95,112 +111,116 @@ class Shared(Said):
     others: int
 
 
-class Explained(Said):
+class AlertDetail(ResponseModel):
     """One alert and all that helps to decide on it. `alert.version` and `alert.events` are what a change names.
 
     `records_removed`: when raw records of it were removed; null while all are there."""
 
-    alert: Row
-    drivers: tuple[Driver, ...]
-    curve: Curve | None
+    alert: QueueRow
+    drivers: tuple[DriverResponse, ...]
+    curve: CurveResponse | None
     next_steps: tuple[str, ...]
-    shared: tuple[Shared, ...]
-    similar: tuple[Row, ...]
-    notes: tuple[Note, ...]
+    shared: tuple[SharedSurprise, ...]
+    similar: tuple[QueueRow, ...]
+    notes: tuple[CaseNote, ...]
     dispositions: tuple[Disposition, ...]
-    evidence: Events
+    evidence: EventPage
     records_removed: datetime | None
 
 
-class Grouping(Which):
+class AlertGroupParams(AlertFilterParams):
     """Which alerts, grouped by what."""
 
     by: Annotated[
-        list[By], Field(min_length=1, max_length=MOST_GROUPED, json_schema_extra={"uniqueItems": True})
+        list[GroupField],
+        Field(min_length=1, max_length=MAX_GROUP_FIELDS, json_schema_extra={"uniqueItems": True}),
     ]
-    limit: Size = 200
+    limit: PageSize = 200
 
     @field_validator("by")
     @classmethod
-    def once(cls, by: list[By]) -> list[By]:
+    def check_distinct(cls, by: list[GroupField]) -> list[GroupField]:
         if len(set(by)) < len(by):
             raise ValueError("a field groups once")
         return by
 
 
 @router.get("/alerts")
-def alerts(asked: Annotated[Listing, Query()], caller: Viewer, doors: TheDoors) -> Page:
+def list_alerts(params: Annotated[AlertListParams, Query()], caller: Viewer, deps: Deps) -> QueuePage:
     """The queue, the most urgent first unless another order is asked for."""
-    return doors.desk.page(asked.filter(), asked.order, asked.size, asked.following)
+    return deps.store.page(params.to_filter(), params.order, params.size, params.following)
 
 
 @router.get("/alerts/counts")
-def counts(asked: Annotated[Which, Query()], caller: Viewer, doors: TheDoors) -> Counts:
+def count_alerts(params: Annotated[AlertFilterParams, Query()], caller: Viewer, deps: Deps) -> AlertCounts:
     """How many there are of this filter, whatever its status."""
-    return Counts(**doors.desk.counts(asked.filter()))
+    return AlertCounts(**deps.store.counts(params.to_filter()))
 
 
 @router.get("/alerts/groups")
-def groups(asked: Annotated[Grouping, Query()], caller: Viewer, doors: TheDoors) -> list[Group]:
+def group_alerts(
+    params: Annotated[AlertGroupParams, Query()], caller: Viewer, deps: Deps
+) -> list[AlertGroup]:
     """The group with the most urgent alert first. An alert of two services is in two groups."""
-    return doors.desk.groups(asked.filter(), asked.by, asked.limit)
+    return deps.store.groups(params.to_filter(), params.by, params.limit)
 
 
 @router.get("/alerts/{alert_id}")
-def alert(alert_id: Wanted, caller: Viewer, doors: TheDoors, response: Response) -> Explained:
+def get_alert(alert_id: StorableText, caller: Viewer, deps: Deps, response: Response) -> AlertDetail:
     """One alert, its first 200 events without their records. Its ETag is what If-Match takes back."""
-    desk = doors.desk
+    desk = deps.store
     row = desk.row(alert_id)
-    response.headers["ETag"] = etag(row)
-    explained = desk.explained(alert_id)
-    return Explained(
+    response.headers["ETag"] = alert_etag(row)
+    explained = desk.alert_without_events(alert_id)
+    return AlertDetail(
         alert=row,
-        drivers=[Driver.model_validate(each) for each in explained.drivers],
-        curve=explained.curve and Curve.model_validate(explained.curve),
+        drivers=[DriverResponse.model_validate(each) for each in explained.drivers],
+        curve=explained.curve and CurveResponse.model_validate(explained.curve),
         next_steps=explained.next_steps,
         shared=[
-            Shared(feature=name, seen=seen, others=others) for name, seen, others in desk.shared_by(alert_id)
+            SharedSurprise(feature=name, seen=seen, others=others)
+            for name, seen, others in desk.prevalence(alert_id)
         ],
-        similar=desk.similar(alert_id, MOST_SIMILAR),
+        similar=desk.similar_alerts(alert_id, MAX_SIMILAR_ALERTS),
         notes=desk.notes(alert_id),
         dispositions=desk.dispositions(alert_id),
-        evidence=Events.model_validate(desk.evidence(alert_id, raw=False)),
-        records_removed=desk.records_removed(alert_id),
+        evidence=EventPage.model_validate(desk.evidence(alert_id, raw=False)),
+        records_removed=desk.records_removed_at(alert_id),
     )
 
 
-@router.get("/alerts/{alert_id}/events", response_model=Events)
-def events(
-    alert_id: Wanted,
+@router.get("/alerts/{alert_id}/events", response_model=EventPage)
+def list_alert_events(
+    alert_id: StorableText,
     request: Request,
     caller: Viewer,
-    doors: TheDoors,
-    size: Size = 200,
-    following: Following = None,
-) -> Evidence:
+    deps: Deps,
+    size: PageSize = 200,
+    following: PageCursor = None,
+) -> EvidencePage:
     """Its events with their records, by page, the oldest first."""
-    found = doors.desk.evidence(alert_id, size, following)
+    found = deps.store.evidence(alert_id, size, following)
     record_read(request, alert_id, sum(bool(each.raw) for each in found.events))
     return found
 
 
-@router.get("/alerts/{alert_id}/events/{event_id:path}", response_model=Event)
-def event(
-    alert_id: Wanted, event_id: Wanted, request: Request, caller: Viewer, doors: TheDoors
+@router.get("/alerts/{alert_id}/events/{event_id:path}", response_model=EventResponse)
+def get_alert_event(
+    alert_id: StorableText, event_id: StorableText, request: Request, caller: Viewer, deps: Deps
 ) -> AlertEvent:
     """One event with its record."""
-    found = doors.desk.event(alert_id, event_id)
+    found = deps.store.event(alert_id, event_id)
     record_read(request, alert_id, bool(found.raw), event_id)
     return found
 
 
 @router.get("/alerts/{alert_id}/history")
-def history(
-    alert_id: Wanted,
+def list_alert_history(
+    alert_id: StorableText,
     caller: Viewer,
-    doors: TheDoors,
-    size: Size = 200,
-    before: Before = None,
-) -> list[Entry]:
+    deps: Deps,
+    size: PageSize = 200,
+    before: BeforeNumber = None,
+) -> list[AuditEntry]:
     """What people did to it, the newest first; `before` is the number of the last line seen."""
-    return doors.desk.history(doors.desk.row(alert_id).alert_id, size, before)
+    return deps.store.audit_log(deps.store.row(alert_id).alert_id, size, before)

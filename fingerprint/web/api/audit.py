@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from fingerprint.core.case import Entry
-from fingerprint.web.api.queue_params import Before, Size, Wanted
+from fingerprint.core.case import AuditEntry
+from fingerprint.web.api.queue_params import BeforeNumber, PageSize, StorableText
 from fingerprint.web.auth import Engineer
-from fingerprint.web.dependencies import TheDoors
+from fingerprint.web.dependencies import Deps
 
 router = APIRouter(tags=["audit"])
 
 
 @router.get("/audit")
-def audit(
-    caller: Engineer, doors: TheDoors, target: Wanted = "", size: Size = 200, before: Before = None
-) -> list[Entry]:
+def list_audit_entries(
+    caller: Engineer, deps: Deps, target: StorableText = "", size: PageSize = 200, before: BeforeNumber = None
+) -> list[AuditEntry]:
     """The newest lines first, of one target (an alert's id, a suppression's, a person's name) or of all."""
-    return doors.desk.history(target, size, before)
+    return deps.store.audit_log(target, size, before)

@@ -12,97 +12,106 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StringConstraints
 
 from fingerprint.core.alert import Decision
-from fingerprint.core.case import LARGEST_PAGE, Assign, Change, Chosen, Decide, Reopen
+from fingerprint.core.case import (
+    MAX_PAGE_SIZE,
+    AlertRevision,
+    AssignCase,
+    CaseAction,
+    ReopenCase,
+    SetDisposition,
+)
 from fingerprint.core.sanitize import storable
-from fingerprint.web.api.queue_params import WRITTEN, Asked, Wanted
+from fingerprint.web.api.queue_params import NON_BLANK_PATTERN, RequestModel, StorableText
 
-LONGEST_NOTE = 10_000  # characters
+MAX_NOTE_LENGTH = 10_000  # characters
 
-Why = Annotated[str, Field(max_length=2_000), AfterValidator(storable)]
-Events = Annotated[int, Field(ge=0, le=2**31 - 1, description="so many were seen")]
-Version = Annotated[int, Field(ge=0, le=2**31 - 1, description="the one that was seen")]
+OptionalReason = Annotated[str, Field(max_length=2_000), AfterValidator(storable)]
+SeenEvents = Annotated[int, Field(ge=0, le=2**31 - 1, description="so many were seen")]
+SeenVersion = Annotated[int, Field(ge=0, le=2**31 - 1, description="the one that was seen")]
 
 
-class Deciding(Asked):
+class DecisionModel(RequestModel):
     """What an analyst says of an alert."""
 
     decision: Decision
-    why: Why = ""
-    duplicate_of: Annotated[Wanted, Field(description="an alert's id, where the decision is `duplicate`")] = (
-        ""
-    )
+    why: OptionalReason = ""
+    duplicate_of: Annotated[
+        StorableText, Field(description="an alert's id, where the decision is `duplicate`")
+    ] = ""
 
-    def change(self) -> Change:
-        return Decide(self.decision, self.why, self.duplicate_of)
+    def to_change(self) -> CaseAction:
+        return SetDisposition(self.decision, self.why, self.duplicate_of)
 
 
-class Assigning(Asked):
+class AssignmentModel(RequestModel):
     """Who has the alert from now on; empty: nobody."""
 
     to: Annotated[str, Field(max_length=64)]
 
-    def change(self) -> Change:
-        return Assign(self.to)
+    def to_change(self) -> CaseAction:
+        return AssignCase(self.to)
 
 
-class Reopening(Asked):
+class ReopenModel(RequestModel):
     """The last decision is taken back."""
 
-    why: Why = ""
+    why: OptionalReason = ""
 
-    def change(self) -> Change:
-        return Reopen(self.why)
+    def to_change(self) -> CaseAction:
+        return ReopenCase(self.why)
 
 
-class Seen(Asked):
+class SeenState(RequestModel):
     """How the alert was when it was looked at. A decision is over so many `events`: one that has grown since stays open."""
 
-    version: Version | None = None
-    events: Events | None = None
+    version: SeenVersion | None = None
+    events: SeenEvents | None = None
 
 
-class OneDeciding(Deciding, Seen): ...
+class DecisionRequest(DecisionModel, SeenState): ...
 
 
-class OneAssigning(Assigning, Seen): ...
+class AssignmentRequest(AssignmentModel, SeenState): ...
 
 
-class OneReopening(Reopening, Seen): ...
+class ReopenRequest(ReopenModel, SeenState): ...
 
 
-class ManyDeciding(Deciding):
+class BulkDecision(DecisionModel):
     kind: Literal["decide"]
 
 
-class ManyAssigning(Assigning):
+class BulkAssignment(AssignmentModel):
     kind: Literal["assign"]
 
 
-class ManyReopening(Reopening):
+class BulkReopen(ReopenModel):
     kind: Literal["reopen"]
 
 
-class OneChosen(Asked):
+class SelectedAlert(RequestModel):
     """An alert as it was seen."""
 
-    alert_id: Wanted
-    version: Version
-    events: Events | None = None
+    alert_id: StorableText
+    version: SeenVersion
+    events: SeenEvents | None = None
 
-    def chosen(self) -> Chosen:
-        return Chosen(self.alert_id, self.version, self.events)
+    def to_chosen(self) -> AlertRevision:
+        return AlertRevision(self.alert_id, self.version, self.events)
 
 
-class Bulk(Asked):
+class BulkChangeRequest(RequestModel):
     """One change of many alerts."""
 
-    chosen: Annotated[list[OneChosen], Field(min_length=1, max_length=LARGEST_PAGE)]
-    change: Annotated[ManyDeciding | ManyAssigning | ManyReopening, Field(discriminator="kind")]
+    chosen: Annotated[list[SelectedAlert], Field(min_length=1, max_length=MAX_PAGE_SIZE)]
+    change: Annotated[BulkDecision | BulkAssignment | BulkReopen, Field(discriminator="kind")]
 
 
-class Noting(Asked):
+class NoteRequest(RequestModel):
     text: Annotated[
         str,
-        StringConstraints(strip_whitespace=True, min_length=1, pattern=WRITTEN, max_length=LONGEST_NOTE),
+        StringConstraints(
+            strip_whitespace=True, min_length=1, pattern=NON_BLANK_PATTERN, max_length=MAX_NOTE_LENGTH
+        ),
         AfterValidator(storable),
     ]

@@ -16,90 +16,99 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, HTTPException, Response
 
-from fingerprint.core.alert import FingerprintError, NotThere
-from fingerprint.core.case import Change, Chosen, Note, Outcome, Row
-from fingerprint.web.api.case_changes import Bulk, Noting, OneAssigning, OneDeciding, OneReopening, Seen
-from fingerprint.web.api.problems import OVERTAKEN, overtaken
-from fingerprint.web.api.queue_params import Wanted
-from fingerprint.web.api.responses import etag
+from fingerprint.core.alert import FingerprintError, NotFound
+from fingerprint.core.case import ActionOutcome, AlertRevision, CaseAction, CaseNote, QueueRow
+from fingerprint.web.api.case_changes import (
+    AssignmentRequest,
+    BulkChangeRequest,
+    DecisionRequest,
+    NoteRequest,
+    ReopenRequest,
+    SeenState,
+)
+from fingerprint.web.api.problems import ALERT_CONFLICT_RESPONSES, conflict_response
+from fingerprint.web.api.queue_params import StorableText
+from fingerprint.web.api.responses import alert_etag
 from fingerprint.web.auth import Analyst
-from fingerprint.web.dependencies import Doors, TheDoors, checked
+from fingerprint.web.dependencies import Dependencies, Deps, check_assignee
 
 router = APIRouter(tags=["work"])
-ETAG = r'^"([0-9]{1,9})-([0-9]{1,9})"$'  # version and events
-IfMatch = Annotated[str | None, Header(pattern=ETAG, description='the ETag that was seen: `"3-9"`')]
+ETAG_PATTERN = r'^"([0-9]{1,9})-([0-9]{1,9})"$'  # version and events
+IfMatch = Annotated[str | None, Header(pattern=ETAG_PATTERN, description='the ETag that was seen: `"3-9"`')]
 
 
 @router.post("/alerts/bulk")
-def bulk(asked: Bulk, caller: Analyst, doors: TheDoors) -> list[Outcome]:
+def change_alerts(body: BulkChangeRequest, caller: Analyst, deps: Deps) -> list[ActionOutcome]:
     """To each of them or not to it, in their order: an outcome says whether, and if not, why."""
-    chosen = [each.chosen() for each in asked.chosen]
-    return doors.desk.change(chosen, checked(asked.change.change(), doors), caller.name)
+    chosen = [each.to_chosen() for each in body.chosen]
+    return deps.store.change_cases(chosen, check_assignee(body.change.to_change(), deps), caller.name)
 
 
-@router.post("/alerts/{alert_id}/disposition", response_model=Row, responses=OVERTAKEN)
-def decide(
-    alert_id: Wanted,
-    asked: OneDeciding,
+@router.post("/alerts/{alert_id}/disposition", response_model=QueueRow, responses=ALERT_CONFLICT_RESPONSES)
+def decide_alert(
+    alert_id: StorableText,
+    body: DecisionRequest,
     caller: Analyst,
-    doors: TheDoors,
+    deps: Deps,
     response: Response,
     if_match: IfMatch = None,
-) -> Row | Response:
+) -> QueueRow | Response:
     """Close it with a decision; those before stay in its history."""
-    return _changed(doors, _seen(alert_id, asked, if_match), asked.change(), caller.name, response)
+    return _apply_change(deps, _seen_alert(alert_id, body, if_match), body.to_change(), caller.name, response)
 
 
-@router.post("/alerts/{alert_id}/assignee", response_model=Row, responses=OVERTAKEN)
-def assign(
-    alert_id: Wanted,
-    asked: OneAssigning,
+@router.post("/alerts/{alert_id}/assignee", response_model=QueueRow, responses=ALERT_CONFLICT_RESPONSES)
+def assign_alert(
+    alert_id: StorableText,
+    body: AssignmentRequest,
     caller: Analyst,
-    doors: TheDoors,
+    deps: Deps,
     response: Response,
     if_match: IfMatch = None,
-) -> Row | Response:
+) -> QueueRow | Response:
     """Give it to somebody with an account, or to nobody."""
-    return _changed(doors, _seen(alert_id, asked, if_match), asked.change(), caller.name, response)
+    return _apply_change(deps, _seen_alert(alert_id, body, if_match), body.to_change(), caller.name, response)
 
 
-@router.post("/alerts/{alert_id}/reopen", response_model=Row, responses=OVERTAKEN)
-def reopen(
-    alert_id: Wanted,
-    asked: OneReopening,
+@router.post("/alerts/{alert_id}/reopen", response_model=QueueRow, responses=ALERT_CONFLICT_RESPONSES)
+def reopen_alert(
+    alert_id: StorableText,
+    body: ReopenRequest,
     caller: Analyst,
-    doors: TheDoors,
+    deps: Deps,
     response: Response,
     if_match: IfMatch = None,
-) -> Row | Response:
+) -> QueueRow | Response:
     """Take the last decision back."""
-    return _changed(doors, _seen(alert_id, asked, if_match), asked.change(), caller.name, response)
+    return _apply_change(deps, _seen_alert(alert_id, body, if_match), body.to_change(), caller.name, response)
 
 
 @router.post("/alerts/{alert_id}/notes", status_code=201)
-def note(alert_id: Wanted, asked: Noting, caller: Analyst, doors: TheDoors) -> Note:
+def add_note(alert_id: StorableText, body: NoteRequest, caller: Analyst, deps: Deps) -> CaseNote:
     """Add a note; it changes no version."""
-    return doors.desk.note(doors.desk.row(alert_id).alert_id, asked.text, caller.name)
+    return deps.store.add_note(deps.store.row(alert_id).alert_id, body.text, caller.name)
 
 
-def _seen(alert_id: str, asked: Seen, if_match: str | None) -> Chosen:
+def _seen_alert(alert_id: str, body: SeenState, if_match: str | None) -> AlertRevision:
     """What was seen of the alert. 428 where nobody says, 400 where both say and differ."""
-    named = re.fullmatch(ETAG, if_match or "")
-    version, events = (int(named[1]), int(named[2])) if named else (asked.version, asked.events)
+    named = re.fullmatch(ETAG_PATTERN, if_match or "")
+    version, events = (int(named[1]), int(named[2])) if named else (body.version, body.events)
     if version is None:
         raise HTTPException(428, "say which version you have seen: If-Match with its ETag, or `version`")
-    if asked.version not in (None, version) or asked.events not in (None, events):
+    if body.version not in (None, version) or body.events not in (None, events):
         raise FingerprintError("If-Match and the body say that different things were seen: send one of them")
-    return Chosen(alert_id, version, events)
+    return AlertRevision(alert_id, version, events)
 
 
-def _changed(doors: Doors, chosen: Chosen, change: Change, by: str, response: Response) -> Row | Response:
+def _apply_change(
+    deps: Dependencies, chosen: AlertRevision, change: CaseAction, by: str, response: Response
+) -> QueueRow | Response:
     """The row after the change; 409 with the row of now where it was not done."""
-    [outcome] = doors.desk.change([chosen], checked(change, doors), by)
+    [outcome] = deps.store.change_cases([chosen], check_assignee(change, deps), by)
     if outcome.version < 0:
-        raise NotThere(outcome.reason or f"there is no alert {chosen.alert_id!r}")
-    row = doors.desk.row(chosen.alert_id)
+        raise NotFound(outcome.reason or f"there is no alert {chosen.alert_id!r}")
+    row = deps.store.row(chosen.alert_id)
     if not outcome.done:
-        return overtaken(outcome.reason, row)
-    response.headers["ETag"] = etag(row)
+        return conflict_response(outcome.reason, row)
+    response.headers["ETag"] = alert_etag(row)
     return row

@@ -12,53 +12,60 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
-from fingerprint.core.case import Order, Page
-from fingerprint.delivery.formats.registry import exported
-from fingerprint.delivery.notification import News
+from fingerprint.core.case import QueueOrder, QueuePage
+from fingerprint.delivery.formats.registry import encode_export
+from fingerprint.delivery.notification import Notification
 from fingerprint.web import urls
-from fingerprint.web.api.queue_params import Which
+from fingerprint.web.api.queue_params import AlertFilterParams
 from fingerprint.web.auth import Viewer
-from fingerprint.web.dependencies import Doors, TheDoors
-from fingerprint.web.security_metrics import counted_export
+from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.security_metrics import count_export
 
 router = APIRouter(tags=["alerts"])
-TOGETHER = 100  # alerts in memory at once, with their events
-CSV, LINES = "text/csv; charset=utf-8", "application/x-ndjson"
+EXPORT_BATCH = 100  # alerts in memory at once, with their events
+CSV_MEDIA_TYPE, NDJSON_MEDIA_TYPE = "text/csv; charset=utf-8", "application/x-ndjson"
 
 
-class Exporting(Which):
+class ExportParams(AlertFilterParams):
     """Which alerts, in which order and form."""
 
     format: Literal["csv", "jsonl", "ecs", "ocsf"] = "jsonl"
-    order: Order = "urgency"
+    order: QueueOrder = "urgency"
 
 
 @router.get(
     "/alerts/export",
     response_class=StreamingResponse,
-    responses={200: {"content": {CSV: {}, LINES: {}}, "description": "a line each; CSV has a header"}},
+    responses={
+        200: {
+            "content": {CSV_MEDIA_TYPE: {}, NDJSON_MEDIA_TYPE: {}},
+            "description": "a line each; CSV has a header",
+        }
+    },
 )
-def export(
-    asked: Annotated[Exporting, Query()], request: Request, caller: Viewer, doors: TheDoors
+def export_alerts(
+    params: Annotated[ExportParams, Query()], request: Request, caller: Viewer, deps: Deps
 ) -> StreamingResponse:
     """All alerts of a filter, read page by page while they are sent: one that changes meanwhile is as it is when it is read."""
-    first = doors.desk.page(asked.filter(), asked.order, TOGETHER)  # while an error can still be said
-    name = "alerts.csv" if asked.format == "csv" else f"alerts-{asked.format}.jsonl"
-    which = asked.model_dump_json(exclude_defaults=True, exclude={"format"})
-    alerts = counted_export(request, asked.format, which, _told(doors, asked, first))
+    first = deps.store.page(
+        params.to_filter(), params.order, EXPORT_BATCH
+    )  # while an error can still be said
+    name = "alerts.csv" if params.format == "csv" else f"alerts-{params.format}.jsonl"
+    which = params.model_dump_json(exclude_defaults=True, exclude={"format"})
+    alerts = count_export(request, params.format, which, _export_rows(deps, params, first))
     return StreamingResponse(
-        exported(asked.format, alerts),
-        media_type=CSV if asked.format == "csv" else LINES,
+        encode_export(params.format, alerts),
+        media_type=CSV_MEDIA_TYPE if params.format == "csv" else NDJSON_MEDIA_TYPE,
         headers={"Content-Disposition": f'attachment; filename="{name}"'},
     )
 
 
-def _told(doors: Doors, asked: Exporting, page: Page) -> Iterator[News]:
+def _export_rows(deps: Dependencies, params: ExportParams, page: QueuePage) -> Iterator[Notification]:
     """Every alert from a page on, with its events and the decision by which it stands."""
-    base = doors.settings.web.public_url or ""
+    base = deps.settings.web.public_url or ""
     while True:
-        for alert, said in doors.desk.whole([row.alert_id for row in page.rows]):
-            yield News(alert, "new", said, f"{base}{urls.alert(alert.alert_id)}" if base else "")
+        for alert, said in deps.store.full_alerts([row.alert_id for row in page.rows]):
+            yield Notification(alert, "new", said, f"{base}{urls.alert_url(alert.alert_id)}" if base else "")
         if not page.following:
             return
-        page = doors.desk.page(asked.filter(), asked.order, TOGETHER, page.following)
+        page = deps.store.page(params.to_filter(), params.order, EXPORT_BATCH, page.following)

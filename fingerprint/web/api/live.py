@@ -30,61 +30,65 @@ from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.web.api.queue_params import LARGEST
+from fingerprint.web.api.queue_params import MAX_DATABASE_INTEGER
 from fingerprint.web.auth import Viewer
-from fingerprint.web.change_feed import Batch, Displaced, Following
-from fingerprint.web.security_events import note
+from fingerprint.web.change_feed import ChangeBatch, ChangeBroadcaster, StreamDisplaced
+from fingerprint.web.security_events import annotate_request
 
 router = APIRouter(tags=["live"])
-LONGEST = 60.0  # seconds of one stream
-RETRY = 2_000  # milliseconds after which a browser comes back
-LATER = 60_000  # ... where its person listens too often: pages that push out each other do so once a minute
-Number = Annotated[int | None, Query(ge=0, le=LARGEST, description="the id of the last event seen")]
-LastEventId = Annotated[int | None, Header(ge=0, le=LARGEST)]
-Seconds = Annotated[float, Query(ge=0, le=LONGEST, description="after which it ends")]
+MAX_STREAM_SECONDS = 60.0  # seconds of one stream
+RETRY_MILLISECONDS = 2_000  # milliseconds after which a browser comes back
+DISPLACED_RETRY_MILLISECONDS = (
+    60_000  # ... where its person listens too often: pages that push out each other do so once a minute
+)
+LastNumber = Annotated[
+    int | None, Query(ge=0, le=MAX_DATABASE_INTEGER, description="the id of the last event seen")
+]
+LastEventId = Annotated[int | None, Header(ge=0, le=MAX_DATABASE_INTEGER)]
+StreamSeconds = Annotated[float, Query(ge=0, le=MAX_STREAM_SECONDS, description="after which it ends")]
 
 
 class EventStream(StreamingResponse):
     media_type = "text/event-stream"
 
 
-def _following(request: Request) -> Following:
-    found: Following = request.app.state.following
+def _broadcaster(request: Request) -> ChangeBroadcaster:
+    found: ChangeBroadcaster = request.app.state.broadcaster
     return found
 
 
 @router.get("/live", response_class=EventStream)
-async def live(
+async def stream_changes(
     request: Request,
     caller: Viewer,
-    following: Annotated[Following, Depends(_following)],
-    since: Number = None,
+    broadcaster: Annotated[ChangeBroadcaster, Depends(_broadcaster)],
+    since: LastNumber = None,
     last_event_id: LastEventId = None,
-    seconds: Seconds = LONGEST,
+    seconds: StreamSeconds = MAX_STREAM_SECONDS,
 ) -> EventStream:
     """Ids of alerts that are new or have changed, one event for what changed together."""
-    batches = following.since(last_event_id if last_event_id is not None else since, caller.name)
-    first = None if following.full else await anext(batches, None)  # while an error can still be said
+    batches = broadcaster.subscribe(last_event_id if last_event_id is not None else since, caller.name)
+    first = None if broadcaster.is_full else await anext(batches, None)  # while an error can still be said
     if first is None:
-        note(request.scope, why="streams")
+        annotate_request(request.scope, why="streams")
         raise HTTPException(503, "too many are listening: ask again in a minute", {"Retry-After": "60"})
     return EventStream(_stream(first, batches, seconds), headers={"X-Accel-Buffering": "no"})
 
 
 async def _stream(
-    first: Batch, batches: AsyncGenerator[Batch, None], seconds: float
+    first: ChangeBatch, batches: AsyncGenerator[ChangeBatch, None], seconds: float
 ) -> AsyncGenerator[str, None]:
     end = asyncio.get_running_loop().time() + seconds
     async with aclosing(batches):
-        yield f"retry: {RETRY}\n\n{_event(first)}"
+        yield f"retry: {RETRY_MILLISECONDS}\n\n{_format_event(first)}"
         try:
-            while (batch := await _next(batches, end)) is not None:
-                yield _event(batch) if batch.alert_ids else ": still here\n\n"
-        except Displaced:
-            yield f"retry: {LATER}\n\n"
+            while (batch := await _next_batch(batches, end)) is not None:
+                yield _format_event(batch) if batch.alert_ids else ": still here\n\n"
+        except StreamDisplaced:
+            yield f"retry: {DISPLACED_RETRY_MILLISECONDS}\n\n"
 
 
-async def _next(batches: AsyncGenerator[Batch, None], end: float) -> Batch | None:
+async def _next_batch(batches: AsyncGenerator[ChangeBatch, None], end: float) -> ChangeBatch | None:
     """The next one, if it comes before the end. A desk that does not answer ends the stream, too, as a server does that ends: it
     is asked for again."""
     try:
@@ -93,5 +97,5 @@ async def _next(batches: AsyncGenerator[Batch, None], end: float) -> Batch | Non
         return None
 
 
-def _event(batch: Batch) -> str:
+def _format_event(batch: ChangeBatch) -> str:
     return f"id: {batch.number}\nevent: alerts\ndata: {json.dumps({'alert_ids': batch.alert_ids})}\n\n"

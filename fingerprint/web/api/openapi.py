@@ -11,13 +11,13 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 
-from fingerprint.web.api.problems import MEDIA, Problem
-from fingerprint.web.api.responses import Ascii
-from fingerprint.web.auth import Viewer, cookie_name
-from fingerprint.web.dependencies import TheDoors
+from fingerprint.web.api.problems import PROBLEM_MEDIA_TYPE, Problem
+from fingerprint.web.api.responses import AsciiJSONResponse
+from fingerprint.web.auth import Viewer, session_cookie_name
+from fingerprint.web.dependencies import Deps
 
 router = APIRouter(include_in_schema=False)
-REFUSED = {
+ERROR_DESCRIPTIONS = {
     400: "what was asked cannot be done: the sentence says why",
     401: "no token and no session, or one that is not good",
     403: "the role does not allow it",
@@ -26,21 +26,21 @@ REFUSED = {
     422: "a parameter or the body cannot be read: the sentence names it",
     503: "the desk does not answer, or too many are listening",
 }
-JSON = "application/json"
+JSON_MEDIA_TYPE = "application/json"
 
-Part = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
 @router.get("/openapi.json")
-def openapi(request: Request, caller: Viewer, doors: TheDoors) -> Ascii:
+def get_openapi_document(request: Request, caller: Viewer, deps: Deps) -> AsciiJSONResponse:
     """What is described here is all there is."""
     state = request.app.state
     if not hasattr(state, "description"):  # made once: it takes a while, and never changes
-        state.description = described(request.app, cookie_name(doors.settings))
-    return Ascii(state.description)
+        state.description = build_openapi(request.app, session_cookie_name(deps.settings))
+    return AsciiJSONResponse(state.description)
 
 
-def described(app: FastAPI, cookie: str) -> Part:
+def build_openapi(app: FastAPI, cookie: str) -> JsonObject:
     """The description of an application's API; whoever asks shows a token, or the cookie of a session."""
     said = get_openapi(title=f"{app.title}: the desk", version=app.version, routes=app.routes)
     parts = said.setdefault("components", {})
@@ -54,13 +54,13 @@ def described(app: FastAPI, cookie: str) -> Part:
     } | {"Problem": Problem.model_json_schema()}
     for path in said["paths"].values():
         for operation in path.values():
-            _declare(operation["responses"])
+            _declare_errors(operation["responses"])
             for parameter in operation.get("parameters", ()):
-                parameter["schema"] = _given(parameter["schema"])
+                parameter["schema"] = _drop_null(parameter["schema"])
     return said
 
 
-def _given(schema: Part) -> Part:
+def _drop_null(schema: JsonObject) -> JsonObject:
     """A parameter that is given: what is left out in an address or a header is no null."""
     kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
     if len(kinds) != 1:
@@ -68,12 +68,12 @@ def _given(schema: Part) -> Part:
     return {name: part for name, part in schema.items() if name != "anyOf"} | kinds[0]
 
 
-def _declare(answers: Part) -> None:
+def _declare_errors(responses: JsonObject) -> None:
     """Every way to be refused, each as problem+json."""
     problem = {"$ref": "#/components/schemas/Problem"}
-    for code, why in REFUSED.items():
-        answers[str(code)] = {"description": why, "content": {MEDIA: {"schema": problem}}}
-    for status, answer in answers.items():
+    for code, why in ERROR_DESCRIPTIONS.items():
+        responses[str(code)] = {"description": why, "content": {PROBLEM_MEDIA_TYPE: {"schema": problem}}}
+    for status, answer in responses.items():
         content = answer.get("content", {})
-        if int(status) >= 400 and JSON in content:
-            content[MEDIA] = content.pop(JSON)
+        if int(status) >= 400 and JSON_MEDIA_TYPE in content:
+            content[PROBLEM_MEDIA_TYPE] = content.pop(JSON_MEDIA_TYPE)

@@ -12,37 +12,43 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from fingerprint.analysis.principal_profile import VOTES_SHOWN, Card, Day, card_of, days_of
+from fingerprint.analysis.principal_profile import (
+    MAX_CHARTED_VOTES,
+    DailyVotes,
+    PrincipalProfile,
+    build_profile,
+    daily_votes,
+)
 from fingerprint.core.alert import FingerprintError, Level
-from fingerprint.core.case import Filter, Row, Suppression
-from fingerprint.web.api.queue_params import Asked, Moment, Wanted
-from fingerprint.web.api.responses import Figure, Said
+from fingerprint.core.case import AlertFilter, QueueRow, Suppression
+from fingerprint.web.api.queue_params import RequestModel, StorableText, UtcDatetime
+from fingerprint.web.api.responses import FiniteFloat, ResponseModel
 from fingerprint.web.auth import Viewer
-from fingerprint.web.dependencies import Doors, TheDoors
+from fingerprint.web.dependencies import Dependencies, Deps
 
 router = APIRouter(tags=["entities"])
-DAYS = 90  # of single votes, back from the newest on the desk
-MOST_VOTES = 10_000  # of one answer
-Shown = Annotated[
-    Wanted | None, Query(description="the key of the fingerprint whose usual values are on the card")
+VOTE_DAYS = 90  # of single votes, back from the newest on the desk
+MAX_LISTED_VOTES = 10_000  # of one answer
+FingerprintKey = Annotated[
+    StorableText | None, Query(description="the key of the fingerprint whose usual values are on the card")
 ]
 
 
-class Entity(Said):
+class PrincipalResponse(ResponseModel):
     """A principal. `card` is what the served bank knows of it; without one, `no_card` says why. `days` has its single votes of
     the last 90 days that anybody had any; `alerts` are the newest 100 of `alerts_in_all`, open or closed, but for those that
     are suppressed."""
 
     principal: str
-    card: Card | None
+    card: PrincipalProfile | None
     no_card: str
-    days: tuple[Day, ...]
-    alerts: tuple[Row, ...]
+    days: tuple[DailyVotes, ...]
+    alerts: tuple[QueueRow, ...]
     alerts_in_all: int
     suppressions: tuple[Suppression, ...]
 
 
-class Vote(Said):
+class VoteResponse(ResponseModel):
     """One detector's opinion of one event, or of one interval: z (high is strange) against its threshold; `alone` where no other
     detector had one."""
 
@@ -51,46 +57,50 @@ class Vote(Said):
     principal: str
     entity: str
     detector: str
-    z: Figure
-    threshold: Figure
+    z: FiniteFloat
+    threshold: FiniteFloat
     vote: bool
     level: Level
     bank_version: str
     alone: bool
 
 
-class Votes(Said):
+class VotePage(ResponseModel):
     """Single votes, the oldest first. With `more`, ask again from the last one's time on."""
 
-    votes: tuple[Vote, ...]
+    votes: tuple[VoteResponse, ...]
     more: bool
 
 
-class Voted(Asked):
-    principal: Wanted | None = None
-    since: Moment | None = None
-    until: Moment | None = None
-    limit: Annotated[int, Field(ge=1, le=MOST_VOTES)] = 1_000
+class VoteParams(RequestModel):
+    principal: StorableText | None = None
+    since: UtcDatetime | None = None
+    until: UtcDatetime | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_LISTED_VOTES)] = 1_000
 
 
 @router.get("/entities")
-def named(principal: Wanted, caller: Viewer, doors: TheDoors, fingerprint: Shown = None) -> Entity:
+def get_principal_by_name(
+    principal: StorableText, caller: Viewer, deps: Deps, fingerprint: FingerprintKey = None
+) -> PrincipalResponse:
     """A principal whose name makes no path (it may hold anything)."""
-    return entity(principal, caller, doors, fingerprint)
+    return get_principal(principal, caller, deps, fingerprint)
 
 
 @router.get("/entities/{principal:path}")
-def entity(principal: Wanted, caller: Viewer, doors: TheDoors, fingerprint: Shown = None) -> Entity:
+def get_principal(
+    principal: StorableText, caller: Viewer, deps: Deps, fingerprint: FingerprintKey = None
+) -> PrincipalResponse:
     """A principal: its card, its days, its alerts, and the suppressions that name it."""
-    which = Filter(status="all", principal=principal)
-    page = doors.desk.page(which, "newest", 100)
-    card, why = _card(doors, principal, fingerprint)
-    in_force = doors.desk.suppressions()
-    return Entity(
+    which = AlertFilter(status="all", principal=principal)
+    page = deps.store.page(which, "newest", 100)
+    card, why = _load_profile(deps, principal, fingerprint)
+    in_force = deps.store.suppressions()
+    return PrincipalResponse(
         principal=principal,
         card=card,
         no_card=why,
-        days=_days(doors, principal),
+        days=_daily_votes(deps, principal),
         alerts=page.rows,
         alerts_in_all=page.total,
         suppressions=[each for each in in_force if each.match.principal == principal],
@@ -98,26 +108,28 @@ def entity(principal: Wanted, caller: Viewer, doors: TheDoors, fingerprint: Show
 
 
 @router.get("/votes")
-def votes(asked: Annotated[Voted, Query()], caller: Viewer, doors: TheDoors) -> Votes:
+def list_votes(params: Annotated[VoteParams, Query()], caller: Viewer, deps: Deps) -> VotePage:
     """Single votes, of one principal or of all: those that are strange enough to be kept."""
-    found = doors.desk.votes(asked.principal, asked.since, asked.limit + 1)
-    if asked.until is not None:
-        found = found[found["event_time"] < asked.until]
-    kept = found.head(asked.limit).to_dict("records")
-    return Votes(votes=kept, more=len(found) > asked.limit)
+    found = deps.store.votes(params.principal, params.since, params.limit + 1)
+    if params.until is not None:
+        found = found[found["event_time"] < params.until]
+    kept = found.head(params.limit).to_dict("records")
+    return VotePage(votes=kept, more=len(found) > params.limit)
 
 
-def _card(doors: Doors, principal: str, shown: str | None) -> tuple[Card | None, str]:
+def _load_profile(
+    deps: Dependencies, principal: str, shown: str | None
+) -> tuple[PrincipalProfile | None, str]:
     """The card, or why there is none."""
-    if doors.banks is None:
+    if deps.banks is None:
         return None, "no bank is to be seen from here: `fingerprint serve --bank FOLDER`"
     try:
-        return card_of(doors.banks.served(), principal, doors.settings, shown), ""
+        return build_profile(deps.banks.open_served(), principal, deps.settings, shown), ""
     except FingerprintError as error:
         return None, str(error)
 
 
-def _days(doors: Doors, principal: str) -> list[Day]:
-    newest = doors.desk.newest_vote()
-    since = newest and newest - timedelta(days=DAYS)
-    return days_of(doors.desk.votes(principal, since, VOTES_SHOWN, newest=True)) if newest else []
+def _daily_votes(deps: Dependencies, principal: str) -> list[DailyVotes]:
+    newest = deps.store.newest_vote_time()
+    since = newest and newest - timedelta(days=VOTE_DAYS)
+    return daily_votes(deps.store.votes(principal, since, MAX_CHARTED_VOTES, newest=True)) if newest else []

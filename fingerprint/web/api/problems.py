@@ -12,12 +12,12 @@ from typing import Any
 from fastapi.encoders import jsonable_encoder
 from pydantic import BaseModel
 
-from fingerprint.core.case import Row
-from fingerprint.core.sanitize import visible
-from fingerprint.web.api.responses import Ascii
+from fingerprint.core.case import QueueRow
+from fingerprint.core.sanitize import printable
+from fingerprint.web.api.responses import AsciiJSONResponse
 
-Declared = dict[int | str, dict[str, Any]]
-MEDIA = "application/problem+json"
+ResponseSpecs = dict[int | str, dict[str, Any]]
+PROBLEM_MEDIA_TYPE = "application/problem+json"
 
 
 class Problem(BaseModel):
@@ -29,24 +29,26 @@ class Problem(BaseModel):
     detail: str
 
 
-class Overtaken(Problem):
+class ConflictProblem(Problem):
     """Somebody else changed the alert; `now` is how it stands."""
 
-    now: Row
+    now: QueueRow
 
 
-class _Answer(Ascii):
-    media_type = MEDIA
+class _ProblemJSONResponse(AsciiJSONResponse):
+    media_type = PROBLEM_MEDIA_TYPE
 
 
-def overtaken(reason: str, now: Row) -> Ascii:
+def conflict_response(reason: str, now: QueueRow) -> AsciiJSONResponse:
     """The change was not made."""
-    said = Overtaken(status=409, title=HTTPStatus.CONFLICT.phrase, detail=visible(reason), now=now)
-    return _Answer(jsonable_encoder(said), 409)
+    said = ConflictProblem(status=409, title=HTTPStatus.CONFLICT.phrase, detail=printable(reason), now=now)
+    return _ProblemJSONResponse(jsonable_encoder(said), 409)
 
 
-CONFLICT: Declared = {409: {"model": Problem, "description": "somebody changed it since it was looked at"}}
-OVERTAKEN: Declared = {
-    409: {"model": Overtaken, "description": "somebody changed it since it was looked at"},
+CONFLICT_RESPONSES: ResponseSpecs = {
+    409: {"model": Problem, "description": "somebody changed it since it was looked at"}
+}
+ALERT_CONFLICT_RESPONSES: ResponseSpecs = {
+    409: {"model": ConflictProblem, "description": "somebody changed it since it was looked at"},
     428: {"model": Problem, "description": "the change does not say which version was seen"},
 }

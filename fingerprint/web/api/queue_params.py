@@ -14,70 +14,76 @@ from typing import Annotated
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
 from fingerprint.core.alert import Decision, Level
-from fingerprint.core.case import LARGEST_PAGE, Filter, Order, Status
+from fingerprint.core.case import MAX_PAGE_SIZE, AlertFilter, CaseStatus, QueueOrder
 from fingerprint.core.sanitize import storable
 
-LONGEST = 2_000  # characters of a text that is asked for
-LARGEST = 2**63 - 1  # that a database's number can be
-WRITTEN = r"[^\s\x85\ufeff]"  # more than blanks, whichever these are: Python's, Rust's and JavaScript's differ in two
+MAX_REQUEST_TEXT_LENGTH = 2_000  # characters of a text that is asked for
+MAX_DATABASE_INTEGER = 2**63 - 1  # that a database's number can be
+NON_BLANK_PATTERN = r"[^\s\x85\ufeff]"  # more than blanks, whichever these are: Python's, Rust's and JavaScript's differ in two
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
 
 
-def _in_utc(moment: datetime) -> datetime:
+def _clamp_to_utc(moment: datetime) -> datetime:
     """In UTC, and no farther than all databases go."""
     return min(max(moment, EARLIEST), LATEST).astimezone(UTC)
 
 
 # A NUL or half a surrogate pair is looked for as it is kept: as U+FFFD.
-Wanted = Annotated[str, Field(max_length=LONGEST), AfterValidator(storable)]
-Reason = Annotated[
+StorableText = Annotated[str, Field(max_length=MAX_REQUEST_TEXT_LENGTH), AfterValidator(storable)]
+ReasonText = Annotated[
     str,
-    StringConstraints(strip_whitespace=True, min_length=1, pattern=WRITTEN, max_length=LONGEST),
+    StringConstraints(
+        strip_whitespace=True, min_length=1, pattern=NON_BLANK_PATTERN, max_length=MAX_REQUEST_TEXT_LENGTH
+    ),
     AfterValidator(storable),
 ]
-Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+UtcDatetime = Annotated[AwareDatetime, AfterValidator(_clamp_to_utc)]
 Urgency = Annotated[int, Field(ge=0, le=100)]
-Size = Annotated[int, Field(ge=1, le=LARGEST_PAGE)]
-Before = Annotated[int | None, Field(ge=1, le=LARGEST, description="the number of the last line seen")]
-Following = Annotated[str | None, Field(max_length=LONGEST, description="what the page before gave")]
+PageSize = Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)]
+BeforeNumber = Annotated[
+    int | None, Field(ge=1, le=MAX_DATABASE_INTEGER, description="the number of the last line seen")
+]
+PageCursor = Annotated[
+    str | None, Field(max_length=MAX_REQUEST_TEXT_LENGTH, description="what the page before gave")
+]
 
 
-class Asked(BaseModel):
+class RequestModel(BaseModel):
     """Parameters or a body; a field that nobody knows is an error that names it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Which(Asked):
+class AlertFilterParams(RequestModel):
     """Which alerts. What is left out asks nothing."""
 
-    status: Status = "open"
+    status: CaseStatus = "open"
     least_urgency: Urgency = 0
     most_urgency: Urgency = 100
-    principal: Wanted = ""
-    service: Wanted = ""
-    account: Wanted = ""
-    tactic: Wanted = ""
-    assignee: Annotated[Wanted | None, Field(description="who has it; empty asks for those nobody has")] = (
-        None
-    )
+    principal: StorableText = ""
+    service: StorableText = ""
+    account: StorableText = ""
+    tactic: StorableText = ""
+    assignee: Annotated[
+        StorableText | None, Field(description="who has it; empty asks for those nobody has")
+    ] = None
     decision: Decision | None = None
     level: Level | None = None
-    text: Annotated[Wanted, Field(description="in title, principal, human, or the alert's id")] = ""
-    since: Annotated[Moment | None, Field(description="of the alert's last event")] = None
-    until: Annotated[Moment | None, Field(description="of the alert's first event")] = None
+    text: Annotated[StorableText, Field(description="in title, principal, human, or the alert's id")] = ""
+    since: Annotated[UtcDatetime | None, Field(description="of the alert's last event")] = None
+    until: Annotated[UtcDatetime | None, Field(description="of the alert's first event")] = None
     suppressed: Annotated[
         bool, Field(description="those that a suppression hides, instead of those that none does")
     ] = False
 
-    def filter(self) -> Filter:
+    def to_filter(self) -> AlertFilter:
         """The same as the desk is asked for it."""
-        return Filter(**{field.name: getattr(self, field.name) for field in fields(Filter)})
+        return AlertFilter(**{field.name: getattr(self, field.name) for field in fields(AlertFilter)})
 
 
-class Listing(Which):
+class AlertListParams(AlertFilterParams):
     """Which alerts, in which order, how many at a time."""
 
-    order: Order = "urgency"
-    size: Size = 50
-    following: Following = None
+    order: QueueOrder = "urgency"
+    size: PageSize = 50
+    following: PageCursor = None

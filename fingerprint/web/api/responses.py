@@ -17,10 +17,10 @@ from typing import Annotated, Any
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from fingerprint.core.case import Row
+from fingerprint.core.case import QueueRow
 
 
-class Ascii(JSONResponse):
+class AsciiJSONResponse(JSONResponse):
     """JSON with every character escaped that is not printable ASCII."""
 
     def render(self, content: Any) -> bytes:
@@ -28,20 +28,20 @@ class Ascii(JSONResponse):
         return text.replace("\x7f", "\\u007f").encode("ascii")
 
 
-class Said(BaseModel):
+class ResponseModel(BaseModel):
     """What an answer says: made from the house's own records, by their fields' names."""
 
     model_config = ConfigDict(from_attributes=True, frozen=True)
 
 
-def _finite(value: Any) -> Any:
+def _finite_or_none(value: Any) -> Any:
     """JSON has no word for NaN or an infinity: null."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-Figure = Annotated[float | None, BeforeValidator(_finite)]
+FiniteFloat = Annotated[float | None, BeforeValidator(_finite_or_none)]
 
 
-def etag(row: Row) -> str:
+def alert_etag(row: QueueRow) -> str:
     """What was seen of an alert: its version, and how many events it had."""
     return f'"{row.version}-{row.events}"'

@@ -13,29 +13,29 @@ from fastapi import APIRouter
 from pydantic import AfterValidator, Field, StringConstraints
 
 from fingerprint.core.account import Role, Scope
-from fingerprint.core.case import View
+from fingerprint.core.case import SavedView
 from fingerprint.core.sanitize import storable
 from fingerprint.web import queue_query as addresses
-from fingerprint.web.api.queue_params import LONGEST, WRITTEN, Asked
-from fingerprint.web.api.responses import Said
+from fingerprint.web.api.queue_params import MAX_REQUEST_TEXT_LENGTH, NON_BLANK_PATTERN, RequestModel
+from fingerprint.web.api.responses import ResponseModel
 from fingerprint.web.auth import Analyst, Viewer
-from fingerprint.web.dependencies import TheDoors
+from fingerprint.web.dependencies import Deps
 
 router = APIRouter(tags=["views"])
-Name = Annotated[
+ViewName = Annotated[
     str,
-    StringConstraints(strip_whitespace=True, min_length=1, pattern=WRITTEN, max_length=100),
+    StringConstraints(strip_whitespace=True, min_length=1, pattern=NON_BLANK_PATTERN, max_length=100),
     AfterValidator(storable),
 ]
 
 
-class Viewing(Asked):
+class SavedViewRequest(RequestModel):
     """The queue's address without its host: `?status=open&service=iam`."""
 
-    query: Annotated[str, Field(min_length=1, max_length=LONGEST)]
+    query: Annotated[str, Field(min_length=1, max_length=MAX_REQUEST_TEXT_LENGTH)]
 
 
-class Me(Said):
+class CallerResponse(ResponseModel):
     """Who asks; a token's caller has scopes."""
 
     name: str
@@ -44,27 +44,27 @@ class Me(Said):
 
 
 @router.get("/me")
-def me(caller: Viewer) -> Me:
+def get_caller(caller: Viewer) -> CallerResponse:
     """Who I am here, and what I may."""
-    return Me(name=caller.name, role=caller.role, scopes=caller.scopes)
+    return CallerResponse(name=caller.name, role=caller.role, scopes=caller.scopes)
 
 
 @router.get("/views")
-def views(caller: Viewer, doors: TheDoors) -> list[View]:
+def list_views(caller: Viewer, deps: Deps) -> list[SavedView]:
     """My own."""
-    return doors.desk.views(caller.name)
+    return deps.store.views(caller.name)
 
 
 @router.put("/views/{name}")
-def save(name: Name, asked: Viewing, caller: Analyst, doors: TheDoors) -> View:
+def save_view(name: ViewName, body: SavedViewRequest, caller: Analyst, deps: Deps) -> SavedView:
     """Keep a filter under a name; what was there under it is overwritten."""
-    query = addresses.of_query(asked.query).query
-    view = View(caller.name, name, f"?{query}")
-    doors.desk.save_view(view)
+    query = addresses.parse_query_string(body.query).query
+    view = SavedView(caller.name, name, f"?{query}")
+    deps.store.save_view(view)
     return view
 
 
 @router.delete("/views/{name}", status_code=204)
-def forget(name: Name, caller: Analyst, doors: TheDoors) -> None:
+def delete_view(name: ViewName, caller: Analyst, deps: Deps) -> None:
     """Forget it; one that is not there is no error."""
-    doors.desk.forget_view(caller.name, name)
+    deps.store.delete_view(caller.name, name)

@@ -11,16 +11,16 @@ from datetime import datetime
 
 from fastapi import APIRouter, Request
 
-from fingerprint.core.account import Proof
-from fingerprint.web.api.queue_params import Wanted
-from fingerprint.web.api.responses import Said
-from fingerprint.web.auth import InPerson, session_of
-from fingerprint.web.dependencies import TheDoors
+from fingerprint.core.account import ProofKind
+from fingerprint.web.api.queue_params import StorableText
+from fingerprint.web.api.responses import ResponseModel
+from fingerprint.web.auth import SessionCaller, session_secret
+from fingerprint.web.dependencies import Deps
 
 router = APIRouter(tags=["sessions"])
 
 
-class Listed(Said):
+class SessionResponse(ResponseModel):
     """`agent` is what the browser says it is; `proof` is what opened the session."""
 
     session_id: str
@@ -29,19 +29,19 @@ class Listed(Said):
     expires_at: datetime
     address: str
     agent: str
-    proof: Proof
+    proof: ProofKind
     current: bool = False
 
 
-class Ended(Said):
+class EndedSessions(ResponseModel):
     sessions: int
 
 
 @router.get("/sessions")
-def sessions(request: Request, caller: InPerson, doors: TheDoors) -> list[Listed]:
+def list_sessions(request: Request, caller: SessionCaller, deps: Deps) -> list[SessionResponse]:
     """My own, the one seen last first."""
-    mine = doors.people.session(session_of(request, doors.settings))
-    found = [(each, Listed.model_validate(each)) for each in doors.people.sessions(caller.name)]
+    mine = deps.accounts.session(session_secret(request, deps.settings))
+    found = [(each, SessionResponse.model_validate(each)) for each in deps.accounts.sessions(caller.name)]
     return [
         said.model_copy(update={"current": mine is not None and each.session_id == mine.session_id})
         for each, said in found
@@ -49,12 +49,16 @@ def sessions(request: Request, caller: InPerson, doors: TheDoors) -> list[Listed
 
 
 @router.delete("/sessions/{session_id}", status_code=204)
-def end(session_id: Wanted, caller: InPerson, doors: TheDoors) -> None:
+def end_session(session_id: StorableText, caller: SessionCaller, deps: Deps) -> None:
     """It is over at once. An admin ends anybody's."""
-    doors.people.end_session(session_id, by=caller.name, owner=None if caller.may("admin") else caller.name)
+    deps.accounts.end_session(
+        session_id, by=caller.name, owner=None if caller.has_role("admin") else caller.name
+    )
 
 
 @router.delete("/sessions")
-def end_others(request: Request, caller: InPerson, doors: TheDoors) -> Ended:
+def end_other_sessions(request: Request, caller: SessionCaller, deps: Deps) -> EndedSessions:
     """All my sessions but this one."""
-    return Ended(sessions=doors.people.leave_others(caller.name, session_of(request, doors.settings)))
+    return EndedSessions(
+        sessions=deps.accounts.end_other_sessions(caller.name, session_secret(request, deps.settings))
+    )

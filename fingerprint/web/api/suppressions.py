@@ -13,74 +13,78 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from fingerprint.core import case
-from fingerprint.core.case import Preview, Suppression
-from fingerprint.web.api.problems import CONFLICT
-from fingerprint.web.api.queue_params import Asked, Moment, Reason, Wanted
+from fingerprint.core.case import Suppression, SuppressionPreview
+from fingerprint.web.api.problems import CONFLICT_RESPONSES
+from fingerprint.web.api.queue_params import ReasonText, RequestModel, StorableText, UtcDatetime
 from fingerprint.web.auth import Engineer, Viewer
-from fingerprint.web.dependencies import TheDoors
+from fingerprint.web.dependencies import Deps
 
 router = APIRouter(tags=["suppressions"])
 
 
-class Match(Asked):
+class SuppressionMatchModel(RequestModel):
     """What is hidden: alerts all of whose events are like this. What is empty asks nothing; not all may be. `human`,
     `user_agent` and `error_code` have 8 characters or more, and a principal, or a network and an account, beside them."""
 
-    principal: Wanted = ""
-    human: Wanted = ""
-    account: Wanted = ""
-    service: Wanted = ""
-    action: Annotated[Wanted, Field(description="`service:Action` or `Action`")] = ""
-    network: Annotated[Wanted, Field(description="a CIDR, or an address")] = ""
-    user_agent: Annotated[Wanted, Field(description="its beginning")] = ""
-    error_code: Wanted = ""
+    principal: StorableText = ""
+    human: StorableText = ""
+    account: StorableText = ""
+    service: StorableText = ""
+    action: Annotated[StorableText, Field(description="`service:Action` or `Action`")] = ""
+    network: Annotated[StorableText, Field(description="a CIDR, or an address")] = ""
+    user_agent: Annotated[StorableText, Field(description="its beginning")] = ""
+    error_code: StorableText = ""
 
-    def match(self) -> case.Match:
-        return case.Match(**self.model_dump())
-
-
-class Previewing(Asked):
-    match: Match
+    def to_match(self) -> case.SuppressionMatch:
+        return case.SuppressionMatch(**self.model_dump())
 
 
-class Suppressing(Asked):
+class SuppressionPreviewRequest(RequestModel):
+    match: SuppressionMatchModel
+
+
+class SuppressionRequest(RequestModel):
     """A suppression needs a reason, and an end within a year."""
 
-    match: Match
-    reason: Reason
-    expires_at: Moment
+    match: SuppressionMatchModel
+    reason: ReasonText
+    expires_at: UtcDatetime
     force: Annotated[
-        Reason | None,
+        ReasonText | None,
         Field(
             description="why it may hide confirmed attacks and critical alerts; without it, it is refused where it would"
         ),
     ] = None
 
 
-class Ending(Asked):
+class EndSuppressionRequest(RequestModel):
     version: Annotated[int, Field(ge=0, le=2**31 - 1, description="the one that was seen")]
 
 
 @router.get("/suppressions")
-def suppressions(caller: Viewer, doors: TheDoors, ended: bool = False) -> list[Suppression]:
+def list_suppressions(caller: Viewer, deps: Deps, ended: bool = False) -> list[Suppression]:
     """Those in force, the next to expire first; with `ended` those that are over, too."""
-    return doors.desk.suppressions(ended)
+    return deps.store.suppressions(ended)
 
 
 @router.post("/suppressions/preview")
-def preview(asked: Previewing, caller: Viewer, doors: TheDoors) -> Preview:
+def preview_suppression(body: SuppressionPreviewRequest, caller: Viewer, deps: Deps) -> SuppressionPreview:
     """What a match would hide of the alerts that are there; nothing is changed."""
-    return doors.desk.preview(asked.match.match())
+    return deps.store.preview(body.match.to_match())
 
 
 @router.post("/suppressions", status_code=201)
-def suppress(asked: Suppressing, caller: Engineer, doors: TheDoors) -> Suppression:
+def create_suppression(body: SuppressionRequest, caller: Engineer, deps: Deps) -> Suppression:
     """Hide such alerts from now on, and those that are there. Votes are never hidden; nor, without `force`, are confirmed
     attacks and critical alerts, also those that come later."""
-    return doors.desk.suppress(asked.match.match(), asked.reason, asked.expires_at, caller.name, asked.force)
+    return deps.store.create_suppression(
+        body.match.to_match(), body.reason, body.expires_at, caller.name, body.force
+    )
 
 
-@router.post("/suppressions/{suppression_id}/end", responses=CONFLICT)
-def end(suppression_id: Wanted, asked: Ending, caller: Engineer, doors: TheDoors) -> Suppression:
+@router.post("/suppressions/{suppression_id}/end", responses=CONFLICT_RESPONSES)
+def end_suppression(
+    suppression_id: StorableText, body: EndSuppressionRequest, caller: Engineer, deps: Deps
+) -> Suppression:
     """What it hid is seen again. 409 where somebody changed it since."""
-    return doors.desk.end_suppression(suppression_id, asked.version, caller.name)
+    return deps.store.end_suppression(suppression_id, body.version, caller.name)

@@ -8,95 +8,95 @@ from fastapi import APIRouter, Form, Request, Response
 
 from fingerprint.core.account import ROLES, Role
 from fingerprint.core.alert import FingerprintError
-from fingerprint.web.auth import AdminInPerson, Caller, ProvenAdmin
-from fingerprint.web.dependencies import Doors, TheDoors
-from fingerprint.web.layout import go, link, show
+from fingerprint.web.auth import Caller, ReauthenticatedAdmin, SessionAdmin
+from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.layout import absolute_url, redirect, render_page
 
 router = APIRouter()
-Name = Annotated[str, Form(max_length=1000)]
+AccountNameField = Annotated[str, Form(max_length=1000)]
 
 
 @router.get("/people")
-def people(request: Request, caller: AdminInPerson, doors: TheDoors) -> Response:
-    return _page(request, doors)
+def show_accounts(request: Request, caller: SessionAdmin, deps: Deps) -> Response:
+    return _page(request, deps)
 
 
 @router.post("/people")
-def invite(
+def submit_invitation(
     request: Request,
-    caller: ProvenAdmin,
-    doors: TheDoors,
-    name: Name = "",
+    caller: ReauthenticatedAdmin,
+    deps: Deps,
+    name: AccountNameField = "",
     role: Annotated[Role, Form()] = "analyst",
 ) -> Response:
     """A new account; the link is in the answer, and nowhere else."""
-    return _invited(request, caller, doors, name, role)
+    return _invite(request, caller, deps, name, role)
 
 
 @router.post("/people/{name}/link")
-def new_link(request: Request, name: str, caller: ProvenAdmin, doors: TheDoors) -> Response:
+def submit_new_link(request: Request, name: str, caller: ReauthenticatedAdmin, deps: Deps) -> Response:
     """For somebody who forgot their password, or whose link is too old."""
-    return _invited(request, caller, doors, name, None)
+    return _invite(request, caller, deps, name, None)
 
 
 @router.post("/people/{name}/role")
-def set_role(
-    request: Request, name: str, caller: ProvenAdmin, doors: TheDoors, role: Annotated[Role, Form()]
+def submit_role(
+    request: Request, name: str, caller: ReauthenticatedAdmin, deps: Deps, role: Annotated[Role, Form()]
 ) -> Response:
     try:
-        doors.people.set_role(name, role, by=caller.name)
+        deps.accounts.set_role(name, role, by=caller.name)
     except FingerprintError as error:
-        return _page(request, doors, 409, wrong=str(error))
-    return go("/people")
+        return _page(request, deps, 409, wrong=str(error))
+    return redirect("/people")
 
 
 @router.post("/people/{name}/disable")
-def disable(request: Request, name: str, caller: AdminInPerson, doors: TheDoors) -> Response:
+def submit_disable(request: Request, name: str, caller: SessionAdmin, deps: Deps) -> Response:
     try:
-        doors.people.disable(name, by=caller.name)
+        deps.accounts.disable(name, by=caller.name)
     except FingerprintError as error:
-        return _page(request, doors, 409, wrong=str(error))
-    return go("/people")
+        return _page(request, deps, 409, wrong=str(error))
+    return redirect("/people")
 
 
 @router.post("/people/{name}/enable")
-def enable(name: str, caller: ProvenAdmin, doors: TheDoors) -> Response:
-    doors.people.enable(name, by=caller.name)
-    return go("/people")
+def submit_enable(name: str, caller: ReauthenticatedAdmin, deps: Deps) -> Response:
+    deps.accounts.enable(name, by=caller.name)
+    return redirect("/people")
 
 
 @router.post("/people/{name}/end")
-def end(name: str, caller: AdminInPerson, doors: TheDoors) -> Response:
+def submit_sessions_end(name: str, caller: SessionAdmin, deps: Deps) -> Response:
     """Their sessions and tokens."""
-    doors.people.end_all(name, by=caller.name)
-    return go("/people")
+    deps.accounts.end_all_sessions(name, by=caller.name)
+    return redirect("/people")
 
 
 @router.post("/people/{name}/reset-second-factor")
-def reset_second_factor(name: str, caller: ProvenAdmin, doors: TheDoors) -> Response:
+def submit_second_factor_reset(name: str, caller: ReauthenticatedAdmin, deps: Deps) -> Response:
     """For somebody who lost it."""
-    doors.people.reset_factors(name, by=caller.name)
-    return go("/people")
+    deps.accounts.reset_factors(name, by=caller.name)
+    return redirect("/people")
 
 
 @router.post("/people/tokens/{token_id}/revoke")
-def revoke(token_id: str, caller: AdminInPerson, doors: TheDoors) -> Response:
-    doors.people.revoke(token_id, by=caller.name)
-    return go("/people")
+def submit_any_token_revocation(token_id: str, caller: SessionAdmin, deps: Deps) -> Response:
+    deps.accounts.revoke_token(token_id, by=caller.name)
+    return redirect("/people")
 
 
-def _invited(request: Request, caller: Caller, doors: Doors, name: str, role: Role | None) -> Response:
+def _invite(request: Request, caller: Caller, deps: Dependencies, name: str, role: Role | None) -> Response:
     try:
-        secret = doors.people.invite(name, role, by=caller.name)
+        secret = deps.accounts.invite(name, role, by=caller.name)
     except FingerprintError as error:
-        return _page(request, doors, 409, wrong=str(error))
-    return _page(request, doors, invited=name.strip().lower(), link=link(request, f"/setup/{secret}"))
+        return _page(request, deps, 409, wrong=str(error))
+    return _page(request, deps, invited=name.strip().lower(), link=absolute_url(request, f"/setup/{secret}"))
 
 
-def _page(request: Request, doors: Doors, status: int = 200, **values: Any) -> Response:
+def _page(request: Request, deps: Dependencies, status: int = 200, **values: Any) -> Response:
     values = {"wrong": "", "invited": "", "link": ""} | values
-    now = doors.clock.now()
-    tokens = [token for token in doors.people.tokens() if not token.revoked_at and token.expires_at > now]
-    values |= {"persons": doors.people.persons(), "tokens": tokens, "roles": ROLES}
-    values["secured"] = doors.people.with_second_factor()
-    return show(request, "access/people.html", status, title="People", **values)
+    now = deps.clock.now()
+    tokens = [token for token in deps.accounts.tokens() if not token.revoked_at and token.expires_at > now]
+    values |= {"persons": deps.accounts.accounts(), "tokens": tokens, "roles": ROLES}
+    values["secured"] = deps.accounts.accounts_with_second_factor()
+    return render_page(request, "access/people.html", status, title="People", **values)

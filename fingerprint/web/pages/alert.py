@@ -14,118 +14,122 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
-from fingerprint.analysis.principal_profile import Learned, card_of
-from fingerprint.core.alert import Alert, FingerprintError, Hop
-from fingerprint.core.case import Evidence, Filter, Row
+from fingerprint.analysis.principal_profile import FingerprintSummary, build_profile
+from fingerprint.core.alert import Alert, CredentialIssue, FingerprintError
+from fingerprint.core.case import AlertFilter, EvidencePage, QueueRow
 from fingerprint.web import audit_text, flash, queue_query, urls
 from fingerprint.web.auth import Viewer
-from fingerprint.web.dependencies import Doors, TheDoors, WholeDesk
-from fingerprint.web.layout import show
+from fingerprint.web.dependencies import Dependencies, Deps, WebStore
+from fingerprint.web.layout import render_page
 from fingerprint.web.security_metrics import record_read
-from fingerprint.web.static_report import explained
+from fingerprint.web.static_report import alert_context
 
-AROUND = 100  # alerts of the queue among which the next one is looked for
-SIMILAR = 6  # alerts
-EVENTS = 200  # of a page
-WINDOWS = timedelta(days=1)  # on either side, in which alerts of the same principal are linked
+MAX_QUEUE_ROWS = 100  # alerts of the queue among which the next one is looked for
+MAX_SIMILAR = 6  # alerts
+EVENTS_PER_PAGE = 200  # of a page
+NEARBY_TIME = timedelta(days=1)  # on either side, in which alerts of the same principal are linked
 router = APIRouter()
 
 
 @router.get("/alerts/{alert_id}")
-def alert(alert_id: str, request: Request, caller: Viewer, doors: TheDoors) -> Response:
+def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> Response:
     """One alert by its id. `from` is the query of the queue it was opened from, `events` where its page of events begins."""
-    desk, asks = doors.desk, request.query_params
-    queue = queue_query.of_query(asks.get("from", "")).query
-    newest = desk.newest_change()
-    row, whole = desk.row(alert_id), desk.explained(alert_id)
-    evidence = desk.evidence(alert_id, EVENTS, asks.get("events") or None, raw=False)
+    desk, asks = deps.store, request.query_params
+    queue = queue_query.parse_query_string(asks.get("from", "")).query
+    newest = desk.newest_change_number()
+    row, whole = desk.row(alert_id), desk.alert_without_events(alert_id)
+    evidence = desk.evidence(alert_id, EVENTS_PER_PAGE, asks.get("events") or None, raw=False)
     found = replace(whole, urgency=row.urgency, events=evidence.events)
-    return show(
+    return render_page(
         request,
         "desk/alert.html",
         title=f"{row.urgency} · {found.title[:120]}",
         row=row,
         queue=queue,
-        back=urls.alert(alert_id, queue),
-        around=_around(desk, row, queue),
-        after=flash.read(asks.multi_items(), desk),
-        now=doors.clock.now(),
+        back=urls.alert_url(alert_id, queue),
+        around=_adjacent_urls(desk, row, queue),
+        after=flash.read_flash(asks.multi_items(), desk),
+        now=deps.clock.now(),
         newest=newest,
         links=urls,
-        **explained(found),
-        **_of_events(alert_id, evidence, queue, asks.get("events", "")),
-        **_beside(doors, found, row),
+        **alert_context(found),
+        **_events_context(alert_id, evidence, queue, asks.get("events", "")),
+        **_related_context(deps, found, row),
     )
 
 
 @router.get("/alerts/{alert_id}/record")
-def record(alert_id: str, event: str, request: Request, caller: Viewer, doors: TheDoors) -> Response:
+def show_record(alert_id: str, event: str, request: Request, caller: Viewer, deps: Deps) -> Response:
     """The raw record of one event, as AWS wrote it."""
-    found, removed = doors.desk.event(alert_id, event), doors.desk.records_removed(alert_id)
+    found, removed = deps.store.event(alert_id, event), deps.store.records_removed_at(alert_id)
     record_read(request, alert_id, bool(found.raw), event)
-    back = urls.alert(alert_id)
-    return show(request, "desk/record.html", title="A record", back=back, event=found, removed=removed)
+    back = urls.alert_url(alert_id)
+    return render_page(request, "desk/record.html", title="A record", back=back, event=found, removed=removed)
 
 
-def _of_events(alert_id: str, evidence: Evidence, queue: str, began: str) -> dict[str, Any]:
+def _events_context(alert_id: str, evidence: EvidencePage, queue: str, cursor: str) -> dict[str, Any]:
     """Where their records lie, and the pages of events around this one."""
 
     def more(following: str) -> str:
         asks = {"from": queue, "events": following}
-        return f"{urls.alert(alert_id)}?{urlencode(asks)}#timeline"
+        return f"{urls.alert_url(alert_id)}?{urlencode(asks)}#timeline"
 
     return {
-        "record_of": lambda event: urls.record(alert_id, event.event_id),
+        "record_of": lambda event: urls.record_url(alert_id, event.event_id),
         "total": evidence.total,
         "following": evidence.following,
-        "page_of_events": began,
+        "page_of_events": cursor,
         "more": more,
     }
 
 
-def _beside(doors: Doors, found: Alert, row: Row) -> dict[str, Any]:
+def _related_context(deps: Dependencies, found: Alert, row: QueueRow) -> dict[str, Any]:
     """What stands beside an alert: its past and its people, others like it, and what judged it."""
-    desk, alert_id = doors.desk, row.alert_id
+    desk, alert_id = deps.store, row.alert_id
     return {
-        "neighbours": _neighbours(desk, row),
-        "chain": _chain(desk, found),
-        "shared": desk.shared_by(alert_id),
-        "similar": [each for each in desk.similar(alert_id, limit=SIMILAR) if each.alert_id != alert_id],
-        "held": _held(doors, found),
-        "story": audit_text.story(desk.history(alert_id), desk.notes(alert_id), desk.dispositions(alert_id)),
+        "neighbours": _nearby_alerts(desk, row),
+        "chain": _credential_chain(desk, found),
+        "shared": desk.prevalence(alert_id),
+        "similar": [
+            each for each in desk.similar_alerts(alert_id, limit=MAX_SIMILAR) if each.alert_id != alert_id
+        ],
+        "held": _thresholds_in_force(deps, found),
+        "story": audit_text.activity_log(
+            desk.audit_log(alert_id), desk.notes(alert_id), desk.dispositions(alert_id)
+        ),
     }
 
 
-def _around(desk: WholeDesk, row: Row, queue: str) -> dict[str, str]:
+def _adjacent_urls(store: WebStore, row: QueueRow, queue: str) -> dict[str, str]:
     """Addresses of the alerts before and after this one in its queue, `prev` and `next`; empty where there is none, or this one
     is no longer among the first: then the first is next."""
-    wanted = queue_query.of_query(queue)
-    ids = [each.alert_id for each in desk.page(wanted.filter, wanted.order, AROUND).rows]
+    wanted = queue_query.parse_query_string(queue)
+    ids = [each.alert_id for each in store.page(wanted.filter, wanted.order, MAX_QUEUE_ROWS).rows]
     at = ids.index(row.alert_id) if row.alert_id in ids else -1
     beside = {"prev": ids[at - 1 : at] if at > 0 else [], "next": ids[at + 1 : at + 2]}
-    return {name: urls.alert(found[0], queue) if found else "" for name, found in beside.items()}
+    return {name: urls.alert_url(found[0], queue) if found else "" for name, found in beside.items()}
 
 
-def _neighbours(desk: WholeDesk, row: Row) -> list[Row]:
+def _nearby_alerts(store: WebStore, row: QueueRow) -> list[QueueRow]:
     """Alerts of the same principal in windows nearby, the oldest first."""
-    start, end = row.window_start - WINDOWS, row.last_event_time + WINDOWS
-    near = Filter(status="all", principal=row.principal, since=start, until=end)
-    rows = desk.page(near, "oldest", 20).rows if row.principal else ()
+    start, end = row.window_start - NEARBY_TIME, row.last_event_time + NEARBY_TIME
+    near = AlertFilter(status="all", principal=row.principal, since=start, until=end)
+    rows = store.page(near, "oldest", 20).rows if row.principal else ()
     return [each for each in rows if each.alert_id != row.alert_id]
 
 
-def _chain(desk: WholeDesk, found: Alert) -> list[Hop]:
+def _credential_chain(store: WebStore, found: Alert) -> list[CredentialIssue]:
     """Who began its sessions, the first caller first: of the access key that most events used."""
     keys = [event.access_key for event in found.events if event.access_key]
-    return desk.chain(max(keys, key=keys.count))[::-1] if keys else []
+    return store.credential_chain(max(keys, key=keys.count))[::-1] if keys else []
 
 
-def _held(doors: Doors, found: Alert) -> Sequence[Learned]:
+def _thresholds_in_force(deps: Dependencies, found: Alert) -> Sequence[FingerprintSummary]:
     """The fingerprints in the served bank that judge what the alert is about: their thresholds, and what moved them."""
-    if doors.banks is None:
+    if deps.banks is None:
         return ()
     try:
-        card = card_of(doors.banks.served(), found.principal, doors.settings)
+        card = build_profile(deps.banks.open_served(), found.principal, deps.settings)
     except FingerprintError:
         return ()
     keys = {found.principal, *(event.entity for event in found.events)}

@@ -13,31 +13,31 @@ from fastapi import APIRouter, Query, Request, Response
 
 from fingerprint.web import audit_text
 from fingerprint.web.auth import Engineer
-from fingerprint.web.dependencies import TheDoors
-from fingerprint.web.layout import show
+from fingerprint.web.dependencies import Deps
+from fingerprint.web.layout import render_page
 
-SIZE = 100  # lines of a page
+LINES_PER_PAGE = 100  # lines of a page
 router = APIRouter()
 
 
 @router.get("/audit")
-def audit(
+def show_audit(
     request: Request,
     caller: Engineer,
-    doors: TheDoors,
+    deps: Deps,
     target: Annotated[str, Query(max_length=1000)] = "",
     before: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
 ) -> Response:
     """The newest first; of one target, where one is asked for."""
-    entries = doors.desk.history(target.strip(), SIZE, before)
-    more = {"target": target, "before": str(entries[-1].number)} if len(entries) == SIZE else None
-    return show(
+    entries = deps.store.audit_log(target.strip(), LINES_PER_PAGE, before)
+    more = {"target": target, "before": str(entries[-1].number)} if len(entries) == LINES_PER_PAGE else None
+    return render_page(
         request,
         "desk/audit.html",
         title="Audit",
         target=target,
-        lines=[(entry, audit_text.detail_of(entry)) for entry in entries],
+        lines=[(entry, audit_text.entry_details(entry)) for entry in entries],
         next=f"/audit?{urlencode(more)}" if more else "",
         first=before is None,
-        now=doors.clock.now(),
+        now=deps.clock.now(),
     )

@@ -12,58 +12,61 @@ from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
-from fingerprint.analysis.principal_profile import readiness
+from fingerprint.analysis.principal_profile import readiness_by_level
 from fingerprint.core.alert import FingerprintError
 from fingerprint.registry.bank import Bank
 from fingerprint.web.auth import Viewer
-from fingerprint.web.dependencies import Doors, TheDoors
-from fingerprint.web.layout import show
+from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.layout import render_page
 
-LATE = timedelta(hours=1)  # behind the clock by more is said aloud
-SILENT = timedelta(minutes=2)  # a program speaks several times a minute
+LATE_AFTER = timedelta(hours=1)  # behind the clock by more is said aloud
+SILENT_AFTER = timedelta(minutes=2)  # a program speaks several times a minute
 router = APIRouter()
 
 
-class Read(NamedTuple):
+class PartitionProgress(NamedTuple):
     """A partition of the events' topic, and up to when (event time) it was read."""
 
-    place: str
-    upto: datetime
+    partition: str
+    read_until: datetime
     late: bool
 
 
 @router.get("/banks")
-def banks(request: Request, caller: Viewer, doors: TheDoors) -> Response:
+def show_banks(request: Request, caller: Viewer, deps: Deps) -> Response:
     """All of it on one page."""
-    now = doors.clock.now()
-    bank, why = _served(doors)
-    return show(
+    now = deps.clock.now()
+    bank, why = _served_bank(deps)
+    return render_page(
         request,
         "desk/banks.html",
         title="Banks and health",
-        versions=doors.banks.versions() if doors.banks else [],
+        versions=deps.banks.versions() if deps.banks else [],
         bank=bank.version if bank else "",
         why=why,
-        levels=readiness(bank, doors.settings) if bank else [],
-        partitions=_partitions(doors, now),
-        programs=[(each, now - each.at > SILENT) for each in doors.desk.reports()],
-        notices=doors.desk.notices(),
+        levels=readiness_by_level(bank, deps.settings) if bank else [],
+        partitions=_partitions(deps, now),
+        programs=[(each, now - each.at > SILENT_AFTER) for each in deps.store.heartbeats()],
+        notices=deps.store.feed_gaps(),
         now=now,
     )
 
 
-def _partitions(doors: Doors, now: datetime) -> list[Read]:
+def _partitions(deps: Dependencies, now: datetime) -> list[PartitionProgress]:
     """Those that said how far they are, the one that is furthest behind first."""
-    upto = {place: datetime.fromtimestamp(closed, UTC) for place, closed in doors.desk.feeds_closed().items()}
+    upto = {
+        place: datetime.fromtimestamp(closed, UTC)
+        for place, closed in deps.store.feeds_complete_until().items()
+    }
     behind = sorted(upto.items(), key=lambda each: (each[1], each[0]))
-    return [Read(place.place, moment, now - moment > LATE) for place, moment in behind]
+    return [PartitionProgress(place.label, moment, now - moment > LATE_AFTER) for place, moment in behind]
 
 
-def _served(doors: Doors) -> tuple[Bank | None, str]:
+def _served_bank(deps: Dependencies) -> tuple[Bank | None, str]:
     """The bank that is served; without one, why there is none."""
-    if doors.banks is None:
+    if deps.banks is None:
         return None, "No bank can be seen from here: `fingerprint serve --bank FOLDER` shows them."
     try:
-        return doors.banks.served(), ""
+        return deps.banks.open_served(), ""
     except FingerprintError as error:
         return None, str(error)

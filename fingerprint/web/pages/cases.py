@@ -13,54 +13,64 @@ from fastapi import APIRouter, Form, Response
 from pydantic import BaseModel, Field
 
 from fingerprint.core.alert import Decision, FingerprintError
-from fingerprint.core.case import LARGEST_PAGE, Assign, Change, Chosen, Decide, Outcome, Reopen
+from fingerprint.core.case import (
+    MAX_PAGE_SIZE,
+    ActionOutcome,
+    AlertRevision,
+    AssignCase,
+    CaseAction,
+    ReopenCase,
+    SetDisposition,
+)
 from fingerprint.web import flash
 from fingerprint.web.auth import Analyst
-from fingerprint.web.dependencies import TheDoors, WholeDesk, checked
-from fingerprint.web.layout import go, local
+from fingerprint.web.dependencies import Deps, WebStore, check_assignee
+from fingerprint.web.layout import redirect, safe_local_path
 
-LONGEST = 4000  # characters of a reason or a note
+MAX_ACTION_TEXT = 4000  # characters of a reason or a note
 router = APIRouter()
 
 
-class Work(BaseModel):
+class AlertActionForm(BaseModel):
     """The form. `do` is a decision, or one of take, assign, release, reopen and note; `chosen` are alerts as they were seen."""
 
     do: str
     chosen: list[str] = []
-    why: Annotated[str, Field(max_length=LONGEST)] = ""
+    why: Annotated[str, Field(max_length=MAX_ACTION_TEXT)] = ""
     duplicate_of: Annotated[str, Field(max_length=200)] = ""
     to: Annotated[str, Field(max_length=64)] = ""
-    note: Annotated[str, Field(max_length=LONGEST)] = ""
+    note: Annotated[str, Field(max_length=MAX_ACTION_TEXT)] = ""
     back: Annotated[str, Field(max_length=4000)] = "/"
 
 
 @router.post("/changes")
-def change(work: Annotated[Work, Form()], caller: Analyst, doors: TheDoors) -> Response:
+def submit_alert_action(form: Annotated[AlertActionForm, Form()], caller: Analyst, deps: Deps) -> Response:
     """To each of them or not to it; the page it came from says what became of it."""
-    chosen = [each for each in map(flash.chosen, work.chosen) if each]
-    if not chosen or len(chosen) > LARGEST_PAGE:
-        raise FingerprintError(f"choose from 1 to {LARGEST_PAGE} alerts: go back and tick the ones you mean")
-    if work.do == "note":
-        outcomes = _noted(doors.desk, chosen, work.note, caller.name)
+    chosen = [each for each in map(flash.parse_selection, form.chosen) if each]
+    if not chosen or len(chosen) > MAX_PAGE_SIZE:
+        raise FingerprintError(f"choose from 1 to {MAX_PAGE_SIZE} alerts: go back and tick the ones you mean")
+    if form.do == "note":
+        outcomes = _add_notes(deps.store, chosen, form.note, caller.name)
     else:
-        outcomes = doors.desk.change(chosen, checked(_change(work, caller.name), doors), by=caller.name)
-    return go(flash.path(local(work.back), work.do, outcomes))
+        outcomes = deps.store.change_cases(
+            chosen, check_assignee(_build_change(form, caller.name), deps), by=caller.name
+        )
+    return redirect(flash.flash_url(safe_local_path(form.back), form.do, outcomes))
 
 
-def _change(work: Work, me: str) -> Change:
-    if work.do in flash.DECISIONS:
-        return Decide(cast(Decision, work.do), work.why.strip(), work.duplicate_of.strip())
-    if work.do == "reopen":
-        return Reopen(work.why.strip())
-    to = {"take": me, "release": "", "assign": work.to.strip()}.get(work.do)
+def _build_change(form: AlertActionForm, caller_name: str) -> CaseAction:
+    if form.do in flash.DECISIONS:
+        return SetDisposition(cast(Decision, form.do), form.why.strip(), form.duplicate_of.strip())
+    if form.do == "reopen":
+        return ReopenCase(form.why.strip())
+    to = {"take": caller_name, "release": "", "assign": form.to.strip()}.get(form.do)
     if to is None:
         raise FingerprintError("nothing was done: choose what to do with the alerts")
-    return Assign(to)
+    return AssignCase(to)
 
 
-def _noted(desk: WholeDesk, chosen: Sequence[Chosen], text: str, by: str) -> list[Outcome]:
+def _add_notes(store: WebStore, chosen: Sequence[AlertRevision], text: str, by: str) -> list[ActionOutcome]:
     """The same note on each. A note changes nothing that somebody else might have changed."""
     for each in chosen:
-        desk.note(each.alert_id, text, by)
-    return [Outcome(each.alert_id, True, each.version) for each in chosen]
+        store.add_note(each.alert_id, text, by)
+    return [ActionOutcome(each.alert_id, True, each.version) for each in chosen]

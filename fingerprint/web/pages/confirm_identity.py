@@ -6,55 +6,55 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
 
-from fingerprint.core.account import Refused, Shown, TooMany
-from fingerprint.web.auth import Caller, InPerson, session_of
-from fingerprint.web.connection_limits import limited
-from fingerprint.web.dependencies import Doors, TheDoors
-from fingerprint.web.layout import go, local, show
+from fingerprint.core.account import AuthenticationFailed, SecondFactorResponse, TooManyAttempts
+from fingerprint.web.auth import Caller, SessionCaller, session_secret
+from fingerprint.web.connection_limits import limit_concurrency
+from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.layout import redirect, render_page, safe_local_path
 from fingerprint.web.login import relying_party
-from fingerprint.web.security_events import note
+from fingerprint.web.security_events import annotate_request
 
 router = APIRouter()
 
 
 @router.get("/confirm")
-def form(request: Request, caller: InPerson, doors: TheDoors, next: str = "/") -> Response:
-    return _form(request, caller, doors, next)
+def show_confirm_form(request: Request, caller: SessionCaller, deps: Deps, next: str = "/") -> Response:
+    return _form(request, caller, deps, next)
 
 
 @router.post("/confirm")
-@limited("proofs")
-def confirm(
+@limit_concurrency("proofs")
+def submit_confirmation(
     request: Request,
-    caller: InPerson,
-    doors: TheDoors,
+    caller: SessionCaller,
+    deps: Deps,
     password: Annotated[str, Form(max_length=10_000)] = "",
     code: Annotated[str, Form(max_length=100)] = "",
     passkey: Annotated[str, Form(max_length=20_000)] = "",
     next: Annotated[str, Form(max_length=4000)] = "/",
 ) -> Response:
     """Back to the page, or the form again with a sentence."""
-    note(request.scope, event="password")
-    shown = Shown(code, passkey, relying_party(request))
+    annotate_request(request.scope, event="password")
+    shown = SecondFactorResponse(code, passkey, relying_party(request))
     try:
-        doors.people.confirm(session_of(request, doors.settings), password, shown)
-    except Refused as error:
+        deps.accounts.reauthenticate(session_secret(request, deps.settings), password, shown)
+    except AuthenticationFailed as error:
         page = _form(
-            request, caller, doors, next, 429 if isinstance(error, TooMany) else 403, wrong=str(error)
+            request, caller, deps, next, 429 if isinstance(error, TooManyAttempts) else 403, wrong=str(error)
         )
-        if isinstance(error, TooMany):
+        if isinstance(error, TooManyAttempts):
             page.headers["Retry-After"] = str(error.seconds)
         return page
-    return go(local(next))
+    return redirect(safe_local_path(next))
 
 
 def _form(
-    request: Request, caller: Caller, doors: Doors, next: str, status: int = 200, wrong: str = ""
+    request: Request, caller: Caller, deps: Dependencies, next: str, status: int = 200, wrong: str = ""
 ) -> Response:
-    kinds, party = doors.people.factor_kinds(caller.name), relying_party(request)
+    kinds, party = deps.accounts.factor_kinds(caller.name), relying_party(request)
     options = ""
     if "passkey" in kinds and party:
-        options = doors.people.ask_passkey(session_of(request, doors.settings), party)
-    values = {"person": doors.people.person(caller.name), "kinds": kinds, "options": options}
-    values |= {"next": local(next), "wrong": wrong, "provider": doors.settings.web.oidc.title}
-    return show(request, "access/confirm.html", status, title="Is it you?", **values)
+        options = deps.accounts.begin_passkey_login(session_secret(request, deps.settings), party)
+    values = {"person": deps.accounts.account(caller.name), "kinds": kinds, "options": options}
+    values |= {"next": safe_local_path(next), "wrong": wrong, "provider": deps.settings.web.oidc.title}
+    return render_page(request, "access/confirm.html", status, title="Is it you?", **values)

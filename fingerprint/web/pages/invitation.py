@@ -6,59 +6,61 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, HTTPException, Request, Response
 
-from fingerprint.core.account import Invitation, Refused, SecondFactorNeeded
+from fingerprint.core.account import AuthenticationFailed, Invitation, SecondFactorNeeded
 from fingerprint.core.alert import FingerprintError
-from fingerprint.web.auth import check_origin, where_of
-from fingerprint.web.connection_limits import limited
-from fingerprint.web.dependencies import Doors, TheDoors
-from fingerprint.web.layout import show
-from fingerprint.web.login import ask_second, let_in
-from fingerprint.web.security_events import note
+from fingerprint.web.auth import check_origin, client_context
+from fingerprint.web.connection_limits import limit_concurrency
+from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.layout import render_page
+from fingerprint.web.login import complete_login, redirect_to_second_factor
+from fingerprint.web.security_events import annotate_request
 
 router = APIRouter()
-OVER = "this link was used, or is older than a day: ask for another"
+LINK_EXPIRED = "this link was used, or is older than a day: ask for another"
 
 
 @router.get("/setup/{secret}")
-def form(request: Request, secret: str, doors: TheDoors) -> Response:
-    return _form(request, _good(doors, secret))
+def show_invitation_form(request: Request, secret: str, deps: Deps) -> Response:
+    return _form(request, _valid_invitation(deps, secret))
 
 
 @router.post("/setup/{secret}")
-@limited("passwords")
-def accept(
+@limit_concurrency("passwords")
+def submit_invitation_acceptance(
     request: Request,
     secret: str,
-    doors: TheDoors,
+    deps: Deps,
     name: Annotated[str, Form(max_length=1000)] = "",
     password: Annotated[str, Form(max_length=10_000)] = "",
     again: Annotated[str, Form(max_length=10_000)] = "",
 ) -> Response:
     """A session, the question for a second factor, or the form again with a sentence."""
-    check_origin(request, doors.settings)
-    invited = _good(doors, secret)
+    check_origin(request, deps.settings)
+    invited = _valid_invitation(deps, secret)
     if password != again:
         return _form(request, invited, "the two passwords differ", name)
     try:
-        session = doors.people.accept(secret, name, password, where_of(request, doors.settings))
-        return let_in(request, doors, session)
+        session = deps.accounts.accept_invitation(
+            secret, name, password, client_context(request, deps.settings)
+        )
+        return complete_login(request, deps, session)
     except SecondFactorNeeded as needed:
-        note(request.scope, event="second_factor")
-        return ask_second(needed, doors.settings)
-    except Refused:
+        annotate_request(request.scope, event="second_factor")
+        return redirect_to_second_factor(needed, deps.settings)
+    except AuthenticationFailed:
         raise
     except FingerprintError as error:
         return _form(request, invited, str(error), name)
 
 
-def _good(doors: Doors, secret: str) -> Invitation:
-    invited = doors.people.invitation(secret)
+def _valid_invitation(deps: Dependencies, secret: str) -> Invitation:
+    invited = deps.accounts.invitation(secret)
     if invited is None:
-        raise HTTPException(404, OVER)
+        raise HTTPException(404, LINK_EXPIRED)
     return invited
 
 
 def _form(request: Request, invited: Invitation, wrong: str = "", name: str = "") -> Response:
     title = "Set a password" if invited.name else "The first account"
     values = {"invited": invited, "wrong": wrong, "name": name}
-    return show(request, "access/setup.html", 400 if wrong else 200, title=title, **values)
+    return render_page(request, "access/setup.html", 400 if wrong else 200, title=title, **values)

@@ -8,71 +8,78 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from fingerprint.analysis.principal_profile import VOTES_SHOWN, Card, card_of, days_of
+from fingerprint.analysis.principal_profile import MAX_CHARTED_VOTES, PrincipalProfile, build_profile, daily_votes
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.case import Filter, Page
+from fingerprint.core.case import AlertFilter, QueuePage
 from fingerprint.web import risk_chart, urls
 from fingerprint.web.auth import Viewer
-from fingerprint.web.dependencies import Doors, TheDoors
-from fingerprint.web.layout import show
+from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.layout import render_page
 
-ALERTS = 50  # the newest
-WIDE, NARROW = (1000, 170), (350, 150)  # the drawing for a desk's and for a pocket's screen
+ALERTS_SHOWN = 50  # the newest
+WIDE_RISK_CHART, NARROW_RISK_CHART = (
+    (1000, 170),
+    (350, 150),
+)  # the drawing for a desk's and for a pocket's screen
 router = APIRouter()
 
 
 @router.get("/entities/{principal:path}")
-def entity(
-    principal: str, request: Request, caller: Viewer, doors: TheDoors, key: str | None = None
+def show_principal(
+    principal: str, request: Request, caller: Viewer, deps: Deps, key: str | None = None
 ) -> Response:
     """A principal by its key; `key` says which of its fingerprints is shown."""
-    return _page(request, doors, principal, key)
+    return _page(request, deps, principal, key)
 
 
 @router.get("/alerts/{alert_id}/entity")
-def entity_of(
-    alert_id: str, request: Request, caller: Viewer, doors: TheDoors, key: str | None = None
+def show_alert_principal(
+    alert_id: str, request: Request, caller: Viewer, deps: Deps, key: str | None = None
 ) -> Response:
     """Whoever an alert is about: for names that make no path."""
-    return _page(request, doors, doors.desk.row(alert_id).principal, key)
+    return _page(request, deps, deps.store.row(alert_id).principal, key)
 
 
-def _page(request: Request, doors: Doors, principal: str, key: str | None) -> Response:
-    desk = doors.desk
-    card, why = _card(doors, principal, key)
-    days = days_of(desk.votes(principal, limit=VOTES_SHOWN, newest=True))
+def _page(request: Request, deps: Dependencies, principal: str, key: str | None) -> Response:
+    desk = deps.store
+    card, why = _load_profile(deps, principal, key)
+    days = daily_votes(desk.votes(principal, limit=MAX_CHARTED_VOTES, newest=True))
     mine = [each for each in desk.suppressions(ended=True) if each.match.principal == principal]
-    pages = _alerts(doors, principal)
-    return show(
+    pages = _alerts(deps, principal)
+    return render_page(
         request,
         "desk/entity.html",
         title=principal[:120] or "A principal without a name",
         principal=principal,
         card=card,
         why=why,
-        drawings=[drawing for size in (WIDE, NARROW) if (drawing := risk_chart.drawn(days, *size))],
+        drawings=[
+            drawing
+            for size in (WIDE_RISK_CHART, NARROW_RISK_CHART)
+            if (drawing := risk_chart.draw_risk_chart(days, *size))
+        ],
         days=days[::-1],
         alerts=[row for page in pages for row in page.rows],
         total=sum(page.total for page in pages),
         suppressions=mine,
         links=urls,
-        now=doors.clock.now(),
+        now=deps.clock.now(),
     )
 
 
-def _alerts(doors: Doors, principal: str) -> list[Page]:
+def _alerts(deps: Dependencies, principal: str) -> list[QueuePage]:
     """The newest that are shown, and the newest that are suppressed."""
     if not principal:
         return []
-    which = (Filter(status="all", principal=principal, suppressed=hidden) for hidden in (False, True))
-    return [doors.desk.page(each, "newest", ALERTS) for each in which]
+    which = (AlertFilter(status="all", principal=principal, suppressed=hidden) for hidden in (False, True))
+    return [deps.store.page(each, "newest", ALERTS_SHOWN) for each in which]
 
 
-def _card(doors: Doors, principal: str, key: str | None) -> tuple[Card | None, str]:
+def _load_profile(deps: Dependencies, principal: str, key: str | None) -> tuple[PrincipalProfile | None, str]:
     """The card in the bank that is served; without one, why there is none."""
-    if doors.banks is None:
+    if deps.banks is None:
         return None, "No bank can be seen from here: `fingerprint serve --bank FOLDER` shows what is usual."
     try:
-        return card_of(doors.banks.served(), principal, doors.settings, key), ""
+        return build_profile(deps.banks.open_served(), principal, deps.settings, key), ""
     except FingerprintError as error:
         return None, str(error)

@@ -12,60 +12,60 @@ from fastapi import APIRouter, Form, Request, Response
 from pydantic import BaseModel, Field
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.case import View
+from fingerprint.core.case import SavedView
 from fingerprint.web import flash, queue_query, urls
 from fingerprint.web.auth import Analyst, Viewer
-from fingerprint.web.dependencies import TheDoors
-from fingerprint.web.layout import go, show
+from fingerprint.web.dependencies import Deps
+from fingerprint.web.layout import redirect, render_page
 
-SIZE = 50  # rows of a page
-LONGEST_NAME = 60  # characters of a view's name
+ROWS_PER_PAGE = 50  # rows of a page
+MAX_VIEW_FIELD_LENGTH = 60  # characters of a view's name
 router = APIRouter()
 
 
 @router.get("/")
-def queue(request: Request, caller: Viewer, doors: TheDoors) -> Response:
+def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
     """Rows, or groups where the address asks for them; what became of the last change stands above."""
-    pairs, desk = request.query_params.multi_items(), doors.desk
-    wanted, newest = queue_query.read(pairs), desk.newest_change()
-    return show(
+    pairs, desk = request.query_params.multi_items(), deps.store
+    wanted, newest = queue_query.parse_query_pairs(pairs), desk.newest_change_number()
+    return render_page(
         request,
         "desk/queue.html",
         title="Queue",
         asked=wanted,
-        choices=queue_query.CHOICES,
-        nobody=queue_query.NOBODY,
-        day_of=queue_query.day_of,
+        choices=queue_query.FIELD_CHOICES,
+        nobody=queue_query.UNASSIGNED,
+        day_of=queue_query.date_field_value,
         counts=desk.counts(wanted.filter),
-        page=None if wanted.by else desk.page(wanted.filter, wanted.order, SIZE, wanted.following),
+        page=None if wanted.by else desk.page(wanted.filter, wanted.order, ROWS_PER_PAGE, wanted.following),
         groups=desk.groups(wanted.filter, wanted.by) if wanted.by else [],
         views=desk.views(caller.name),
-        after=flash.read(pairs, desk),
+        after=flash.read_flash(pairs, desk),
         newest=newest,
         links=urls,
-        now=doors.clock.now(),
+        now=deps.clock.now(),
     )
 
 
-class NewView(BaseModel):
+class SavedViewForm(BaseModel):
     """A name for what an address asks."""
 
-    name: Annotated[str, Field(max_length=LONGEST_NAME)]
+    name: Annotated[str, Field(max_length=MAX_VIEW_FIELD_LENGTH)]
     query: Annotated[str, Field(max_length=4000)] = ""
 
 
 @router.post("/views")
-def save_view(said: Annotated[NewView, Form()], caller: Analyst, doors: TheDoors) -> Response:
+def submit_view(form: Annotated[SavedViewForm, Form()], caller: Analyst, deps: Deps) -> Response:
     """Keep what the queue shows under a name of one's own; the same name again is overwritten."""
-    query = queue_query.of_query(said.query).query
-    if not (name := said.name.strip()):
+    query = queue_query.parse_query_string(form.query).query
+    if not (name := form.name.strip()):
         raise FingerprintError("a view needs a name: go back and give it one")
-    doors.desk.save_view(View(caller.name, name, query))
-    return go(f"/?{query}")
+    deps.store.save_view(SavedView(caller.name, name, query))
+    return redirect(f"/?{query}")
 
 
 @router.post("/views/forget")
-def forget_view(said: Annotated[NewView, Form()], caller: Analyst, doors: TheDoors) -> Response:
+def submit_view_deletion(form: Annotated[SavedViewForm, Form()], caller: Analyst, deps: Deps) -> Response:
     """Forget one of one's own views."""
-    doors.desk.forget_view(caller.name, said.name)
-    return go(f"/?{queue_query.of_query(said.query).query}")
+    deps.store.delete_view(caller.name, form.name)
+    return redirect(f"/?{queue_query.parse_query_string(form.query).query}")

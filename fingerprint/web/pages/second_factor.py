@@ -6,101 +6,109 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request, Response
 
-from fingerprint.core.account import Login, Refused, Shown, TooMany
+from fingerprint.core.account import AuthenticationFailed, PendingLogin, SecondFactorResponse, TooManyAttempts
 from fingerprint.core.alert import FingerprintError
-from fingerprint.web.auth import check_origin, where_of
-from fingerprint.web.dependencies import Doors, TheDoors
-from fingerprint.web.layout import go, local, show
-from fingerprint.web.login import let_in, login_cookie, relying_party
+from fingerprint.web.auth import check_origin, client_context
+from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.layout import redirect, render_page, safe_local_path
+from fingerprint.web.login import complete_login, login_cookie_name, relying_party
 from fingerprint.web.qr import qr_code
-from fingerprint.web.security_events import note
+from fingerprint.web.security_events import annotate_request
 
 router = APIRouter()
-Typed = Annotated[str, Form(max_length=100)]
-Wanted = Annotated[str, Form(max_length=4000)]
+LoginFactorText = Annotated[str, Form(max_length=100)]
+NextPath = Annotated[str, Form(max_length=4000)]
 
 
 @router.get("/login/second")
-def form(request: Request, doors: TheDoors, next: str = "/") -> Response:
-    login = doors.people.login(_secret(request, doors))
-    return _form(request, doors, login, next) if login else go("/login")
+def show_second_factor_form(request: Request, deps: Deps, next: str = "/") -> Response:
+    login = deps.accounts.pending_login(_login_secret(request, deps))
+    return _form(request, deps, login, next) if login else redirect("/login")
 
 
 @router.post("/login/second")
-def finish(
+def submit_second_factor(
     request: Request,
-    doors: TheDoors,
-    code: Typed = "",
+    deps: Deps,
+    code: LoginFactorText = "",
     passkey: Annotated[str, Form(max_length=20_000)] = "",
-    next: Wanted = "/",
+    next: NextPath = "/",
 ) -> Response:
     """A session, or the form again with a sentence."""
-    secret = _noted(request, doors)
-    check_origin(request, doors.settings)
-    shown = Shown(code, passkey, relying_party(request))
+    secret = _annotated_secret(request, deps)
+    check_origin(request, deps.settings)
+    shown = SecondFactorResponse(code, passkey, relying_party(request))
     try:
-        session = doors.people.finish_login(secret, shown, where_of(request, doors.settings))
-    except Refused as error:
-        return _again(request, doors, next, error)
-    return let_in(request, doors, session, local(next))
+        session = deps.accounts.finish_login(secret, shown, client_context(request, deps.settings))
+    except AuthenticationFailed as error:
+        return _retry_form(request, deps, next, error)
+    return complete_login(request, deps, session, safe_local_path(next))
 
 
 @router.post("/login/second/app")
-def set_up(
-    request: Request, doors: TheDoors, app_secret: Typed = "", code: Typed = "", next: Wanted = "/"
+def submit_second_factor_setup(
+    request: Request,
+    deps: Deps,
+    app_secret: LoginFactorText = "",
+    code: LoginFactorText = "",
+    next: NextPath = "/",
 ) -> Response:
     """The first authenticator app; its recovery codes are in the answer, and nowhere else."""
-    secret, where = _noted(request, doors), where_of(request, doors.settings)
-    check_origin(request, doors.settings)
+    secret, where = _annotated_secret(request, deps), client_context(request, deps.settings)
+    check_origin(request, deps.settings)
     try:
-        session, codes = doors.people.set_up_login(secret, app_secret, code, where)
+        session, codes = deps.accounts.enroll_at_login(secret, app_secret, code, where)
     except FingerprintError as error:
-        return _again(request, doors, next, error, app_secret)
-    page = show(request, "access/codes.html", title="Recovery codes", codes=codes, next=local(next))
-    return let_in(request, doors, session, answer=page)
+        return _retry_form(request, deps, next, error, app_secret)
+    page = render_page(
+        request, "access/codes.html", title="Recovery codes", codes=codes, next=safe_local_path(next)
+    )
+    return complete_login(request, deps, session, response=page)
 
 
-def _secret(request: Request, doors: Doors) -> str:
-    return request.cookies.get(login_cookie(doors.settings), "")
+def _login_secret(request: Request, deps: Dependencies) -> str:
+    return request.cookies.get(login_cookie_name(deps.settings), "")
 
 
-def _noted(request: Request, doors: Doors) -> str:
+def _annotated_secret(request: Request, deps: Dependencies) -> str:
     """The secret of the login under way; what becomes of it is a security event."""
-    secret = _secret(request, doors)
-    login = doors.people.login(secret)
-    note(request.scope, event="login", name=login.name if login else "")
+    secret = _login_secret(request, deps)
+    login = deps.accounts.pending_login(secret)
+    annotate_request(request.scope, event="login", name=login.name if login else "")
     return secret
 
 
-def _again(
-    request: Request, doors: Doors, next: str, error: FingerprintError, app_secret: str = ""
+def _retry_form(
+    request: Request, deps: Dependencies, next: str, error: FingerprintError, app_secret: str = ""
 ) -> Response:
     """The form with what was wrong; the login page once the login under way is over."""
-    login = doors.people.login(_secret(request, doors))
+    login = deps.accounts.pending_login(_login_secret(request, deps))
     if login is None:
-        note(request.scope, why="login")
-        return go("/login")
-    status = 429 if isinstance(error, TooMany) else 401 if isinstance(error, Refused) else 400
-    page = _form(request, doors, login, next, status, wrong=str(error), app_secret=app_secret)
-    if isinstance(error, TooMany):
+        annotate_request(request.scope, why="login")
+        return redirect("/login")
+    status = (
+        429 if isinstance(error, TooManyAttempts) else 401 if isinstance(error, AuthenticationFailed) else 400
+    )
+    page = _form(request, deps, login, next, status, wrong=str(error), app_secret=app_secret)
+    if isinstance(error, TooManyAttempts):
         page.headers["Retry-After"] = str(error.seconds)
     return page
 
 
 def _form(
     request: Request,
-    doors: Doors,
-    login: Login,
+    deps: Dependencies,
+    login: PendingLogin,
     next: str,
     status: int = 200,
     wrong: str = "",
     app_secret: str = "",
 ) -> Response:
     party = relying_party(request)
-    values: dict[str, Any] = {"login": login, "next": local(next), "wrong": wrong, "options": ""}
+    values: dict[str, Any] = {"login": login, "next": safe_local_path(next), "wrong": wrong, "options": ""}
     if "passkey" in login.kinds and party:
-        values["options"] = doors.people.ask_passkey(_secret(request, doors), party)
+        values["options"] = deps.accounts.begin_passkey_login(_login_secret(request, deps), party)
     if not login.kinds:
-        values["app_secret"], address = doors.people.new_app(login.name, app_secret)
+        values["app_secret"], address = deps.accounts.new_authenticator_app(login.name, app_secret)
         values["qr"] = qr_code(address)
-    return show(request, "access/second.html", status, title="Second factor", **values)
+    return render_page(request, "access/second.html", status, title="Second factor", **values)

@@ -7,90 +7,96 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, HTTPException, Request, Response
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.web.auth import Caller, Proven, session_of
-from fingerprint.web.dependencies import Doors, TheDoors
-from fingerprint.web.layout import go, show
+from fingerprint.web.auth import Caller, ReauthenticatedCaller, session_secret
+from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.layout import redirect, render_page
 from fingerprint.web.login import relying_party
 from fingerprint.web.qr import qr_code
 
 router = APIRouter()
-HERE = "/account/second"
-Typed = Annotated[str, Form(max_length=100)]
+SECOND_FACTORS_PATH = "/account/second"
+FactorText = Annotated[str, Form(max_length=100)]
 
 
 @router.get("/account/second")
-def factors(request: Request, caller: Proven, doors: TheDoors) -> Response:
-    return _page(request, caller, doors)
+def show_second_factors(request: Request, caller: ReauthenticatedCaller, deps: Deps) -> Response:
+    return _page(request, caller, deps)
 
 
 @router.post("/account/second/app")
-def add_app(
+def submit_app(
     request: Request,
-    caller: Proven,
-    doors: TheDoors,
-    label: Typed = "",
-    app_secret: Typed = "",
-    code: Typed = "",
+    caller: ReauthenticatedCaller,
+    deps: Deps,
+    label: FactorText = "",
+    app_secret: FactorText = "",
+    code: FactorText = "",
 ) -> Response:
     """Recovery codes come with the first factor, and are in the answer alone."""
-    session = session_of(request, doors.settings)
+    session = session_secret(request, deps.settings)
     try:
-        codes = doors.people.add_app(session, label or "authenticator app", app_secret, code)
+        codes = deps.accounts.add_authenticator_app(session, label or "authenticator app", app_secret, code)
     except FingerprintError as error:
-        return _page(request, caller, doors, 400, wrong=str(error), app_secret=app_secret)
-    return _codes(request, codes) if codes else go(HERE)
+        return _page(request, caller, deps, 400, wrong=str(error), app_secret=app_secret)
+    return _show_codes(request, codes) if codes else redirect(SECOND_FACTORS_PATH)
 
 
 @router.post("/account/second/passkey")
-def add_passkey(
+def submit_passkey(
     request: Request,
-    caller: Proven,
-    doors: TheDoors,
-    label: Typed = "",
+    caller: ReauthenticatedCaller,
+    deps: Deps,
+    label: FactorText = "",
     passkey: Annotated[str, Form(max_length=20_000)] = "",
 ) -> Response:
     party = relying_party(request)
     if party is None:
         raise HTTPException(400, "passkeys need a name and TLS: set web.public_url")
-    session = session_of(request, doors.settings)
+    session = session_secret(request, deps.settings)
     try:
-        codes = doors.people.add_passkey(session, label or "passkey", passkey, party)
+        codes = deps.accounts.add_passkey(session, label or "passkey", passkey, party)
     except FingerprintError as error:
-        return _page(request, caller, doors, 400, wrong=str(error))
-    return _codes(request, codes) if codes else go(HERE)
+        return _page(request, caller, deps, 400, wrong=str(error))
+    return _show_codes(request, codes) if codes else redirect(SECOND_FACTORS_PATH)
 
 
 @router.post("/account/second/recovery-codes")
-def new_codes(request: Request, caller: Proven, doors: TheDoors) -> Response:
+def submit_recovery_codes(request: Request, caller: ReauthenticatedCaller, deps: Deps) -> Response:
     """Those before are no longer good."""
-    return _codes(request, doors.people.new_recovery_codes(session_of(request, doors.settings)))
+    return _show_codes(request, deps.accounts.new_recovery_codes(session_secret(request, deps.settings)))
 
 
 @router.post("/account/second/{factor_id}/remove")
-def remove(request: Request, factor_id: str, caller: Proven, doors: TheDoors) -> Response:
-    doors.people.remove_factor(session_of(request, doors.settings), factor_id)
-    return go(HERE)
+def submit_factor_removal(
+    request: Request, factor_id: str, caller: ReauthenticatedCaller, deps: Deps
+) -> Response:
+    deps.accounts.remove_factor(session_secret(request, deps.settings), factor_id)
+    return redirect(SECOND_FACTORS_PATH)
 
 
-def _codes(request: Request, codes: list[str]) -> Response:
-    return show(request, "access/codes.html", title="Recovery codes", codes=codes, next=HERE)
+def _show_codes(request: Request, codes: list[str]) -> Response:
+    return render_page(
+        request, "access/codes.html", title="Recovery codes", codes=codes, next=SECOND_FACTORS_PATH
+    )
 
 
 def _page(
     request: Request,
     caller: Caller,
-    doors: Doors,
+    deps: Dependencies,
     status: int = 200,
     wrong: str = "",
     app_secret: str = "",
 ) -> Response:
-    person, party = doors.people.person(caller.name), relying_party(request)
+    person, party = deps.accounts.account(caller.name), relying_party(request)
     values: dict[str, Any] = {"person": person, "wrong": wrong, "options": ""}
-    values["factors"] = doors.people.factors(caller.name)
-    values["codes_left"] = doors.people.recovery_codes_left(caller.name)
+    values["factors"] = deps.accounts.factors(caller.name)
+    values["codes_left"] = deps.accounts.recovery_codes_left(caller.name)
     if not person.subject:
-        values["app_secret"], address = doors.people.new_app(caller.name, app_secret)
+        values["app_secret"], address = deps.accounts.new_authenticator_app(caller.name, app_secret)
         values["qr"] = qr_code(address)
         if party:
-            values["options"] = doors.people.ask_new_passkey(session_of(request, doors.settings), party)
-    return show(request, "access/factors.html", status, title="Second factor", **values)
+            values["options"] = deps.accounts.begin_passkey_registration(
+                session_secret(request, deps.settings), party
+            )
+    return render_page(request, "access/factors.html", status, title="Second factor", **values)

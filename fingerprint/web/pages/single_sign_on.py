@@ -7,66 +7,70 @@ from urllib.parse import quote, unquote
 
 from fastapi import APIRouter, HTTPException, Request, Response
 
-from fingerprint.core.account import RECENT, Identity, Refused
-from fingerprint.core.ports.accounts import Provider
+from fingerprint.core.account import RECENT_PROOF, AuthenticationFailed, ExternalIdentity
+from fingerprint.core.ports.accounts import IdentityProvider
 from fingerprint.core.settings import Settings
-from fingerprint.web.auth import keep_session, session_of, where_of
-from fingerprint.web.connection_limits import WAITING, limited
-from fingerprint.web.dependencies import Doors, TheDoors
-from fingerprint.web.layout import go, link, local
-from fingerprint.web.security_events import note
+from fingerprint.web.auth import client_context, session_secret, set_session_cookie
+from fingerprint.web.connection_limits import MAX_WAITING, limit_concurrency
+from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.layout import absolute_url, redirect, safe_local_path
+from fingerprint.web.security_events import annotate_request
 
 router = APIRouter()
-BACK = "/login/provider/back"
-MINUTES = 10  # that a login at the provider may take
+CALLBACK_PATH = "/login/provider/back"
+PROVIDER_LOGIN_MINUTES = 10  # that a login at the provider may take
 
 
 @router.get("/login/provider")
-@limited("provider", each=WAITING)
-def start(request: Request, doors: TheDoors, next: str = "/", again: bool = False) -> Response:
+@limit_concurrency("provider", per_network=MAX_WAITING)
+def start_provider_login(request: Request, deps: Deps, next: str = "/", again: bool = False) -> Response:
     """The browser keeps one secret and where it wanted to go. `again`: the provider is to ask who it is, whoever it knows."""
     secret = secrets.token_urlsafe(32)
-    answer = go(_provider(doors).start(secret, link(request, BACK), again))
-    name, secure = _cookie(doors.settings), doors.settings.web.https
-    kept = f"{secret}.{'again' if again else ''}.{quote(local(next), safe='')}"
-    answer.set_cookie(name, kept, 60 * MINUTES, path="/", httponly=True, samesite="lax", secure=secure)
+    answer = redirect(_provider(deps).authorization_url(secret, absolute_url(request, CALLBACK_PATH), again))
+    name, secure = _cookie(deps.settings), deps.settings.web.https
+    kept = f"{secret}.{'again' if again else ''}.{quote(safe_local_path(next), safe='')}"
+    answer.set_cookie(
+        name, kept, 60 * PROVIDER_LOGIN_MINUTES, path="/", httponly=True, samesite="lax", secure=secure
+    )
     return answer
 
 
-@router.get(BACK)
-@limited("provider", each=WAITING)
-def finish(request: Request, doors: TheDoors, state: str = "", code: str = "") -> Response:
+@router.get(CALLBACK_PATH)
+@limit_concurrency("provider", per_network=MAX_WAITING)
+def finish_provider_login(request: Request, deps: Deps, state: str = "", code: str = "") -> Response:
     """A session for whom the provider vouches, if this browser began."""
-    note(request.scope, event="login")
-    kept = request.cookies.get(_cookie(doors.settings), "").split(".", 2)
+    annotate_request(request.scope, event="login")
+    kept = request.cookies.get(_cookie(deps.settings), "").split(".", 2)
     secret, again, wanted = kept if len(kept) == 3 else ("", "", "")
     if not (secret and state and code):
-        raise Refused("the login was not finished at the provider, or took too long: begin again")
-    identity = _provider(doors).finish(secret, state, code, link(request, BACK))
-    note(request.scope, name=identity.name)
-    where = where_of(request, doors.settings)
+        raise AuthenticationFailed(
+            "the login was not finished at the provider, or took too long: begin again"
+        )
+    identity = _provider(deps).authenticate(secret, state, code, absolute_url(request, CALLBACK_PATH))
+    annotate_request(request.scope, name=identity.name)
+    where = client_context(request, deps.settings)
     if again:
-        _check_asked(identity, doors)
-        doors.people.leave(session_of(request, doors.settings))
-    session = doors.people.enter_as(identity, doors.settings.web.oidc.default_role, where)
-    answer = keep_session(go(local(unquote(wanted))), session, doors.settings)
-    answer.delete_cookie(_cookie(doors.settings), path="/", secure=doors.settings.web.https, httponly=True)
+        _check_reauthenticated(identity, deps)
+        deps.accounts.log_out(session_secret(request, deps.settings))
+    session = deps.accounts.log_in_as(identity, deps.settings.web.oidc.default_role, where)
+    answer = set_session_cookie(redirect(safe_local_path(unquote(wanted))), session, deps.settings)
+    answer.delete_cookie(_cookie(deps.settings), path="/", secure=deps.settings.web.https, httponly=True)
     return answer
 
 
-def _check_asked(identity: Identity, doors: Doors) -> None:
+def _check_reauthenticated(identity: ExternalIdentity, deps: Dependencies) -> None:
     """Refused where the provider does not say that it asked just now."""
     at = identity.authenticated_at
-    if at is None or doors.clock.now() - at >= RECENT:
-        raise Refused(
+    if at is None or deps.clock.now() - at >= RECENT_PROOF:
+        raise AuthenticationFailed(
             "the provider did not ask again who you are (auth_time in its ID token): log out there, then repeat it"
         )
 
 
-def _provider(doors: Doors) -> Provider:
-    if doors.provider is None:
+def _provider(deps: Dependencies) -> IdentityProvider:
+    if deps.provider is None:
         raise HTTPException(404, "nobody is vouched for here: set web.oidc, or log in with a password")
-    return doors.provider
+    return deps.provider
 
 
 def _cookie(settings: Settings) -> str:

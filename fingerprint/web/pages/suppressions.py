@@ -13,17 +13,23 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Request, Response
 from pydantic import BaseModel, Field
 
-from fingerprint.alerting.suppression import FIELDS, LONGEST, LONGEST_REASON, LONGEST_TERM, said
+from fingerprint.alerting.suppression import (
+    MATCH_FIELDS,
+    MAX_DURATION,
+    MAX_REASON_LENGTH,
+    MAX_VALUE_LENGTH,
+    describe_match,
+)
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.case import LARGEST_PAGE, Match
+from fingerprint.core.case import MAX_PAGE_SIZE, SuppressionMatch
 from fingerprint.web import urls
 from fingerprint.web.auth import Engineer, Viewer
-from fingerprint.web.dependencies import Doors, TheDoors
-from fingerprint.web.layout import go, show
-from fingerprint.web.suppression_suggestion import like
+from fingerprint.web.dependencies import Dependencies, Deps
+from fingerprint.web.layout import redirect, render_page
+from fingerprint.web.suppression_suggestion import suggest_match
 
-DAYS = 30  # a suppression lasts, unless somebody chooses otherwise
-HINTS = {
+DEFAULT_SUPPRESSION_DAYS = 30  # a suppression lasts, unless somebody chooses otherwise
+FIELD_HINTS = {
     "principal": "as the queue shows it, whole",
     "human": "the person behind the session, beside a principal",
     "account": "the only one its events are in",
@@ -33,30 +39,30 @@ HINTS = {
     "user_agent": "its beginning, beside a principal",
     "error_code": "AccessDenied, beside a principal",
 }
-Value = Annotated[str, Field(max_length=LONGEST)]
+MatchText = Annotated[str, Field(max_length=MAX_VALUE_LENGTH)]
 router = APIRouter()
 
 
-class Wish(BaseModel):
+class SuppressionForm(BaseModel):
     """The form of a suppression. Of its match, what is empty asks nothing."""
 
-    principal: Value = ""
-    human: Value = ""
-    account: Value = ""
-    service: Value = ""
-    action: Value = ""
-    network: Value = ""
-    user_agent: Value = ""
-    error_code: Value = ""
-    reason: Annotated[str, Field(max_length=LONGEST_REASON)] = ""
+    principal: MatchText = ""
+    human: MatchText = ""
+    account: MatchText = ""
+    service: MatchText = ""
+    action: MatchText = ""
+    network: MatchText = ""
+    user_agent: MatchText = ""
+    error_code: MatchText = ""
+    reason: Annotated[str, Field(max_length=MAX_REASON_LENGTH)] = ""
     until: Annotated[str, Field(max_length=40)] = ""
     force: bool = False
-    forced: Annotated[str, Field(max_length=LONGEST_REASON)] = ""
+    forced: Annotated[str, Field(max_length=MAX_REASON_LENGTH)] = ""
 
     @property
-    def match(self) -> Match:
+    def match(self) -> SuppressionMatch:
         """What browsers add around a value is left out; a user agent's beginning may end in a blank."""
-        return Match(**{name: getattr(self, name).strip() for name in FIELDS})
+        return SuppressionMatch(**{name: getattr(self, name).strip() for name in MATCH_FIELDS})
 
     @property
     def expires_at(self) -> datetime:
@@ -68,83 +74,94 @@ class Wish(BaseModel):
 
 
 @router.get("/suppressions")
-def suppressions(request: Request, caller: Viewer, doors: TheDoors, ended: bool = False) -> Response:
+def show_suppressions(request: Request, caller: Viewer, deps: Deps, ended: bool = False) -> Response:
     """Those in force, the next to expire first; with `ended` those that are over, too."""
-    return show(
+    return render_page(
         request,
         "desk/suppressions.html",
         title="Suppressions",
-        found=doors.desk.suppressions(ended),
+        found=deps.store.suppressions(ended),
         ended=ended,
-        said=said,
-        now=doors.clock.now(),
+        said=describe_match,
+        now=deps.clock.now(),
     )
 
 
 @router.get("/suppressions/new")
-def new(request: Request, caller: Engineer, doors: TheDoors, alert: str = "") -> Response:
+def show_suppression_form(request: Request, caller: Engineer, deps: Deps, alert: str = "") -> Response:
     """An empty form, or one that asks for what an alert's events have in common."""
-    until = doors.clock.now() + timedelta(days=DAYS)
-    wish = Wish(until=f"{until:%Y-%m-%d}")
+    until = deps.clock.now() + timedelta(days=DEFAULT_SUPPRESSION_DAYS)
+    wish = SuppressionForm(until=f"{until:%Y-%m-%d}")
     if alert:
-        found = doors.desk.explained(alert)
-        events = doors.desk.evidence(alert, LARGEST_PAGE, raw=False).events
-        wish = wish.model_copy(update={name: getattr(like(found, events), name) for name in FIELDS})
-    return _form(request, doors, wish)
+        found = deps.store.alert_without_events(alert)
+        events = deps.store.evidence(alert, MAX_PAGE_SIZE, raw=False).events
+        wish = wish.model_copy(
+            update={name: getattr(suggest_match(found, events), name) for name in MATCH_FIELDS}
+        )
+    return _form(request, deps, wish)
 
 
 @router.post("/suppressions/preview")
-def preview(wish: Annotated[Wish, Form()], request: Request, caller: Engineer, doors: TheDoors) -> Response:
+def submit_suppression_preview(
+    form: Annotated[SuppressionForm, Form()], request: Request, caller: Engineer, deps: Deps
+) -> Response:
     """What it would hide, and the form to change it or to go on. Nothing is hidden by looking."""
-    return _tried(
-        request, doors, wish, lambda: _form(request, doors, wish, preview=doors.desk.preview(wish.match))
+    return _run_or_explain(
+        request, deps, form, lambda: _form(request, deps, form, preview=deps.store.preview(form.match))
     )
 
 
 @router.post("/suppressions")
-def create(wish: Annotated[Wish, Form()], request: Request, caller: Engineer, doors: TheDoors) -> Response:
+def submit_suppression(
+    form: Annotated[SuppressionForm, Form()], request: Request, caller: Engineer, deps: Deps
+) -> Response:
     """Hide them from now on."""
 
     def suppress() -> Response:
-        force = wish.forced if wish.force else None
-        made = doors.desk.suppress(wish.match, wish.reason, wish.expires_at, caller.name, force)
-        return go(f"/suppressions#s-{made.suppression_id}")
+        force = form.forced if form.force else None
+        made = deps.store.create_suppression(form.match, form.reason, form.expires_at, caller.name, force)
+        return redirect(f"/suppressions#s-{made.suppression_id}")
 
-    return _tried(request, doors, wish, suppress)
+    return _run_or_explain(request, deps, form, suppress)
 
 
 @router.post("/suppressions/{suppression_id}/end")
-def end(
-    suppression_id: str, version: Annotated[int, Form(ge=0, le=2**31 - 1)], caller: Engineer, doors: TheDoors
+def submit_suppression_end(
+    suppression_id: str, version: Annotated[int, Form(ge=0, le=2**31 - 1)], caller: Engineer, deps: Deps
 ) -> Response:
     """What it hid is seen again."""
-    doors.desk.end_suppression(suppression_id, version, by=caller.name)
-    return go("/suppressions")
+    deps.store.end_suppression(suppression_id, version, by=caller.name)
+    return redirect("/suppressions")
 
 
-def _tried(request: Request, doors: Doors, wish: Wish, work: Callable[[], Response]) -> Response:
+def _run_or_explain(
+    request: Request, deps: Dependencies, form: SuppressionForm, work: Callable[[], Response]
+) -> Response:
     """What can be mended is said above the form, which keeps what was written."""
     try:
         return work()
     except FingerprintError as error:
-        return _form(request, doors, wish, status=400, wrong=str(error))
+        return _form(request, deps, form, status=400, wrong=str(error))
 
 
-def _form(request: Request, doors: Doors, wish: Wish, status: int = 200, **values: Any) -> Response:
-    now = doors.clock.now()
+def _form(
+    request: Request, deps: Dependencies, form: SuppressionForm, status: int = 200, **values: Any
+) -> Response:
+    now = deps.clock.now()
     shown = {"preview": None, "wrong": "", **values}
-    return show(
+    return render_page(
         request,
         "desk/suppress.html",
         status,
         title="A new suppression",
-        wish=wish,
+        wish=form,
         fields=[
-            (name, name.replace("_", " ").capitalize(), getattr(wish, name), HINTS[name]) for name in FIELDS
+            (name, name.replace("_", " ").capitalize(), getattr(form, name), FIELD_HINTS[name])
+            for name in MATCH_FIELDS
         ],
         soonest=f"{now:%Y-%m-%d}",
-        latest=f"{now + LONGEST_TERM - timedelta(days=1):%Y-%m-%d}",
-        longest=LONGEST,
+        latest=f"{now + MAX_DURATION - timedelta(days=1):%Y-%m-%d}",
+        longest=MAX_VALUE_LENGTH,
         links=urls,
         now=now,
         **shown,

@@ -11,22 +11,25 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from fingerprint.analysis.threshold_service import Thresholds
+from fingerprint.analysis.threshold_service import ThresholdService
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.case import Foreseen, Row
+from fingerprint.core.case import QueueRow, ThresholdEstimate
 from fingerprint.web import urls
 from fingerprint.web.auth import Engineer, Viewer
-from fingerprint.web.dependencies import Doors, TheDoors, thresholds_of
-from fingerprint.web.layout import go, show
-from fingerprint.web.threshold_chart import drawn
+from fingerprint.web.dependencies import Dependencies, Deps, require_thresholds
+from fingerprint.web.layout import redirect, render_page
+from fingerprint.web.threshold_chart import draw_threshold_chart
 
-WIDE, NARROW = (1000, 280), (350, 230)  # for a desk's and for a pocket's screen
-LOST = 20  # alerts that are named
-LONGEST = 2000  # characters of a reason
+WIDE_THRESHOLD_CHART, NARROW_THRESHOLD_CHART = (
+    (1000, 280),
+    (350, 230),
+)  # for a desk's and for a pocket's screen
+MAX_HIDDEN_ALERTS = 20  # alerts that are named
+MAX_WHY_LENGTH = 2000  # characters of a reason
 router = APIRouter()
 
 
-class Wish(BaseModel):
+class ThresholdQuery(BaseModel):
     """What is asked: so many alerts a day, or a threshold; and a quorum, without one that of now."""
 
     alerts_per_day: Annotated[float | None, Field(gt=0, le=10_000)] = None
@@ -34,72 +37,87 @@ class Wish(BaseModel):
     quorum: Annotated[int | None, Field(ge=1, le=2)] = None
 
 
-class Choice(BaseModel):
+class ThresholdForm(BaseModel):
     """The form that applies it; without threshold and quorum what the settings say holds again."""
 
     threshold: float | None = None
     quorum: int | None = None
-    why: Annotated[str, Field(max_length=LONGEST)] = ""
+    why: Annotated[str, Field(max_length=MAX_WHY_LENGTH)] = ""
 
 
 @router.get("/tuning")
-def tuning(wish: Annotated[Wish, Query()], request: Request, caller: Viewer, doors: TheDoors) -> Response:
+def show_thresholds(
+    query: Annotated[ThresholdQuery, Query()], request: Request, caller: Viewer, deps: Deps
+) -> Response:
     """What events are held to, what others would show, and who chose what."""
-    return _page(request, doors, wish)
+    return _page(request, deps, query)
 
 
 @router.post("/tuning")
-def apply(choice: Annotated[Choice, Form()], request: Request, caller: Engineer, doors: TheDoors) -> Response:
+def submit_threshold(
+    choice: Annotated[ThresholdForm, Form()], request: Request, caller: Engineer, deps: Deps
+) -> Response:
     """Hold events to it from now on."""
     try:
-        thresholds_of(doors).choose(choice.threshold, choice.quorum, choice.why, by=caller.name)
+        require_thresholds(deps).set_override(choice.threshold, choice.quorum, choice.why, by=caller.name)
     except FingerprintError as error:
-        wish = Wish.model_construct(alerts_per_day=None, threshold=choice.threshold, quorum=choice.quorum)
-        return _page(request, doors, wish, status=400, wrong=str(error), why=choice.why)
-    return go("/tuning")
+        wish = ThresholdQuery.model_construct(
+            alerts_per_day=None, threshold=choice.threshold, quorum=choice.quorum
+        )
+        return _page(request, deps, wish, status=400, wrong=str(error), why=choice.why)
+    return redirect("/tuning")
 
 
-def _page(request: Request, doors: Doors, wish: Wish, status: int = 200, **values: Any) -> Response:
-    thresholds = thresholds_of(doors)
-    now = thresholds.holds()
-    quorum = wish.quorum or now.quorum
-    wanted = _wanted(thresholds, wish, quorum, now)
-    curve = thresholds.curve(quorum)
+def _page(
+    request: Request, deps: Dependencies, query: ThresholdQuery, status: int = 200, **values: Any
+) -> Response:
+    thresholds = require_thresholds(deps)
+    now = thresholds.current()
+    quorum = query.quorum or now.quorum
+    wanted = _requested(thresholds, query, quorum, now)
+    curve = thresholds.estimate_curve(quorum)
     marks = {"now": now.threshold} | ({"asked for": wanted.threshold} if wanted else {})
-    return show(
+    return render_page(
         request,
         "desk/tuning.html",
         status,
         title="Tuning",
         now=now,
         wanted=wanted,
-        asked=wish,
+        asked=query,
         quorum=quorum,
         curve=curve,
-        drawings=[drawn(curve, marks, *size) for size in (WIDE, NARROW)],
-        lost=_lost(doors, thresholds, wanted) if wanted else [],
-        chosen=thresholds.chosen(),
+        drawings=[
+            draw_threshold_chart(curve, marks, *size)
+            for size in (WIDE_THRESHOLD_CHART, NARROW_THRESHOLD_CHART)
+        ],
+        lost=_hidden_alerts(deps, thresholds, wanted) if wanted else [],
+        chosen=thresholds.override_history(),
         links=urls,
-        at=doors.clock.now(),
+        at=deps.clock.now(),
         **{"wrong": "", "why": "", **values},
     )
 
 
-def _wanted(thresholds: Thresholds, wish: Wish, quorum: int, now: Foreseen) -> Foreseen | None:
+def _requested(
+    thresholds: ThresholdService, query: ThresholdQuery, quorum: int, now: ThresholdEstimate
+) -> ThresholdEstimate | None:
     """What is asked for, foreseen; None where nothing is asked."""
-    if wish.alerts_per_day is not None:
-        return thresholds.foreseen(thresholds.wanted(wish.alerts_per_day, quorum), quorum)
-    if wish.threshold is not None or wish.quorum is not None:
-        return thresholds.foreseen(wish.threshold or now.threshold, quorum)
+    if query.alerts_per_day is not None:
+        return thresholds.estimate(thresholds.threshold_for_rate(query.alerts_per_day, quorum), quorum)
+    if query.threshold is not None or query.quorum is not None:
+        return thresholds.estimate(query.threshold or now.threshold, quorum)
     return None
 
 
-def _lost(doors: Doors, thresholds: Thresholds, wanted: Foreseen) -> list[Row]:
+def _hidden_alerts(
+    deps: Dependencies, thresholds: ThresholdService, wanted: ThresholdEstimate
+) -> list[QueueRow]:
     """Rows of alerts that it would not have shown; one that was purged since is passed over."""
     rows = []
-    for alert_id in thresholds.lost(wanted.threshold, wanted.quorum, LOST):
+    for alert_id in thresholds.hidden_alerts(wanted.threshold, wanted.quorum, MAX_HIDDEN_ALERTS):
         try:
-            rows.append(doors.desk.row(alert_id))
+            rows.append(deps.store.row(alert_id))
         except FingerprintError:
             continue
     return rows

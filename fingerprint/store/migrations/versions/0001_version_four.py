@@ -8,30 +8,30 @@ from __future__ import annotations
 import sqlalchemy as sql
 from alembic import op
 
-from fingerprint.store.schema import Json, Real, Utc, text, when
+from fingerprint.store.schema import FiniteJson, NanAsNull, UtcDateTime, required_text, required_time
 
 revision, down_revision = "0001", None
 
 metadata = sql.MetaData()
-sql.Table("meta", metadata, text("name", primary_key=True), text("value"))
+sql.Table("meta", metadata, required_text("name", primary_key=True), required_text("value"))
 
 alerts = sql.Table(
     "alerts",
     metadata,
-    text("alert_id", primary_key=True),
-    text("principal"),
-    text("human"),
-    when("window_start"),
-    when("first_event_time"),
-    when("last_event_time"),
+    required_text("alert_id", primary_key=True),
+    required_text("principal"),
+    required_text("human"),
+    required_time("window_start"),
+    required_time("first_event_time"),
+    required_time("last_event_time"),
     sql.Column("urgency", sql.Integer, nullable=False),
-    text("title"),
-    text("level"),
-    text("bank_version"),
-    sql.Column("drivers", Json, nullable=False),
-    sql.Column("curve", Json(none_as_null=True)),
-    sql.Column("tactics", Json, nullable=False),
-    sql.Column("next_steps", Json, nullable=False),
+    required_text("title"),
+    required_text("level"),
+    required_text("bank_version"),
+    sql.Column("drivers", FiniteJson, nullable=False),
+    sql.Column("curve", FiniteJson(none_as_null=True)),
+    sql.Column("tactics", FiniteJson, nullable=False),
+    sql.Column("next_steps", FiniteJson, nullable=False),
     sql.Column("degraded", sql.Boolean, nullable=False, server_default=sql.false()),
 )
 sql.Index("alerts_in_order", alerts.c.urgency.desc(), alerts.c.first_event_time, alerts.c.alert_id)
@@ -40,36 +40,36 @@ sql.Index("ix_alerts_principal", alerts.c.principal, postgresql_using="hash")
 sql.Table(
     "alert_events",
     metadata,
-    text("alert_id", primary_key=True),
-    text("event_id", primary_key=True),
-    when("event_time"),
-    text("entity"),
-    text("service"),
-    text("action"),
-    text("region"),
-    text("source_address"),
-    text("user_agent"),
-    text("error_code"),
-    text("session"),
-    sql.Column("autoencoder_z", Real),
-    sql.Column("spectral_z", Real),
-    text("raw"),
-    text("bank_version", server_default=""),
+    required_text("alert_id", primary_key=True),
+    required_text("event_id", primary_key=True),
+    required_time("event_time"),
+    required_text("entity"),
+    required_text("service"),
+    required_text("action"),
+    required_text("region"),
+    required_text("source_address"),
+    required_text("user_agent"),
+    required_text("error_code"),
+    required_text("session"),
+    sql.Column("autoencoder_z", NanAsNull),
+    sql.Column("spectral_z", NanAsNull),
+    required_text("raw"),
+    required_text("bank_version", server_default=""),
 )
 
 votes = sql.Table(
     "votes",
     metadata,
-    text("event_id", primary_key=True),
-    text("detector", primary_key=True),
-    when("event_time", index=True),
-    text("principal"),
-    text("entity"),
-    sql.Column("z", Real, nullable=False),
-    sql.Column("threshold", Real, nullable=False),
+    required_text("event_id", primary_key=True),
+    required_text("detector", primary_key=True),
+    required_time("event_time", index=True),
+    required_text("principal"),
+    required_text("entity"),
+    sql.Column("z", NanAsNull, nullable=False),
+    sql.Column("threshold", NanAsNull, nullable=False),
     sql.Column("vote", sql.Boolean, nullable=False),
-    text("level"),
-    text("bank_version", server_default=""),
+    required_text("level"),
+    required_text("bank_version", server_default=""),
 )
 sql.Index("votes_of_principal", votes.c.principal, votes.c.event_time).ddl_if(dialect="sqlite")
 sql.Index("votes_by_principal", votes.c.principal, postgresql_using="hash").ddl_if(dialect="postgresql")
@@ -77,46 +77,46 @@ sql.Index("votes_by_principal", votes.c.principal, postgresql_using="hash").ddl_
 sql.Table(
     "dispositions",
     metadata,
-    text("alert_id", primary_key=True),
-    when("at", primary_key=True),
-    text("decision"),
-    text("by"),
-    text("why"),
+    required_text("alert_id", primary_key=True),
+    required_time("at", primary_key=True),
+    required_text("decision"),
+    required_text("by"),
+    required_text("why"),
     sql.Column("events", sql.Integer, nullable=False),
-    text("duplicate_of"),
+    required_text("duplicate_of"),
 )
 
 sql.Table(
     "feed_counts",
     metadata,
-    text("kind", primary_key=True),
-    text("feed", primary_key=True),
+    required_text("kind", primary_key=True),
+    required_text("feed", primary_key=True),
     sql.Column("at", sql.BigInteger, primary_key=True, index=True, autoincrement=False),
-    text("partition", primary_key=True),
+    required_text("partition", primary_key=True),
     sql.Column("events", sql.BigInteger, nullable=False),
 )
 
 sql.Table(
     "feed_progress",
     metadata,
-    text("partition", primary_key=True),
+    required_text("partition", primary_key=True),
     sql.Column("closed", sql.BigInteger, nullable=False),
 )
 
 sql.Table(
     "notices",
     metadata,
-    text("notice_id", primary_key=True),
-    text("kind"),
-    text("feed"),
-    when("since", index=True),
-    when("seen_at"),
-    sql.Column("expected", Real, nullable=False),
-    sql.Column("hourly", Real, nullable=False),
+    required_text("notice_id", primary_key=True),
+    required_text("kind"),
+    required_text("feed"),
+    required_time("since", index=True),
+    required_time("seen_at"),
+    sql.Column("expected", NanAsNull, nullable=False),
+    sql.Column("hourly", NanAsNull, nullable=False),
     sql.Column("urgency", sql.Integer, nullable=False),
-    text("title"),
-    sql.Column("ended_at", Utc, index=True),
-    text("ending"),
+    required_text("title"),
+    sql.Column("ended_at", UtcDateTime, index=True),
+    required_text("ending"),
 )
 
 ADDED = (  # to tables that an earlier version had already

@@ -10,9 +10,9 @@ from typing import Any
 import sqlalchemy as sql
 from alembic import op
 
-from fingerprint.store.filter_values import put
-from fingerprint.store.queue_tables import NUMBER
-from fingerprint.store.schema import Json, Real, Utc, text, when
+from fingerprint.store.filter_values import update_filter_values
+from fingerprint.store.queue_tables import AUTOINCREMENT_TYPE
+from fingerprint.store.schema import FiniteJson, NanAsNull, UtcDateTime, required_text, required_time
 
 revision, down_revision = "0002", "0001"
 
@@ -23,8 +23,8 @@ _alerts = sql.table(
     "alerts",
     sql.column("alert_id"),
     sql.column("principal"),
-    sql.column("drivers", Json),
-    sql.column("tactics", Json),
+    sql.column("drivers", FiniteJson),
+    sql.column("tactics", FiniteJson),
 )
 _events = sql.table("alert_events", sql.column("alert_id"), sql.column("service"), sql.column("raw"))
 
@@ -77,13 +77,13 @@ def _new() -> list[sql.Column[int]]:
 def _rebuild() -> None:
     """SQLite reads a row from its beginning: behind 6 kB of drivers and curve, the new columns would cost what those do."""
     own: dict[str, sql.Column[Any]] = {
-        name: text(name) for name in ("principal", "human", "title", "level", "bank_version")
+        name: required_text(name) for name in ("principal", "human", "title", "level", "bank_version")
     }
-    own |= {name: when(name) for name in ("window_start", "first_event_time", "last_event_time")}
-    own["alert_id"] = text("alert_id", primary_key=True)
+    own |= {name: required_time(name) for name in ("window_start", "first_event_time", "last_event_time")}
+    own["alert_id"] = required_text("alert_id", primary_key=True)
     own["urgency"] = sql.Column("urgency", sql.Integer, nullable=False)
     own["degraded"] = sql.Column("degraded", sql.Boolean, nullable=False, server_default=sql.false())
-    wide = [sql.Column(name, Json, nullable=name == "curve") for name in WIDE]
+    wide = [sql.Column(name, FiniteJson, nullable=name == "curve") for name in WIDE]
     op.create_table("alerts_new", *(own[name] for name in NARROW), *_new(), *wide)
     columns = ", ".join((*NARROW, *WIDE))
     op.execute(f"INSERT INTO alerts_new ({columns}) SELECT {columns} FROM alerts")  # noqa: S608 - names of ours
@@ -96,33 +96,44 @@ def _rebuild() -> None:
 def _work() -> None:
     op.create_table(
         "cases",
-        text("alert_id", primary_key=True),
+        required_text("alert_id", primary_key=True),
         sql.Column("version", sql.Integer, nullable=False),
-        text("assignee", server_default=""),
+        required_text("assignee", server_default=""),
         sql.Column("decision", sql.Text),
         sql.Column("decided_events", sql.Integer, nullable=False, server_default="0"),
-        sql.Column("decided_at", Utc),
-        text("duplicate_of", server_default=""),
-        when("at"),
-        text("by"),
+        sql.Column("decided_at", UtcDateTime),
+        required_text("duplicate_of", server_default=""),
+        required_time("at"),
+        required_text("by"),
         sqlite_with_rowid=False,
     )
     op.create_index("cases_of_assignee", "cases", ["assignee"])
-    note = (text("note_id", primary_key=True), text("alert_id"), when("at"), text("by"), text("text"))
+    note = (
+        required_text("note_id", primary_key=True),
+        required_text("alert_id"),
+        required_time("at"),
+        required_text("by"),
+        required_text("text"),
+    )
     op.create_table("notes", *note)
     op.create_index("notes_of_alert", "notes", ["alert_id", "at"])
-    op.create_table("views", text("owner", primary_key=True), text("name", primary_key=True), text("query"))
+    op.create_table(
+        "views",
+        required_text("owner", primary_key=True),
+        required_text("name", primary_key=True),
+        required_text("query"),
+    )
 
 
 def _audit() -> None:
     op.create_table(
         "audit",
-        sql.Column("number", NUMBER, primary_key=True),
-        when("at"),
-        text("by"),
-        text("action"),
-        text("target"),
-        sql.Column("detail", Json, nullable=False),
+        sql.Column("number", AUTOINCREMENT_TYPE, primary_key=True),
+        required_time("at"),
+        required_text("by"),
+        required_text("action"),
+        required_text("target"),
+        sql.Column("detail", FiniteJson, nullable=False),
         sqlite_autoincrement=True,
     )
     op.create_index("audit_of_target", "audit", ["target", "number"])
@@ -134,17 +145,17 @@ def _audit() -> None:
 
 def _derived() -> None:
     names = ("alert_id", "kind", "value")
-    values = (text(name, primary_key=True) for name in names)
+    values = (required_text(name, primary_key=True) for name in names)
     op.create_table("alert_values", *values, sqlite_with_rowid=False)
     op.create_index("alerts_of_value", "alert_values", ["kind", "value", "alert_id"])
     op.create_table(
         "alert_surprises",
-        text("alert_id", primary_key=True),
+        required_text("alert_id", primary_key=True),
         sql.Column("place", sql.Integer, primary_key=True),
-        text("surprise_id"),
-        text("feature"),
-        text("seen"),
-        sql.Column("surprise", Real, nullable=False),
+        required_text("surprise_id"),
+        required_text("feature"),
+        required_text("seen"),
+        sql.Column("surprise", NanAsNull, nullable=False),
     )
     op.create_index("alerts_of_surprise", "alert_surprises", ["surprise_id", "alert_id"])
 
@@ -153,7 +164,9 @@ def _changes() -> None:
     only = sql.Column("only", sql.Integer, primary_key=True, autoincrement=False)
     op.create_table("change_counter", only, sql.Column("number", sql.BigInteger, nullable=False))
     op.create_table(
-        "changed", text("alert_id", primary_key=True), sql.Column("number", sql.BigInteger, nullable=False)
+        "changed",
+        required_text("alert_id", primary_key=True),
+        sql.Column("number", sql.BigInteger, nullable=False),
     )
     op.create_index("ix_changed_number", "changed", ["number"])
 
@@ -180,4 +193,4 @@ def _fill(connection: sql.Connection) -> None:
             ]
             for table in (_alerts, _events)
         )
-        put(connection, alerts, events)
+        update_filter_values(connection, alerts, events)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sqlalchemy as sql
 from alembic import op
 
-from fingerprint.store.prevalence import put
-from fingerprint.store.schema import Json, Utc, text, when
+from fingerprint.store.prevalence import update_prevalence
+from fingerprint.store.schema import FiniteJson, UtcDateTime, required_text, required_time
 
 revision, down_revision = "0003", "0002"
 
@@ -17,28 +17,28 @@ revision, down_revision = "0003", "0002"
 def upgrade() -> None:
     _suppressions()
     _sharing()
-    op.create_table("removed_records", text("alert_id", primary_key=True), when("at"))
+    op.create_table("removed_records", required_text("alert_id", primary_key=True), required_time("at"))
     connection = op.get_bind()
-    put(connection, list(connection.scalars(sql.text("SELECT alert_id FROM alerts"))))
+    update_prevalence(connection, list(connection.scalars(sql.text("SELECT alert_id FROM alerts"))))
 
 
 def _suppressions() -> None:
     op.create_table(
         "suppressions",
-        text("suppression_id", primary_key=True),
+        required_text("suppression_id", primary_key=True),
         sql.Column("version", sql.Integer, nullable=False),
-        sql.Column("match", Json, nullable=False),
-        text("reason"),
-        text("owner"),
-        when("created_at"),
-        when("expires_at"),
-        sql.Column("ended_at", Utc),
+        sql.Column("match", FiniteJson, nullable=False),
+        required_text("reason"),
+        required_text("owner"),
+        required_time("created_at"),
+        required_time("expires_at"),
+        sql.Column("ended_at", UtcDateTime),
     )
     op.create_table(
         "suppression_hits",
-        text("suppression_id", primary_key=True),
-        text("alert_id", primary_key=True),
-        when("at"),
+        required_text("suppression_id", primary_key=True),
+        required_text("alert_id", primary_key=True),
+        required_time("at"),
         sql.Column("outgrown", sql.Boolean, nullable=False, server_default=sql.false()),
     )
     op.create_index("hits_of_alert", "suppression_hits", ["alert_id"])
@@ -47,9 +47,9 @@ def _suppressions() -> None:
 def _sharing() -> None:
     op.create_table(
         "shared_surprises",
-        text("alert_id", primary_key=True),
-        text("surprise_id", primary_key=True),
-        text("shown_by"),
+        required_text("alert_id", primary_key=True),
+        required_text("surprise_id", primary_key=True),
+        required_text("shown_by"),
         sql.Column("first_at", sql.BigInteger, nullable=False),
         sql.Column("last_at", sql.BigInteger, nullable=False),
         sql.Column("others", sql.Integer, nullable=False, server_default="0"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sql
 from alembic import op
 
-from fingerprint.store.schema import Json, Utc, text, when
+from fingerprint.store.schema import FiniteJson, UtcDateTime, required_text, required_time
 
 revision, down_revision = "0004", "0003"
 
@@ -13,22 +13,24 @@ revision, down_revision = "0004", "0003"
 def upgrade() -> None:
     _persons()
     _secrets()
-    op.create_table("attempts", text("attempt_id", primary_key=True), text("of"), when("at"))
+    op.create_table(
+        "attempts", required_text("attempt_id", primary_key=True), required_text("of"), required_time("at")
+    )
     op.create_index("attempts_of", "attempts", ["of", "at"])
 
 
 def _persons() -> None:
     op.create_table(
         "persons",
-        text("person_id", primary_key=True),
-        text("name"),
-        text("role"),
+        required_text("person_id", primary_key=True),
+        required_text("name"),
+        required_text("role"),
         sql.Column("password", sql.Text),
-        text("issuer", server_default=""),
-        text("subject", server_default=""),
-        when("created_at"),
-        sql.Column("disabled_at", Utc),
-        sql.Column("last_login", Utc),
+        required_text("issuer", server_default=""),
+        required_text("subject", server_default=""),
+        required_time("created_at"),
+        sql.Column("disabled_at", UtcDateTime),
+        sql.Column("last_login", UtcDateTime),
     )
     op.create_index("persons_of_name", "persons", ["name"], unique=True)
     vouched = sql.text("subject <> ''")
@@ -43,24 +45,34 @@ def _persons() -> None:
 
 
 def _secrets() -> None:
-    whose, until = text("person_id"), when("expires_at")
+    whose, until = required_text("person_id"), required_time("expires_at")
     op.create_table(
-        "sessions", text("digest", primary_key=True), whose, when("created_at"), when("seen_at"), until
+        "sessions",
+        required_text("digest", primary_key=True),
+        whose,
+        required_time("created_at"),
+        required_time("seen_at"),
+        until,
     )
     op.create_index("sessions_of_person", "sessions", ["person_id"])
     op.create_table(
         "tokens",
-        text("token_id", primary_key=True),
-        text("digest"),
-        text("person_id"),
-        text("label"),
-        sql.Column("scopes", Json, nullable=False),
-        when("created_at"),
-        when("expires_at"),
-        sql.Column("last_used", Utc),
-        sql.Column("revoked_at", Utc),
+        required_text("token_id", primary_key=True),
+        required_text("digest"),
+        required_text("person_id"),
+        required_text("label"),
+        sql.Column("scopes", FiniteJson, nullable=False),
+        required_time("created_at"),
+        required_time("expires_at"),
+        sql.Column("last_used", UtcDateTime),
+        sql.Column("revoked_at", UtcDateTime),
     )
     op.create_index("tokens_of_person", "tokens", ["person_id"])
     op.create_index("tokens_of_digest", "tokens", ["digest"], unique=True)
-    op.create_table("invitations", text("digest", primary_key=True), text("name"), when("expires_at"))
+    op.create_table(
+        "invitations",
+        required_text("digest", primary_key=True),
+        required_text("name"),
+        required_time("expires_at"),
+    )
     op.create_index("invitations_of_name", "invitations", ["name"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlalchemy as sql
 from alembic import op
 
-from fingerprint.store.schema import Utc, text, when
+from fingerprint.store.schema import UtcDateTime, required_text, required_time
 
 revision, down_revision = "0005", "0004"
 
@@ -18,14 +18,14 @@ def upgrade() -> None:
     _deliveries()
     op.create_table(
         "delivery_told",
-        text("receiver", primary_key=True),
-        text("alert_id", primary_key=True),
+        required_text("receiver", primary_key=True),
+        required_text("alert_id", primary_key=True),
         sql.Column("events", sql.Integer, nullable=False),
-        sql.Column("decided_at", Utc),
+        sql.Column("decided_at", UtcDateTime),
     )
     op.create_table(
         "delivery_receivers",
-        text("receiver", primary_key=True),
+        required_text("receiver", primary_key=True),
         sql.Column("position", sql.BigInteger, nullable=False),
     )
     op.execute(
@@ -37,18 +37,18 @@ def upgrade() -> None:
 def _deliveries() -> None:
     op.create_table(
         "deliveries",
-        text("key", primary_key=True),
-        text("receiver"),
-        text("alert_id"),
-        text("happened"),
-        when("created_at"),
-        when("due_at"),
+        required_text("key", primary_key=True),
+        required_text("receiver"),
+        required_text("alert_id"),
+        required_text("happened"),
+        required_time("created_at"),
+        required_time("due_at"),
         sql.Column("tries", sql.Integer, nullable=False),
-        text("state"),
-        text("reason"),
-        sql.Column("done_at", Utc),
-        sql.Column("held_until", Utc),
-        text("held_by", server_default=""),
+        required_text("state"),
+        required_text("reason"),
+        sql.Column("done_at", UtcDateTime),
+        sql.Column("held_until", UtcDateTime),
+        required_text("held_by", server_default=""),
     )
     op.create_index("deliveries_due", "deliveries", ["receiver", "state", "due_at"])
     op.create_index("deliveries_newest", "deliveries", ["created_at", "key"])

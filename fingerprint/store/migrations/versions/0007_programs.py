@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sql
 from alembic import op
 
-from fingerprint.store.schema import Json, text, when
+from fingerprint.store.schema import FiniteJson, required_text, required_time
 
 revision, down_revision = "0007", "0006"
 
@@ -13,10 +13,10 @@ revision, down_revision = "0007", "0006"
 def upgrade() -> None:
     op.create_table(
         "programs",
-        text("kind", primary_key=True),
-        text("name", primary_key=True),
-        when("at"),
+        required_text("kind", primary_key=True),
+        required_text("name", primary_key=True),
+        required_time("at"),
         sql.Column("lag", sql.BigInteger),
-        sql.Column("figures", Json, nullable=False),
-        text("trouble", server_default=""),
+        sql.Column("figures", FiniteJson, nullable=False),
+        required_text("trouble", server_default=""),
     )

@@ -8,17 +8,20 @@ from typing import Any
 import sqlalchemy as sql
 from alembic import op
 
-from fingerprint.store.schema import Json, Utc, text
+from fingerprint.store.schema import FiniteJson, UtcDateTime, required_text
 
 revision, down_revision = "0008", "0007"
 
 SUPPRESSIONS = sql.table(
-    "suppressions", text("suppression_id"), sql.column("match", Json), sql.column("ended_at", Utc)
+    "suppressions",
+    required_text("suppression_id"),
+    sql.column("match", FiniteJson),
+    sql.column("ended_at", UtcDateTime),
 )
 
 
 def upgrade() -> None:
-    op.add_column("suppressions", text("forced", server_default=""))
+    op.add_column("suppressions", required_text("forced", server_default=""))
     connection, table = op.get_bind(), SUPPRESSIONS.c
     found = connection.execute(sql.select(table.suppression_id, table.match).where(table.ended_at.is_(None)))
     careless = [name for name, match in found if _is_careless(match)]

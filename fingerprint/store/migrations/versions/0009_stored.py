@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sql
 from alembic import op
 
-from fingerprint.store.schema import Utc
+from fingerprint.store.schema import UtcDateTime
 
 revision, down_revision = "0009", "0008"
 
@@ -18,7 +18,7 @@ STORED = {
 
 def upgrade() -> None:
     for name, known in STORED.items():
-        op.add_column(name, sql.Column("stored_at", Utc))
+        op.add_column(name, sql.Column("stored_at", UtcDateTime))
         table = sql.table(name, sql.column("stored_at"), sql.column(known))
         op.execute(sql.update(table).values(stored_at=table.c[known]))
     for name in ("votes", "hops"):

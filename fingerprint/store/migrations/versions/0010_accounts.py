@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlalchemy as sql
 from alembic import op
 
-from fingerprint.store.schema import Utc, text, when
+from fingerprint.store.schema import UtcDateTime, required_text, required_time
 
 revision, down_revision = "0010", "0009"
 
@@ -20,10 +20,10 @@ def upgrade() -> None:
     _factors()
     op.create_table(
         "attempts",
-        text("of", primary_key=True),
+        required_text("of", primary_key=True),
         sql.Column("failures", sql.Integer, nullable=False),
-        when("begun_at"),
-        when("at"),
+        required_time("begun_at"),
+        required_time("at"),
     )
     op.create_index("attempts_begun", "attempts", ["begun_at"])
 
@@ -31,24 +31,24 @@ def upgrade() -> None:
 def _sessions() -> None:
     op.create_table(
         "sessions",
-        text("digest", primary_key=True),
-        text("session_id"),
-        text("person_id"),
-        when("created_at"),
-        when("seen_at"),
-        when("expires_at"),
-        *(text(name) for name in ("address", "agent", "proof")),
-        sql.Column("proven_at", Utc),
-        text("challenge", server_default=""),
+        required_text("digest", primary_key=True),
+        required_text("session_id"),
+        required_text("person_id"),
+        required_time("created_at"),
+        required_time("seen_at"),
+        required_time("expires_at"),
+        *(required_text(name) for name in ("address", "agent", "proof")),
+        sql.Column("proven_at", UtcDateTime),
+        required_text("challenge", server_default=""),
     )
     op.create_index("sessions_of_person", "sessions", ["person_id"])
     op.create_index("sessions_of_id", "sessions", ["session_id"], unique=True)
     op.create_table(
         "logins",
-        text("digest", primary_key=True),
-        text("person_id"),
-        when("expires_at"),
-        text("challenge", server_default=""),
+        required_text("digest", primary_key=True),
+        required_text("person_id"),
+        required_time("expires_at"),
+        required_text("challenge", server_default=""),
     )
     op.create_index("logins_of_person", "logins", ["person_id"])
 
@@ -56,13 +56,18 @@ def _sessions() -> None:
 def _factors() -> None:
     op.create_table(
         "factors",
-        text("factor_id", primary_key=True),
-        *(text(name) for name in ("person_id", "kind", "label", "secret")),
-        text("credential", server_default=""),
+        required_text("factor_id", primary_key=True),
+        *(required_text(name) for name in ("person_id", "kind", "label", "secret")),
+        required_text("credential", server_default=""),
         sql.Column("counter", sql.BigInteger, nullable=False),
-        when("created_at"),
-        sql.Column("last_used", Utc),
+        required_time("created_at"),
+        sql.Column("last_used", UtcDateTime),
     )
     op.create_index("factors_of_person", "factors", ["person_id"])
-    op.create_table("devices", text("digest", primary_key=True), text("person_id"), when("seen_at"))
+    op.create_table(
+        "devices",
+        required_text("digest", primary_key=True),
+        required_text("person_id"),
+        required_time("seen_at"),
+    )
     op.create_index("devices_of_person", "devices", ["person_id"])

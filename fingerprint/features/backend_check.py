@@ -25,19 +25,19 @@ from fingerprint.core.alert import Reject
 from fingerprint.core.settings import Entities
 from fingerprint.features import encoding
 from fingerprint.sources.cloudtrail import envelopes, samples
-from fingerprint.sources.cloudtrail.identity import add_entities
-from fingerprint.sources.flatten import flatten, repeat_key
+from fingerprint.sources.cloudtrail.identity import add_entity_columns
+from fingerprint.sources.flatten import dedup_key, flatten
 
-SET, REAL = (
+SAMPLE_SET, SAMPLE_RECORDS = (
     "real/schema_variety",
     60,
 )  # one record of each kind of CloudTrail's, and how many of them are read
-PLAIN = (1, 60)  # from which of them to which all are plain: no host helps to read these
+PLAIN_RANGE = (1, 60)  # from which of them to which all are plain: no host helps to read these
 
 _AT = b'"eventVersion":"1.08","eventTime":"2023-07-10T11:42:18Z"'
 _WHO = b'"userIdentity":{"type":"IAMUser","accountId":"111122223333","userName":"alice"}'
 
-CROOKED: tuple[bytes, ...] = (
+MALFORMED_RECORDS: tuple[bytes, ...] = (
     b"{" + _AT + b"," + _WHO + b',"eventID":"","eventName":"","eventSource":"EC2.amazonaws.com"}',
     b"{"
     + _AT
@@ -77,7 +77,7 @@ CROOKED: tuple[bytes, ...] = (
 )
 
 
-class Read(NamedTuple):
+class BackendOutput(NamedTuple):
     """What a road made of the lines: a table of the events with their entities on the host, `codes` (N, F), `keys` (N,)."""
 
     rejects: list[Reject]
@@ -87,71 +87,80 @@ class Read(NamedTuple):
     keys: NDArray[np.uint64]
 
 
-def corpus() -> list[bytes]:
+def check_records() -> list[bytes]:
     """Some real records, and the crooked lines between them: neighbours must not be hurt."""
-    real = islice(samples.lines(SET), REAL)
-    return [line for pair in zip_longest(real, CROOKED) for line in pair if line is not None]
+    real = islice(samples.sample_lines(SAMPLE_SET), SAMPLE_RECORDS)
+    return [line for pair in zip_longest(real, MALFORMED_RECORDS) for line in pair if line is not None]
 
 
-def corpora() -> Iterator[list[bytes]]:
+def check_batches() -> Iterator[list[bytes]]:
     """What is read: the corpus; a batch that is all the device's; nothing that is an event."""
-    yield corpus()
-    yield list(islice(samples.lines(SET), *PLAIN))
+    yield check_records()
+    yield list(islice(samples.sample_lines(SAMPLE_SET), *PLAIN_RANGE))
     yield [b"[]"]
 
 
-def difference(tables: str, by: str = "pandas", lines: Sequence[bytes] | None = None) -> str | None:
+def first_difference(
+    dataframe_library: str, by: str = "pandas", lines: Sequence[bytes] | None = None
+) -> str | None:
     """The first thing that is read otherwise by two roads, in one sentence; None where nothing is."""
-    return next(_told(tables, by, corpora() if lines is None else [lines]), None)
+    return next(
+        _batch_differences(dataframe_library, by, check_batches() if lines is None else [lines]), None
+    )
 
 
-def _told(tables: str, by: str, many: Iterable[Sequence[bytes]]) -> Iterator[str]:
+def _batch_differences(tables: str, by: str, many: Iterable[Sequence[bytes]]) -> Iterator[str]:
     for lines in many:
-        ours, theirs = (read(lines, name) for name in (by, tables))
-        yield from _differences(ours, theirs, by, tables)
+        ours, theirs = (read_with_backend(lines, name) for name in (by, tables))
+        yield from _output_differences(ours, theirs, by, tables)
 
 
-def read(lines: Sequence[bytes], tables: str) -> Read:
+def read_with_backend(lines: Sequence[bytes], dataframe_library: str) -> BackendOutput:
     """The lines along the road of some tables, as far as codes."""
-    flat = flatten(envelopes.split_lines(lines), tables)
-    events = add_entities(flat.events, Entities())
-    codes, keys = arrays.host(encoding.encode(events)), arrays.host(repeat_key(events))
-    return Read(flat.rejects, flat.skipped, frames.host(events), codes, keys)
+    flat = flatten(envelopes.split_lines(lines), dataframe_library)
+    events = add_entity_columns(flat.events, Entities())
+    codes, keys = arrays.to_host(encoding.encode_events(events)), arrays.to_host(dedup_key(events))
+    return BackendOutput(flat.rejects, flat.skipped, frames.to_pandas(events), codes, keys)
 
 
-def _differences(ours: Read, theirs: Read, by: str, tables: str) -> Iterator[str]:
+def _output_differences(ours: BackendOutput, theirs: BackendOutput, by: str, tables: str) -> Iterator[str]:
     for one, other in zip_longest(ours.rejects, theirs.rejects):
         if one != other:
-            yield f"a reject is {_said(one)} by {by}, {_said(other)} by {tables}"
+            yield f"a reject is {_format_value(one)} by {by}, {_format_value(other)} by {tables}"
     if ours.skipped != theirs.skipped:
         yield f"{ours.skipped} records are no events by {by}, {theirs.skipped} by {tables}"
     if len(ours.events) != len(theirs.events):
         yield f"{len(ours.events)} records are events by {by}, {len(theirs.events)} by {tables}"
         return
-    yield from _in_columns(ours.events, theirs.events, by, tables)
+    yield from _column_differences(ours.events, theirs.events, by, tables)
     for name, one, other in (("code", ours.codes, theirs.codes), ("key", ours.keys, theirs.keys)):
         if not np.array_equal(one, other):
             places = np.argwhere(one != other)[0] if one.shape == other.shape else [0]
-            what = f"the {name} of {encoding.NAMES[places[1]]}" if len(places) > 1 else f"the {name}"
+            what = f"the {name} of {encoding.FEATURE_NAMES[places[1]]}" if len(places) > 1 else f"the {name}"
             yield f"record {ours.events['row'].iloc[int(places[0])]}: {what} is not the same by {by} and {tables}"
 
 
-def _in_columns(ours: pd.DataFrame, theirs: pd.DataFrame, by: str, tables: str) -> Iterator[str]:
+def _column_differences(ours: pd.DataFrame, theirs: pd.DataFrame, by: str, tables: str) -> Iterator[str]:
     for name in ours.columns:
         if name not in theirs.columns:
             yield f"column {name} is missing by {tables}"
             continue
-        pairs = zip(_plain(ours[name]), _plain(theirs[name]), ours["row"].tolist(), strict=True)
+        pairs = zip(
+            _comparable_values(ours[name]),
+            _comparable_values(theirs[name]),
+            ours["row"].tolist(),
+            strict=True,
+        )
         for one, other, row in pairs:
             if one != other:
-                yield f"record {row}: {name} is {_said(one)} by {by}, {_said(other)} by {tables}"
+                yield f"record {row}: {name} is {_format_value(one)} by {by}, {_format_value(other)} by {tables}"
 
 
-def _plain(column: pd.Series) -> list[Any]:
+def _comparable_values(column: pd.Series) -> list[Any]:
     """Values that compare: whatever stands for missing is None."""
     return [None if missing else value for value, missing in zip(column, column.isna(), strict=True)]
 
 
-def _said(value: Any) -> str:
+def _format_value(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 120 else f"{text[:120]} ..."

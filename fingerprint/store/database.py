@@ -19,35 +19,38 @@ import sqlalchemy as sql
 from sqlalchemy import exc
 
 from fingerprint.core import private_files
-from fingerprint.core.alert import Away, FingerprintError
+from fingerprint.core.alert import FingerprintError, ServerUnavailable
 from fingerprint.core.extras import how_to_install
 from fingerprint.store import every_table as _every  # noqa: F401 - a table that nobody named is forgotten
 from fingerprint.store import migrate, password_file
 from fingerprint.store import schema as tables
 
-BUSY_SECONDS = 30  # how long a desk waits for another writer
-WRITERS = 0x6465736B  # the advisory lock of a PostgreSQL desk's writers: "desk" in ASCII
-AGAIN = ("40001", "40P01")  # PostgreSQL's serialization_failure and deadlock_detected
-TURN, ROWS = (
+LOCK_TIMEOUT_SECONDS = 30  # how long a desk waits for another writer
+WRITER_LOCK_ID = 0x6465736B  # the advisory lock of a PostgreSQL desk's writers: "desk" in ASCII
+RETRYABLE_SQLSTATES = ("40001", "40P01")  # PostgreSQL's serialization_failure and deadlock_detected
+SERIALIZED, ROW_VERSIONED = (
     "turn",
     "rows",
 )  # how one writes to PostgreSQL: when it is one's turn, or to rows that have versions, at any time
-TIMES = 5  # that a transaction is tried
-PATIENCE = {  # with a server that does not answer; what the URL says goes first
+MAX_ATTEMPTS = 5  # that a transaction is tried
+CONNECTION_TIMEOUTS = {  # with a server that does not answer; what the URL says goes first
     "connect_timeout": "10",  # seconds
     "tcp_user_timeout": "30000",  # milliseconds
 }
-TEXT = {"client_encoding": "utf8"}  # of a database without an encoding psycopg would give bytes
+ENCODING_OPTIONS = {"client_encoding": "utf8"}  # of a database without an encoding psycopg would give bytes
 
 CACHE_KIB = (
     32 * 1024
 )  # of each connection to SQLite: what counting a queue of 100,000 alerts reads; by itself it has 2 MiB
-POOL = {"pool_size": 5, "max_overflow": 45}  # connections kept, and as many more as people may want at once
+POOL_OPTIONS = {
+    "pool_size": 5,
+    "max_overflow": 45,
+}  # connections kept, and as many more as people may want at once
 
 T = TypeVar("T")
 
 
-def place_of(url: str) -> sql.URL:
+def parse_database_url(url: str) -> sql.URL:
     """A URL of a database that can be a desk. Raises FingerprintError, without the URL: it may hold a
     password."""
     try:
@@ -59,49 +62,51 @@ def place_of(url: str) -> sql.URL:
         ) from None
     if name not in ("sqlite", "postgresql"):
         raise FingerprintError(f"desk {place}: {name} is not supported, sqlite:// and postgresql:// are")
-    password_file.check(place)
+    password_file.check_password_source(place)
     return place if name == "sqlite" else place.set(drivername="postgresql+psycopg")
 
 
-def is_file(place: sql.URL) -> bool:
+def is_sqlite_file(url: sql.URL) -> bool:
     """Whether the desk is a file of this machine."""
-    return place.get_backend_name() == "sqlite" and place.database not in (None, "", ":memory:")
+    return url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
 
 
-def engine_of(place: sql.URL) -> sql.Engine:
+def create_store_engine(url: sql.URL) -> sql.Engine:
     """Connections to a desk; those of SQLite take their locks as the option `writing` says."""
-    if place.get_backend_name() != "sqlite":
-        return _server(place)
-    if is_file(place):
-        _make_file(place)
-    pool: dict[str, Any] = POOL if is_file(place) else {"poolclass": sql.pool.StaticPool}
+    if url.get_backend_name() != "sqlite":
+        return _create_postgresql_engine(url)
+    if is_sqlite_file(url):
+        _create_sqlite_file(url)
+    pool: dict[str, Any] = POOL_OPTIONS if is_sqlite_file(url) else {"poolclass": sql.pool.StaticPool}
     engine = sql.create_engine(
-        place, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False}, **pool
+        url, connect_args={"timeout": LOCK_TIMEOUT_SECONDS, "check_same_thread": False}, **pool
     )
     sql.event.listen(engine, "connect", _set_up_sqlite)
     sql.event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
-def _make_file(place: sql.URL) -> None:
+def _create_sqlite_file(url: sql.URL) -> None:
     """Make the file of a desk for its owner alone, if it is not there: SQLite gives those beside it (-wal, -shm) its mode.
     Warn of one that others can read: it holds records and hashes of passwords."""
-    file = Path(str(place.database))
+    file = Path(str(url.database))
     if not (folder := file.absolute().parent).is_dir():
-        raise FingerprintError(f"desk {place}: the folder {folder} does not exist")
-    if not place.query:  # SQLite's own URIs say more than a path
+        raise FingerprintError(f"desk {url}: the folder {folder} does not exist")
+    if not url.query:  # SQLite's own URIs say more than a path
         with suppress(OSError):  # SQLite says it better
-            os.close(private_files.opener(str(file), os.O_RDWR | os.O_CREAT))
+            os.close(private_files.private_opener(str(file), os.O_RDWR | os.O_CREAT))
         private_files.warn_if_exposed(file)
 
 
-def _server(place: sql.URL) -> sql.Engine:
+def _create_postgresql_engine(url: sql.URL) -> sql.Engine:
     """Connections to PostgreSQL; one that was lost since its last use is made anew (`pool_pre_ping`)."""
-    patience = {name: value for name, value in PATIENCE.items() if name not in place.query}
-    there, file = password_file.without_file(place)
-    engine = sql.create_engine(there, connect_args=patience | TEXT, pool_pre_ping=True, **POOL)
+    patience = {name: value for name, value in CONNECTION_TIMEOUTS.items() if name not in url.query}
+    there, file = password_file.split_password_file(url)
+    engine = sql.create_engine(
+        there, connect_args=patience | ENCODING_OPTIONS, pool_pre_ping=True, **POOL_OPTIONS
+    )
     if file is not None:
-        password_file.from_file(engine, place, file)
+        password_file.read_password_on_connect(engine, url, file)
     sql.event.listen(engine, "begin", _begin_postgresql)
     return engine
 
@@ -113,27 +118,29 @@ def _begin_postgresql(connection: sql.Connection) -> None:
     writing = connection.get_execution_options().get("writing")
     connection.exec_driver_sql(
         f"SET TRANSACTION ISOLATION LEVEL {'READ COMMITTED' if writing else 'REPEATABLE READ'};"
-        f"SET LOCAL TIME ZONE 'UTC'; SET LOCAL lock_timeout = '{1000 * BUSY_SECONDS:.0f}ms'"
+        f"SET LOCAL TIME ZONE 'UTC'; SET LOCAL lock_timeout = '{1000 * LOCK_TIMEOUT_SECONDS:.0f}ms'"
     )
-    if writing == TURN:
-        take_turn(connection)
+    if writing == SERIALIZED:
+        acquire_writer_lock(connection)
 
 
-def take_turn(connection: sql.Connection) -> None:
+def acquire_writer_lock(connection: sql.Connection) -> None:
     """Wait for whoever writes in turns, and be one of them until the end of the transaction; on SQLite every writer is."""
     if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITERS})")
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITER_LOCK_ID})")
 
 
-def written(engine: sql.Engine, work: Callable[[sql.Connection], T], how: str = TURN) -> T:
+def run_write_transaction(
+    engine: sql.Engine, work: Callable[[sql.Connection], T], locking: str = SERIALIZED
+) -> T:
     """What `work` gives, in one transaction of a writer; begun anew, a few times, where PostgreSQL ended it so that somebody
     beside the desk could go on."""
-    for left in reversed(range(TIMES)):
+    for left in reversed(range(MAX_ATTEMPTS)):
         try:
-            with engine.connect().execution_options(writing=how) as connection, connection.begin():
+            with engine.connect().execution_options(writing=locking) as connection, connection.begin():
                 return work(connection)
         except exc.DBAPIError as error:
-            if not left or getattr(error.orig, "sqlstate", None) not in AGAIN:
+            if not left or getattr(error.orig, "sqlstate", None) not in RETRYABLE_SQLSTATES:
                 raise
     raise AssertionError("the last time either returns or raises")
 
@@ -154,14 +161,14 @@ def _begin_sqlite(connection: sql.Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
-def prepare(engine: sql.Engine, create: bool) -> None:
+def prepare_schema(engine: sql.Engine, create: bool) -> None:
     """Make the tables where there are none, if `create`; bring those of an earlier version up to date. Raises FingerprintError
     for what is no desk, or a newer one."""
     with engine.connect() as connection, connection.begin():
         _check_encoding(connection)
-        if _is_ready(connection, create):
+        if _is_schema_current(connection, create):
             return
-    written(engine, lambda writer: _bring_up_to_date(writer, create))
+    run_write_transaction(engine, lambda writer: _migrate_if_needed(writer, create))
 
 
 def _check_encoding(connection: sql.Connection) -> None:
@@ -174,36 +181,36 @@ def _check_encoding(connection: sql.Connection) -> None:
         )
 
 
-def _bring_up_to_date(connection: sql.Connection, create: bool) -> None:
+def _migrate_if_needed(connection: sql.Connection, create: bool) -> None:
     """When it is this program's turn: whoever came before may have done it."""
-    if not _is_ready(connection, create):
-        migrate.upgrade(connection)
+    if not _is_schema_current(connection, create):
+        migrate.upgrade_schema(connection)
 
 
-def _is_ready(connection: sql.Connection, create: bool) -> bool:
+def _is_schema_current(connection: sql.Connection, create: bool) -> bool:
     """Whether the desk is up to date; False where tables have to be made or changed first."""
     present = set(sql.inspect(connection).get_table_names())
-    if present.isdisjoint(tables.FIRST):
+    if present.isdisjoint(tables.REQUIRED_TABLES):
         if not create:
             raise FingerprintError(
                 f"{connection.engine.url} holds no desk yet: `fingerprint score` makes one"
             )
         return False
-    if not present >= tables.FIRST:
+    if not present >= tables.REQUIRED_TABLES:
         raise FingerprintError(
-            f"{connection.engine.url} holds tables ({', '.join(sorted(present & tables.FIRST))}) that are no desk's"
+            f"{connection.engine.url} holds tables ({', '.join(sorted(present & tables.REQUIRED_TABLES))}) that are no desk's"
         )
-    if (version := _version(connection)) < migrate.newest():
+    if (version := _schema_version(connection)) < migrate.latest_schema_version():
         return False
-    if version > migrate.newest():
+    if version > migrate.latest_schema_version():
         raise FingerprintError(
             f"desk {connection.engine.url} was made by a newer fingerprint (version {version}, known is "
-            f"{migrate.newest()}): upgrade, or name another with --desk"
+            f"{migrate.latest_schema_version()}): upgrade, or name another with --desk"
         )
     return True
 
 
-def _version(connection: sql.Connection) -> int:
+def _schema_version(connection: sql.Connection) -> int:
     said = connection.scalar(sql.select(tables.meta.c.value).where(tables.meta.c.name == "version")) or ""
     if not (said.isascii() and said.isdecimal()):
         raise FingerprintError(f"{connection.engine.url} holds a table meta without a version: it is no desk")
@@ -211,13 +218,13 @@ def _version(connection: sql.Connection) -> int:
 
 
 @contextmanager
-def plainly(place: sql.URL) -> Iterator[None]:
+def translate_database_errors(url: sql.URL) -> Iterator[None]:
     """What the database refuses, as one sentence; Away where it does not answer. A driver that repeats a password is masked."""
     try:
         yield
     except ModuleNotFoundError:
-        raise FingerprintError(f"desk {place}: {how_to_install('postgres')} is needed for it") from None
+        raise FingerprintError(f"desk {url}: {how_to_install('postgres')} is needed for it") from None
     except exc.SQLAlchemyError as error:
         reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         away = isinstance(error, exc.OperationalError | exc.TimeoutError)
-        raise (Away if away else FingerprintError)(f"desk {place}: {reason}") from None
+        raise (ServerUnavailable if away else FingerprintError)(f"desk {url}: {reason}") from None

@@ -22,38 +22,38 @@ SEGMENT_BYTES = 64 << 20
 SUFFIX = ".jsonl"
 
 
-class Gone(Exception):
+class OffsetOutOfRange(Exception):
     """The offset is not held: `beginning` to `end` is."""
 
 
 @contextmanager
-def locked(file: Path) -> Iterator[None]:
+def hold_file_lock(file: Path) -> Iterator[None]:
     """One holder at a time, among processes and threads; the operating system lets go of the dead."""
     with file.open("ab") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 
-class Log:
+class PartitionLog:
     """One partition's folder."""
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self._counted: dict[Path, tuple[int, int]] = {}  # segment: bytes looked at, whole lines in them
+        self._line_counts: dict[Path, tuple[int, int]] = {}  # segment: bytes looked at, whole lines in them
 
     def segments(self) -> list[Path]:
         return sorted(self.folder.glob(f"*{SUFFIX}"))
 
-    def beginning(self) -> int:
+    def beginning_offset(self) -> int:
         segments = self.segments()
-        return _base(segments[0]) if segments else 0
+        return _base_offset(segments[0]) if segments else 0
 
-    def end(self) -> int:
+    def end_offset(self) -> int:
         segments = self.segments()
-        return _base(segments[-1]) + self._lines(segments[-1]) if segments else 0
+        return _base_offset(segments[-1]) + self._count_lines(segments[-1]) if segments else 0
 
-    def _lines(self, segment: Path) -> int:
-        looked, lines = self._counted.get(segment, (0, 0))
+    def _count_lines(self, segment: Path) -> int:
+        looked, lines = self._line_counts.get(segment, (0, 0))
         with segment.open("rb") as file:
             file.seek(looked)
             while chunk := file.read(1 << 20):
@@ -62,13 +62,13 @@ class Log:
                     break
                 looked, lines = looked + whole, lines + chunk.count(b"\n")
                 file.seek(looked)
-        self._counted = {segment: (looked, lines)}
+        self._line_counts = {segment: (looked, lines)}
         return lines
 
     def append(self, line: bytes) -> None:
         """Whole or, if it raises OSError, not at all."""
-        with locked(self.folder / "lock"), self._last().open("r+b", buffering=0) as file:
-            end = _cut_torn(file)
+        with hold_file_lock(self.folder / "lock"), self._writable_segment().open("r+b", buffering=0) as file:
+            end = _truncate_torn_line(file)
             try:
                 written = file.write(line)
                 if written != len(line):
@@ -77,11 +77,11 @@ class Log:
                 file.truncate(end)
                 raise
 
-    def _last(self) -> Path:
+    def _writable_segment(self) -> Path:
         segments = self.segments()
         if segments and segments[-1].stat().st_size < SEGMENT_BYTES:
             return segments[-1]
-        fresh = self.folder / f"{self.end():020d}{SUFFIX}"
+        fresh = self.folder / f"{self.end_offset():020d}{SUFFIX}"
         fresh.touch()
         return fresh
 
@@ -92,11 +92,11 @@ class Log:
                 os.fsync(file.fileno())
 
 
-def _base(segment: Path) -> int:
+def _base_offset(segment: Path) -> int:
     return int(segment.name.removesuffix(SUFFIX))
 
 
-def _cut_torn(file: BinaryIO) -> int:
+def _truncate_torn_line(file: BinaryIO) -> int:
     """Where to write on; what a crash left behind the last newline is cut off."""
     end = file.seek(0, os.SEEK_END)
     if not end or os.pread(file.fileno(), 1, end - 1) == b"\n":
@@ -106,26 +106,26 @@ def _cut_torn(file: BinaryIO) -> int:
     return file.seek(whole)
 
 
-class Reader:
+class LogReader:
     """A place in a log, and what follows it. Gone if the place is not held."""
 
-    def __init__(self, log: Log, offset: int):
+    def __init__(self, log: PartitionLog, offset: int):
         self._log = log
         self.offset = offset
         self._file: BinaryIO | None = None
-        self._base = -1
+        self._base_offset = -1
 
     def read(self, most: int, most_bytes: int) -> list[tuple[int, bytes]]:
         """Offsets and whole lines, at most so many and so large; one at least, if there is one."""
         lines: list[tuple[int, bytes]] = []
-        while len(lines) < most and (line := self._line(most_bytes, alone=not lines)):
+        while len(lines) < most and (line := self._read_line(most_bytes, alone=not lines)):
             lines.append((self.offset, line))
             self.offset += 1
             most_bytes -= len(line)
         return lines
 
-    def _line(self, room: int, alone: bool) -> bytes:
-        file = self._file or self._open()
+    def _read_line(self, room: int, alone: bool) -> bytes:
+        file = self._file or self._open_segment()
         if file is None:
             return b""
         place = file.tell()
@@ -133,26 +133,31 @@ class Reader:
         if line.endswith(b"\n") and (alone or len(line) <= room):
             return line
         file.seek(place)
-        if not line and self._turn():
-            return self._line(room, alone)
+        if not line and self._advance_segment():
+            return self._read_line(room, alone)
         return b""
 
-    def _turn(self) -> bool:
+    def _advance_segment(self) -> bool:
         """On to the next segment, once there is one that begins here."""
-        if self.offset == self._base or not (self._log.folder / f"{self.offset:020d}{SUFFIX}").exists():
+        if (
+            self.offset == self._base_offset
+            or not (self._log.folder / f"{self.offset:020d}{SUFFIX}").exists()
+        ):
             return False
         self.close()
         return True
 
-    def _open(self) -> BinaryIO | None:
+    def _open_segment(self) -> BinaryIO | None:
         segments = self._log.segments()
-        if not self._log.beginning() <= self.offset <= self._log.end():
-            raise Gone(f"offset {self.offset}: {self._log.beginning()} to {self._log.end()} are held")
+        if not self._log.beginning_offset() <= self.offset <= self._log.end_offset():
+            raise OffsetOutOfRange(
+                f"offset {self.offset}: {self._log.beginning_offset()} to {self._log.end_offset()} are held"
+            )
         if not segments:
             return None
-        segment = next(each for each in reversed(segments) if _base(each) <= self.offset)
-        file, self._base = segment.open("rb"), _base(segment)
-        for _ in range(self.offset - self._base):
+        segment = next(each for each in reversed(segments) if _base_offset(each) <= self.offset)
+        file, self._base_offset = segment.open("rb"), _base_offset(segment)
+        for _ in range(self.offset - self._base_offset):
             file.readline()
         self._file = file
         return file

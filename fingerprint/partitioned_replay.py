@@ -22,46 +22,52 @@ import pandas as pd
 
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.frames import Frame
-from fingerprint.pipeline import Road, Said
-from fingerprint.state.ledger import Ledger
+from fingerprint.pipeline import DetectionPipeline, StepResult
+from fingerprint.state.scorer_state import ScorerState
 
-STEP = "step"  # the column that says in which step of the whole an event came
+STEP_COLUMN = "step"  # the column that says in which step of the whole an event came
 
 
-class Steps:
+class ReplayClock:
     """The clock of a whole run that begins where a ledger stands: `watermarks`, seconds from the epoch after each step."""
 
-    def __init__(self, start: Ledger) -> None:
-        self.clock = deepcopy(start.clock)
+    def __init__(self, state: ScorerState) -> None:
+        self.clock = deepcopy(state.clock)
         self.watermarks: list[int] = []
 
-    def mark(self, events: pd.DataFrame) -> pd.DataFrame:
+    def assign_step(self, events: pd.DataFrame) -> pd.DataFrame:
         """The events of the next step (some), with its number."""
-        self.clock.see(frames.seconds(events["event_time"]), hashing.homed(events["principal"]))
+        self.clock.observe(
+            frames.epoch_seconds(events["event_time"]), hashing.hash_with_bucket(events["principal"])
+        )
         self.watermarks.append(self.clock.watermark)
-        return events.assign(**{STEP: np.int32(len(self.watermarks) - 1)})
+        return events.assign(**{STEP_COLUMN: np.int32(len(self.watermarks) - 1)})
 
 
-def walk(
-    road: Road, chunks: Iterable[pd.DataFrame], watermarks: Sequence[int], most: int, tables: str = "pandas"
-) -> Iterator[Said]:
+def replay_partition(
+    pipeline: DetectionPipeline,
+    chunks: Iterable[pd.DataFrame],
+    watermarks: Sequence[int],
+    max_events: int,
+    dataframe_library: str = "pandas",
+) -> Iterator[StepResult]:
     """What a part says of its events (marked, in the order of the whole), to the end; at most about `most` at a time, in tables
     of that library."""
     held: list[pd.DataFrame] = []
-    for watermark, parts in zip(watermarks, _by_step(chunks, len(watermarks)), strict=True):
+    for watermark, parts in zip(watermarks, _group_by_step(chunks, len(watermarks)), strict=True):
         held += parts
-        closes = road.ledger.closed(watermark) > road.ledger.closed()
-        if closes or sum(map(len, held)) >= most:
-            yield road.walk(_together(held, tables), watermark)
+        closes = pipeline.state.first_open_interval(watermark) > pipeline.state.first_open_interval()
+        if closes or sum(map(len, held)) >= max_events:
+            yield pipeline.process(_concat_events(held, dataframe_library), watermark)
             held = []
     if held:
-        yield road.walk(_together(held, tables), watermarks[-1])
-    yield road.finish()
+        yield pipeline.process(_concat_events(held, dataframe_library), watermarks[-1])
+    yield pipeline.flush()
 
 
-def _by_step(chunks: Iterable[pd.DataFrame], count: int) -> Iterator[list[pd.DataFrame]]:
+def _group_by_step(chunks: Iterable[pd.DataFrame], count: int) -> Iterator[list[pd.DataFrame]]:
     """The events of each step in its turn; most parts have none in some."""
-    runs = _runs(chunks)
+    runs = _split_by_step(chunks)
     ahead = next(runs, None)
     for step in range(count):
         parts = []
@@ -71,14 +77,16 @@ def _by_step(chunks: Iterable[pd.DataFrame], count: int) -> Iterator[list[pd.Dat
         yield parts
 
 
-def _runs(chunks: Iterable[pd.DataFrame]) -> Iterator[tuple[int, pd.DataFrame]]:
+def _split_by_step(chunks: Iterable[pd.DataFrame]) -> Iterator[tuple[int, pd.DataFrame]]:
     """Stretches of events of one step: a chunk may hold many of them, or part of one."""
     for chunk in chunks:
-        step = chunk.pop(STEP).to_numpy()
+        step = chunk.pop(STEP_COLUMN).to_numpy()
         starts = np.flatnonzero(np.diff(step, prepend=-1))
         for start, end in zip(starts, [*starts[1:], len(step)], strict=True):
-            yield int(step[start]), frames.rows(chunk, np.arange(start, end))
+            yield int(step[start]), frames.select_rows(chunk, np.arange(start, end))
 
 
-def _together(parts: list[pd.DataFrame], tables: str) -> Frame:
-    return frames.lifted(pd.concat(parts, ignore_index=True), tables) if parts else pd.DataFrame()
+def _concat_events(parts: list[pd.DataFrame], dataframe_library: str) -> Frame:
+    return (
+        frames.to_device(pd.concat(parts, ignore_index=True), dataframe_library) if parts else pd.DataFrame()
+    )

@@ -16,55 +16,58 @@ from fingerprint.registry import bank as banks
 from fingerprint.registry import versions
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.signatures import Signer
-from fingerprint.registry.versions import Note
+from fingerprint.registry.versions import VersionDecision
 from fingerprint.training import promotion_gate
-from fingerprint.training.promotion_gate import NO_CASES, Word
+from fingerprint.training.promotion_gate import NO_CONFIRMED_ATTACKS, GateDecision
 from pipelines.runtime import operator, wiring
 
 Action = Literal["train", "publish", "rollback", "refused"]
 
 
-def offer(
-    learned: Bank, folder: Path, settings: Settings, confirmed: Mapping[str, Sequence[bytes]] = NO_CASES
-) -> Word:
+def offer_bank(
+    learned: Bank,
+    folder: Path,
+    settings: Settings,
+    confirmed: Mapping[str, Sequence[bytes]] = NO_CONFIRMED_ATTACKS,
+) -> GateDecision:
     """Keep a bank that was just trained, and serve it if the gate lets it pass. What is served already stays as it is."""
-    champion = _champion(folder, settings)
-    if champion and champion.version == learned.version == versions.served(folder):
-        return Word((), {**champion.manifest.get("gate", {}), "passed": True, "reasons": []})
-    frozen = _frozen(folder, learned.version, champion, settings)
-    word = promotion_gate.judge(learned, champion, settings, frozen, confirmed)
+    champion = _served_bank(folder, settings)
+    if champion and champion.version == learned.version == versions.served_version(folder):
+        return GateDecision((), {**champion.manifest.get("gate", {}), "passed": True, "reasons": []})
+    frozen = _drift_baseline(folder, learned.version, champion, settings)
+    word = promotion_gate.evaluate_promotion(learned, champion, settings, frozen, confirmed)
     judged = replace(learned, manifest={**learned.manifest, "gate": word.figures})
-    manifest = banks.write(judged, folder, settings.bank, signer(settings.bank))
-    _decide(folder, learned.version, manifest, word, "train", settings)
+    manifest = banks.write_bank(judged, folder, settings.bank, require_signer(settings.bank))
+    _record_decision(folder, learned.version, manifest, word, "train", settings)
     return word
 
 
-def publish(
+def publish_bank(
     folder: Path,
     version: str,
     settings: Settings,
     why: str = "",
     force: str | None = None,
-    confirmed: Mapping[str, Sequence[bytes]] = NO_CASES,
-) -> Word:
+    confirmed: Mapping[str, Sequence[bytes]] = NO_CONFIRMED_ATTACKS,
+) -> GateDecision:
     """Serve a version that is kept, if the gate lets it pass or a reason is given to force it."""
     challenger = banks.open_bank(folder, settings.bank, version, served=False)
-    champion = _champion(folder, settings)
-    frozen = _frozen(folder, version, champion, settings)
-    word = promotion_gate.judge(challenger, champion, settings, frozen, confirmed)
-    manifest = banks.manifest_bytes(challenger)
+    champion = _served_bank(folder, settings)
+    frozen = _drift_baseline(folder, version, champion, settings)
+    word = promotion_gate.evaluate_promotion(challenger, champion, settings, frozen, confirmed)
+    manifest = banks.verified_manifest_bytes(challenger)
     if force is None:
-        _decide(folder, version, manifest, word, "publish", settings, why)
+        _record_decision(folder, version, manifest, word, "publish", settings, why)
     else:
-        approve(folder, version, manifest, settings)
-        versions.serve(folder, version, note("publish", force, forced=True))
-        versions.retire(folder, settings.bank.kept)
+        sign_if_configured(folder, version, manifest, settings)
+        versions.serve_version(folder, version, history_note("publish", force, forced=True))
+        versions.remove_old_versions(folder, settings.bank.kept)
     return word
 
 
-def signer(options: BankOptions) -> Signer | None:
+def require_signer(options: BankOptions) -> Signer | None:
     """Who signs what is published here. FingerprintError where signatures are wanted and nobody can make them."""
-    found = wiring.signer(options)
+    found = wiring.create_signer(options)
     if options.verify_key_files and found is None:
         raise FingerprintError(
             "bank.verify_key_files wants signed banks, and nobody signs here: "
@@ -73,62 +76,68 @@ def signer(options: BankOptions) -> Signer | None:
     return found
 
 
-def approve(folder: Path, version: str, manifest: bytes, settings: Settings) -> bool:
+def sign_if_configured(folder: Path, version: str, manifest: bytes, settings: Settings) -> bool:
     """Sign a version as one that may be served, by the manifest that was checked, where there is who signs; whether it was
     signed. FingerprintError where its signature would be none to those who verify it, or another manifest lies there by now."""
-    if (who := signer(settings.bank)) is None:
+    if (who := require_signer(settings.bank)) is None:
         return False
-    banks.sign(folder, version, "served", who, manifest)
-    banks.manifest_of(versions.place(folder, version), settings.bank)
+    banks.sign_bank(folder, version, "served", who, manifest)
+    banks.read_manifest(versions.version_folder(folder, version), settings.bank)
     return True
 
 
-def roll_back(folder: Path, settings: Settings, why: str = "") -> str:
+def roll_back_bank_version(folder: Path, settings: Settings, why: str = "") -> str:
     """Serve what was served before, if it is sound; its name."""
-    if (version := versions.before(folder)) is not None:
+    if (version := versions.previous_version(folder)) is not None:
         banks.open_bank(folder, settings.bank, version)
-    return versions.roll_back(folder, note("rollback", why))
+    return versions.roll_back(folder, history_note("rollback", why))
 
 
-def note(action: Action, why: str, forced: bool = False) -> Note:
+def history_note(action: Action, why: str, forced: bool = False) -> VersionDecision:
     """Who runs this program, and the time of day."""
     at = SystemClock().now().isoformat(timespec="seconds").replace("+00:00", "Z")
-    return Note(action, at, operator.name(), why, forced)
+    return VersionDecision(action, at, operator.login_name(), why, forced)
 
 
-def refusal(version: str, word: Word) -> str:
+def refusal_message(version: str, decision: GateDecision) -> str:
     """One sentence for whoever waited for a bank to be served."""
     return (
-        f"bank {version} is kept, not served: {'; '.join(word.reasons)} "
+        f"bank {version} is kept, not served: {'; '.join(decision.reasons)} "
         f'(`fingerprint bank publish {version} --force "the reason"` serves it all the same)'
     )
 
 
-def _decide(
-    folder: Path, version: str, manifest: bytes, word: Word, action: Action, settings: Settings, why: str = ""
+def _record_decision(
+    folder: Path,
+    version: str,
+    manifest: bytes,
+    decision: GateDecision,
+    action: Action,
+    settings: Settings,
+    why: str = "",
 ) -> None:
-    if word.passed:
-        approve(folder, version, manifest, settings)
-        versions.serve(folder, version, note(action, why or "the gate let it pass"))
+    if decision.passed:
+        sign_if_configured(folder, version, manifest, settings)
+        versions.serve_version(folder, version, history_note(action, why or "the gate let it pass"))
     else:
-        versions.remark(folder, version, note("refused", "; ".join(word.reasons)))
-    versions.retire(folder, settings.bank.kept)
+        versions.append_decision(folder, version, history_note("refused", "; ".join(decision.reasons)))
+    versions.remove_old_versions(folder, settings.bank.kept)
 
 
-def _champion(folder: Path, settings: Settings) -> Bank | None:
+def _served_bank(folder: Path, settings: Settings) -> Bank | None:
     """Return what is served, or what was served before if that cannot be opened any more: a damaged bank must be replaceable,
     and whoever damages it must not weaken the gate. None where neither can."""
     with suppress(FingerprintError):
-        for version in (versions.served(folder), versions.before(folder)):
+        for version in (versions.served_version(folder), versions.previous_version(folder)):
             if version is not None:
                 with suppress(FingerprintError):
                     return banks.open_bank(folder, settings.bank, version)
     return None
 
 
-def _frozen(folder: Path, version: str, champion: Bank | None, settings: Settings) -> Bank | None:
+def _drift_baseline(folder: Path, version: str, champion: Bank | None, settings: Settings) -> Bank | None:
     """The bank so many versions back from which slow drift is measured; None as long as that is the one served."""
-    older = [each for each in versions.kept(folder) if each != version]
+    older = [each for each in versions.list_bank_versions(folder) if each != version]
     back = older[: settings.gate.frozen][-1:]
     if not champion or not back or back == [champion.version]:
         return None
