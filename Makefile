@@ -13,7 +13,7 @@ help:            ## this list
 
 # The stamp is newer than what it was made from, or the install runs again.
 .venv/stamp: pyproject.toml locks/$(LOCK).txt
-	@sh tests/services/python.sh "$(PYTHON)"
+	@sh tests/support/services/python.sh "$(PYTHON)"
 	@echo "installing into .venv (torch is the large part) ..."
 	@$(INSTALL) -r locks/$(LOCK).txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
@@ -37,13 +37,13 @@ notebooks: .venv/stamp   ## the notebooks in JupyterLab
 	$(BIN)/jupyter lab notebooks
 
 notebooks-test: .venv/stamp   ## every notebook from top to bottom, as in the tests
-	$(BIN)/pytest tests/test_notebooks.py
+	$(BIN)/pytest tests/system/test_notebooks.py
 
 compose-test: .venv/stamp   ## docker-compose.yml with its demo, through restarts, in a browser (docs/operate.md), ten minutes or so
-	$(BIN)/pytest -x tests/deploy/compose.py
+	$(BIN)/pytest -x tests/system/deployments/compose.py
 
 helm-test: .venv/stamp   ## the chart on the Kubernetes that kubectl reaches (docs/operate.md), ten minutes or so
-	$(BIN)/pytest -x -s tests/deploy/kubernetes.py
+	$(BIN)/pytest -x -s tests/system/deployments/kubernetes.py
 
 docs: .venv/stamp   ## the documentation as a site in build/site: references from the code, strict, every link checked
 	$(BIN)/python -m pipelines.reference

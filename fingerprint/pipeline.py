@@ -83,7 +83,9 @@ class DetectionPipeline:
             **self.alert_groups.explainer.previous_banks,
             self.alert_groups.explainer.bank.version: self.alert_groups.explainer.bank,
         }
-        self.alert_groups.explainer = replace(self.alert_groups.explainer, bank=bank.on_host, previous_banks=earlier)
+        self.alert_groups.explainer = replace(
+            self.alert_groups.explainer, bank=bank.on_host, previous_banks=earlier
+        )
         self.state.channels_since = (
             self.state.watermark // self.alert_groups.explainer.settings.spectral.interval_seconds
         )

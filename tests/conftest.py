@@ -7,15 +7,15 @@ from functools import cache
 from typing import Any
 
 import pytest
-import road
-from services import kafka, postgres
-from services.needed import needed
-from services.triton import Triton
-from streaming import Place, Records, Said, keyed
-from walking import Outcome, Step, road_of, steps_of, walked
 
 from fingerprint.compute.backend import choose_backend
 from fingerprint.registry.bank import Bank, open_bank
+from tests.support import sample_organisation
+from tests.support.services import kafka, postgres
+from tests.support.services.requirement import needed
+from tests.support.services.triton import Triton
+from tests.support.stepwise_pipeline import Outcome, Step, road_of, steps_of, walked
+from tests.support.stream_environment import Place, Records, Said, keyed
 
 
 @pytest.hookimpl(wrapper=True)
@@ -46,19 +46,19 @@ def _sendable(value: Any) -> Any:
 
 
 @pytest.fixture(scope="session")
-def organisation(tmp_path_factory: pytest.TempPathFactory) -> road.Road:
+def organisation(tmp_path_factory: pytest.TempPathFactory) -> sample_organisation.Road:
     """Twelve principals over twelve days with three attack sessions; a bank that learned the first nine days."""
-    return road.build(tmp_path_factory.mktemp("organisation"))
+    return sample_organisation.build(tmp_path_factory.mktemp("organisation"))
 
 
 @pytest.fixture(scope="session")
-def bank(organisation: road.Road) -> Bank:
+def bank(organisation: sample_organisation.Road) -> Bank:
     """That bank, open."""
     return open_bank(organisation.bank)
 
 
 @pytest.fixture(scope="session")
-def steps(organisation: road.Road) -> list[Step]:
+def steps(organisation: sample_organisation.Road) -> list[Step]:
     """The last three days, in steps, some of it late."""
     return steps_of(organisation)
 
@@ -70,9 +70,11 @@ def undisturbed(bank: Bank, steps: list[Step]) -> Outcome:
 
 
 @pytest.fixture(scope="session")
-def scored(organisation: road.Road, tmp_path_factory: pytest.TempPathFactory) -> road.Run:
+def scored(
+    organisation: sample_organisation.Road, tmp_path_factory: pytest.TempPathFactory
+) -> sample_organisation.Run:
     """The last three days scored once, in the default way."""
-    return road.run(organisation.new, organisation.bank, tmp_path_factory.mktemp("scored"))
+    return sample_organisation.run(organisation.new, organisation.bank, tmp_path_factory.mktemp("scored"))
 
 
 @pytest.fixture(scope="session")
@@ -97,13 +99,15 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
 
 
 @pytest.fixture(scope="session")
-def records(organisation: road.Road) -> Records:
+def records(organisation: sample_organisation.Road) -> Records:
     """The new records of the organisation, keyed, in the order of delivery."""
-    return keyed(road.lines_of(organisation.new))
+    return keyed(sample_organisation.lines_of(organisation.new))
 
 
 @pytest.fixture(scope="session")
-def oracle(organisation: road.Road, records: Records, tmp_path_factory: pytest.TempPathFactory) -> Said:
+def oracle(
+    organisation: sample_organisation.Road, records: Records, tmp_path_factory: pytest.TempPathFactory
+) -> Said:
     """What an undisturbed run says."""
     place = Place(tmp_path_factory.mktemp("oracle"), organisation.bank).create()
     place.send(records)

@@ -24,7 +24,7 @@ from fingerprint.sources import cudf_reader, duckdb_reader
 from fingerprint.sources.cloudtrail.envelopes import RecordBatch
 from fingerprint.sources.cloudtrail.schema import COLUMNS, FlattenedRecords
 
-__all__ = ["COLUMNS", "FlattenedRecords", "flatten", "dedup_key"]
+__all__ = ["COLUMNS", "FlattenedRecords", "dedup_key", "flatten"]
 
 _ODD = 0x9E3779B97F4A7C15  # keeps account and event from cancelling out where they are the same text
 

@@ -20,8 +20,8 @@ from fingerprint.alerting.suppression import validate_reason
 from fingerprint.core.case import Suppression, SuppressionMatch, SuppressionPreview
 from fingerprint.core.settings import Retention
 from fingerprint.store import change_feed, prevalence, suppression_preview
-from fingerprint.store.retention import records_removed_at, remove_expired, purge_principal_rows
 from fingerprint.store import suppressions as desk_suppressions
+from fingerprint.store.retention import purge_principal_rows, records_removed_at, remove_expired
 from fingerprint.store.session import SqlStore
 
 T = TypeVar("T")
@@ -92,9 +92,7 @@ class SqlSuppressionStore(SqlStore):
 
     def purge_principal(self, principal: str, by: str) -> dict[str, int]:
         """Remove all that is of a principal; how many rows that were, by table. NotThere where nothing is."""
-        return self._write(
-            lambda connection: purge_principal_rows(connection, principal, by, self._now())
-        )
+        return self._write(lambda connection: purge_principal_rows(connection, principal, by, self._now()))
 
     def _write_and_mark_changed(self, work: Callable[[sql.Connection], tuple[T, Sequence[str]]]) -> T:
         """Work that hides or shows alerts, and whoever looks at them is told."""

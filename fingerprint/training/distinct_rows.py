@@ -27,7 +27,6 @@ from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import EventBatch, encode_batch
 from fingerprint.features import encoding
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.training import dataset
 from fingerprint.training.dataset import PartitionedDataset, make_once, require_folder, write_json
 
 ACTION_COLUMN = encoding.FEATURE_NAMES.index("action")

@@ -33,7 +33,6 @@ from fingerprint.sources.arrival import wall_clock_ms
 from fingerprint.state.event_clock import EventClock
 from fingerprint.training import (
     build_bank,
-    dataset,
     distinct_rows,
     fingerprint_index,
     partition_fit,

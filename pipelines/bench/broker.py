@@ -25,7 +25,7 @@ from fingerprint.streaming.bounded_read import poll_until_end
 from pipelines.bench.report import Skipped
 from pipelines.runtime import wiring
 
-TESTS_FOLDER = Path(__file__).parents[2] / "tests"
+CHECKOUT = Path(__file__).parents[2]
 PARTITIONS = 4
 START_TIMEOUT_SECONDS = 300.0  # seconds that a program may take
 
@@ -33,13 +33,13 @@ START_TIMEOUT_SECONDS = 300.0  # seconds that a program may take
 @contextmanager
 def running_broker(folder: Path) -> Iterator[str]:
     """Its address. Skipped where there is none: no checkout, no Java."""
-    sys.path.insert(0, str(TESTS_FOLDER))
+    sys.path.insert(0, str(CHECKOUT))
     try:
-        kafka: Any = importlib.import_module("services.kafka")
+        kafka: Any = importlib.import_module("tests.support.services.kafka")
     except ImportError:
         raise Skipped("the broker of the tests is not here; run it from a checkout") from None
     finally:
-        sys.path.remove(str(TESTS_FOLDER))
+        sys.path.remove(str(CHECKOUT))
     try:
         with kafka.Broker.started(folder) as running:
             yield running.address

@@ -26,7 +26,7 @@ from fingerprint.state.scorer_state import ScorerState
 from pipelines.bench.organisation import trained_organisation
 from pipelines.bench.report import Skipped, benchmark
 
-TESTS_FOLDER = Path(__file__).parents[2] / "tests"
+CHECKOUT = Path(__file__).parents[2]
 BATCH_SIZES = (1, 256, 4096)  # rows of a call
 ROWS = 40_960  # asked in all, but at most so many ...
 CALLS = 200  # ... calls
@@ -118,10 +118,10 @@ def _inference_pair() -> tuple[Inference, Inference]:
 
 
 def _service_module() -> Any:
-    sys.path.insert(0, str(TESTS_FOLDER))
+    sys.path.insert(0, str(CHECKOUT))
     try:
-        return importlib.import_module("services.triton")
+        return importlib.import_module("tests.support.services.triton")
     except ImportError:
         raise Skipped("the server of the tests is not here; run it from a checkout") from None
     finally:
-        sys.path.remove(str(TESTS_FOLDER))
+        sys.path.remove(str(CHECKOUT))

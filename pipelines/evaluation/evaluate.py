@@ -40,7 +40,7 @@ from pipelines.runtime import backend, memory
 
 PeerMethod = Callable[[EventTable, EventTable], NDArray[np.float64]]
 
-__all__ = ["EvaluationOptions", "run_evaluation", "print_evaluation"]
+__all__ = ["EvaluationOptions", "print_evaluation", "run_evaluation"]
 
 MAX_PRINCIPALS_FOR_PEERS = 600  # principals; an organisation "of 500" has some services besides
 

@@ -12,11 +12,7 @@ from datetime import timedelta
 
 import pytest
 from argon2 import PasswordHasher
-from contracts.people import GOOD, HERE, OTHER, Moment, with_app
-from make_alert import new_pipeline, stolen_session, votes
-from serving_desk import Site, desk_in
 from starlette.testclient import TestClient
-from test_callers import GUARDED
 
 from fingerprint.core.account import (
     SCOPES,
@@ -30,6 +26,10 @@ from fingerprint.core.account import (
 from fingerprint.store import secret_hashes
 from fingerprint.store.accounts import open_account_store
 from fingerprint.web.auth import csrf_token, session_cookie_name
+from tests.contracts.account_store import GOOD, HERE, OTHER, Moment, with_app
+from tests.support.alerts import new_pipeline, stolen_session, votes
+from tests.support.web_app import Site, desk_in
+from tests.web.test_authorisation import GUARDED
 
 ALERTS = [stolen_session(), new_pipeline()]
 LATER = replace(stolen_session(), alert_id="00000000000000ff", principal="1:user/next")

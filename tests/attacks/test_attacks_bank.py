@@ -14,11 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import road
-from living import live, serve
 from safetensors.numpy import load_file, save_file
-from streaming import Place, Records, Said
-from test_bank import mend_manifest, version_of
 
 from fingerprint.core import settings as settings_
 from fingerprint.core.alert import FingerprintError
@@ -32,6 +28,10 @@ from fingerprint.registry.signatures import FileSigner
 from fingerprint.training import promotion_gate
 from pipelines.commands.bank import generate_key_pair, sign_version, verify_versions
 from pipelines.runtime import promotion
+from tests.registry.test_bank import mend_manifest, version_of
+from tests.support import sample_organisation
+from tests.support.running_stream import live, serve
+from tests.support.stream_environment import Place, Records, Said
 
 Edit = Callable[[Path], object]
 
@@ -55,7 +55,7 @@ def wanted(keys: Path) -> settings_.Bank:
 def signs(keys: Path, wanted: settings_.Bank) -> Settings:
     """What a training is set to."""
     bank = wanted.model_copy(update={"signing_key_file": str(keys / "ours")})
-    return road.SETTINGS.model_copy(update={"bank": bank})
+    return sample_organisation.SETTINGS.model_copy(update={"bank": bank})
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +163,7 @@ SIGNED = {  # what only a signature tells
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_an_edit_of_a_bank_is_refused_without_a_key(
-    organisation: road.Road, tmp_path: Path, name: str
+    organisation: sample_organisation.Road, tmp_path: Path, name: str
 ) -> None:
     edit, sentence = PLAIN[name]
     bank = Path(shutil.copytree(organisation.bank, tmp_path / "bank"))
@@ -192,7 +192,7 @@ def test_an_edit_of_a_signed_bank_is_refused_by_scorer_web_and_triton(
 
 @pytest.mark.parametrize("content", ["..", ".", ".hidden", "../versions", "a/b", "x" * 5000])
 def test_what_is_served_is_a_versions_name_and_no_path(
-    organisation: road.Road, tmp_path: Path, content: str
+    organisation: sample_organisation.Road, tmp_path: Path, content: str
 ) -> None:
     bank = Path(shutil.copytree(organisation.bank, tmp_path / "bank"))
     (bank / "CURRENT").write_text(content)
@@ -202,7 +202,7 @@ def test_what_is_served_is_a_versions_name_and_no_path(
 
 
 def test_a_pipe_in_place_of_what_is_served_keeps_nobody_waiting(
-    organisation: road.Road, tmp_path: Path
+    organisation: sample_organisation.Road, tmp_path: Path
 ) -> None:
     bank = Path(shutil.copytree(organisation.bank, tmp_path / "bank"))
     (bank / "CURRENT").unlink()
@@ -279,11 +279,13 @@ def test_whoever_damages_the_served_bank_does_not_weaken_the_gate(
 
 
 def test_who_wants_signed_banks_and_cannot_sign_is_told_so_before_it_trains(
-    organisation: road.Road, wanted: settings_.Bank, keys: Path, tmp_path: Path
+    organisation: sample_organisation.Road, wanted: settings_.Bank, keys: Path, tmp_path: Path
 ) -> None:
-    own = road.SETTINGS.model_copy(update={"bank": wanted})
+    own = sample_organisation.SETTINGS.model_copy(update={"bank": wanted})
     with pytest.raises(FingerprintError, match=r"set bank\.signing_key_file"):
-        road.train_bank(organisation.learned, tmp_path / "bank", own, road.no_progress)
+        sample_organisation.train_bank(
+            organisation.learned, tmp_path / "bank", own, sample_organisation.no_progress
+        )
     theirs = wanted.model_copy(update={"signing_key_file": str(keys / "theirs")})
     shutil.copytree(organisation.bank, tmp_path / "bank", dirs_exist_ok=True)
     with pytest.raises(FingerprintError, match="no true signature"):
@@ -310,7 +312,7 @@ def away():
 
 
 def test_a_key_management_service_signs_by_a_hook(
-    organisation: road.Road,
+    organisation: sample_organisation.Road,
     keys: Path,
     wanted: settings_.Bank,
     tmp_path: Path,

@@ -19,12 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import road
-from deadly import POISON
-from streaming import Place, Records, Said
-from test_ingest_program import OnFiles, expected
-from test_ingest_program import records as some
-from test_ingesting import record, wrapped
 
 from fingerprint.adapters import files
 from fingerprint.core import sanitize
@@ -35,9 +29,15 @@ from fingerprint.sources import decode
 from fingerprint.sources.cloudtrail import envelopes
 from fingerprint.streaming.poison import POISON_REASON
 from fingerprint.streaming.rekeying import Rekeyer
+from tests.streaming.test_rekeying import record, wrapped
+from tests.support import sample_organisation
+from tests.support.crash_on_poison import POISON
+from tests.support.stream_environment import Place, Records, Said
+from tests.system.test_ingest import OnFiles, expected
+from tests.system.test_ingest import records as some
 
 ROOT = Path(__file__).parents[2]
-DEADLY = Path(__file__).parents[1] / "deadly.py"
+CRASHING_PROGRAM = "tests.support.crash_on_poison"
 MIB = 1 << 20
 CPU_SECONDS = 1.0  # for a MiB of anything
 
@@ -239,7 +239,10 @@ def match(pattern: re.Pattern[Any], text: Any) -> Any:
 WORST: dict[str, tuple[Use, Any]] = {
     "sources.cloudtrail.envelopes._NO_BLANK": (search, b" " * MIB),
     "sources.cloudtrail.envelopes._BARE": (match, b"{" + b" " * MIB),
-    "sources.cloudtrail.envelopes._RECORDS": (search, b'"Records"' * (MIB // 18) + b'"Records"' + b" " * (MIB // 2)),
+    "sources.cloudtrail.envelopes._RECORDS": (
+        search,
+        b'"Records"' * (MIB // 18) + b'"Records"' + b" " * (MIB // 2),
+    ),
     "sources.cloudtrail.envelopes._FIRST_KEY": (
         search,
         (b"{" + b" " * 100 + b'"' + b"a" * 64 + b'"' + b" " * 50) * (MIB // 217),
@@ -365,7 +368,7 @@ def test_json_of_a_mebibyte_is_indented_in_less_than_a_few_seconds() -> None:
 
 def run_deadly(program: str, environment: dict[str, str], *options: str) -> int:
     """One life of a program; how it ended."""
-    command = [sys.executable, str(DEADLY), program, "--once", "--json", *options]
+    command = [sys.executable, "-m", CRASHING_PROGRAM, program, "--once", "--json", *options]
     done = subprocess.run(  # noqa: S603
         command, env=environment | {"PYTHONPATH": str(ROOT)}, capture_output=True, timeout=300
     )
@@ -401,7 +404,7 @@ def test_a_message_that_kills_ingest_becomes_a_dead_letter_and_everything_else_a
 
 
 def test_a_message_that_kills_the_scorer_becomes_a_dead_letter_and_what_follows_is_scored(
-    organisation: road.Road, records: Records, tmp_path: Path
+    organisation: sample_organisation.Road, records: Records, tmp_path: Path
 ) -> None:
     place = Place(tmp_path, organisation.bank).create()
     place.send([*records[:30], (b"k", POISON), *records[30:60]])
@@ -413,10 +416,10 @@ def test_a_message_that_kills_the_scorer_becomes_a_dead_letter_and_what_follows_
 
 
 def test_the_same_alerts_are_raised_whatever_lies_between_the_records(
-    organisation: road.Road, records: Records, oracle: Said, tmp_path: Path
+    organisation: sample_organisation.Road, records: Records, oracle: Said, tmp_path: Path
 ) -> None:
     """Every hostile message of this file, a bomb too, between deliveries of five hundred records."""
-    lines = road.lines_of(organisation.new)
+    lines = sample_organisation.lines_of(organisation.new)
     deliveries = [gzip.compress(wrapped(*lines[start : start + 500])) for start in range(0, len(lines), 500)]
     hostile_ones = [*WHOLE.values(), bomb(1, 40, b"[[1]]" * 1000 + b"\n"), b"\xff" * 100]
     values = [value for pair in zip_longest(deliveries, hostile_ones) for value in pair if value]

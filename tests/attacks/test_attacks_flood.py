@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 import pytest
-import road as roads
 
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
@@ -22,6 +21,7 @@ from fingerprint.state.scorer_state import (
     SINGLE_DAY_INACTIVE_DAYS,
     ScorerState,
 )
+from tests.support import sample_organisation as roads
 
 DAY = 24  # intervals
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import road
 
 from fingerprint.sources.cloudtrail import samples
 from fingerprint.training.attack_injection import ATTACK_DATASET
 from pipelines.simulate import DEFAULT_START
+from tests.support import sample_organisation
 
 ACCOUNT = "123456789012"
 USER = {
@@ -49,7 +49,7 @@ def attack(identity: dict[str, Any], number: int) -> list[dict[str, Any]]:
     wanted = dict(calls)
     records = [each for each in samples.sample_records(ATTACK_DATASET) if each["eventID"] in wanted]
     moved = datetime(DEFAULT_START.year, DEFAULT_START.month, DEFAULT_START.day, 10, tzinfo=UTC) + timedelta(
-        days=road.LEARNED
+        days=sample_organisation.LEARNED
     )
     moved -= min(datetime.fromisoformat(each["eventTime"]) for each in records)
     return [
@@ -65,17 +65,23 @@ def attack(identity: dict[str, Any], number: int) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def run(organisation: road.Road, tmp_path_factory: pytest.TempPathFactory) -> road.Run:
+def run(
+    organisation: sample_organisation.Road, tmp_path_factory: pytest.TempPathFactory
+) -> sample_organisation.Run:
     """The organisation's last days, and three principals who were never seen attacking in them."""
     folder = tmp_path_factory.mktemp("newcomers")
     calls = [each for number, who in enumerate(COMERS.values()) for each in attack(who, number)]
-    return road.run(
-        [*organisation.new, road.write(folder / "attack.jsonl", calls)], organisation.bank, folder
+    return sample_organisation.run(
+        [*organisation.new, sample_organisation.write(folder / "attack.jsonl", calls)],
+        organisation.bank,
+        folder,
     )
 
 
 @pytest.mark.parametrize("who", COMERS)
-def test_an_attack_by_a_principal_that_nobody_ever_saw_is_an_alert(who: str, run: road.Run) -> None:
+def test_an_attack_by_a_principal_that_nobody_ever_saw_is_an_alert(
+    who: str, run: sample_organisation.Run
+) -> None:
     alerts = [alert for alert in run.alerts if alert.principal == who]
     assert alerts
     assert "first seen" in alerts[0].title
@@ -83,15 +89,22 @@ def test_an_attack_by_a_principal_that_nobody_ever_saw_is_an_alert(who: str, run
     assert all(event.spectral_z is None for event in alerts[0].events)
 
 
-def test_what_everybody_known_did_is_judged_as_before(run: road.Run, scored: road.Run) -> None:
+def test_what_everybody_known_did_is_judged_as_before(
+    run: sample_organisation.Run, scored: sample_organisation.Run
+) -> None:
     known = {alert.alert_id: alert for alert in run.alerts if alert.principal not in COMERS}
     assert known == {alert.alert_id: alert for alert in scored.alerts}
 
 
-def test_votes_on_a_newcomer_say_that_nobody_else_had_an_opinion(run: road.Run) -> None:
+def test_votes_on_a_newcomer_say_that_nobody_else_had_an_opinion(run: sample_organisation.Run) -> None:
     votes = run.desk.votes(f"{ACCOUNT}:user/backup-sync")
     assert votes["alone"].all()
-    share = road.SETTINGS.voting.newcomers
-    assert votes["threshold"].round(4).eq(round(road.SETTINGS.autoencoder.threshold * share, 4)).all()
+    share = sample_organisation.SETTINGS.voting.newcomers
+    assert (
+        votes["threshold"]
+        .round(4)
+        .eq(round(sample_organisation.SETTINGS.autoencoder.threshold * share, 4))
+        .all()
+    )
     assert len(votes[votes["vote"]]) > 1
     assert pd.Series(votes["level"]).isin(["peer", "generic"]).all()

@@ -18,11 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, get_args, get_origin
 
 import pytest
-import road
-from make_alert import new_pipeline, stolen_session
 from pydantic import BaseModel, SecretStr
-from receiving import Listening, listening
-from serving_desk import Site
 
 from fingerprint.adapters import logs
 from fingerprint.adapters.checkpoints.object_store import open_file_store
@@ -39,6 +35,10 @@ from fingerprint.store.alerts import open_alert_store
 from pipelines.cli.console import no_progress
 from pipelines.runtime import wiring
 from pipelines.train import train_bank
+from tests.support import sample_organisation
+from tests.support.alerts import new_pipeline, stolen_session
+from tests.support.http_receiver import Listening, listening
+from tests.support.web_app import Site
 
 CANARY = "c4n4ry-n3v3r-sh0wn"
 IN_URL = f"https://maria:{CANARY}@db.example.com/x"
@@ -141,7 +141,7 @@ def canaries(tmp_path_factory: pytest.TempPathFactory, receiver: Listening) -> d
 
 @pytest.fixture(scope="module")
 def learned(
-    organisation: road.Road, canaries: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    organisation: sample_organisation.Road, canaries: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """A bank of two days, trained with those settings."""
     folder = tmp_path_factory.mktemp("canary") / "bank"
@@ -327,13 +327,17 @@ def test_what_is_written_is_readable_by_its_owner_alone(kind: str, tmp_path: Pat
     assert exposed(tmp_path / kind) == []
 
 
-def test_every_version_of_a_bank_is_readable_by_its_owner_alone(organisation: road.Road) -> None:
+def test_every_version_of_a_bank_is_readable_by_its_owner_alone(
+    organisation: sample_organisation.Road,
+) -> None:
     """Trained by the library, without the program's umask."""
     assert stat.S_IMODE(organisation.bank.stat().st_mode) == 0o700
     assert exposed(organisation.bank / "versions") == []
 
 
-def test_a_program_writes_everything_for_its_owner_alone(tmp_path: Path, scored: road.Run) -> None:
+def test_a_program_writes_everything_for_its_owner_alone(
+    tmp_path: Path, scored: sample_organisation.Run
+) -> None:
     (tmp_path / "out").mkdir(mode=0o700)
     asked = ("alerts", "export", "--out", tmp_path / "out" / "alerts.json", "--desk", scored.desk.engine.url)
     assert program({}, *asked).returncode == 0
@@ -342,7 +346,7 @@ def test_a_program_writes_everything_for_its_owner_alone(tmp_path: Path, scored:
 
 
 def test_what_everybody_can_read_is_warned_of_once_with_what_ends_that(
-    caplog: pytest.LogCaptureFixture, organisation: road.Road
+    caplog: pytest.LogCaptureFixture, organisation: sample_organisation.Road
 ) -> None:
     with TemporaryDirectory(dir="/tmp") as folder:  # others reach it; a test's own folder they do not
         open_to_all, password, desk = Path(folder), Path(folder) / "password", Path(folder) / "desk.sqlite"

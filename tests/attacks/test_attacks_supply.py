@@ -17,7 +17,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "deploy"))  # programs of a deployment, not modules of the product
 
 import audit  # noqa: E402

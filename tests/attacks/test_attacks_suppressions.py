@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-import road
-from make_alert import ACCOUNT, new_pipeline, stolen_session
 
 from fingerprint.core.alert import Alert, FingerprintError
 from fingerprint.core.case import AlertFilter, SuppressionMatch
 from fingerprint.store.alerts import SqlAlertStore, open_alert_store
+from tests.support import sample_organisation
+from tests.support.alerts import ACCOUNT, new_pipeline, stolen_session
 
 TOMORROW = datetime.now(UTC) + timedelta(days=1)
 ANYWHERE = "0.0.0.0/0"
@@ -47,8 +47,10 @@ def seen(desk: SqlAlertStore) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def watched(
-    organisation: road.Road, scored: road.Run, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[road.Run, int]:
+    organisation: sample_organisation.Road,
+    scored: sample_organisation.Run,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[sample_organisation.Run, int]:
     """The same days scored onto a desk where all of that was tried before; and how much of it was taken."""
     folder, taken = tmp_path_factory.mktemp("careless"), 0
     desk = open_alert_store(f"sqlite:///{folder}/desk.sqlite")
@@ -59,11 +61,11 @@ def watched(
         except FingerprintError:
             pass
     desk.close()
-    return road.run(organisation.new, organisation.bank, folder), taken
+    return sample_organisation.run(organisation.new, organisation.bank, folder), taken
 
 
 def test_the_spliced_attacks_raise_the_same_alerts_whatever_careless_suppressions_somebody_tried(
-    scored: road.Run, watched: tuple[road.Run, int]
+    scored: sample_organisation.Run, watched: tuple[sample_organisation.Run, int]
 ) -> None:
     run, taken = watched
     assert len(scored.alerts) == 3

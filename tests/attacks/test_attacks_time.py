@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import road as roads
 from prometheus_client import CollectorRegistry
-from streaming import Place, Said, keyed
 
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.adapters.file_broker import partition_log as topic_log
@@ -34,6 +32,8 @@ from pipelines.ingest import IngestService
 from pipelines.runtime.promotion import offer_bank
 from pipelines.train import train_bank
 from pipelines.training_data import TrainingDataRequest, load_history
+from tests.support import sample_organisation as roads
+from tests.support.stream_environment import Place, Said, keyed
 
 Record = dict[str, Any]
 FAR = datetime(2099, 1, 1, tzinfo=UTC)

@@ -14,13 +14,6 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
-import road
-from contracts.losses import CLOSE, rows_of
-from living import live
-from services.certificates import Authority
-from services.needed import needed
-from services.triton import Triton
-from streaming import Place, Records, Said
 from tritonclient.grpc import InferenceServerClient, service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
@@ -37,6 +30,13 @@ from pipelines.cli.console import no_progress
 from pipelines.commands.bank import sign_version
 from pipelines.commands.triton import load_into_server
 from pipelines.score import score_sources
+from tests.contracts.inference import CLOSE, rows_of
+from tests.support import sample_organisation
+from tests.support.running_stream import live
+from tests.support.services.certificates import Authority
+from tests.support.services.requirement import needed
+from tests.support.services.triton import Triton
+from tests.support.stream_environment import Place, Records, Said
 
 Losses = np.ndarray
 Lie = Callable[[Losses, np.ndarray], tuple[Losses, np.ndarray]]
@@ -105,8 +105,8 @@ def all_is_known(loss: Losses, known: np.ndarray) -> tuple[Losses, np.ndarray]:
 
 @pytest.mark.parametrize("lie", [zeros, plausible, all_is_known])
 def test_a_server_that_invents_losses_hides_no_alert_and_is_asked_no_more(
-    organisation: road.Road,
-    scored: road.Run,
+    organisation: sample_organisation.Road,
+    scored: sample_organisation.Run,
     bank: Bank,
     lie: Lie,
     tmp_path: Path,
@@ -114,10 +114,10 @@ def test_a_server_that_invents_losses_hides_no_alert_and_is_asked_no_more(
 ) -> None:
     caplog.set_level(logging.CRITICAL, "fingerprint.detection.inference")
     with answering(bank, lie) as (options, rogue):
-        own = road.SETTINGS.model_copy(update={"triton": options})
+        own = sample_organisation.SETTINGS.model_copy(update={"triton": options})
         url = f"sqlite:///{tmp_path}/desk.sqlite"
         figures = score_sources(organisation.new, organisation.bank, own, no_progress, database_url=url)
-    alerts = road.Run(figures, tmp_path, road.open_alert_store(url)).alerts
+    alerts = sample_organisation.Run(figures, tmp_path, sample_organisation.open_alert_store(url)).alerts
     assert [replace(each, degraded=False) for each in alerts] == scored.alerts
     assert figures["degraded"] == figures["events"]
     assert rogue.asked < 40, "one call at most, of several requests"
@@ -171,7 +171,7 @@ def test_a_lie_once_found_is_remembered_for_every_bank_that_the_server_measures_
 
 
 def test_a_stream_whose_server_lies_tells_the_same_alerts_and_an_alarm_fires(
-    organisation: road.Road, records: Records, oracle: Said, bank: Bank, tmp_path: Path
+    organisation: sample_organisation.Road, records: Records, oracle: Said, bank: Bank, tmp_path: Path
 ) -> None:
     place = Place(tmp_path, organisation.bank).create()
     with answering(bank, plausible) as (options, _):
@@ -245,7 +245,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[settings.Trito
 
 
 def test_a_bank_that_nobody_signed_is_not_served(
-    organisation: road.Road, bank: Bank, guarded: settings.Triton, tmp_path: Path
+    organisation: sample_organisation.Road, bank: Bank, guarded: settings.Triton, tmp_path: Path
 ) -> None:
     """Whoever fills the repository may look away: the model looks."""
     folder, keys = (
@@ -263,7 +263,7 @@ def test_a_bank_that_nobody_signed_is_not_served(
 
 
 def test_over_tls_each_side_proves_who_it_is(
-    organisation: road.Road, bank: Bank, guarded: settings.Triton, tmp_path: Path
+    organisation: sample_organisation.Road, bank: Bank, guarded: settings.Triton, tmp_path: Path
 ) -> None:
     """Whoever answers as the server without its certificate is not asked, and whoever calls without one is not answered."""
     with closing(ModelControl(guarded)) as control:

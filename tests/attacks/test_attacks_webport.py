@@ -21,13 +21,7 @@ import httpx
 import pytest
 import yaml
 from argon2 import PasswordHasher
-from desk_server import served
-from observing import OBSERVE
 from prometheus_client import CollectorRegistry
-from security_lines import lines_of
-from services.needed import needed
-from services.prometheus import promtool
-from serving_desk import Site, desk_in
 
 from fingerprint.adapters.oidc import OpenIdProvider
 from fingerprint.adapters.system import SystemClock
@@ -37,6 +31,12 @@ from fingerprint.web import connection_limits, server
 from fingerprint.web.app import create_app
 from fingerprint.web.change_feed import MAX_LISTENERS_PER_ACCOUNT
 from fingerprint.web.security_events import LINES_PER_SOURCE, SecurityEventLog
+from tests.support.monitoring import OBSERVE
+from tests.support.security_log import lines_of
+from tests.support.services.prometheus import promtool
+from tests.support.services.requirement import needed
+from tests.support.web_app import Site, desk_in
+from tests.support.web_server import served
 
 FLOOD = 300  # half requests
 THREADS = 40  # that answer pages

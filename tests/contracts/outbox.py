@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from make_alert import NASTY, nasty, new_pipeline, stolen_session
 
 from fingerprint.core.alert import Alert, Disposition
 from fingerprint.core.case import AlertRevision, ReopenCase, SetDisposition, SuppressionMatch
@@ -15,6 +14,7 @@ from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import Deliver
 from fingerprint.store.alerts import SqlAlertStore
 from fingerprint.store.outbox import SqlOutbox, open_outbox
+from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
 
 NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
 SOON = NOW + timedelta(seconds=60)
@@ -45,7 +45,7 @@ def taken(outbox: SqlOutbox, now: datetime = NOW, most: int = 100, by: str = "me
 
 
 class OutboxContract:
-    """Run by each desk of tests/test_deliver.py."""
+    """Run by each desk of tests/pipelines/test_deliver.py."""
 
     @pytest.fixture
     def desk(self, make_desk) -> SqlAlertStore:

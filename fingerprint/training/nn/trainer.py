@@ -48,7 +48,7 @@ except ModuleNotFoundError as error:
         raise
     raise FingerprintError(f"learning needs torch, scoring does not: {how_to_install('train')}") from None
 
-__all__ = ["SlotRows", "InitialWeights", "fit_autoencoders", "remap_weights"]
+__all__ = ["InitialWeights", "SlotRows", "fit_autoencoders", "remap_weights"]
 
 VALIDATION_ROWS = 32  # rows held out that say whether an epoch was an improvement
 FLOAT16_MAX = float(np.finfo(np.float16).max)

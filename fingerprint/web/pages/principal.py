@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from fingerprint.analysis.principal_profile import MAX_CHARTED_VOTES, PrincipalProfile, build_profile, daily_votes
+from fingerprint.analysis.principal_profile import (
+    MAX_CHARTED_VOTES,
+    PrincipalProfile,
+    build_profile,
+    daily_votes,
+)
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import AlertFilter, QueuePage
 from fingerprint.web import risk_chart, urls

@@ -1,0 +1,179 @@
+"""The files door: any source, constant memory, and damage that costs only what is damaged."""
+
+import gzip
+import json
+import tracemalloc
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from fingerprint.adapters import files
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.settings import Reading
+from fingerprint.sources.cloudtrail.envelopes import RecordBatch, merge_batches
+from fingerprint.sources.flatten import flatten
+
+REAL = Path(__file__).parents[2] / "data" / "real"
+
+
+def record(index: int) -> bytes:
+    return json.dumps(
+        {"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:18Z", "eventID": str(index)}
+    ).encode()
+
+
+def lines(count: int) -> bytes:
+    return b"".join(record(index) + b"\n" for index in range(count))
+
+
+def read(*sources: object, **bounds: int) -> RecordBatch:
+    return merge_batches(list(files.read_sources([str(source) for source in sources], Reading(**bounds))))
+
+
+def ids(records: RecordBatch) -> list[int]:
+    return [int(json.loads(line)["eventID"]) for line in records.lines]
+
+
+CONTENTS = {
+    "a.jsonl": lines(3),
+    "a.ndjson": lines(3).replace(b"\n", b"\r\n\r\n"),
+    "a.json": b'{"Records": [' + b",".join(map(record, range(3))) + b"]}",
+    "pretty.json": json.dumps({"Records": [json.loads(record(i)) for i in range(3)]}, indent=4).encode(),
+    "array.json": b"[\n" + b",\n".join(map(record, range(3))) + b"\n]",
+    "lines.json": lines(3),
+    "lines without an end.json": lines(3).rstrip(),
+    "one after the other.json": b"".join(map(record, range(3))),
+    "pretty, one after the other.json": b"\n".join(
+        json.dumps(json.loads(record(i)), indent=1).encode() for i in range(3)
+    ),
+    "envelopes.jsonl": b'{"Records": [' + record(0) + b"," + record(1) + b"]}\n" + record(2),
+    "without a suffix": lines(3),
+}
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+@pytest.mark.parametrize("compressed", [False, True])
+def test_three_records_are_read_however_they_are_written(tmp_path: Path, name: str, compressed: bool) -> None:
+    file = tmp_path / (f"{name}.gz" if compressed else name)
+    file.write_bytes(gzip.compress(CONTENTS[name]) if compressed else CONTENTS[name])
+    records = read(file)
+    assert (ids(records), records.rejects) == ([0, 1, 2], [])
+    assert {source for source, _ in records.origins} == {str(file)}
+
+
+def test_a_folder_is_read_in_order_without_what_is_beside_the_records(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    for name in ("a.jsonl", "labels.jsonl", "provenance.json", "README.md", "b/c.json", ".hidden.json"):
+        (tmp_path / name).write_bytes(record(ord(name[0])))
+    assert ids(read(tmp_path)) == [ord("a"), ord("b")]
+    assert ids(read(tmp_path / "*.jsonl")) == [ord("a")]
+    assert ids(read(f"file://{tmp_path}/b")) == [ord("b")]
+
+
+def test_an_object_store_is_read_like_a_folder() -> None:
+    with fsspec.open("memory://trail/2023/a.jsonl.gz", "wb") as file:
+        file.write(gzip.compress(lines(5)))
+    assert ids(read("memory://trail")) == ids(read("memory://trail/*/*.gz")) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("source", ["nowhere.json", "nowhere/*.json", "nothing://x/y", "memory://nowhere"])
+def test_a_missing_source_is_told_in_one_sentence_before_anything_is_read(source: str) -> None:
+    with pytest.raises(FingerprintError, match=r"nowhere|nothing"):
+        files.read_sources([source], Reading())
+
+
+def test_an_empty_folder_is_a_missing_source_and_an_empty_file_is_not(tmp_path: Path) -> None:
+    with pytest.raises(FingerprintError):
+        files.read_sources([str(tmp_path)], Reading())
+    (tmp_path / "empty.json").write_bytes(b"")
+    assert read(tmp_path) == RecordBatch([], [], [])
+
+
+def test_batches_are_full_however_small_the_files(tmp_path: Path) -> None:
+    for name in "abcde":
+        (tmp_path / f"{name}.jsonl").write_bytes(lines(7))
+    sizes = [len(batch.lines) for batch in files.read_sources([str(tmp_path)], Reading(batch_records=10))]
+    assert sum(sizes) == 35
+    assert max(sizes) <= 10
+    (tmp_path / "f.json").write_bytes(b'{"Records": [' + b",".join(map(record, range(95))) + b"]}")
+    assert (
+        max(len(batch.lines) for batch in files.read_sources([str(tmp_path)], Reading(batch_records=10)))
+        == 10
+    )
+
+
+def test_lines_are_numbered_across_chunks(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(lines(40_000))
+    records = read(tmp_path)
+    assert ids(records) == list(range(40_000))
+    assert [position for _, position in records.origins] == [str(number) for number in range(1, 40_001)]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.json.gz"])
+@pytest.mark.parametrize("document", [False, True])
+def test_of_a_gzip_cut_short_what_was_readable_is_kept(tmp_path: Path, name: str, document: bool) -> None:
+    whole = lines(200)
+    whole = b'{"Records": [' + whole.strip().replace(b"\n", b",") + b"]}" if document else whole
+    (tmp_path / name).write_bytes(gzip.compress(whole)[:-40])
+    records = read(tmp_path)
+    assert ids(records) == list(range(len(records.lines)))
+    assert len(records.lines) > 50
+    assert ["gzip is cut short" in reject.reason for reject in records.rejects] == [True]
+
+
+def test_damaged_gzip_is_one_reject_and_the_next_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.json.gz").write_bytes(b"\x1f\x8b" + b"\x99" * 100)
+    (tmp_path / "b.json").write_bytes(record(1))
+    records = read(tmp_path)
+    assert (ids(records), len(records.rejects)) == ([1], 1)
+
+
+def test_gzip_members_in_a_row_are_one_file(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(lines(2)) + gzip.compress(lines(2)) + b"\x00" * 9)
+    assert ids(read(tmp_path)) == [0, 1, 0, 1]
+
+
+def test_an_endless_line_is_rejected_and_its_neighbours_are_read(tmp_path: Path) -> None:
+    endless = b'{"eventVersion": "' + b"x" * 5_000_000 + b'"}\n'
+    (tmp_path / "a.jsonl").write_bytes(record(0) + b"\n" + endless + record(2))
+    records = read(tmp_path, max_record_bytes=100_000)
+    assert ids(records) == [0, 2]
+    assert [(reject.position, reject.reason) for reject in records.rejects] == [
+        ("2", "a line larger than 100,000 bytes")
+    ]
+    assert records.origins[1][1] == "3"
+
+
+def test_a_line_that_is_an_envelope_may_be_longer_than_a_record(tmp_path: Path) -> None:
+    envelope = b'{"Records": [' + b",".join(map(record, range(30_000))) + b"]}\n"
+    (tmp_path / "a.jsonl").write_bytes(record(0) + b"\n" + envelope)
+    assert len(read(tmp_path, max_record_bytes=10_000).lines) == 30_001
+    too_long = read(tmp_path, max_record_bytes=10_000, max_document_bytes=1_100_000)
+    assert (len(too_long.lines), len(too_long.rejects)) == (1, 1)
+
+
+@pytest.mark.parametrize("filling", [b"\n", b"x", b"[", b'{"Records":['])
+def test_a_gzip_bomb_costs_little_memory(tmp_path: Path, filling: bytes) -> None:
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(filling * (12_000_000 // len(filling))))
+    tracemalloc.start()
+    records = read(tmp_path, max_document_bytes=2_000_000, max_expanded_bytes=10_000_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert not records.lines
+    assert records.rejects
+    assert peak < 12_000_000
+
+
+def test_progress_adds_up_to_the_size(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(lines(10_000)))
+    (tmp_path / "b.json").write_bytes(lines(10))
+    seen: list[int] = []
+    list(files.read_sources([str(tmp_path)], Reading(), seen.append))
+    assert sum(seen) == files.total_size(files.find_files([str(tmp_path)]))
+
+
+def test_real_sets_are_read_from_their_folder() -> None:
+    sources = [str(REAL / name) for name in ("schema_variety", "panther_rule_tests")]
+    flat = [flatten(batch) for batch in files.read_sources(sources, Reading())]
+    assert sum(len(each.events) for each in flat) == 63 + 461 - 15

@@ -1,0 +1,257 @@
+"""An alert explains itself: who did what, where, how unusual that is, what is usual, and what to do next."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fingerprint.alerting import explanation
+from fingerprint.core.alert import Alert
+from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
+from fingerprint.detection import detectors
+from fingerprint.detection.scorer import alert_ids
+from fingerprint.registry.bank import open_bank
+from tests.support import sample_organisation
+
+WINDOW = sample_organisation.SETTINGS.alerts.window_seconds
+
+
+@pytest.fixture(scope="module")
+def stolen(scored: sample_organisation.Run, organisation: sample_organisation.Road) -> Alert:
+    """The alert of the loudest spliced attack."""
+    labels = [json.loads(line) for line in (organisation.folder / "labels.jsonl").open()]
+    attack = {label["event_id"] for label in labels}
+    return max(scored.alerts, key=lambda alert: len(attack & set(alert.event_ids)))
+
+
+def test_the_title_says_who_did_what_where_and_how_unusual_that_is(stolen: Alert) -> None:
+    who, called, rest = stolen.title.partition(" called ")
+    assert called
+    assert who.split(" (")[0] in stolen.principal
+    new = [driver for driver in stolen.drivers if driver.feature == "action" and driver.rarity == "unseen"]
+    assert rest.startswith(new[0].seen)
+    assert "new to them" in rest
+    assert f"account {stolen.principal[:12]}" in rest
+    assert f"{len(stolen.events)} events" in rest
+    assert any(event.region in rest for event in stolen.events)
+
+
+def test_a_session_name_that_the_caller_chose_never_stands_for_the_principal(
+    scored: sample_organisation.Run,
+) -> None:
+    roles = [
+        alert
+        for alert in scored.alerts
+        if ":role/" in alert.principal and "AWSReservedSSO" not in alert.principal
+    ]
+    assert roles
+    for alert in roles:
+        assert alert.title.startswith(alert.principal.split(":", 1)[1])
+
+
+def test_what_drove_the_loss_is_shown_beside_what_is_usual(
+    scored: sample_organisation.Run, stolen: Alert
+) -> None:
+    for alert in scored.alerts:
+        surprises = [driver.surprise for driver in alert.drivers]
+        assert surprises == sorted(surprises, reverse=True)
+        for driver in alert.drivers:
+            assert driver.seen
+            assert driver.expected
+            assert driver.rarity in ("unseen", "rare", "infrequent", "frequent")
+            assert 1 <= driver.events <= len(alert.events)
+            assert (driver.rarity == "unseen") <= (driver.seen not in driver.expected.split(", "))
+    assert stolen.drivers[0].rarity == "unseen"
+    assert any(driver.expected != "nothing yet" for driver in stolen.drivers)
+
+
+def test_what_is_new_to_a_principal_may_be_usual_among_its_peers(
+    scored: sample_organisation.Run, organisation: sample_organisation.Road
+) -> None:
+    bank = open_bank(organisation.bank)
+    drivers = [driver for alert in scored.alerts for driver in alert.drivers]
+    assert {driver.peers for driver in drivers if driver.rarity == "unseen"} > {"unseen"}
+    level = bank.fingerprints["level"].to_numpy()
+    assert set(level[bank.peers[bank.peers >= 0]]) == {2}
+    for place in np.flatnonzero(level == 2)[:3]:
+        assert bank.peers[place] == (place if bank.fingerprints["ready"].iloc[place] else -1)
+
+
+@pytest.mark.parametrize(
+    ("share", "rarity"),
+    [(0.0, "unseen"), (0.009, "rare"), (0.01, "infrequent"), (0.099, "infrequent"), (0.1, "frequent")],
+)
+def test_how_rare_a_value_is_follows_its_share_of_the_history(share: float, rarity: str) -> None:
+    assert explanation._rarity(share) == rarity
+
+
+def test_urgency_grows_with_surprise_and_never_quite_reaches_a_hundred() -> None:
+    nats = np.linspace(0, 400, 100)
+    urgency = [explanation.urgency_from_nats(each) for each in nats]
+    assert urgency[0] == 0
+    assert all(one < other for one, other in itertools.pairwise(urgency))
+    assert urgency[-1] < 100
+    assert explanation.urgency_from_nats(explanation.HALF_URGENCY_NATS) == pytest.approx(50)
+
+
+def test_an_alert_is_as_urgent_as_its_strangest_event_is_rare() -> None:
+    frame = pd.DataFrame({"autoencoder_z": [1.0, 5.0, np.nan]})
+    assert explanation._max_nats(frame) == pytest.approx(
+        -np.log(2.866515719e-7), rel=1e-6
+    )  # of a normal distribution past five
+    assert explanation._max_nats(frame.drop(columns="autoencoder_z")) == 0
+
+
+def test_whoever_falls_back_is_less_urgent_at_most(scored: sample_organisation.Run) -> None:
+    caps = [explanation.URGENCY_CAP[level] for level in ("entity", "principal", "peer", "generic")]
+    assert caps == sorted(caps, reverse=True)
+    assert caps[-1] < caps[0]
+    for alert in scored.alerts:
+        assert 0 <= alert.urgency <= explanation.URGENCY_CAP[alert.level]
+
+
+def test_somebody_nobody_knows_is_judged_by_everybody_and_capped(
+    organisation: sample_organisation.Road, tmp_path: Path
+) -> None:
+    """The loudest attack again, by a user that was never seen: nothing can be more urgent than the generic cap."""
+    labels = [json.loads(line) for line in (organisation.folder / "labels.jsonl").open()]
+    attack = {label["event_id"] for label in labels}
+    records = [
+        record
+        for line in sample_organisation.lines_of(organisation.new)
+        if (record := json.loads(line))["eventID"] in attack
+    ]
+    nobody = {
+        "type": "IAMUser",
+        "accountId": "123456789012",
+        "userName": "nobody",
+        "accessKeyId": "AKIAEXAMPLE",
+    }
+    source = sample_organisation.write(
+        tmp_path / "in.jsonl", [{**record, "userIdentity": nobody} for record in records]
+    )
+    everything = Settings(autoencoder=Autoencoder(epochs=1, threshold=0), voting=Voting(quorum=1))
+    run = sample_organisation.run([source], organisation.bank, tmp_path, everything)
+    assert run.alerts
+    for alert in run.alerts:
+        assert alert.level in ("peer", "generic")
+        assert alert.urgency <= explanation.URGENCY_CAP[alert.level] < 100
+
+
+def test_the_next_two_steps_name_whom_to_ask_and_what_to_cut_off(scored: sample_organisation.Run) -> None:
+    for alert in scored.alerts:
+        ask, cut = alert.next_steps
+        assert ask.startswith("Ask ")
+        assert ask.endswith(".")
+        assert "UTC on" in ask
+        assert cut.startswith("If ")
+        assert any(word in cut for word in ("revoke", "deactivate", "block"))
+
+
+def test_the_curve_shows_the_activity_with_its_expected_line_and_the_flagged_interval(stolen: Alert) -> None:
+    curve = stolen.curve
+    assert curve
+    assert len(curve.counts) == len(curve.expected) >= 24
+    assert curve.interval_seconds == sample_organisation.SETTINGS.spectral.interval_seconds
+    flagged = [curve.start + timedelta(seconds=place * curve.interval_seconds) for place in curve.flagged]
+    hour = timedelta(seconds=curve.interval_seconds)
+    assert any(start <= event.event_time < start + hour for start in flagged for event in stolen.events)
+    assert all(curve.counts[place] > curve.expected[place] for place in curve.flagged)
+
+
+def test_attack_tactics_are_named_where_a_public_mapping_has_them(stolen: Alert) -> None:
+    assert stolen.tactics
+    assert len(set(stolen.tactics)) == len(stolen.tactics)
+
+
+def test_an_alert_carries_its_events_as_aws_wrote_them(stolen: Alert) -> None:
+    assert [event.event_time for event in stolen.events] == sorted(
+        event.event_time for event in stolen.events
+    )
+    for event in stolen.events:
+        record = json.loads(event.raw)
+        assert record["eventID"] == event.event_id
+        assert record["eventName"] == event.action
+
+
+# --- windows --------------------------------------------------------------------------------------------------------
+
+
+def test_verdicts_of_one_principal_in_one_window_are_one_alert(scored: sample_organisation.Run) -> None:
+    for alert in scored.alerts:
+        assert alert.window_start.timestamp() % WINDOW == 0
+        end = alert.window_start + timedelta(seconds=WINDOW)
+        assert alert.window_start <= alert.first_event_time <= alert.last_event_time < end
+    assert len({(alert.principal, alert.window_start) for alert in scored.alerts}) == len(scored.alerts)
+
+
+def test_the_last_second_of_a_window_belongs_to_it_and_the_next_to_the_next() -> None:
+    border = datetime(2026, 3, 4, 12, tzinfo=UTC)
+    times = [border - timedelta(hours=6), border - timedelta(microseconds=1), border, border]
+    frame = pd.DataFrame({"event_time": times, "principal": ["a", "a", "a", "b"]})
+    frame["event_time"] = frame["event_time"].astype("datetime64[us, UTC]")
+    first, last, following, other = alert_ids(frame, np.ones(4, bool), sample_organisation.SETTINGS)
+    assert first == last
+    assert len({last, following, other}) == 3
+    assert alert_ids(
+        frame, np.array([False, True, False, False]), sample_organisation.SETTINGS
+    ).notna().tolist() == [
+        False,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_evidence_is_a_union_that_grows(
+    organisation: sample_organisation.Road, scored: sample_organisation.Run, stolen: Alert, tmp_path: Path
+) -> None:
+    """The attack's window cut in two files with a ledger: the alert keeps its id and ends with all its events."""
+    lines = sample_organisation.lines_of(organisation.new)
+    cut = f"{stolen.events[len(stolen.events) // 2].event_time:%Y-%m-%dT%H:%M:%SZ}"
+    before = sample_organisation.write(
+        tmp_path / "a.jsonl", [line for line in lines if json.loads(line)["eventTime"] < cut]
+    )
+    after = sample_organisation.write(
+        tmp_path / "b.jsonl", [line for line in lines if json.loads(line)["eventTime"] >= cut]
+    )
+    sample_organisation.run([before], organisation.bank, tmp_path, ledger=tmp_path / "ledger")
+    early = {
+        alert.alert_id: alert
+        for alert in sample_organisation.open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite").alerts()
+    }
+    late = {
+        alert.alert_id: alert
+        for alert in sample_organisation.run(
+            [after], organisation.bank, tmp_path, ledger=tmp_path / "ledger"
+        ).alerts
+    }
+    whole = {alert.alert_id: alert for alert in scored.alerts}
+    assert set(early) <= set(late)
+    for name, alert in early.items():
+        assert set(alert.event_ids) <= set(late[name].event_ids)
+        assert alert.urgency <= late[name].urgency
+    assert set(late[stolen.alert_id].event_ids) <= set(whole[stolen.alert_id].event_ids)
+    assert len(late[stolen.alert_id].events) > len(early[stolen.alert_id].events)
+    assert late[stolen.alert_id].first_event_time == stolen.first_event_time
+
+
+def test_a_shorter_window_makes_more_alerts_of_the_same_verdicts(
+    organisation: sample_organisation.Road, scored: sample_organisation.Run, tmp_path: Path
+) -> None:
+    short = sample_organisation.SETTINGS.model_copy(update={"alerts": Alerts(window_seconds=600)})
+    run = sample_organisation.run(organisation.new, organisation.bank, tmp_path, short)
+    assert run.figures["verdicts"] == scored.figures["verdicts"]
+    assert run.figures["alerts"] > scored.figures["alerts"]
+    everything = {event for alert in scored.alerts for event in alert.event_ids}
+    assert {event for alert in run.alerts for event in alert.event_ids} == everything
+
+
+def test_every_channel_has_a_name_an_analyst_can_read() -> None:
+    assert all(name.replace(" ", "").isalpha() for name in detectors.CHANNEL_LABELS.values())

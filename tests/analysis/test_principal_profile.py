@@ -1,0 +1,123 @@
+"""The card of a principal: what is usual of it, what it was learned from, and how strange each of its days was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, timedelta
+
+import pandas as pd
+import pytest
+
+from fingerprint.analysis import fingerprints, principal_profile
+from fingerprint.core.alert import FingerprintError
+from fingerprint.registry.bank import Bank
+from tests.support import sample_organisation
+from tests.support.alerts import stolen_session, votes
+
+
+@pytest.fixture(scope="module")
+def principal(bank: Bank) -> str:
+    """A person with a fingerprint of their own, who has used some services too rarely for another."""
+    known, people = (
+        fingerprints.fingerprint_table(bank),
+        bank.people.loc[bank.people["kind"] == "person", "principal"],
+    )
+    ready = known.loc[(known["level"] == "principal") & known["ready"], "key"]
+    return str(ready[ready.isin(people)].iloc[0])
+
+
+def test_a_card_has_the_principal_first_and_then_all_its_entities_the_busiest_first(
+    bank: Bank, principal: str
+) -> None:
+    card = principal_profile.build_profile(bank, principal, sample_organisation.SETTINGS)
+    own, *entities = card.fingerprints
+    keys = bank.fingerprints["key"]
+    assert (own.key, own.level) == (principal, "principal")
+    assert {each.key for each in entities} == set(keys[keys.str.startswith(f"{principal}|")])
+    assert [each.events for each in entities] == sorted((each.events for each in entities), reverse=True)
+    assert card.total == len(card.fingerprints)
+    assert (card.since, card.until) == tuple(bank.manifest["span"])
+
+
+def test_a_card_says_what_is_usual_of_the_principal_or_of_the_entity_that_is_asked_for(
+    bank: Bank, principal: str
+) -> None:
+    card = principal_profile.build_profile(bank, principal, sample_organisation.SETTINGS)
+    entity = card.fingerprints[1].key
+    for key, shown in (
+        (principal, card),
+        (entity, principal_profile.build_profile(bank, principal, sample_organisation.SETTINGS, entity)),
+    ):
+        table = fingerprints.usual_values(bank, key, principal_profile.MAX_VALUES)
+        said = [(one.feature, each.text) for one in shown.usual for each in one.values]
+        assert said == list(zip(table["feature"], table["value"], strict=True))
+        assert all(sum(each.share for each in one.values) <= 1.001 for one in shown.usual)
+
+
+def test_whoever_is_not_ready_is_told_how_long_it_takes_at_their_pace(bank: Bank, principal: str) -> None:
+    learned = principal_profile.build_profile(bank, principal, sample_organisation.SETTINGS).fingerprints
+    assert {each.ready for each in learned} == {True, False}
+    for each in learned:
+        if each.ready:
+            assert each.ready_in_days is None
+        else:
+            days = max((each.last - each.first) / timedelta(days=1), 1.0)
+            missing = sample_organisation.SETTINGS.entities.ready_events - each.events
+            assert each.ready_in_days is not None
+            assert each.ready_in_days >= missing / (each.events / days) - 0.1
+
+
+def test_a_threshold_that_dispositions_moved_is_shown_moved(bank: Bank, principal: str) -> None:
+    place = fingerprints.fingerprint_row(bank, principal)
+    table = bank.fingerprints.assign(shift=0.0, benign=0, malicious=0)
+    table.loc[place, ["shift", "benign"]] = [0.05, 3]
+    own = principal_profile.build_profile(
+        replace(bank, fingerprints=table), principal, sample_organisation.SETTINGS
+    ).fingerprints[0]
+    usual = principal_profile.build_profile(bank, principal, sample_organisation.SETTINGS).fingerprints[0]
+    assert (own.benign, own.malicious, own.shift) == (3, 0, 0.05)
+    assert own.threshold == pytest.approx(1.05 * usual.threshold)
+
+
+def test_who_has_no_fingerprint_is_told_so(bank: Bank, principal: str) -> None:
+    with pytest.raises(FingerprintError, match="knows no"):
+        principal_profile.build_profile(bank, "123456789012:user/nobody", sample_organisation.SETTINGS)
+    with pytest.raises(FingerprintError, match="has no fingerprint"):
+        principal_profile.build_profile(bank, principal, sample_organisation.SETTINGS, "everybody")
+
+
+def test_days_count_the_votes_of_each_detector_and_keep_the_strongest() -> None:
+    seen = votes(stolen_session())
+    later = [
+        replace(vote, event_time=vote.event_time + timedelta(days=1), z=3.0, vote=False) for vote in seen
+    ]
+    strongest = replace(seen[0], z=11.5, threshold=3.3)
+    days = principal_profile.daily_votes(
+        pd.DataFrame([*later, strongest, *seen[1:], *votes(stolen_session(), "spectral")])
+    )
+    assert [(day.day, day.detector, day.kept, day.votes) for day in days] == [
+        (date(2026, 3, 4), "autoencoder", 9, 9),
+        (date(2026, 3, 4), "spectral", 9, 9),
+        (date(2026, 3, 5), "autoencoder", 9, 0),
+    ]
+    assert (days[0].strongest, days[0].threshold) == (11.5, 3.3)
+
+
+def test_no_votes_are_no_days() -> None:
+    assert (
+        principal_profile.daily_votes(
+            pd.DataFrame(columns=["event_time", "detector", "z", "vote", "threshold"])
+        )
+        == []
+    )
+
+
+def test_readiness_counts_every_fingerprint_once(bank: Bank) -> None:
+    for each in principal_profile.readiness_by_level(bank, sample_organisation.SETTINGS):
+        assert (
+            each.fingerprints
+            == (bank.fingerprints["level"] == principal_profile.LEVELS.index(each.level)).sum()
+        )
+        assert each.ready == bank.manifest["ready"][each.level]
+        assert each.ready + each.day + each.week + each.month + each.later == each.fingerprints
+    assert each.level == "generic"

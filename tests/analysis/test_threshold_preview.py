@@ -1,0 +1,127 @@
+"""Thresholds chosen as alerts a day, by what a desk remembers of single votes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pandas as pd
+import pytest
+
+from fingerprint.analysis import threshold_preview
+from fingerprint.analysis.threshold_preview import VoteHistory
+from fingerprint.core.alert import FingerprintError, Vote
+from fingerprint.core.case import ThresholdOverride
+from fingerprint.core.settings import Settings
+from fingerprint.detection.scorer import VOTE_COLUMNS
+from tests.support import sample_organisation
+
+START = datetime(2026, 3, 4, tzinfo=UTC)
+ANA, BEN = "123456789012:user/ana", "123456789012:user/ben"
+SETTINGS = Settings()
+
+
+def habit(name: str, hour: float, z: float, who: str = ANA) -> Vote:
+    """The autoencoder's vote on an event."""
+    when = START + timedelta(hours=hour)
+    return Vote(name, when, who, f"{who}|iam|direct", "autoencoder", z, 3.2, z >= 3.2, "entity")
+
+
+def volume(hour: int, entity: str, z: float = 6.0, kind: str = "interval") -> Vote:
+    """The spectral detector's vote on the interval that begins at an hour: it is told when it is over."""
+    when = START + timedelta(hours=hour + 1)
+    name = f"{kind}:{hash((entity, hour)):x}:1:{hour}"
+    return Vote(name, when, entity.split("|")[0], entity, "spectral", z, 5.0, z >= 5.0, "entity")
+
+
+def past(*votes: Vote, confirmed: tuple[str, ...] = ()) -> VoteHistory:
+    table = pd.DataFrame(
+        [{name: getattr(vote, name) for name in VOTE_COLUMNS} for vote in votes], columns=list(VOTE_COLUMNS)
+    )
+    table["event_time"] = pd.to_datetime(table["event_time"], utc=True)
+    return VoteHistory.from_votes(table, dict.fromkeys(confirmed, "true_positive"), SETTINGS)
+
+
+def days(*votes: Vote) -> list[Vote]:
+    """Ten days of history, of which most are silent."""
+    return [habit("first", 0, 2.0, BEN), *votes, habit("last", 240, 2.0, BEN)]
+
+
+def test_an_event_needs_its_interval_s_vote_of_its_entity_or_its_principal() -> None:
+    found = past(
+        *days(
+            habit("entity", 24.5, 4.0),
+            volume(24, f"{ANA}|iam|direct"),
+            habit("principal", 48.5, 5.0),
+            volume(48, ANA),
+            habit("alone", 72.5, 9.0),
+            habit("elsewhere", 96.5, 9.0),
+            volume(96, f"{ANA}|s3|direct"),
+            habit("an hour late", 121.5, 9.0),
+            volume(120, ANA),
+        )
+    ).what_if(2)
+    assert sorted(found.alert_reach.tolist()) == [4.0, 5.0]
+    assert found.alerts_per_day(4.5) == pytest.approx(0.1)
+    assert found.threshold_for(alerts_per_day=0.1) == pytest.approx(4.01)
+
+
+def test_a_vote_is_enough_where_the_other_detector_had_no_opinion() -> None:
+    known, new = habit("known", 24.5, 4.0), habit("new", 48.5, 3.6)
+    votes = days(replace(known, alone=True), replace(new, alone=True, level="generic"))
+    assert sorted(past(*votes).what_if(2).alert_reach) == pytest.approx(
+        [4.0, 3.6 / SETTINGS.voting.newcomers]
+    )
+
+
+def test_a_weak_vote_on_an_interval_and_a_silence_make_no_verdict() -> None:
+    found = past(
+        *days(
+            habit("a", 24.5, 9.0),
+            volume(24, ANA, z=3.0),
+            habit("b", 48.5, 9.0),
+            volume(48, ANA, 9.0, "silence"),
+        )
+    )
+    assert found.what_if(2).alert_reach.empty
+
+
+def test_a_quorum_of_one_shows_what_either_flags() -> None:
+    found = past(*days(habit("alone", 24.5, 4.0), volume(100, ANA))).what_if(1)
+    assert found.alert_reach.tolist() == [float("inf"), 4.0, 2.0, 2.0]
+
+
+def test_what_analysts_confirmed_says_what_a_threshold_costs() -> None:
+    votes = days(habit("attack", 24.5, 6.0), volume(24, ANA), habit("benign", 48.5, 4.0), volume(48, ANA))
+    alert = past(*votes).events.set_index("z")["group"][6.0]
+    found = past(*votes, confirmed=(str(alert),)).what_if(2)
+    kept, lost = (threshold_preview.estimate_threshold(found, threshold, 2) for threshold in (5.0, 7.0))
+    assert (kept.confirmed, kept.found, lost.found) == (1, 1, 0)
+    assert (kept.alerts_per_day, lost.alerts_per_day) == (0.1, 0.0)
+
+
+def test_of_its_own_history_it_foresees_the_alerts_there_were(scored: sample_organisation.Run) -> None:
+    """At the threshold that judged: not fewer than there were, and not many more."""
+    options = sample_organisation.SETTINGS
+    found = VoteHistory.from_votes(scored.desk.votes(), {}, options).what_if(2)
+    shown = set(found.alert_reach[found.alert_reach >= options.autoencoder.threshold].index)
+    there = {alert.alert_id for alert in scored.alerts}
+    assert there <= shown
+    assert len(shown) <= 1.5 * len(there)
+
+
+def test_no_votes_are_no_alerts() -> None:
+    assert past().what_if(2).alerts_per_day(3.2) == 0
+
+
+def test_what_was_chosen_goes_before_the_settings_until_it_is_cleared() -> None:
+    chosen = ThresholdOverride(1, START, "maria", "too many", threshold=3.9, quorum=1)
+    held = threshold_preview.apply_override(Settings(autoencoder={"alerts_per_day": 5}), chosen)
+    assert (held.autoencoder.threshold, held.autoencoder.alerts_per_day, held.voting.quorum) == (3.9, None, 1)
+    assert threshold_preview.apply_override(SETTINGS, replace(chosen, cleared=True)) is SETTINGS
+    assert threshold_preview.apply_override(SETTINGS, None) is SETTINGS
+
+
+def test_a_quorum_that_nobody_can_reach_is_refused() -> None:
+    with pytest.raises(FingerprintError, match="quorum 3 can never be reached"):
+        threshold_preview.apply_override(SETTINGS, ThresholdOverride(1, START, "maria", "strict", quorum=3))

@@ -1,0 +1,102 @@
+"""What another threshold would have shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fingerprint.analysis.threshold_what_if import ThresholdWhatIf, decisive_thresholds
+from fingerprint.core.settings import Autoencoder, Settings, Voting
+from tests.support import sample_organisation
+
+SETTINGS = Settings()
+
+
+def judged(rows: list[tuple[str, str, float, bool, str | None]]) -> pd.DataFrame:
+    """Events: principal, time, z of the autoencoder, vote of the spectral detector, attack session."""
+    frame = pd.DataFrame(
+        rows, columns=["principal", "event_time", "autoencoder_z", "spectral_vote", "session"]
+    )
+    times = pd.to_datetime(frame["event_time"], utc=True).astype("datetime64[us, UTC]")
+    return frame.assign(
+        event_time=times,
+        autoencoder_vote=frame["autoencoder_z"] >= 4,
+        spectral_z=frame["spectral_vote"].map({True: 6.0, False: 0.0}),
+        level="entity",
+    )
+
+
+WEEK = judged(
+    [
+        ("ana", "2026-01-05 09:00", 6.0, True, "theft"),
+        ("ana", "2026-01-05 09:01", 3.0, True, "theft"),
+        ("ana", "2026-01-05 09:02", 9.0, False, None),  # no vote of the other: no threshold shows it
+        ("ana", "2026-01-06 09:00", 2.5, True, None),  # another window: another alert
+        ("ben", "2026-01-05 09:00", 4.5, True, None),
+        ("cai", "2026-01-07 09:00", 2.0, True, "quiet"),
+        ("cai", "2026-01-07 09:10", np.nan, False, None),
+    ]
+)
+
+
+def test_an_event_is_shown_up_to_its_z_where_the_other_detector_votes() -> None:
+    reach = decisive_thresholds(WEEK, SETTINGS)
+    assert reach.tolist() == [6.0, 3.0, -np.inf, 2.5, 4.5, 2.0, -np.inf]
+
+
+def test_where_the_other_detector_has_no_opinion_its_own_z_is_enough() -> None:
+    silent = WEEK.assign(spectral_vote=False, spectral_z=np.nan)
+    alone = [6.0, 3.0, 9.0, 2.5, 4.5, 2.0, -np.inf]
+    assert decisive_thresholds(silent, SETTINGS).tolist() == alone
+    by_peers = decisive_thresholds(silent.assign(level="peer"), SETTINGS) * SETTINGS.voting.newcomers
+    assert by_peers.tolist() == pytest.approx(alone), "a newcomer needs a share of the threshold"
+
+
+def test_with_one_of_two_the_others_votes_are_verdicts_at_any_threshold() -> None:
+    one = Settings(voting=Voting(quorum=1))
+    assert decisive_thresholds(WEEK, one).tolist() == [np.inf] * 2 + [9.0] + [np.inf] * 3 + [-np.inf]
+
+
+def test_alerts_are_counted_by_principal_and_window() -> None:
+    tuned = ThresholdWhatIf.from_scored_events(WEEK, SETTINGS, days=2)
+    assert tuned.alert_reach.tolist() == [6.0, 4.5, 2.5, 2.0]
+    assert [tuned.alerts_per_day(at) for at in (7, 6, 4, 2)] == [0, 0.5, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(("budget", "threshold"), [(0.5, 4.51), (1, 2.51), (1.4, 2.51), (2, 0.0), (9, 0.0)])
+def test_the_threshold_for_a_budget_is_just_above_the_first_alert_too_many(
+    budget: float, threshold: float
+) -> None:
+    tuned = ThresholdWhatIf.from_scored_events(WEEK, SETTINGS, days=2)
+    assert tuned.threshold_for(budget) == threshold
+    assert tuned.alerts_per_day(threshold) <= budget
+
+
+def test_recall_counts_the_sessions_that_an_alert_is_about() -> None:
+    tuned = ThresholdWhatIf.from_scored_events(WEEK, SETTINGS, days=2)
+    assert tuned.sessions == 2
+    assert tuned.sweep([7, 4, 2])["recall"].tolist() == [0, 0.5, 1]
+
+
+def test_without_labels_there_are_alerts_and_no_recall() -> None:
+    tuned = ThresholdWhatIf.from_scored_events(WEEK.drop(columns="session"), SETTINGS, days=2)
+    assert (tuned.sessions, tuned.recall(2)) == (0, 0)
+    assert tuned.alerts_per_day(2) == 2
+
+
+@pytest.mark.parametrize("threshold", [1.5, 3.0])
+def test_a_threshold_shows_what_scoring_with_it_shows(
+    organisation: sample_organisation.Road, scored: sample_organisation.Run, tmp_path: Path, threshold: float
+) -> None:
+    """Judged once with the default, and again with another."""
+    other = Settings(autoencoder=Autoencoder(epochs=1, threshold=threshold))
+    again = sample_organisation.run(organisation.new, organisation.bank, tmp_path, other)
+    tuned = ThresholdWhatIf.from_scored_events(scored.events, sample_organisation.SETTINGS, days=3)
+    shown = tuned.events[tuned.events["reach"] >= threshold]
+    said = again.events[again.events["verdict"]]
+    assert set(shown["group"]) == set(said["alert_id"])
+    assert set(scored.events.loc[shown.index, "event_id"]) == set(said["event_id"])
+    assert tuned.alerts_per_day(threshold) == pytest.approx(len(again.alerts) / 3)

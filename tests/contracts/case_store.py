@@ -1,0 +1,577 @@
+"""What every desk's queue does (`ports_queue.Queue`), whatever database it stands on. A test class gives `make_desk`: a function
+to a fresh, open desk whose clock stands still unless it is told to go on."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from fingerprint.core.alert import Alert, FingerprintError, NotFound
+from fingerprint.core.case import (
+    ActionOutcome,
+    AlertFilter,
+    AlertGroup,
+    AlertRevision,
+    AssignCase,
+    QueueRow,
+    ReopenCase,
+    SavedView,
+    SetDisposition,
+)
+from fingerprint.core.sanitize import storable
+from fingerprint.core.severity import SEVERITY_LEVELS, severity_of
+from tests.contracts.alert_store import judged, only_events
+from tests.support.alerts import ACCOUNT, DRIVERS, NASTY, START, event, nasty, new_pipeline, stolen_session
+
+HUMANS = ("maria", "Ömer ÇELİK", "straße", "kim", "")
+SERVICES = ("iam", "s3", "ec2", "sts")
+TACTICS = ("Discovery", "Persistence", "Impact")
+ORDERS = ("urgency", "newest", "oldest", "events")
+
+
+def many(count: int = 60, seed: int = 7) -> list[Alert]:
+    """Alerts that differ in all that a queue is filtered by, with ties in all that it is sorted by."""
+    draw = random.Random(seed)
+    return [_drawn(draw, number) for number in range(count)]
+
+
+def _drawn(draw: random.Random, number: int) -> Alert:
+    account, first = draw.choice((ACCOUNT, "210987654321")), draw.randrange(5) * 600
+    calls = [(draw.choice(SERVICES), minute) for minute in range(draw.randrange(1, 5))]
+    events = tuple(
+        event(first + minute, service, "Call", parameters={"n": number}) for service, minute in calls
+    )
+    return stolen_session(
+        alert_id=f"{number:04x}{draw.randrange(16**4):04x}",
+        principal=f"{account}:user/{draw.choice('abc')}",
+        human=draw.choice(HUMANS),
+        urgency=draw.choice((10, 35, 50, 50, 75, 90)),
+        title=draw.choice(("called 100% more", "tried_it", "a\\b", "Called IAM")),
+        level=draw.choice(("entity", "principal", "peer", "generic")),
+        tactics=tuple(draw.sample(TACTICS, draw.randrange(3))),
+        events=events,
+        first_event_time=events[0].event_time,
+        last_event_time=events[-1].event_time,
+    )
+
+
+def seen(row: QueueRow) -> AlertRevision:
+    return AlertRevision(row.alert_id, row.version, row.events)
+
+
+def touch(desk, alert: Alert, change, by: str = "maria") -> ActionOutcome:
+    """One change of an alert as it is now."""
+    (outcome,) = desk.change([seen(desk.row(alert.alert_id))], change, by)
+    assert outcome.done, outcome.reason
+    return outcome
+
+
+def everything(desk, which: AlertFilter, order="urgency", size: int = 7) -> list[QueueRow]:
+    """All pages, one after the other."""
+    rows: list[QueueRow] = []
+    following = None
+    while True:
+        page = desk.page(which, order, size, following)
+        rows += page.rows
+        if page.following is None:
+            assert len(rows) == page.total
+            return rows
+        assert len(page.rows) == size
+        following = page.following
+
+
+def asks_for(which: AlertFilter, row: QueueRow) -> bool:
+    """A filter, read row by row."""
+    wanted = which.text.lower()
+    places = (row.title, row.principal, row.human, row.alert_id)
+    return (
+        (which.status == "all" or (which.status == "open") == row.open)
+        and which.least_urgency <= row.urgency <= which.most_urgency
+        and which.principal in ("", row.principal)
+        and (not which.service or which.service in row.services)
+        and (not which.account or which.account in row.accounts)
+        and (not which.tactic or which.tactic in row.tactics)
+        and which.assignee in (None, row.assignee)
+        and which.decision in (None, row.decision)
+        and which.level in (None, row.level)
+        and (not wanted or any(wanted in place.lower() for place in places))
+        and (which.since is None or row.last_event_time >= which.since)
+        and (which.until is None or row.first_event_time <= which.until)
+    )
+
+
+SORTED = {
+    "urgency": lambda row: (-row.urgency, row.first_event_time, row.alert_id),
+    "newest": lambda row: (-row.last_event_time.timestamp(), row.alert_id),
+    "oldest": lambda row: (row.first_event_time, row.alert_id),
+    "events": lambda row: (-row.events, row.first_event_time, row.alert_id),
+}
+
+
+def drawn_filter(draw: random.Random) -> AlertFilter:
+    """One that asks two things of all that can be asked."""
+    moment = START + timedelta(hours=2, minutes=draw.randrange(5) * 600)
+    values = {
+        "status": ["open", "closed", "all"],
+        "least_urgency": [0, 36, 50],
+        "most_urgency": [100, 50],
+        "principal": [f"{ACCOUNT}:user/a", f"{ACCOUNT}:user/b"],
+        "service": [*SERVICES, "lambda"],
+        "account": [ACCOUNT, "210987654321"],
+        "tactic": [*TACTICS],
+        "assignee": ["", "maria"],
+        "decision": ["benign", "true_positive"],
+        "level": ["entity", "peer"],
+        "text": ["100%", "_", "a\\", "IAM", "ömer", "STRASSE", "ÇELİ", "user/A", "0001"],
+        "since": [moment],
+        "until": [moment],
+    }
+    names = draw.sample(sorted(values), 2)
+    asked = {"status": draw.choice(values["status"])} | {name: draw.choice(values[name]) for name in names}
+    return AlertFilter(**asked)
+
+
+class QueueContract:
+    """Run by each desk of tests/store/test_queue.py."""
+
+    @pytest.fixture(scope="class")
+    def busy(self, make_desk):
+        """A desk in the middle of a morning: some alerts have an assignee, some are closed, some have grown since."""
+        desk, alerts = make_desk(), many()
+        desk.save([only_events(each, 0, 1) for each in alerts])
+        for place, alert in enumerate(alerts):
+            if place % 3 == 0:
+                touch(desk, alert, AssignCase("maria"))
+            if place % 4 == 1:
+                touch(
+                    desk, alert, SetDisposition("benign" if place % 8 == 1 else "true_positive", "it was her")
+                )
+        desk.save(alerts)
+        return desk
+
+    # --- what is seen -------------------------------------------------------------------------------------------------
+
+    def test_a_row_says_what_an_alert_is_and_what_became_of_it(self, make_desk):
+        desk, alert = make_desk(), stolen_session()
+        desk.save([alert])
+        (row,) = desk.page(AlertFilter()).rows
+        assert row == QueueRow(
+            alert.alert_id, 0, 91, 91, 0, alert.title, alert.principal, alert.human, "entity", False,
+            alert.bank_version, alert.window_start, alert.first_event_time, alert.last_event_time, 9,
+            ("cloudtrail", "ec2", "iam", "secretsmanager", "sts"), (ACCOUNT,), tuple(sorted(alert.tactics)), True,
+        )  # fmt: skip
+        touch(desk, alert, AssignCase("kim"))
+        touch(desk, alert, SetDisposition("benign", "asked her"))
+        desk.note(alert.alert_id, "a new laptop", "maria")
+        changed = replace(row, version=2, assignee="kim", decision="benign", open=False, notes=1)
+        assert desk.row(alert.alert_id) == changed
+        with pytest.raises(NotFound):
+            desk.row("nothing")
+
+    @pytest.mark.parametrize("order", ORDERS)
+    def test_filters_and_pages_give_what_reading_row_by_row_gives(self, busy, order):
+        rows = everything(busy, AlertFilter(status="all"), order, size=500)
+        assert rows == sorted(rows, key=SORTED[order])
+        assert Counter(row.open for row in rows)[False] > 3
+        draw, found = random.Random(order), 0
+        for _ in range(25):
+            which = drawn_filter(draw)
+            wanted = [row for row in rows if asks_for(which, row)]
+            assert everything(busy, which, order) == wanted, which
+            found += len(wanted)
+        assert found > 50
+
+    def test_every_filter_finds_some_and_leaves_some(self, busy):
+        for which in (
+            AlertFilter(), AlertFilter(status="closed"), AlertFilter(least_urgency=50), AlertFilter(most_urgency=49),
+            AlertFilter(service="iam"), AlertFilter(account=ACCOUNT), AlertFilter(tactic="Impact"), AlertFilter(assignee="maria"),
+            AlertFilter(assignee=""), AlertFilter("all", decision="benign"), AlertFilter(level="peer"), AlertFilter(text="100%"),
+            AlertFilter(text="_"), AlertFilter(text="\\"), AlertFilter(text="ömer ç"), AlertFilter(text="called i"),
+            AlertFilter(since=START + timedelta(days=1)), AlertFilter(until=START + timedelta(days=1)),
+        ):  # fmt: skip
+            assert 0 < busy.page(which).total < 60, which
+
+    def test_counts_are_those_of_the_rows(self, busy):
+        draw = random.Random(3)
+        for which in [AlertFilter(), *(drawn_filter(draw) for _ in range(12))]:
+            rows = everything(busy, replace(which, status="all"))
+            left = [row for row in rows if row.open]
+            wanted = dict.fromkeys([word for _, word in SEVERITY_LEVELS], 0) | Counter(
+                severity_of(row.urgency) for row in left
+            )
+            wanted |= {"open": len(left), "closed": len(rows) - len(left), "suppressed": 0}
+            assert busy.counts(which) == wanted | {"unassigned": sum(not row.assignee for row in left)}
+
+    @pytest.mark.parametrize(
+        "by",
+        [("principal",), ("service",), ("tactic", "account"), ("assignee", "level", "day"), ("human",)],
+        ids=" ".join,
+    )
+    def test_groups_are_those_of_the_rows(self, busy, by):
+        which, groups = AlertFilter(least_urgency=35), {}
+        for row in everything(busy, which):
+            several = {"service": row.services, "account": row.accounts, "tactic": row.tactics}
+            several |= {"day": (f"{row.last_event_time:%Y-%m-%d}",)}
+            fields = (several.get(field, (getattr(row, field, None),)) or ("",) for field in by)
+            for values in itertools.product(*fields):
+                groups.setdefault(values, []).append(row)
+        wanted = {
+            AlertGroup(
+                values, len(rows), max(row.urgency for row in rows),
+                min(row.first_event_time for row in rows), max(row.last_event_time for row in rows),
+            )
+            for values, rows in groups.items()
+        }  # fmt: skip
+        found = busy.groups(which, by)
+        assert set(found) == wanted
+        assert len(found) == len(wanted) > 1
+        urgency = [(group.urgency, group.alerts) for group in found]
+        assert urgency == sorted(urgency, reverse=True)
+        assert busy.groups(which, by, limit=2) == found[:2]
+
+    @pytest.mark.parametrize("by", [(), ("service", "service"), ("service", "day", "human", "level")])
+    def test_groups_of_no_field_or_of_too_many_are_refused(self, busy, by):
+        with pytest.raises(FingerprintError, match="grouped by 1 to 3"):
+            busy.groups(AlertFilter(), by)
+
+    def test_an_alert_that_comes_in_above_pushes_no_row_onto_the_next_page(self, make_desk):
+        desk, alerts = make_desk(), many(10)
+        desk.save(alerts)
+        first = desk.page(AlertFilter(), size=4)
+        desk.save([stolen_session(urgency=100)])
+        second = desk.page(AlertFilter(), size=20, following=first.following)
+        assert [row.alert_id for row in (*first.rows, *second.rows)] == [
+            row.alert_id for row in everything(desk, AlertFilter()) if row.urgency < 100
+        ]
+        assert second.following is None
+
+    def test_a_place_that_no_page_of_this_filter_gave_is_refused_in_one_sentence(self, busy):
+        place = busy.page(AlertFilter(), "urgency", 5).following
+        for which, order, following in (
+            (AlertFilter(), "newest", place),
+            (AlertFilter(service="iam"), "urgency", place),
+            *(
+                (AlertFilter(), "urgency", each)
+                for each in ("", "x", "=", "AAAA", place[:-4], place + "AAAA", "\0", "ä")
+            ),
+            *((AlertFilter(), "urgency", text) for text in NASTY if text),
+        ):
+            with pytest.raises(FingerprintError, match="`following`"):
+                busy.page(which, order, 5, following)
+
+    @pytest.mark.parametrize("size", [0, -1, 501])
+    def test_a_page_that_is_too_large_is_refused(self, busy, size):
+        with pytest.raises(FingerprintError, match="1 to 500"):
+            busy.page(AlertFilter(), size=size)
+
+    @pytest.fixture(scope="class")
+    def hostile(self, make_desk):
+        """A desk with an alert for each nasty text, its number as the id."""
+        desk = make_desk()
+        desk.save([replace(nasty(text), alert_id=f"{place:02d}") for place, text in enumerate(NASTY)])
+        return desk
+
+    @pytest.mark.parametrize("place", range(len(NASTY)))
+    def test_whatever_an_attacker_wrote_can_be_asked_for_and_is_found_as_text(self, hostile, place):
+        text, own = NASTY[place], f"{place:02d}"
+        for name in ("principal", "service", "tactic", "text") if text else ():
+            assert [row.alert_id for row in hostile.page(AlertFilter("all", **{name: text})).rows] == [own], (
+                name
+            )
+        assert storable(text) in {group.values[0] for group in hostile.groups(AlertFilter("all"), ["human"])}
+        assert hostile.page(AlertFilter("all", assignee=text or "nobody")).total == 0
+        if text:
+            by = text[:400]
+            for change in (AssignCase(by), SetDisposition("benign", text), ReopenCase(text), AssignCase(by)):
+                touch(hostile, hostile.alert(own), change, by)
+            hostile.note(own, by + "x", by)
+            assert [row.alert_id for row in hostile.page(AlertFilter("all", assignee=by)).rows] == [own]
+            assert {entry.by for entry in hostile.history(own)} == {storable(by)}
+
+    # --- what is done -------------------------------------------------------------------------------------------------
+
+    def test_of_two_who_decide_at_once_one_wins_and_the_other_hears_of_it(self, make_desk):
+        desk, alert = make_desk(), stolen_session()
+        desk.save([alert])
+        chosen = [seen(desk.row(alert.alert_id))]
+        assert desk.change(chosen, SetDisposition("benign", "a test"), "maria") == [
+            ActionOutcome(alert.alert_id, True, 1)
+        ]
+        late = ActionOutcome(alert.alert_id, False, 1, "maria changed it since")
+        assert desk.change(chosen, SetDisposition("true_positive"), "kim") == [late]
+        assert desk.change(chosen, AssignCase("kim"), "kim") == [late]
+        assert desk.standing() == {alert.alert_id: "benign"}
+        assert [said.by for said in desk.dispositions()] == ["maria"]
+        assert [entry.by for entry in desk.history(alert.alert_id)] == ["maria"]
+
+    def test_a_change_of_many_is_done_to_each_that_is_still_as_it_was_seen(self, make_desk):
+        desk = make_desk()
+        desk.save(many(6))
+        rows = desk.page(AlertFilter(), size=6).rows
+        taken = desk.alert(rows[2].alert_id)
+        touch(desk, taken, AssignCase("kim"), "kim")
+        chosen = [*map(seen, rows), AlertRevision("nothing", 0), seen(rows[0])]
+        outcomes = desk.change(chosen, SetDisposition("false_positive", "the scanner"), "maria")
+        assert [each.alert_id for each in outcomes] == [each.alert_id for each in chosen]
+        refused = {(each.alert_id, each.version, each.reason) for each in outcomes if not each.done}
+        assert refused == {
+            (taken.alert_id, 1, "kim changed it since"),
+            ("nothing", -1, "there is no such alert"),
+            (rows[0].alert_id, 1, "maria changed it since"),  # it was chosen twice
+        }
+        done = {each.alert_id for each in outcomes if each.done}
+        assert desk.standing() == dict.fromkeys(done, "false_positive")
+        assert {said.alert_id: said.why for said in desk.dispositions()} == dict.fromkeys(done, "the scanner")
+        assert desk.page(AlertFilter("closed"), size=10).total == 5
+
+    def test_too_many_at_once_are_refused(self, make_desk):
+        with pytest.raises(FingerprintError, match="at most 500"):
+            make_desk().change([AlertRevision("a", 0)] * 501, AssignCase("maria"), "maria")
+
+    def test_what_grew_after_somebody_looked_stays_open(self, make_desk):
+        """They decide over what they saw, and the rest is shown to them."""
+        desk, whole = make_desk(), stolen_session()
+        desk.save([only_events(whole, 0, 4)])
+        chosen = [seen(desk.row(whole.alert_id))]
+        desk.save([whole])
+        assert desk.change(chosen, SetDisposition("benign"), "maria")[0].done
+        row = desk.row(whole.alert_id)
+        assert (row.open, row.grown, row.decision) == (True, 5, "benign")
+        assert desk.standing() == {}
+        touch(desk, whole, SetDisposition("true_positive"))
+        assert (desk.row(whole.alert_id).open, desk.row(whole.alert_id).grown) == (False, 0)
+        assert desk.standing() == {whole.alert_id: "true_positive"}
+
+    def test_scoring_again_touches_no_ones_work(self, make_desk):
+        desk, alert = make_desk(), stolen_session()
+        desk.save([alert])
+        touch(desk, alert, AssignCase("kim"))
+        touch(desk, alert, SetDisposition("benign"))
+        before = desk.row(alert.alert_id)
+        desk.save([alert])
+        desk.save([replace(alert, urgency=60)])
+        assert desk.row(alert.alert_id) == replace(before, urgency=60, own_urgency=60)
+
+    def test_what_was_opened_again_is_open_for_the_next_training_too(self, make_desk):
+        desk, alert = make_desk(), stolen_session()
+        desk.save([alert])
+        touch(desk, alert, SetDisposition("benign"))
+        touch(desk, alert, ReopenCase("it was not her after all"))
+        row = desk.row(alert.alert_id)
+        assert (row.open, row.decision, row.grown, row.version) == (True, None, 0, 2)
+        assert desk.standing() == {}
+        assert len(desk.judged(datetime.max.replace(tzinfo=UTC))) == 0
+        assert [said.decision for said in desk.dispositions()] == ["benign"]  # it stays in the history
+        touch(desk, alert, SetDisposition("true_positive"))
+        assert desk.standing() == {alert.alert_id: "true_positive"}
+
+    def test_what_nobody_decided_cannot_be_opened_again(self, make_desk):
+        desk, alert = make_desk(), stolen_session()
+        desk.save([alert])
+        refused = ActionOutcome(alert.alert_id, False, 0, "nobody has decided on it")
+        assert desk.change([AlertRevision(alert.alert_id, 0)], ReopenCase(), "maria") == [refused]
+
+    def test_a_duplicate_is_closed_and_names_its_original(self, make_desk):
+        desk, one, other = make_desk(), stolen_session(), new_pipeline()
+        desk.save([one, other])
+        touch(desk, other, SetDisposition("duplicate", duplicate_of=one.alert_id[:4]))
+        assert [row.alert_id for row in desk.page(AlertFilter()).rows] == [one.alert_id]
+        assert desk.dispositions()[0].duplicate_of == one.alert_id
+        assert desk.standing() == {}  # for learning it stands as its original, and that is open
+        touch(desk, one, SetDisposition("true_positive"))
+        assert desk.standing() == dict.fromkeys([one.alert_id, other.alert_id], "true_positive")
+
+    def test_nothing_is_its_own_duplicate_nor_goes_round(self, make_desk):
+        desk, one, other = make_desk(), stolen_session(), new_pipeline()
+        desk.save([one, other])
+        touch(desk, other, SetDisposition("duplicate", duplicate_of=one.alert_id))
+        chosen = [seen(desk.row(each.alert_id)) for each in (one, other)]
+        for original in (one, other):
+            outcomes = desk.change(
+                [chosen[0]], SetDisposition("duplicate", duplicate_of=original.alert_id), "kim"
+            )
+            assert [each.done for each in outcomes] == [False]
+            assert "duplicate of itself" in outcomes[0].reason
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            SetDisposition("duplicate"),
+            SetDisposition("duplicate", duplicate_of="nothing"),
+            SetDisposition("benign", duplicate_of="3f"),
+            AssignCase("m" * 501),
+        ],
+    )
+    def test_a_change_that_could_be_done_to_none_is_refused_and_changes_nothing(self, make_desk, change):
+        desk = make_desk()
+        desk.save([stolen_session()])
+        before = desk.dump()
+        with pytest.raises(FingerprintError):
+            desk.change([AlertRevision(stolen_session().alert_id, 0)], change, "maria")
+        assert desk.dump() == before
+
+    def test_what_came_in_by_the_command_line_is_seen_in_the_queue(self, make_desk):
+        desk, alert = make_desk(), stolen_session()
+        desk.save([alert])
+        newer, older = judged(alert, "true_positive", 5), judged(alert, "benign", 1)
+        desk.triage(newer)
+        desk.triage(newer)
+        row = desk.row(alert.alert_id)
+        assert (row.version, row.decision, row.open) == (1, "true_positive", False)
+        desk.triage(older)  # it came late, and is history
+        assert desk.row(alert.alert_id) == row
+        assert desk.standing() == {alert.alert_id: "true_positive"}
+        assert [entry.action for entry in desk.history(alert.alert_id)] == ["alert.decide"] * 2
+        touch(desk, alert, ReopenCase())
+        assert desk.row(alert.alert_id).open
+
+    def test_decisions_follow_each_other_though_clocks_differ(self, make_desk):
+        """Of two servers one is behind: what was decided last still counts last."""
+        desk, alert = make_desk(), stolen_session()
+        desk.save([alert])
+        touch(desk, alert, SetDisposition("benign"), "maria")
+        desk.clock -= timedelta(minutes=5)
+        touch(desk, alert, SetDisposition("true_positive"), "kim")
+        assert [said.by for said in desk.dispositions(alert.alert_id)] == ["maria", "kim"]
+        assert desk.standing() == {alert.alert_id: "true_positive"}
+
+    # --- the audit ------------------------------------------------------------------------------------------------------
+
+    def test_every_change_has_its_line_in_the_audit_the_newest_first(self, make_desk):
+        desk, alert, other = make_desk(), stolen_session(), new_pipeline()
+        desk.save([alert, other])
+        touch(desk, alert, AssignCase("kim"), "maria")
+        touch(desk, alert, SetDisposition("duplicate", "the same", other.alert_id), "kim")
+        touch(desk, alert, ReopenCase("no, it differs"), "kim")
+        desk.note(alert.alert_id, "ask her", "maria")
+        desk.save_view(SavedView("maria", "mine", "?assignee=maria"))
+        desk.forget_view("maria", "mine")
+        lines = desk.history()
+        assert [(line.by, line.action, line.target) for line in lines] == [
+            ("maria", "view.forget", "mine"),
+            ("maria", "view.save", "mine"),
+            ("maria", "alert.note", alert.alert_id),
+            ("kim", "alert.reopen", alert.alert_id),
+            ("kim", "alert.decide", alert.alert_id),
+            ("maria", "alert.assign", alert.alert_id),
+        ]
+        decided = {"decision": "duplicate", "why": "the same", "duplicate_of": other.alert_id, "events": 9}
+        assert [line.detail for line in lines[3:]] == [{"why": "no, it differs"}, decided, {"to": "kim"}]
+        assert lines[3].at > lines[4].at  # though the clock stood still: a decision follows the one before
+        assert desk.history(alert.alert_id) == lines[2:]
+        assert desk.history(limit=2) == lines[:2]
+        assert desk.history(limit=2, before=lines[1].number) == lines[2:4]
+        assert desk.history("nothing") == []
+
+    def test_a_refused_change_leaves_no_line(self, make_desk):
+        desk = make_desk()
+        desk.save([stolen_session()])
+        desk.change([AlertRevision(stolen_session().alert_id, 3)], AssignCase("kim"), "kim")
+        assert desk.history() == []
+
+    # --- notes, views, alerts alike -----------------------------------------------------------------------------------
+
+    def test_notes_are_read_in_the_order_in_which_they_were_written(self, make_desk):
+        desk, alert = make_desk(), stolen_session()
+        desk.save([alert])
+        first = desk.note(alert.alert_id, "  asked her \u202e\n", "maria")
+        desk.clock += timedelta(seconds=1)
+        second = desk.note(alert.alert_id, "she is at home", "kim")
+        assert desk.notes(alert.alert_id) == [first, second]
+        assert (first.text, first.by, second.at - first.at) == (
+            "asked her \u202e",
+            "maria",
+            timedelta(seconds=1),
+        )
+        assert desk.row(alert.alert_id).notes == 2
+        assert desk.row(alert.alert_id).version == 0  # a note is in nobody's way
+        assert desk.notes("nothing") == []
+
+    @pytest.mark.parametrize(
+        ("alert_id", "text"),
+        [("nothing", "a note"), ("3fa94c1be0d27a58", " \n"), ("3fa94c1be0d27a58", "x" * 20_001)],
+    )
+    def test_a_note_without_text_or_alert_is_refused(self, make_desk, alert_id, text):
+        desk = make_desk()
+        desk.save([stolen_session()])
+        with pytest.raises(FingerprintError):
+            desk.note(alert_id, text, "maria")
+        assert desk.history() == []
+
+    def test_filters_are_kept_by_person_and_name(self, make_desk):
+        desk = make_desk()
+        for owner, name, query in (
+            ("maria", "mine", "?assignee=maria"),
+            ("maria", "iam", "?service=iam"),
+            ("kim", "mine", "?assignee=kim"),
+            ("maria", "mine", "?assignee=maria&status=open"),
+        ):
+            desk.save_view(SavedView(owner, name, query))
+        mine = SavedView("maria", "mine", "?assignee=maria&status=open")
+        assert desk.views("maria") == [SavedView("maria", "iam", "?service=iam"), mine]
+        desk.forget_view("maria", "iam")
+        desk.forget_view("maria", "iam")
+        assert desk.views("maria") == [mine]
+        assert desk.views("kim") == [SavedView("kim", "mine", "?assignee=kim")]
+
+    @pytest.mark.parametrize(
+        ("name", "query"), [("", "?a"), (" ", "?a"), ("n" * 101, "?a"), ("n", ""), ("n", "q" * 4001)]
+    )
+    def test_a_view_without_name_or_query_is_refused(self, make_desk, name, query):
+        with pytest.raises(FingerprintError, match="of a view"):
+            make_desk().save_view(SavedView("maria", name, query))
+
+    def test_alerts_alike_share_the_strongest_surprises_those_of_the_same_principal_first(self, make_desk):
+        desk, alert = make_desk(), stolen_session()
+        hers = stolen_session(
+            alert_id="a1", drivers=DRIVERS[:1], first_event_time=START, last_event_time=START
+        )
+        pipeline = new_pipeline()  # shares the second surprise
+        weak = new_pipeline(alert_id="b2", drivers=DRIVERS[3:])  # shares only what hardly surprises
+        other = new_pipeline(alert_id="c3", drivers=(replace(DRIVERS[0], seen="10.0.0.0/24"),))
+        desk.save([alert, hers, pipeline, weak, other])
+        alike = desk.similar(alert.alert_id)
+        assert [row.alert_id for row in alike] == ["a1", pipeline.alert_id]
+        assert alike[0] == desk.row("a1")
+        assert [row.alert_id for row in desk.similar(alert.alert_id, limit=1)] == ["a1"]
+        desk.save([replace(pipeline, drivers=DRIVERS[3:])])  # what surprised is not what surprises now
+        assert [row.alert_id for row in desk.similar(alert.alert_id)] == ["a1"]
+        with pytest.raises(NotFound):
+            desk.similar("nothing")
+
+    def test_services_and_accounts_are_those_of_all_evidence_and_only_the_records_own(self, make_desk):
+        desk, whole = make_desk(), stolen_session()
+        elsewhere = (
+            '{"recipientAccountId":"999999999999","requestParameters":{"recipientAccountId":"888888888888"}}'
+        )
+        broken = replace(whole.events[8], raw='{"recipientAccountId":"777777777777"')
+        named = replace(whole.events[0], raw='{"recipientAccountId":"nobody"}')
+        desk.save([replace(whole, events=(named,))])
+        desk.save([replace(whole, events=(replace(whole.events[1], raw=elsewhere), broken))])
+        row = desk.row(whole.alert_id)
+        assert (row.services, row.events) == (("cloudtrail", "iam", "sts"), 3)
+        assert row.accounts == (ACCOUNT, "999999999999")
+
+    def test_whoever_looks_on_hears_of_what_is_new_and_what_changed(self, make_desk):
+        desk, alert, other = make_desk(), stolen_session(), new_pipeline()
+        desk.save([only_events(alert, 0, 3), other])
+        begun = desk.newest_change()
+        assert {each.alert_id for each in desk.changes(0)} == {alert.alert_id, other.alert_id}
+        desk.save([only_events(alert, 0, 3), other])  # nothing is new
+        assert desk.changes(begun) == []
+        for change in (
+            lambda: desk.save([alert, other]),
+            lambda: touch(desk, alert, AssignCase("kim")),
+            lambda: touch(desk, alert, SetDisposition("benign")),
+            lambda: touch(desk, alert, ReopenCase()),
+            lambda: desk.note(alert.alert_id, "a note", "kim"),
+            lambda: desk.triage(judged(alert, "benign")),
+        ):
+            before = desk.newest_change()
+            change()
+            assert [each.alert_id for each in desk.changes(before)] == [alert.alert_id]

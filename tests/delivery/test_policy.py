@@ -1,0 +1,261 @@
+"""Who is told what, when it is tried again, and how a receiver knows that it is ours."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import b64decode, b64encode
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from fingerprint.core import webhook_signature
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.settings import Deliver, load_settings
+from fingerprint.delivery.policy import (
+    MAX_BACKOFF,
+    AlertStatus,
+    Delivery,
+    ReceiverKnowledge,
+    changes_to_deliver,
+    idempotency_key,
+    knowledge_after,
+    next_attempt,
+    retry_delay,
+)
+
+NOW = datetime(2026, 3, 4, 14, tzinfo=UTC)
+LATER = NOW + timedelta(hours=1)
+STAND = AlertStatus("3fa94c1be0d27a58", urgency=60, events=9)
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105 - of Standard Webhooks' own example
+
+
+def wants(**fields: object) -> Deliver:
+    return Deliver(url="https://soc.example.com/alerts", **fields)
+
+
+EVERYTHING = wants(on=("new", "grown", "decided"), least_urgency=0)
+
+
+# --- who is told what ------------------------------------------------------------------------------------------------
+
+
+def test_an_alert_is_new_once_and_only_where_it_is_urgent_enough():
+    assert changes_to_deliver(wants(), STAND, None) == ["new"]
+    assert changes_to_deliver(wants(), STAND, ReceiverKnowledge(9)) == []
+    assert changes_to_deliver(wants(least_urgency=61), STAND, None) == []
+
+
+def test_growth_is_told_to_whom_asked_for_it():
+    grown = STAND._replace(events=10)
+    assert changes_to_deliver(wants(), grown, ReceiverKnowledge(9)) == []
+    assert changes_to_deliver(EVERYTHING, grown, ReceiverKnowledge(9)) == ["grown"]
+    assert changes_to_deliver(EVERYTHING, grown, knowledge_after(grown, ReceiverKnowledge(9))) == []
+
+
+def test_a_decision_is_told_and_another_one_again():
+    decided = STAND._replace(decided_at=NOW)
+    assert changes_to_deliver(EVERYTHING, decided, ReceiverKnowledge(9)) == ["decided"]
+    assert changes_to_deliver(EVERYTHING, decided, knowledge_after(decided, ReceiverKnowledge(9))) == []
+    assert changes_to_deliver(
+        EVERYTHING, STAND._replace(decided_at=LATER), knowledge_after(decided, None)
+    ) == ["decided"]
+
+
+def test_an_alert_that_was_decided_before_anybody_was_told_is_told_of_with_its_decision():
+    decided = STAND._replace(decided_at=NOW)
+    assert changes_to_deliver(EVERYTHING, decided, None) == ["new", "decided"]
+    assert changes_to_deliver(wants(on=("decided",)), decided, None) == ["decided"]
+
+
+def test_what_is_suppressed_is_told_when_it_no_longer_is():
+    hidden = STAND._replace(suppressed=True)
+    assert changes_to_deliver(EVERYTHING, hidden, None) == []
+    assert changes_to_deliver(EVERYTHING, STAND, None) == ["new"]
+
+
+def test_a_key_is_the_same_for_the_same_and_different_for_anything_else():
+    keys = [
+        idempotency_key("soc", STAND, "new"),
+        idempotency_key("ops", STAND, "new"),
+        idempotency_key("soc", STAND._replace(alert_id="other"), "new"),
+        idempotency_key("soc", STAND, "grown"),
+        idempotency_key("soc", STAND._replace(events=10), "grown"),
+        idempotency_key("soc", STAND._replace(decided_at=NOW), "decided"),
+        idempotency_key("soc", STAND._replace(decided_at=LATER), "decided"),
+    ]
+    assert len(set(keys)) == len(keys)
+    assert idempotency_key("soc", STAND._replace(events=99, urgency=1, decided_at=NOW), "new") == keys[0]
+
+
+# --- when it is tried again ------------------------------------------------------------------------------------------
+
+
+def test_waits_double_up_to_an_hour():
+    assert [retry_delay(tries, jitter=1.0) for tries in (1, 2, 3, 10, 11, 60)] == [
+        5,
+        10,
+        20,
+        2560,
+        3600,
+        3600,
+    ]
+
+
+@given(some.integers(1, 10_000), some.floats(0, 1), some.floats(0, 1e9))
+def test_a_wait_is_never_short_and_never_longer_than_an_hour(tries, draw, asked):
+    assert 2.5 <= retry_delay(tries, draw, asked) <= MAX_BACKOFF
+    assert retry_delay(tries, draw, asked) >= min(asked, MAX_BACKOFF)
+
+
+def test_what_failed_together_does_not_come_back_together():
+    assert retry_delay(5, jitter=0.0) * 2 == retry_delay(5, jitter=1.0)
+
+
+def test_a_delivery_is_given_up_after_so_many_tries_or_so_long():
+    delivery = Delivery("k", "soc", "a", "new", NOW, NOW, tries=2)
+    assert next_attempt(wants(), delivery, NOW, jitter=1.0) == NOW + timedelta(seconds=20)
+    assert next_attempt(wants(tries=3), delivery, NOW, jitter=1.0) is None
+    assert next_attempt(wants(give_up_seconds=19.0), delivery, NOW, jitter=1.0) is None
+    assert next_attempt(wants(), replace(delivery, tries=59), NOW, jitter=1.0) is None
+
+
+def test_by_default_it_is_tried_for_two_days():
+    """As docs/deliver.md says."""
+    waited = sum(retry_delay(tries, jitter=1.0) for tries in range(1, wants().tries))
+    assert timedelta(hours=49) < timedelta(seconds=waited) < timedelta(hours=52)
+
+
+# --- how a receiver knows that it is ours ----------------------------------------------------------------------------
+
+
+def test_a_signature_is_the_one_of_standard_webhooks():
+    """Computed as its specification says, with nothing of ours."""
+    body = b'{"test": 2432232314}'
+    made = webhook_signature.signature_headers(
+        "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body, webhook_signature.parse_secrets(SECRET)
+    )
+    key = b64decode(SECRET.removeprefix("whsec_"))
+    signed = hmac.new(key, b"msg_p5jXN8AQM9LWM0D4loKWxJek.1614265330." + body, hashlib.sha256).digest()
+    assert made["webhook-signature"] == "v1," + b64encode(signed).decode()
+    assert made["webhook-signature"] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="  # their own example
+
+
+def test_while_a_secret_is_exchanged_both_sign():
+    both = webhook_signature.parse_secrets(SECRET + "\n\nwhsec_" + b64encode(b"x" * 32).decode() + "\n")
+    made = webhook_signature.signature_headers("k", 100, b"{}", both)
+    assert [webhook_signature.verify_signature(made, b"{}", [each], now=101) for each in both] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"body": b"{ }"},
+        {"now": 100 + 301},
+        {"now": 100 - 301},
+        {"webhook-id": "j"},
+        {"webhook-timestamp": "101"},
+        {"webhook-timestamp": "soon"},
+        {"webhook-signature": "v1,AAAA"},
+        {"webhook-signature": ""},
+        {"webhook-signature": "v2,{}"},
+    ],
+)
+def test_nothing_that_was_changed_or_is_old_is_taken_for_ours(change):
+    secrets = webhook_signature.parse_secrets(SECRET)
+    good = webhook_signature.signature_headers("k", 100, b"{}", secrets)
+    assert webhook_signature.verify_signature(good, b"{}", secrets, now=100)
+    body, now = change.pop("body", b"{}"), change.pop("now", 100)
+    assert not webhook_signature.verify_signature(good | change, body, secrets, now)
+
+
+@pytest.mark.parametrize(
+    "text", ["hunter2", "whsec_hunter2", "whsec_" + b64encode(b"short").decode(), "whsec_é"]
+)
+def test_a_secret_that_is_none_is_refused_and_not_repeated(text):
+    with pytest.raises(FingerprintError, match="openssl") as caught:
+        webhook_signature.parse_secrets(text)
+    assert text not in str(caught.value)
+
+
+# --- receivers in the settings ---------------------------------------------------------------------------------------
+
+
+def test_receivers_are_named_in_the_settings_and_the_environment_wins(tmp_path):
+    file = tmp_path / "settings.toml"
+    file.write_text(
+        '[deliver.soc]\nurl = "https://soc.example.com/"\n\n[deliver.lake]\nkind = "kafka"\ntopic = "t"\n'
+    )
+    loaded = load_settings(
+        file, {"FINGERPRINT_DELIVER__SOC__ON": "new, decided", "FINGERPRINT_DELIVER__SOC__FORMAT": "ocsf"}
+    )
+    assert loaded.deliver["soc"].on == ("new", "decided")
+    assert loaded.deliver["soc"].resolved_format == "ocsf"
+    assert loaded.deliver["soc"].target_url() == "https://soc.example.com/"
+    assert loaded.deliver["lake"].resolved_format == "json"
+
+
+def test_a_receiver_may_be_of_the_environment_alone():
+    loaded = load_settings(
+        None, {"FINGERPRINT_DELIVER__OPS__KIND": "slack", "FINGERPRINT_DELIVER__OPS__URL_FILE": "/x"}
+    )
+    assert loaded.deliver["ops"].resolved_format == "slack"
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[deliver.soc]\ncolour = 1", "deliver.soc.colour.*known: allow"),
+        ("[deliver.soc]", "deliver.soc: kind webhook needs one of url and url_file"),
+        ('[deliver.soc]\nurl = "x"\nurl_file = "y"', "one of url and url_file"),
+        ('[deliver.soc]\nkind = "kafka"\nurl = "x"', "kind kafka needs a topic"),
+        ('[deliver.soc]\nurl = "x"\non = []', "deliver.soc.on"),
+        ('[deliver.soc]\nurl = "x"\non = ["often"]', "deliver.soc.on"),
+        ('[deliver."SOC 1"]\nurl = "x"', "no receiver's name"),
+        ('[deliver.soc]\nurl = "x"\nlink = "javascript:alert(1)"', "link"),
+        ("deliver = 3", "deliver"),
+    ],
+)
+def test_a_receiver_that_cannot_be_is_one_sentence(tmp_path, text, named):
+    file = tmp_path / "settings.toml"
+    file.write_text(text)
+    with pytest.raises(FingerprintError, match=named):
+        load_settings(file, {})
+
+
+# --- what the docs say -----------------------------------------------------------------------------------------------
+
+DOCS = (Path(__file__).parents[2] / "docs" / "deliver.md").read_text()
+
+
+def example(language: str) -> str:
+    """The first block of a language."""
+    return DOCS.split(f"```{language}\n")[1].split("```")[0]
+
+
+def test_the_receiver_of_the_docs_knows_what_is_ours():
+    said: dict = {}
+    exec(example("python"), said)  # noqa: S102 - our own docs
+    now = int(datetime.now(UTC).timestamp())
+    two = webhook_signature.parse_secrets(SECRET + "\nwhsec_" + b64encode(b"x" * 32).decode())
+    good = webhook_signature.signature_headers("k", now, b"{}", two)
+    assert said["is_ours"](good, b"{}", SECRET)
+    assert not said["is_ours"](good, b"{ }", SECRET)
+    assert not said["is_ours"](good, b"{}", "whsec_" + b64encode(b"y" * 32).decode())
+    assert not said["is_ours"](webhook_signature.signature_headers("k", now - 301, b"{}", two), b"{}", SECRET)
+
+
+def test_the_settings_of_the_docs_are_settings(tmp_path):
+    file = tmp_path / "settings.toml"
+    file.write_text(example("toml"))
+    loaded = load_settings(file, {}).deliver
+    assert [each.resolved_format for each in loaded.values()] == ["ocsf", "slack", "ocsf"]
+
+
+def test_every_setting_of_a_receiver_stands_in_the_docs():
+    table = DOCS.split("| setting |")[1].split("\n\n")[0]
+    assert [name for name in Deliver.model_fields if f"`{name}`" not in table] == []

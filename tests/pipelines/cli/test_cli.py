@@ -1,0 +1,346 @@
+"""What the person at the keyboard meets: help that names the options, and one sentence where something is wrong."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from pipelines import cli
+from tests.support import sample_organisation
+
+PROGRAMS = {
+    "simulate": ("--principals", "--days", "--seed", "--attacks", "--until", "--out", "--json"),
+    "train": (
+        "SOURCE",
+        "--topic",
+        "--since",
+        "--until",
+        "--days",
+        "--desk",
+        "--bank",
+        "--settings",
+        "--json",
+    ),
+    "score": ("SOURCE", "--bank", "--desk", "--out", "--ledger", "--settings", "--json"),
+    "evaluate": ("SOURCE", "--json"),
+    "alerts list": ("--desk", "--json"),
+    "alerts triage": ("alert_id", "--why", "--of", "--by", "--desk", "--json"),
+    "alerts show": ("alert_id", "--desk", "--json", "--page"),
+    "bank list": ("--bank", "--json"),
+    "bank show": ("VERSION", "--bank", "--json"),
+    "bank diff": ("OLDER", "NEWER", "--top", "--json"),
+    "bank publish": ("VERSION", "--force", "--why", "--json"),
+    "bank rollback": ("--why", "--json"),
+    "bank verify": ("VERSION", "--json"),
+    "bank keys": ("FILE", "--json"),
+    "bank sign": ("VERSION", "--bank", "--settings", "--json"),
+    "triton load": ("--bank", "--settings", "--json"),
+    "triton status": ("--settings", "--json"),
+    "topics create": (
+        "--partitions",
+        "--replicas",
+        "--retention-days",
+        "--grow",
+        "--wait",
+        "--settings",
+        "--json",
+    ),
+    "topics list": ("--settings", "--json"),
+    "secrets make": ("FOLDER", "NAME", "--anew", "--json"),
+    "rehearse": ("--days", "--speed", "--folder", "--bank", "--keep", "--settings", "--json"),
+    "demo": ("--out",),
+}
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relative defaults (bank, desk) lie in a folder of the test's own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    """Exit status of the program, run in this process."""
+    monkeypatch.setattr(sys, "argv", ["fingerprint", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return int(ended.value.code or 0)
+
+
+def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """The one line on standard error of a program that ends with status 2 and says nothing else."""
+    assert call(monkeypatch, *arguments) == 2
+    said = capsys.readouterr()
+    lines = said.err.splitlines()
+    assert (said.out, len(lines)) == ("", 1), said
+    assert lines[0].startswith("fingerprint: ")
+    return lines[0]
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    return sample_organisation.write(
+        tmp_path / "in.jsonl", [{"eventTime": "2026-01-14T10:00:00Z", "eventName": "GetUser"}]
+    )
+
+
+# --- help -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_program_names_its_options(
+    program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, *program.split(), "--help") == 0
+    shown = capsys.readouterr().out
+    assert [option for option in PROGRAMS[program] if option.lower() not in shown.lower()] == []
+
+
+def test_the_programs_are_those_of_the_contract(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, "--help") == 0
+    shown = capsys.readouterr().out
+    named = {name.split()[0] for name in PROGRAMS}
+    assert {name for name in named if re.search(rf"\b{name}\b", shown)} == named
+    assert named <= set(typer.main.get_command(cli.app).commands)  # type: ignore[attr-defined]
+
+
+# --- one sentence ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ((), "Missing command"),
+        (("paint",), "paint"),
+        (("score",), "SOURCE"),
+        (("score", "x.json", "--colour", "red"), "--colour"),
+        (("simulate", "--out", "o", "--days", "many"), "--days"),
+        (("simulate", "--out", "o", "--days", "0"), "days"),
+        (("simulate", "--days", "3"), "--out"),
+        (("alerts",), "Missing command"),
+        (("alerts", "show"), "alert_id"),
+        (("train", "nothing/here", "--bank", "b"), "nothing/here"),
+        (("train", "*.nothing", "--bank", "b"), "*.nothing"),
+        (("train", "nosuch://bucket/x"), "nosuch"),
+        (("train",), "--topic"),
+        (("train", "x.json", "--since", "yesterday"), "2026-01-31"),
+        (("train", "x.json", "--since", "2026-02-01", "--until", "2026-01-01"), "not before"),
+        (("train", "x.json", "--since", "2026-02-01", "--days", "3"), "give one of them"),
+        (("train", "x.json", "--days", "0"), "above 0"),
+        (("alerts", "triage", "397edb7b", "benign"), "fingerprint score"),
+        (("alerts", "list"), "fingerprint score"),
+        (("alerts", "list", "--desk", "postgres"), "URL"),
+        (("alerts", "list", "--desk", "mysql://u:secret@h/d"), "mysql"),
+        (("evaluate", "nothing/here"), "labels"),
+    ],
+)
+def test_a_wrong_argument_is_one_sentence_that_names_it(
+    arguments: tuple[str, ...],
+    named: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sentence = refused(monkeypatch, capsys, *arguments)
+    assert named in sentence
+    assert "secret" not in sentence
+
+
+def test_a_folder_without_records_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample_organisation.write(tmp_path / "logs" / "labels.jsonl", [{"event_id": "x"}])
+    assert "logs" in refused(monkeypatch, capsys, "train", "logs")
+
+
+def test_a_bank_that_is_not_there_is_one_sentence_that_says_how_to_make_it(
+    records: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "fingerprint train" in refused(monkeypatch, capsys, "score", records, "--bank", "nobank")
+
+
+def test_an_empty_history_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty.jsonl.gz").write_bytes(gzip.compress(b""))
+    (tmp_path / "nothing.json").write_bytes(b"")
+    for source in ("empty.jsonl.gz", "nothing.json"):
+        assert "no event" in refused(monkeypatch, capsys, "train", source, "--json")
+
+
+@pytest.mark.parametrize(
+    "option",
+    [("--out", "file/x.parquet"), ("--out", "file/x.jsonl"), ("--out", "x.csv"), ("--out", "folder.jsonl")],
+)
+def test_results_that_cannot_be_written_are_one_sentence(
+    option: tuple[str, str],
+    records: Path,
+    organisation: sample_organisation.Road,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("file").write_text("a file where a folder should be")
+    Path("folder.jsonl").mkdir()
+    assert option[1] in refused(monkeypatch, capsys, "score", records, "--bank", organisation.bank, *option)
+
+
+def test_a_desk_that_cannot_be_written_is_one_sentence(
+    records: Path,
+    organisation: sample_organisation.Road,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("file").write_text("this is no database, and it is long enough to be looked at")
+    for url in ("sqlite:///no/folder/desk.sqlite", "sqlite:///file"):
+        assert "desk" in refused(
+            monkeypatch, capsys, "score", records, "--bank", organisation.bank, "--desk", url
+        )
+
+
+def test_a_bank_that_cannot_be_written_is_one_sentence(
+    records: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("file").write_text("a file where a folder should be")
+    assert "file" in refused(monkeypatch, capsys, "train", records, "--bank", "file", "--json")
+
+
+@pytest.mark.parametrize("program", ["simulate", "demo"])
+def test_a_folder_that_cannot_be_made_is_one_sentence(
+    program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("file").write_text("a file where a folder should be")
+    assert "file" in refused(monkeypatch, capsys, program, "--out", "file/x")
+
+
+def test_a_page_that_cannot_be_written_is_one_sentence(
+    scored: sample_organisation.Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("file").write_text("a file where a folder should be")
+    where = ("--desk", f"sqlite:///{scored.out.parent}/desk.sqlite", "--page", "file/x.html")
+    assert "file/x.html" in refused(monkeypatch, capsys, "alerts", "show", scored.alerts[0].alert_id, *where)
+
+
+# --- settings -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[spectral]\nthreshhold = 4", "spectral.threshhold"),
+        ("[spectre]\nthreshold = 4", "spectre"),
+        ("[spectral", "settings.toml"),
+        ("spectral = 4", "spectral"),
+        ("[spectral]\nthreshold = 'high'", "spectral.threshold"),
+        ("[spectral]\nthreshold = 99", "never be reached"),
+        ("[spectral]\nwarm_up_days = 60", "warm_up_days"),
+        ("[spectral]\nthreshold = nan", "spectral.threshold"),
+        ("[spectral]\ninterval_seconds = 7000", "interval_seconds"),
+        ("[autoencoder]\nthreshold = inf", "autoencoder.threshold"),
+        ("[voting]\nquorum = 3", "never be reached"),
+        ("[bank]\nkept = 3", "settings: gate.frozen 5"),
+        ("[voting]\ndetectors = ['spectral', 'spectral']", "twice"),
+        ("[entities]\nperson_roles = ['(']", "regular expression"),
+        ("[entities]\ngranularity = 'planet'", "entities.granularity"),
+    ],
+)
+def test_a_setting_that_is_unknown_or_can_never_fire_is_one_sentence_that_names_it(
+    text: str, named: str, records: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("settings.toml").write_text(text)
+    assert named in refused(monkeypatch, capsys, "train", records, "--settings", "settings.toml")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "named"),
+    [
+        ("FINGERPRINT_SPECTRAL__THRESHHOLD", "4", "spectral.threshhold"),
+        ("FINGERPRINT_SPECTRE__THRESHOLD", "4", "spectre"),
+        ("FINGERPRINT_SPECTRAL_THRESHOLD", "4", "FINGERPRINT_SPECTRAL_THRESHOLD"),
+        ("FINGERPRINT_SPECTRAL__THRESHOLD", "high", "spectral.threshold"),
+        ("FINGERPRINT_VOTING__QUORUM", "5", "never be reached"),
+    ],
+)
+def test_the_environment_is_held_to_the_same(
+    name: str,
+    value: str,
+    named: str,
+    records: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert named in refused(monkeypatch, capsys, "train", records)
+
+
+def test_a_detector_that_nobody_wrote_is_one_sentence_that_names_those_there_are(
+    records: Path,
+    organisation: sample_organisation.Road,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("FINGERPRINT_VOTING__DETECTORS", "autoencoder, oracle")
+    sentence = refused(monkeypatch, capsys, "score", records, "--bank", organisation.bank, "--json")
+    assert "'oracle'" in sentence
+    assert "forest" in sentence
+
+
+def test_settings_files_that_cannot_be_read_are_one_sentence(
+    records: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("binary.toml").write_bytes(b"\xff\xfe\x00")
+    for file in ("missing.toml", "binary.toml", "."):
+        assert file in refused(monkeypatch, capsys, "train", records, "--settings", file)
+
+
+def test_the_environment_wins_over_the_file(
+    records: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("settings.toml").write_text("[voting]\nquorum = 9")
+    monkeypatch.setenv("FINGERPRINT_VOTING__QUORUM", "7")
+    assert "quorum 7" in refused(monkeypatch, capsys, "train", records, "--settings", "settings.toml")
+
+
+# --- as a user runs it ----------------------------------------------------------------------------------------------
+
+PROGRAM = Path(sys.executable).with_name("fingerprint")
+
+
+def shell(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - the project's own program
+        [str(PROGRAM), *map(str, arguments)], capture_output=True, text=True, check=False, **options
+    )
+
+
+def test_a_program_of_its_own_process_ends_with_status_2_and_one_line() -> None:
+    ended = shell("score", "nothing/here", "--bank", "nobank")
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
+
+
+def test_whoever_stops_reading_the_queue_sees_no_traceback(scored: sample_organisation.Run) -> None:
+    desk = f"sqlite:///{scored.out.parent}/desk.sqlite"
+    command = f"'{PROGRAM}' alerts list --json --desk '{desk}' | head -c 1"
+    ended = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)  # noqa: S603
+    assert (ended.stdout, ended.stderr) == ("[", "")
+
+
+def test_scoring_needs_no_torch(organisation: sample_organisation.Road, tmp_path: Path) -> None:
+    """Torch is hidden from the process; learning says in one sentence how to get it."""
+    hidden = tmp_path / "hidden"
+    (hidden / "torch").mkdir(parents=True)
+    (hidden / "torch" / "__init__.py").write_text("raise ModuleNotFoundError('hidden', name='torch')")
+    environment = {"PYTHONPATH": str(hidden), "PATH": "/usr/bin:/bin"}
+    scored = shell("score", organisation.new[0], "--bank", organisation.bank, "--json", env=environment)
+    assert scored.returncode == 0, scored.stderr
+    assert '"alerts"' in scored.stdout
+    trained = shell("train", organisation.new[0], "--bank", tmp_path / "b", "--json", env=environment)
+    assert (trained.returncode, trained.stderr.count("\n")) == (2, 1)
+    assert ".[train]" in trained.stderr
+    shutil.rmtree(hidden)

@@ -1,0 +1,200 @@
+"""`alerts list` and `alerts show`: JSON for programs, text for people, and safe for terminals."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.case import AlertRevision, ReopenCase, SuppressionMatch
+from fingerprint.core.sanitize import storable
+from fingerprint.store.alerts import open_alert_store
+from pipelines.commands.alerts import list_alerts, show_alert, sparkline
+from pipelines.commands.triage import triage_alert
+from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
+
+KEYS = ["alert_id", "principal", "first_event_time", "last_event_time", "urgency", "title", "event_ids"]
+
+
+@pytest.fixture
+def desk_url(tmp_path) -> str:
+    return f"sqlite:///{tmp_path}/desk.sqlite"
+
+
+@pytest.fixture
+def queue(desk_url) -> str:
+    open_alert_store(desk_url).save([new_pipeline(), stolen_session()])
+    return desk_url
+
+
+def test_a_program_reads_the_queue_in_a_fixed_order(queue, capsys):
+    list_alerts(queue, json=True)
+    listed = json.loads(capsys.readouterr().out)
+    assert [list(alert) for alert in listed] == [
+        [*KEYS, "decision", "own_urgency", "sharing", "suppressed"]
+    ] * 2
+    assert [alert["urgency"] for alert in listed] == [91, 38]
+    assert listed[0]["first_event_time"] == "2026-03-04T14:02:00Z"
+    assert listed[0]["event_ids"] == list(stolen_session().event_ids)
+    assert datetime.fromisoformat(listed[0]["last_event_time"]) == stolen_session().last_event_time
+
+
+def test_what_is_suppressed_is_counted_for_people_and_marked_for_programs(queue, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    desk = open_alert_store(queue)
+    desk.create_suppression(
+        SuppressionMatch(service="ecs"), "a migration", datetime.now(UTC) + timedelta(days=1), by="maria"
+    )
+    list_alerts(queue)
+    shown = capsys.readouterr().out
+    assert "ci-deploy" not in shown
+    assert "1 alert more, suppressed" in shown
+    list_alerts(queue, json=True)
+    listed = json.loads(capsys.readouterr().out)
+    assert [alert["suppressed"] for alert in listed] == [False, True]
+
+
+def test_an_empty_queue_is_an_empty_array_and_a_sentence(desk_url, capsys):
+    open_alert_store(desk_url)
+    list_alerts(desk_url, json=True)
+    assert json.loads(capsys.readouterr().out) == []
+    list_alerts(desk_url)
+    assert "no alerts" in capsys.readouterr().out
+
+
+def test_a_person_reads_urgency_title_time_and_size(queue, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    list_alerts(queue)
+    first, second = capsys.readouterr().out.splitlines()[1:]
+    assert first.split()[:3] == ["91", "critical", "3fa94c1be0d2"]
+    assert stolen_session().title in first
+    assert "2026-03-04 14:02" in first
+    assert "ci-deploy" in second
+
+
+def test_an_alert_explains_itself_on_the_terminal(queue, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    show_alert(queue, "3fa")
+    shown = capsys.readouterr().out
+    alert = stolen_session()
+    for part in (
+        alert.title,
+        alert.human,
+        "never seen",
+        "185.220.101.0/24",
+        "StopLogging",
+        "AccessDenied",
+        "█",
+        "^",
+    ):
+        assert part in shown
+    for step in alert.next_steps:
+        assert step in shown
+
+
+def test_a_program_reads_all_of_an_alert(queue, capsys):
+    show_alert(queue, "3fa", json=True)
+    shown, alert = json.loads(capsys.readouterr().out), stolen_session()
+    assert list(shown)[: len(KEYS)] == KEYS
+    assert [driver["seen"] for driver in shown["drivers"]] == [driver.seen for driver in alert.drivers]
+    assert json.loads(shown["events"][0]["raw"])["eventName"] == "GetCallerIdentity"
+    assert shown["curve"]["flagged"] == list(alert.curve.flagged)
+
+
+def test_what_was_decided_of_an_alert_is_read_in_the_queue_and_on_the_alert(queue, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    triage_alert(queue, "3fa", "benign", "her new laptop \x1b[2J", by="maria")
+    list_alerts(queue)
+    assert f"benign: {stolen_session().title}" in capsys.readouterr().out
+    list_alerts(queue, json=True)
+    assert [alert["decision"] for alert in json.loads(capsys.readouterr().out)] == ["benign", "open"]
+    show_alert(queue, "3fa")
+    shown = capsys.readouterr().out
+    assert "benign, says maria" in shown
+    assert "her new laptop \\x1b[2J" in shown
+    show_alert(queue, "3fa", json=True)
+    (said,) = json.loads(capsys.readouterr().out)["dispositions"]
+    assert (said["decision"], said["by"], said["events"]) == ("benign", "maria", 9)
+
+
+def test_an_alert_that_grew_after_it_was_judged_says_that_it_is_open_again(desk_url, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    desk, whole = open_alert_store(desk_url), stolen_session()
+    desk.save([replace(whole, events=whole.events[:4])])
+    triage_alert(desk_url, "3fa", "benign")
+    desk.save([whole])
+    show_alert(desk_url, "3fa")
+    assert "open again: 5 events came since" in capsys.readouterr().out
+    list_alerts(desk_url, json=True)
+    assert json.loads(capsys.readouterr().out)[0]["decision"] == "open"
+
+
+def test_an_alert_that_somebody_opened_again_says_so(desk_url, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    desk, alert = open_alert_store(desk_url), stolen_session()
+    desk.save([alert])
+    triage_alert(desk_url, "3fa", "benign")
+    assert desk.change_cases([AlertRevision(alert.alert_id, 1)], ReopenCase(), "kim")[0].done
+    show_alert(desk_url, "3fa")
+    assert "open again: somebody opened it since" in capsys.readouterr().out
+
+
+def test_the_page_of_an_alert_is_written_where_it_was_asked_for(queue, capsys, tmp_path):
+    show_alert(queue, "3fa", page=tmp_path / "pages" / "alert.html")
+    assert stolen_session().title in (tmp_path / "pages" / "alert.html").read_text()
+    assert "alert.html" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
+@pytest.mark.parametrize("as_json", [False, True])
+def test_nothing_in_a_record_steers_a_terminal(desk_url, capsys, text, as_json):
+    open_alert_store(desk_url).save([nasty(text)])
+    list_alerts(desk_url, json=as_json)
+    show_alert(desk_url, "bad", json=as_json)
+    shown = capsys.readouterr().out
+    assert {char for char in shown if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp")} <= {"\n"}
+
+
+def test_text_in_square_brackets_is_text_and_no_colour(desk_url, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    open_alert_store(desk_url).save([nasty("[red]a[/red][/]:smile:")])
+    list_alerts(desk_url)
+    show_alert(desk_url, "bad")
+    shown = capsys.readouterr().out
+    assert shown.count("[red]a[/red][/]:smile:") >= 8
+    assert shown.count("a[/red]") == shown.count("[red]a")
+
+
+def test_hostile_text_reaches_a_program_whole(desk_url, capsys):
+    for text in NASTY:
+        open_alert_store(desk_url).save([nasty(text)])
+        show_alert(desk_url, "bad", json=True)
+        assert json.loads(capsys.readouterr().out)["title"] == storable(text)
+
+
+def test_what_cannot_be_read_is_one_sentence(queue, tmp_path):
+    with pytest.raises(FingerprintError, match="no alert"):
+        show_alert(queue, "ffff")
+    with pytest.raises(FingerprintError, match="no desk"):
+        list_alerts(f"sqlite:///{tmp_path}/other.sqlite")
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ((), ""),
+        ((0.0, 0.0), "▁▁"),
+        ((0.0, 1.0, 4.0, 8.0), "▁▂▅█"),
+        ((float("nan"), float("inf"), 2.0), "▁▁█"),
+    ],
+)
+def test_a_sparkline_is_as_high_as_its_values(values, line):
+    assert sparkline(values) == line
+
+
+def test_a_sparkline_shows_the_latest_where_it_does_not_fit():
+    assert sparkline((9.0, 0.0, 1.0), width=2) == "▁█"

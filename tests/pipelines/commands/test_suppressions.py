@@ -1,0 +1,165 @@
+"""`fingerprint suppressions`, `desk prune` and `desk purge`: what a person at a keyboard sees of them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from typer.testing import CliRunner
+
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.case import AlertFilter
+from fingerprint.core.settings import Desk, Retention, load_settings
+from fingerprint.store.alerts import open_alert_store
+from pipelines.cli import app
+from pipelines.cli.console import no_progress
+from pipelines.commands import retention
+from pipelines.score import score_sources
+from tests.support import sample_organisation
+from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session, votes
+
+
+@pytest.fixture
+def desk_url(tmp_path) -> str:
+    url = f"sqlite:///{tmp_path}/desk.sqlite"
+    then = datetime.now(UTC) - timedelta(days=2)
+    open_alert_store(url, now=lambda: then).save([new_pipeline(), stolen_session()], votes(stolen_session()))
+    return url
+
+
+def said(desk_url: str, *words: str, **environment: str) -> str:
+    result = CliRunner().invoke(app, [*words, "--desk", desk_url], env={"COLUMNS": "220"} | environment)
+    if result.exception:
+        raise result.exception
+    return result.output
+
+
+def hidden(desk_url: str) -> int:
+    return open_alert_store(desk_url).counts(AlertFilter())["suppressed"]
+
+
+def test_a_suppression_is_previewed_made_listed_and_ended(desk_url):
+    match = ("--service", "ecs", "--network", "10.3.0.0/16")
+    preview = said(desk_url, "suppressions", "preview", *match)
+    assert "would hide 1 alert: 1 open, none urgent, none critical, none confirmed as an attack" in preview
+    assert new_pipeline().title in preview
+    assert hidden(desk_url) == 0
+    added = said(desk_url, "suppressions", "add", *match, "--why", "the move to ECS", "--days", "14")
+    assert "hides 1 alert until" in added
+    assert hidden(desk_url) == 1
+    (made,) = json.loads(said(desk_url, "suppressions", "list", "--json"))
+    lasts = datetime.fromisoformat(made["expires_at"]) - datetime.fromisoformat(made["created_at"])
+    assert lasts == pytest.approx(timedelta(days=14), abs=timedelta(seconds=10))
+    assert (made["said"], made["reason"]) == ("service ecs, network 10.3.0.0/16", "the move to ECS")
+    assert made["owner"].startswith("console:")
+    listed = said(desk_url, "suppressions", "list")
+    assert all(text in listed for text in (made["suppression_id"], made["said"], made["reason"]))
+    assert "1 alert can be seen again" in said(desk_url, "suppressions", "end", made["suppression_id"])
+    assert hidden(desk_url) == 0
+    assert said(desk_url, "suppressions", "list") == "nothing is suppressed\n"
+    assert "ended" in said(desk_url, "suppressions", "list", "--ended")
+
+
+def test_an_end_may_be_a_day(desk_url):
+    tomorrow = datetime.now(UTC).date() + timedelta(days=1)
+    said(desk_url, "suppressions", "add", "--service", "ecs", "--why", "the move", "--until", f"{tomorrow}")
+    (made,) = json.loads(said(desk_url, "suppressions", "list", "--json"))
+    assert made["expires_at"] == f"{tomorrow}T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("preview",), "asks nothing"),
+        (("preview", "--network", "10.0.0.1/8"), "lies in the network 10.0.0.0/8"),
+        (("add", "--service", "ecs", "--why", ""), "needs a reason"),
+        (("add", "--service", "ecs", "--why", "x", "--until", "2020-01-01"), "lies ahead"),
+        (("add", "--service", "ecs", "--why", "x", "--until", "2099-01-01", "--days", "3"), "leave one out"),
+        (("end", "nothing"), "there is no suppression"),
+        (("add", "--user-agent", "B", "--why", "x"), "8 characters or more"),
+        (("add", "--service", "ecs", "--why", "x", "--force", " "), "says why"),
+        (("add", "--principal", stolen_session().principal, "--why", "x"), "1 are critical and 0 confirmed"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(desk_url, words, why):
+    with pytest.raises(FingerprintError, match=why):
+        said(desk_url, "suppressions", *words)
+    assert hidden(desk_url) == 0
+
+
+def test_whatever_is_suppressed_steers_no_terminal(desk_url):
+    texts = [each for each in NASTY if each.strip() and len(each) < 4_000 and "\0" not in each]
+    open_alert_store(desk_url).save(
+        [replace(nasty(text), alert_id=f"{n:016x}") for n, text in enumerate(texts)]
+    )
+    shown = ""
+    for text in texts:
+        shown += said(desk_url, "suppressions", "preview", "--principal", text)
+        said(desk_url, "suppressions", "add", "--principal", text, "--why", text, "--force", text)
+    shown += said(desk_url, "suppressions", "list")
+    assert hidden(desk_url) == len(texts)
+    assert not {each for each in shown if not each.isprintable()} - {"\n"}
+
+
+def test_a_purge_needs_a_yes_and_says_what_it_does_not_reach(desk_url):
+    name = stolen_session().principal
+    with pytest.raises(FingerprintError, match="cannot be undone"):
+        said(desk_url, "desk", "purge", name)
+    told = said(desk_url, "desk", "purge", name, "--yes")
+    assert "1 of alerts, " in told
+    assert "9 of votes" in told
+    assert "not reached: the topics of Kafka" in told
+    assert open_alert_store(desk_url).alerts() == [new_pipeline()]
+
+
+def test_what_is_old_is_removed_as_the_settings_say(desk_url):
+    keep = {f"FINGERPRINT_RETENTION__{name}_DAYS": "0" for name in ("RAW", "VOTES", "ALERTS")}
+    assert said(desk_url, "desk", "prune", **keep) == "nothing is older than it is kept\n"
+    figures = json.loads(
+        said(desk_url, "desk", "prune", "--json", **keep | {"FINGERPRINT_RETENTION__RAW_DAYS": "1"})
+    )
+    assert figures["removed"] == {"records": 12}
+    assert len(open_alert_store(desk_url).votes()) == 9
+
+
+def test_serving_prunes_beside_the_pages_and_goes_on_when_the_desk_is_away(desk_url, monkeypatch, caplog):
+    desk = open_alert_store(desk_url)
+    assert retention.apply_retention(desk, Retention(raw_days=1, votes_days=1, alerts_days=0))
+    assert len(desk.votes()) == 0
+    assert [entry.by for entry in desk.audit_log("desk")] == ["program:retention"]
+    broken = open_alert_store("sqlite://")
+    with broken.engine.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE votes")
+    assert not retention.apply_retention(broken, Retention())
+    assert "could not be removed" in caplog.text
+
+
+def test_the_daily_turn_ends_with_the_program(desk_url):
+    """A thread that waited out its day would hold up SIGTERM."""
+    with retention.daily_retention(open_alert_store(desk_url), Retention()):
+        assert "retention" in {each.name for each in threading.enumerate()}
+    assert "retention" not in {each.name for each in threading.enumerate()}
+
+
+def test_scoring_stores_no_record_with_what_is_redacted(organisation, tmp_path):
+    url = f"sqlite:///{tmp_path}/redacted.sqlite"
+    desk = Desk(redact=("userIdentity.accessKeyId", "sourceIPAddress"))
+    score_sources(
+        organisation.new,
+        organisation.bank,
+        sample_organisation.SETTINGS.model_copy(update={"desk": desk}),
+        no_progress,
+        url,
+    )
+    records = [json.loads(event.raw) for alert in open_alert_store(url).alerts() for event in alert.events]
+    assert records
+    assert {record["sourceIPAddress"] for record in records} == {"[redacted]"}
+    assert {record["userIdentity"].get("accessKeyId", "[redacted]") for record in records} == {"[redacted]"}
+
+
+def test_a_field_that_no_record_can_have_is_refused_at_the_start():
+    with pytest.raises(FingerprintError, match=r"setting desk.redact: .* names no field"):
+        load_settings(environment={"FINGERPRINT_DESK__REDACT": "a..b"})

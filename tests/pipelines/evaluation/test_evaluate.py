@@ -1,0 +1,140 @@
+"""The whole evaluation on a small organisation."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fingerprint.core import time_range
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.settings import Autoencoder, Settings
+from fingerprint.sources.cloudtrail import samples
+from pipelines.cli.console import no_progress
+from pipelines.evaluation.evaluate import EvaluationOptions, print_evaluation, run_evaluation
+from pipelines.evaluation.real_datasets import evaluate_real_datasets
+from pipelines.simulate import simulate_organisation
+from pipelines.train import train_bank
+from tests.support import sample_organisation
+
+SETTINGS = Settings(autoencoder=Autoencoder(epochs=1))
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("small")
+    simulate_organisation(4, 8, 3, folder, attacks=2, scale=0.3)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def figures(small: Path) -> dict[str, Any]:
+    return run_evaluation([str(small)], SETTINGS, no_progress, options=EvaluationOptions(third=True))
+
+
+def lines_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for file in sorted(folder.glob("*.gz")) for line in gzip.open(file)]
+
+
+def test_every_event_is_counted_once_however_often_it_was_delivered(
+    small: Path, figures: dict[str, Any]
+) -> None:
+    about = figures["organisations"][0]
+    records = lines_of(small)
+    assert about["records"] == len(records)
+    assert about["events"] == len({record["eventID"] for record in records})
+
+
+def test_the_last_quarter_of_the_days_is_judged_and_the_attacks_lie_there(
+    small: Path, figures: dict[str, Any]
+) -> None:
+    about = figures["organisations"][0]
+    labels = [json.loads(line) for line in (small / "labels.jsonl").open()]
+    assert about["judged_from"].startswith("2026-01-11T00:00:00")
+    assert about["attack_events"] + about["attack_events_learned"] == len(labels)
+    assert about["attack_sessions"] == 2
+
+
+def test_all_methods_are_held_to_the_same_attacks(figures: dict[str, Any]) -> None:
+    names = [method["name"] for method in figures["methods"]]
+    assert names[0] == "fingerprint (2 of 2)"
+    assert {"log-rarity", "IsolationForest", "first-seen action", "hourly volume z"} <= set(names)
+    assert {method["per_session"]["there"] for method in figures["methods"]} == {2}
+    assert {method["per_event"]["there"] for method in figures["methods"]} == {
+        figures["organisations"][0]["attack_events"]
+    }
+
+
+def test_a_quorum_flags_no_more_than_any_of_its_detectors(figures: dict[str, Any]) -> None:
+    said = {method["name"]: method["per_event"]["said"] for method in figures["methods"]}
+    both, one = said["fingerprint (2 of 2)"], said["any vote (1 of 2)"]
+    alone = said["autoencoder alone"], said["spectral alone"]
+    assert both <= min(alone) <= max(alone) <= one
+    assert sum(alone) == both + one
+
+
+def test_a_third_detector_only_adds_to_what_two_of_two_say(figures: dict[str, Any]) -> None:
+    said = {method["name"]: method["per_event"]["said"] for method in figures["methods"]}
+    assert said["fingerprint (2 of 2)"] <= said["with a forest (2 of 3)"]
+    assert said["with a forest (2 of 3)"] <= said["fingerprint (2 of 2)"] + said["forest alone"]
+
+
+def test_asking_a_third_changes_nothing_of_what_is_served(small: Path, figures: dict[str, Any]) -> None:
+    without = run_evaluation(
+        [str(small)], SETTINGS, no_progress, options=EvaluationOptions(third=False, peers=False)
+    )
+    names = [method["name"] for method in without["methods"]]
+    assert names == [method["name"] for method in figures["methods"]][: len(names)]
+    assert without["methods"] == figures["methods"][: len(names)]
+    assert without["time_to_alert"] == figures["time_to_alert"]
+
+
+def test_what_is_judged_is_what_score_would_have_said(
+    small: Path, figures: dict[str, Any], tmp_path: Path
+) -> None:
+    files = sorted(small.glob("*.gz"))
+    train_bank(
+        [str(file) for file in files],
+        tmp_path / "bank",
+        SETTINGS,
+        no_progress,
+        span=time_range.parse_time_range(until="2026-01-11"),
+    )
+    run = sample_organisation.run(files[6:], tmp_path / "bank", tmp_path, SETTINGS)
+    served = figures["methods"][0]
+    judged = run.events[run.events["event_time"] >= "2026-01-11"]
+    assert served["per_event"]["said"] == judged["verdict"].sum() > 0
+    assert served["per_session"]["said"] == judged["alert_id"].nunique()
+
+
+def test_every_false_alert_has_a_cause_only_where_surprises_are_known(figures: dict[str, Any]) -> None:
+    assert "by_surprise" not in figures["methods"][0], "eight days are too few for surprises"
+
+
+def test_the_real_sets_are_read_without_a_reject_and_say_what_they_are_worth() -> None:
+    told = {each["set"]: each for each in evaluate_real_datasets(SETTINGS, no_progress, principals=2, days=2)}
+    assert set(told) == {path.name for path in samples.data_folder("real").iterdir() if path.is_dir()}
+    assert [
+        told[name]["rejects"] for name in ("invictus_stratus", "prod_slice_anonymised", "schema_variety")
+    ] == [0] * 3
+    assert all(each["judged"] > 0 and each["says"] for each in told.values())
+    assert 0 < told["panther_rule_tests"]["auc"] < 1
+
+
+def test_the_figures_are_json_and_a_table(
+    figures: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert json.loads(json.dumps(figures, allow_nan=False)) == figures
+    print_evaluation(figures)
+    printed = capsys.readouterr().out
+    assert "2 attack sessions" in printed
+    assert "log-rarity that learns" in printed
+
+
+def test_labels_that_name_nothing_judged_are_refused(small: Path, tmp_path: Path) -> None:
+    (tmp_path / "labels.jsonl").write_text('{"event_id": "elsewhere", "session": "s"}\n')
+    with pytest.raises(FingerprintError, match="nothing to find"):
+        run_evaluation([str(small)], SETTINGS, no_progress, labels=tmp_path / "labels.jsonl")

@@ -1,0 +1,255 @@
+"""A bank on disk: what is in it, what is refused, and by which name."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import shutil
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fingerprint.compute import mapped_arrays
+from fingerprint.core import settings
+from fingerprint.core.alert import FingerprintError
+from fingerprint.registry import bank as banks
+from fingerprint.registry import versions
+from pipelines.cli.console import no_progress
+from pipelines.train import train_bank
+from tests.support import sample_organisation
+from tests.support.sample_organisation import SETTINGS, Road
+
+
+@pytest.fixture
+def bank(organisation: Road, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(organisation.bank, tmp_path / "bank"))
+
+
+def version_of(bank: Path) -> Path:
+    return bank / "versions" / (bank / "CURRENT").read_text().strip()
+
+
+def test_training_says_how_many_entities_are_ready_and_what_the_others_fall_back_to(
+    organisation: Road,
+) -> None:
+    figures = organisation.trained
+    waiting = figures["waiting"]
+    stack = banks.open_bank(organisation.bank).fingerprints
+    assert figures["ready"]["entity"] + waiting["entities"] == (stack["level"] == 0).sum()
+    assert (
+        sum(waiting["fall_back_to"].values()) == waiting["entities"] == sum(waiting["ready_in_days"].values())
+    )
+    assert figures["records"] == sum(figures[name] for name in ("events", "rejects", "duplicates", "skipped"))
+
+
+def test_every_entity_falls_back_to_its_own_principal_and_that_to_its_peers(organisation: Road) -> None:
+    stack = banks.open_bank(organisation.bank).fingerprints
+    parents = stack.loc[stack["parent"].clip(lower=0)].reset_index(drop=True)
+    entities = stack["level"] == 0
+    assert (parents["key"][entities] == stack["key"][entities].str.split("|").str[0]).all()
+    assert (parents["level"][1:] > stack["level"][1:]).all()
+
+
+def test_a_bank_holds_no_ids(organisation: Road) -> None:
+    records = [json.loads(line) for line in sample_organisation.lines_of(organisation.learned)]
+    ids = {str(record.get(name)).encode() for record in records for name in ("eventID", "requestID")}
+    ids |= {str(record["userIdentity"].get("accessKeyId")).encode() for record in records}
+    ids -= {b"None", b""}
+    stored = b"".join(file.read_bytes() for file in version_of(organisation.bank).glob("*.safetensors"))
+    stored += b"".join(
+        pd.read_parquet(file).to_json().encode() for file in version_of(organisation.bank).glob("*.parquet")
+    )
+    assert len(ids) > 1000
+    assert not [each for each in ids if each in stored]
+    assert not [
+        name for name in banks.open_bank(organisation.bank).scorer_state if name.startswith("repeats")
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["fingerprints.parquet", "people.parquet", "words.parquet", "stack.safetensors", "ledger.safetensors"],
+)
+def test_one_flipped_bit_in_a_bank_is_refused_by_the_name_of_the_file(bank: Path, name: str) -> None:
+    file = version_of(bank) / name
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(FingerprintError, match=name):
+        banks.open_bank(bank)
+
+
+def test_a_bank_without_one_of_its_files_is_refused_by_the_name_of_the_file(bank: Path) -> None:
+    (version_of(bank) / "words.parquet").unlink()
+    with pytest.raises(FingerprintError, match=r"lacks words\.parquet"):
+        banks.open_bank(bank)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", '{"format": 3}', '{"files": 3, "format": 3}', '{"files": {"a": 3}, "format": 3}', "\x00"],
+)
+def test_a_manifest_that_is_none_is_refused(bank: Path, content: str) -> None:
+    (version_of(bank) / "manifest.json").write_text(content)
+    with pytest.raises(FingerprintError, match="manifest"):
+        banks.open_bank(bank)
+
+
+@pytest.mark.parametrize("change", [{"format": 2}, {"format": 99}, {"features": ["action", "moon"]}])
+def test_a_bank_of_another_format_or_with_other_features_is_refused(
+    bank: Path, change: dict[str, object]
+) -> None:
+    file = version_of(bank) / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(FingerprintError, match="train it anew"):
+        banks.open_bank(bank)
+
+
+@pytest.mark.parametrize("content", ["", "../../etc", "2020-01-01-00000000", "a\0b", "\udcff"])
+def test_a_pointer_that_names_no_version_is_refused(bank: Path, content: str) -> None:
+    (bank / "CURRENT").write_bytes(content.encode(errors="surrogateescape"))
+    with pytest.raises(FingerprintError, match="bank"):
+        banks.open_bank(bank)
+
+
+def test_a_folder_without_a_bank_is_told_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(FingerprintError, match="fingerprint train"):
+        banks.open_bank(tmp_path)
+
+
+def test_publishing_again_changes_nothing_and_mends_what_was_damaged(organisation: Road, bank: Path) -> None:
+    good = banks.open_bank(organisation.bank)
+    banks.publish_version(good, bank)
+    before = {file: file.read_bytes() for file in sorted(bank.rglob("*")) if file.is_file()}
+    (version_of(bank) / "words.parquet").write_bytes(b"damaged")
+    assert banks.publish_version(good, bank) == good.version
+    assert {file: file.read_bytes() for file in sorted(bank.rglob("*")) if file.is_file()} == before
+
+
+def test_training_twice_gives_the_same_bank(organisation: Road, tmp_path: Path) -> None:
+    again = train_bank(organisation.learned, tmp_path / "bank", SETTINGS, no_progress)
+    assert again["version"] == organisation.trained["version"]
+    one, other = banks.open_bank(organisation.bank), banks.open_bank(tmp_path / "bank")
+    for part in banks.ARRAY_PARTS:
+        for field in fields(getattr(one, part)):
+            left, right = getattr(getattr(one, part), field.name), getattr(getattr(other, part), field.name)
+            np.testing.assert_array_equal(left, right, err_msg=f"{part}.{field.name}")
+    assert list(one.scorer_state) == list(other.scorer_state)
+    for name, array in one.scorer_state.items():
+        np.testing.assert_array_equal(array, other.scorer_state[name], err_msg=name)
+
+
+# --- what is too large, or in pieces ---------------------------------------------------------------------------------
+
+
+def test_a_bank_larger_than_the_setting_is_refused_before_it_is_read(bank: Path) -> None:
+    for file in version_of(bank).glob("*.safetensors"):
+        file.chmod(0)  # nobody may look
+        file.write_bytes(bytes(file.stat().st_size))
+    with pytest.raises(FingerprintError, match=r"bank\.max_bytes"):
+        banks.open_bank(bank, settings.Bank(max_bytes=1000))
+
+
+def test_a_file_that_is_cut_off_is_refused_by_its_length(bank: Path) -> None:
+    file = version_of(bank) / "stack.safetensors"
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(
+        FingerprintError, match=r"stack\.safetensors is damaged: it has [\d,]+ bytes, the manifest says"
+    ):
+        banks.open_bank(bank)
+
+
+def test_a_table_that_expands_to_more_than_a_bank_may_have_is_refused(bank: Path) -> None:
+    root = version_of(bank)
+    pd.DataFrame({"code": np.zeros(3_000_000), "text": ""}).to_parquet(
+        root / "words.parquet", compression="zstd"
+    )
+    mend_manifest(root, "words.parquet")
+    assert sum(file.stat().st_size for file in root.iterdir()) < 8_000_000
+    with pytest.raises(FingerprintError, match=r"words\.parquet expands to"):
+        banks.open_bank(bank, settings.Bank(max_bytes=8_000_000))
+
+
+def mend_manifest(root: Path, name: str) -> None:
+    """What somebody would do who wants a file of their own to be believed."""
+    manifest = json.loads((root / "manifest.json").read_text())
+    manifest["files"][name] = {"bytes": (root / name).stat().st_size, "sha256": banks._sha256(root / name)}
+    (root / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_a_bank_without_one_of_its_arrays_is_refused(bank: Path) -> None:
+    root = version_of(bank)
+    (root / "stack.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+    mend_manifest(root, "stack.safetensors")
+    with pytest.raises(FingerprintError, match=r"cannot be read: .*vocabulary"):
+        banks.open_bank(bank)
+
+
+def test_everything_that_is_wrong_with_a_bank_is_named_at_once(bank: Path) -> None:
+    root = version_of(bank)
+    (root / "words.parquet").unlink()
+    (root / "ledger.safetensors").write_bytes(b"short")
+    (root / "people.parquet").write_bytes(bytes((root / "people.parquet").stat().st_size))
+    found = banks.find_problems(root)
+    for name in ("words.parquet", "ledger.safetensors", "people.parquet"):
+        assert len([sentence for sentence in found if name in sentence]) == 1
+    assert len(found) == 3
+
+
+@pytest.fixture
+def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shards of a few rows: those of a small bank would otherwise be too short to be cut."""
+    monkeypatch.setattr(mapped_arrays, "ALIGNMENT", mmap.PAGESIZE)
+
+
+@pytest.mark.usefixtures("_small_pages")
+def test_a_bank_in_many_shards_judges_as_one_in_a_single_file(
+    organisation: Road, scored: sample_organisation.Run, tmp_path: Path
+) -> None:
+    good = banks.open_bank(organisation.bank)
+    banks.write_bank(good, tmp_path / "bank", settings.Bank(shard_bytes=1 << 16))
+    versions.serve_version(tmp_path / "bank", good.version, banks.PUBLISH_DECISION)
+    assert len(list(version_of(tmp_path / "bank").glob("stack.weights.inputs.*"))) > 1
+    again = sample_organisation.run(organisation.new, tmp_path / "bank", tmp_path)
+    assert again.out.read_bytes() == scored.out.read_bytes()
+
+
+@pytest.mark.usefixtures("_small_pages")
+def test_a_shard_that_is_missing_is_named(organisation: Road, tmp_path: Path) -> None:
+    good = banks.open_bank(organisation.bank)
+    banks.write_bank(good, tmp_path, settings.Bank(shard_bytes=1 << 16))
+    gone = sorted((tmp_path / "versions" / good.version).glob("stack.weights.inputs.*"))[-1]
+    gone.unlink()
+    with pytest.raises(FingerprintError, match=gone.name):
+        banks.open_bank(tmp_path, version=good.version)
+
+
+def test_a_bank_that_is_open_may_be_published_again_or_retired(organisation: Road, bank: Path) -> None:
+    opened, good = banks.open_bank(bank), banks.open_bank(organisation.bank)
+    shutil.rmtree(bank)
+    for part in banks.ARRAY_PARTS:
+        for field in fields(getattr(good, part)):
+            left, right = (getattr(getattr(each, part), field.name) for each in (opened, good))
+            np.testing.assert_array_equal(left, right)
+
+
+def test_a_version_is_opened_by_its_name_while_another_is_served(organisation: Road, bank: Path) -> None:
+    good = banks.open_bank(organisation.bank)
+    other = banks.with_manifest_entries(good, note="another")
+    banks.write_bank(other, bank)
+    assert banks.open_bank(bank).version == good.version
+    assert banks.open_bank(bank, version=other.version).version == other.version
+    with pytest.raises(FingerprintError, match=f"kept: .*{other.version}"):
+        banks.open_bank(bank, version="no-such")
+
+
+def test_no_code_loads_what_could_run() -> None:
+    """Beside `test_imports.test_nothing_is_pickled`: nothing that unpickles by another name."""
+    root = Path(__file__).parents[2]
+    words = ("allow_pickle", "torch.load", "torch.save", "read_pickle", "to_pickle", "joblib", "import dill")
+    for folder in ("fingerprint", "pipelines", "models"):
+        for file in (root / folder).rglob("*.py"):
+            assert [word for word in words if word in file.read_text()] == [], file

@@ -1,0 +1,225 @@
+"""Whoever acted has one stable key, whatever the shape of the identity, and nobody can take another's."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fingerprint.core.settings import Entities
+from fingerprint.sources.cloudtrail.envelopes import split_lines
+from fingerprint.sources.cloudtrail.identity import (
+    ENTITY_COLUMNS,
+    IDENTITY_COLUMNS,
+    Principal,
+    add_entity_columns,
+    escape_key,
+    principal_of,
+)
+from fingerprint.sources.flatten import flatten
+
+REAL = Path(__file__).parents[3] / "data" / "real"
+ACCOUNT = "123456789012"
+ROLE = f"arn:aws:iam::{ACCOUNT}:role"
+SESSION = f"arn:aws:sts::{ACCOUNT}:assumed-role"
+
+
+def who(identity_type: str = "", **fields: str) -> Principal:
+    return principal_of(
+        {"identity_type": identity_type, "recipient_account": ACCOUNT, "service": "ec2", **fields}
+    )
+
+
+KEYS: list[tuple[dict[str, str], str, str]] = [
+    ({"identity_type": "Root", "arn": f"arn:aws:iam::{ACCOUNT}:root", "account": ACCOUNT}, "root", "root"),
+    ({"identity_type": "IAMUser", "arn": f"arn:aws:iam::{ACCOUNT}:user/path/alice"}, "user/alice", "user"),
+    ({"identity_type": "IAMUser", "user_name": "alice"}, "user/alice", "user"),
+    (
+        {"identity_type": "IAMUser", "user_name": "HIDDEN_DUE_TO_SECURITY_REASONS", "principal_id": "AIDA1"},
+        "user/?AIDA1",
+        "user",
+    ),
+    ({"identity_type": "IAMUser"}, "user/?", "user"),
+    (
+        {"identity_type": "AssumedRole", "issuer_arn": f"{ROLE}/path/deploy", "arn": f"{SESSION}/deploy/x"},
+        "role/deploy",
+        "role",
+    ),
+    ({"identity_type": "AssumedRole", "arn": f"{SESSION}/deploy/i-0123456789abcdef0"}, "role/deploy", "role"),
+    ({"identity_type": "AssumedRole", "arn": f"{SESSION}/deploy"}, "role/deploy", "role"),
+    ({"identity_type": "AssumedRole", "user_name": "TestRole"}, "role/TestRole", "role"),
+    ({"identity_type": "AssumedRole", "principal_id": "AROA1:x"}, "role/?AROA1", "role"),
+    ({"identity_type": "Role", "arn": f"{ROLE}/service/deploy"}, "role/deploy", "role"),
+    (
+        {
+            "identity_type": "FederatedUser",
+            "arn": f"arn:aws:sts::{ACCOUNT}:federated-user/root",
+            "issuer_arn": f"arn:aws:iam::{ACCOUNT}:user/alice",
+        },
+        "user/alice",
+        "user",
+    ),
+    (
+        {"identity_type": "FederatedUser", "arn": f"arn:aws:sts::{ACCOUNT}:federated-user/x"},
+        "federated/?",
+        "federated",
+    ),
+    (
+        {
+            "identity_type": "WebIdentityUser",
+            "identity_provider": "accounts.google.com",
+            "user_name": "1184",
+            "principal_id": "accounts.google.com:app:1184",
+        },
+        "federated/accounts.google.com/1184",
+        "federated",
+    ),
+    (
+        {"identity_type": "SAMLUser", "principal_id": "SAMLkey:alice@example.com"},
+        "federated/SAMLkey/alice@example.com",
+        "federated",
+    ),
+    ({"identity_type": "IdentityCenterUser", "behalf_user": "e364"}, "identitycenter/e364", "person"),
+    (
+        {"identity_type": "AWSAccount", "principal_id": "AROA1:session", "account": "999999999999"},
+        "account/AROA1",
+        "account",
+    ),
+    (
+        {"identity_type": "AWSService", "invoked_by": "config.amazonaws.com"},
+        "service/config.amazonaws.com",
+        "service",
+    ),
+    ({"invoked_by": "ec2.amazonaws.com", "account": ACCOUNT}, "service/ec2.amazonaws.com", "service"),
+    ({}, "service/ec2.amazonaws.com", "service"),
+    ({"arn": f"arn:aws:iam::{ACCOUNT}:user/alice"}, "user/alice", "user"),
+    ({"arn": f"{SESSION}/deploy/x"}, "role/deploy", "role"),
+    ({"identity_type": "Directory", "principal_id": "d-1"}, "unknown/Directory/d-1", "unknown"),
+    ({"identity_type": "Unknown", "user_name": "bob"}, "unknown/Unknown/bob", "unknown"),
+]
+
+
+@pytest.mark.parametrize(("identity", "key", "kind"), KEYS)
+def test_every_shape_of_identity_has_its_key(identity: dict[str, str], key: str, kind: str) -> None:
+    principal = who(**identity)
+    account = identity.get("account") or ACCOUNT
+    assert (principal.key, principal.kind) == (f"{account}:{key}", kind)
+
+
+def test_a_session_name_counts_only_where_the_issuer_fixes_it() -> None:
+    sso = who("AssumedRole", arn=f"{SESSION}/AWSReservedSSO_Admin_0123/alice@example.com")
+    assert sso.key == f"{ACCOUNT}:role/AWSReservedSSO_Admin_0123/alice@example.com"
+    assert (sso.kind, sso.role, sso.human) == (
+        "person",
+        f"{ACCOUNT}:role/AWSReservedSSO_Admin_0123",
+        "alice@example.com",
+    )
+    by_path = who(
+        "AssumedRole", issuer_arn=f"{ROLE}/aws-reserved/sso.amazonaws.com/Dev", arn=f"{SESSION}/Dev/bob"
+    )
+    saml = who(
+        "AssumedRole",
+        arn=f"{SESSION}/okta/bob",
+        federated_provider=f"arn:aws:iam::{ACCOUNT}:saml-provider/okta",
+    )
+    assert [by_path.kind, saml.kind] == ["person", "person"]
+    chosen = who("AssumedRole", arn=f"{SESSION}/deploy/alice@example.com")
+    assert (chosen.key, chosen.human) == (f"{ACCOUNT}:role/deploy", "alice@example.com")
+
+
+def test_which_roles_are_peoples_is_a_setting() -> None:
+    identity = {"identity_type": "AssumedRole", "arn": f"{SESSION}/corp-admin/alice"}
+    assert principal_of(identity).kind == "role"
+    assert principal_of(identity, (r"^corp-",)).kind == "person"
+
+
+def test_what_a_service_does_for_somebody_is_a_lane_of_its_own() -> None:
+    for_alice = who("IAMUser", user_name="alice", invoked_by="cloudformation.amazonaws.com")
+    linked = who(
+        "AssumedRole", issuer_arn=f"{ROLE}/aws-service-role/config.amazonaws.com/AWSServiceRoleForConfig"
+    )
+    by_name = who("AssumedRole", arn=f"{SESSION}/AWSServiceRoleForRDS/x")
+    assert (for_alice.key, for_alice.lane, for_alice.via) == (
+        f"{ACCOUNT}:user/alice",
+        "service",
+        "cloudformation.amazonaws.com",
+    )
+    assert (linked.lane, linked.via) == ("service", "config.amazonaws.com")
+    assert by_name.lane == "service"
+    assert who("IAMUser", user_name="alice").lane == "direct"
+
+
+def test_the_same_name_in_two_accounts_is_two_principals() -> None:
+    assert who("IAMUser", user_name="a", account="1").key != who("IAMUser", user_name="a", account="2").key
+
+
+def test_a_session_on_an_instance_shows_the_instance() -> None:
+    assert who("AssumedRole", arn=f"{SESSION}/app/i-0dbc91f429e48eeed").human == "i-0dbc91f429e48eeed"
+
+
+def test_no_name_can_be_made_into_another_principals_key() -> None:
+    person = who("AssumedRole", arn=f"{SESSION}/AWSReservedSSO_A_1/bob").key
+    role = who("AssumedRole", user_name="AWSReservedSSO_A_1/bob").key
+    nameless, named = who("IAMUser", principal_id="AIDA1").key, who("IAMUser", user_name="?AIDA1").key
+    assert len({person, role, nameless, named}) == 4
+    assert "|" not in who("IAMUser", user_name="a|iam|direct").key
+
+
+@given(st.text(), st.text())
+def test_escaping_keeps_different_names_different(a: str, b: str) -> None:
+    assert (escape_key(a) == escape_key(b)) == (a == b)
+    assert not set(escape_key(a)) & set("/|:?*\n\u202e")
+
+
+@given(st.dictionaries(st.sampled_from(IDENTITY_COLUMNS), st.text(max_size=30)))
+def test_no_identity_makes_it_raise(identity: dict[str, str]) -> None:
+    assert principal_of(identity).key
+
+
+@pytest.mark.parametrize(
+    ("granularity", "entity"),
+    [
+        ("principal_service", f"{ACCOUNT}:user/alice|ec2|direct"),
+        ("principal", f"{ACCOUNT}:user/alice|*|direct"),
+        ("service", "*|ec2|direct"),
+    ],
+)
+def test_what_has_a_fingerprint_is_a_setting(granularity: Any, entity: str) -> None:
+    row = dict.fromkeys(IDENTITY_COLUMNS, None) | {
+        "identity_type": "IAMUser",
+        "user_name": "alice",
+        "account": ACCOUNT,
+        "service": "ec2",
+    }
+    events = pd.DataFrame([row], dtype="str")
+    assert add_entity_columns(events, Entities(granularity=granularity)).entity.tolist() == [entity]
+
+
+def test_naming_a_batch_is_naming_each_event() -> None:
+    """The vectorised road against the plain one, on every real record in the checkout."""
+    lines = [
+        line
+        for folder in ("schema_variety", "panther_rule_tests")
+        for line in gzip.decompress((REAL / folder / f"{folder}.jsonl.gz").read_bytes()).splitlines()
+    ]
+    events = flatten(split_lines(lines)).events
+    named = add_entity_columns(events, Entities())
+    rows = (
+        events[list(IDENTITY_COLUMNS)]
+        .astype(object)
+        .where(events[list(IDENTITY_COLUMNS)].notna(), "")
+        .to_dict("records")
+    )
+    assert named.principal.tolist() == [principal_of(row).key for row in rows]
+    assert [human or "" for human in named.human.fillna("")] == [principal_of(row).human for row in rows]
+    assert list(named.columns) == [*events.columns, *ENTITY_COLUMNS]
+    assert named.index.equals(events.index)
+
+
+def test_a_batch_without_events_has_the_columns_too() -> None:
+    assert list(add_entity_columns(flatten(split_lines([])).events, Entities()).columns)[
+        -len(ENTITY_COLUMNS) :
+    ] == list(ENTITY_COLUMNS)

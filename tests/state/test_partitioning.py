@@ -1,0 +1,138 @@
+"""A ledger that was cut and put together again goes on as if it had not been; a part says of its own what the whole does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fingerprint.compute import hashing
+from fingerprint.core.settings import Settings
+from fingerprint.features.encoding import FEATURES
+from fingerprint.pipeline import DetectionPipeline
+from fingerprint.registry import bank as banks
+from fingerprint.state import partitioning
+from fingerprint.state.scorer_state import ScorerState
+from tests.support.stepwise_pipeline import Outcome, Step, road_of, same, silences, walked
+
+START = 480_000 // 24 * 24
+
+
+def cut_and_mended(road: DetectionPipeline, homes: np.ndarray) -> DetectionPipeline:
+    whole = road.state.as_arrays()
+    after = road_of(road.scorer.bank, partitioning.select_buckets(whole, homes))
+    after.state.merge(partitioning.select_buckets(whole, ~homes))
+    after.scorer.pending, after.scorer.owner_names = road.scorer.pending, road.scorer.owner_names
+    after.alert_groups.open_verdicts = road.alert_groups.open_verdicts
+    return after
+
+
+# --- on the road ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_ledger_cut_and_mended_after_every_step_judges_as_if_it_had_stayed_whole(
+    bank: banks.Bank, steps: list[Step], undisturbed: Outcome, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+
+    def cut(road: DetectionPipeline, _: Step) -> DetectionPipeline:
+        return cut_and_mended(road, random.random(hashing.BUCKETS) < random.random())
+
+    assert silences(undisturbed)
+    same(walked(road_of(bank, bank.scorer_state), steps, after=cut), undisturbed)
+
+
+def test_each_quarter_of_the_virtual_partitions_says_of_its_principals_what_the_whole_says(
+    bank: banks.Bank, steps: list[Step], undisturbed: Outcome
+) -> None:
+    parts = []
+    for quarter in range(4):
+        homes = hashing.buckets_of_partitions(np.arange(256) % 4 == quarter)
+        theirs = [Step(_at(step.events, homes), step.watermark) for step in steps]
+        parts.append(walked(road_of(bank, partitioning.select_buckets(bank.scorer_state, homes)), theirs))
+    together = Outcome(*(pd.concat(tables).sort_index() for tables in zip(*parts, strict=True)))
+    same(together, undisturbed)
+
+
+def _at(events: pd.DataFrame, homes: np.ndarray) -> pd.DataFrame:
+    return events[homes[hashing.bucket_of(hashing.hash_with_bucket(events["principal"]))]].reset_index(
+        drop=True
+    )
+
+
+# --- by itself --------------------------------------------------------------------------------------------------------
+
+
+def small_ledger(seed: int) -> ScorerState:
+    """Forty principals over some days: ids, activity, novelties, company, series with forecasts."""
+    random, count = np.random.default_rng(seed), 400
+    ledger = ScorerState(Settings())
+    people = hashing.hash_with_bucket(pd.Series([f"1:user/{number}" for number in range(40)]))
+    for day in range(4):
+        who = people[random.integers(0, len(people), count)]
+        interval = (START + day * 24 + random.integers(0, 24, count)).astype(np.int32)
+        codes = random.integers(1, 9, (count, len(FEATURES))).astype(np.uint64)
+        ledger.deduplicate(who, random.integers(0, 2**63, count).astype(np.uint64), interval // 24)
+        ledger.update_history(who, interval, codes)
+        ledger.is_known_novelty(hashing.combine(who, codes[:, 0]), interval)
+        ledger.interval_surprise.add(who, interval, codes, random.random(codes.shape).astype(np.float32) * 9)
+        since, weight = ledger.first_seen(who), np.ones(count, np.float32)
+        keys = ledger.series.add_counts(who, codes[:, 1], interval, since, weight)
+        ledger.series.z_scores(ledger.series.find_rows(keys), interval)
+        ledger.observe_time(interval.astype(np.int64) * 3600, who)
+        ledger.expire()
+    return ledger
+
+
+@given(seed=st.integers(0, 99), share=st.floats(0, 1))
+@settings(max_examples=25, deadline=None)
+def test_two_parts_hold_all_of_a_ledger_and_nothing_twice(seed: int, share: float) -> None:
+    whole = small_ledger(seed).as_arrays()
+    homes = np.random.default_rng(seed).random(hashing.BUCKETS) < share
+    parts = [partitioning.select_buckets(whole, homes), partitioning.select_buckets(whole, ~homes)]
+    for name, array in whole.items():
+        if name != "clock":
+            assert sum(len(part[name]) for part in parts) == len(array), name
+            assert all(part[name].dtype == array.dtype for part in parts), name
+    for part in parts:
+        for name in ("principals.key", "activity.key", "series.past.key", "series.open.key", "repeats.key"):
+            assert (np.diff(part[name].astype(object)) > 0).all(), f"{name} is sorted"
+
+
+@given(seed=st.integers(0, 99), share=st.floats(0, 1))
+@settings(max_examples=25, deadline=None)
+def test_what_was_cut_out_and_put_back_is_all_there_and_belongs_to_the_same(seed: int, share: float) -> None:
+    ledger = small_ledger(seed)
+    whole = ledger.as_arrays()
+    homes = np.random.default_rng(seed).random(hashing.BUCKETS) < share
+    mended = ScorerState.from_arrays(Settings(), partitioning.select_buckets(whole, homes))
+    mended.merge(partitioning.select_buckets(whole, ~homes))
+    for table in (
+        "repeats",
+        "firsts",
+        "novelties",
+        "interval_surprise.values",
+        "interval_surprise.sums",
+        "interval_surprise.usual_place",
+    ):
+        for name in (each for each in whole if each.rpartition(".")[0] == table):
+            np.testing.assert_array_equal(mended.as_arrays()[name], whole[name], err_msg=name)
+    keys = hashing.combine(ledger.series.owner, ledger.series.channel)
+    rows = [one.series.find_rows(keys) for one in (ledger, mended)]
+    for start, end in ((START, START + 96), (START + 48, START + 200)):
+        dense = [
+            one.series.dense_counts(row, start, end) for one, row in zip((ledger, mended), rows, strict=True)
+        ]
+        np.testing.assert_array_equal(*dense)
+    now = np.full(len(keys), START + 96, np.int32)
+    expected = [one.series.expected_counts(row, now) for one, row in zip((ledger, mended), rows, strict=True)]
+    np.testing.assert_array_equal(expected[0], expected[1])
+
+
+def test_a_part_is_not_merged_twice() -> None:
+    ledger = small_ledger(0)
+    with pytest.raises(ValueError, match="already"):
+        ledger.merge(partitioning.select_buckets(ledger.as_arrays(), np.ones(hashing.BUCKETS, bool)))

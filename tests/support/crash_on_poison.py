@@ -1,0 +1,30 @@
+"""A program that a message kills: python -m tests.support.crash_on_poison PROGRAM OPTION...
+
+Whoever unwraps a message that holds POISON is gone at once, as if the kernel had ended it for its memory: SIGKILL, nothing
+closed, nothing flushed, nobody told. Settings come from the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+from fingerprint.sources.cloudtrail import envelopes
+from fingerprint.sources.cloudtrail.envelopes import RecordBatch
+from pipelines.cli import main
+
+POISON = b"whoever reads this is dead"
+unwrap = envelopes._unwrap
+
+
+def deadly(data: bytes, *rest: Any, **named: Any) -> Iterator[RecordBatch]:
+    if POISON in data:
+        os.kill(os.getpid(), signal.SIGKILL)
+    yield from unwrap(data, *rest, **named)
+
+
+if __name__ == "__main__":
+    envelopes._unwrap = deadly
+    main()

@@ -1,0 +1,68 @@
+"""What is under deploy/observe, for tests: every expression of rules and dashboards, and the metrics that it names.
+
+Example:
+    >>> metrics_of('sum by (job) (rate(fingerprint_stream_events_total{job="stream"}[5m])) > 0')
+    {'fingerprint_stream_events_total'}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+OBSERVE = ROOT / "deploy" / "observe"
+DASHBOARDS = sorted((OBSERVE / "grafana" / "dashboards").glob("*.json"))
+
+_BESIDE = re.compile(
+    r""""[^"]*" | '[^']*' | \[[^\]]*\] | \{[^}]*\} | \b\d\w* | \b(?:by|on|ignoring|without)\s*\([^)]*\)""",
+    re.X,
+)
+_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*(?![a-zA-Z0-9_:]|\s*\()")
+_WORDS = {"and", "or", "unless", "offset", "bool", "by"}
+
+
+def read(name: str) -> dict[str, Any]:
+    """A YAML file of deploy/observe."""
+    return dict(yaml.safe_load((OBSERVE / name).read_text()))
+
+
+def rules() -> list[dict[str, Any]]:
+    """Alerts and what is recorded for them."""
+    return [rule for group in read("rules.yml")["groups"] for rule in group["rules"]]
+
+
+def alerts() -> list[dict[str, Any]]:
+    return [rule for rule in rules() if "alert" in rule]
+
+
+def panels(file: Path) -> list[dict[str, Any]]:
+    """Of a dashboard, without the rows that only head others."""
+    return [panel for panel in json.loads(file.read_text())["panels"] if panel["type"] != "row"]
+
+
+def expressions() -> Iterator[tuple[str, str]]:
+    """Who asks, and what."""
+    for rule in rules():
+        yield rule.get("alert") or rule["record"], rule["expr"]
+    for file in DASHBOARDS:
+        for note in json.loads(file.read_text())["annotations"]["list"]:
+            yield f"{file.stem}: {note['name']}", note["expr"]
+        for panel in panels(file):
+            for target in panel["targets"]:
+                yield f"{file.stem}: {panel['title']}", target["expr"].replace("$__rate_interval", "5m")
+
+
+def metrics_of(expression: str) -> set[str]:
+    """Names in it that are no label, word or function."""
+    return set(_NAME.findall(_BESIDE.sub(" ", expression))) - _WORDS
+
+
+def asked() -> set[str]:
+    """Every metric that a rule or a dashboard names."""
+    return {name for _, expression in expressions() for name in metrics_of(expression)}

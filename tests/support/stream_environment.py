@@ -1,0 +1,333 @@
+"""A stream for tests: topics in a folder or on a broker, records in them, runs of `fingerprint stream`, and what they said."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic
+from prometheus_client import CollectorRegistry
+
+from fingerprint.adapters.checkpoints import FileCheckpointStore
+from fingerprint.adapters.file_broker import partition_log as topic_log
+from fingerprint.adapters.file_broker.consumer import FileConsumer, FileProducer, create_topic
+from fingerprint.adapters.kafka.confluent import ConfluentConsumer
+from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
+from fingerprint.adapters.kafka.kafka_python import KafkaPythonConsumer
+from fingerprint.adapters.kafka.kafka_python_producer import KafkaPythonProducer
+from fingerprint.adapters.system import SystemClock
+from fingerprint.compute.backend import HOST_BACKEND
+from fingerprint.core.alert import Alert
+from fingerprint.core.ports import Headers, Message, Partition
+from fingerprint.core.settings import Settings
+from fingerprint.sources.cloudtrail.envelopes import split_lines
+from fingerprint.sources.cloudtrail.identity import add_entity_columns
+from fingerprint.sources.flatten import flatten
+from fingerprint.store.alerts import SqlAlertStore, open_alert_store
+from fingerprint.streaming.bank_watcher import BankWatcher
+from fingerprint.streaming.bounded_read import poll_until_end
+from fingerprint.streaming.checkpoints import OwnedPartition
+from fingerprint.streaming.metrics import StreamMetrics
+from fingerprint.streaming.publisher import StreamAdapters
+from pipelines.runtime import wiring
+from pipelines.stream import StreamService
+from tests.support.services.kafka import Broker
+
+PARTITIONS = 4
+Records = list[tuple[bytes, bytes]]  # keys and values
+DOORS: dict[str, tuple[Any, Any]] = {
+    "files": (FileConsumer, FileProducer),
+    "kafka-python": (KafkaPythonConsumer, KafkaPythonProducer),
+    "confluent": (ConfluentConsumer, ConfluentProducer),
+}
+
+
+class Place:
+    """Topics, a desk and snapshots of one test, and the settings by which programs find them."""
+
+    def __init__(
+        self, folder: Path, bank: Path, client: str = "files", broker: Broker | None = None, name: str = "t"
+    ):
+        self.folder, self.bank, self.client, self.broker, self.name = folder, bank, client, broker, name
+        folder.mkdir(parents=True, exist_ok=True)
+        self.table: dict[str, Any] = {}
+        self.configure()
+
+    def configure(self, **sections: dict[str, Any]) -> None:
+        """Settings beyond what a test needs anyway; given again, they replace the ones before."""
+        topics = {each: f"{self.name}.{each}" for each in ("raw", "events", "alerts", "votes", "notices")}
+        brokers = (str(self.folder / "topics"),) if self.broker is None else (self.broker.address,)
+        kafka = {"client": self.client, "brokers": brokers, "group": self.name, "session_seconds": 10.0}
+        needed = {
+            "kafka": kafka | topics | {"linger_milliseconds": 1},
+            "autoencoder": {"epochs": 1},
+            "health": {"port": 0},
+            "state": {"snapshots": str(self.folder / "snapshots"), "snapshot_seconds": 0.05},
+            "desk": {"url": f"sqlite:///{self.folder}/desk.sqlite"},
+        }
+        self.table = {
+            section: needed.get(section, {}) | sections.get(section, {})
+            for section in needed.keys() | sections.keys()
+        }
+        self.settings = Settings.model_validate(self.table)
+
+    def create(self, partitions: int = PARTITIONS) -> Place:
+        kafka = self.settings.kafka
+        self.topics(
+            {
+                kafka.events: partitions,
+                kafka.alerts: 1,
+                kafka.votes: 1,
+                kafka.notices: 1,
+                f"{kafka.events}.dlq": 1,
+            }
+        )
+        return self
+
+    def topics(self, partitions: dict[str, int]) -> None:
+        """Make topics."""
+        if self.broker is None:
+            for topic, count in partitions.items():
+                create_topic(self.folder / "topics", topic, count)
+        else:
+            admin = KafkaAdminClient(bootstrap_servers=self.broker.address)
+            admin.create_topics([NewTopic(*each, 1) for each in partitions.items()], wait_for_metadata=True)
+            admin.close()
+
+    def homes(self) -> list[Partition]:
+        with self.consumer() as consumer:
+            count = consumer.partitions(self.settings.kafka.events)
+        return [Partition(self.settings.kafka.events, number) for number in range(count)]
+
+    def committed(self) -> int:
+        """Messages of the events topic that are done with."""
+        with self.consumer() as consumer:
+            return sum(offset or 0 for offset in consumer.committed(self.homes()).values())
+
+    def forget_unread(self) -> int:
+        """Kafka drops what it can, also of what was not read yet; how many messages are lost."""
+        with self.consumer() as consumer:
+            done = consumer.committed(self.homes())
+        lost = 0
+        for home in self.homes():
+            log = topic_log.PartitionLog(self.folder / "topics" / home.topic / str(home.number))
+            for segment in log.segments()[:-1]:
+                segment.unlink()
+            lost += max(log.beginning_offset() - (done[home] or 0), 0)
+        return lost
+
+    # --- doors --------------------------------------------------------------------------------------------------------
+
+    def consumer(self, purpose: str = "stream") -> Any:
+        kafka = self.settings.kafka
+        return DOORS[self.client][0](kafka.model_copy(update={"group": f"{kafka.group}-{purpose}"}))
+
+    def producer(self) -> Any:
+        return DOORS[self.client][1](self.settings.kafka)
+
+    def has_votes(self) -> bool:
+        """Asked without a lock: whoever writes must not wait for whoever asks."""
+        file = self.folder / "desk.sqlite"
+        try:
+            with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as desk:
+                return desk.execute("SELECT 1 FROM votes LIMIT 1").fetchone() is not None
+        except sqlite3.OperationalError:
+            return False
+
+    def desk(self) -> SqlAlertStore:
+        return open_alert_store(self.settings.desk.url)
+
+    def send(self, keyed: Iterable[tuple[bytes | None, bytes]], headers: Headers = ()) -> None:
+        """Keys and values to the events topic."""
+        with self.producer() as producer:
+            for key, value in keyed:
+                producer.send(self.settings.kafka.events, value, key, headers)
+            producer.flush()
+
+    def read(self, topic: str) -> list[Message]:
+        consumer = self.consumer("reader" + os.urandom(4).hex())
+        consumer.subscribe([topic])
+        found = [message for messages in poll_until_end(consumer) for message in messages]
+        consumer.close()
+        return found
+
+    # --- runs ---------------------------------------------------------------------------------------------------------
+
+    def run(self, **doors: Any) -> dict[str, Any]:
+        """One run in this process, to where the topic ends; any of its doors may be another."""
+        consumer, producer = (
+            doors.pop("consumer", None) or self.consumer(),
+            doors.pop("producer", None) or self.producer(),
+        )
+        try:
+            return self.program(consumer, producer, **doors).run(lambda: False, once=True)
+        finally:
+            for each in (producer, consumer):
+                with suppress(Exception):  # of a door at which something was made to happen
+                    each.close()
+
+    def pass_days(self, days: float) -> list[OwnedPartition]:
+        """Nothing comes, and so many days pass by the clock; how the partitions stand then, remembered."""
+        with self.consumer() as consumer, self.producer() as producer:
+            program = self.program(consumer, producer, clock=Ahead(timedelta(days=days)))
+            consumer.subscribe([self.settings.kafka.events], program.assigned, program.revoked)
+            while not program.owned:
+                program.run_once(0.1)
+            program.lag_monitor.next_poll = -math.inf
+            program.run_once(0.1)
+            program.commit()
+            return list(program.owned.values())
+
+    def program(self, consumer: Any, producer: Any, **doors: Any) -> StreamService:
+        outside = StreamAdapters(
+            consumer,
+            producer,
+            doors.get("desk") or self.desk(),
+            doors.get("snapshots") or FileCheckpointStore(self.settings.state),
+            doors.get("clock") or SystemClock(),
+        )
+        backend = doors.get("backend", HOST_BACKEND)
+        if "measuring" in doors:
+            banks = BankWatcher(self.bank, self.settings, doors["measuring"], backend=backend)
+        else:
+            banks = wiring.bank_watcher(self.bank, self.settings, backend)
+        return StreamService(banks, outside, self.settings, StreamMetrics(CollectorRegistry()))
+
+    def start(self, *options: str) -> subprocess.Popen[str]:
+        """A process of its own."""
+        command = [
+            sys.executable,
+            "-m",
+            "pipelines.cli",
+            "stream",
+            "--bank",
+            str(self.bank),
+            "--json",
+            *options,
+        ]
+        return subprocess.Popen(  # noqa: S603
+            command, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def environment(self) -> dict[str, str]:
+        """What makes a process of its own use the same settings."""
+        return environment(self.table)
+
+    # --- what was said ------------------------------------------------------------------------------------------------
+
+    def said(self) -> Said:
+        """The desk, and the topics reduced by id."""
+        alerts = {}
+        for message in self.read(self.settings.kafka.alerts):
+            alert = json.loads(message.value or b"")
+            alerts[alert["alert_id"]] = alert
+        votes = {}
+        for message in self.read(self.settings.kafka.votes):
+            vote = json.loads(message.value or b"")
+            votes[(vote["event_id"], vote["detector"])] = vote
+        desk = self.desk()
+        return Said(desk.alerts(), desk.votes(), alerts, votes)
+
+
+class Ahead:
+    """A clock that goes before."""
+
+    def __init__(self, by: timedelta) -> None:
+        self.by = by
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self.by
+
+    def sleep(self, seconds: float) -> None:
+        pass
+
+
+class Said:
+    """Reduced by id: alerts and votes on the desk and in the topics."""
+
+    def __init__(
+        self,
+        alerts: list[Alert],
+        votes: pd.DataFrame,
+        told: dict[str, Any],
+        voted: dict[tuple[str, str], Any],
+    ) -> None:
+        self.alerts = {alert.alert_id: alert for alert in alerts}
+        self.votes = {(row["event_id"], row["detector"]): row for row in votes.to_dict("records")}
+        self.told, self.voted = told, voted
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("compare with `differences`")
+
+    def differences(self, oracle: Said) -> list[str]:
+        """What is not as the oracle says; z's may differ by 1e-4."""
+        return [
+            *_unlike("alert on the desk", self.alerts, oracle.alerts, _alert),
+            *_unlike("alert in the topic", self.told, oracle.told, _told),
+            *_unlike("vote on the desk", self.votes, oracle.votes, _vote),
+            *_unlike("vote in the topic", self.voted, oracle.voted, _vote),
+        ]
+
+    def until(self, end: str) -> Said:
+        """Only what was said of the time before: after it, some partitions have come further than others."""
+        return Said(
+            [alert for alert in self.alerts.values() if alert.last_event_time.isoformat() < end],
+            pd.DataFrame([vote for vote in self.votes.values() if vote["event_time"].isoformat() < end]),
+            {name: alert for name, alert in self.told.items() if alert["last_event_time"] < end},
+            {name: vote for name, vote in self.voted.items() if vote["event_time"] < end},
+        )
+
+
+def _unlike(what: str, mine: dict[Any, Any], theirs: dict[Any, Any], core: Callable[[Any], Any]) -> list[str]:
+    lost = [f"{what} lost: {key}" for key in theirs.keys() - mine.keys()]
+    more = [f"{what} too many: {key}" for key in mine.keys() - theirs.keys()]
+    both = mine.keys() & theirs.keys()
+    other = [
+        f"{what} differs: {core(mine[key])} {core(theirs[key])}"
+        for key in both
+        if core(mine[key]) != core(theirs[key])
+    ]
+    return lost + more + other
+
+
+def _alert(alert: Alert) -> Any:
+    return alert.urgency, alert.title, alert.event_ids, alert.drivers, alert.curve
+
+
+def _told(alert: dict[str, Any]) -> Any:
+    return {name: value for name, value in alert.items() if name != "events"}, [
+        event["event_id"] for event in alert["events"]
+    ]
+
+
+def _vote(vote: dict[str, Any]) -> Any:
+    return vote["principal"], vote["entity"], bool(vote["vote"]), round(vote["z"], 3)
+
+
+def environment(table: dict[str, Any]) -> dict[str, str]:
+    """What makes a process of its own use these settings."""
+    return os.environ | {
+        f"FINGERPRINT_{section}__{key}".upper(): ",".join(value) if isinstance(value, tuple) else str(value)
+        for section, keys in table.items()
+        for key, value in keys.items()
+    }
+
+
+def keyed(lines: list[bytes]) -> list[tuple[bytes, bytes]]:
+    """Records under their principals, in the order given."""
+    flat = flatten(split_lines(lines, "", 0, Settings().reading))
+    events = add_entity_columns(flat.events, Settings().entities)
+    order = events["row"].to_numpy().argsort()
+    rows, names = events["row"].to_numpy()[order], events["principal"].to_numpy(object)[order]
+    return [(str(name).encode(), lines[row]) for row, name in zip(rows.tolist(), names, strict=True)]

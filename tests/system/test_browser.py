@@ -1,0 +1,568 @@
+"""The desk in a real browser: a morning by mouse, the same by keyboard alone, and what an attacker wrote staying text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from pyotp import TOTP
+
+from fingerprint.core.case import AlertRevision, ReopenCase, SavedView, SetDisposition, SuppressionMatch
+from fingerprint.core.sanitize import printable, storable
+from fingerprint.store.alerts import open_alert_store
+from tests.support.alerts import NASTY, nasty, stolen_session
+from tests.support.populated_queue import Place, alerts, lay_out, served
+from tests.support.services import browser as browsers
+from tests.support.services.requirement import needed
+
+PASSWORD = "four plain english words"  # noqa: S105
+WIDE, NARROW = {"width": 1280, "height": 860}, {"width": 390, "height": 800}
+PAGES = (
+    "/",
+    "/?by=service&by=tactic",
+    "/alerts/{alert}",
+    "/entities/{principal}",
+    "/suppressions",
+    "/suppressions/new?alert={alert}",
+    "/banks",
+    "/audit",
+    "/tuning",
+    "/account",
+    "/confirm",
+    "/people",
+)
+STOLEN = stolen_session()
+expect.set_options(timeout=20_000)  # milliseconds; the machine may be busy with other things
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with needed(), browsers.chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A desk with some forty alerts."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('desk')}/desk.sqlite"
+    lay_out(url, alerts())
+    return url
+
+
+@pytest.fixture(scope="module")
+def place(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with served(url, tmp_path_factory.mktemp("served")) as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def admitted(browser: Browser, place: Place) -> dict[str, Any]:
+    """The first admin, made by the link that the server printed, and what the browser then keeps of it."""
+    with seen(browser) as page:
+        page.goto(place.setup)
+        page.get_by_label("Name").fill("maria")
+        for field in page.locator("main input[type=password]").all():
+            field.fill(PASSWORD)
+        page.locator("main form button").click()
+        if "/login" in page.url:
+            log_in(page, "maria")
+        expect(page.get_by_role("heading", name="Queue")).to_be_visible()
+        return page.context.storage_state()
+
+
+@contextmanager
+def seen(browser: Browser, **options: Any) -> Iterator[Page]:
+    """A page in a window of its own; an error of a script, or anything that the policy had to block, fails the test."""
+    context = browser.new_context(**({"viewport": WIDE} | options))
+    context.set_default_timeout(20_000)
+    page, wrong = context.new_page(), []
+    watch(page, wrong)
+    try:
+        yield page
+        assert not wrong
+    finally:
+        context.close()
+
+
+def watch(page: Page, wrong: list[str]) -> None:
+    """Chromium also says on the console that an answer's status was 400: the page says so itself."""
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("dialog", lambda dialog: wrong.append(f"dialog {dialog.message}"))
+    page.on(
+        "console",
+        lambda said: wrong.append(said.text) if said.type == "error" and "400" not in said.text else None,
+    )
+
+
+def log_in(page: Page, name: str, password: str = PASSWORD) -> None:
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill(password)
+    page.locator("main").get_by_role("button", name="Log in").click()
+
+
+def press(page: Page, *keys: str) -> None:
+    """One after the other, once the page and its scripts are there."""
+    page.wait_for_load_state("load")
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def tab_to(page: Page, selector: str) -> None:
+    """Tab on until it has the focus, as who has no mouse does."""
+    for _ in range(150):
+        if page.evaluate("selector => !!document.activeElement?.matches(selector)", selector):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"no Tab leads to {selector}")
+
+
+def rows(page: Page) -> Any:
+    return page.locator(".queue.desk > li")
+
+
+def overflow(page: Page) -> int:
+    """Pixels that stand out of the window, once its styles are there."""
+    page.wait_for_load_state("load")
+    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+
+def test_a_morning_by_mouse(browser, place, admitted):
+    with seen(browser) as page:
+        page.goto(place.base)
+        log_in(page, "maria")
+        expect(page.get_by_role("heading", name="Queue")).to_be_visible()
+
+        page.get_by_label("Urgency from").select_option("75")
+        page.get_by_role("button", name="Filter").click()
+        expect(page).to_have_url(re.compile("least_urgency=75"))
+        expect(page).not_to_have_url(re.compile("service="))
+        urgent = rows(page).count()
+        assert [int(text) for text in page.locator(".urgency b").all_inner_texts()] == sorted(
+            (alert.urgency for alert in alerts() if alert.urgency >= 75), reverse=True
+        )
+
+        page.get_by_role("link", name=STOLEN.title[:60]).click()
+        expect(page.get_by_role("heading", level=1)).to_contain_text("tried to stop CloudTrail")
+        page.locator(".timeline summary").filter(has_text="StopLogging").click()
+        expect(page.get_by_role("region", name="The record").first).to_contain_text(
+            '"eventName": "StopLogging"'
+        )
+
+        page.locator("#page-why").fill("confirmed with Maria by telephone")
+        page.get_by_role("button", name="True positive").click()
+        expect(page.locator(".outcome")).to_contain_text("1 alert closed as true positive.")
+        expect(page).to_have_url(re.compile("least_urgency=75"))
+        expect(rows(page)).to_have_count(urgent - 1)
+
+        for box in rows(page).get_by_role("checkbox").all()[:3]:
+            box.check()
+        expect(page.locator("#selected")).to_have_text("3 selected")
+        page.get_by_role("button", name="Decide").click()
+        page.locator("#decide-why").fill("the yearly audit reads all secrets")
+        page.get_by_role("dialog").get_by_role("button", name="Benign").click()
+        expect(page.locator(".outcome")).to_contain_text("3 alerts closed as benign.")
+        expect(rows(page)).to_have_count(urgent - 4)
+        page.get_by_role("button", name="Undo").click()
+        expect(page.locator(".outcome")).to_contain_text("3 alerts open again.")
+        expect(rows(page)).to_have_count(urgent - 1)
+
+        page.get_by_role("link", name="Closed").click()
+        page.get_by_role("link", name=STOLEN.title[:60]).click()
+        expect(page.locator("#story ~ .story")).to_contain_text("closed it as true positive")
+        expect(page.locator("#story ~ .story")).to_contain_text("confirmed with Maria by telephone")
+        log_out(page)
+
+
+def log_out(page: Page) -> None:
+    page.locator(".menu summary").click()
+    page.get_by_role("button", name="Log out").click()
+    expect(page).to_have_url(re.compile("/login"))
+
+
+def test_what_is_suppressed_leaves_the_queue_and_comes_back(browser, place, admitted):
+    with seen(browser, storage_state=admitted) as page:
+        page.goto(f"{place.base}/?text=ci-deploy")
+        rows(page).get_by_role("link").first.click()
+        page.get_by_role("link", name="suppress alerts like this").click()
+        expect(page.get_by_label("Service")).to_have_value("ecs")
+        page.get_by_label("Reason").fill("the new deployment pipeline, change 4711")
+        page.get_by_role("button", name="Preview").click()
+        expect(page.get_by_role("heading", name="It would hide 1 alert")).to_be_visible()
+        page.get_by_role("button", name="Suppress").click()
+        expect(page.locator("main")).to_contain_text("the new deployment pipeline, change 4711")
+
+        page.goto(f"{place.base}/?text=ci-deploy")
+        expect(page.get_by_text("No alert is like this.")).to_be_visible()
+        page.get_by_role("link", name="Suppressed 1").click()
+        expect(rows(page)).to_have_count(1)
+
+        page.get_by_role("link", name="Suppressions").click()
+        page.get_by_role("button", name="End it").click()
+        page.goto(f"{place.base}/?text=ci-deploy")
+        expect(rows(page)).to_have_count(1)
+
+
+def test_a_suppression_that_cannot_be_is_said_above_what_was_written(browser, place, admitted):
+    with seen(browser, storage_state=admitted) as page:
+        page.goto(f"{place.base}/suppressions/new")
+        page.get_by_label("Network").fill("10.0.0.300")
+        page.get_by_label("Reason").fill("the office")
+        page.get_by_role("button", name="Preview").click()
+        expect(page.get_by_role("alert")).to_contain_text("is no network")
+        expect(page.get_by_label("Network")).to_have_value("10.0.0.300")
+        expect(page.get_by_label("Reason")).to_have_value("the office")
+
+
+def test_the_same_morning_by_keyboard_alone(browser, place, admitted):
+    with seen(browser) as page:
+        page.goto(place.base)
+        tab_to(page, "[name=name]")
+        page.keyboard.type("maria")
+        press(page, "Tab")
+        page.keyboard.type(PASSWORD)
+        press(page, "Enter")
+        expect(page.get_by_role("heading", name="Queue")).to_be_visible()
+
+        press(page, "/")
+        page.keyboard.type("snapshot")
+        press(page, "Enter")
+        expect(page).to_have_url(re.compile("text=snapshot"))
+        found = rows(page).count()
+        assert found == 8
+
+        press(page, "j", "x", "j", "j", "k", "x", "e")
+        expect(page.locator("#selected")).to_have_text("2 selected")
+        expect(page.get_by_role("dialog")).to_be_visible()
+        page.keyboard.type("both shared with our own account")
+        press(page, "Enter", "3")
+        expect(page.locator(".outcome")).to_contain_text("2 alerts closed as false positive.")
+        expect(rows(page)).to_have_count(found - 2)
+        press(page, "u")
+        expect(page.locator(".outcome")).to_contain_text("2 alerts open again.")
+
+        press(page, "j", "a")
+        expect(page.locator(".outcome")).to_contain_text("1 alert assigned to you.")
+        press(page, "j", "c")
+        page.keyboard.type("asked the owner of the account")
+        press(page, "Tab", "Enter")
+        expect(page.locator(".outcome")).to_contain_text("1 alert noted.")
+
+        press(page, "Enter")  # the keys stand where they stood
+        expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
+        expect(page.locator(".story")).to_contain_text("asked the owner of the account")
+        tab_to(page, ".timeline summary")
+        press(page, "Enter")
+        expect(page.get_by_role("region", name="The record").first).to_contain_text("eventName")
+        press(page, "j")
+        expect(page.locator("a[rel=prev]")).to_be_visible()
+        press(page, "e")
+        page.keyboard.type("the owner says so")
+        press(page, "Enter", "2")
+        expect(page.locator(".outcome")).to_contain_text("1 alert closed as benign.")
+        expect(rows(page)).to_have_count(found - 1)
+
+        press(page, "?")
+        expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+        press(page, "Escape", "g", "s")
+        expect(page.get_by_role("heading", name="Suppressions")).to_be_visible()
+        tab_to(page, ".menu summary")
+        press(page, "Enter")
+        tab_to(page, ".menu button")
+        press(page, "Enter")
+        expect(page).to_have_url(re.compile("/login"))
+
+
+def test_keys_can_be_switched_off(browser, place, admitted):
+    with seen(browser, storage_state=admitted) as page:
+        page.goto(place.base)
+        press(page, "?")
+        page.get_by_label("Single keys act").uncheck()
+        press(page, "Escape", "g", "s")
+        press(page, "j")
+        expect(page.locator(".queue.desk .current")).to_have_count(0)
+        expect(page).to_have_url(f"{place.base}/")
+
+
+def test_everything_that_matters_works_without_script(browser, place, admitted):
+    with seen(browser, storage_state=admitted, java_script_enabled=False) as page:
+        page.goto(f"{place.base}/?text=athena")
+        page.goto(f"{place.base}/?service=athena&status=open")
+        found = rows(page).count()
+        rows(page).get_by_role("checkbox").first.check()
+        page.locator("#decide-why").fill("a report of the quarter")
+        page.get_by_role("button", name="Benign").click()
+        expect(page.locator(".outcome")).to_contain_text("1 alert closed as benign.")
+        expect(rows(page)).to_have_count(found - 1)
+        page.get_by_role("button", name="Undo").click()
+        expect(rows(page)).to_have_count(found)
+        rows(page).locator("a.go").first.click()
+        page.locator(".timeline summary").first.click()
+        page.get_by_role("link", name="The record as AWS wrote it").first.click()
+        expect(page.locator("#record")).to_contain_text("eventName")
+
+
+def test_a_view_that_was_saved_is_one_click_away(browser, place, admitted):
+    with seen(browser, storage_state=admitted) as page:
+        page.goto(f"{place.base}/?status=all&service=iam&by=principal")
+        page.get_by_label("Save this view as").fill("Whoever lists users")
+        page.get_by_role("button", name="Save").click()
+        page.goto(place.base)
+        page.get_by_role("link", name="Whoever lists users").click()
+        expect(page.locator("table.groups tbody tr")).to_have_count(8 + 1)
+        page.locator("table.groups a").first.click()
+        expect(page).to_have_url(re.compile("principal="))
+        page.get_by_role("link", name="Whoever lists users").click()
+        page.get_by_role("button", name="Forget").click()
+        expect(page.get_by_role("link", name="Whoever lists users")).to_have_count(0)
+
+
+def test_who_decides_second_is_told_who_was_first(browser, place, admitted):
+    with seen(browser, storage_state=admitted) as first, seen(browser, storage_state=admitted) as second:
+        for page in (first, second):
+            page.goto(f"{place.base}/?text=Farid+deleted")
+            rows(page).locator("a.go").first.click()
+        first.get_by_role("button", name="Benign").click()
+        expect(first.locator(".outcome")).to_contain_text("1 alert closed as benign.")
+        second.get_by_role("button", name="True positive").click()
+        expect(second.locator(".outcome")).to_contain_text("was changed by maria")
+        expect(second.locator(".outcome")).to_contain_text("Look again")
+
+
+def test_an_alert_that_comes_while_the_page_is_open_is_announced(browser, place, url, admitted):
+    with seen(browser, storage_state=admitted) as page:
+        with page.expect_response("**/api/v1/live**"):
+            page.goto(place.base)
+        desk = open_alert_store(url)
+        desk.save(
+            [
+                replace(
+                    stolen_session(),
+                    alert_id="0000000000000002",
+                    principal="1:user/new",
+                    title="It came just now",
+                )
+            ]
+        )
+        desk.close()
+        bar = page.locator("#live")
+        expect(bar).to_contain_text("1 new or changed alert: show")
+        bar.get_by_role("link").click()
+        expect(page.get_by_role("link", name="It came just now")).to_be_visible()
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_nobody_is_kept_out(browser, place, admitted, path):
+    """axe-core finds no serious or critical fault, in the light and in the dark; the page fits a phone."""
+    with seen(browser, storage_state=admitted) as page:
+        page.goto(place.base + path.format(alert=STOLEN.alert_id, principal="123456789012:user/ana.silva"))
+        page.evaluate(browsers.axe())
+        assert faults_of(page) == []
+        assert page.locator("h1").count() == 1
+        page.set_viewport_size(NARROW)
+        page.emulate_media(color_scheme="dark")
+        assert faults_of(page, ["color-contrast", "scrollable-region-focusable"]) == []
+        assert overflow(page) <= 0
+
+
+def check_page(page: Page) -> None:
+    """axe-core finds no serious or critical fault, and the page fits a phone, in the dark, too."""
+    page.evaluate(browsers.axe())
+    assert faults_of(page) == []
+    page.set_viewport_size(NARROW)
+    page.emulate_media(color_scheme="dark")
+    assert faults_of(page, ["color-contrast"]) == []
+    assert overflow(page) <= 0
+    page.set_viewport_size(WIDE)
+    page.emulate_media(color_scheme="light")
+
+
+def invited(page: Page, place: Place, name: str) -> str:
+    """The link of a new account, as a browser opens it where passkeys work: at a name."""
+    page.goto(f"{place.base}/people")
+    page.get_by_label("Name").fill(name)
+    page.get_by_role("button", name="Make a link").click()
+    return page.locator("code.secret").inner_text().replace("127.0.0.1", "localhost")
+
+
+def test_a_passkey_is_made_and_shown_at_the_next_login(browser, place, admitted):
+    with seen(browser, storage_state=admitted) as page:
+        link = invited(page, place, "otto")
+    with seen(browser) as page:
+        session = page.context.new_cdp_session(page)
+        session.send("WebAuthn.enable")
+        kind = {
+            "protocol": "ctap2",
+            "transport": "internal",
+            "hasUserVerification": True,
+            "isUserVerified": True,
+        }
+        options = kind | {"hasResidentKey": True, "automaticPresenceSimulation": True}
+        session.send("WebAuthn.addVirtualAuthenticator", {"options": options})
+
+        page.goto(link)
+        for field in page.locator("main input[type=password]").all():
+            field.fill(PASSWORD)
+        page.locator("main form button").click()
+        base = page.url.partition("/")[0] + "//" + page.url.split("/")[2]
+        page.goto(f"{base}/account/second")
+        check_page(page)
+        passkey = page.locator("form[data-passkey]")
+        passkey.get_by_label("What it is called").fill("this laptop")
+        passkey.get_by_role("button", name="Add a passkey").click()
+        expect(page.get_by_role("heading", name="Recovery codes")).to_be_visible()
+        assert page.locator(".codes li").count() == 10
+        check_page(page)
+        page.get_by_role("link", name="I have kept them").click()
+        expect(page.get_by_role("cell", name="this laptop", exact=True)).to_be_visible()
+        log_out(page)
+
+        log_in(page, "otto")
+        expect(page.get_by_role("heading", name="Second factor")).to_be_visible()
+        check_page(page)
+        page.get_by_role("button", name="Use a passkey").click()
+        expect(page.get_by_role("heading", name="Queue")).to_be_visible()
+        page.goto(f"{base}/account")
+        expect(page.locator("#sessions ~ table")).to_contain_text("passkey")
+        check_page(page)
+        page.goto(f"{base}/confirm?next=/account/second")
+        check_page(page)
+        page.get_by_role("button", name="Use a passkey").click()
+        expect(page).to_have_url(f"{base}/account/second")
+
+
+def test_who_has_no_passkey_at_hand_goes_in_without_script(browser, place, admitted):
+    """By an authenticator app whose key was typed, and by a recovery code."""
+    with seen(browser, storage_state=admitted) as page:
+        link = invited(page, place, "petra")
+    with seen(browser, java_script_enabled=False) as page:
+        page.goto(link)
+        for field in page.locator("main input[type=password]").all():
+            field.fill(PASSWORD)
+        page.locator("main form button").click()
+        page.goto(link.partition("/setup/")[0] + "/account/second")
+        assert page.locator(".qr svg").count() == 1
+        app = TOTP(page.locator("code.secret").inner_text())
+        page.get_by_label("The code that the app shows").fill(app.now())
+        page.get_by_role("button", name="Add it").click()
+        code = page.locator(".codes li").first.inner_text()
+        page.get_by_role("link", name="I have kept them").click()
+        log_out(page)
+        log_in(page, "petra")
+        page.get_by_label("or a recovery code").fill(code)
+        page.get_by_role("button", name="Go in").click()
+        expect(page.get_by_role("heading", name="Queue")).to_be_visible()
+
+
+def test_a_page_that_keeps_somebody_out_would_be_found(browser, place, admitted):
+    with seen(browser, storage_state=admitted) as page:
+        page.goto(f"{place.base}/audit")
+        page.evaluate(browsers.axe())
+        page.evaluate(
+            "document.querySelector('label').remove(); document.querySelector('main').append(new Image())"
+        )
+        page.evaluate("document.querySelector('h1').style.color = '#888'")
+        assert {fault.partition(":")[0] for fault in faults_of(page)} >= {"image-alt", "color-contrast"}
+
+
+def faults_of(page: Page, rules: list[str] | None = None) -> list[str]:
+    """What axe-core calls serious or critical, by all its rules or some of them."""
+    options = {"resultTypes": ["violations"]} | ({"runOnly": rules} if rules else {})
+    found = page.evaluate("options => axe.run(options)", options)["violations"]
+    return [
+        f"{each['id']}: {node['html'][:120]}"
+        for each in found
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"]
+    ]
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Place]]:
+    """A desk on which every text is an attacker's."""
+    folder = tmp_path_factory.mktemp("hostile")
+    url = f"sqlite:///{folder}/desk.sqlite"
+    made = [replace(nasty(text), alert_id=f"bad5ec0de{at:07d}") for at, text in enumerate(NASTY)]
+    desk = open_alert_store(url)
+    for alert in made:  # one by one: they share principals and events
+        desk.save([alert])
+    desk.close()
+    with served(url, folder) as place:
+        yield url, place
+
+
+@pytest.fixture(scope="module")
+def reader(browser: Browser, hostile: tuple[str, Place]) -> Iterator[Page]:
+    """Somebody who reads that desk on a small screen; people have written the same texts on it."""
+    url, place = hostile
+    with seen(browser, viewport=NARROW) as page:
+        page.goto(place.setup)
+        page.get_by_label("Name").fill("maria")
+        for field in page.locator("main input[type=password]").all():
+            field.fill(PASSWORD)
+        page.locator("main form button").click()
+        expect(page.get_by_role("heading", name="Queue")).to_be_visible()
+        write_everywhere(url)
+        yield page
+
+
+def write_everywhere(url: str) -> None:
+    """The texts as notes, reasons, views and what suppressions ask for, which hide nothing."""
+    desk = open_alert_store(url)
+    for at, text in enumerate(NASTY):
+        kept = storable(text)[:1000].strip() or "nothing"
+        alert_id = f"bad5ec0de{at:07d}"
+        desk.add_note(alert_id, kept, "maria")
+        desk.change_cases(
+            [AlertRevision(alert_id, desk.row(alert_id).version)], SetDisposition("benign", kept), kept[:60]
+        )
+        desk.change_cases([AlertRevision(alert_id, desk.row(alert_id).version)], ReopenCase(kept), "maria")
+        desk.save_view(SavedView("maria", kept[:60], "status=all"))
+        until = datetime.now(UTC) + timedelta(days=9)
+        desk.create_suppression(
+            SuppressionMatch(principal=kept, service="no such service"), kept, until, kept[:60], force=kept
+        )
+    desk.close()
+
+
+def check_harmless(page: Page, text: str = "") -> None:
+    """Shown as text, nothing ran, and nothing stands out of a small screen."""
+    if shown := printable(storable(text))[:40].strip():
+        assert shown in page.evaluate("document.body.textContent")
+    assert page.evaluate("[...document.querySelectorAll('main script, main img, main iframe')].length") == 0
+    assert page.evaluate("typeof window.__owned") == "undefined"
+    assert overflow(page) <= 0
+
+
+@pytest.mark.parametrize("at", range(len(NASTY)))
+def test_whatever_a_record_says_is_text_on_the_alert_and_on_whom_it_is_about(hostile, reader, at):
+    base, alert_id = hostile[1].base, f"bad5ec0de{at:07d}"
+    reader.goto(f"{base}/alerts/{alert_id}")
+    reader.locator(".timeline summary").first.click()
+    expect(reader.get_by_role("region", name="The record").first).to_contain_text("userAgent")
+    check_harmless(reader, NASTY[at])
+    reader.get_by_role("link", name="What is usual for this principal").click()
+    expect(reader.get_by_role("heading", name="How strange its days were")).to_be_visible()
+    check_harmless(reader, NASTY[at])
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/?status=all", "/?status=all&by=tactic&by=principal&by=service", "/suppressions", "/audit", "/banks"],
+)
+def test_whatever_a_record_says_is_text_on_every_list(hostile, reader, path):
+    reader.goto(hostile[1].base + path)
+    for text in NASTY if path != "/banks" else ():
+        check_harmless(reader, text[:30])
+    check_harmless(reader)
+
+
+def test_a_suppression_like_it_asks_for_its_very_letters(hostile, reader):
+    for at in range(len(NASTY)):
+        reader.goto(f"{hostile[1].base}/suppressions/new?alert=bad5ec0de{at:07d}")
+        check_harmless(reader)

@@ -1,0 +1,529 @@
+"""The chart, rendered by Helm: what it makes, what it refuses, and that nothing in it has more rights than it needs."""
+
+from __future__ import annotations
+
+import base64
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from fingerprint.core import settings
+from pipelines.cli import app
+from tests.support.helm_chart import (
+    CHART,
+    DEFAULTS,
+    ELSEWHERE,
+    EVERYTHING,
+    KEDA,
+    NAME,
+    OPERATOR,
+    ROOT,
+    Chart,
+    Refused,
+    environment,
+    labels,
+    linted,
+    main_container,
+    pods,
+    rendered,
+)
+from tests.support.pod_security import beyond, containers, violations
+from tests.support.services import helm
+from tests.support.services.requirement import needed
+
+KINDS = {"defaults": DEFAULTS, "everything": EVERYTHING, "elsewhere": ELSEWHERE}
+OURS = {
+    "fingerprint",
+    "fingerprint-gpu",
+    "fingerprint-train",
+    "fingerprint-train-gpu",
+}  # images whose command is `fingerprint`
+INGEST, STREAM = f"Deployment/{NAME}-ingest", f"StatefulSet/{NAME}-stream"
+TRAIN, TRITON, WEB = f"CronJob/{NAME}-train", f"Deployment/{NAME}-triton", f"Deployment/{NAME}-web"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _helm() -> None:
+    with needed():
+        helm.program()
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def chart(request: pytest.FixtureRequest) -> Chart:
+    """With all that its values can ask for, with nothing asked, and on other people's services."""
+    return rendered((KEDA, OPERATOR), **KINDS[request.param])
+
+
+@pytest.fixture(scope="module")
+def plain() -> Chart:
+    return rendered()
+
+
+@pytest.mark.parametrize("values", KINDS.values(), ids=KINDS)
+def test_helm_finds_nothing_to_complain_about(values: dict[str, Any]) -> None:
+    assert linted(values) == ""
+
+
+# --- who may do what --------------------------------------------------------------------------------------------------
+
+
+def test_the_restricted_level_admits_every_pod(chart: Chart) -> None:
+    assert {name: found for name, pod in pods(chart).items() if (found := violations(pod))} == {}
+
+
+def test_what_the_restricted_level_would_refuse_is_found() -> None:
+    careless = {"hostPID": True, "containers": [{"name": "web"}], "volumes": [{"name": "v", "hostPath": {}}]}
+    assert len(violations(careless)) == 6
+    assert len(beyond(careless)) == 5
+
+
+def test_no_pod_has_a_token_a_writable_image_or_memory_without_bound(chart: Chart) -> None:
+    assert {name: found for name, pod in pods(chart).items() if (found := beyond(pod))} == {}
+
+
+def test_no_secret_stands_in_an_environment_an_argument_or_a_configmap(plain: Chart) -> None:
+    made = plain[f"Secret/{NAME}-secrets"]["data"]
+    values = [base64.b64decode(each).decode() for each in made.values()]
+    values += [value.removeprefix("fingerprint-control=") for value in values]
+    others = json.dumps({name: each for name, each in plain.items() if not name.startswith("Secret/")})
+    assert sorted(made) == ["desk-password", "triton-control"]
+    assert [value for value in values if value in others] == []
+    assert all(len(value) >= 40 for value in values)
+
+
+def test_a_secret_of_ones_own_is_mounted_and_none_is_made() -> None:
+    chart = rendered(**ELSEWHERE)
+    assert not [name for name in chart if name.startswith("Secret/")]
+    mounted = [each["secret"]["secretName"] for each in pods(chart)[STREAM]["volumes"] if "secret" in each]
+    assert mounted == ["ours"]
+
+
+def test_each_program_can_read_the_secrets_it_needs_and_no_other(plain: Chart) -> None:
+    read = {
+        name: sorted(
+            item["key"] for volume in pod["volumes"] for item in volume.get("secret", {}).get("items", [])
+        )
+        for name, pod in pods(plain).items()
+    }
+    assert {name: keys for name, keys in read.items() if keys} == {
+        STREAM: ["desk-password"],
+        WEB: ["desk-password"],
+        TRAIN: ["desk-password", "triton-control"],
+        TRITON: ["triton-control"],
+        f"StatefulSet/{NAME}-postgres": ["desk-password"],
+    }
+
+
+def test_a_secret_and_a_cloud_role_of_one_program_are_no_other_s() -> None:
+    chart = rendered((KEDA, OPERATOR), **EVERYTHING)
+    mounted = {
+        name: [
+            each["secret"]["secretName"]
+            for each in pod["volumes"]
+            if "items" not in each.get("secret", {"items": 0})
+        ]
+        for name, pod in pods(chart).items()
+    }
+    assert {name: found for name, found in mounted.items() if found} == {
+        INGEST: ["kafka-login"],
+        WEB: ["openid"],
+    }
+    [topics] = pods(chart)[INGEST]["initContainers"]  # asks the same broker, with the same login
+    assert [each["name"] for each in topics["volumeMounts"]] == ["tmp", "settings", "kafka-login"]
+    roles = [
+        name
+        for name, each in chart.items()
+        if each["kind"] == "ServiceAccount" and "annotations" in each["metadata"]
+    ]
+    assert roles == [f"ServiceAccount/{NAME}-ingest"]
+
+
+def test_each_workload_has_a_service_account_of_its_own(chart: Chart) -> None:
+    accounts = {
+        name: pod["serviceAccountName"] for name, pod in pods(chart).items() if not name.startswith("Pod/")
+    }
+    assert len(set(accounts.values())) == len(accounts)
+    assert {f"ServiceAccount/{each}" for each in accounts.values()} <= chart.keys()
+
+
+def test_nobody_reaches_the_desk_whom_the_values_do_not_name(plain: Chart) -> None:
+    def callers(chart: Chart) -> list[Any]:
+        policy = chart[f"NetworkPolicy/{NAME}-web"]["spec"]["ingress"]
+        return [peer for rule in policy for peer in rule["from"]]
+
+    assert [component(peer) for peer in callers(plain)] == ["test"]
+    assert {"namespaceSelector": {"matchLabels": {"name": "ingress"}}} in callers(rendered(**EVERYTHING))
+
+
+def test_only_training_writes_the_bank_and_only_scorers_write_snapshots(plain: Chart) -> None:
+    written = {
+        (name, mount["name"])
+        for name, pod in pods(plain).items()
+        for mount in pod["containers"][0]["volumeMounts"]
+        if mount["name"] in ("models", "snapshots") and not mount.get("readOnly")
+    }
+    assert written == {(TRAIN, "models"), (STREAM, "snapshots")}
+
+
+# --- who speaks to whom -----------------------------------------------------------------------------------------------
+
+
+def component(selector: dict[str, Any]) -> str:
+    return str(selector["podSelector"]["matchLabels"]["app.kubernetes.io/component"])
+
+
+def spoken(chart: Chart) -> tuple[set[tuple[str, str, int]], set[tuple[str, str, int]]]:
+    """(caller, called, port), as callers may and as those who are called let them."""
+    may, let = set(), set()
+    for policy in (each["spec"] for each in chart.values() if each["kind"] == "NetworkPolicy"):
+        own = policy["podSelector"]["matchLabels"].get("app.kubernetes.io/component")
+        for rule in policy.get("egress", []):
+            inner = [component(peer) for peer in rule.get("to", []) if "podSelector" in peer]
+            may |= {(own, each, port["port"]) for each in inner for port in rule["ports"]}
+        for rule in policy.get("ingress", []):
+            inner = [component(peer) for peer in rule.get("from", []) if "podSelector" in peer]
+            let |= {(each, own, port["port"]) for each in inner for port in rule["ports"]}
+    return may, let
+
+
+def test_who_may_call_is_let_in_and_nobody_else(plain: Chart) -> None:
+    may, let = spoken(plain)
+    assert may == let
+    assert may == {
+        *((caller, "kafka", 9092) for caller in ("ingest", "stream", "train", "test")),
+        *((caller, "postgres", 5432) for caller in ("stream", "train", "web")),
+        *((caller, "triton", 8001) for caller in ("stream", "train")),
+        ("test", "web", 8080),
+    }
+
+
+def test_every_pod_is_denied_everything_that_no_policy_names(chart: Chart) -> None:
+    deny = chart[f"NetworkPolicy/{NAME}-deny"]["spec"]
+    assert deny["policyTypes"] == ["Ingress", "Egress"]
+    assert "ingress" not in deny
+    assert "egress" not in deny
+    selected = deny["podSelector"]["matchLabels"].items()
+    assert [name for name, own in labels(chart).items() if not selected <= own.items()] == []
+
+
+def test_metrics_are_read_by_whom_the_values_name_and_by_nobody_otherwise(plain: Chart) -> None:
+    open_ = {9464, 8002}
+
+    def readers(chart: Chart) -> list[str]:
+        policies = {name: each for name, each in chart.items() if each["kind"] == "NetworkPolicy"}
+        rules = [
+            (name, rule) for name, each in policies.items() for rule in each["spec"].get("ingress") or []
+        ]
+        return [name for name, rule in rules if open_ & {port["port"] for port in rule["ports"]}]
+
+    assert readers(plain) == []
+    assert len(readers(rendered(**EVERYTHING))) == 4
+
+
+def test_a_desk_that_tells_a_topic_may_reach_the_broker() -> None:
+    may, let = spoken(rendered(**EVERYTHING))
+    assert may == let
+    assert {("web", "kafka", 9092), ("demo", "kafka", 9092)} < may
+
+
+def test_nothing_of_the_chart_is_reached_at_brokers_of_ones_own() -> None:
+    chart = rendered(**ELSEWHERE)
+    assert not [
+        name for name in chart if name.endswith(("-kafka", "-postgres", "-triton", "-snapshots", "-models"))
+    ]
+    reached = json.dumps(chart[f"NetworkPolicy/{NAME}-stream"]["spec"]["egress"])
+    assert "10.0.5.0/24" in reached
+    assert "10.0.6.7/32" in reached
+
+
+# --- the programs -----------------------------------------------------------------------------------------------------
+
+
+def test_every_command_line_is_one_that_the_programs_take(chart: Chart) -> None:
+    lines = [
+        container["args"]
+        for pod in pods(chart).values()
+        for container in containers(pod)
+        if container["image"].rpartition("/")[2].partition(":")[0] in OURS and "command" not in container
+    ]
+    assert {line[0] for line in lines} >= {"stream", "serve", "ingest", "retrain"}
+    for line in lines:
+        command: Any = typer.main.get_command(app)
+        while hasattr(command, "commands"):
+            command = command.commands[line[0]]
+            line = line[1:]
+        command.make_context(command.name, list(line)).close()
+
+
+def test_the_programs_find_brokers_desk_triton_and_snapshots_in_their_environment(plain: Chart) -> None:
+    container = main_container(plain, TRAIN)
+    found = settings.load_settings(None, environment(plain, container))
+    assert found.kafka.brokers == (f"{NAME}-kafka:9092",)
+    assert found.desk.url.startswith(
+        f"postgresql://fingerprint@{NAME}-postgres/fingerprint?password_file=/run/secrets/"
+    )
+    assert found.triton.url == f"{NAME}-triton:8001"
+    assert found.triton.key_file == "/run/secrets/fingerprint/triton-control"
+    assert found.state.snapshots == "snapshots"
+    assert (found.health.host, found.web.host) == ("0.0.0.0", "0.0.0.0")  # noqa: S104
+
+
+def test_settings_of_the_values_are_those_that_the_programs_read(tmp_path: Path) -> None:
+    said = {
+        "voting": {"quorum": 1},
+        "kafka": {"message_bytes": 5_000_000, "tls": True, "ca_file": '/etc/"ca".pem'},
+        "deliver": {"soc": {"url_file": "/run/secrets/soc/url", "least_urgency": 75}},
+        "desk": {"redact": ["requestParameters.password", "sourceIPAddress"]},
+    }
+    file = tmp_path / "settings.toml"
+    file.write_text(rendered(settings=said)[f"ConfigMap/{NAME}-settings"]["data"]["settings.toml"])
+    found = settings.load_settings(file, {})
+    assert (found.voting.quorum, found.kafka.message_bytes, found.kafka.tls) == (1, 5_000_000, True)
+    assert found.kafka.ca_file == '/etc/"ca".pem'
+    assert found.deliver["soc"].least_urgency == 75
+    assert found.desk.redact == ("requestParameters.password", "sourceIPAddress")
+
+
+def test_a_changed_setting_makes_new_pods_and_anything_else_does_not(plain: Chart) -> None:
+    def mark(chart: Chart, name: str) -> str:
+        return str(chart[name]["spec"]["template"]["metadata"]["annotations"]["checksum/config"])
+
+    changed, other = rendered(settings={"voting": {"quorum": 1}}), rendered(web={"replicas": 2})
+    for name in (INGEST, STREAM, WEB, TRITON):
+        assert mark(changed, name) != mark(plain, name)
+        assert mark(other, name) == mark(plain, name)
+
+
+def test_a_scorer_is_a_member_by_the_name_that_outlives_its_pod(plain: Chart) -> None:
+    members = {
+        name: [
+            each
+            for each in pod["containers"][0].get("env", [])
+            if each["name"] == "FINGERPRINT_KAFKA__MEMBER"
+        ]
+        for name, pod in pods(plain).items()
+    }
+    assert members.pop(STREAM) == [
+        {"name": "FINGERPRINT_KAFKA__MEMBER", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    ]
+    assert not any(members.values())
+    assert plain[STREAM]["kind"] == "StatefulSet"
+
+
+def test_one_training_at_a_time(plain: Chart) -> None:
+    spec = plain[TRAIN]["spec"]
+    assert spec["concurrencyPolicy"] == "Forbid"
+    assert spec["jobTemplate"]["spec"]["backoffLimit"] == 0
+    assert main_container(plain, TRAIN)["image"] == "fingerprint-train:0.1.0"
+
+
+def test_triton_has_the_keys_of_banks_and_its_http_hears_its_own_container_alone() -> None:
+    chart = rendered(
+        settings={"bank": {"verify_key_files": ["/run/secrets/bank/a.pub", "/run/secrets/bank/b.pub"]}}
+    )
+    wiring = chart[f"ConfigMap/{NAME}-wiring"]["data"]
+    assert wiring["FINGERPRINT_BANK__VERIFY_KEY_FILES"] == "/run/secrets/bank/a.pub,/run/secrets/bank/b.pub"
+    container = main_container(chart, TRITON)
+    assert {port["containerPort"] for port in container["ports"]} == {8001, 8002}
+    for probe, asked in {"livenessProbe": "live", "readinessProbe": "ready", "startupProbe": "live"}.items():
+        assert container[probe]["exec"]["command"] == ["healthy", f"8000/v2/health/{asked}"]
+
+
+def test_probes_ask_whether_a_program_lives_and_whether_it_is_ready(plain: Chart) -> None:
+    for name in (INGEST, STREAM, WEB):
+        container = main_container(plain, name)
+        asked = {probe: container[probe]["httpGet"]["path"] for probe in ("livenessProbe", "readinessProbe")}
+        assert asked == {"livenessProbe": "/livez", "readinessProbe": "/readyz"}
+        assert container["startupProbe"]["httpGet"]["path"] == "/livez"
+
+
+def test_a_demo_with_other_arguments_is_another_job_and_otherwise_the_same() -> None:
+    def job(**demo: Any) -> list[str]:
+        chart = rendered(demo={"enabled": True} | demo, settings={"voting": {"quorum": len(demo) + 1}})
+        return [name for name in chart if name.startswith("Job/")]
+
+    assert len(job()) == 1
+    assert job() == job(resources={"limits": {"memory": "3Gi"}})
+    assert job() != job(args=["--speed", "600"])
+
+
+# --- GPUs, scale, monitoring ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb"])
+def test_triton_scorers_and_training_ask_for_a_gpu_by_the_name_it_has_there(resource: str) -> None:
+    one = {"gpu": {"count": 1}}
+    chart = rendered(gpu={"resource": resource}, triton=one, stream=one, train={"gpu": {"count": 2}})
+    asked = {name: main_container(chart, name)["resources"]["limits"].get(resource) for name in pods(chart)}
+    assert {name: count for name, count in asked.items() if count} == {TRITON: 1, STREAM: 1, TRAIN: 2}
+
+
+def test_who_asks_for_a_gpu_runs_the_image_that_can_use_it(plain: Chart) -> None:
+    one = {"gpu": {"count": 1}}
+    chart = rendered(triton=one, stream=one, train=one)
+
+    def images(chart: Chart) -> list[str]:
+        return [
+            main_container(chart, name)["image"].removesuffix(":0.1.0")
+            for name in (STREAM, WEB, TRAIN, TRITON)
+        ]
+
+    assert images(plain) == ["fingerprint", "fingerprint", "fingerprint-train", "fingerprint-triton"]
+    assert images(chart) == [
+        "fingerprint-gpu",
+        "fingerprint",
+        "fingerprint-train-gpu",
+        "fingerprint-triton-gpu",
+    ]
+
+
+def test_a_service_may_ask_for_another_kind_of_gpu_than_the_others() -> None:
+    chart = rendered(
+        gpu={
+            "resource": "nvidia.com/gpu.shared",
+            "runtimeClassName": "nvidia",
+            "nodeSelector": {"gpu": "yes"},
+        },
+        triton={"gpu": {"count": 1, "resource": "nvidia.com/mig-2g.20gb"}, "nodeSelector": {"disk": "fast"}},
+    )
+    pod = pods(chart)[TRITON]
+    assert pod["containers"][0]["resources"]["limits"] == {"memory": "4Gi", "nvidia.com/mig-2g.20gb": 1}
+    assert pod["runtimeClassName"] == "nvidia"
+    assert pod["nodeSelector"] == {"gpu": "yes", "disk": "fast"}
+    assert "runtimeClassName" not in pods(chart)[STREAM]
+    assert "nodeSelector" not in pods(chart)[STREAM]
+
+
+@pytest.mark.parametrize(
+    ("apis", "enabled", "scaled"), [((KEDA,), True, True), ((KEDA,), False, False), ((), True, False)]
+)
+def test_keda_scales_where_it_is_there_and_asked_for(
+    apis: tuple[str, ...], enabled: bool, scaled: bool
+) -> None:
+    chart = rendered(
+        apis,
+        stream={"replicas": 2, "autoscaling": {"enabled": enabled}},
+        settings={"kafka": {"group": "soc"}},
+    )
+    assert (f"ScaledObject/{NAME}-stream" in chart) is scaled
+    assert ("replicas" in chart[STREAM]["spec"]) is not scaled
+    if scaled:
+        trigger = chart[f"ScaledObject/{NAME}-stream"]["spec"]["triggers"][0]["metadata"]
+        assert (trigger["consumerGroup"], trigger["topic"]) == ("soc-stream", "fingerprint.events")
+        assert trigger["lagThreshold"] == "20000"
+
+
+def test_the_operator_gets_our_rules_and_jobs_of_their_names() -> None:
+    chart = rendered((OPERATOR,), **EVERYTHING)
+    rules = yaml.safe_load((ROOT / "deploy/observe/rules.yml").read_text())
+    assert chart[f"PrometheusRule/{NAME}-rules"]["spec"] == rules
+    for job in ("ingest", "stream", "web", "triton"):
+        monitor = chart[f"ServiceMonitor/{NAME}-{job}"]["spec"]
+        wanted = monitor["selector"]["matchLabels"].items()
+        services = [
+            each
+            for each in chart.values()
+            if each["kind"] == "Service" and wanted <= each["metadata"]["labels"].items()
+        ]
+        ports = [port for each in services for port in each["spec"]["ports"] if port["name"] == "metrics"]
+        assert len(ports) == 1
+        assert {each["metadata"]["labels"][monitor["jobLabel"]] for each in services} == {job}
+
+
+def test_without_the_operator_nothing_is_made_for_it() -> None:
+    assert not [
+        name for name in rendered(**EVERYTHING) if name.startswith(("ServiceMonitor/", "PrometheusRule/"))
+    ]
+
+
+def test_the_desk_behind_an_ingress_knows_where_browsers_find_it() -> None:
+    chart = rendered(**EVERYTHING)
+    found = settings.load_settings(None, environment(chart, main_container(chart, WEB)))
+    assert found.web.public_url == "https://desk.example.com"
+    rule = chart[f"Ingress/{NAME}-web"]["spec"]["rules"][0]
+    assert rule["host"] == "desk.example.com"
+
+
+def test_images_of_another_registry_and_by_digest() -> None:
+    digest = f"sha256:{'a' * 64}"
+    chart = rendered(
+        image={"registry": "registry.example.com", "serve": {"repository": "desk", "digest": digest}}
+    )
+    assert main_container(chart, WEB)["image"] == f"registry.example.com/desk@{digest}"
+    assert main_container(chart, TRITON)["image"] == "registry.example.com/fingerprint-triton:0.1.0"
+    assert main_container(chart, f"StatefulSet/{NAME}-kafka")["image"] == "apache/kafka:4.1.2"
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "about"),
+    [
+        ({"streams": {}}, "streams"),
+        ({"stream": {"replica": 2}}, "replica"),
+        ({"settings": {"votes": {}}}, "votes"),
+        ({"topics": {"partitions": 6}}, "partitions"),
+        ({"gpu": {"resource": "gpu"}}, "gpu"),
+        ({"stream": {"gpu": {"count": -1}}}, "count"),
+        ({"postgres": {"uid": 0}}, "uid"),
+        ({"postgres": {"enabled": False}, "desk": {"url": "postgresql://desk:hunter2@db/desk"}}, "desk"),
+        (
+            {
+                "settings": {
+                    "deliver": {"chat": {"kind": "slack", "url": "https://chat.example.com/T0/hunter2"}}
+                }
+            },
+            "url",
+        ),
+        ({"models": {"size": "20GB"}}, "size"),
+        ({"image": {"serve": {"repository": "fingerprint", "tag": "latest"}}}, "tag"),
+        ({"web": {"publicUrl": "desk.example.com"}}, "publicUrl"),
+        ({"train": {"schedule": "daily"}}, "schedule"),
+        ({"kafka": {"enabled": False}}, "name your own brokers"),
+        ({"kafka": {"brokers": ["broker:9092"]}}, "set it to false"),
+        ({"postgres": {"enabled": False}}, "name your own server"),
+        ({"stream": {"replicas": 8}}, "8 scorers cannot share 4 partitions"),
+        ({"web": {"proxies": 1, "ingress": {"enabled": True}}}, "needs a host"),
+        ({"web": {"service": {"type": "LoadBalancer"}}}, "networkPolicy.webFrom"),
+        ({"web": {"ingress": {"enabled": True, "host": "desk.example.com"}}}, "proxies"),
+        ({"snapshots": {"url": "s3://bucket/path"}}, "networkPolicy.egress.snapshots"),
+        (ELSEWHERE | {"networkPolicy": {}}, "networkPolicy.egress.kafka"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_values_that_could_not_work_are_refused_with_their_name(values: dict[str, Any], about: str) -> None:
+    with pytest.raises(Refused, match=about):
+        rendered(**values)
+
+
+def test_the_schema_knows_the_sections_of_the_settings() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    assert schema["properties"]["settings"]["propertyNames"]["enum"] == sorted(settings.Settings.model_fields)
+
+
+def test_every_value_that_the_schema_knows_has_a_default_and_a_place_in_the_values() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text()) | {"global": {}}
+
+    def unsaid(known: dict[str, Any], said: dict[str, Any], path: str = "") -> list[str]:
+        missing = [f"{path}{key}" for key in known["properties"] if key not in said]
+        inner = {
+            key: each for key, each in known["properties"].items() if "properties" in each and key in said
+        }
+        return missing + [
+            one for key, each in inner.items() for one in unsaid(each, said[key], f"{path}{key}.")
+        ]
+
+    assert unsaid(schema, values) == []
+
+
+def test_the_chart_has_the_version_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    named = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (named["version"], named["appVersion"]) == (project, project)

@@ -1,0 +1,258 @@
+"""How the doors to Kafka let themselves in, and what they say when they cannot."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import kafka
+import pytest
+from botocore.auth import SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic
+from kafka.net.sasl.msk import SaslMechanismAwsMskIam
+
+from fingerprint.adapters.kafka.confluent import ConfluentConsumer
+from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
+from fingerprint.adapters.kafka.kafka_python import KafkaPythonConsumer
+from fingerprint.adapters.kafka.kafka_python_producer import KafkaPythonProducer
+from fingerprint.adapters.kafka.kafka_python_settings import kafka_python_options
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.settings import Kafka, load_settings
+from tests.contracts.message_stream import take
+from tests.support.services.certificates import Authority
+from tests.support.services.kafka import Broker
+
+CLIENTS = [
+    pytest.param((KafkaPythonConsumer, KafkaPythonProducer), id="kafka-python"),
+    pytest.param((ConfluentConsumer, ConfluentProducer), id="confluent"),
+]
+
+
+def token(seconds: float = 3600) -> str:
+    """An unsigned token, which this broker takes and no other should."""
+    now = time.time()
+    claims = {"sub": "reader", "iat": now, "exp": now + seconds}
+    parts = [
+        base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in ({"alg": "none"}, claims)
+    ]
+    return b".".join([*parts, b""]).decode()
+
+
+@pytest.fixture
+def passwords(tmp_path: Path) -> dict[str, str]:
+    secrets = {"right": "open sesame\n", "wrong": "abracadabra", "token": token()}
+    for name, secret in secrets.items():
+        (tmp_path / name).write_text(secret)
+    return {name: str(tmp_path / name) for name in secrets}
+
+
+def passes(broker: Broker, client: Any, topic: str, **settings: Any) -> bool:
+    """Whether a message gets from this client's producer to its consumer."""
+    admin = KafkaAdminClient(bootstrap_servers=broker.address)
+    admin.create_topics([NewTopic(topic, 1, 1)], wait_for_metadata=True)
+    admin.close()
+    here = Kafka(group=topic, **settings)
+    with client[1](here) as producer:
+        producer.send(topic, b"v", b"k")
+    with client[0](here) as consumer:
+        consumer.subscribe([topic])
+        return take(consumer, 1)[0].value == b"v"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])
+@pytest.mark.parametrize("listener", ["SASL", "SASL_TLS"])
+def test_who_knows_the_secret_is_let_in(
+    broker: Broker, passwords: dict[str, str], client: Any, mechanism: str, listener: str
+) -> None:
+    login = {
+        "user": "reader",
+        "password_file": passwords["right"],
+        "token_file": passwords["token"],
+        "clear_login": True,
+    }
+    if listener == "SASL_TLS":
+        login |= {"tls": True, "ca_file": str(broker.authority.file)}
+    topic = f"{client[0].__name__}-{listener}-{mechanism}"
+    assert passes(broker, client, topic, brokers=(broker.at(listener),), mechanism=mechanism, **login)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_broker_proves_who_it_is_by_its_certificate(broker: Broker, client: Any) -> None:
+    trust = {"tls": True, "ca_file": str(broker.authority.file)}
+    assert passes(broker, client, f"{client[0].__name__}-tls", brokers=(broker.at("TLS"),), **trust)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_proves_who_it_is_by_its_certificate(broker: Broker, client: Any) -> None:
+    mine = broker.authority.certify("client")
+    trust = {"tls": True, "ca_file": str(broker.authority.file)}
+    proof = {"certificate_file": str(mine.certificate), "key_file": str(mine.key)}
+    name = f"{client[0].__name__}-mutual"
+    assert passes(broker, client, name, brokers=(broker.at("MUTUAL"),), **trust, **proof)
+
+
+def wrong_password(broker: Broker, folder: Path) -> dict[str, Any]:
+    (folder / "wrong").write_text("abracadabra")
+    login = {"mechanism": "SCRAM-SHA-512", "user": "reader", "password_file": str(folder / "wrong")}
+    return {"brokers": (broker.at("SASL"),), **login}
+
+
+def wrong_authority(broker: Broker, folder: Path) -> dict[str, Any]:
+    other = Authority(folder, "the tests")
+    return {"brokers": (broker.at("TLS"),), "tls": True, "ca_file": str(other.file)}
+
+
+def wrong_name(broker: Broker, folder: Path) -> dict[str, Any]:
+    """The certificate is for 127.0.0.1."""
+    where = broker.at("TLS").replace("127.0.0.1", "localhost")
+    return {"brokers": (where,), "tls": True, "ca_file": str(broker.authority.file)}
+
+
+def no_certificate(broker: Broker, folder: Path) -> dict[str, Any]:
+    return {"brokers": (broker.at("MUTUAL"),), "tls": True, "ca_file": str(broker.authority.file)}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("wrong", [wrong_password, wrong_authority, wrong_name, no_certificate])
+def test_who_is_not_let_in_is_told_so_in_one_sentence_and_soon(
+    broker: Broker, tmp_path: Path, client: Any, wrong: Callable[..., dict[str, Any]]
+) -> None:
+    settings = wrong(broker, tmp_path)
+    begun = time.monotonic()
+    with pytest.raises(FingerprintError, match=f"{settings['brokers'][0]} does not let us in: .*") as told:
+        client[0](Kafka(answer_seconds=1.5, **settings))
+    assert time.monotonic() - begun < 1.5 + 5
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_broker_that_does_not_answer_is_named(client: Any) -> None:
+    for door in client:
+        with pytest.raises(FingerprintError, match=r"no broker answers at 127\.0\.0\.1:1"):
+            door(Kafka(brokers=("127.0.0.1:1",), answer_seconds=0.5))
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_secret_that_cannot_be_read_is_named(client: Any) -> None:
+    login = {"mechanism": "SCRAM-SHA-512", "user": "reader", "password_file": "/nowhere/secret"}
+    with pytest.raises(FingerprintError, match="/nowhere/secret"):
+        client[0](Kafka(**login))
+    with pytest.raises(FingerprintError, match=r"/nowhere/ca\.pem"):
+        client[0](Kafka(tls=True, ca_file="/nowhere/ca.pem"))
+
+
+@pytest.mark.parametrize("token", [None, "a session's token/+="])
+def test_what_is_sent_to_msk_is_signed_as_aws_itself_would_sign_it(
+    monkeypatch: pytest.MonkeyPatch, token: str | None
+) -> None:
+    """There is no server for it here: what kafka-python sends is signed again, by botocore."""
+    host, region, key, secret = (
+        "b-1.trail.kafka.eu-west-1.amazonaws.com",
+        "eu-west-1",
+        "AKIDEXAMPLE",
+        "wJalrXUtnFEMI",
+    )
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", region)
+    monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
+    if token:
+        monkeypatch.setenv("AWS_SESSION_TOKEN", token)
+    options = kafka_python_options(Kafka(brokers=(f"{host}:9098",), mechanism="AWS_MSK_IAM", tls=True))
+    sent = json.loads(SaslMechanismAwsMskIam(host=host, **options).auth_bytes())
+    signed_again = signature(Credentials(key, secret, token), region, host, sent["x-amz-date"])
+    assert sent.pop("x-amz-signature") == signed_again
+    assert sent.pop("x-amz-security-token", None) == token
+    day = sent.pop("x-amz-date")[:8]
+    assert sent == {
+        "version": "2020_10_22",
+        "host": host,
+        "user-agent": "kafka-python",
+        "action": "kafka-cluster:Connect",
+        "x-amz-algorithm": "AWS4-HMAC-SHA256",
+        "x-amz-credential": f"{key}/{day}/{region}/kafka-cluster/aws4_request",
+        "x-amz-signedheaders": "host",
+        "x-amz-expires": "900",
+    }
+
+
+def signature(credentials: Credentials, region: str, host: str, date: str) -> str:
+    """Of the request to connect, made at that time, by botocore."""
+    auth = SigV4QueryAuth(credentials, "kafka-cluster", region, expires=900)
+    request = AWSRequest("GET", f"https://{host}/?Action=kafka-cluster%3AConnect")
+    request.context["timestamp"] = date
+    auth._modify_request_before_signing(request)
+    return auth.signature(auth.string_to_sign(request, auth.canonical_request(request)), request)
+
+
+class AnyBytes(str):
+    """A header's name as kafka-python's producer sends it: these bytes."""
+
+    def encode(self, *_: Any) -> bytes:
+        return b"caf\xe9"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_a_header_name_of_any_bytes_holds_nobody_up(
+    broker: Broker, client: Any, compression: str | None
+) -> None:
+    topic = f"{client[0].__name__}-names-{compression}"
+    admin = KafkaAdminClient(bootstrap_servers=broker.address)
+    admin.create_topics([NewTopic(topic, 1, 1)], wait_for_metadata=True)
+    admin.close()
+    producer = kafka.KafkaProducer(
+        bootstrap_servers=broker.address, compression_type=compression, linger_ms=50
+    )
+    for name in ("before", AnyBytes("bad"), "after"):
+        producer.send(topic, b"v", headers=[(name, b"1"), ("second", b"caf\xe9")])
+    producer.close()
+    with client[0](Kafka(brokers=(broker.address,), group=topic)) as consumer:
+        consumer.subscribe([topic])
+        got = take(consumer, 3)
+    assert [message.value for message in got] == [b"v"] * 3
+    name = "caf\\xe9" if client[0] is KafkaPythonConsumer else "?"
+    second = ("second", b"caf\xe9")
+    assert [message.headers for message in got] == [
+        (("before", b"1"), second),
+        ((name, b"1"), second),
+        (("after", b"1"), second),
+    ]
+
+
+def test_kafka_python_without_its_checksum_in_c_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "crc32c" else found(name))
+    for door in (KafkaPythonConsumer, KafkaPythonProducer):
+        with pytest.raises(FingerprintError, match=r"crc32c: `pip install"):
+            door(Kafka())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"mechanism": "PLAIN"}, "password_file"),
+        ({"mechanism": "OAUTHBEARER"}, "token_file"),
+        ({"mechanism": "AWS_MSK_IAM"}, "tls"),
+        ({"mechanism": "PLAIN", "user": "reader", "password_file": "secret"}, "clear_login"),
+        ({"mechanism": "OAUTHBEARER", "token_file": "token"}, "clear_login"),
+        ({"certificate_file": "client.pem"}, "key_file"),
+        ({"brokers": ()}, "brokers"),
+    ],
+)
+def test_settings_that_can_never_connect_are_refused_at_start(
+    tmp_path: Path, wrong: dict[str, Any], named: str
+) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("[kafka]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in wrong.items()))
+    with pytest.raises(FingerprintError, match=named):
+        load_settings(file)

@@ -1,0 +1,546 @@
+"""The stream loses nothing and says nothing twice, whatever happens to it: held against an undisturbed run."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.ports import Partition
+from fingerprint.store import database
+from fingerprint.streaming.ingest_metrics import IngestMetrics
+from pipelines.commands.dead_letters import for_dead_letter_topic, list_dead_letters
+from pipelines.ingest import IngestService
+from pipelines.stream import StreamService
+from tests.contracts.message_stream import wait_until
+from tests.support import sample_organisation as roads
+from tests.support.running_stream import live
+from tests.support.services.postgres import Postgres
+from tests.support.stream_environment import Place, Records, Said
+
+CRASHING_STREAM = "tests.support.crashing_stream"
+POISON = (b"somebody", b'{"eventVersion": "1.08", "userAgent": "\x1b[2J\xff')
+SMALL = {"poll_messages": 400}
+
+
+@pytest.fixture
+def place(organisation: roads.Road, tmp_path: Path) -> Place:
+    return Place(tmp_path, organisation.bank).create()
+
+
+# --- what is said ---------------------------------------------------------------------------------------------------
+
+
+def test_an_undisturbed_run_finds_what_score_finds(oracle: Said, scored: roads.Run) -> None:
+    found = {alert.alert_id: alert.event_ids for alert in scored.alerts}
+    assert {name: alert.event_ids for name, alert in oracle.alerts.items()} == found
+    assert oracle.told.keys() == found.keys()
+    shown = {event.event_id: event.raw for alert in scored.alerts for event in alert.events}
+    assert {event.event_id: event.raw for alert in oracle.alerts.values() for event in alert.events} == shown
+    assert all(shown.values()), "the record is one click away"
+
+
+def test_networks_have_the_names_of_the_table(place: Place, records: Records, oracle: Said) -> None:
+    addresses = {event.source_address for alert in oracle.alerts.values() for event in alert.events}
+    numeric = [each for each in addresses if each.replace(".", "").isdigit()]
+    table = place.folder / "networks.csv"
+    table.write_text("".join(f"{each}/32,Somebody's Hosting\n" for each in numeric))
+    place.configure(reading={"networks": str(table)})
+    place.send(records)
+    place.run()
+    seen = {driver.seen for alert in place.said().alerts.values() for driver in alert.drivers}
+    assert "Somebody's Hosting" in seen
+
+
+def test_votes_in_the_topic_are_those_on_the_desk_with_a_schema_version(oracle: Said) -> None:
+    assert oracle.voted.keys() == oracle.votes.keys()
+    assert {vote["detector"] for vote in oracle.voted.values()} == {"autoencoder", "spectral"}
+    assert all(vote["schema"] == 1 for vote in (*oracle.voted.values(), *oracle.told.values()))
+    assert all(vote["z"] >= 2 for vote in oracle.voted.values())
+
+
+def test_an_alert_in_the_topic_carries_its_newest_events_without_their_records(oracle: Said) -> None:
+    for name, alert in oracle.told.items():
+        assert alert["event_count"] == len(oracle.alerts[name].event_ids)
+        assert [event["event_id"] for event in alert["events"]] == list(oracle.alerts[name].event_ids)[-200:]
+        assert not any("raw" in event for event in alert["events"])
+
+
+# --- where and when never matters -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("partitions", "messages"), [(1, 97), (2, 20_000), (16, 500)])
+def test_neither_partitions_nor_polls_change_what_is_said(
+    organisation: roads.Road, records: Records, oracle: Said, tmp_path: Path, partitions: int, messages: int
+) -> None:
+    place = Place(tmp_path, organisation.bank)
+    place.configure(kafka={"poll_messages": messages}, state={"snapshot_seconds": 5})
+    place.create(partitions).send(records)
+    place.run()
+    end = max(json.loads(value)["eventTime"] for _, value in records)[:10]
+    assert not place.said().until(end).differences(oracle.until(end))
+
+
+def test_duplicates_and_disorder_change_nothing(place: Place, records: Records, oracle: Said) -> None:
+    """Every third record comes twice, and all come shuffled as far as ten minutes allow."""
+    generator = random.Random(5)
+    times = [datetime.fromisoformat(json.loads(value)["eventTime"]).timestamp() for _, value in records]
+    due = [(at + generator.uniform(0, 590), record) for at, record in zip(times, records, strict=True)]
+    due += [(at + generator.uniform(0, 590), record) for at, record in due[::3]]
+    place.send(record for _, record in sorted(due, key=lambda each: each[0]))
+    figures = place.run()
+    assert figures["repeats"] >= len(records) // 3
+    assert not place.said().differences(oracle)
+
+
+def test_a_poison_message_in_the_middle_of_a_batch_costs_nothing_else(
+    place: Place, records: Records, oracle: Said
+) -> None:
+    half = len(records) // 2
+    place.send([*records[:half], POISON, (b"", b"[]"), *records[half:]])
+    assert place.run()["dead"] == 1
+    letters = place.read(f"{place.settings.kafka.events}.dlq")
+    assert [letter.value for letter in letters] == [POISON[1]]
+    assert {name for name, _ in letters[0].headers} >= {"topic", "partition", "offset", "reason"}
+    assert not place.said().differences(oracle)
+
+
+def test_dead_letters_of_the_events_topic_are_listed_by_naming_it(place: Place) -> None:
+    place.send([POISON])
+    place.run()
+    (letter,) = list_dead_letters(for_dead_letter_topic(place.settings, place.settings.kafka.events))
+    assert (letter["topic"], letter["offset"]) == (place.settings.kafka.events, 0)
+
+
+def test_a_record_dated_in_the_future_is_a_dead_letter_and_moves_no_clock(
+    place: Place, records: Records, oracle: Said
+) -> None:
+    key, value = records[100]
+    future = json.dumps(
+        {**json.loads(value), "eventTime": "2199-01-01T00:00:00Z", "eventID": "from the future"}
+    )
+    place.send([*records[:200], (key, future.encode()), *records[200:]])
+    figures = place.run()
+    assert (figures["future"], figures["dead"]) == (1, 1)
+    assert b"past its arrival" in dict(place.read(f"{place.settings.kafka.events}.dlq")[0].headers)["reason"]
+    assert not place.said().differences(oracle)
+
+
+def test_a_record_of_a_mebibyte_is_judged_and_a_gibibyte_in_a_kilobyte_is_a_dead_letter(
+    place: Place, records: Records, oracle: Said
+) -> None:
+    key, value = records[0]
+    large = {
+        **json.loads(value),
+        "eventID": "large",
+        "requestParameters": {"policyDocument": "x" * 1_040_000},
+    }
+    bomb = gzip.compress(gzip.compress(b'{"Records":[' + b" " * (1 << 30) + b"]}", 1))
+    place.send([*records[:1000], (key, json.dumps(large).encode()), (b"bomb", bomb), *records[1000:]])
+    process = place.start("--once")
+    out, _ = process.communicate(timeout=120)
+    figures = json.loads(out)
+    assert (figures["dead"], figures["events"]) == (
+        1,
+        len({json.loads(v)["eventID"] for _, v in records}) + 1,
+    )
+    assert figures["peak_memory_bytes"] < 2 << 30
+    said = place.said()
+    assert said.alerts.keys() == oracle.alerts.keys()
+
+
+def test_a_principal_with_half_the_traffic_holds_up_nobody(
+    organisation: roads.Road, place: Place, records: Records, oracle: Said
+) -> None:
+    """A machine role calls as often as all others together; what is said of the others stays."""
+    busy = max({key for key, _ in records}, key=lambda key: sum(key == other for other, _ in records))
+    copies = [
+        (key, value.replace(b'"eventID":"', b'"eventID":"again%d-' % number))
+        for number in range(3)
+        for key, value in records
+        if key == busy
+    ]
+    mixed = sorted([*records, *copies], key=lambda each: json.loads(each[1])["eventTime"])
+    place.send(mixed)
+    assert place.run()["events"] > len(copies)
+    said, them = place.said(), busy.decode()
+    mine = {name: alert for name, alert in said.alerts.items() if alert.principal != them}
+    assert mine == {name: alert for name, alert in oracle.alerts.items() if alert.principal != them}
+
+
+# --- sources --------------------------------------------------------------------------------------------------------
+
+
+def test_through_ingest_the_order_in_which_raw_partitions_are_read_is_irrelevant(
+    place: Place, organisation: roads.Road, records: Records, oracle: Said
+) -> None:
+    """Each account's records lie in a raw partition of their own, hours apart when they are read one after another."""
+    settings = place.settings
+    place.topics({settings.kafka.raw: 3, f"{settings.kafka.raw}.dlq": 1})
+    lines = roads.lines_of(organisation.new)
+    with place.producer() as producer:
+        for line in lines:
+            producer.send(settings.kafka.raw, line, json.loads(line)["recipientAccountId"].encode())
+        producer.flush()
+    with place.consumer("ingest") as consumer, place.producer() as producer:
+        small = settings.model_copy(
+            update={"kafka": settings.kafka.model_copy(update={"poll_messages": 700})}
+        )
+        IngestService(consumer, producer, small, IngestMetrics(CollectorRegistry())).run(
+            lambda: False, once=True
+        )
+    place.run()
+    place.pass_days(2)
+    said = place.said()
+    assert {name: alert.event_ids for name, alert in said.alerts.items()} == {
+        name: alert.event_ids for name, alert in oracle.alerts.items()
+    }
+
+
+def test_when_nothing_comes_any_more_intervals_close_by_the_clock(
+    place: Place, records: Records, oracle: Said
+) -> None:
+    """The same alerts, without one more record: two days later all windows are over."""
+    place.send(records)
+    place.run()
+    keepers = [kept.processor for kept in place.pass_days(2)]
+    assert not any(
+        keeper.pipeline.scorer.pending or keeper.pipeline.alert_groups.open_verdicts for keeper in keepers
+    )
+    silences = [name for name, _ in place.said().votes if name.startswith("silence:")]
+    assert len(silences) > len([name for name, _ in oracle.votes if name.startswith("silence:")])
+
+
+# --- crashes --------------------------------------------------------------------------------------------------------
+
+STEPS = [
+    ("desk", "save", "before", 3),
+    ("desk", "save", "after", 3),
+    ("producer", "send", "after", 40),
+    ("producer", "flush", "before", 2),
+    ("producer", "flush", "after", 2),
+    ("store", "write", "before", 40),
+    ("store", "claim", "before", 6),
+    ("store", "claim", "after", 6),
+    ("consumer", "commit", "before", 2),
+    ("consumer", "commit", "after", 2),
+]
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: "-".join(map(str, step)))
+def test_killed_at_any_step_of_a_commit_it_says_the_same(
+    place: Place, records: Records, oracle: Said, step: tuple[Any, ...]
+) -> None:
+    place.configure(kafka=SMALL, state={"snapshot_seconds": 0.001})
+    place.send(records)
+    command = [sys.executable, "-m", CRASHING_STREAM, str(place.bank), *map(str, step)]
+    died = subprocess.run(command, env=place.environment(), capture_output=True, timeout=120)  # noqa: S603
+    assert died.returncode == -signal.SIGKILL, died.stderr.decode()[-2000:]
+    place.run()
+    assert not place.said().differences(oracle)
+
+
+def test_killed_again_and_again_it_gets_there(place: Place, records: Records, oracle: Said) -> None:
+    place.configure(kafka=SMALL, state={"snapshot_seconds": 0.001})
+    place.send(records)
+    for _ in range(3):
+        command = [
+            sys.executable,
+            "-m",
+            CRASHING_STREAM,
+            str(place.bank),
+            "consumer",
+            "commit",
+            "before",
+            "2",
+        ]
+        subprocess.run(command, env=place.environment(), capture_output=True, timeout=120)  # noqa: S603
+    place.run()
+    assert not place.said().differences(oracle)
+
+
+def test_a_second_run_has_nothing_left_to_say(place: Place, records: Records) -> None:
+    place.send(records)
+    place.run()
+    before = place.desk().dump_tables()
+    assert place.run()["messages"] == 0
+    assert place.desk().dump_tables() == before
+
+
+def test_it_ends_in_order_when_asked_to_and_goes_on_where_it_stood(
+    place: Place, records: Records, oracle: Said
+) -> None:
+    place.configure(kafka=SMALL, state={"snapshot_seconds": 3600})
+    place.send(records[: len(records) // 2])
+    process = place.start()
+    wait_until(place.has_votes, "votes on the desk")
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err[-2000:]
+    assert json.loads(out)["snapshots"] > 0
+    place.send(records[len(records) // 2 :])
+    place.run()
+    assert not place.said().differences(oracle)
+
+
+# --- doors that fail ------------------------------------------------------------------------------------------------
+
+
+def test_a_desk_that_is_away_is_waited_for(
+    place: Place, records: Records, oracle: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else holds the file's lock."""
+    monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.05)
+    place.configure(kafka=SMALL)
+    place.send(records)
+    with place.consumer() as consumer, place.producer() as producer:
+        program = place.program(consumer, producer)
+        other = sqlite3.connect(place.folder / "desk.sqlite", isolation_level=None, check_same_thread=False)
+        other.execute("BEGIN IMMEDIATE")
+        running = Thread(target=program.run, args=(lambda: False, True), daemon=True)
+        running.start()
+        wait_until(lambda: "desk" in program.dependency_status, "the desk is missed")
+        assert "locked" in (program.not_ready() or "")
+        assert in_trouble(program) == {"desk": 1, "snapshots": 0}
+        assert not place.committed()
+        other.execute("ROLLBACK")
+        running.join(60)
+        assert not running.is_alive()
+    assert program.not_ready() is None
+    assert in_trouble(program) == {"desk": 0, "snapshots": 0}
+    assert not place.said().differences(oracle)
+
+
+def in_trouble(program: StreamService) -> dict[str, float]:
+    """What Prometheus is told, by door."""
+    [gauge] = program.metrics.dependency_failing.collect()
+    return {sample.labels["door"]: sample.value for sample in gauge.samples}
+
+
+def test_a_desk_whose_server_is_away_is_waited_for(
+    place: Place, records: Records, oracle: Said, postgresql: Postgres
+) -> None:
+    place.configure(kafka=SMALL, desk={"url": postgresql.fresh()})
+    place.send(records)
+    with place.consumer() as consumer, place.producer() as producer:
+        program = place.program(consumer, producer)
+        running = Thread(target=program.run, args=(lambda: False, True), daemon=True)
+        postgresql.stop()
+        try:
+            running.start()
+            wait_until(lambda: "desk" in program.dependency_status, "the desk is missed")
+            assert "refused" in (program.not_ready() or "")
+            assert not place.committed()
+        finally:
+            postgresql.start()
+        running.join(60)
+        assert not running.is_alive()
+    assert program.not_ready() is None
+    assert not place.said().differences(oracle)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 KiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    made = subprocess.run(mount, capture_output=True)  # noqa: S603
+    if made.returncode:
+        pytest.skip(f"cannot mount a small file system: {made.stderr.decode().strip()}")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)  # noqa: S603, S607
+
+
+def test_a_full_disk_at_the_snapshot_lets_kafka_forget_nothing(
+    place: Place, records: Records, oracle: Said, small_disk: Path
+) -> None:
+    place.configure(kafka=SMALL, state={"snapshots": str(small_disk)})
+    place.send(records)
+    figures = place.run()
+    assert figures["snapshot_failures"] > 0
+    assert not place.committed()
+    assert not place.said().differences(oracle), "what it says does not wait for the disk"
+    subprocess.run(["mount", "-o", "remount,size=200m", str(small_disk)], check=True)  # noqa: S603, S607
+    assert place.run()["snapshot_failures"] == 0
+    assert place.committed() == len(records)
+    assert not place.said().differences(oracle)
+
+
+# --- what a snapshot rests on ---------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_older_than_what_kafka_holds_is_an_error_that_says_what_is_lost(
+    place: Place, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fingerprint.adapters.file_broker.partition_log.SEGMENT_BYTES", 100_000)
+    place.send(records[:1000])
+    place.run()
+    place.send(records[1000:])
+    lost = place.forget_unread()
+    assert lost > 0
+    with pytest.raises(FingerprintError, match=r"messages [\d,]+ to [\d,]+ of .* are lost"):
+        place.run()
+    place.configure(kafka={"lost": "skip"})
+    assert place.run()["messages"] == len(records) - 1000 - lost
+
+
+def test_without_its_snapshots_it_reads_again_from_the_beginning(
+    place: Place, records: Records, oracle: Said
+) -> None:
+    place.send(records[:1000])
+    place.run()
+    place.configure(state={"snapshots": str(place.folder / "elsewhere")})
+    place.send(records[1000:])
+    assert place.run()["messages"] == len(records)
+    assert not place.said().differences(oracle)
+
+
+def test_partitions_can_be_added(
+    organisation: roads.Road, records: Records, oracle: Said, tmp_path: Path
+) -> None:
+    place = Place(tmp_path, organisation.bank).create(2)
+    place.send(records[:1500])
+    place.run()
+    place.create(8)
+    place.send(records[1500:])
+    figures = place.run()
+    assert figures["strays"] == 0
+    end = max(json.loads(value)["eventTime"] for _, value in records)[:10]
+    assert not place.said().until(end).differences(oracle.until(end))
+
+
+def test_an_added_partition_has_its_state_however_late_it_is_given_to_somebody(
+    organisation: roads.Road, records: Records, oracle: Said, tmp_path: Path
+) -> None:
+    """Whoever has the old partitions goes on for long before the new ones are anybody's."""
+    place = Place(tmp_path, organisation.bank).create(2)
+    place.send(records[:1500])
+    place.run()
+    place.create(4)
+    with place.consumer() as consumer, place.producer() as producer:
+        remembering = place.program(consumer, producer).checkpoint_manager
+
+        def take_the_old_ones(partitions: Any) -> None:
+            for home in sorted(partitions)[:2]:
+                remembering.save(home, remembering.restore(home))
+
+        consumer.subscribe([place.settings.kafka.events], take_the_old_ones)
+        wait_until(lambda: consumer.poll(0.1) or consumer.assignment(), "partitions are given")
+    place.send(records[1500:])
+    place.run()
+    end = max(json.loads(value)["eventTime"] for _, value in records)[:10]
+    assert not place.said().until(end).differences(oracle.until(end))
+
+
+def test_what_was_silent_longest_is_put_away_and_comes_back_and_nothing_changes(
+    place: Place, records: Records, oracle: Said
+) -> None:
+    """In memory there is room for a few principals; runs end and begin with some of them away."""
+    place.configure(kafka=SMALL, state={"rows": 5})
+    fetched = 0
+    for part in range(0, len(records), 1200):
+        place.send(records[part : part + 1200])
+        fetched += place.run()["fetched"]
+    assert fetched > 0
+    assert not place.said().differences(oracle)
+
+
+def test_a_number_of_partitions_that_state_cannot_be_cut_into_is_refused(
+    organisation: roads.Road, records: Records, tmp_path: Path
+) -> None:
+    place = Place(tmp_path, organisation.bank).create(3)
+    place.send(records[:10])
+    with pytest.raises(FingerprintError, match="has 3 partitions"):
+        place.run()
+
+
+def test_settings_that_count_otherwise_than_the_snapshot_are_refused(place: Place, records: Records) -> None:
+    place.send(records[:500])
+    place.run()
+    place.configure(spectral={"lateness_seconds": 1800})
+    with pytest.raises(FingerprintError, match=r"setting spectral\.lateness_seconds is 1800"):
+        place.run()
+
+
+# --- more than one --------------------------------------------------------------------------------------------------
+
+
+def test_two_scorers_joining_and_leaving_say_what_one_says(
+    place: Place, records: Records, oracle: Said
+) -> None:
+    place.configure(kafka=SMALL | {"session_seconds": 3.0}, state={"snapshot_seconds": 0.2})
+    third = len(records) // 3
+    first = place.start()
+    place.send(records[:third])
+    wait_until(lambda: place.committed() > 0, "something is committed")
+    second = place.start()
+    place.send(records[third : 2 * third])
+    wait_until(lambda: place.committed() == 2 * third, "two thirds are committed")
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(60) == 0
+    place.send(records[2 * third :])
+    wait_until(lambda: place.committed() == len(records), "everything is committed")
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(60) == 0
+    assert not place.said().differences(oracle)
+
+
+def test_of_two_scorers_one_is_killed(place: Place, records: Records, oracle: Said) -> None:
+    place.configure(kafka=SMALL | {"session_seconds": 3.0}, state={"snapshot_seconds": 0.2})
+    first, second = place.start(), place.start()
+    place.send(records[: len(records) // 2])
+    wait_until(lambda: place.committed() > 0, "something is committed")
+    first.kill()
+    place.send(records[len(records) // 2 :])
+    wait_until(lambda: place.committed() == len(records), "everything is committed")
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(60) == 0
+    assert not place.said().differences(oracle)
+
+
+def test_a_position_that_the_broker_did_not_take_is_told_again_though_nothing_more_comes(
+    place: Place, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with live(place) as stream:
+        take, refused = stream.program.consumer.commit, []
+
+        def commit(offsets: dict[Partition, int], *metadata: dict[Partition, str]) -> None:
+            if len(refused) < 3:
+                refused.append(offsets)
+                raise FingerprintError("the broker is away")
+            take(offsets, *metadata)
+
+        monkeypatch.setattr(stream.program.consumer, "commit", commit)
+        stream.read(records[:300])
+        stream.until(lambda: place.committed() == 300)
+    assert len(refused) == 3
+
+
+def test_whoever_restores_a_snapshot_tells_its_position_though_nothing_more_comes(
+    place: Place, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner died, or the broker was away, between snapshot and commit."""
+
+    def away(offsets: dict[Partition, int], *metadata: dict[Partition, str]) -> None:
+        raise FingerprintError("the broker is away")
+
+    with live(place) as stream:
+        monkeypatch.setattr(stream.program.consumer, "commit", away)
+        stream.read(records[:300])
+    assert place.committed() != 300
+    with live(place) as stream:
+        stream.until(lambda: place.committed() == 300)

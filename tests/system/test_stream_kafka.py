@@ -1,0 +1,130 @@
+"""The stream against a real broker, through both clients: what the twin of files cannot show."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from fingerprint.registry import bank as banks
+from fingerprint.registry.bank import Bank
+from pipelines.runtime import topic_time_span
+from tests.contracts.message_stream import wait_until
+from tests.support import sample_organisation as roads
+from tests.support.running_stream import ids_of, live, serve
+from tests.support.services.kafka import Broker
+from tests.support.stream_environment import Place, Records, Said
+from tests.system.test_stream import CRASHING_STREAM, SMALL
+
+pytestmark = pytest.mark.alone
+
+BRISK = SMALL | {"session_seconds": 3.0}
+
+
+@pytest.fixture(params=["kafka-python", "confluent"])
+def place(organisation: roads.Road, tmp_path: Path, broker: Broker, request: pytest.FixtureRequest) -> Place:
+    """Topics of their own for each test."""
+    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)[-60:]
+    made = Place(tmp_path, organisation.bank, request.param, broker, name)
+    made.configure(kafka=BRISK, state={"snapshot_seconds": 0.2})
+    return made.create()
+
+
+def test_from_a_broker_the_same_is_said_as_from_files(place: Place, records: Records, oracle: Said) -> None:
+    place.configure()
+    place.send(records)
+    place.run()
+    assert not place.said().differences(oracle)
+    assert place.run()["messages"] == 0
+    assert place.committed() == len(records)
+
+
+def test_how_much_history_a_topic_has_is_seen_at_its_ends(place: Place, records: Records) -> None:
+    def days() -> float | None:
+        return topic_time_span.topic_span_days(place.settings.kafka.events, place.settings, lambda: False)
+
+    place.configure()
+    assert days() is None
+    place.send(records)
+    times = [datetime.fromisoformat(json.loads(value)["eventTime"]) for _, value in records]
+    assert days() == pytest.approx((max(times) - min(times)) / timedelta(days=1), abs=0.1)
+
+
+@pytest.mark.parametrize(("door", "method"), [("store", "claim"), ("consumer", "commit")])
+def test_killed_between_remembering_and_committing_it_says_the_same(
+    place: Place,
+    records: Records,
+    oracle: Said,
+    door: str,
+    method: str,
+) -> None:
+    place.send(records)
+    command = [sys.executable, "-m", CRASHING_STREAM, str(place.bank), door, method, "after", "3"]
+    died = subprocess.run(command, env=place.environment(), capture_output=True, timeout=120)  # noqa: S603
+    assert died.returncode == -signal.SIGKILL, died.stderr.decode()[-2000:]
+    place.run()
+    assert not place.said().differences(oracle)
+
+
+def test_scorers_come_and_go_and_one_is_killed(place: Place, records: Records, oracle: Said) -> None:
+    third = len(records) // 3
+    first = place.start()
+    place.send(records[:third])
+    wait_until(lambda: place.committed() > 0, "something is committed")
+    second = place.start()
+    place.send(records[third : 2 * third])
+    wait_until(lambda: place.committed() == 2 * third, "two thirds are committed")
+    first.kill()
+    place.send(records[2 * third :])
+    wait_until(lambda: place.committed() == len(records), "everything is committed")
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(60) == 0
+    assert not place.said().differences(oracle)
+
+
+def test_a_broker_that_is_killed_and_comes_back_loses_nothing(
+    place: Place,
+    records: Records,
+    oracle: Said,
+    broker: Broker,
+) -> None:
+    half = len(records) // 2
+    running = place.start()
+    place.send(records[:half])
+    wait_until(lambda: place.committed() > 0, "something is committed")
+    broker.kill()
+    broker.start()
+    place.send(records[half:])
+    wait_until(lambda: place.committed() == len(records), "everything is committed")
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(60) == 0
+    assert not place.said().differences(oracle)
+
+
+def test_a_bank_that_is_published_takes_over_between_two_events(
+    place: Place, records: Records, bank: Bank, oracle: Said
+) -> None:
+    """The same bank under another name: nothing but the name is other than without it."""
+    half, another = len(records) // 2, banks.with_manifest_entries(bank, note="another name")
+    place.bank = Path(shutil.copytree(place.bank, place.folder / "bank"))
+    banks.write_bank(another, place.bank)
+    place.configure(kafka=BRISK, state={"snapshot_seconds": 0.2}, bank={"look_seconds": 0.1})
+    with live(place) as stream:
+        stream.read(records[:half])
+        serve(place, another.version)
+        stream.until(lambda: stream.judged_by() == {another.version})
+        stream.read(records[half:])
+    said = place.said()
+    before, after = ids_of(records[:half]), ids_of(records[half:], records[:half])
+    for (event, _), vote in said.votes.items():
+        if event in before | after:
+            assert vote["bank_version"] == (bank.version if event in before else another.version)
+    assert {name: alert.event_ids for name, alert in said.alerts.items()} == {
+        name: alert.event_ids for name, alert in oracle.alerts.items()
+    }

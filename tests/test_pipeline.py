@@ -1,0 +1,147 @@
+"""The road of one ledger, step by step: what waits, what is told early, and that neither changes an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fingerprint.adapters import files
+from fingerprint.adapters.event_spool import EventSpool
+from fingerprint.core.alert import Alert
+from fingerprint.core.settings import Settings, Voting
+from fingerprint.pipeline import DetectionPipeline, StepResult
+from fingerprint.registry import bank as banks
+from fingerprint.state.scorer_state import ScorerState
+from fingerprint.streaming.partition_processor import PartitionProcessor
+from fingerprint.streaming.watermarks import WatermarkTracker
+from tests.support import sample_organisation as roads
+
+
+@pytest.fixture(scope="module")
+def events(organisation: roads.Road) -> pd.DataFrame:
+    """The new events of the organisation, oldest first."""
+    with EventSpool(roads.SETTINGS) as history:
+        for records in files.read_sources(organisation.new, roads.SETTINGS.reading):
+            history.add_records(records)
+        return pd.concat(list(history.batches()), ignore_index=True)
+
+
+def walked(
+    organisation: roads.Road,
+    events: pd.DataFrame,
+    step: int,
+    settings: Settings = roads.SETTINGS,
+    early: bool = False,
+) -> tuple[DetectionPipeline, list[StepResult]]:
+    bank = banks.open_bank(organisation.bank)
+    road = DetectionPipeline(
+        bank, ScorerState.from_arrays(settings, bank.scorer_state), settings, emit_early=early
+    )
+    said = [road.process(part) for part in _steps(events, step)]
+    return road, [*said, road.flush()]
+
+
+def _steps(events: pd.DataFrame, step: int) -> Iterator[pd.DataFrame]:
+    for start in range(0, len(events), step):
+        yield events.iloc[start : start + step].reset_index(drop=True)
+
+
+def last_of_each(said: list[StepResult]) -> dict[str, Alert]:
+    return {alert.alert_id: alert for step in said for alert in step.alerts}
+
+
+def votes_of(said: list[StepResult]) -> pd.DataFrame:
+    votes = pd.concat([step.votes for step in said if len(step.votes)])
+    return votes.drop_duplicates(["event_id", "detector"], keep="last").set_index(["event_id", "detector"])
+
+
+def test_only_what_may_still_get_a_verdict_waits_and_no_alert_differs(
+    organisation: roads.Road, scored: roads.Run, events: pd.DataFrame
+) -> None:
+    road, said = walked(organisation, events, 2000)
+    assert last_of_each(said) == {alert.alert_id: alert for alert in scored.alerts}
+    assert road.counters.verdicts == scored.figures["verdicts"]
+
+
+def test_an_alert_told_early_and_often_ends_as_one_told_late(
+    organisation: roads.Road, scored: roads.Run, events: pd.DataFrame
+) -> None:
+    _, said = walked(organisation, events, 100, early=True)
+    told = [alert.alert_id for step in said for alert in step.alerts]
+    assert len(told) > len(set(told)), "some alert grew"
+    assert last_of_each(said) == {alert.alert_id: alert for alert in scored.alerts}
+
+
+def test_an_early_alert_holds_no_event_that_the_last_one_lacks(
+    organisation: roads.Road, events: pd.DataFrame
+) -> None:
+    _, said = walked(organisation, events, 100, early=True)
+    seen: dict[str, set[str]] = {}
+    for alert in (alert for step in said for alert in step.alerts):
+        assert seen.get(alert.alert_id, set()) <= set(alert.event_ids)
+        seen[alert.alert_id] = set(alert.event_ids)
+
+
+def test_votes_are_the_same_wherever_the_events_are_cut(
+    organisation: roads.Road, events: pd.DataFrame
+) -> None:
+    one, other = (votes_of(walked(organisation, events, step, early=step < 500)[1]) for step in (150, 5000))
+    assert set(one.index.get_level_values("detector")) == {"autoencoder", "spectral"}
+    assert set(one.index) == set(other.index)
+    pd.testing.assert_series_equal(one["z"].astype(float), other["z"].astype(float).loc[one.index], atol=1e-4)
+
+
+def test_a_vote_on_an_interval_names_who_it_is_about_even_if_the_bank_never_met_them(
+    organisation: roads.Road, events: pd.DataFrame
+) -> None:
+    stranger = events.assign(
+        principal="999999999999:user/new",
+        entity="999999999999:user/new|iam|own",
+        event_id=events["event_id"] + "x",
+    )
+    _, said = walked(organisation, pd.concat([events, stranger.iloc[-50:]]), 1000)
+    owners = set(votes_of(said).query("level != 'entity'")["principal"])
+    assert owners <= set(events["principal"]) | {"999999999999:user/new"}
+    assert votes_of(said)["principal"].notna().all()
+
+
+def test_of_too_many_that_wait_the_strangest_stay_and_the_others_are_counted(
+    organisation: roads.Road, events: pd.DataFrame
+) -> None:
+    few = roads.SETTINGS.model_copy(update={"voting": Voting(waiting_events=3)})
+    one, said = walked(organisation, events, 100, few)
+    other, again = walked(organisation, events, 1000, few)
+    assert one.scorer.dropped_events > 0
+    assert max(sum(map(len, road.scorer.pending)) for road in (one, other)) <= 3
+    assert last_of_each(said), "an attack stands out among them"
+    assert again
+
+
+def test_a_record_that_is_delivered_again_days_later_begins_no_step_of_its_own(
+    organisation: roads.Road, events: pd.DataFrame
+) -> None:
+    """A late one that is new does."""
+    late = np.repeat(events.index[-400:].to_numpy(), 2)
+    late[1::20] = np.arange(40)
+    mixed = pd.concat([events.iloc[:-400], events.loc[late]], ignore_index=True)
+    unknown = mixed.assign(event_id=mixed["event_id"].where(~mixed.index.isin(mixed.index[-799::20]), "new"))
+    steps = [
+        len(_keeper(organisation).process(each, _latest(each), _latest(each))) for each in (mixed, unknown)
+    ]
+    assert steps[0] == 1
+    assert steps[1] > 1
+
+
+def _keeper(organisation: roads.Road) -> PartitionProcessor:
+    bank = banks.open_bank(organisation.bank)
+    return PartitionProcessor(
+        bank, ScorerState.from_arrays(roads.SETTINGS, bank.scorer_state), roads.SETTINGS, WatermarkTracker()
+    )
+
+
+def _latest(events: pd.DataFrame) -> np.ndarray:
+    """The latest event time at each event, seconds."""
+    return np.maximum.accumulate(events["event_time"].astype("int64").to_numpy() // 1_000_000)

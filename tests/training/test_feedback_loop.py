@@ -1,0 +1,321 @@
+"""Score, then learn; learn slowly from what was flagged: the whole road, from a desk with alerts to the next bank."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import pytest
+
+from fingerprint.adapters import files
+from fingerprint.adapters.event_spool import EventSpool
+from fingerprint.core.alert import Alert, Decision, FingerprintError
+from fingerprint.core.settings import Forest, Settings, Training, Voting
+from fingerprint.registry import bank as banks
+from fingerprint.store.alerts import SqlAlertStore, open_alert_store
+from pipelines import cli, training_data
+from pipelines.cli.console import no_progress
+from pipelines.commands.triage import triage_alert
+from pipelines.train import train_bank
+from pipelines.training_data import TrainingDataRequest
+from tests.support import sample_organisation
+from tests.support.sample_organisation import SETTINGS, Road, Run
+
+LATER = 3  # days after the history, everything in it is done again
+
+
+class Learned(NamedTuple):
+    """A bank that learned all twelve days, and what it says when the last three are done again."""
+
+    figures: dict[str, Any]
+    bank: Path
+    run: Run
+
+    def finds(self, alert: Alert) -> float:
+        """Share of an alert's events that get a verdict when they are done again."""
+        again = {f"again {event}" for event in alert.event_ids}
+        events = self.run.events
+        return float(events.loc[events["event_id"].isin(again), "verdict"].mean())
+
+
+def again(lines: Iterable[bytes]) -> Iterable[bytes]:
+    """The same done LATER days later."""
+    for line in lines:
+        record = json.loads(line)
+        at = datetime.fromisoformat(record["eventTime"]) + timedelta(days=LATER)
+        record |= {"eventTime": f"{at:%Y-%m-%dT%H:%M:%SZ}", "eventID": f"again {record['eventID']}"}
+        yield json.dumps(record).encode()
+
+
+def learn(organisation: Road, folder: Path, desk: str) -> Learned:
+    figures = train_bank(organisation.days, folder / "bank", SETTINGS, no_progress, store=desk)
+    later = sample_organisation.write(
+        folder / "later.jsonl", again(sample_organisation.lines_of(organisation.new))
+    )
+    return Learned(
+        figures, folder / "bank", sample_organisation.run([later], folder / "bank", folder / "run")
+    )
+
+
+@pytest.fixture(scope="module")
+def desk(organisation: Road, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The last three days scored by a bank that had not seen them: attacks lie on a desk, and nobody has judged them."""
+    return sample_organisation.run(organisation.new, organisation.bank, tmp_path_factory.mktemp("desk"))
+
+
+def url(desk: Run) -> str:
+    return f"sqlite:///{desk.out.parent}/desk.sqlite"
+
+
+def copy(desk: Run, folder: Path) -> str:
+    """The same desk, for somebody to judge."""
+    place = open_alert_store(f"sqlite:///{folder}/copy.sqlite")
+    place.save(desk.alerts, desk.desk.votes())
+    return f"sqlite:///{folder}/copy.sqlite"
+
+
+def attacks(desk: Run) -> list[Alert]:
+    """The two large sessions among the alerts, the larger first."""
+    return sorted(desk.alerts, key=lambda alert: -len(alert.events))[:2]
+
+
+@pytest.fixture(scope="module")
+def asked(organisation: Road, desk: Run, tmp_path_factory: pytest.TempPathFactory) -> Learned:
+    """Trained when the smaller attack had been called benign, and nobody had judged the rest."""
+    folder = tmp_path_factory.mktemp("asked")
+    place = copy(desk, folder)
+    triage_alert(place, attacks(desk)[1].alert_id, "benign", "the yearly audit")
+    return learn(organisation, folder, place)
+
+
+# --- alerts -------------------------------------------------------------------------------------------------------------
+
+
+def test_an_attack_that_was_alerted_does_not_become_a_habit(asked: Learned, desk: Run) -> None:
+    assert asked.finds(attacks(desk)[0]) > 0.9
+    cleared = set(attacks(desk)[1].event_ids)
+    alerted = {event for alert in desk.alerts for event in alert.event_ids}
+    single = set(on_events(desk.desk)["event_id"]) - alerted
+    counted = {"malicious": 0, "open": len(alerted - cleared), "recent vote": len(single), "past the cap": 0}
+    assert asked.figures["left_out"] == counted
+
+
+def test_what_was_called_benign_is_quiet_after_the_next_training(asked: Learned, desk: Run) -> None:
+    benign = attacks(desk)[1]
+    assert asked.finds(benign) < 0.1
+    assert asked.figures["came_back"] == {"called benign": len(benign.events), "returned vote": 0}
+
+
+def test_an_attack_is_learned_where_nobody_is_asked(organisation: Road, desk: Run, tmp_path: Path) -> None:
+    """So that it is the desk's word that keeps it out, and nothing else."""
+    poisoned = learn(organisation, tmp_path, "none")
+    assert all(poisoned.finds(alert) < 0.1 for alert in attacks(desk))
+    assert not any(poisoned.figures["left_out"].values())
+
+
+def test_what_was_called_malicious_is_never_learned(organisation: Road, desk: Run, tmp_path: Path) -> None:
+    place, known = copy(desk, tmp_path), attacks(desk)[0]
+    triage_alert(place, known.alert_id, "true_positive", "keys were stolen")
+    counted, learned = left(organisation, place, votes_return_days=0)
+    assert counted["malicious"] == len(known.events)
+    assert not learned["event_id"].isin(known.event_ids).any()
+
+
+def test_only_the_alerts_own_events_of_its_principal_are_left_out(asked: Learned, desk: Run) -> None:
+    """What somebody did all those days beside what was flagged is still their habit."""
+    bank = banks.open_bank(asked.bank)
+    stack = bank.fingerprints.set_index("key")
+    for alert in attacks(desk):
+        assert stack.loc[alert.principal, "ready"].any()
+
+
+def test_the_bank_says_what_it_did_not_learn(asked: Learned, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = banks.open_bank(asked.bank).manifest
+    assert manifest["left_out"] == asked.figures["left_out"]
+    cli_says(capsys, "bank", "show", "--bank", str(asked.bank))
+    assert f"left out, as the desk said: {manifest['left_out']['open']:,} in alerts that are open" in shown(
+        capsys
+    )
+
+
+# --- single votes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def votes(organisation: Road, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A desk with single votes and no alert: the other detector says no to everything."""
+    folder = tmp_path_factory.mktemp("votes")
+    calm = SETTINGS.model_copy(
+        update={"voting": Voting(detectors=("autoencoder", "forest")), "forest": Forest(threshold=1e9)}
+    )
+    run = sample_organisation.run(organisation.new, organisation.bank, folder, calm)
+    assert (run.figures["verdicts"], run.alerts) == (0, [])
+    return url(run)
+
+
+def left(organisation: Road, desk: str, **training: float) -> tuple[dict[str, int], pd.DataFrame]:
+    """What a training of all days leaves out by the desk, and what it learns."""
+    settings = SETTINGS.model_copy(update={"training": Training(**training)})
+    with EventSpool(settings) as history:
+        for records in files.read_sources(organisation.days, settings.reading):
+            history.add_records(records)
+        flagged, _ = training_data.load_exclusions(TrainingDataRequest(database=desk), history, settings)
+        learned = pd.concat(list(flagged.filter(history.batches())))
+    return flagged.excluded_counts() | flagged.readmitted_counts(), learned.drop_duplicates("event_id")
+
+
+def on_events(desk: SqlAlertStore) -> pd.DataFrame:
+    voted = desk.votes()
+    return voted[voted["vote"].astype(bool) & (voted["detector"] == "autoencoder")]
+
+
+def test_a_single_vote_stays_out_while_it_is_young_and_comes_back_after_its_days(
+    organisation: Road, votes: str
+) -> None:
+    voted = on_events(open_alert_store(votes))
+    counted, learned = left(organisation, votes, votes_per_day=10**6)
+    assert counted["recent vote"] == len(voted) > 300
+    assert not learned["event_id"].isin(voted["event_id"]).any()
+    days = (learned["event_time"].max() - voted["event_time"].median()) / pd.Timedelta(days=1)
+    counted, learned = left(organisation, votes, votes_per_day=10**6, votes_return_days=days)
+    young = voted["event_time"] > voted["event_time"].median()
+    assert counted["recent vote"] == young.sum() > 0
+    assert counted["returned vote"] == (~young).sum() > 0
+    assert set(voted["event_id"][~young]) <= set(learned["event_id"])
+    assert not set(voted["event_id"][young]) & set(learned["event_id"])
+
+
+def test_no_more_than_the_cap_comes_back_of_one_entity_and_day(organisation: Road, votes: str) -> None:
+    voted = on_events(open_alert_store(votes))
+    counted, learned = left(organisation, votes, votes_return_days=0, votes_per_day=20)
+    back = voted[voted["event_id"].isin(learned["event_id"])]
+    of_each, wanted = (
+        Counter(zip(part["entity"], part["event_time"].dt.date, strict=True)) for part in (back, voted)
+    )
+    assert of_each == {key: min(count, 20) for key, count in wanted.items()}
+    assert counted["past the cap"] == len(voted) - len(back) > 100
+    assert counted["returned vote"] == len(back)
+
+
+def test_an_expired_vote_and_a_purged_alert_are_not_known_any_more(
+    organisation: Road, desk: Run, tmp_path: Path
+) -> None:
+    """An alert that is gone leaves its single votes; where these are gone too, the events are learned."""
+    place = open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite")
+    place.save(votes=desk.desk.votes())
+    counted, _ = left(organisation, f"sqlite:///{tmp_path}/desk.sqlite")
+    assert (counted["open"], counted["recent vote"]) == (0, len(on_events(desk.desk)))
+    open_alert_store(f"sqlite:///{tmp_path}/empty.sqlite")
+    counted, _ = left(organisation, f"sqlite:///{tmp_path}/empty.sqlite")
+    assert sum(counted.values()) == 0
+
+
+# --- which desk -----------------------------------------------------------------------------------------------------------
+
+
+def with_desk(url: str) -> Settings:
+    return SETTINGS.model_copy(update={"desk": SETTINGS.desk.model_copy(update={"url": url})})
+
+
+def asks(settings: Settings, desk: str | None, history: EventSpool) -> dict[str, Any]:
+    return training_data.load_exclusions(TrainingDataRequest(database=desk), history, settings)[1]
+
+
+def test_the_desk_of_the_settings_is_asked_where_there_is_one(
+    organisation: Road, desk: Run, tmp_path: Path
+) -> None:
+    nothing = f"sqlite:///{tmp_path}/nothing.sqlite"
+    with EventSpool(SETTINGS) as history:
+        for records in files.read_sources(organisation.new[:1], SETTINGS.reading):
+            history.add_records(records)
+        said = asks(with_desk(url(desk)), None, history)
+        assert said["asked"] == url(desk)
+        assert said["votes_since"] == desk.desk.votes()["event_time"].min().isoformat()
+        assert asks(with_desk(nothing), None, history)["asked"] is None
+        assert asks(with_desk(url(desk)), "none", history)["asked"] is None
+        with pytest.raises(FingerprintError, match="no desk"):
+            asks(SETTINGS, nothing, history)
+        with pytest.raises(FingerprintError, match="desk postgresql"):  # it may know attacks: not passed over
+            asks(with_desk("postgresql://user@127.0.0.1:1/db"), None, history)
+
+
+# --- at the keyboard ------------------------------------------------------------------------------------------------------
+
+
+def cli_says(capsys: pytest.CaptureFixture[str], *arguments: str) -> int:
+    capsys.readouterr()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["fingerprint", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+    return int(ended.value.code or 0)
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> str:
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_an_alert_is_judged_at_the_keyboard(
+    desk: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = copy(desk, tmp_path)
+    alert, other = attacks(desk)
+    triage = ("alerts", "triage", "--desk", place, "--by", "maria")
+    assert cli_says(capsys, *triage, alert.alert_id[:8], "benign", "--why", "the yearly audit") == 0
+    assert f"{alert.alert_id} is benign, says maria" in shown(capsys)
+    assert cli_says(capsys, *triage, other.alert_id, "duplicate", "--of", alert.alert_id[:8], "--json") == 0
+    assert json.loads(capsys.readouterr().out)["duplicate_of"] == alert.alert_id
+    said: dict[str, Decision] = open_alert_store(place).current_decisions()
+    assert said == {alert.alert_id: "benign", other.alert_id: "benign"}
+    assert open_alert_store(place).dispositions(alert.alert_id)[0].why == "the yearly audit"
+
+
+def test_a_span_of_days_is_learned_without_what_the_desk_of_the_settings_says(
+    organisation: Road,
+    desk: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first, last = (Path(file).name[:10] for file in (organisation.days[-4], organisation.days[-1]))
+    monkeypatch.setenv("FINGERPRINT_DESK__URL", url(desk))
+    monkeypatch.setenv("FINGERPRINT_AUTOENCODER__EPOCHS", "0")
+    span = ("--since", first, "--until", last)
+    train = ("train", str(organisation.folder), *span, "--bank", str(tmp_path / "bank"))
+    assert cli_says(capsys, *train, "--json") == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert [at[:10] for at in figures["span"]] == [first, last]
+    assert figures["records"] - figures["outside"] > figures["events"] > 0
+    inside = [
+        event for alert in desk.alerts for event in alert.events if f"{event.event_time:%Y-%m-%d}" < last
+    ]
+    assert figures["left_out"]["open"] == len(inside) > 0
+    assert figures["desk"]["asked"] == url(desk)
+    assert cli_says(capsys, *train) == 0
+    said = shown(capsys)
+    assert f"outside the span: {figures['outside']:,} events" in said
+    assert f"left out, by {url(desk)}: {len(inside):,} in alerts that are open" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("duplicate",), "--of"),
+        (("benign", "--of", "x"), "--of"),
+        (("harmless",), "harmless"),
+    ],
+)
+def test_what_makes_no_disposition_is_one_sentence(
+    desk: Run, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], named: str
+) -> None:
+    first = attacks(desk)[0].alert_id
+    assert cli_says(capsys, "alerts", "triage", "--desk", url(desk), first, *arguments) == 2
+    said = capsys.readouterr().err
+    assert named in said
+    assert len(said.splitlines()) == 1

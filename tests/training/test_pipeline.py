@@ -1,0 +1,279 @@
+"""A history is learned in pieces, and how many there are changes nothing; what was done is not done again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fingerprint.adapters import files
+from fingerprint.adapters.event_spool import EventSpool
+from fingerprint.compute import hashing
+from fingerprint.core.alert import FingerprintError
+from fingerprint.core.settings import Autoencoder, Entities, Settings, Training, Workers
+from fingerprint.registry.bank import Bank
+from fingerprint.state.scorer_state import ScorerState
+from fingerprint.training import dataset, distinct_rows, pipeline
+from fingerprint.training.distinct_rows import DistinctRows, sample_per_owner
+from pipelines.runtime import wiring
+from tests.support.sample_organisation import Road
+
+SETTINGS = Settings(autoencoder=Autoencoder(epochs=1))
+STAGES = {"rows": 8, "commons": 8, "fitted": 8, "learned": 8}  # folders of a piece
+
+
+@pytest.fixture(scope="module")
+def events(organisation: Road) -> list[pd.DataFrame]:
+    """Nine days, oldest first."""
+    with EventSpool(SETTINGS) as history:
+        for records in files.read_sources(organisation.learned, SETTINGS.reading):
+            history.add_records(records)
+        return list(history.batches())
+
+
+@pytest.fixture(scope="module")
+def whole(events: list[pd.DataFrame]) -> Bank:
+    """Learned in one piece."""
+    return pipeline.train(events, SETTINGS)
+
+
+def learn(
+    events: Sequence[pd.DataFrame], folder: Path, count: int, settings: Settings = SETTINGS, **how: Any
+) -> Bank:
+    """Learned in `count` pieces, in a folder that stays."""
+    total = sum(map(len, events))
+    cut = settings.model_copy(update={"training": Training(piece_events=-(-total // count))})
+    pipeline.partition_history(events, cut, folder, total)
+    assert len(list((folder / "pieces").iterdir())) == count
+    return pipeline.train_partitions(folder, settings, **how)
+
+
+def assert_same(one: Bank, other: Bank) -> None:
+    """Every array and table, series and memories by their owners."""
+    for table in ("fingerprints", "people", "words"):
+        pd.testing.assert_frame_equal(getattr(one, table), getattr(other, table))
+    for part in ("vocabulary", "weights", "baseline"):
+        for each in fields(getattr(one, part)):
+            ours, theirs = (getattr(getattr(bank, part), each.name) for bank in (one, other))
+            if np.issubdtype(ours.dtype, np.floating):
+                np.testing.assert_allclose(
+                    ours.astype(float), theirs.astype(float), atol=2e-3 if part == "weights" else 1e-4
+                )
+            else:
+                np.testing.assert_array_equal(ours, theirs)
+    for name, ours in ledger_by_owner(one).items():
+        np.testing.assert_allclose(ours, ledger_by_owner(other)[name], atol=1e-5)
+
+
+def ledger_by_owner(bank: Bank) -> dict[str, np.ndarray]:
+    """A bank's ledger without the numbers that its rows and slots happen to have."""
+    ledger = bank.scorer_state
+    owner = hashing.combine(ledger["series.owner"], ledger["series.channel"])
+    principal = np.empty(len(ledger["principals.key"]), np.uint64)
+    principal[ledger["principals.slot"]] = ledger["principals.key"]
+    out = {
+        "clock": ledger["clock"],
+        "principals": ledger["principals.key"],
+        "since": ledger["principals.since"],
+    }
+    for table, names in (("series.past", owner), ("series.open", owner), ("activity", principal)):
+        keys = ledger[f"{table}.key"]
+        cell = hashing.hash_pair(names[keys >> 32], (keys & 0xFFFFFFFF).astype(np.uint64))
+        order = np.argsort(cell)
+        for name in (name for name in ledger if name.startswith(f"{table}.")):
+            out[name] = cell[order] if name.endswith(".key") else ledger[name][order]
+    row = np.argsort(
+        hashing.hash_pair(owner[ledger["series.days.row"]], ledger["series.days.number"].astype(np.uint64))
+    )
+    return out | {name: ledger[f"series.days.{name}"][row] for name in ("expected", "spread")}
+
+
+@pytest.mark.parametrize("count", [2, 16])
+def test_how_many_pieces_there_are_changes_nothing(
+    events: list[pd.DataFrame], whole: Bank, tmp_path: Path, count: int
+) -> None:
+    bank = learn(events, tmp_path, count)
+    assert_same(bank, whole)
+    when = {"arrived_upto": 0}  # the time of the training
+    assert bank.manifest | when == whole.manifest | when
+
+
+def test_where_a_chunk_is_cut_changes_nothing(events: list[pd.DataFrame], whole: Bank) -> None:
+    together = pd.concat(events, ignore_index=True)
+    assert_same(pipeline.train([together[:777], together[777:5000], together[5000:]], SETTINGS), whole)
+
+
+def test_fingerprints_lie_home_by_home_and_parents_before_their_children(whole: Bank) -> None:
+    table = whole.fingerprints
+    own = table[table["level"] < 2]
+    principal = np.where(own["level"] == 1, own.index, own["parent"])
+    home = hashing.bucket_of(table["hash"].to_numpy(np.uint64)[principal])
+    assert (np.diff(home.astype(int)) >= 0).all()
+    assert (table["parent"] < table.index).all()
+
+
+# --- broken off -------------------------------------------------------------------------------------------------------
+
+
+class Killed(Exception):
+    pass
+
+
+class Mortal:
+    """Dies before it does its piece number `last`, counted over all stages; counts what it did."""
+
+    parallelism = 1
+
+    def __init__(self, last: int) -> None:
+        self.last, self.done = last, 0
+
+    def map_unordered(self, work: Callable[[int], Any], numbers: Sequence[int]) -> Iterator[tuple[int, Any]]:
+        for place, number in enumerate(numbers):
+            if self.done == self.last:
+                raise Killed
+            self.done += 1
+            yield place, work(number)
+
+
+def times(folder: Path) -> dict[Path, int]:
+    """When each stage of each piece was done."""
+    return {each: each.stat().st_mtime_ns for each in (folder / "pieces").glob("*/*") if each.is_dir()}
+
+
+@pytest.mark.parametrize("last", [0, 5, 11, 17, 22])
+def test_a_training_that_was_broken_off_goes_on_where_it_was(
+    events: list[pd.DataFrame], whole: Bank, tmp_path: Path, last: int
+) -> None:
+    with pytest.raises(Killed):
+        learn(events, tmp_path, 8, workers=Mortal(last))
+    before = times(tmp_path)
+    assert_same(pipeline.train_partitions(tmp_path, SETTINGS), whole)
+    after = times(tmp_path)
+    assert len(before) == last
+    assert {stage: after[stage] for stage in before} == before
+
+
+def test_what_was_half_done_is_not_taken_for_done(tmp_path: Path) -> None:
+    def broken(folder: Path) -> None:
+        (folder / "half").touch()
+        raise Killed
+
+    with pytest.raises(Killed):
+        dataset.make_once(tmp_path / "stage", broken)
+    assert list(tmp_path.iterdir()) == []
+    dataset.make_once(tmp_path / "stage", lambda folder: (folder / "whole").touch())
+    assert [each.name for each in (tmp_path / "stage").iterdir()] == ["whole"]
+
+
+def test_two_who_do_the_same_piece_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+    def slower(folder: Path) -> None:
+        (folder / "result").write_text("same")
+        dataset.make_once(tmp_path / "stage", lambda other: (other / "result").write_text("same"))
+
+    dataset.make_once(tmp_path / "stage", slower)
+    assert [each.name for each in tmp_path.iterdir()] == ["stage"]
+    assert (tmp_path / "stage" / "result").read_text() == "same"
+
+
+def test_worker_processes_learn_what_one_process_does(
+    events: list[pd.DataFrame], whole: Bank, tmp_path: Path
+) -> None:
+    with wiring.open_worker_pool(Workers(where="dask", processes=2)) as workers:
+        assert_same(learn(events, tmp_path, 8, workers=workers), whole)
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def rows_of(events: Sequence[pd.DataFrame], folder: Path, settings: Settings = SETTINGS) -> DistinctRows:
+    pipeline.partition_history(events, settings, folder)
+    history = dataset.PartitionedDataset(folder, 1)
+    return DistinctRows.load(distinct_rows.collect_rows(history, 0, settings))
+
+
+def test_a_row_stands_for_all_events_that_are_alike_within_an_interval(
+    events: list[pd.DataFrame], tmp_path: Path
+) -> None:
+    rows = rows_of(events, tmp_path)
+    everything = pd.concat(events)
+    assert rows.events.sum() == everything["event_id"].nunique() > len(rows)
+    assert len(np.unique(rows.mark)) == len(rows)
+    assert (np.diff(rows.interval) >= 0).all()
+
+
+def test_the_same_rows_are_drawn_whatever_else_is_there() -> None:
+    random = np.random.default_rng(0)
+    mark, owner = random.integers(0, 1 << 63, 1000).astype(np.uint64), random.integers(0, 5, 1000)
+    drawn = sample_per_owner(owner, mark, 20)
+    assert (np.bincount(owner[drawn]) == 20).all()
+    some = np.flatnonzero(owner >= 3)
+    np.testing.assert_array_equal(
+        mark[drawn][owner[drawn] >= 3], mark[some][sample_per_owner(owner[some], mark[some], 20)]
+    )
+    assert len(np.intersect1d(sample_per_owner(owner, mark, 20, seed=1), drawn)) < 20
+
+
+def test_a_record_dated_centuries_ahead_ends_no_series(events: list[pd.DataFrame], whole: Bank) -> None:
+    stray = (
+        events[0]
+        .iloc[[5]]
+        .assign(event_id="from-2199", event_time=lambda it: it["event_time"] + pd.Timedelta("63000D"))
+    )
+    bank = pipeline.train([*events, stray], SETTINGS)
+    assert bank.manifest["watermark"] == whole.manifest["watermark"]
+    ours, theirs = (len(each.scorer_state["series.past.key"]) for each in (bank, whole))
+    assert ours == theirs
+
+
+def test_one_day_weighs_no_more_than_the_cap_in_fitting(events: list[pd.DataFrame], whole: Bank) -> None:
+    capped = SETTINGS.model_copy(update={"autoencoder": Autoencoder(epochs=1, day_cap=1)})
+    bank = pipeline.train(events, capped)
+    np.testing.assert_array_equal(bank.vocabulary.count, whole.vocabulary.count)
+    commons = 1 + (bank.fingerprints["level"] == 2).sum()
+    own = bank.weights.row[commons:]
+    own = own[own >= 0]
+    assert (bank.weights.outputs[own] != whole.weights.outputs[own]).any()
+    shared = bank.weights.row[:commons]
+    shared = shared[shared >= 0]
+    np.testing.assert_array_equal(bank.weights.outputs[shared], whole.weights.outputs[shared])
+
+
+def test_fingerprints_that_principals_share_are_learned_in_one_piece(
+    events: list[pd.DataFrame], tmp_path: Path
+) -> None:
+    shared = SETTINGS.model_copy(
+        update={"entities": Entities(granularity="service"), "training": Training(piece_events=100)}
+    )
+    by_service = [chunk.assign(entity=chunk["service"]) for chunk in events]
+    pipeline.partition_history(by_service, shared, tmp_path, events=10_000)
+    bank = pipeline.train_partitions(tmp_path, shared)
+    entities = bank.fingerprints[bank.fingerprints["level"] == 0]
+    assert len(list((tmp_path / "pieces").iterdir())) == 1
+    assert len(entities) == entities["key"].nunique() == pd.concat(events)["service"].nunique()
+    assert (entities["parent"] == 0).all()
+
+
+def test_a_history_without_events_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(FingerprintError, match="no event to learn from"):
+        pipeline.train([], SETTINGS)
+    with pytest.raises(FingerprintError, match="no event to learn from"):
+        pipeline.train([pd.DataFrame({"event_time": []})], SETTINGS)
+
+
+def test_pieces_follow_the_number_of_events() -> None:
+    assert [dataset.partition_count(events, 100) for events in (0, 100, 101, 250, 10**9)] == [1, 1, 2, 4, 256]
+
+
+def test_the_ledger_that_is_learned_goes_on_scoring(whole: Bank) -> None:
+    ledger = ScorerState.from_arrays(SETTINGS, whole.scorer_state)
+    assert len(ledger.last_active()[0]) == (whole.fingerprints["level"] == 1).sum()
+
+
+def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path: Path) -> None:
+    with pytest.raises(FingerprintError, match=r"does not see .*workers\.folder"):
+        distinct_rows.collect_rows(dataset.PartitionedDataset(tmp_path / "elsewhere", 4), 2, SETTINGS)

@@ -1,0 +1,345 @@
+"""The desk's pages over HTTP, and the small modules behind them: addresses, outcomes, sentences, drawings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from fastapi.testclient import TestClient
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
+
+from fingerprint.analysis.principal_profile import DailyVotes
+from fingerprint.core.alert import CredentialIssue, Disposition
+from fingerprint.core.case import (
+    ActionOutcome,
+    AlertRevision,
+    AuditEntry,
+    CaseNote,
+    SetDisposition,
+    SuppressionMatch,
+)
+from fingerprint.core.settings import Settings
+from fingerprint.store.alerts import SqlAlertStore, open_alert_store
+from fingerprint.web import audit_text, flash, risk_chart, urls
+from fingerprint.web.app import create_app
+from fingerprint.web.suppression_suggestion import suggest_match
+from pipelines.serve import create_dependencies
+from tests.support.alerts import NASTY, event, new_pipeline, stolen_session, votes
+from tests.support.web_server import tokens
+
+NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
+STOLEN, PIPELINE = stolen_session(), new_pipeline()
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlAlertStore]:
+    made = open_alert_store(f"sqlite:///{tmp_path_factory.mktemp('desk')}/desk.sqlite")
+    made.save([STOLEN, PIPELINE], votes(STOLEN))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def clients(desk: SqlAlertStore) -> dict[str, TestClient]:
+    """By role."""
+    doors = create_dependencies(desk, Settings(), Path("no bank is here"))
+    app, secrets = create_app(doors), tokens(doors.accounts, doors.clock.now())
+    ask = {"base_url": "http://127.0.0.1", "follow_redirects": False}
+    return {
+        role: TestClient(app, headers={"Authorization": f"Bearer {secret}"}, **ask)
+        for role, secret in secrets.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def analyst(clients: dict[str, TestClient]) -> TestClient:
+    return clients["analyst"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/?status=nonsense", 400, "status: choose one of open, closed, all"),
+        ("/?following=nonsense", 400, "following"),
+        (f"/?text={'x' * 1001}", 400, "at most 1000 characters"),
+        ("/?by=day&by=level&by=human&by=service", 400, "up to 3 fields"),
+        ("/alerts/ffff", 404, "ffff"),
+        (f"/alerts/{STOLEN.alert_id}?events=nonsense", 400, "no page begins there"),
+        (f"/alerts/{STOLEN.alert_id}?from=order%3Dnonsense", 400, "order: choose one of"),
+        (f"/alerts/{STOLEN.alert_id}/record?event=ffff", 404, "no event"),
+        ("/suppressions/new?alert=ffff", 404, "ffff"),
+        ("/audit?before=0", 422, "before"),
+        ("/nowhere", 404, "Not Found"),
+    ],
+)
+def test_what_cannot_be_shown_is_a_page_that_says_why(clients, path, status, said):
+    answer = clients["engineer"].get(path)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
+    assert said in answer.text
+
+
+PATHS = (
+    "/",
+    "/alerts/{}",
+    "/alerts/{}/record",
+    "/entities/{}",
+    "/suppressions/new",
+    "/audit",
+    "/suppressions",
+)
+FIELDS = (
+    "from",
+    "events",
+    "event",
+    "alert",
+    "text",
+    "since",
+    "following",
+    "key",
+    "did",
+    "done",
+    "lost",
+    "count",
+    "before",
+)
+VALUES = (*NASTY[:13], STOLEN.alert_id, f"0:{STOLEN.alert_id}", "benign", "9" * 30)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    path=some.sampled_from(PATHS),
+    name=some.sampled_from([STOLEN.alert_id, "x"]) | some.text(max_size=20),
+    query=some.dictionaries(
+        some.sampled_from(FIELDS), some.text(max_size=20) | some.sampled_from(VALUES), max_size=4
+    ),
+)
+def test_no_address_breaks_a_page(clients, path, name, query):
+    try:
+        "".join([name, *query.values()]).encode()
+    except UnicodeEncodeError:
+        return  # no address can hold it
+    answer = clients["engineer"].get(path.format(urls.quote(name, safe="")), params=query)
+    assert answer.status_code in (200, 307, 400, 404, 422)
+
+
+def test_nobody_is_given_an_alert_who_has_no_account_here(analyst, desk):
+    """As over the API: a name that was mistyped would take it out of everybody's sight."""
+    form = {"do": "assign", "to": "mraia", "chosen": f"0:{PIPELINE.alert_id}"}
+    answer = analyst.post("/changes", data=form)
+    assert answer.status_code == 400
+    assert "has no account here" in answer.text
+    assert desk.row(PIPELINE.alert_id).assignee == ""
+
+
+def test_what_would_hide_a_critical_alert_wants_a_box_checked_and_a_reason(clients, desk):
+    engineer, box = clients["engineer"], 'type="checkbox" name="force"'
+    assert box not in engineer.get("/suppressions/new").text
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    form = {"principal": STOLEN.principal, "reason": "the drill", "until": f"{tomorrow:%Y-%m-%d}"}
+    shown = engineer.post("/suppressions/preview", data=form).text
+    assert "It fits critical alerts" in shown
+    assert box in shown
+    for more, why in (
+        ({}, "make it narrower"),
+        ({"forced": "x"}, "make it narrower"),
+        ({"force": "true"}, "says why"),
+    ):
+        answer = engineer.post("/suppressions", data=form | more)
+        assert (answer.status_code, why in answer.text) == (400, True)
+    assert desk.suppressions() == []
+    engineer.post("/suppressions", data=form | {"force": "true", "forced": "the red team, 4711"})
+    (made,) = desk.suppressions()
+    assert made.forced == "the red team, 4711"
+    assert "the red team, 4711" in engineer.get("/suppressions").text
+    desk.end_suppression(made.suppression_id, made.version, "engineer")
+
+
+def test_a_viewer_is_shown_no_form_that_changes_anything(clients):
+    for path in ("/", f"/alerts/{STOLEN.alert_id}", "/suppressions"):
+        page = clients["viewer"].get(path).text
+        assert 'action="/changes"' not in page
+        assert "/end" not in page
+    assert clients["viewer"].post("/changes", data={"do": "benign"}).status_code == 403
+    assert clients["analyst"].post("/suppressions", data={}).status_code == 403
+
+
+def test_a_change_goes_back_to_where_it_came_from_and_nowhere_else(analyst, desk):
+    def change(back: str) -> str:
+        version = desk.row(PIPELINE.alert_id).version
+        form = {"do": "take", "chosen": f"{version}:{PIPELINE.alert_id}", "back": back}
+        answer = analyst.post("/changes", data=form)
+        assert answer.status_code == 303
+        return answer.headers["location"]
+
+    assert change("/?service=ecs&did=old").startswith("/?service=ecs&did=take&done=")
+    for elsewhere in ("//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)"):
+        assert change(elsewhere).startswith("/?did=take")
+
+
+def test_an_alert_says_who_began_its_session_the_first_caller_first(analyst, desk):
+    later = [replace(each, access_key="ASIA2") for each in PIPELINE.events]
+    desk.save([replace(PIPELINE, alert_id="c4a1", events=tuple(later))])
+    role, person = "123456789012:role/gate", "123456789012:user/bo"
+    desk.save(
+        hops=[
+            CredentialIssue("ASIA2", NOW, "e2", "sts:AssumeRole", role, "", "ASIA1", "10.0.0.2", "eu-west-1"),
+            CredentialIssue(
+                "ASIA1", NOW, "e1", "sts:AssumeRole", person, "bo", "AKIA0", "10.0.0.1", "eu-west-1"
+            ),
+        ]
+    )
+    page = analyst.get("/alerts/c4a1").text
+    said = page[page.index("How this session came about") : page.index("this session</li>")]
+    assert said.index(person) < said.index(role) < said.index(PIPELINE.principal)
+
+
+def test_nothing_chosen_and_nothing_to_do_are_said(analyst):
+    assert "tick the ones you mean" in analyst.post("/changes", data={"do": "benign"}).text
+    nothing = analyst.post("/changes", data={"do": "dance", "chosen": f"0:{STOLEN.alert_id}"})
+    assert (nothing.status_code, "choose what to do" in nothing.text) == (400, True)
+
+
+@pytest.mark.parametrize("path", ["/alerts/{}", "/?text={}"])
+def test_a_decision_on_a_page_is_over_the_events_that_it_showed(analyst, desk, path):
+    """What an attacker does while somebody reads is not closed with the rest."""
+    early = replace(STOLEN, alert_id="e4a1" + path[1:2].encode().hex(), events=STOLEN.events[:3])
+    desk.save([early])
+    page = analyst.get(path.format(early.alert_id)).text
+    seen = re.search(rf'name="chosen" value="([^"]*:{early.alert_id})"', page)[1]
+    desk.save([replace(early, events=STOLEN.events)])
+    analyst.post("/changes", data={"do": "benign", "chosen": seen})
+    row = desk.row(early.alert_id)
+    assert (row.decision, row.open, row.grown) == ("benign", True, len(STOLEN.events) - 3)
+
+
+def test_whoever_comes_second_reads_who_was_first(analyst, desk):
+    seen = desk.row(STOLEN.alert_id).version
+    desk.change(
+        [AlertRevision(STOLEN.alert_id, seen)],
+        SetDisposition("true_positive", "she was on a train"),
+        by="maria",
+    )
+    form = {"do": "benign", "chosen": f"{seen}:{STOLEN.alert_id}", "back": "/"}
+    page = analyst.get(analyst.post("/changes", data=form).headers["location"]).text
+    assert "was changed by <bdi>maria</bdi> just now" in page
+    assert desk.row(STOLEN.alert_id).decision == "true_positive"
+
+
+def test_an_address_can_make_the_page_say_nothing_that_is_not_so(analyst):
+    page = analyst.get("/", params={"did": "benign", "lost": "<b>the desk is closed</b>", "count": "1"}).text
+    assert "the desk is closed" not in page
+    assert "has no such alert any more" in page
+    assert flash.read_flash([("did", "owned")], None) is None
+
+
+class TestAfter:
+    def test_few_are_named_and_many_are_counted(self):
+        few = flash.flash_url(
+            "/?a=1", "benign", [ActionOutcome("aa", True, 3), ActionOutcome("bb", False, 2, "changed")]
+        )
+        assert few == "/?a=1&did=benign&done=3%3Aaa&lost=bb"
+        many = flash.flash_url("/", "benign", [ActionOutcome(f"{at}", True, 1) for at in range(120)])
+        assert many == "/?did=benign&count=120"
+
+    @pytest.mark.parametrize("text", ["", "3", ":aa", "x:aa", "-1:aa", "\u0663:aa", "99999999999:aa", "3:"])
+    def test_what_is_no_choice_is_none(self, text):
+        assert flash.parse_selection(text) is None
+
+
+@given(principal=some.text(max_size=60) | some.sampled_from(NASTY).filter(lambda text: "\ud800" not in text))
+def test_a_link_to_a_principal_is_a_path_of_our_own_that_leads_to_it(principal):
+    link = urls.principal_url(principal, "aa")
+    parts = urlsplit(f"http://desk{link}")
+    assert parts.netloc == "desk"
+    assert not parts.query
+    assert not parts.fragment
+    assert len(link) < 10_000
+    if parts.path != "/alerts/aa/entity":
+        assert unquote(parts.path.removeprefix("/entities/")) == principal
+        assert not {".", "..", ""} & {*parts.path.removeprefix("/").split("/")}
+
+
+class TestTold:
+    def test_the_history_of_an_alert_reads_as_sentences_the_newest_first(self):
+        at = [NOW + timedelta(minutes=minute) for minute in range(6)]
+        entries = [
+            AuditEntry(4, at[4], "bo", "alert.reopen", "aa", {"why": "it grew"}),
+            AuditEntry(3, at[2], "maria", "alert.note", "aa", {}),
+            AuditEntry(
+                2, at[1], "maria", "alert.decide", "aa", {"decision": "false_positive", "why": "a test"}
+            ),
+            AuditEntry(1, at[0], "maria", "alert.assign", "aa", {"to": "maria"}),
+        ]
+        said = [
+            Disposition("aa", "benign", "ana", "before there was an audit", at[5], 3),
+            Disposition("aa", "false_positive", "maria", "a test", at[1], 3),
+        ]
+        lines = audit_text.activity_log(entries, [CaseNote("n", "aa", at[2], "maria", "asked her")], said)
+        assert [(line.by, line.sentence, line.text) for line in lines] == [
+            ("ana", "closed it as benign", "before there was an audit"),
+            ("bo", "opened it again", "it grew"),
+            ("maria", "wrote a note", "asked her"),
+            ("maria", "closed it as false positive", "a test"),
+            ("maria", "assigned it to maria", ""),
+        ]
+
+    def test_what_nobody_has_words_for_is_said_with_its_own(self):
+        line = audit_text.describe_entry(
+            AuditEntry(1, NOW, "bo", "bank.roll_back", "b", {"to": "2026-01", "from": "", "why": "x"})
+        )
+        assert (line.sentence, line.text) == ("bank: roll back (to 2026-01)", "x")
+
+
+class TestRisk:
+    def test_a_day_has_a_bar_for_each_detector_as_high_as_its_strongest_vote(self):
+        days = [
+            DailyVotes(date(2026, 3, 4), "autoencoder", 5, 2, 10.0, 3.2),
+            DailyVotes(date(2026, 3, 4), "spectral", 5, 0, 3.0, 4.0),
+            DailyVotes(date(2026, 3, 6), "autoencoder", 1, 1, 400.0, 3.2),
+        ]
+        drawing = risk_chart.draw_risk_chart(days, 960, 160)
+        habit, volume, later = drawing.bars
+        assert habit.height == pytest.approx((drawing.baseline - risk_chart.TOP) / 2, abs=0.01)
+        assert (habit.voted, volume.voted) == (True, False)
+        assert later.y == risk_chart.TOP
+        assert habit.x < volume.x < later.x < 960
+        assert habit.text == "4 March 2026, autoencoder: 2 votes, the strongest 10.0"
+
+    @pytest.mark.parametrize("days", [1, 2, 30, 90, 1000])
+    @pytest.mark.parametrize("width", [350, 1000])
+    def test_any_number_of_days_fits_and_its_labels_never_crowd(self, days, width):
+        many = [
+            DailyVotes(date(2026, 1, 1) + timedelta(days=at), "spectral", 1, 1, 5.0, 4.0)
+            for at in range(days)
+        ]
+        drawing = risk_chart.draw_risk_chart(many, width, 160)
+        assert len(drawing.bars) == min(days, risk_chart.MAX_DAYS)
+        assert all(bar.x >= 0 and bar.x + bar.width <= width for bar in drawing.bars)
+        at = [tick.at for tick in drawing.x_ticks]
+        assert all(later - earlier >= risk_chart.DAY_LABEL_WIDTH for earlier, later in pairwise(at))
+
+    def test_nothing_is_drawn_of_nobody(self):
+        assert risk_chart.draw_risk_chart([], 960, 160) is None
+
+
+class TestLikeness:
+    def test_it_asks_for_what_all_events_have_in_common(self):
+        assert suggest_match(PIPELINE, PIPELINE.events) == SuppressionMatch(
+            principal=PIPELINE.principal,
+            service="ecs",
+            action="UpdateService",
+            network="10.3.1.8",
+            user_agent="Boto3/1.34.60",
+        )
+        assert suggest_match(STOLEN, STOLEN.events).service == ""
+
+    def test_a_service_of_aws_that_calls_by_its_name_has_no_network(self):
+        named = [replace(event(1, "s3", "GetObject"), source_address="athena.amazonaws.com")]
+        assert suggest_match(STOLEN, named).network == ""
