@@ -30,6 +30,9 @@ FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SETTING = re.compile(r"`((?:[a-z_]+|deliver\.NAME)(?:\.[a-z_]+)+)(?: = [^`]*)?`")
 FILES = (".sqlite", ".html", ".json", ".jsonl", ".md", ".parquet", ".py")
 TOML = re.compile(r"^```toml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SOURCE_FILE = re.compile(r"`((?:[\w-]+/)+[\w-]+\.(?:py|cu|ipynb|toml|yml|yaml|sh))`")
+EXAMPLE = "impossible_travel"  # the detector that a guide writes
+DOC_PAGE = re.compile(r"(?<![\w/.-])docs/[\w/-]+\.md")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -74,6 +77,18 @@ def test_settings_in_the_text_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_in_the_text_exist(page: Path) -> None:
+    """A path counts from the repository, `fingerprint/` or `tests/`; other projects' begin with no folder of ours."""
+    starts = [ROOT, ROOT / "fingerprint", ROOT / "tests"]
+    ours = {each.name for start in starts for each in start.iterdir()}
+    named = [path for path in SOURCE_FILE.findall(page.read_text()) if path.partition("/")[0] in ours]
+    missing = [
+        path for path in named if not any((start / path).exists() for start in starts) and EXAMPLE not in path
+    ]
+    assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_settings_files_in_the_text_are_accepted(page: Path) -> None:
     for block in TOML.findall(page.read_text()):
         Settings.model_validate(tomllib.loads(block))
@@ -94,6 +109,20 @@ def test_every_route_of_the_api_is_in_its_reference() -> None:
 def test_links_of_the_front_pages_lead_to_files(page: Path) -> None:
     links = [link for link in LINK.findall(page.read_text()) if "://" not in link]
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_pages_that_code_and_deployment_refer_to_exist() -> None:
+    """An operator follows these: error messages, alert rules, comments."""
+    tops = [
+        ROOT / name for name in ("fingerprint", "pipelines", "deploy", "data", "models", "notebooks", "tests")
+    ]
+    kinds = {".py", ".yml", ".yaml", ".json", ".md", ".ipynb", ".sh", ".tpl", ".cu", ".pbtxt"}
+    files = [file for top in tops for file in top.rglob("*") if file.suffix in kinds]
+    files += [ROOT / name for name in ("Makefile", "Dockerfile", "pyproject.toml", "docker-compose.yml")]
+    named = {
+        (page, str(file.relative_to(ROOT))) for file in files for page in DOC_PAGE.findall(file.read_text())
+    }
+    assert [(page, file) for page, file in sorted(named) if not (ROOT / page).exists()] == []
 
 
 def test_the_readme_is_short_and_names_every_folder() -> None:
