@@ -109,7 +109,7 @@ class Entities(Section):
 
 
 class Autoencoder(Section):
-    """Did it do what it usually does? See docs/explanation/detection.md for what each figure trades."""
+    """Did it do what it usually does? See docs/detection.md for what each figure trades."""
 
     threshold: float = Field(3.2, description="z: as rare as so many standard deviations (`tails`)")
     alerts_per_day: float | None = Field(
@@ -139,7 +139,7 @@ class Autoencoder(Section):
 
 
 class Training(Section):
-    """What a bank learns of a history, and how (docs/explanation/training.md)."""
+    """What a bank learns of a history, and how (docs/training.md)."""
 
     piece_events: int = Field(
         300_000, gt=0, description="events of a piece, about: what one worker has in memory at a time"
@@ -162,7 +162,7 @@ class Training(Section):
 
 
 class Retraining(Section):
-    """When `fingerprint retrain` trains, and of how much (docs/explanation/training.md)."""
+    """When `fingerprint retrain` trains, and of how much (docs/training.md)."""
 
     first_days: float = Field(
         14.0, gt=0, description="days of events that the topic has to hold for the first bank"
@@ -319,7 +319,7 @@ class Desk(Section):
 
 
 class Retention(Section):
-    """How many days the desk keeps what, from when it got it; 0 is for ever (docs/explanation/alert-store.md)."""
+    """How many days the desk keeps what, from when it got it; 0 is for ever (docs/desk.md)."""
 
     raw_days: int = Field(90, ge=0, description="records as AWS wrote them, also of alerts that are open")
     votes_days: int = Field(90, ge=0, description="single votes, and who began which session")
@@ -375,7 +375,7 @@ class Stream(Section):
 
 
 class Feeds(Section):
-    """Accounts, their regions and sources: how much is missed before silence is a notice (docs/explanation/detection.md)."""
+    """Accounts, their regions and sources: how much is missed before silence is a notice (docs/detection.md)."""
 
     threshold: float = Field(
         4.0, gt=0, description="threshold squared events are missed at least: by chance once in e^16"
@@ -638,7 +638,7 @@ class Kafka(Security):
 
 
 class Oidc(Section):
-    """People whom an OpenID provider vouches for (docs/how-to/accounts.md); nobody where no issuer is named."""
+    """People whom an OpenID provider vouches for (docs/desk.md); nobody where no issuer is named."""
 
     issuer: str | None = Field(None, description="its address, as its own configuration names it")
     client_id: str = ""
@@ -671,7 +671,7 @@ class Oidc(Section):
 
 
 class Web(Section):
-    """The analyst's pages and the API: `fingerprint serve` (docs/how-to/accounts.md)."""
+    """The analyst's pages and the API: `fingerprint serve` (docs/desk.md)."""
 
     host: str = "127.0.0.1"
     port: int = Field(8080, ge=0, le=65535, description="0 takes any that is free")
@@ -733,7 +733,7 @@ class Web(Section):
 
 
 class Deliver(Section):
-    """One receiver of alerts, `[deliver.NAME]`: who is told what, and where (docs/how-to/deliver.md)."""
+    """One receiver of alerts, `[deliver.NAME]`: who is told what, and where (docs/deliver.md)."""
 
     kind: Literal["webhook", "slack", "kafka"] = "webhook"
     url: SecretStr | None = Field(None, description="of a webhook: https://host/path")
