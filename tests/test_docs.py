@@ -18,7 +18,6 @@ from typer.main import get_command
 from fingerprint.core.settings import Settings
 from fingerprint.web.api import ROUTERS
 from pipelines import reference
-from pipelines.cli import app
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -55,7 +54,7 @@ def test_the_settings_reference_has_every_key() -> None:
 
 def test_the_command_reference_has_every_command_and_option() -> None:
     page = reference.commands_page()
-    commands = list(_commands(get_command(app), "fingerprint"))
+    commands = list(_commands(get_command(reference.app), "fingerprint"))
     assert [path for path in commands if f"\n## {path}\n" not in page] == []
 
 
@@ -183,7 +182,7 @@ def _command_lines(text: str) -> list[str]:
 def _is_command(line: str) -> bool:
     """Return whether the words up to the first option name a command, and all options are its own."""
     words = shlex.split(line.split(" | ")[0].split(" > ")[0])[1:]
-    command: Any = get_command(app)
+    command: Any = get_command(reference.app)
     while words and hasattr(command, "commands"):
         command = command.commands.get(words.pop(0))
         if command is None:
