@@ -2,7 +2,7 @@
 
 Example:
     >>> stored = iter([gzip.compress(b'{"eventName": "GetUser"}')])
-    >>> [records.lines for records in read_records("a.json.gz", stored, Reading())]
+    >>> [records.lines for records in read_records("a.json.gz", stored, ReadLimits())]
     [[b'{"eventName": "GetUser"}']]
 
 The bytes tell whether they are compressed, and whether they hold lines or one document; only a name of LINE_SUFFIXES always
@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from itertools import chain, pairwise
 
 from fingerprint.core.alert import Reject
-from fingerprint.core.settings import Reading
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import LogSource, RecordBatch, merge_batches
 from fingerprint.sources.inflate import GZIP_MAGIC, ExpansionBudget, GzipInflater
 from fingerprint.sources.json_text import is_json, is_json_object
+from fingerprint.sources.limits import ReadLimits
 
 LINE_SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 READ_BYTES = 1 << 20  # bytes read, or expanded, at a time
@@ -36,34 +36,34 @@ class TruncatedInput(Exception):
 
 
 def read_records(
-    name: str, stored: Iterator[bytes], bounds: Reading, log_source: LogSource = SOURCE
+    name: str, stored: Iterator[bytes], limits: ReadLimits, log_source: LogSource = SOURCE
 ) -> Iterator[RecordBatch]:
     """Yield the records of one file or object. A failure on the way is one reject that says how far reading came.
 
     Exceptions of `stored` are passed on, except TruncatedInput.
     """
     errors: list[Reject] = []
-    budget = ExpansionBudget(bounds.max_expanded_bytes)
+    budget = ExpansionBudget(limits.max_expanded_bytes)
     chunks = _chunks(name, stored, budget, errors)
     head = next(chunks, b"")
     following = next(chunks, None)
     rest = chain([head] if following is None else [head, following], chunks)
     if not name.lower().endswith(LINE_SUFFIXES) and _is_document(head, following is None, log_source):
-        yield from _document(name, rest, bounds, budget, errors, log_source)
+        yield from _document(name, rest, limits, budget, errors, log_source)
     else:
-        yield from _LineSplitter(name, bounds, budget, errors, log_source).read(rest)
+        yield from _LineSplitter(name, limits, budget, errors, log_source).read(rest)
     if errors:
         yield RecordBatch([], [], errors)
 
 
-def rebatch(parts: Iterator[RecordBatch], bounds: Reading) -> Iterator[RecordBatch]:
+def rebatch(parts: Iterator[RecordBatch], batch_records: int) -> Iterator[RecordBatch]:
     """Yield the same records in full batches, however small or large the files were."""
     waiting: list[RecordBatch] = []
     count = held = 0
     for part in parts:
-        for piece in _split_batch(part, bounds.batch_records):
+        for piece in _split_batch(part, batch_records):
             size, weight = len(piece.lines) + len(piece.rejects), sum(map(len, piece.lines))
-            if waiting and (count + size > bounds.batch_records or held + weight > BATCH_BYTES):
+            if waiting and (count + size > batch_records or held + weight > BATCH_BYTES):
                 yield merge_batches(waiting)
                 waiting, count, held = [], 0, 0
             if size or piece.skipped:
@@ -125,7 +125,7 @@ def _is_document(head: bytes, whole: bool, log_source: LogSource) -> bool:
 def _document(
     path: str,
     chunks: Iterator[bytes],
-    bounds: Reading,
+    limits: ReadLimits,
     budget: ExpansionBudget,
     errors: list[Reject],
     log_source: LogSource,
@@ -134,14 +134,14 @@ def _document(
     for chunk in chunks:
         held.append(chunk)
         size += len(chunk)
-        if size > bounds.max_document_bytes:
+        if size > limits.max_document_bytes:
             yield RecordBatch(
-                [], [], [Reject(path, "", f"a document larger than {bounds.max_document_bytes:,} bytes")]
+                [], [], [Reject(path, "", f"a document larger than {limits.max_document_bytes:,} bytes")]
             )
             return
     text = b"".join(held)
     held.clear()  # it is there twice, else
-    parts = log_source.split_message_in_parts(text, path, "", bounds, budget)
+    parts = log_source.split_message_in_parts(text, path, "", limits, budget)
     yield from _without_truncation_reject(parts) if errors else parts
 
 
@@ -159,7 +159,7 @@ class _LineSplitter:
     """Chunks to lines. A line longer than its bound is dropped while it is read and never held in memory."""
 
     path: str
-    bounds: Reading
+    limits: ReadLimits
     budget: ExpansionBudget
     errors: list[Reject]
     log_source: LogSource
@@ -196,13 +196,13 @@ class _LineSplitter:
             return
         self.buffered.append(part)
         self.size += len(part)
-        if self.size <= self.bounds.max_record_bytes:
+        if self.size <= self.limits.max_record_bytes:
             return
-        if len(self.buffered) > 1 and self.size - len(part) <= self.bounds.max_record_bytes:
+        if len(self.buffered) > 1 and self.size - len(part) <= self.limits.max_record_bytes:
             self.buffered = [b"".join(self.buffered)]
-        most = self.bounds.max_document_bytes if self.log_source.may_be_envelope(self.buffered[0]) else 0
+        most = self.limits.max_document_bytes if self.log_source.may_be_envelope(self.buffered[0]) else 0
         if self.size > most:
-            limit = most or self.bounds.max_record_bytes
+            limit = most or self.limits.max_record_bytes
             self.dropping, self.buffered = True, []
             yield RecordBatch(
                 [], [], [Reject(self.path, str(self.number), f"a line larger than {limit:,} bytes")]
@@ -219,9 +219,9 @@ class _LineSplitter:
         """Yield what is complete of the last line, where the end of the file is missing."""
         yield from _without_truncation_reject(
             self.log_source.split_message_in_parts(
-                b"".join(self.buffered), self.path, str(self.number), self.bounds, self.budget
+                b"".join(self.buffered), self.path, str(self.number), self.limits, self.budget
             )
         )
 
     def _parts(self, lines: list[bytes]) -> Iterator[RecordBatch]:
-        return self.log_source.split_lines_in_parts(lines, self.path, self.number, self.bounds, self.budget)
+        return self.log_source.split_lines_in_parts(lines, self.path, self.number, self.limits, self.budget)

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import CallPath, CredentialIssue, Reject
-from fingerprint.core.settings import Reading
 from fingerprint.core.time_range import TimeRange
 from fingerprint.sources.inflate import ExpansionBudget
+from fingerprint.sources.limits import ReadLimits
 
 Origin = tuple[str, str]  # source, position
 FileListing = dict[str, dict[str, Any]]  # path: the details that fsspec gives
@@ -43,7 +43,7 @@ EVENT_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
-    """Bare records, valid UTF-8 and within the bounds; rejects for what could not be read.
+    """Bare records, valid UTF-8 and within the limits; rejects for what could not be read.
 
     `origins` are the (source, position) of each of `lines`. `skipped` counts what is no event by design (control messages here;
     digests, insights and test notices in `flatten`).
@@ -103,7 +103,7 @@ class LogSource(Protocol):
         """The columns of events that `principal_of` reads."""
 
     def split_lines(
-        self, lines: Sequence[bytes], source: str = "", first: int = 1, bounds: Reading | None = None
+        self, lines: Sequence[bytes], source: str = "", first: int = 1, limits: ReadLimits | None = None
     ) -> RecordBatch:
         """Return the records of many lines, each a message of its own; `first` is the number of the first line."""
 
@@ -112,7 +112,7 @@ class LogSource(Protocol):
         lines: Sequence[bytes],
         source: str = "",
         first: int = 1,
-        bounds: Reading | None = None,
+        limits: ReadLimits | None = None,
         budget: ExpansionBudget | None = None,
     ) -> Iterator[RecordBatch]:
         """Yield the same a part at a time, in bounded memory; one part at least."""
@@ -122,7 +122,7 @@ class LogSource(Protocol):
         message: bytes,
         source: str = "",
         position: str = "",
-        bounds: Reading | None = None,
+        limits: ReadLimits | None = None,
         budget: ExpansionBudget | None = None,
     ) -> Iterator[RecordBatch]:
         """Yield the records of one message or document, whatever wraps them, a part at a time; never raises."""

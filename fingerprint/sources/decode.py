@@ -22,11 +22,12 @@ from fingerprint.compute import arrays, frames
 from fingerprint.compute.backend import HOST_BACKEND, Backend
 from fingerprint.core.alert import Reject
 from fingerprint.core.ports import Message
-from fingerprint.core.settings import Reading, Settings
+from fingerprint.core.settings import Settings
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import FlattenedRecords, LogSource, Origin, RecordBatch, merge_batches
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
+from fingerprint.sources.limits import ReadLimits
 
 _ROW_BYTES = 256  # the least that a record counts where slices are cut: most records have four times as many
 
@@ -109,8 +110,8 @@ class _Decoder:
     log_source: LogSource
 
     @property
-    def bounds(self) -> Reading:
-        return self.settings.reading
+    def limits(self) -> ReadLimits:
+        return ReadLimits()
 
     def decode(self, cut: _RecordSlice) -> Iterator[DecodedMessages]:
         """Yield the events of a slice, or of smaller slices where it does not fit into memory or is to be split with care."""
@@ -138,12 +139,12 @@ class _Decoder:
         borders = [0, *(np.flatnonzero(usual[1:] != usual[:-1]) + 1).tolist(), len(values)]
         for first, last in pairwise(borders):
             if first < last and usual[first]:
-                records = self.log_source.split_lines(values[first:last], "", begin + first, self.bounds)
+                records = self.log_source.split_lines(values[first:last], "", begin + first, self.limits)
                 yield begin + first, begin + last, iter([records])
             else:
                 for place in range(first, last):
                     parts = self.log_source.split_message_in_parts(
-                        values[place], "", str(begin + place), self.bounds
+                        values[place], "", str(begin + place), self.limits
                     )
                     yield begin + place, begin + place + 1, parts
 

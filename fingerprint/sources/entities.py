@@ -28,7 +28,7 @@ def add_entity_columns(events: Frame, settings: Entities, source: LogSource = SO
     The settings' granularity says what of `{principal}|{service}|{call path}` is left out, as `*`.
     """
     codes, distinct = _distinct_identities(events, source.IDENTITY_COLUMNS)
-    principals = [source.principal_of(identity, settings.person_roles) for identity in distinct]
+    principals = [source.principal_of(identity, settings.person_role_patterns) for identity in distinct]
     out = events.copy(deep=False)
     out["principal"] = frames.make_text_column([each.key for each in principals], codes, events)
     for column in ("kind", "role", "call_path", "via", "human", "session"):

@@ -15,7 +15,7 @@ import pytest
 from fingerprint.compute import hashing
 from fingerprint.core.log_source import LOG_SOURCE_VARIABLE
 from fingerprint.core.ports import Message
-from fingerprint.core.settings import Entities, Reading, Settings
+from fingerprint.core.settings import Entities, Settings
 from fingerprint.sources.archives import read_records
 from fingerprint.sources.base import EVENT_COLUMNS, LogSource, RecordBatch, join_lines, merge_batches
 from fingerprint.sources.cloudtrail import source as cloudtrail
@@ -23,6 +23,7 @@ from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.sources.decode import decode_messages
 from fingerprint.sources.entities import ENTITY_COLUMNS, add_entity_columns
 from fingerprint.sources.flatten import dedup_key, flatten
+from fingerprint.sources.limits import ReadLimits
 from tests.support.print_log import source as print_log
 from tests.support.print_log.features import FEATURE_SET
 
@@ -90,7 +91,7 @@ def test_events_of_another_source_are_encoded_by_its_own_features():
 
 def test_files_of_another_source_are_read_by_its_own_rules():
     records = merge_batches(
-        list(read_records("prints.jsonl", iter([b"\n".join(LINES)]), Reading(), print_log))
+        list(read_records("prints.jsonl", iter([b"\n".join(LINES)]), ReadLimits(), print_log))
     )
     assert records.lines == LINES
     assert [position for _, position in records.origins] == ["1", "2", "3"]

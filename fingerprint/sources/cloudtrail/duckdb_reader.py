@@ -5,7 +5,7 @@ Example:
     ['unknown']
 
 COLUMNS becomes a structure for DuckDB's `json_transform`, which reads each line once, gives NULL where a type conflicts, and
-runs over a whole batch in C++. What it refuses goes through `lenient`, one by one. docs/reading.md has the figures and what was
+runs over a whole batch in C++. What it refuses goes through `lenient`, one by one. docs/explanation/reading.md has the figures and what was
 tried.
 """
 

@@ -29,10 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.core.alert import Reject
-from fingerprint.core.settings import Reading
 from fingerprint.sources.base import Origin, RecordBatch, merge_batches
 from fingerprint.sources.inflate import GZIP_MAGIC, ExpansionBudget, GzipInflater
 from fingerprint.sources.json_text import BLANK, BYTE_ORDER_MARK, is_json, is_json_object
+from fingerprint.sources.limits import ReadLimits
 
 SCAN_BYTES = 1 << 20  # bytes looked at together: what a processor's cache holds
 PART_BYTES = 8 << 20  # of records that are handed on at a time, about ...
@@ -78,7 +78,7 @@ class _MessageUsage:
 class _RecordCollector:
     """Records of the messages that are being read, until they are handed on as a batch."""
 
-    bounds: Reading
+    limits: ReadLimits
     message: _MessageUsage
     lines: list[bytes] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
@@ -148,50 +148,50 @@ _logs_data = msgspec.json.Decoder(_LogsData)
 
 
 def split_message(
-    message: bytes, source: str = "", position: str = "", bounds: Reading | None = None
+    message: bytes, source: str = "", position: str = "", limits: ReadLimits | None = None
 ) -> RecordBatch:
     """Return the records of one message or document, whatever wraps them; never raises, whatever the bytes.
 
     `source` and `position` name the message; records inside it are `position/index`.
     """
-    return merge_batches(list(split_message_in_parts(message, source, position, bounds)))
+    return merge_batches(list(split_message_in_parts(message, source, position, limits)))
 
 
 def split_message_in_parts(
     message: bytes,
     source: str = "",
     position: str = "",
-    bounds: Reading | None = None,
+    limits: ReadLimits | None = None,
     budget: ExpansionBudget | None = None,
 ) -> Iterator[RecordBatch]:
     """Yield the same a part at a time, in bounded memory; one part at least.
 
     `budget` is what the document that the message lies in may still expand to.
     """
-    bounds = bounds or Reading()
-    own = ExpansionBudget(bounds.max_document_bytes, budget)
-    collector = _RecordCollector(bounds, _MessageUsage(own))
+    limits = limits or ReadLimits()
+    own = ExpansionBudget(limits.max_document_bytes, budget)
+    collector = _RecordCollector(limits, _MessageUsage(own))
     yield from _read_message(message, (source, position), collector, own, whole=True)
     yield collector.take()
 
 
 def split_lines(
-    lines: Sequence[bytes], source: str = "", first: int = 1, bounds: Reading | None = None
+    lines: Sequence[bytes], source: str = "", first: int = 1, limits: ReadLimits | None = None
 ) -> RecordBatch:
     """Return the records of many lines, each one JSON value; `first` is the number of the first line. Blank lines are skipped."""
-    return merge_batches(list(split_lines_in_parts(lines, source, first, bounds)))
+    return merge_batches(list(split_lines_in_parts(lines, source, first, limits)))
 
 
 def split_lines_in_parts(
     lines: Sequence[bytes],
     source: str = "",
     first: int = 1,
-    bounds: Reading | None = None,
+    limits: ReadLimits | None = None,
     budget: ExpansionBudget | None = None,
 ) -> Iterator[RecordBatch]:
     """Yield the same a part at a time; each line is a message with a budget of its own, and all spend of `budget`."""
-    bounds = bounds or Reading()
-    collector = _RecordCollector(bounds, _MessageUsage(ExpansionBudget(bounds.max_document_bytes, budget)))
+    limits = limits or ReadLimits()
+    collector = _RecordCollector(limits, _MessageUsage(ExpansionBudget(limits.max_document_bytes, budget)))
     bare = [line if line[:2] == GZIP_MAGIC else line.strip(BLANK) for line in lines]
     numbers: Sequence[int] = range(first, first + len(bare))
     if not all(bare):
@@ -199,9 +199,9 @@ def split_lines_in_parts(
         bare = [line for line in bare if line]
     origins = list(zip(repeat(source), map(str, numbers)))
     done = 0
-    for index in _suspects(bare, bounds):
+    for index in _suspects(bare, limits):
         collector.add(bare[done:index], origins[done:index])
-        own = ExpansionBudget(bounds.max_document_bytes, budget)
+        own = ExpansionBudget(limits.max_document_bytes, budget)
         yield from _read_message(bare[index], origins[index], collector, own)
         done = index + 1
     collector.add(bare[done:], origins[done:])
@@ -285,7 +285,7 @@ def _gather(
     room = collector.remaining_records(origins[0]) if lines else 0
     lines, over = lines[:room], origins[room : room + 1]
     done = 0
-    for index in _suspects(lines, collector.bounds):
+    for index in _suspects(lines, collector.limits):
         collector.add(lines[done:index], origins[done:index])
         yield from _unwrap(lines[index], origins[index], collector, wrappings)
         done = index + 1
@@ -295,7 +295,7 @@ def _gather(
     yield from collector.take_full_parts()
 
 
-def _suspects(lines: list[bytes], bounds: Reading) -> list[int]:
+def _suspects(lines: list[bytes], limits: ReadLimits) -> list[int]:
     """Return indices of lines that do not begin like a record, are not UTF-8, or may be past a bound; ascending."""
     if not lines:
         return []
@@ -305,8 +305,8 @@ def _suspects(lines: list[bytes], bounds: Reading) -> list[int]:
         index for index, line in enumerate(lines) if not line.startswith(RECORD_PREFIX) and not bare(line)
     }
     sizes = np.fromiter(map(len, lines), np.int64, len(lines))
-    found.update(np.flatnonzero(sizes > bounds.max_record_bytes).tolist())
-    found.update(np.flatnonzero(_brackets(joined, sizes) > bounds.max_depth).tolist())
+    found.update(np.flatnonzero(sizes > limits.max_record_bytes).tolist())
+    found.update(np.flatnonzero(_brackets(joined, sizes) > limits.max_json_depth).tolist())
     if not _is_utf8(joined):
         found.update(index for index, line in enumerate(lines) if not _is_utf8(line))
     return sorted(found)
@@ -361,13 +361,13 @@ def _unwrap(
 
 
 def _add_bare_record(line: bytes, origin: Origin, collector: _RecordCollector) -> None:
-    if len(line) > collector.bounds.max_record_bytes:
-        collector.reject(origin, f"larger than {collector.bounds.max_record_bytes:,} bytes")
+    if len(line) > collector.limits.max_record_bytes:
+        collector.reject(origin, f"larger than {collector.limits.max_record_bytes:,} bytes")
     elif (
-        line.count(b"{") + line.count(b"[") > collector.bounds.max_depth
-        and json_depth(line) > collector.bounds.max_depth
+        line.count(b"{") + line.count(b"[") > collector.limits.max_json_depth
+        and json_depth(line) > collector.limits.max_json_depth
     ):
-        collector.reject(origin, f"nested deeper than {collector.bounds.max_depth}")
+        collector.reject(origin, f"nested deeper than {collector.limits.max_json_depth}")
     else:
         collector.add([line if _is_utf8(line) else line.decode(errors="replace").encode()], [origin])
 

@@ -7,7 +7,7 @@ Example:
     'deactivate access key AKIAIOSFODNN7EXAMPLE'
 
 `schema.COLUMNS` says which column comes from which path of a record as which type. `duckdb_reader` reads it on a host,
-`cudf_reader` on a device; both give the same events and the same rejects (docs/reading.md).
+`cudf_reader` on a device; both give the same events and the same rejects (docs/explanation/reading.md).
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 
 from fingerprint.core.alert import Reject
-from fingerprint.core.settings import Reading
 from fingerprint.core.time_range import TimeRange
 from fingerprint.sources.base import (
     EVENT_COLUMNS,
@@ -20,6 +19,7 @@ from fingerprint.sources.base import (
     escape_key,
 )
 from fingerprint.sources.inflate import ExpansionBudget
+from fingerprint.sources.limits import ReadLimits
 
 NAME = "print log"
 RECORD_PREFIX = b"20"
@@ -27,7 +27,7 @@ IDENTITY_COLUMNS = ("user", "service")
 
 
 def split_lines(
-    lines: Sequence[bytes], source: str = "", first: int = 1, bounds: Reading | None = None
+    lines: Sequence[bytes], source: str = "", first: int = 1, limits: ReadLimits | None = None
 ) -> RecordBatch:
     origins = [(source, str(number)) for number in range(first, first + len(lines))]
     return RecordBatch(list(lines), origins, [])
@@ -37,17 +37,17 @@ def split_lines_in_parts(
     lines: Sequence[bytes],
     source: str = "",
     first: int = 1,
-    bounds: Reading | None = None,
+    limits: ReadLimits | None = None,
     budget: ExpansionBudget | None = None,
 ) -> Iterator[RecordBatch]:
-    yield split_lines(lines, source, first, bounds)
+    yield split_lines(lines, source, first, limits)
 
 
 def split_message_in_parts(
     message: bytes,
     source: str = "",
     position: str = "",
-    bounds: Reading | None = None,
+    limits: ReadLimits | None = None,
     budget: ExpansionBudget | None = None,
 ) -> Iterator[RecordBatch]:
     lines = message.split(b"\n")
