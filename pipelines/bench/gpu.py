@@ -1,4 +1,6 @@
-"""Benchmark of the pipeline on a GPU against the CPU: same run, same records; docs/how-to/gpu.md has the table. `make bench-gpu` runs it; or by itself:
+"""Benchmark of the pipeline on a GPU against the CPU, on the same records; docs/how-to/gpu.md has the figures.
+
+`make bench-gpu` runs it; or by itself:
 
     python -m pipelines.bench.gpu --page docs/how-to/gpu.md
     python -m pipelines.bench.gpu --only flatten,spectral

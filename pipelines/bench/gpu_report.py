@@ -209,7 +209,8 @@ def _section_tables(sections: dict[str, Any]) -> Iterator[str]:
         yield f"**{name}**, {section['date']}, load {section['load']} at the start, `{section['command']}`"
         yield ""
         if machine != (
-            machine := f"CPU: {section['cpu']}. Device: {section['device']}. {_versions(section['versions'])}."
+            machine
+            := f"CPU: {section['cpu']}. Device: {section['device']}. {_versions(section['versions'])}."
         ):
             yield machine
             yield ""
@@ -244,7 +245,9 @@ def _table_line(row: dict[str, Any], general: str) -> str:
 
 def _cpu_line(row: dict[str, Any]) -> str:
     """Return the row of a table without a device's columns: the line above the table says that there was none."""
-    return f"| {row['what'].replace('|', '/')} | {_format_cell(row['cpu'], row['unit'])} | {_format_aim(row)} |"
+    return (
+        f"| {row['what'].replace('|', '/')} | {_format_cell(row['cpu'], row['unit'])} | {_format_aim(row)} |"
+    )
 
 
 def _format_aim(row: dict[str, Any]) -> str:
