@@ -128,7 +128,7 @@ def test_a_delivery_is_given_up_after_so_many_tries_or_so_long(monkeypatch: pyte
 
 
 def test_by_default_it_is_tried_for_two_days():
-    """As docs/deliver.md says."""
+    """As docs/how-to/deliver.md says."""
     waited = sum(retry_delay(tries, jitter=1.0) for tries in range(1, policy.MAX_ATTEMPTS))
     assert timedelta(hours=49) < timedelta(seconds=waited) < timedelta(hours=52)
 
