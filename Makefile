@@ -55,7 +55,7 @@ bench: .venv/stamp   ## speed and memory as ratios in one run; writes build/benc
 bench-long: .venv/stamp   ## memory of a stream over a simulated day; 100,000 entities trained; writes build/bench-*.json
 	$(BIN)/python -m pipelines.bench.soak
 
-bench-gpu: .venv/stamp   ## the road on a GPU against the CPU; writes docs/gpu-figures.json and its table in docs/how-to/gpu.md
+bench-gpu: .venv/stamp   ## the pipeline on a GPU against the CPU; writes docs/gpu-figures.json and the figures in docs/how-to/gpu.md
 	timeout 590 $(BIN)/python -m pipelines.bench.gpu --page
 
 gpu: .venv/stamp   ## where a GPU is at hand: its tests, then bench-gpu, ten minutes each at most (docs/how-to/gpu.md)
@@ -68,7 +68,7 @@ locked = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gener
   --no-annotate --custom-compile-command "make lock" $(UPGRADE) $(2) -o locks/$(1).txt
 with   = pyproject.toml $(foreach extra,$(1),--extra $(extra))
 
-lock: .venv/stamp   ## resolve locks/ anew, hashes and all (docs/how-to/operate.md); UPGRADE=--upgrade takes the newest versions
+lock: .venv/stamp   ## resolve locks/ again, with hashes (docs/how-to/operate.md); UPGRADE=--upgrade takes the newest versions
 	$(call locked,dev,$(call with,$(IMAGE) train scale peers notebooks dev))
 	$(call locked,lab,$(call with,lab) -c locks/dev.txt)
 	$(call locked,serve,$(call with,$(IMAGE)) -c locks/dev.txt)
