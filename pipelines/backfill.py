@@ -3,7 +3,8 @@
 Example:
     >>> backfill(["s3://trail/AWSLogs/"], Path("bank"), settings, progress, ledger_folder=Path("ledger"))
 
-It says what `score` says (docs/scale.md). Killed and given again, it goes on: parts that were walked are not walked again.
+It says what `score` says (docs/explanation/scale.md). Killed and given again, it goes on: parts that were walked are not
+walked again.
 """
 
 from __future__ import annotations
