@@ -72,14 +72,14 @@ class MultiQuorumPipeline(DetectionPipeline):
             name: QuorumAlerts(*wanted, self.alert_groups.explainer) for name, wanted in quorums.items()
         }
 
-    def _kept(self, judged: Batch | None) -> StepResult:
+    def _add_verdicts(self, judged: Batch | None) -> StepResult:
         if judged is not None:
             self.scored_events.add(judged.frame)
             for quorum in self.quorums.values():
                 quorum.add(judged)
         return super()._add_verdicts(judged)
 
-    def _over(self, before: int | None) -> list[Alert]:
+    def _close_alerts(self, before: int | None) -> list[Alert]:
         for quorum in self.quorums.values():
             quorum.close(before)
         return super()._close_alerts(before)
