@@ -55,11 +55,11 @@ class IngestService:
         self.consumer, self.producer, self.settings, self.metrics = consumer, producer, settings, metrics
         self.record_reader = Rekeyer(settings)
         self.limit = DeadLetterLimit(settings.ingest)
-        self.topic = settings.kafka.events
-        self.dead_topic = settings.kafka.raw + settings.kafka.dlq_suffix
+        self.topic = settings.kafka.events_topic
+        self.dead_topic = settings.kafka.raw_topic + settings.kafka.dlq_suffix
         self.pausable_consumer = PausableConsumer(consumer, metrics.pauses.inc)
         self.poison_guard = PoisonGuard(consumer, self._pause_for_single_message)
-        self.sender = RetryingProducer(producer, settings.kafka.delivery_seconds, self._on_queue_full)
+        self.sender = RetryingProducer(producer, settings.kafka.delivery_timeout_ms, self._on_queue_full)
         self.joined = False
         self.lag_monitor = LagMonitor(consumer, settings.kafka, metrics.lag_monitor)
         self.last_turn = time.monotonic()
@@ -72,10 +72,10 @@ class IngestService:
         What is committed was written before, then too.
         """
         started = time.monotonic()
-        self.consumer.subscribe([self.settings.kafka.raw], on_assigned=self.assigned, on_revoked=self.revoked)
+        self.consumer.subscribe([self.settings.kafka.raw_topic], on_assigned=self.assigned, on_revoked=self.revoked)
         kafka = self.settings.kafka
         end = EndOffsets(
-            self.consumer, assignment_timeout_seconds=kafka.session_seconds + kafka.answer_seconds
+            self.consumer, assignment_timeout_seconds=kafka.session_timeout_ms + kafka.request_timeout_ms
         )
         with self.poison_guard.clearing_marks_on_error():
             while not asked_to_end():
@@ -142,7 +142,7 @@ class IngestService:
         if last is not None:
             reason = dict(batch.dead_letters[-1].headers)["reason"] or b""
             raise FingerprintError(
-                dead_letter_limit_message(self.settings, self.settings.kafka.raw, reason.decode())
+                dead_letter_limit_message(self.settings, self.settings.kafka.raw_topic, reason.decode())
             )
 
     def _send(self, topic: str, outgoing: list[OutgoingMessage]) -> None:
@@ -195,7 +195,7 @@ def dead_letter_limit_message(settings: Settings, source: str, reason: str) -> s
     """What is said when dead letters reach their limit."""
     limits = settings.ingest
     return (
-        f"{limits.dead_count:,} or more of the last {limits.dead_window:,} messages of {source} "
+        f"{limits.max_dead_letters:,} or more of the last {limits.dead_window:,} messages of {source} "
         f"could not be read (the last: {reason}); mend what sends them, look at `fingerprint dlq list`, "
         "then start again, or raise ingest.dead_count"
     )

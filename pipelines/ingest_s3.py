@@ -93,8 +93,8 @@ class S3IngestService:
         self.settings, self.metrics = settings, metrics
         self.object_reader = S3ObjectReader(settings)
         self.limit = DeadLetterLimit(settings.ingest)
-        self.sender = RetryingProducer(producer, settings.kafka.delivery_seconds, metrics.pauses.inc)
-        self.dead_topic = settings.kafka.raw + settings.kafka.dlq_suffix
+        self.sender = RetryingProducer(producer, settings.kafka.delivery_timeout_ms, metrics.pauses.inc)
+        self.dead_topic = settings.kafka.raw_topic + settings.kafka.dlq_suffix
         self.queue_partition = Partition(queue.name, 0)
         self.once, self.deferred = False, set[str]()  # ids of what was kept, where it matters: with `once`
         self.releases = Counter[str]()  # how often a notice was let go here: no reader died of that
@@ -181,7 +181,7 @@ class S3IngestService:
         try:
             for piece in self.object_reader.read(notice, written, self.objects.read(*written)):
                 for each in piece.records:
-                    self.sender.send(self.settings.kafka.events, each)
+                    self.sender.send(self.settings.kafka.events_topic, each)
                 for reject in piece.rejects[:1]:
                     where = f"{written.url} {reject.position}".rstrip()
                     reasons.add(f"{reject.reason} ({where})", sum(each.count for each in piece.rejects))
@@ -194,7 +194,7 @@ class S3IngestService:
     def _dead_letter(self, notice: Message, reasons: ReadErrors) -> None:
         dead = reasons.count > 0
         if dead:
-            buried = dead_letter(notice, reasons.first, reasons.count, self.settings.kafka.message_bytes)
+            buried = dead_letter(notice, reasons.first, reasons.count, self.settings.kafka.max_request_size)
             self.sender.send(self.dead_topic, buried)
             self.metrics.dead.inc()
             log.warning("dead letter", extra={"fields": {"queue": self.queue.name, "reason": reasons.first}})

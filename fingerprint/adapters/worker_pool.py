@@ -102,12 +102,12 @@ def _result_of(future: Any, place: int, piece: object) -> Any:
 def open_dask_pool(options: Options) -> Iterator[DaskWorkerPool]:
     """Workers as the settings say. Those of this machine end with the block, whatever ended it."""
     with dask.config.set({"distributed.scheduler.allowed-failures": options.tries - 1}):
-        if options.where in ("dask", "dask-cuda"):
+        if options.scheduler in ("dask", "dask-cuda"):
             with _start_cluster(options) as cluster, Client(cluster) as client:
                 yield DaskWorkerPool(client)
         else:
             with _connect_client(options) as client:
-                _check_workers(client, options.where)
+                _check_workers(client, options.scheduler)
                 yield DaskWorkerPool(client)
 
 
@@ -119,10 +119,10 @@ def _start_cluster(options: Options) -> Any:
         "dashboard_address": options.dashboard
         or f"{LOOPBACK}:0",  # it answers who asks for its health in any case
         "scheduler_kwargs": {"dashboard": options.dashboard is not None},
-        "memory_limit": options.memory_bytes or "auto",
+        "memory_limit": options.memory_limit_bytes or "auto",
         "silence_logs": "ERROR",
     }
-    if options.where == "dask":
+    if options.scheduler == "dask":
         return LocalCluster(n_workers=options.processes, processes=True, **common)
     try:
         from dask_cuda import LocalCUDACluster
@@ -135,18 +135,18 @@ def _start_cluster(options: Options) -> Any:
 
 def _connect_client(options: Options) -> Any:
     try:
-        return Client(options.where, timeout=options.answer_seconds, security=_security(options))
+        return Client(options.scheduler, timeout=options.answer_seconds, security=_security(options))
     except (OSError, TimeoutError, CommClosedError) as error:
         raise FingerprintError(
-            f"no scheduler answers at {options.where} within {options.answer_seconds:g} seconds "
+            f"no scheduler answers at {options.scheduler} within {options.answer_seconds:g} seconds "
             f"({_first_line(error)}): start `dask scheduler` there, or name another in workers.where"
         ) from None
     except ValueError as error:
-        raise FingerprintError(f"workers.where {options.where}: {_first_line(error)}") from None
+        raise FingerprintError(f"workers.where {options.scheduler}: {_first_line(error)}") from None
 
 
 def _security(options: Options) -> Security | None:
-    if not options.where.startswith("tls://"):
+    if not options.scheduler.startswith("tls://"):
         return None
     options.check_files()
     return Security(

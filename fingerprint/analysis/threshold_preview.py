@@ -41,7 +41,7 @@ def apply_override(settings: Settings, override: ThresholdOverride | None) -> Se
         return settings
     table = settings.model_dump()
     if override.threshold is not None:
-        table["autoencoder"] |= {"threshold": override.threshold, "alerts_per_day": None}
+        table["autoencoder"] |= {"threshold": override.threshold, "target_alerts_per_day": None}
     if override.quorum is not None:
         table["voting"]["quorum"] = override.quorum
     try:

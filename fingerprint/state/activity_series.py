@@ -91,7 +91,7 @@ class ActivitySeries:
     @property
     def late_intervals(self) -> int:
         """Intervals before a moment that late records may still change, the running one not counted."""
-        return -(-self.options.lateness_seconds // self.options.interval_seconds)
+        return -(-self.options.allowed_lateness_seconds // self.options.interval_seconds)
 
     def add_counts(
         self, owner: Hashes, channel: Hashes, interval: Ints, since: Ints, weight: Floats

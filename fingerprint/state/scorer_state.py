@@ -268,7 +268,7 @@ class ScorerState:
     def first_open_interval(self, watermark: int | None = None) -> int:
         """Intervals below this one can no longer change, but for late records; now, or at some other watermark."""
         at = self.watermark if watermark is None else watermark
-        return (at - self.options.spectral.lateness_seconds) // self.options.spectral.interval_seconds
+        return (at - self.options.spectral.allowed_lateness_seconds) // self.options.spectral.interval_seconds
 
     def observe_time(self, times: NDArray[np.integer[Any]], principals: Hashes) -> None:
         """Note when events of some principals happened (seconds from the epoch), by which intervals close: (N,) each.

@@ -53,8 +53,8 @@ class LagMonitor:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.consumer, self.settings, self.metrics, self.now = consumer, settings, metrics, now
-        self.lag_timeout = min(LAG_TIMEOUT_SECONDS, settings.answer_seconds)
-        self.poll_interval = min(POLL_INTERVAL_SECONDS, settings.answer_seconds / 2)
+        self.lag_timeout = min(LAG_TIMEOUT_SECONDS, settings.request_timeout_ms)
+        self.poll_interval = min(POLL_INTERVAL_SECONDS, settings.request_timeout_ms / 2)
         self.stall_detector = StallDetector(settings.watchdog_seconds)
         self.positions: dict[Partition, int] = {}
         self.stalled: list[Partition] = []
@@ -101,7 +101,7 @@ class LagMonitor:
 
     def problem(self) -> str | None:
         """Why a program that reads is not ready, in one sentence; None while all is well."""
-        if self.seconds_unanswered() > self.settings.answer_seconds:
+        if self.seconds_unanswered() > self.settings.request_timeout_ms:
             return f"no broker has answered for {self.seconds_unanswered():.0f} s"
         if self.stalled:
             seconds = self.settings.watchdog_seconds
@@ -118,7 +118,7 @@ class LagMonitor:
             return None
 
     def _log_broker_availability(self) -> None:
-        away = self.seconds_unanswered() > self.settings.answer_seconds
+        away = self.seconds_unanswered() > self.settings.request_timeout_ms
         self.metrics.unanswered_seconds.set(self.seconds_unanswered())
         if away and not self.logged_unavailable:
             log.warning("no broker answers", extra={"fields": {"seconds": round(self.seconds_unanswered())}})

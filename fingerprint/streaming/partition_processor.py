@@ -77,7 +77,7 @@ class PartitionProcessor:
         self.settings, self.watermarks, self.backend = settings, watermarks, backend
         self.pipeline = DetectionPipeline(bank, state, settings, emit_early=True, inference=inference)
         self.training_cutoff = training_cutoff
-        self.feed_counts = FeedCounts(settings.spectral.interval_seconds, settings.feeds.most)
+        self.feed_counts = FeedCounts(settings.spectral.interval_seconds, settings.feed_gaps.most)
         self.evictor: StateEvictor | None = None  # where what was silent longest is put away
         self.early_events = pd.DataFrame()
         self.dropped_late_events = 0  # late events, where the settings drop them
@@ -128,7 +128,7 @@ class PartitionProcessor:
 
     def clamp_clocks(self, now: int) -> None:
         """Let no clock be ahead of `now` (ms) by more than events may be: one that was heals."""
-        most = now + self.settings.stream.future_seconds * 1000
+        most = now + self.settings.stream.max_future_seconds * 1000
         self.watermarks.clamp(now, most)
         self.pipeline.state.watermark = min(self.pipeline.state.watermark, most // 1000)
 
@@ -209,7 +209,7 @@ class PartitionProcessor:
     def _first_open_intervals(self, low_watermarks: Array) -> Array:
         """Below which interval all had closed at watermarks (N,)."""
         spectral = self.settings.spectral
-        return (low_watermarks - spectral.lateness_seconds) // spectral.interval_seconds
+        return (low_watermarks - spectral.allowed_lateness_seconds) // spectral.interval_seconds
 
     def _step_starts(self, events: pd.DataFrame, low_watermarks: Array) -> list[int]:
         """Where steps begin: at the first event, and wherever late ones do that are no repeats."""
@@ -263,7 +263,7 @@ class PartitionProcessor:
         at = _seconds(events)
         interval = at // self.settings.spectral.interval_seconds
         ready = interval - ledger.series.late_intervals <= ledger.first_open_interval(low_watermark)
-        over = int((~ready).sum()) - self.settings.stream.held_events
+        over = int((~ready).sum()) - self.settings.stream.max_early_events
         if over > 0:
             xp = arrays.namespace(ready)
             held = xp.flatnonzero(~ready)
@@ -314,7 +314,7 @@ class PartitionProcessor:
     ) -> PartitionProcessor:
         """Itself, its ledger bounded from now on: what was silent longest goes to a store and comes back before it is read.
         `parts` of a snapshot say what lies there already."""
-        self.evictor = StateEvictor(self.pipeline.state, self.settings.state.rows, put, get)
+        self.evictor = StateEvictor(self.pipeline.state, self.settings.checkpoints.max_series, put, get)
         if "spilled" in blobs:
             self.evictor.restore(checkpoint_codec.unpack_arrays(blobs["spilled"]))
         return self

@@ -93,7 +93,7 @@ class Rekeyer:
 
     def __init__(self, settings: Settings, now: Now = wall_clock_ms) -> None:
         self.settings, self.now = settings, now
-        self.dead_letters = DeadLetterBuilder(settings.kafka.message_bytes)
+        self.dead_letters = DeadLetterBuilder(settings.kafka.max_request_size)
         self.watermarks: dict[Partition, int] = {}  # ms since the epoch
 
     def rekey(self, messages: Sequence[Message]) -> Iterator[RekeyedBatch]:
@@ -103,7 +103,7 @@ class Rekeyer:
 
     def reject(self, message: Message, reason: str) -> RekeyedBatch:
         """A message that is not to be read, as a dead letter."""
-        dead = dead_letter(message, reason, 1, self.settings.kafka.message_bytes)
+        dead = dead_letter(message, reason, 1, self.settings.kafka.max_request_size)
         return RekeyedBatch(0, 1, 1, [], np.zeros(0, np.int64), [dead], np.zeros(1, np.int64), 0, 0, 0)
 
     def forget_partitions(self, partitions: Iterable[Partition]) -> None:
@@ -112,7 +112,7 @@ class Rekeyer:
             self.watermarks.pop(partition, None)
 
     def _build_batch(self, messages: Sequence[Message], piece: DecodedMessages) -> RekeyedBatch:
-        limit = self.settings.kafka.message_bytes
+        limit = self.settings.kafka.max_request_size
         piece, future = self._drop_future_dated(messages, piece)
         marks = self._advance_watermarks(messages, piece)
         records, record_from, too_large = rekey_records(messages, piece, marks, limit)
@@ -170,7 +170,7 @@ class DeadLetterLimit:
         before = np.concatenate([np.zeros(window, np.int64), total])[: len(total)]
         size = np.minimum(np.arange(1, len(seen) + 1), window)
         count = total - before
-        past = (count >= self.settings.dead_count) & (count > self.settings.dead_share * size)
+        past = (count >= self.settings.max_dead_letters) & (count > self.settings.max_dead_letter_share * size)
         found = np.flatnonzero(past[len(self.recent) :])
         self.recent = seen[-window:]
         return int(found[0]) if len(found) else None

@@ -69,7 +69,7 @@ class S3ObjectReader:
         piece, future = drop_future_dated(piece, arrived[source], self.settings.ingest.future_seconds)
         marks = self._advance_watermark(s3_object.trail_prefix, piece.times_ms, int(arrived[0]))
         outgoing, _, too_large = rekey_records(
-            [notification], piece, marks, self.settings.kafka.message_bytes
+            [notification], piece, marks, self.settings.kafka.max_request_size
         )
         beside = piece.rejects[len(flat.rejects) :] + too_large
         rejects = flat.rejects + [Reject(s3_object.url, "", each.reason) for each in beside]

@@ -63,7 +63,7 @@ class InjectedAttacks:
 def inject_known_attacks(bank: Bank, options: settings.Settings) -> InjectedAttacks:
     """Attacks by a sample of the principals that are ready; nobody's where none is."""
     calls, technique, codes = _known_attack_calls()
-    at = _sample_victims(bank, options.gate)
+    at = _sample_victims(bank, options.promotion)
     who = bank.people.set_index("hash").loc[bank.fingerprints["hash"].to_numpy()[at]].reset_index()
     victim, call = (index.ravel() for index in np.indices((len(at), len(calls))))
     mimic = victim % 2 == 1
@@ -129,7 +129,7 @@ def _feature_surprise(bank: Bank, fingerprint: NDArray[np.int32], codes: Hashes)
     return autoencoder.surprise_per_feature(loss, bank.baseline.center, fingerprint)
 
 
-def _sample_victims(bank: Bank, options: settings.Gate) -> NDArray[np.intp]:
+def _sample_victims(bank: Bank, options: settings.Promotion) -> NDArray[np.intp]:
     """Rows of ready principals, drawn by seed."""
     stack = bank.fingerprints
     ready = np.flatnonzero((stack["level"] == 1) & stack["ready"])

@@ -188,7 +188,7 @@ def _manifest(
     return {
         **manifest,
         "version": version_name(manifest, table),
-        "learned_upto": min(history.watermark - settings.spectral.lateness_seconds, history.arrived_upto),
+        "learned_upto": min(history.watermark - settings.spectral.allowed_lateness_seconds, history.arrived_upto),
         "arrived_upto": history.arrived_upto,
     }
 

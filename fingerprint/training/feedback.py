@@ -74,7 +74,7 @@ def shift_thresholds(
 
 def score_to_shift(score: Doubles, options: Training) -> NDArray[np.float32]:
     """Scores (E,) to shifts (E,), shares of the threshold within -`threshold_lowered` and `threshold_raised`."""
-    most = np.where(score >= 0, options.threshold_raised, -options.threshold_lowered)
+    most = np.where(score >= 0, options.max_threshold_increase, -options.max_threshold_decrease)
     return np.round(most * (1 - np.exp2(-np.abs(score) / 2)), SHIFT_DECIMALS).astype(np.float32)
 
 

@@ -140,7 +140,7 @@ def build_index(dataset: PartitionedDataset, settings: Settings) -> FingerprintI
     own = _own_rows(people, _read_tables(dataset, "entities"), groups, settings)
     table = pd.concat([everybody, groups, own.drop(columns="home")], ignore_index=True)
     options = settings.entities
-    table["ready"] = (table["events"] >= options.ready_events) & (table["days"] >= options.ready_days)
+    table["ready"] = (table["events"] >= options.min_ready_events) & (table["days"] >= options.min_ready_days)
     table.loc[0, "ready"] = True
     commons = 1 + len(groups)
     bounds = commons + np.searchsorted(

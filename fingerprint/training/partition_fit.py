@@ -259,7 +259,7 @@ def _holdout_excess(piece: PartitionContext, center: Floats, count_z: Floats) ->
         "owner": piece.index.to_global(piece.owners[late, PRINCIPAL]),
         "principal": held.principal,
         "day": (time // 86400).astype(np.int32),
-        "window": (time // options.alerts.window_seconds).astype(np.int32),
+        "window": (time // options.alerts.group_window_seconds).astype(np.int32),
     }
 
 

@@ -47,7 +47,7 @@ class SecurityEventMiddleware:
 
     def __init__(self, app: ASGIApp, events: SecurityEventLog, settings: Settings) -> None:
         self.app, self.events, self.settings = app, events, settings
-        self._trusts_no_proxy = not settings.web.proxies  # until it was said that somebody forwards
+        self._trusts_no_proxy = not settings.web.trusted_proxies  # until it was said that somebody forwards
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

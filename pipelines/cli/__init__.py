@@ -254,7 +254,7 @@ def score(
 
     loaded = settings_.load_settings(settings, options=_workers_override(workers))
     with console.progress_bars(not json) as progress:
-        walk = score_sources if loaded.workers.where == "local" else backfill
+        walk = score_sources if loaded.workers.scheduler == "local" else backfill
         figures = walk(sources, bank, loaded, progress, database_url=desk, out=out, state_folder=ledger)
     print_result(figures, json, lambda: console.print_scoring(figures))
     if said := missing_history_warning(figures):
@@ -555,7 +555,7 @@ def rehearse(
 
 def _workers_override(where: str | None) -> dict[str, dict[str, Any]]:
     """What `--workers` says of the settings."""
-    return {"workers": {"where": where}}
+    return {"workers": {"scheduler": where}}
 
 
 def main() -> None:

@@ -107,7 +107,7 @@ def topics_create(
     """
     from pipelines.commands.topics import TopicOptions, create_topics, print_created_topics
 
-    loaded = settings_.load_settings(settings, options={"kafka": {"retention_days": retention_days}})
+    loaded = settings_.load_settings(settings, options={"kafka": {"events_retention_days": retention_days}})
     done = create_topics(loaded, TopicOptions(partitions, replicas, grow), wait)
     print_result(done, json, lambda: print_created_topics(done))
 

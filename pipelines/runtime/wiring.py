@@ -40,7 +40,7 @@ ClientFactories = tuple[
 def open_consumer(settings: Kafka, purpose: str) -> Iterator[Consumer]:
     """A member of the group `<group>-<purpose>`: programs that read different topics must not share one."""
     opened = _client_factories(settings)[0](
-        settings.model_copy(update={"group": f"{settings.group}-{purpose}"})
+        settings.model_copy(update={"group": f"{settings.group_id}-{purpose}"})
     )
     try:
         yield opened
@@ -127,14 +127,14 @@ def open_inference(
 def open_worker_pool(settings: Workers) -> Iterator[Pool]:
     """Who does pieces of work: this process, or the cluster that the settings name; what was started for it ends with the
     block."""
-    if settings.where == "local":
+    if settings.scheduler == "local":
         yield InThisProcess()
         return
     try:
         from fingerprint.adapters.worker_pool import open_dask_pool
     except ImportError as error:
         raise FingerprintError(
-            f"workers.where {settings.where} needs a package that is not there ({error.name}): "
+            f"workers.where {settings.scheduler} needs a package that is not there ({error.name}): "
             f"{how_to_install('scale')}"
         ) from None
     with open_dask_pool(settings) as opened:

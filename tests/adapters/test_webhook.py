@@ -14,7 +14,7 @@ import pytest
 from fingerprint.adapters.webhook import WebhookReceiver
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import ObjectNotFound, Unavailable
-from fingerprint.core.settings import Deliver
+from fingerprint.core.settings import ReceiverSettings
 from fingerprint.core.webhook_signature import parse_secrets, verify_signature
 from fingerprint.delivery.outbox import RateLimited
 from tests.support.http_receiver import Listening, listening
@@ -48,7 +48,7 @@ def raw_server(work: Callable[[socket.socket], None]) -> Iterator[int]:
 
 
 def hook(url: str, resolve: Callable | None = None, **fields: object) -> WebhookReceiver:
-    wants = Deliver(url=url, **{"plain_http": True, "allow": HERE, "seconds": 5.0} | fields)
+    wants = ReceiverSettings(url=url, **{"allow_http": True, "allowed_networks": HERE, "timeout_seconds": 5.0} | fields)
     return WebhookReceiver(wants, resolve) if resolve else WebhookReceiver(wants)
 
 
@@ -102,7 +102,7 @@ def test_a_url_may_lie_in_a_file(listen, tmp_path):
     server = listen()
     (tmp_path / "url").write_text(server.url(path="/services/T0/B0/hunter2") + "\n")
     WebhookReceiver(
-        Deliver(kind="slack", url_file=str(tmp_path / "url"), plain_http=True, allow=HERE)
+        ReceiverSettings(kind="slack", url_file=str(tmp_path / "url"), allow_http=True, allowed_networks=HERE)
     ).deliver("k", BODY, "p", NOW)
     assert server.got[0].path == "/services/T0/B0/hunter2"
 
@@ -334,9 +334,9 @@ def test_no_sentence_tells_the_path(listen):
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"url": "http://soc.example.com/hunter2", "plain_http": False}, "plain_http"),
+        ({"url": "http://soc.example.com/hunter2", "allow_http": False}, "plain_http"),
         ({"url": "https://u:hunter2@soc.example.com/"}, "name or password"),
-        ({"secret_file": "/nowhere"}, "/nowhere"),
+        ({"signing_secret_file": "/nowhere"}, "/nowhere"),
         ({"ca_file": "/nowhere"}, "/nowhere"),
         ({"ca_file": __file__}, "holds no certificates"),
         ({"allow": ("inside",)}, "name a network"),
@@ -344,5 +344,5 @@ def test_no_sentence_tells_the_path(listen):
 )
 def test_a_receiver_that_cannot_be_is_refused_at_start(fields, why):
     with pytest.raises(FingerprintError, match=why) as caught:
-        WebhookReceiver(Deliver(**{"url": "https://soc.example.com/hunter2"} | fields))
+        WebhookReceiver(ReceiverSettings(**{"url": "https://soc.example.com/hunter2"} | fields))
     assert "hunter2" not in str(caught.value)

@@ -116,8 +116,8 @@ def test_no_votes_are_no_alerts() -> None:
 
 def test_what_was_chosen_goes_before_the_settings_until_it_is_cleared() -> None:
     chosen = ThresholdOverride(1, START, "maria", "too many", threshold=3.9, quorum=1)
-    held = threshold_preview.apply_override(Settings(autoencoder={"alerts_per_day": 5}), chosen)
-    assert (held.autoencoder.threshold, held.autoencoder.alerts_per_day, held.voting.quorum) == (3.9, None, 1)
+    held = threshold_preview.apply_override(Settings(autoencoder={"target_alerts_per_day": 5}), chosen)
+    assert (held.autoencoder.threshold, held.autoencoder.target_alerts_per_day, held.voting.quorum) == (3.9, None, 1)
     assert threshold_preview.apply_override(SETTINGS, replace(chosen, cleared=True)) is SETTINGS
     assert threshold_preview.apply_override(SETTINGS, None) is SETTINGS
 

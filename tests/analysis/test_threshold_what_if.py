@@ -92,7 +92,7 @@ def test_a_threshold_shows_what_scoring_with_it_shows(
     organisation: sample_organisation.Road, scored: sample_organisation.Run, tmp_path: Path, threshold: float
 ) -> None:
     """Judged once with the default, and again with another."""
-    other = Settings(autoencoder=Autoencoder(epochs=1, threshold=threshold))
+    other = Settings(autoencoder=Autoencoder(max_epochs=1, threshold=threshold))
     again = sample_organisation.run(organisation.new, organisation.bank, tmp_path, other)
     tuned = ThresholdWhatIf.from_scored_events(scored.events, sample_organisation.SETTINGS, days=3)
     shown = tuned.events[tuned.events["reach"] >= threshold]

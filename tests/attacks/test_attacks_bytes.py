@@ -410,7 +410,7 @@ def test_a_message_that_kills_the_scorer_becomes_a_dead_letter_and_what_follows_
     place.send([*records[:30], (b"k", POISON), *records[30:60]])
     assert lives("stream", place.environment(), "--bank", str(place.bank)) <= 5
     assert place.committed() == 61
-    (letter,) = place.read(f"{place.settings.kafka.events}.dlq")
+    (letter,) = place.read(f"{place.settings.kafka.events_topic}.dlq")
     assert letter.value == POISON
     assert (dict(letter.headers)["reason"] or b"").decode() == POISON_REASON
 

@@ -316,7 +316,7 @@ def snapshots_in(folder: Path) -> None:
 MAKERS: dict[str, Callable[[Path], object]] = {
     "desk": desk_in,
     "ledger": lambda folder: state_files.save_state(ScorerState(Settings()), folder),
-    "snapshots": snapshots_in,
+    "checkpoints": snapshots_in,
     "topics": lambda folder: create_topic(folder, "raw", 2),
 }
 

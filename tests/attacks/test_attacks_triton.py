@@ -77,7 +77,7 @@ def answering(bank: Bank, lie: Lie) -> Iterator[tuple[settings.Triton, Rogue]]:
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
-        yield settings.Triton(url=f"127.0.0.1:{port}", seconds=20), rogue
+        yield settings.Triton(url=f"127.0.0.1:{port}", timeout_seconds=20), rogue
     finally:
         server.stop(None)
 
@@ -233,10 +233,10 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[settings.Trito
     with needed(), Triton.started(folder / "triton", **environment) as running:
         yield settings.Triton(
             url=running.address,
-            repository=str(running.repository),
-            key_file=str(running.key_file),
-            seconds=20,
-            load_seconds=60,
+            model_repository=str(running.repository),
+            control_key_file=str(running.key_file),
+            timeout_seconds=20,
+            load_timeout_seconds=60,
             tls=True,
             ca_file=str(authority.file),
             certificate_file=str(client.certificate),

@@ -191,7 +191,7 @@ def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("cheap_hashes")
 def test_forty_logins_at_once_stop_no_page(tmp_path: Path) -> None:
     """Every place of argon2 is taken for as long as the page takes."""
-    site = Site.of(desk_in(tmp_path), load_settings(environment={}, options={"web": {"proxies": 1}}))
+    site = Site.of(desk_in(tmp_path), load_settings(environment={}, options={"web": {"trusted_proxies": 1}}))
     room = secret_hashes._hash_slots
     with served(site.app) as url, ExitStack() as free:
         for _ in range(secret_hashes.MAX_PARALLEL_HASHES):
@@ -204,7 +204,7 @@ def test_forty_logins_at_once_stop_no_page(tmp_path: Path) -> None:
 
 
 def test_who_floods_the_login_fills_no_queue_in_which_others_wait(tmp_path: Path) -> None:
-    site = Site.of(desk_in(tmp_path), load_settings(environment={}, options={"web": {"proxies": 1}}))
+    site = Site.of(desk_in(tmp_path), load_settings(environment={}, options={"web": {"trusted_proxies": 1}}))
     room = secret_hashes._hash_slots
     with served(site.app) as url, ExitStack() as free:
         for _ in range(secret_hashes.MAX_PARALLEL_HASHES):

@@ -15,7 +15,7 @@ from hypothesis import strategies as some
 
 from fingerprint.core import webhook_signature
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.settings import Deliver, load_settings
+from fingerprint.core.settings import ReceiverSettings, load_settings
 from fingerprint.delivery.policy import (
     MAX_BACKOFF,
     AlertStatus,
@@ -34,8 +34,8 @@ STAND = AlertStatus("3fa94c1be0d27a58", urgency=60, events=9)
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105 - of Standard Webhooks' own example
 
 
-def wants(**fields: object) -> Deliver:
-    return Deliver(url="https://soc.example.com/alerts", **fields)
+def wants(**fields: object) -> ReceiverSettings:
+    return ReceiverSettings(url="https://soc.example.com/alerts", **fields)
 
 
 EVERYTHING = wants(on=("new", "grown", "decided"), least_urgency=0)
@@ -193,7 +193,7 @@ def test_receivers_are_named_in_the_settings_and_the_environment_wins(tmp_path):
     loaded = load_settings(
         file, {"FINGERPRINT_DELIVER__SOC__ON": "new, decided", "FINGERPRINT_DELIVER__SOC__FORMAT": "ocsf"}
     )
-    assert loaded.deliver["soc"].on == ("new", "decided")
+    assert loaded.deliver["soc"].notify_on == ("new", "decided")
     assert loaded.deliver["soc"].resolved_format == "ocsf"
     assert loaded.deliver["soc"].target_url() == "https://soc.example.com/"
     assert loaded.deliver["lake"].resolved_format == "json"
@@ -258,4 +258,4 @@ def test_the_settings_of_the_docs_are_settings(tmp_path):
 
 def test_every_setting_of_a_receiver_stands_in_the_docs():
     table = DOCS.split("| setting |")[1].split("\n\n")[0]
-    assert [name for name in Deliver.model_fields if f"`{name}`" not in table] == []
+    assert [name for name in ReceiverSettings.model_fields if f"`{name}`" not in table] == []

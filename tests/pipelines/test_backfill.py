@@ -34,7 +34,7 @@ Z = 1e-4
 
 
 def settings_with(base: Settings, folder: Path, where: str = "local", parts: int = 3) -> Settings:
-    workers = Workers(where=where, folder=str(folder / "work"), processes=2, parts=parts)
+    workers = Workers(scheduler=where, work_directory=str(folder / "work"), processes=2, backfill_parts=parts)
     return base.model_copy(update={"workers": workers})
 
 

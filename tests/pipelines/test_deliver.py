@@ -20,7 +20,7 @@ from fingerprint.adapters.webhook import WebhookReceiver
 from fingerprint.core import webhook_signature
 from fingerprint.core.alert import Disposition, FingerprintError
 from fingerprint.core.ports import Message, Unavailable
-from fingerprint.core.settings import Deliver, Settings, load_settings
+from fingerprint.core.settings import ReceiverSettings, Settings, load_settings
 from fingerprint.store.alerts import SqlAlertStore, open_alert_store
 from fingerprint.store.every_table import metadata
 from fingerprint.store.outbox import SqlOutbox, open_outbox
@@ -104,12 +104,12 @@ def desk(desk_url) -> Iterator[SqlAlertStore]:
         yield opened
 
 
-def wants(server: Listening, **fields: object) -> Deliver:
-    asked = {"url": server.url(), "plain_http": True, "allow": HERE, "least_urgency": 0, "seconds": 5.0}
-    return Deliver(**asked | fields)
+def wants(server: Listening, **fields: object) -> ReceiverSettings:
+    asked = {"url": server.url(), "allow_http": True, "allow": HERE, "min_urgency": 0, "seconds": 5.0}
+    return ReceiverSettings(**asked | fields)
 
 
-def sender(outbox: SqlOutbox, asked: Deliver, clock: Hands, to=None) -> DeliverySender:
+def sender(outbox: SqlOutbox, asked: ReceiverSettings, clock: Hands, to=None) -> DeliverySender:
     metrics = DeliverMetrics(CollectorRegistry())
     made = DeliverySender(
         "soc", asked, outbox, to or WebhookReceiver(asked), clock, metrics, random_fraction=lambda: 1.0
@@ -412,10 +412,10 @@ def test_killed_in_the_middle_of_a_request_it_goes_on_until_it_is_asked_to_end(p
 def test_another_program_may_do_it_alongside(place):
     folder, server = place
     loaded = load_settings(folder / "settings.toml")
-    with deliver_in_background(loaded, loaded.desk.url, DeliverMetrics(CollectorRegistry())) as trouble:
+    with deliver_in_background(loaded, loaded.database.url, DeliverMetrics(CollectorRegistry())) as trouble:
         wait_until(lambda: len(server.got) == 2, "both alerts are told")
         wait_until(lambda: trouble() is None, "nothing is in trouble")
-    assert open_outbox(open_alert_store(loaded.desk.url)).counts_by_receiver()["soc"].sent == 2
+    assert open_outbox(open_alert_store(loaded.database.url)).counts_by_receiver()["soc"].sent == 2
 
 
 def test_without_receivers_there_is_nothing_to_run(tmp_path):

@@ -159,12 +159,12 @@ def place(tmp_path: Path) -> Place:
 
 
 def configure(place: Place, **retraining: float) -> None:
-    brisk = {"first_days": 2, "look_seconds": 0.2} | retraining
-    place.configure(retraining=brisk, health={"port": free_port()}, entities={"ready_events": 10})
+    brisk = {"min_history_days": 2, "look_seconds": 0.2} | retraining
+    place.configure(retraining=brisk, health={"port": free_port()}, entities={"min_ready_events": 10})
 
 
 def looked(place: Place) -> float | None:
-    return topic_time_span.topic_span_days(place.settings.kafka.events, place.settings, lambda: False)
+    return topic_time_span.topic_span_days(place.settings.kafka.events_topic, place.settings, lambda: False)
 
 
 def test_a_topics_history_is_seen_at_its_ends(place: Place, history: Records) -> None:

@@ -153,13 +153,13 @@ def test_a_gzip_bomb_is_a_dead_letter() -> None:
 
 def test_a_record_too_large_for_a_message_is_a_dead_letter() -> None:
     large = record(1, userAgent="x" * 5000)
-    batch = read([wrapped(record(0), large)], Settings(kafka=Kafka(message_bytes=4000)))
+    batch = read([wrapped(record(0), large)], Settings(kafka=Kafka(max_request_size=4000)))
     assert [json.loads(each.value)["eventID"] for each in batch.records] == ["event-0"]
     assert "larger than the 4,000 bytes" in header(batch.dead_letters[0], "reason")
 
 
 def test_a_letter_too_large_to_be_sent_says_where_the_message_lies() -> None:
-    batch = read([message(b"x" * 9000, 77)], Settings(kafka=Kafka(message_bytes=4000)))
+    batch = read([message(b"x" * 9000, 77)], Settings(kafka=Kafka(max_request_size=4000)))
     (letter,) = batch.dead_letters
     assert (letter.value, header(letter, "offset")) == (None, "77")
     assert "9,000 bytes are too many for a letter" in header(letter, "reason")
@@ -233,7 +233,7 @@ def test_a_few_dead_letters_never_stop_and_many_do() -> None:
 
 
 def test_the_limit_is_a_share_of_the_last_messages_and_forgets_the_old() -> None:
-    settings = {"dead_window": 10, "dead_count": 3, "dead_share": 0.4}
+    settings = {"dead_window": 10, "max_dead_letters": 3, "max_dead_letter_share": 0.4}
     sparse = np.tile([True, False, False, False], 50)
     assert limit(**settings).exceeded_at(sparse) is None
     assert limit(**settings).exceeded_at(np.concatenate([sparse, np.ones(5, bool)])) is not None
@@ -242,7 +242,7 @@ def test_the_limit_is_a_share_of_the_last_messages_and_forgets_the_old() -> None
 def test_where_polls_are_cut_does_not_move_the_limit() -> None:
     rng = np.random.default_rng(1)
     dead = rng.random(500) < np.linspace(0, 0.8, 500)
-    settings = {"dead_window": 50, "dead_count": 20, "dead_share": 0.5}
+    settings = {"dead_window": 50, "max_dead_letters": 20, "max_dead_letter_share": 0.5}
     whole = limit(**settings).exceeded_at(dead)
     cut = limit(**settings)
     found = [

@@ -34,7 +34,7 @@ EVERYTHING: dict[str, Any] = {
     "settings": {
         "voting": {"quorum": 2},
         "deliver": {"topic": {"kind": "kafka", "topic": "alerts"}},
-        "kafka": {"message_bytes": 5_000_000},
+        "kafka": {"max_request_size": 5_000_000},
     },
     "ingest": {
         "replicas": 2,
@@ -50,7 +50,7 @@ EVERYTHING: dict[str, Any] = {
     "web": {
         "replicas": 2,
         "secretMounts": [{"secret": "openid", "path": "/run/secrets/openid"}],
-        "proxies": 1,
+        "trusted_proxies": 1,
         "ingress": {"enabled": True, "host": "desk.example.com", "tlsSecret": "desk", "className": "nginx"},
     },
     "demo": {"enabled": True},
@@ -61,13 +61,13 @@ EVERYTHING: dict[str, Any] = {
     },
 }
 ELSEWHERE: dict[str, Any] = {  # brokers, desk, snapshots and secrets of one's own
-    "kafka": {"enabled": False, "brokers": ["broker-1.example.com:9093", "broker-2.example.com:9093"]},
+    "kafka": {"enabled": False, "bootstrap_servers": ["broker-1.example.com:9093", "broker-2.example.com:9093"]},
     "postgres": {"enabled": False},
-    "desk": {
+    "database": {
         "url": "postgresql://desk@db.example.com/desk?password_file=/run/secrets/fingerprint/desk-password"
     },
     "secrets": {"existingSecret": "ours"},
-    "snapshots": {"url": "s3://bucket/snapshots"},
+    "checkpoints": {"url": "s3://bucket/snapshots"},
     "models": {"existingClaim": "shared"},
     "topics": {"create": False},
     "triton": {"enabled": False},
@@ -75,7 +75,7 @@ ELSEWHERE: dict[str, Any] = {  # brokers, desk, snapshots and secrets of one's o
         "egress": {
             "kafka": [{"to": [{"ipBlock": {"cidr": "10.0.5.0/24"}}], "ports": [{"port": 9093}]}],
             "desk": [{"to": [{"ipBlock": {"cidr": "10.0.6.7/32"}}], "ports": [{"port": 5432}]}],
-            "snapshots": [{"ports": [{"port": 443}]}],
+            "checkpoints": [{"ports": [{"port": 443}]}],
         }
     },
 }

@@ -263,30 +263,30 @@ def test_every_command_line_is_one_that_the_programs_take(chart: Chart) -> None:
 def test_the_programs_find_brokers_desk_triton_and_snapshots_in_their_environment(plain: Chart) -> None:
     container = main_container(plain, TRAIN)
     found = settings.load_settings(None, environment(plain, container))
-    assert found.kafka.brokers == (f"{NAME}-kafka:9092",)
-    assert found.desk.url.startswith(
+    assert found.kafka.bootstrap_servers == (f"{NAME}-kafka:9092",)
+    assert found.database.url.startswith(
         f"postgresql://fingerprint@{NAME}-postgres/fingerprint?password_file=/run/secrets/"
     )
     assert found.triton.url == f"{NAME}-triton:8001"
-    assert found.triton.key_file == "/run/secrets/fingerprint/triton-control"
-    assert found.state.snapshots == "snapshots"
+    assert found.triton.control_key_file == "/run/secrets/fingerprint/triton-control"
+    assert found.checkpoints.url == "snapshots"
     assert (found.health.host, found.web.host) == ("0.0.0.0", "0.0.0.0")  # noqa: S104
 
 
 def test_settings_of_the_values_are_those_that_the_programs_read(tmp_path: Path) -> None:
     said = {
         "voting": {"quorum": 1},
-        "kafka": {"message_bytes": 5_000_000, "tls": True, "ca_file": '/etc/"ca".pem'},
-        "deliver": {"soc": {"url_file": "/run/secrets/soc/url", "least_urgency": 75}},
-        "desk": {"redact": ["requestParameters.password", "sourceIPAddress"]},
+        "kafka": {"max_request_size": 5_000_000, "tls": True, "ssl_ca_file": '/etc/"ca".pem'},
+        "deliver": {"soc": {"url_file": "/run/secrets/soc/url", "min_urgency": 75}},
+        "database": {"redacted_fields": ["requestParameters.password", "sourceIPAddress"]},
     }
     file = tmp_path / "settings.toml"
     file.write_text(rendered(settings=said)[f"ConfigMap/{NAME}-settings"]["data"]["settings.toml"])
     found = settings.load_settings(file, {})
-    assert (found.voting.quorum, found.kafka.message_bytes, found.kafka.tls) == (1, 5_000_000, True)
-    assert found.kafka.ca_file == '/etc/"ca".pem'
-    assert found.deliver["soc"].least_urgency == 75
-    assert found.desk.redact == ("requestParameters.password", "sourceIPAddress")
+    assert (found.voting.quorum, found.kafka.max_request_size, found.kafka.tls) == (1, 5_000_000, True)
+    assert found.kafka.ssl_ca_file == '/etc/"ca".pem'
+    assert found.deliver["soc"].min_urgency == 75
+    assert found.database.redacted_fields == ("requestParameters.password", "sourceIPAddress")
 
 
 def test_a_changed_setting_makes_new_pods_and_anything_else_does_not(plain: Chart) -> None:
@@ -408,7 +408,7 @@ def test_keda_scales_where_it_is_there_and_asked_for(
     chart = rendered(
         apis,
         stream={"replicas": 2, "autoscaling": {"enabled": enabled}},
-        settings={"kafka": {"group": "soc"}},
+        settings={"kafka": {"group_id": "soc"}},
     )
     assert (f"ScaledObject/{NAME}-stream" in chart) is scaled
     assert ("replicas" in chart[STREAM]["spec"]) is not scaled
@@ -472,7 +472,7 @@ def test_images_of_another_registry_and_by_digest() -> None:
         ({"gpu": {"resource": "gpu"}}, "gpu"),
         ({"stream": {"gpu": {"count": -1}}}, "count"),
         ({"postgres": {"uid": 0}}, "uid"),
-        ({"postgres": {"enabled": False}, "desk": {"url": "postgresql://desk:hunter2@db/desk"}}, "desk"),
+        ({"postgres": {"enabled": False}, "database": {"url": "postgresql://desk:hunter2@db/desk"}}, "desk"),
         (
             {
                 "settings": {
@@ -486,13 +486,13 @@ def test_images_of_another_registry_and_by_digest() -> None:
         ({"web": {"publicUrl": "desk.example.com"}}, "publicUrl"),
         ({"train": {"schedule": "daily"}}, "schedule"),
         ({"kafka": {"enabled": False}}, "name your own brokers"),
-        ({"kafka": {"brokers": ["broker:9092"]}}, "set it to false"),
+        ({"kafka": {"bootstrap_servers": ["broker:9092"]}}, "set it to false"),
         ({"postgres": {"enabled": False}}, "name your own server"),
         ({"stream": {"replicas": 8}}, "8 scorers cannot share 4 partitions"),
-        ({"web": {"proxies": 1, "ingress": {"enabled": True}}}, "needs a host"),
+        ({"web": {"trusted_proxies": 1, "ingress": {"enabled": True}}}, "needs a host"),
         ({"web": {"service": {"type": "LoadBalancer"}}}, "networkPolicy.webFrom"),
         ({"web": {"ingress": {"enabled": True, "host": "desk.example.com"}}}, "proxies"),
-        ({"snapshots": {"url": "s3://bucket/path"}}, "networkPolicy.egress.snapshots"),
+        ({"checkpoints": {"url": "s3://bucket/path"}}, "networkPolicy.egress.snapshots"),
         (ELSEWHERE | {"networkPolicy": {}}, "networkPolicy.egress.kafka"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

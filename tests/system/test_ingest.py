@@ -39,7 +39,7 @@ from tests.support.stream_environment import environment
 pytestmark = pytest.mark.alone
 
 PEOPLE = ("alice", "bob", "carol", "dan")
-LIMIT = {"dead_window": 20, "dead_count": 5, "dead_share": 0.5}
+LIMIT = {"dead_window": 20, "max_dead_letters": 5, "max_dead_letter_share": 0.5}
 POISON = b'{"eventVersion": "1.08", "userAgent": "\x1b[2J\xff'
 
 
@@ -70,7 +70,7 @@ class Stream:
 
     def consumer(self, purpose: str = "ingest") -> Any:
         kafka = self.settings.kafka
-        return self._kept(self.doors()[0](kafka.model_copy(update={"group": f"{kafka.group}-{purpose}"})))
+        return self._kept(self.doors()[0](kafka.model_copy(update={"group_id": f"{kafka.group_id}-{purpose}"})))
 
     def producer(self) -> Any:
         return self._kept(self.doors()[1](self.settings.kafka))
@@ -177,7 +177,7 @@ class OnBroker(OnFiles):
         admin.close()
 
     def connection(self) -> dict[str, Any]:
-        brisk = {"session_seconds": 10, "linger_milliseconds": 1}
+        brisk = {"session_timeout_ms": 10000, "linger_ms": 1}
         return {"brokers": (self.broker.address,), "group": self.name, **brisk}
 
     def doors(self) -> tuple[Any, Any]:
@@ -482,7 +482,7 @@ def test_sigterm_finishes_commits_and_leaves_with_nothing_repeated(
 def test_after_kill_9_another_goes_on_and_nothing_is_lost(
     stream: Stream, start: Callable[[], Process]
 ) -> None:
-    stream.configure(kafka={"session_seconds": 2})
+    stream.configure(kafka={"session_timeout_ms": 2000})
     stream.send(*records(20))
     ingest = start()
     wait_until(stream.ids, "the first records in the events topic")
@@ -509,7 +509,7 @@ def test_two_share_the_work_and_one_leaves(stream: Stream, start: Callable[[], P
 def test_a_broker_that_is_killed_in_the_middle_and_comes_back_costs_nothing(
     stream: OnBroker, start: Callable[[], Process]
 ) -> None:
-    stream.configure(kafka={"poll_messages": 20})
+    stream.configure(kafka={"max_poll_records": 20})
     ingest = start()
     ingest.wait_until_joined()
     stream.send(*records(3_000))
@@ -528,7 +528,7 @@ def test_a_broker_that_is_killed_in_the_middle_and_comes_back_costs_nothing(
 def test_readiness_follows_a_broker_that_goes_away_and_comes_back(
     stream: OnBroker, start: Callable[[], Process]
 ) -> None:
-    stream.configure(kafka={"answer_seconds": 2}, health={"port": free_port()})
+    stream.configure(kafka={"request_timeout_ms": 2000}, health={"port": free_port()})
     ingest = start()
     stream.send(*records(3))
     wait_until(lambda: stream.committed() == 3, "3 records dealt with")
@@ -552,10 +552,10 @@ def test_who_is_given_no_partition_does_not_wait_for_ever(
 ) -> None:
     busy = []
     for member in ("a", "b"):
-        stream.configure(kafka={"member": member})
+        stream.configure(kafka={"group_instance_id": member})
         busy.append(stream.consumer())
         busy[-1].subscribe([stream.raw])
-    stream.configure(kafka={"member": "c", "answer_seconds": 5, "session_seconds": 1})
+    stream.configure(kafka={"group_instance_id": "c", "request_timeout_ms": 5000, "session_timeout_ms": 1000})
     stream.send(*records(4))
     with polling(*busy) as members:
         wait_until(lambda: all(len(member.holds) == 1 for member in members), "each has one")

@@ -34,7 +34,7 @@ from tests.support.services import aws
 from tests.system.test_ingest import LIMIT, PEOPLE, Faulty, OnFiles, expected, records
 
 FOLDER = "AWSLogs/111122223333/CloudTrail/eu-west-1/2026/01/01"
-BRISK = {"visibility_seconds": 2, "wait_seconds": 1}
+BRISK = {"visibility_timeout_seconds": 2, "wait_seconds": 1}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ class Trail(OnFiles):
 
     def configure(self, **settings: Any) -> None:
         """Its own bucket may be read, unless another is named."""
-        super().configure(**settings | {"sqs": {"buckets": (self.bucket,)} | settings.get("sqs", {})})
+        super().configure(**settings | {"sqs": {"allowed_buckets": (self.bucket,)} | settings.get("sqs", {})})
 
     def put(self, key: str, *lines: bytes, body: bytes | None = None) -> str:
         self.s3.put_object(Bucket=self.bucket, Key=key, Body=body or gzip.compress(wrapped(*lines)))
@@ -205,7 +205,7 @@ def test_a_missing_object_is_a_dead_letter_that_names_it(trail: Trail) -> None:
 
 @pytest.mark.parametrize("bucket", ["no-such-bucket-anywhere", "../etc", ""])
 def test_a_bucket_that_is_none_is_a_dead_letter(trail: Trail, bucket: str) -> None:
-    trail.configure(sqs={"wait_seconds": 1, "buckets": ("*",)})  # whichever the role may read
+    trail.configure(sqs={"wait_seconds": 1, "allowed_buckets": ("*",)})  # whichever the role may read
     trail.notify(s3("a.json.gz", bucket))
     trail.turn()
     assert trail.letter()["reason"].startswith(f"s3://{bucket}/a.json.gz ")
@@ -213,14 +213,14 @@ def test_a_bucket_that_is_none_is_a_dead_letter(trail: Trail, bucket: str) -> No
 
 
 def test_ingest_that_no_bucket_was_named_to_does_not_start(trail: Trail) -> None:
-    trail.configure(sqs={"buckets": ()})
+    trail.configure(sqs={"allowed_buckets": ()})
     with pytest.raises(FingerprintError, match=r"sqs\.buckets is empty: name the buckets"):
         run_ingest_s3(trail.settings, trail.url)
     assert not trail.settings.sqs.allows_bucket(trail.bucket)
 
 
 def test_a_bucket_that_the_settings_do_not_name_is_not_read(trail: Trail) -> None:
-    trail.configure(sqs={"wait_seconds": 1, "buckets": ("ours",)})
+    trail.configure(sqs={"wait_seconds": 1, "allowed_buckets": ("ours",)})
     trail.write("forged.json.gz", *records(4))
     trail.turn()
     assert trail.ids() == []

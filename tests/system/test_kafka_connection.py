@@ -59,7 +59,7 @@ def passes(broker: Broker, client: Any, topic: str, **settings: Any) -> bool:
     admin = KafkaAdminClient(bootstrap_servers=broker.address)
     admin.create_topics([NewTopic(topic, 1, 1)], wait_for_metadata=True)
     admin.close()
-    here = Kafka(group=topic, **settings)
+    here = Kafka(group_id=topic, **settings)
     with client[1](here) as producer:
         producer.send(topic, b"v", b"k")
     with client[0](here) as consumer:
@@ -75,9 +75,9 @@ def test_who_knows_the_secret_is_let_in(
 ) -> None:
     login = {
         "user": "reader",
-        "password_file": passwords["right"],
-        "token_file": passwords["token"],
-        "clear_login": True,
+        "sasl_password_file": passwords["right"],
+        "sasl_oauth_token_file": passwords["token"],
+        "allow_cleartext_login": True,
     }
     if listener == "SASL_TLS":
         login |= {"tls": True, "ca_file": str(broker.authority.file)}
@@ -102,7 +102,7 @@ def test_a_client_proves_who_it_is_by_its_certificate(broker: Broker, client: An
 
 def wrong_password(broker: Broker, folder: Path) -> dict[str, Any]:
     (folder / "wrong").write_text("abracadabra")
-    login = {"mechanism": "SCRAM-SHA-512", "user": "reader", "password_file": str(folder / "wrong")}
+    login = {"mechanism": "SCRAM-SHA-512", "user": "reader", "sasl_password_file": str(folder / "wrong")}
     return {"brokers": (broker.at("SASL"),), **login}
 
 
@@ -129,7 +129,7 @@ def test_who_is_not_let_in_is_told_so_in_one_sentence_and_soon(
     settings = wrong(broker, tmp_path)
     begun = time.monotonic()
     with pytest.raises(FingerprintError, match=f"{settings['brokers'][0]} does not let us in: .*") as told:
-        client[0](Kafka(answer_seconds=1.5, **settings))
+        client[0](Kafka(request_timeout_ms=1500, **settings))
     assert time.monotonic() - begun < 1.5 + 5
     assert "\n" not in str(told.value)
 
@@ -138,16 +138,16 @@ def test_who_is_not_let_in_is_told_so_in_one_sentence_and_soon(
 def test_a_broker_that_does_not_answer_is_named(client: Any) -> None:
     for door in client:
         with pytest.raises(FingerprintError, match=r"no broker answers at 127\.0\.0\.1:1"):
-            door(Kafka(brokers=("127.0.0.1:1",), answer_seconds=0.5))
+            door(Kafka(bootstrap_servers=("127.0.0.1:1",), request_timeout_ms=500))
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_secret_that_cannot_be_read_is_named(client: Any) -> None:
-    login = {"mechanism": "SCRAM-SHA-512", "user": "reader", "password_file": "/nowhere/secret"}
+    login = {"mechanism": "SCRAM-SHA-512", "user": "reader", "sasl_password_file": "/nowhere/secret"}
     with pytest.raises(FingerprintError, match="/nowhere/secret"):
         client[0](Kafka(**login))
     with pytest.raises(FingerprintError, match=r"/nowhere/ca\.pem"):
-        client[0](Kafka(tls=True, ca_file="/nowhere/ca.pem"))
+        client[0](Kafka(tls=True, ssl_ca_file="/nowhere/ca.pem"))
 
 
 @pytest.mark.parametrize("token", [None, "a session's token/+="])
@@ -167,7 +167,7 @@ def test_what_is_sent_to_msk_is_signed_as_aws_itself_would_sign_it(
     monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
     if token:
         monkeypatch.setenv("AWS_SESSION_TOKEN", token)
-    options = kafka_python_options(Kafka(brokers=(f"{host}:9098",), mechanism="AWS_MSK_IAM", tls=True))
+    options = kafka_python_options(Kafka(bootstrap_servers=(f"{host}:9098",), sasl_mechanism="AWS_MSK_IAM", tls=True))
     sent = json.loads(SaslMechanismAwsMskIam(host=host, **options).auth_bytes())
     signed_again = signature(Credentials(key, secret, token), region, host, sent["x-amz-date"])
     assert sent.pop("x-amz-signature") == signed_again
@@ -216,7 +216,7 @@ def test_a_header_name_of_any_bytes_holds_nobody_up(
     for name in ("before", AnyBytes("bad"), "after"):
         producer.send(topic, b"v", headers=[(name, b"1"), ("second", b"caf\xe9")])
     producer.close()
-    with client[0](Kafka(brokers=(broker.address,), group=topic)) as consumer:
+    with client[0](Kafka(bootstrap_servers=(broker.address,), group_id=topic)) as consumer:
         consumer.subscribe([topic])
         got = take(consumer, 3)
     assert [message.value for message in got] == [b"v"] * 3
@@ -243,8 +243,8 @@ def test_kafka_python_without_its_checksum_in_c_is_refused(monkeypatch: pytest.M
         ({"mechanism": "PLAIN"}, "password_file"),
         ({"mechanism": "OAUTHBEARER"}, "token_file"),
         ({"mechanism": "AWS_MSK_IAM"}, "tls"),
-        ({"mechanism": "PLAIN", "user": "reader", "password_file": "secret"}, "clear_login"),
-        ({"mechanism": "OAUTHBEARER", "token_file": "token"}, "clear_login"),
+        ({"mechanism": "PLAIN", "user": "reader", "sasl_password_file": "secret"}, "clear_login"),
+        ({"mechanism": "OAUTHBEARER", "sasl_oauth_token_file": "token"}, "clear_login"),
         ({"certificate_file": "client.pem"}, "key_file"),
         ({"brokers": ()}, "brokers"),
     ],

@@ -53,11 +53,11 @@ def options(triton: Triton, bank: Bank, organisation: sample_organisation.Road) 
     """Of the server, which serves the organisation's bank."""
     own = settings.Triton(
         url=triton.address,
-        repository=str(triton.repository),
-        key_file=str(triton.key_file),
-        seconds=20,
+        model_repository=str(triton.repository),
+        control_key_file=str(triton.key_file),
+        timeout_seconds=20,
         rest_seconds=0.2,
-        load_seconds=60,
+        load_timeout_seconds=60,
     )
     if triton_model.version_number(bank.version) not in ModelRepository(triton.repository).served_versions():
         load_into_server(organisation.bank, own)
@@ -193,7 +193,7 @@ def test_a_damaged_bank_is_refused_and_what_was_served_still_is(
     bank: Bank, losses: TritonInference, options: settings.Triton, tmp_path: Path
 ) -> None:
     banks.publish_version(variant(bank, 77), tmp_path / "bank")
-    repository = ModelRepository(Path(options.repository))
+    repository = ModelRepository(Path(options.model_repository))
     number, before = repository.add_version(tmp_path / "bank"), repository.served_versions()
     stack = next((repository.folder / str(number)).rglob("stack*.safetensors"))
     harmed = bytearray(stack.read_bytes())
@@ -216,7 +216,7 @@ def test_a_bank_that_is_not_the_one_its_folder_says_is_refused(
     bank: Bank, losses: TritonInference, options: settings.Triton
 ) -> None:
     """Or answers would name another bank than they are of."""
-    repository = ModelRepository(Path(options.repository))
+    repository = ModelRepository(Path(options.model_repository))
     before, wrong = repository.served_versions(), triton_model.version_number("another")
     shutil.copytree(
         repository.folder / str(triton_model.version_number(bank.version)), repository.folder / str(wrong)
@@ -257,7 +257,7 @@ def test_who_looks_after_a_bank_has_the_server_load_what_is_served_whoever_decid
         place.configure(triton=options.model_dump())
         assert looked_after(place)["served"] == version
         assert server_has_version(version, options)
-    place.configure(triton=options.model_dump() | {"url": NOBODY, "load_seconds": 5})
+    place.configure(triton=options.model_dump() | {"url": NOBODY, "load_timeout_seconds": 5})
     with pytest.raises(FingerprintError, match=f"triton: Triton at {NOBODY} does not serve it"):
         looked_after(place)
     assert server_has_version(bank.version, options), (
@@ -272,7 +272,7 @@ def looked_after(place: Place) -> dict[str, Any]:
 def test_the_repository_is_filled_without_a_server(
     organisation: sample_organisation.Road, bank: Bank, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    alone = settings.Triton(repository=str(tmp_path / "served"))
+    alone = settings.Triton(model_repository=str(tmp_path / "served"))
     figures = load_into_server(organisation.bank, alone)
     assert [(each["bank_version"], each["served"]) for each in figures["versions"]] == [(bank.version, True)]
     folder = tmp_path / "served" / "fingerprint" / str(triton_model.version_number(bank.version))
@@ -286,7 +286,7 @@ def test_as_many_instances_are_written_as_the_setting_says(
     organisation: sample_organisation.Road, tmp_path: Path
 ) -> None:
     for count in (1, 4):
-        load_into_server(organisation.bank, settings.Triton(repository=str(tmp_path), instances=count))
+        load_into_server(organisation.bank, settings.Triton(model_repository=str(tmp_path), instance_count=count))
         config = (tmp_path / "fingerprint" / "config.pbtxt").read_text()
         assert re.findall(r"instance_group.*count: (\d+)", config) == [str(count)]
 
@@ -294,7 +294,7 @@ def test_as_many_instances_are_written_as_the_setting_says(
 def test_of_a_server_that_is_away_one_sentence_is_said(
     organisation: sample_organisation.Road, tmp_path: Path
 ) -> None:
-    nobody = settings.Triton(url=NOBODY, repository=str(tmp_path), load_seconds=5)
+    nobody = settings.Triton(url=NOBODY, model_repository=str(tmp_path), load_timeout_seconds=5)
     with pytest.raises(FingerprintError, match=f"Triton at {NOBODY}"):
         load_into_server(organisation.bank, nobody)
     assert ModelRepository(tmp_path).served_versions() == []
@@ -454,8 +454,8 @@ def test_a_stream_swaps_banks_under_load_once_the_server_has_the_new_one_and_no_
     shutil.copytree(organisation.bank, tmp_path / "bank")
     banks.write_bank(another, tmp_path / "bank")
     place = Place(tmp_path / "place", tmp_path / "bank")
-    quick = {"bank": {"look_seconds": 0.05}, "state": {"snapshot_seconds": 0.01}}
-    place.configure(**quick, triton={"url": options.url, "seconds": 20})
+    quick = {"bank": {"poll_interval_seconds": 0.05}, "checkpoints": {"interval_seconds": 0.01}}
+    place.configure(**quick, triton={"url": options.url, "timeout_seconds": 20})
     loading = threading.Thread(target=load_into_server, args=(tmp_path / "bank", options), daemon=True)
     with live(place.create()) as stream:
         stream.read(records[:1000])

@@ -16,7 +16,7 @@ import pytest
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core.alert import Alert, Decision, FingerprintError
-from fingerprint.core.settings import Forest, Settings, Training, Voting
+from fingerprint.core.settings import IsolationForestSettings, Settings, Training, Voting
 from fingerprint.registry import bank as banks
 from fingerprint.store.alerts import SqlAlertStore, open_alert_store
 from pipelines import cli, training_data
@@ -152,7 +152,7 @@ def votes(organisation: Road, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A desk with single votes and no alert: the other detector says no to everything."""
     folder = tmp_path_factory.mktemp("votes")
     calm = SETTINGS.model_copy(
-        update={"voting": Voting(detectors=("autoencoder", "forest")), "forest": Forest(threshold=1e9)}
+        update={"voting": Voting(detectors=("autoencoder", "forest")), "forest": IsolationForestSettings(threshold=1e9)}
     )
     run = sample_organisation.run(organisation.new, organisation.bank, folder, calm)
     assert (run.figures["verdicts"], run.alerts) == (0, [])
@@ -220,7 +220,7 @@ def test_an_expired_vote_and_a_purged_alert_are_not_known_any_more(
 
 
 def with_desk(url: str) -> Settings:
-    return SETTINGS.model_copy(update={"desk": SETTINGS.desk.model_copy(update={"url": url})})
+    return SETTINGS.model_copy(update={"desk": SETTINGS.database.model_copy(update={"url": url})})
 
 
 def asks(settings: Settings, desk: str | None, history: EventSpool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fingerprint.core.settings import Autoencoder, Gate, Settings
+from fingerprint.core.settings import Autoencoder, Promotion, Settings
 from fingerprint.features import encoding
 from fingerprint.registry import bank as banks
 from fingerprint.registry import drift
@@ -47,7 +47,7 @@ def poisoned(organisation: Road, tmp_path_factory: pytest.TempPathFactory) -> Ba
 
 
 def with_gate(**options: float) -> Settings:
-    return SETTINGS.model_copy(update={"gate": Gate(**options)})
+    return SETTINGS.model_copy(update={"gate": Promotion(**options)})
 
 
 def with_quality(bank: Bank, **figures: object) -> Bank:

@@ -47,7 +47,7 @@ class SqsQueue:
         self.url, self.name, self.settings = url, queue_name(url), settings
         self.client = create_client("sqs", url)
         self.visibility_extender = VisibilityExtender(
-            self._extend_visibility, settings.visibility_seconds / 3
+            self._extend_visibility, settings.visibility_timeout_seconds / 3
         )
         self.approximate_depth()
 
@@ -57,7 +57,7 @@ class SqsQueue:
             "receive_message",
             MaxNumberOfMessages=MAX_BATCH_SIZE,
             WaitTimeSeconds=self.settings.wait_seconds,
-            VisibilityTimeout=self.settings.visibility_seconds,
+            VisibilityTimeout=self.settings.visibility_timeout_seconds,
             MessageSystemAttributeNames=["SentTimestamp", "ApproximateReceiveCount"],
         )
         taken = [self._to_received_message(each) for each in answer.get("Messages", ())]
@@ -102,7 +102,7 @@ class SqsQueue:
         return ReceivedMessage(answer["MessageId"], answer["ReceiptHandle"], message, receives)
 
     def _extend_visibility(self, receipts: list[str]) -> list[str]:
-        seconds = self.settings.visibility_seconds
+        seconds = self.settings.visibility_timeout_seconds
         return self._in_batches("change_message_visibility_batch", receipts, VisibilityTimeout=seconds)
 
     def _in_batches(self, what: str, receipts: list[str], **each: Any) -> list[str]:

@@ -32,7 +32,7 @@ from fingerprint.adapters.checkpoints.paths import (
 from fingerprint.adapters.checkpoints.store import CheckpointSummary, PartitionCheckpoints
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Checkpoint, Fence, Partition, PartitionNotOwned
-from fingerprint.core.settings import State
+from fingerprint.core.settings import Checkpoints
 
 
 class FileCheckpointStore:
@@ -41,9 +41,9 @@ class FileCheckpointStore:
     `grace_seconds`: what was written less long ago is never deleted, so saving must not take so long.
     """
 
-    def __init__(self, settings: State, grace_seconds: float = GRACE_SECONDS):
-        self._url = settings.snapshots
-        self._store = open_file_store(settings.snapshots)
+    def __init__(self, settings: Checkpoints, grace_seconds: float = GRACE_SECONDS):
+        self._url = settings.url
+        self._store = open_file_store(settings.url)
         self._policy = RetentionPolicy(settings.snapshots_kept, grace_seconds)
         self._by_partition: dict[Partition, PartitionCheckpoints] = {}
 

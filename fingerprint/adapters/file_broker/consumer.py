@@ -64,7 +64,7 @@ def count_topic_partitions(root: Path, topic: str) -> int:
 
 
 def _root(settings: Kafka) -> Path:
-    root = Path(settings.brokers[0])
+    root = Path(settings.bootstrap_servers[0])
     if not root.is_dir():
         raise FingerprintError(f"no stream at {root}: create the folder and its topics first")
     return root
@@ -108,7 +108,7 @@ class FileProducer(Producer):
         self._round_robin = 0
 
     def send(self, topic: str, value: bytes | None, key: bytes | None = None, headers: Headers = ()) -> None:
-        if len(value or b"") + len(key or b"") > self._settings.message_bytes:
+        if len(value or b"") + len(key or b"") > self._settings.max_request_size:
             raise FingerprintError("a message is larger than kafka.message_bytes")
         home = Partition(topic, self._choose_partition(topic, key))
         log = self._logs.setdefault(home, PartitionLog(self._root / topic / str(home.number)))
@@ -145,13 +145,13 @@ class FileConsumer(Consumer):
     def __init__(self, settings: Kafka):
         self._settings = settings
         self._root = _root(settings)
-        if not _NAME.fullmatch(settings.group):
+        if not _NAME.fullmatch(settings.group_id):
             raise FingerprintError(
-                f"{settings.group!r} is no name for a group: letters, digits, '.', '_' and '-'"
+                f"{settings.group_id!r} is no name for a group: letters, digits, '.', '_' and '-'"
             )
-        self._group = ConsumerGroup(self._root, settings.group)
+        self._group = ConsumerGroup(self._root, settings.group_id)
         self._liveness_lock = LivenessLock(self._group)
-        self._member_name = settings.member or self._liveness_lock.token
+        self._member_name = settings.group_instance_id or self._liveness_lock.token
         self._topics: tuple[str, ...] = ()
         self._assigned: OnAssigned | None = None
         self._revoked: OnRevoked | None = None
@@ -181,7 +181,7 @@ class FileConsumer(Consumer):
         while True:
             self._rebalance()
             messages = self._read(
-                max_messages or self._settings.poll_messages, max_bytes or self._settings.poll_bytes
+                max_messages or self._settings.max_poll_records, max_bytes or self._settings.poll_bytes
             )
             if messages or time.monotonic() >= deadline:
                 return messages
@@ -270,7 +270,7 @@ class FileConsumer(Consumer):
         reader = self._readers[home]
         log = self._partition_log(home)
         if reader._file is None and not log.beginning_offset() <= reader.offset <= log.end_offset():
-            if self._settings.lost == "stop":
+            if self._settings.auto_offset_reset == "stop":
                 raise FingerprintError(
                     f"messages were lost: {home.label} holds {log.beginning_offset()} to {log.end_offset()}, not {reader.offset}; "
                     "set kafka.lost = skip to go on with what is left"
@@ -329,7 +329,7 @@ class FileConsumer(Consumer):
         with closing(
             LogReader(self._partition_log(home), self._partition_log(home).beginning_offset())
         ) as reader:
-            while found := reader.read(self._settings.poll_messages, self._settings.poll_bytes):
+            while found := reader.read(self._settings.max_poll_records, self._settings.poll_bytes):
                 for offset, line in found:
                     if _decode_message(home, offset, line).timestamp >= milliseconds:
                         return offset

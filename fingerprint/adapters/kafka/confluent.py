@@ -139,7 +139,7 @@ class ConfluentConsumer(Consumer):
     def poll(
         self, timeout_seconds: float, max_messages: int | None = None, max_bytes: int | None = None
     ) -> list[Message]:
-        max_messages = max_messages or self._settings.poll_messages
+        max_messages = max_messages or self._settings.max_poll_records
         max_bytes = max_bytes or self._settings.poll_bytes
         if ready := self._buffer.pop(max_messages, max_bytes, self._paused):
             return ready
@@ -212,7 +212,7 @@ class ConfluentConsumer(Consumer):
         if not partitions:
             return {}
         wanted = _to_topic_partitions(dict.fromkeys(partitions, 0))
-        found = self._with_retries(lambda: self._client.committed(wanted, self._settings.answer_seconds))
+        found = self._with_retries(lambda: self._client.committed(wanted, self._settings.request_timeout_ms))
         return {
             Partition(each.topic, each.partition): (each.offset, each.metadata or "")
             for each in found
@@ -236,12 +236,12 @@ class ConfluentConsumer(Consumer):
         """One question for all, on a connection of its own: on the consumer's it would wait behind a fetch."""
         if not partitions:
             return {}
-        patience = self._settings.answer_seconds if seconds is None else seconds
+        patience = self._settings.request_timeout_ms if seconds is None else seconds
         return self._with_retries(lambda: self._query_offsets_once(which, partitions, patience), patience)
 
     def _with_retries(self, request: Callable[[], _Result], seconds: float | None = None) -> _Result:
         """Ask again while the broker is finding itself: it has just started, or something moved to another."""
-        patience = self._settings.answer_seconds if seconds is None else seconds
+        patience = self._settings.request_timeout_ms if seconds is None else seconds
         deadline = time.monotonic() + patience
         with translate_librdkafka_errors(self._settings):
             while True:
@@ -266,7 +266,7 @@ class ConfluentConsumer(Consumer):
 
     def partition_count(self, topic: str) -> int:
         with translate_librdkafka_errors(self._settings):
-            found = self._client.list_topics(topic, timeout=self._settings.answer_seconds).topics[topic]
+            found = self._client.list_topics(topic, timeout=self._settings.request_timeout_ms).topics[topic]
         if found.error is not None or not found.partitions:
             raise FingerprintError(f"there is no topic {topic}: create it first")
         return len(found.partitions)
@@ -288,17 +288,17 @@ class ConfluentConsumer(Consumer):
 def _options(settings: Kafka) -> dict[str, Any]:
     return {
         **librdkafka_options(settings),
-        "group.id": settings.group,
-        **({"group.instance.id": settings.member} if settings.member else {}),
+        "group.id": settings.group_id,
+        **({"group.instance.id": settings.group_instance_id} if settings.group_instance_id else {}),
         "partition.assignment.strategy": "cooperative-sticky",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
-        "auto.offset.reset": "earliest" if settings.lost == "skip" else "error",
+        "auto.offset.reset": "earliest" if settings.auto_offset_reset == "skip" else "error",
         "allow.auto.create.topics": False,
-        "session.timeout.ms": int(settings.session_seconds * 1000),
-        "heartbeat.interval.ms": int(settings.session_seconds * 1000 / 10),
-        "max.poll.interval.ms": int(max(settings.between_polls_seconds, settings.session_seconds) * 1000),
+        "session.timeout.ms": int(settings.session_timeout_ms * 1000),
+        "heartbeat.interval.ms": int(settings.session_timeout_ms * 1000 / 10),
+        "max.poll.interval.ms": int(max(settings.max_poll_interval_ms, settings.session_timeout_ms) * 1000),
         "fetch.wait.max.ms": 100,
         "fetch.message.max.bytes": settings.fetch_bytes,
         "queued.max.messages.kbytes": max(settings.poll_bytes >> 10, 1),
@@ -351,7 +351,7 @@ def translate_librdkafka_errors(settings: Kafka) -> Iterator[None]:
         yield
     except KafkaException as exception:
         error = exception.args[0]
-        where = ", ".join(settings.brokers)
+        where = ", ".join(settings.bootstrap_servers)
         if error.code() in _MEMBERSHIP_LOST_CODES:
             raise PartitionNotOwned(error.str()) from exception
         if error.code() == KafkaError.REBALANCE_IN_PROGRESS:

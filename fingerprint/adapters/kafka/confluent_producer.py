@@ -60,7 +60,7 @@ class ConfluentProducer(Producer):
     def _require_topic(self, topic: str) -> None:
         """librdkafka takes messages for any topic and finds out later; here it is asked first, once a topic."""
         with translate_librdkafka_errors(self._settings):
-            found = self._client.list_topics(topic, timeout=self._settings.answer_seconds).topics[topic]
+            found = self._client.list_topics(topic, timeout=self._settings.request_timeout_ms).topics[topic]
         if found.error is not None:
             raise FingerprintError(f"there is no topic {topic}: create it first")
         self._known_topics.add(topic)
@@ -75,7 +75,7 @@ class ConfluentProducer(Producer):
 
     def flush(self, timeout_seconds: float | None = None) -> None:
         left = self._client.flush(
-            self._settings.delivery_seconds if timeout_seconds is None else timeout_seconds
+            self._settings.delivery_timeout_ms if timeout_seconds is None else timeout_seconds
         )
         self._raise_failure()
         if left:
@@ -86,7 +86,7 @@ class ConfluentProducer(Producer):
             return
         self._closed = True
         try:
-            self.flush(self._settings.answer_seconds)
+            self.flush(self._settings.request_timeout_ms)
         finally:
             self._client.purge()
 
@@ -97,11 +97,11 @@ def _options(settings: Kafka) -> dict[str, Any]:
         "acks": "all",
         "enable.idempotence": True,
         "partitioner": "murmur2_random",
-        "compression.type": settings.compression,
-        "linger.ms": settings.linger_milliseconds,
+        "compression.type": settings.compression_type,
+        "linger.ms": settings.linger_ms,
         "queue.buffering.max.kbytes": max(settings.in_flight_bytes >> 10, 1),
-        "message.max.bytes": settings.message_bytes,
-        "delivery.timeout.ms": int(settings.delivery_seconds * 1000),
+        "message.max.bytes": settings.max_request_size,
+        "delivery.timeout.ms": int(settings.delivery_timeout_ms * 1000),
         "delivery.report.only.error": True,
         "allow.auto.create.topics": False,
     }

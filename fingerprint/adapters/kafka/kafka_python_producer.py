@@ -91,7 +91,7 @@ class KafkaPythonProducer(Producer):
     def flush(self, timeout_seconds: float | None = None) -> None:
         try:
             self._client.flush(
-                self._settings.delivery_seconds if timeout_seconds is None else timeout_seconds
+                self._settings.delivery_timeout_ms if timeout_seconds is None else timeout_seconds
             )
         except errors.KafkaTimeoutError as error:
             raise DeliveryFailed(f"{len(self._in_flight)} messages have not arrived: {error}") from error
@@ -102,7 +102,7 @@ class KafkaPythonProducer(Producer):
             return
         self._closed = True
         try:
-            self.flush(self._settings.answer_seconds)
+            self.flush(self._settings.request_timeout_ms)
         finally:
             self._close_client()
 
@@ -114,17 +114,17 @@ class KafkaPythonProducer(Producer):
 
 
 def _options(settings: Kafka) -> dict[str, Any]:
-    delivery = int(settings.delivery_seconds * 1000)
+    delivery = int(settings.delivery_timeout_ms * 1000)
     return {
         **kafka_python_options(settings),
         "acks": "all",
         "enable_idempotence": True,
-        "compression_type": None if settings.compression == "none" else settings.compression,
-        "linger_ms": settings.linger_milliseconds,
+        "compression_type": None if settings.compression_type == "none" else settings.compression_type,
+        "linger_ms": settings.linger_ms,
         "batch_size": 256 << 10,
         "max_block_ms": int(settings.send_seconds * 1000),
-        "max_request_size": settings.message_bytes,
+        "max_request_size": settings.max_request_size,
         "delivery_timeout_ms": delivery,
-        "request_timeout_ms": min(30_000, max(delivery - settings.linger_milliseconds, 1)),
+        "request_timeout_ms": min(30_000, max(delivery - settings.linger_ms, 1)),
         "allow_auto_create_topics": False,
     }

@@ -29,8 +29,8 @@ class ModelControl:
     """One server, whose control mode is `explicit`."""
 
     def __init__(self, options: settings.Triton) -> None:
-        self.url, self.load_timeout_seconds = options.url, options.load_seconds
-        self.headers = _restricted_api_headers(options.key_file)
+        self.url, self.load_timeout_seconds = options.url, options.load_timeout_seconds
+        self.headers = _restricted_api_headers(options.control_key_file)
         self.client = connect(options)
 
     def load_model(self) -> None:

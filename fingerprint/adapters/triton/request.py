@@ -54,7 +54,7 @@ class ChunkedRequest:
         self.client, self.model_version, self.options = client, str(number), options
         self.fingerprint, self.codes = fingerprint.astype(np.int32)[:, None], np.ascontiguousarray(codes)
         self.loss, self.known = np.empty(codes.shape, np.float32), np.empty(codes.shape, bool)
-        self.deadline = time.monotonic() + options.seconds
+        self.deadline = time.monotonic() + options.timeout_seconds
         self.replies: queue.SimpleQueue[ChunkReply] = queue.SimpleQueue()
         self.in_flight: dict[int, Any] = {}  # by start: what cancels the request
 
@@ -115,7 +115,7 @@ class ChunkedRequest:
                 reply = self.replies.get(timeout=self._remaining_seconds())
             except queue.Empty:
                 raise Unavailable(
-                    f"{self.options.url}: no answer within {self.options.seconds:g} s"
+                    f"{self.options.url}: no answer within {self.options.timeout_seconds:g} s"
                 ) from None
             if self.in_flight.pop(reply.start, None) is not None:
                 return reply

@@ -45,7 +45,7 @@ class Section(BaseModel):
     @classmethod
     def reject_credentials(cls, value: Any) -> Any:
         """Settings are shown, copied and handed round: into containers' descriptions, to workers, into banks."""
-        if any(holds_credentials(text) for text in _texts(value)):
+        if any(holds_credentials(text) for text in _strings(value)):
             raise ValueError(
                 "it holds a password or token, which others would see: name the file that holds it "
                 "(desk.url: ?password_file=/run/secrets/desk-password; a receiver: url_file), or leave it to the "
@@ -54,7 +54,7 @@ class Section(BaseModel):
         return value
 
 
-def _texts(value: Any) -> list[str]:
+def _strings(value: Any) -> list[str]:
     """The texts of a setting that has one or several."""
     several = (
         [*value, *value.values()]
@@ -75,7 +75,7 @@ class Reading(Section):
         256 << 20, gt=0, description="a .json document, or a line that holds an envelope"
     )
     max_expanded_bytes: int = Field(16 << 30, gt=0, description="what one compressed file may expand to")
-    networks: str | None = Field(
+    networks_file: str | None = Field(
         None, description="a table of networks: CIDR and name, or first, last address and name"
     )
     batch_records: int = Field(20_000, gt=0, description="records read, measured and judged at a time")
@@ -88,7 +88,7 @@ class Entities(Section):
     """What has a fingerprint."""
 
     granularity: Literal["principal_service", "principal", "service"] = "principal_service"
-    person_roles: tuple[str, ...] = Field(
+    person_role_patterns: tuple[str, ...] = Field(
         (r"^AWSReservedSSO_",), description="roles (regular expressions) whose session name the issuer fixes"
     )
 
@@ -102,8 +102,8 @@ class Entities(Section):
                 raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
         return patterns
 
-    ready_events: int = Field(40, gt=0, description="events before a fingerprint speaks for itself ...")
-    ready_days: int = Field(
+    min_ready_events: int = Field(40, gt=0, description="events before a fingerprint speaks for itself ...")
+    min_ready_days: int = Field(
         2, gt=0, description="... on so many different days; until then it falls back a level"
     )
 
@@ -112,16 +112,16 @@ class Autoencoder(Section):
     """Did it do what it usually does? See docs/detection.md for what each figure trades."""
 
     threshold: float = Field(3.2, description="z: as rare as so many standard deviations (`tails`)")
-    alerts_per_day: float | None = Field(
+    target_alerts_per_day: float | None = Field(
         None, gt=0, description="instead of a threshold: the one that shows so many on held-out history"
     )
     vocabulary: int = Field(
         24, gt=2, le=256, description="values of a feature a fingerprint keeps in slots of its own"
     )
     hidden: int = Field(8, gt=0, le=128)
-    start: str | None = Field(None, description="a bank, from whose generic net all nets start")
+    warm_start_bank: str | None = Field(None, description="a bank, from whose generic net all nets start")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where nets are fitted")
-    epochs: int = Field(20, ge=0, description="at most; each net stops by itself ...")
+    max_epochs: int = Field(20, ge=0, description="at most; each net stops by itself ...")
     patience: int = Field(2, gt=0, description="... when so many brought its held-out rows nothing better")
     learning_rate: float = Field(0.02, gt=0)
     swap: float = Field(
@@ -141,19 +141,19 @@ class Autoencoder(Section):
 class Training(Section):
     """What a bank learns of a history, and how (docs/training.md)."""
 
-    piece_events: int = Field(
+    partition_events: int = Field(
         300_000, gt=0, description="events of a piece, about: what one worker has in memory at a time"
     )
-    votes_return_days: float = Field(
+    single_vote_exclusion_days: float = Field(
         14.0, ge=0, description="an event with a single vote stays out of training for so long ..."
     )
-    votes_per_day: int = Field(
+    max_returned_votes_per_day: int = Field(
         20, ge=0, description="... and then at most so many of one entity and day come back"
     )
-    threshold_raised: float = Field(
+    max_threshold_increase: float = Field(
         0.1, ge=0, description="share by which alerts called benign may raise an entity's threshold, at most"
     )
-    threshold_lowered: float = Field(
+    max_threshold_decrease: float = Field(
         0.1, ge=0, lt=1, description="share by which true positives may lower it, at most"
     )
     judged_half_days: float = Field(
@@ -164,12 +164,12 @@ class Training(Section):
 class Retraining(Section):
     """When `fingerprint retrain` trains, and of how much (docs/training.md)."""
 
-    first_days: float = Field(
+    min_history_days: float = Field(
         14.0, gt=0, description="days of events that the topic has to hold for the first bank"
     )
-    every_hours: float = Field(24.0, gt=0, description="from the end of a training to the next one")
-    days: float = Field(30.0, gt=0, description="before the newest event, that a training learns of")
-    look_seconds: float = Field(60.0, gt=0, description="between two looks whether one is due")
+    interval_hours: float = Field(24.0, gt=0, description="from the end of a training to the next one")
+    history_days: float = Field(30.0, gt=0, description="before the newest event, that a training learns of")
+    poll_interval_seconds: float = Field(60.0, gt=0, description="between two looks whether one is due")
 
 
 class Spectral(Section):
@@ -184,7 +184,7 @@ class Spectral(Section):
     )
     busiest_actions: int = Field(6, ge=0, description="single actions with a channel of their own")
     floor: float = Field(0.04, gt=0, description="added to the expected count under the Poisson root")
-    lateness_seconds: int = Field(600, ge=600)
+    allowed_lateness_seconds: int = Field(600, ge=600)
 
     @model_validator(mode="after")
     def check_can_fire(self) -> Spectral:
@@ -202,7 +202,7 @@ class Spectral(Section):
         return self
 
 
-class Forest(Section):
+class IsolationForestSettings(Section):
     """The optional third voter: scikit-learn's IsolationForest over the same features."""
 
     threshold: float = 4.0
@@ -222,7 +222,7 @@ class Voting(Section):
         le=1,
         description="share of its threshold that is enough where a detector judges a newcomer by its peers, alone",
     )
-    waiting_events: int = Field(
+    max_pending_events: int = Field(
         200_000,
         gt=0,
         description="events of one interval that wait for it to close, shared fairly by principals; the others are counted",
@@ -230,7 +230,7 @@ class Voting(Section):
     waiting_events_each: int = Field(
         5_000, gt=0, description="of those, the strangest of one principal that wait at most"
     )
-    strangers_per_day: int = Field(
+    max_unknown_principals_per_day: int = Field(
         1_000,
         gt=0,
         description="principals that the bank does not know with votes on one day, in one partition",
@@ -250,8 +250,8 @@ class Bank(Section):
 
     max_bytes: int = Field(64 << 30, gt=0, description="a larger one is not opened")
     shard_bytes: int = Field(256 << 20, ge=1, description="of an array in one file, about")
-    kept: int = Field(7, gt=0, description="versions, the newest; others are retired, but for what is served")
-    look_seconds: float = Field(
+    retained_versions: int = Field(7, gt=0, description="versions, the newest; others are retired, but for what is served")
+    poll_interval_seconds: float = Field(
         30.0, gt=0, description="after which a stream looks whether another version is served"
     )
     verify_key_files: tuple[str, ...] = Field(
@@ -271,7 +271,7 @@ class Bank(Section):
         return self
 
 
-class Gate(Section):
+class Promotion(Section):
     """When a new bank replaces the one that is served (docs/bank.md)."""
 
     victims: int = Field(40, gt=0, description="principals, as whom known attacks are tried")
@@ -280,30 +280,30 @@ class Gate(Section):
         ge=1,
         description="times the threshold: attacks found by less flip from one training to the next",
     )
-    missed: float = Field(
+    max_missed_share: float = Field(
         0.1, ge=0, le=1, description="share of what the old one clearly finds that the new one may miss"
     )
-    shift: float = Field(0.5, gt=0, description="share by which a quantile of the held-out losses may move")
-    lost: float = Field(0.5, ge=0, le=1, description="share of ready fingerprints that may be gone")
-    votes_per_day: float = Field(
+    max_loss_shift: float = Field(0.5, gt=0, description="share by which a quantile of the held-out losses may move")
+    max_lost_fingerprints: float = Field(0.5, ge=0, le=1, description="share of ready fingerprints that may be gone")
+    max_votes_per_day: float = Field(
         300.0, gt=0, description="principals with an autoencoder's vote on a day of the held-out history"
     )
-    frozen: int = Field(
+    reference_versions_back: int = Field(
         5, gt=0, description="so many versions back lies the one that slow drift is measured from"
     )
     seed: int = 0
 
 
 class Alerts(Section):
-    window_seconds: int = Field(
+    group_window_seconds: int = Field(
         6 * 3600, gt=0, description="verdicts of one principal in one window are one alert"
     )
 
 
-class Desk(Section):
+class Database(Section):
     url: str = "sqlite:///fingerprint.sqlite"
-    vote_floor: float = Field(2.0, description="single votes with a z below this are not kept")
-    redact: tuple[str, ...] = Field(
+    min_vote_score: float = Field(2.0, description="single votes with a z below this are not kept")
+    redacted_fields: tuple[str, ...] = Field(
         (),
         description="fields of a record whose values are never stored: requestParameters.password; * is any one name",
     )
@@ -321,9 +321,9 @@ class Desk(Section):
 class Retention(Section):
     """How many days the desk keeps what, from when it got it; 0 is for ever (docs/desk.md)."""
 
-    raw_days: int = Field(90, ge=0, description="records as AWS wrote them, also of alerts that are open")
-    votes_days: int = Field(90, ge=0, description="single votes, and who began which session")
-    alerts_days: int = Field(
+    record_days: int = Field(90, ge=0, description="records as AWS wrote them, also of alerts that are open")
+    vote_days: int = Field(90, ge=0, description="single votes, and who began which session")
+    closed_alert_days: int = Field(
         400, ge=0, description="alerts that are closed, with all that belongs to them; open ones stay"
     )
 
@@ -332,8 +332,8 @@ class Ingest(Section):
     """Raw messages to records keyed by principal; what cannot be read goes to `<topic>.dlq`."""
 
     dead_window: int = Field(1_000, gt=0, description="messages over which dead letters are counted")
-    dead_count: int = Field(100, gt=0, description="so many dead letters among them ...")
-    dead_share: float = Field(
+    max_dead_letters: int = Field(100, gt=0, description="so many dead letters among them ...")
+    max_dead_letter_share: float = Field(
         0.5, ge=0, lt=1, description="... and more than this share: ingest stops and says so"
     )
     future_seconds: int = Field(
@@ -342,9 +342,9 @@ class Ingest(Section):
 
     @model_validator(mode="after")
     def check_dead_letter_limit(self) -> Ingest:
-        if self.dead_count > self.dead_window:
+        if self.max_dead_letters > self.dead_window:
             raise ValueError(
-                f"dead_count {self.dead_count} can never be reached among {self.dead_window} messages"
+                f"dead_count {self.max_dead_letters} can never be reached among {self.dead_window} messages"
             )
         return self
 
@@ -358,23 +358,23 @@ class Stream(Section):
     future: Literal["dead", "drop"] = Field(
         "dead", description="events dated past their arrival: to the dead letters, or away"
     )
-    future_seconds: int = Field(900, ge=0, description="so long past their arrival")
-    idle_seconds: float = Field(
+    max_future_seconds: int = Field(900, ge=0, description="so long past their arrival")
+    source_idle_seconds: float = Field(
         120.0, gt=0, description="a source that is silent for so long while others speak is not waited for"
     )
-    held_events: int = Field(
+    max_early_events: int = Field(
         100_000,
         gt=0,
         description="events that came ahead of other sources, held at most so many in a partition",
     )
-    desk_seconds: float = Field(
+    database_timeout_seconds: float = Field(
         600.0,
         gt=0,
         description="a desk that stays away is waited for so long, then the program ends with a sentence",
     )
 
 
-class Feeds(Section):
+class FeedGaps(Section):
     """Accounts, their regions and sources: how much is missed before silence is a notice (docs/detection.md)."""
 
     threshold: float = Field(
@@ -391,7 +391,7 @@ class Feeds(Section):
 class Sqs(Section):
     """Notices of S3 objects from a queue (`fingerprint ingest --sqs`). Region, endpoint and credentials are boto3's own."""
 
-    visibility_seconds: int = Field(
+    visibility_timeout_seconds: int = Field(
         120,
         ge=2,
         le=43_200,
@@ -403,7 +403,7 @@ class Sqs(Section):
         ge=3,
         description="a notice that was taken more often, and not let go by this worker, is a dead letter, unread",
     )
-    buckets: tuple[str, ...] = Field(
+    allowed_buckets: tuple[str, ...] = Field(
         (),
         description='objects of these are read, and of no other; "*": of any that a notice names and the role may read',
     )
@@ -413,26 +413,26 @@ class Sqs(Section):
 
     def allows_bucket(self, bucket: str) -> bool:
         """Return whether objects of this bucket may be read."""
-        return bucket in self.buckets or "*" in self.buckets
+        return bucket in self.allowed_buckets or "*" in self.allowed_buckets
 
     def check_buckets(self) -> None:
         """Raise FingerprintError where no bucket is named: who may write to the queue would choose what is read."""
-        if not self.buckets:
+        if not self.allowed_buckets:
             raise FingerprintError(
                 "sqs.buckets is empty: name the buckets whose objects may be read (FINGERPRINT_SQS__BUCKETS=my-trail-bucket), "
                 "because a notice may name any; * stands for every bucket that the role may read"
             )
 
 
-class State(Section):
+class Checkpoints(Section):
     """The ledger of a stream, remembered: snapshots by partition in a folder or an object store."""
 
-    snapshots: str = Field("snapshots", description="a folder, or a URL that fsspec opens: s3://bucket/path")
-    snapshot_seconds: float = Field(30.0, gt=0, description="between two snapshots of a partition")
+    url: str = Field("snapshots", description="a folder, or a URL that fsspec opens: s3://bucket/path")
+    interval_seconds: float = Field(30.0, gt=0, description="between two snapshots of a partition")
     snapshots_kept: int = Field(
         3, gt=0, description="the newest of a partition, kept however old; others go after a while"
     )
-    rows: int = Field(
+    max_series: int = Field(
         2_000_000,
         gt=0,
         description="series in memory of a partition; past that the homes longest silent are put away (about 400 B a row)",
@@ -442,19 +442,19 @@ class State(Section):
 class Workers(Section):
     """Who does the pieces of a training or a backfill: this process, or a cluster of Dask's (docs/scale.md)."""
 
-    where: str = Field(
+    scheduler: str = Field(
         "local",
         description="local: this process; dask, dask-cuda: processes of this machine, one a GPU; or a scheduler's address",
     )
-    folder: str | None = Field(
+    work_directory: str | None = Field(
         None,
         description="what is under way, seen by every worker under the same name; a folder in the bank's, if not said",
     )
-    parts: int | None = Field(
+    backfill_parts: int | None = Field(
         None, gt=0, le=256, description="that a backfill is cut into; four for each worker, if not said"
     )
     processes: int | None = Field(None, gt=0, description="of dask; one a processor, if not said")
-    memory_bytes: int | None = Field(
+    memory_limit_bytes: int | None = Field(
         None, gt=0, description="of a process: past it, it is started again; its share, if not said"
     )
     tries: int = Field(3, gt=0, description="a piece that so many workers died of is given up")
@@ -476,7 +476,7 @@ class Workers(Section):
     @model_validator(mode="after")
     def check_tls_files(self) -> Workers:
         files = (self.ca_file, self.certificate_file, self.key_file)
-        if self.where.startswith("tls://") and None in files:
+        if self.scheduler.startswith("tls://") and None in files:
             raise ValueError("workers.where tls:// needs ca_file, certificate_file and key_file")
         return self
 
@@ -491,16 +491,16 @@ class Triton(Section):
     """Losses measured by a Triton server (docs/triton.md); in this process where no server is named."""
 
     url: str | None = Field(None, description="host:port of its gRPC")
-    repository: str = Field("triton", description="the model repository that `fingerprint triton load` fills")
+    model_repository: str = Field("triton", description="the model repository that `fingerprint triton load` fills")
     kept: int = Field(
         2,
         gt=0,
         description="versions of the bank that are served at a time: whoever began with the one before ends with it",
     )
-    instances: int = Field(
+    instance_count: int = Field(
         2, gt=0, description="of the model, one process and one copy of the bank each; on every GPU so many"
     )
-    seconds: float = Field(
+    timeout_seconds: float = Field(
         2.0, gt=0, description="how long an answer may take, all tries together; then this process measures"
     )
     batch: int = Field(1024, gt=0, le=4096, description="rows of one request")
@@ -508,8 +508,8 @@ class Triton(Section):
     tries: int = Field(3, gt=0, description="of a request, where asking again may help")
     failures: int = Field(3, gt=0, description="calls in a row that failed: the server is left alone ...")
     rest_seconds: float = Field(10.0, gt=0, description="... for so long, then tried once")
-    load_seconds: float = Field(300.0, gt=0, description="how long loading a bank may take")
-    key_file: str | None = Field(
+    load_timeout_seconds: float = Field(300.0, gt=0, description="how long loading a bank may take")
+    control_key_file: str | None = Field(
         None,
         description="holds NAME=VALUE, to which the server opens what loads and unloads (docs/triton.md)",
     )
@@ -547,91 +547,91 @@ class Health(Section):
     stalled_seconds: float = Field(300, gt=0, description="without a turn of its loop a program is not alive")
 
 
-class Security(Section):
+class KafkaSecurity(Section):
     """How a connection to Kafka is guarded. Secrets come from files; `*_file` names them."""
 
     tls: bool = False
-    ca_file: str | None = Field(None, description="whom to trust, PEM; default: what the system trusts")
-    certificate_file: str | None = Field(None, description="the client's own certificate, PEM")
-    key_file: str | None = None
-    key_password_file: str | None = None
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"] | None = None
-    user: str | None = None
-    clear_login: bool = Field(
+    ssl_ca_file: str | None = Field(None, description="whom to trust, PEM; default: what the system trusts")
+    ssl_certificate_file: str | None = Field(None, description="the client's own certificate, PEM")
+    ssl_key_file: str | None = None
+    ssl_key_password_file: str | None = None
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"] | None = None
+    sasl_username: str | None = None
+    allow_cleartext_login: bool = Field(
         False,
         description="with mechanism PLAIN or OAUTHBEARER and without tls: password or token travel for all to read",
     )
-    password_file: str | None = None
-    token_file: str | None = Field(
+    sasl_password_file: str | None = None
+    sasl_oauth_token_file: str | None = Field(
         None, description="an OAuth token that somebody else renews, read anew at each connection"
     )
 
     @model_validator(mode="after")
-    def complete(self) -> Security:
-        if (self.certificate_file is None) != (self.key_file is None):
+    def complete(self) -> KafkaSecurity:
+        if (self.ssl_certificate_file is None) != (self.ssl_key_file is None):
             raise ValueError("certificate_file and key_file come together")
-        if self.mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512") and not (
-            self.user and self.password_file
+        if self.sasl_mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512") and not (
+            self.sasl_username and self.sasl_password_file
         ):
-            raise ValueError(f"mechanism {self.mechanism} needs user and password_file")
-        if self.mechanism == "OAUTHBEARER" and not self.token_file:
+            raise ValueError(f"mechanism {self.sasl_mechanism} needs user and password_file")
+        if self.sasl_mechanism == "OAUTHBEARER" and not self.sasl_oauth_token_file:
             raise ValueError("mechanism OAUTHBEARER needs token_file")
-        if self.mechanism == "AWS_MSK_IAM" and not self.tls:
+        if self.sasl_mechanism == "AWS_MSK_IAM" and not self.tls:
             raise ValueError("mechanism AWS_MSK_IAM needs tls = true")
-        if self.mechanism in ("PLAIN", "OAUTHBEARER") and not (self.tls or self.clear_login):
+        if self.sasl_mechanism in ("PLAIN", "OAUTHBEARER") and not (self.tls or self.allow_cleartext_login):
             raise ValueError(
-                f"mechanism {self.mechanism} without tls sends the secret for all to read: set tls = true, or clear_login = true"
+                f"mechanism {self.sasl_mechanism} without tls sends the secret for all to read: set tls = true, or clear_login = true"
             )
         return self
 
     def check_files(self) -> None:
         """FingerprintError that names the first file that cannot be read."""
-        for file in (self.ca_file, self.certificate_file):
+        for file in (self.ssl_ca_file, self.ssl_certificate_file):
             _read_file(file)
-        read_secret(self.key_file)
+        read_secret(self.ssl_key_file)
 
 
-class Kafka(Security):
+class Kafka(KafkaSecurity):
     """The stream's door. docs/kafka.md says what travels in which topic."""
 
-    brokers: tuple[str, ...] = Field(
+    bootstrap_servers: tuple[str, ...] = Field(
         ("127.0.0.1:9092",),
         min_length=1,
         description="host:port of some; with client files, the folder of topics",
     )
     client: Literal["kafka-python", "confluent", "files"] = "kafka-python"
-    group: str = "fingerprint"
-    member: str | None = Field(
+    group_id: str = "fingerprint"
+    group_instance_id: str | None = Field(
         None, description="a name that survives a restart of this replica: its partitions wait for it"
     )
-    raw: str = Field("cloudtrail", description="topic of messages as they were delivered")
-    events: str = Field("fingerprint.events", description="topic of bare records, keyed by principal")
-    alerts: str = "fingerprint.alerts"
-    votes: str = "fingerprint.votes"
-    notices: str = "fingerprint.notices"
+    raw_topic: str = Field("cloudtrail", description="topic of messages as they were delivered")
+    events_topic: str = Field("fingerprint.events", description="topic of bare records, keyed by principal")
+    alerts_topic: str = "fingerprint.alerts"
+    votes_topic: str = "fingerprint.votes"
+    feed_gaps_topic: str = "fingerprint.notices"
     dlq_suffix: str = Field(".dlq", min_length=1)
-    lost: Literal["stop", "skip"] = Field(
+    auto_offset_reset: Literal["stop", "skip"] = Field(
         "stop", description="when a position is no longer held: say so and stop, or go on at the beginning"
     )
-    poll_messages: int = Field(20_000, gt=0)
+    max_poll_records: int = Field(20_000, gt=0)
     poll_bytes: int = Field(64 << 20, gt=0)
     fetch_bytes: int = Field(8 << 20, gt=0, description="fetched of one partition at a time")
     in_flight_bytes: int = Field(
         64 << 20, ge=1 << 10, description="sent and not yet acknowledged, at most so much"
     )
     send_seconds: float = Field(1.0, ge=0, description="how long a send waits for room")
-    delivery_seconds: float = Field(120.0, gt=0, description="how long a message may be under way")
-    message_bytes: int = Field(4 << 20, gt=0, description="the largest message that is sent")
-    retention_days: float = Field(
+    delivery_timeout_ms: float = Field(120.0, gt=0, description="how long a message may be under way")
+    max_request_size: int = Field(4 << 20, gt=0, description="the largest message that is sent")
+    events_retention_days: float = Field(
         35.0,
         gt=0,
         description="how long `topics create` has the events topic hold records; a training reads them",
     )
-    compression: Literal["none", "gzip", "lz4", "zstd"] = "lz4"
-    linger_milliseconds: int = Field(20, ge=0)
-    session_seconds: float = Field(45.0, gt=0, description="a member unheard of for so long is dead")
-    between_polls_seconds: float = Field(300.0, gt=0, description="a member that works longer is out")
-    answer_seconds: float = Field(30.0, gt=0, description="how long the broker may take to answer a question")
+    compression_type: Literal["none", "gzip", "lz4", "zstd"] = "lz4"
+    linger_ms: int = Field(20, ge=0)
+    session_timeout_ms: float = Field(45.0, gt=0, description="a member unheard of for so long is dead")
+    max_poll_interval_ms: float = Field(300.0, gt=0, description="a member that works longer is out")
+    request_timeout_ms: float = Field(30.0, gt=0, description="how long the broker may take to answer a question")
     watchdog_seconds: float = Field(
         120.0, gt=0, description="a partition that lags and stands still so long is news"
     )
@@ -643,7 +643,7 @@ class Oidc(Section):
     issuer: str | None = Field(None, description="its address, as its own configuration names it")
     client_id: str = ""
     client_secret_file: str | None = Field(None, description="none: a public client, by PKCE alone")
-    title: str = Field("single sign-on", description="what the button says: Log in with ...")
+    provider_name: str = Field("single sign-on", description="what the button says: Log in with ...")
     scopes: tuple[str, ...] = ("openid", "profile", "email")
     name_claim: str = Field("preferred_username", description="what a new account is called after")
     role_claim: str | None = Field(None, description="a claim of one or several values, such as groups ...")
@@ -682,12 +682,12 @@ class Web(Section):
         (),
         description="further names in the Host header; that of public_url, of host and of this machine are",
     )
-    proxies: int = Field(
+    trusted_proxies: int = Field(
         0, ge=0, le=8, description="proxies in front, each adding to X-Forwarded-For: whose word is taken"
     )
     title: str = Field("Fingerprint", min_length=1, max_length=60, description="what stands above every page")
     session_idle_hours: float = Field(8.0, gt=0, le=720, description="without a request a session ends ...")
-    session_hours: float = Field(24.0, gt=0, le=2160, description="... and after so long anyway")
+    session_max_hours: float = Field(24.0, gt=0, le=2160, description="... and after so long anyway")
     second_factor: Literal["optional", "required"] = Field(
         "optional", description="of accounts with a password here: an authenticator app or a passkey"
     )
@@ -698,10 +698,10 @@ class Web(Section):
         "", pattern=r"^[a-z0-9._@+-]*$", description="... this one, for the day that the provider is away"
     )
     max_body_bytes: int = Field(1 << 20, gt=0, description="of a request")
-    deliver: bool = Field(
+    run_delivery: bool = Field(
         False, description="also tell the receivers [deliver.NAME], as `fingerprint deliver` does"
     )
-    metrics: bool = Field(
+    serve_health: bool = Field(
         False,
         description="also serve health and metrics at health.host and health.port, without a token: for a network of one's own",
     )
@@ -732,7 +732,7 @@ class Web(Section):
         return (self.public_url or "").startswith("https://")
 
 
-class Deliver(Section):
+class ReceiverSettings(Section):
     """One receiver of alerts, `[deliver.NAME]`: who is told what, and where (docs/deliver.md)."""
 
     kind: Literal["webhook", "slack", "kafka"] = "webhook"
@@ -744,32 +744,32 @@ class Deliver(Section):
     format: Literal["json", "ecs", "ocsf", "slack"] | None = Field(
         None, description="json, and slack for Slack, if not said"
     )
-    secret_file: str | None = Field(
+    signing_secret_file: str | None = Field(
         None, description="signs: lines of whsec_ and base64, the newest first; all of them sign"
     )
-    least_urgency: int = Field(50, ge=0, le=100, description="alerts below this are not told")
-    on: tuple[Literal["new", "grown", "decided"], ...] = Field(("new",), min_length=1)
-    backlog: bool = Field(False, description="also tell what lay on the desk when the receiver was added")
-    link: str = Field(
+    min_urgency: int = Field(50, ge=0, le=100, description="alerts below this are not told")
+    notify_on: tuple[Literal["new", "grown", "decided"], ...] = Field(("new",), min_length=1)
+    include_existing: bool = Field(False, description="also tell what lay on the desk when the receiver was added")
+    alert_url_prefix: str = Field(
         "", description="where the alerts' pages are, before the id; those of web.public_url, if not said"
     )
-    allow: tuple[str, ...] = Field((), description="inner networks that may be reached: 10.20.0.0/16")
-    plain_http: bool = Field(False, description="http:// too, whose bodies anybody on the way can read")
+    allowed_networks: tuple[str, ...] = Field((), description="inner networks that may be reached: 10.20.0.0/16")
+    allow_http: bool = Field(False, description="http:// too, whose bodies anybody on the way can read")
     ca_file: str | None = Field(None, description="whom to trust, PEM; default: what the system trusts")
-    seconds: float = Field(
+    timeout_seconds: float = Field(
         10.0, gt=0, le=300, description="how long one try may take, from its connection on"
     )
     tries: int = Field(60, gt=0, description="after which a delivery has failed ...")
-    give_up_seconds: float = Field(3 * 86400.0, gt=0, description="... or when it has waited so long")
+    max_age_seconds: float = Field(3 * 86400.0, gt=0, description="... or when it has waited so long")
 
     @model_validator(mode="after")
-    def check_target(self) -> Deliver:
+    def check_target(self) -> ReceiverSettings:
         if self.kind == "kafka":
-            if not self.topic or self.url or self.url_file or self.secret_file:
+            if not self.topic or self.url or self.url_file or self.signing_secret_file:
                 raise ValueError("kind kafka needs a topic, and has no url, url_file or secret_file")
         elif self.topic or (self.url is None) == (self.url_file is None):
             raise ValueError(f"kind {self.kind} needs one of url and url_file, and has no topic")
-        if self.link and not self.link.startswith(("https://", "http://")):
+        if self.alert_url_prefix and not self.alert_url_prefix.startswith(("https://", "http://")):
             raise ValueError("link is where the alerts' pages are: https://desk.example.com/alerts/")
         return self
 
@@ -795,28 +795,28 @@ class Settings(Section):
     training: Training = Training()
     retraining: Retraining = Retraining()
     spectral: Spectral = Spectral()
-    forest: Forest = Forest()
+    isolation_forest: IsolationForestSettings = IsolationForestSettings()
     voting: Voting = Voting()
     bank: Bank = Bank()
-    gate: Gate = Gate()
+    promotion: Promotion = Promotion()
     alerts: Alerts = Alerts()
-    desk: Desk = Desk()
+    database: Database = Database()
     retention: Retention = Retention()
     kafka: Kafka = Kafka()
     ingest: Ingest = Ingest()
     sqs: Sqs = Sqs()
     stream: Stream = Stream()
-    feeds: Feeds = Feeds()
-    state: State = State()
+    feed_gaps: FeedGaps = FeedGaps()
+    checkpoints: Checkpoints = Checkpoints()
     health: Health = Health()
     triton: Triton = Triton()
     workers: Workers = Workers()
-    deliver: dict[str, Deliver] = Field({}, description="receivers of alerts by name")
+    deliver: dict[str, ReceiverSettings] = Field({}, description="receivers of alerts by name")
     web: Web = Web()
 
     @field_validator("deliver")
     @classmethod
-    def check_receiver_names(cls, receivers: dict[str, Deliver]) -> dict[str, Deliver]:
+    def check_receiver_names(cls, receivers: dict[str, ReceiverSettings]) -> dict[str, ReceiverSettings]:
         for name in receivers:
             if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", name):
                 raise ValueError(f"{name!r} is no receiver's name: a-z, 0-9, _ and -, 40 at most")
@@ -828,9 +828,9 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def check_retention(self) -> Settings:
-        if self.gate.frozen >= self.bank.kept:
+        if self.promotion.reference_versions_back >= self.bank.retained_versions:
             raise ValueError(
-                f"gate.frozen {self.gate.frozen} is further back than the bank.kept {self.bank.kept} versions: "
+                f"gate.frozen {self.promotion.reference_versions_back} is further back than the bank.kept {self.bank.retained_versions} versions: "
                 "keep more, or look back less"
             )
         return self

@@ -261,7 +261,7 @@ class IsolationForestDetector:
     granularity: Literal["event", "interval"] = "event"
 
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
-        self.options, self.bank = settings.forest, bank
+        self.options, self.bank = settings.isolation_forest, bank
         self.threshold, self.newcomer_share = self.options.threshold, settings.voting.newcomers
         from sklearn.ensemble import IsolationForest  # seconds of every start, and few programs ask it
 

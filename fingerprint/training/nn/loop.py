@@ -65,7 +65,7 @@ class TrainingLoop:
     def train(self, on_finished: OnFinished) -> None:
         """Epochs, as many as somebody gains by."""
         again = cuda_graphs.GraphedCallable(self.run_epoch) if self.use_cuda_graph else self.run_epoch
-        for _ in range(self.options.epochs):
+        for _ in range(self.options.max_epochs):
             again()
             self.retire_finished(on_finished)
             if not len(self.positions):

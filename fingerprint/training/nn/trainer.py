@@ -110,7 +110,7 @@ def fit_autoencoders(
     be had, or `start` has nets of another size.
     """
     stack = _zero_weights(vocabulary, ready, options.hidden)
-    if not options.epochs:
+    if not options.max_epochs:
         on_progress(len(ready))
         return stack
     keys = np.arange(len(vocabulary.parent), dtype=np.uint64) if keys is None else keys

@@ -287,7 +287,7 @@ def test_versions_retire_as_others_come_and_drift_is_measured_from_an_old_one(
     few = sample_organisation.SETTINGS.model_copy(
         update={
             "bank": sample_organisation.SETTINGS.bank.model_copy(update={"kept": 3}),
-            "gate": settings.Gate(frozen=2, shift=9, missed=1),
+            "gate": settings.Promotion(reference_versions_back=2, max_loss_shift=9, max_missed_share=1),
         }
     )
     figures = [train_bank(organisation.days[at : at + 6], tmp_path, few, no_progress) for at in range(4)]

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import AlertFilter
-from fingerprint.core.settings import Desk, Retention, load_settings
+from fingerprint.core.settings import Database, Retention, load_settings
 from fingerprint.store.alerts import open_alert_store
 from pipelines.cli import app
 from pipelines.cli.console import no_progress
@@ -127,7 +127,7 @@ def test_what_is_old_is_removed_as_the_settings_say(desk_url):
 
 def test_serving_prunes_beside_the_pages_and_goes_on_when_the_desk_is_away(desk_url, monkeypatch, caplog):
     desk = open_alert_store(desk_url)
-    assert retention.apply_retention(desk, Retention(raw_days=1, votes_days=1, alerts_days=0))
+    assert retention.apply_retention(desk, Retention(record_days=1, vote_days=1, closed_alert_days=0))
     assert len(desk.votes()) == 0
     assert [entry.by for entry in desk.audit_log("desk")] == ["program:retention"]
     broken = open_alert_store("sqlite://")
@@ -146,7 +146,7 @@ def test_the_daily_turn_ends_with_the_program(desk_url):
 
 def test_scoring_stores_no_record_with_what_is_redacted(organisation, tmp_path):
     url = f"sqlite:///{tmp_path}/redacted.sqlite"
-    desk = Desk(redact=("userIdentity.accessKeyId", "sourceIPAddress"))
+    desk = Database(redacted_fields=("userIdentity.accessKeyId", "sourceIPAddress"))
     score_sources(
         organisation.new,
         organisation.bank,

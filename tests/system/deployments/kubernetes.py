@@ -167,7 +167,7 @@ def test_an_upgrade_and_a_rollback_while_events_flow(cluster: Cluster, rehearsed
     before, sending = cluster.found("secrets"), cluster.pods("demo")
     scorers = {each["metadata"]["uid"] for each in cluster.found("pods", "stream")}
     began = time.monotonic()
-    cluster.upgrade(settings={"desk": {"vote_floor": 2.5}})
+    cluster.upgrade(settings={"database": {"min_vote_score": 2.5}})
     told(f"upgraded, pod by pod, in {time.monotonic() - began:.0f} s")
     assert not scorers & {each["metadata"]["uid"] for each in cluster.found("pods", "stream")}
     began = time.monotonic()

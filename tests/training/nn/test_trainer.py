@@ -34,7 +34,7 @@ F, G = len(FEATURES), len(FREE_FEATURES)
 ACTION, PROGRAM = FEATURE_NAMES.index("action"), FEATURE_NAMES.index("program")
 SLOTS = 12
 SIZES = (600, 9, 30, 80, 300, 75, 12, 200)  # rows of the fingerprints, the generic one first
-OPTIONS = Autoencoder(vocabulary=SLOTS, epochs=5)
+OPTIONS = Autoencoder(vocabulary=SLOTS, max_epochs=5)
 KEYS = np.random.default_rng(9).integers(0, 1 << 63, len(SIZES)).astype(np.uint64)
 
 Codes = NDArray[np.uint64]
@@ -208,7 +208,7 @@ def test_a_training_starts_from_the_bank_that_its_setting_names(organisation: Ro
 
     def distance(start: str | None) -> float:
         """How far the generic net of a day's training lies from the pretrained one."""
-        own = SETTINGS.autoencoder.model_copy(update={"start": start, "epochs": 1})
+        own = SETTINGS.autoencoder.model_copy(update={"warm_start_bank": start, "max_epochs": 1})
         train_bank(
             organisation.days[:1], tmp_path / f"{start is None}", settings := with_nets(own), no_progress
         )
