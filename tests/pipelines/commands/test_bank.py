@@ -286,7 +286,7 @@ def test_versions_retire_as_others_come_and_drift_is_measured_from_an_old_one(
 ) -> None:
     few = sample_organisation.SETTINGS.model_copy(
         update={
-            "bank": sample_organisation.SETTINGS.bank.model_copy(update={"kept": 3}),
+            "bank": sample_organisation.SETTINGS.bank.model_copy(update={"retained_versions": 3}),
             "gate": settings.Promotion(reference_versions_back=2, max_loss_shift=9, max_missed_share=1),
         }
     )
