@@ -26,6 +26,9 @@ from fingerprint.analysis.threshold_what_if import ThresholdWhatIf
 from fingerprint.core.alert import LEVELS, Decision, FingerprintError
 from fingerprint.core.case import ThresholdEstimate, ThresholdOverride
 from fingerprint.core.settings import Settings
+from fingerprint.detection.detectors import interval_detectors
+from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
+from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 from fingerprint.detection.scorer import alert_ids
 
 INTERVAL_ID_PREFIX = "interval:"  # how the id of a vote on an interval begins; a silence is never a verdict
@@ -41,7 +44,7 @@ def apply_override(settings: Settings, override: ThresholdOverride | None) -> Se
         return settings
     table = settings.model_dump()
     if override.threshold is not None:
-        table["autoencoder"] |= {"threshold": override.threshold, "target_alerts_per_day": None}
+        table[AutoencoderDetector.name] |= {"threshold": override.threshold, "target_alerts_per_day": None}
     if override.quorum is not None:
         table["voting"]["quorum"] = override.quorum
     try:
@@ -82,13 +85,13 @@ class VoteHistory:
         time = votes["event_time"].astype("datetime64[us, UTC]").astype("int64") // 1_000_000
         timed = votes.assign(interval=time // seconds)
         surges = _voted_intervals(timed, seconds)
-        habits = timed[timed["detector"].eq("autoencoder")]
+        habits = timed[timed["detector"].eq(AutoencoderDetector.name)]
         counted = _in_voted_interval(habits, "entity", surges) | _in_voted_interval(
             habits, "principal", surges
         )
         alone = habits["alone"].eq(True)
         reach = habits["z"].where(
-            ~(alone & habits["level"].isin(PEER_LEVELS)), habits["z"] / settings.voting.newcomers
+            ~(alone & habits["level"].isin(PEER_LEVELS)), habits["z"] / NEWCOMER_THRESHOLD_SHARE
         )
         events = pd.concat(
             [
@@ -144,7 +147,7 @@ def _voted_intervals(timed: pd.DataFrame, seconds: int) -> pd.DataFrame:
     """The intervals in which the spectral detector voted, by entity or principal; `event_time` becomes their beginning. A vote
     on an interval is told when it is over."""
     voted = (
-        timed["detector"].eq("spectral")
+        timed["detector"].isin(interval_detectors(timed["detector"].unique()))
         & timed["vote"].eq(True)
         & timed["event_id"].str.startswith(INTERVAL_ID_PREFIX)
     )

@@ -139,7 +139,8 @@ def test_fitting_twice_with_one_seed_gives_the_same_weights() -> None:
     )
     rows = trainer.SlotRows.from_fingerprints(owner, known.look_up(owner, codes)[1], 1)
     first, second = (
-        trainer.fit_autoencoders(known, rows, rows, np.array([0]), Autoencoder(max_epochs=2)) for _ in range(2)
+        trainer.fit_autoencoders(known, rows, rows, np.array([0]), Autoencoder(max_epochs=2))
+        for _ in range(2)
     )
     np.testing.assert_array_equal(first.outputs, second.outputs)
 

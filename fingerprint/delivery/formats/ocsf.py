@@ -207,8 +207,7 @@ def _evidence_fields(alert: Alert, event: AlertEvent) -> dict[str, Any]:
         "event_time": event.event_time.isoformat(),
         "entity": event.entity,
         "region": event.region,
-        "autoencoder_z": event.autoencoder_z,
-        "spectral_z": event.spectral_z,
+        "scores": without_empty(**event.scores),
     }
     return without_empty(
         uid=event.event_id,

@@ -49,14 +49,19 @@ ENTRY_POINT_GROUP = "fingerprint.detectors"
 class DetectorOptions(Section):
     """The least that a detector's section of the settings holds; a detector adds its own fields in a subclass."""
 
-    threshold: float = Field(4.0, description="Score in standard deviations (z) from which the detector votes.")
+    threshold: float = Field(
+        4.0, description="Score in standard deviations (z) from which the detector votes."
+    )
 
 
 class ExplanationContext(Protocol):
     """What a detector explains an alert from: the series of activity, the settings, and the bank that measured an event."""
 
-    series: ActivitySeries
-    settings: Settings
+    @property
+    def series(self) -> ActivitySeries: ...
+
+    @property
+    def settings(self) -> Settings: ...
 
     def bank_and_row(self, batch: EventBatch, row: int) -> tuple[Bank, Ints]:
         """Return the bank that measured the event at a row of the batch, and the row of its fingerprint, (1,)."""
@@ -102,7 +107,9 @@ class Detector(ABC):
         except ValidationError as error:
             problem = error.errors()[0]
             field = ".".join(map(str, ("detectors", cls.name, *problem["loc"])))
-            raise FingerprintError(f"setting {field}: {problem['msg'].removeprefix('Value error, ')}") from None
+            raise FingerprintError(
+                f"setting {field}: {problem['msg'].removeprefix('Value error, ')}"
+            ) from None
 
     @abstractmethod
     def measure(self, batch: EventBatch) -> NDArray[Any]:
@@ -176,7 +183,9 @@ def listed_detectors(settings: Settings) -> list[type[Detector]]:
     listed = [load_detector(each) for each in settings.voting.detectors]
     names = [each.name for each in listed]
     if len(set(names)) < len(names):
-        raise FingerprintError(f"setting voting.detectors: two detectors are called {_first_repeated(names)!r}")
+        raise FingerprintError(
+            f"setting voting.detectors: two detectors are called {_first_repeated(names)!r}"
+        )
     return listed
 
 
@@ -239,7 +248,9 @@ def _import_detector(name: str) -> type[Detector]:
             f"setting voting.detectors: {name!r} is no subclass of fingerprint.detection.detectors.Detector"
         )
     if ":" not in name and found.name != name:
-        raise FingerprintError(f"setting voting.detectors: {name!r} calls itself {found.name!r}; the two must agree")
+        raise FingerprintError(
+            f"setting voting.detectors: {name!r} calls itself {found.name!r}; the two must agree"
+        )
     return found
 
 

@@ -23,9 +23,10 @@ from fingerprint.compute.arrays import namespace, to_device_of
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import Rarity, SurpriseDriver
 from fingerprint.core.ports import Inference
-from fingerprint.core.settings import AutoencoderSettings, Settings
+from fingerprint.core.settings import Autoencoder, Settings
 from fingerprint.detection.batch import EventBatch
 from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, Mask
+from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.features import encoding
 from fingerprint.features.encoding import FEATURE_NAMES, IS_BIN
@@ -55,10 +56,10 @@ class AutoencoderDetector(Detector):
         super().__init__(settings, bank, state, inference)
         self.options = self.options_from(settings)
         self.threshold = quality.calibrated_threshold(bank.manifest["quality"], self.options)
-        self.newcomer_share = settings.voting.newcomers
+        self.newcomer_share = NEWCOMER_THRESHOLD_SHARE
 
     @classmethod
-    def options_from(cls, settings: Settings) -> AutoencoderSettings:
+    def options_from(cls, settings: Settings) -> Autoencoder:
         return settings.autoencoder
 
     def measure(self, batch: EventBatch) -> Floats:
@@ -192,7 +193,13 @@ def _rank_values(codes: Hashes, surprise: Floats) -> list[tuple[int, float, int]
 
 
 def _build_driver(
-    batch: EventBatch, value: Any, context: ExplanationContext, feature_index: int, row: int, nats: float, count: int
+    batch: EventBatch,
+    value: Any,
+    context: ExplanationContext,
+    feature_index: int,
+    row: int,
+    nats: float,
+    count: int,
 ) -> SurpriseDriver:
     bank, at = context.bank_and_row(batch, row)
     share = float(bank.vocabulary.observed_share(at, batch.codes[[row]])[0, feature_index])

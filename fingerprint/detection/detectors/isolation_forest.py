@@ -19,8 +19,12 @@ from fingerprint.core.ports import Inference
 from fingerprint.core.settings import IsolationForestSettings, Settings
 from fingerprint.detection.batch import EventBatch
 from fingerprint.detection.detectors import Detector, Floats, Mask
+from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 from fingerprint.registry.bank import Bank
 from fingerprint.state.scorer_state import ScorerState
+
+TREES = 100
+SEED = 0
 
 
 class IsolationForestDetector(Detector):
@@ -35,7 +39,7 @@ class IsolationForestDetector(Detector):
 
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
         super().__init__(settings, bank, state, inference)
-        self.options, self.newcomer_share = self.options_from(settings), settings.voting.newcomers
+        self.newcomer_share = NEWCOMER_THRESHOLD_SHARE
         # Imported here: it takes seconds of every start, and few programs ask this detector.
         from sklearn.ensemble import IsolationForest
 
@@ -43,7 +47,7 @@ class IsolationForestDetector(Detector):
             bank.scorer_state["sample.fingerprint"], bank.scorer_state["sample.codes"]
         )
         self.forest = IsolationForest(
-            n_estimators=self.options.trees, max_samples=min(256, len(table)), random_state=self.options.seed
+            n_estimators=TREES, max_samples=min(256, len(table)), random_state=SEED
         ).fit(table)
         usual = self.forest.score_samples(table)
         self.median = float(np.median(usual))

@@ -97,9 +97,7 @@ class SpectralDetector(Detector):
         row, interval, z = series.scored_cells(start, end)
         strong, no_opinion = z >= min_z, int(namespace(z).isnan(z).sum())
         row = row[strong]
-        return IntervalScores(
-            series.owner[row], series.channel[row], interval[strong], z[strong], no_opinion
-        )
+        return IntervalScores(series.owner[row], series.channel[row], interval[strong], z[strong], no_opinion)
 
     def silent_intervals(self, start: int, end: int) -> IntervalScores:
         series = self.state.series
