@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fingerprint.compute import hashing
-from fingerprint.detection import detectors
+from fingerprint.detection.detectors import spectral
 from fingerprint.detection.batch import encode_batch
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry.bank import Bank
@@ -77,7 +77,7 @@ def test_an_action_that_was_counted_by_itself_stays_so(bank: Bank, steps: list[S
     """Among the others it would look like a surge of them."""
     road, twin = road_of(bank, bank.scorer_state), road_of(bank, bank.scorer_state)
     before = channels_of(twin, steps[0])
-    assert (before != detectors.OTHER_ACTION_CHANNEL).mean() > 0.3
+    assert (before != spectral.OTHER_ACTION_CHANNEL).mean() > 0.3
     road.process(steps[0].events.iloc[:0], steps[0].watermark)
     road.swap_bank(without_entities(bank))
     np.testing.assert_array_equal(channels_of(road, steps[0]), before)
@@ -91,11 +91,11 @@ def test_an_action_that_is_counted_by_itself_from_now_on_has_no_past_to_be_held_
     for step in steps[:HALF]:
         road.process(*step)
     series = road.state.series
-    assert set(series.channel) <= set(detectors.CHANNEL_LABELS)
+    assert set(series.channel) <= set(spectral.CHANNEL_LABELS)
     road.swap_bank(bank)
     for step in steps[HALF:]:
         road.process(*step)
-    own = ~np.isin(series.channel, list(detectors.CHANNEL_LABELS))
+    own = ~np.isin(series.channel, list(spectral.CHANNEL_LABELS))
     assert own.sum() > 10
     assert (series.since[own] >= road.state.channels_since).all()
     known = road.state.principals.items()

@@ -96,20 +96,20 @@ def test_a_third_detector_touches_none_of_the_others(
     organisation: sample_organisation.Road, scored: sample_organisation.Run, tmp_path: Path
 ) -> None:
     three = sample_organisation.run(
-        organisation.new, organisation.bank, tmp_path, voting("autoencoder", "spectral", "forest")
+        organisation.new, organisation.bank, tmp_path, voting("autoencoder", "spectral", "isolation_forest")
     )
     events, before = three.events, scored.events
     for name in ("autoencoder", "spectral"):
         pd.testing.assert_series_equal(events[f"{name}_z"], before[f"{name}_z"])
-    ballots = events[["autoencoder_vote", "spectral_vote", "forest_vote"]].sum(axis=1)
+    ballots = events[["autoencoder_vote", "spectral_vote", "isolation_forest_vote"]].sum(axis=1)
     assert (events["verdict"] == (ballots >= 2)).all(), "two always have an opinion"
-    assert events["forest_z"].notna().all()
-    assert 0 < events["forest_vote"].mean() < 0.5
-    assert set(three.desk.votes()["detector"]) == {"autoencoder", "spectral", "forest"}
-    assert three.figures["votes"]["forest"] == events["forest_vote"].sum()
+    assert events["isolation_forest_z"].notna().all()
+    assert 0 < events["isolation_forest_vote"].mean() < 0.5
+    assert set(three.desk.votes()["detector"]) == {"autoencoder", "spectral", "isolation_forest"}
+    assert three.figures["votes"]["isolation_forest"] == events["isolation_forest_vote"].sum()
 
 
-@pytest.mark.parametrize("alone", ["autoencoder", "spectral", "forest"])
+@pytest.mark.parametrize("alone", ["autoencoder", "spectral", "isolation_forest"])
 def test_any_detector_can_vote_alone(
     alone: str, organisation: sample_organisation.Road, tmp_path: Path
 ) -> None:

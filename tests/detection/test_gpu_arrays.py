@@ -18,7 +18,7 @@ from fingerprint.compute import arrays, frames, hashing
 from fingerprint.compute.sorted_table import SortedTable
 from fingerprint.core.alert import Alert
 from fingerprint.detection import batch as measured
-from fingerprint.detection import detectors
+from fingerprint.detection.detectors.isolation_forest import IsolationForestDetector
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import tail_calibration
 from fingerprint.pipeline import DetectionPipeline, StepResult
@@ -274,7 +274,7 @@ def test_the_forest_is_asked_on_the_host(bank: Bank, batches: list[pd.DataFrame]
         placed, ledger = bank.on(place), ScorerState.from_arrays(SETTINGS, bank.scorer_state, place)
         batch, _ = measured.encode_batch(batches[0], ledger)
         row, level = placed.resolve(batch.entity, batch.principal, batch.frame)
-        forest = detectors.IsolationForestDetector(SETTINGS, placed, ledger, LocalInference(placed))
+        forest = IsolationForestDetector(SETTINGS, placed, ledger, LocalInference(placed))
         found.append(forest.measure(replace(batch, fingerprint=row, level=level)))
     assert arrays.namespace(found[1]) is fake_cupy
     np.testing.assert_allclose(found[1].get(), found[0], atol=1e-6)
