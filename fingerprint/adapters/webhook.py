@@ -36,12 +36,15 @@ from fingerprint.delivery.outbox import RateLimited
 MAX_RESPONSE_BYTES = 64 << 10  # of a response that are read
 EXCERPT_LENGTH = 200  # characters of a response in an error message
 PERMANENT_STATUSES = (410,)  # Gone: by Standard Webhooks the endpoint is disabled
-SECRET_PREFIX = "whsec_"
+SECRET_PREFIX = "whsec_"  # noqa: S105 - begins every secret
 MIN_SECRET_BYTES, MAX_SECRET_BYTES = 24, 64
 
 
 class WebhookReceiver:
-    """A receiver of alerts behind a URL. Raise FingerprintError if the settings' URL, secret, networks or certificates are wrong."""
+    """A receiver of alerts behind a URL.
+
+    Raise FingerprintError if the URL, a secret, the networks or the certificates of the settings are wrong.
+    """
 
     def __init__(self, options: ReceiverSettings, resolve: Resolver = resolve_host) -> None:
         self.options, self.resolve = options, resolve

@@ -182,10 +182,20 @@ class Alert:
     def event_ids(self) -> tuple[str, ...]:
         return tuple(event.event_id for event in self.events)
 
+    @property
+    def highest_scores(self) -> dict[Detector, float]:
+        """Return the highest z of each detector over the events; a detector without an opinion on any of them is left out."""
+        highest: dict[Detector, float] = {}
+        for event in self.events:
+            for name, z in event.scores.items():
+                if z is not None:
+                    highest[name] = max(z, highest.get(name, z))
+        return highest
+
 
 @dataclass(frozen=True, slots=True)
 class CredentialIssue:
-    """A call that issued credentials: `issued_key` is the access key of the session it began; the other fields are the caller's."""
+    """A call that issued credentials: `issued_key` is the access key of the session it began, the rest is the caller's."""
 
     issued_key: str
     at: datetime

@@ -51,7 +51,9 @@ def raw_server(work: Callable[[socket.socket], None]) -> Iterator[int]:
 
 
 def hook(url: str, resolve: Callable | None = None, **fields: object) -> WebhookReceiver:
-    wants = ReceiverSettings(url=url, **{"allow_http": True, "allowed_networks": HERE, "timeout_seconds": 5.0} | fields)
+    wants = ReceiverSettings(
+        url=url, **{"allow_http": True, "allowed_networks": HERE, "timeout_seconds": 5.0} | fields
+    )
     return WebhookReceiver(wants, resolve) if resolve else WebhookReceiver(wants)
 
 
@@ -98,7 +100,13 @@ def test_while_a_secret_is_rotated_both_sign():
 
 @pytest.mark.parametrize(
     "text",
-    ["hunter2", "whsec_hunter2", "whsec_" + b64encode(b"short").decode(), "whsec_é", b64encode(b"x" * 32).decode()],
+    [
+        "hunter2",
+        "whsec_hunter2",
+        "whsec_" + b64encode(b"short").decode(),
+        "whsec_é",
+        b64encode(b"x" * 32).decode(),
+    ],
 )
 def test_a_bad_secret_is_refused_and_not_repeated(text):
     with pytest.raises(FingerprintError, match="openssl") as caught:

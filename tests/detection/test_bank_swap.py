@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from fingerprint.compute import hashing
-from fingerprint.detection.detectors import spectral
 from fingerprint.detection.batch import encode_batch
+from fingerprint.detection.detectors import spectral
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry.bank import Bank
 from fingerprint.state.scorer_state import ScorerState
@@ -121,7 +121,7 @@ def test_the_ledger_of_the_new_bank_is_not_taken(bank: Bank, steps: list[Step]) 
     road = road_of(bank, bank.scorer_state)
     road.process(*steps[0])
     before = road.state.as_arrays()
-    road.swap_bank(replace(bank, ledger={}))
+    road.swap_bank(replace(bank, scorer_state={}))
     after = road.state.as_arrays()
     for name in before.keys() - {"clock"}:
         np.testing.assert_array_equal(before[name], after[name])

@@ -25,7 +25,18 @@ MAX_CELL_LENGTH = 32_000  # characters of a cell; a spreadsheet takes 32,767
 COLUMNS = (
     *("alert_id", "urgency", "severity", "decision", "title", "principal", "human", "account"),
     *("first_event_time", "last_event_time", "events", "services", "actions", "regions", "source_addresses"),
-    *("errors", "tactics", "level", "degraded", "bank_version", "next_steps", "decided_by", "why", "link"),
+    *(
+        "errors",
+        "scores",
+        "tactics",
+        "level",
+        "degraded",
+        "bank_version",
+        "next_steps",
+        "decided_by",
+        "why",
+        "link",
+    ),
 )
 _WORKED_OUT = re.compile(
     r"(?:(?<=^)|(?<=[;|]))(?=[\s\"']*[=+\-@\uff1d\uff0b\uff0d\uff20\ufe62\ufe63\ufe66\ufe6b])"
@@ -55,6 +66,7 @@ def csv_cells(notification: Notification) -> list[str]:
         _join_distinct(event.region for event in events),
         _join_distinct(event.source_address for event in events),
         _join_distinct(event.error_code for event in events),
+        _join_distinct(f"{name} {z:.1f}" for name, z in alert.highest_scores.items()),
         *(_join_distinct(alert.tactics), alert.level, "yes" if alert.degraded else "no", alert.bank_version),
         " ".join(alert.next_steps),
         *((said.by, said.why) if said else ("", "")),

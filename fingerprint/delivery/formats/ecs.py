@@ -134,6 +134,7 @@ def _custom_fields(notification: Notification) -> dict[str, Any]:
         severity=severity_of(alert.urgency),
         level=alert.level,
         degraded=alert.degraded,
+        scores=alert.highest_scores,
         event_count=len(alert.events),
         event_ids=[event.event_id for event in notification.newest_events],
         next_steps=list(alert.next_steps),

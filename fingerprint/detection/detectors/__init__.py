@@ -17,6 +17,7 @@ Example:
 from __future__ import annotations
 
 import importlib
+import logging
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,6 +45,8 @@ Mask = NDArray[np.bool_]
 Granularity = Literal["event", "interval"]
 
 ENTRY_POINT_GROUP = "fingerprint.detectors"
+
+log = logging.getLogger("fingerprint.detection.detectors")
 
 
 class DetectorOptions(Section):
@@ -201,6 +204,15 @@ def load_detector(name: str) -> type[Detector]:
         _loaded.setdefault(found.name, found)
         _loaded[name] = found
     return _loaded[name]
+
+
+def register_detectors(settings: Settings) -> None:
+    """Load the listed detectors for their labels; log those that are not installed here instead of raising."""
+    for name in settings.voting.detectors:
+        try:
+            load_detector(name)
+        except FingerprintError as error:
+            log.warning("a detector is shown by its name", extra={"fields": {"reason": str(error)}})
 
 
 def load_known_detectors(names: Iterable[str]) -> list[type[Detector]]:
