@@ -32,7 +32,7 @@ from fingerprint.store.outbox import open_outbox
 from fingerprint.streaming.dependency_status import DependencyStatus
 from pipelines.deliver_metrics import DeliverMetrics
 from pipelines.runtime.receivers import create_receiver
-from pipelines.runtime.service import running_service
+from pipelines.runtime.service import STALLED_SECONDS, running_service
 
 MAX_DELIVERIES_PER_TURN = 20  # deliveries of one turn
 POLL_SECONDS = 2.0  # between two looks for something new
@@ -211,7 +211,7 @@ class DeliveryService:
     """The senders of all receivers, each on a thread."""
 
     def __init__(self, senders: list[DeliverySender], settings: Settings) -> None:
-        self.senders, self.stalled = senders, settings.health.stalled_seconds
+        self.senders, self.stalled = senders, STALLED_SECONDS
         self.store = DependencyStatus()
         self.stopping = Event()
 

@@ -19,6 +19,7 @@ from fingerprint.core.ports import (
     Producer,
     RebalanceInProgress,
 )
+from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.settings import Settings
 from fingerprint.streaming.backpressure import PausableConsumer
 from fingerprint.streaming.bounded_read import NO_PARTITION_ASSIGNED, EndOffsets
@@ -28,7 +29,8 @@ from fingerprint.streaming.poison import POISON_REASON, PoisonGuard
 from fingerprint.streaming.rekeying import DeadLetterLimit, OutgoingMessage, RekeyedBatch, Rekeyer
 from fingerprint.streaming.retrying_producer import RetryingProducer
 from pipelines.runtime import wiring
-from pipelines.runtime.service import running_service
+from pipelines.runtime.service import STALLED_SECONDS, running_service
+from fingerprint.core.settings.streaming import DEAD_LETTER_WINDOW
 
 POLL_SECONDS = 0.5
 
@@ -56,10 +58,10 @@ class IngestService:
         self.record_reader = Rekeyer(settings)
         self.limit = DeadLetterLimit(settings.ingest)
         self.topic = settings.kafka.events_topic
-        self.dead_topic = settings.kafka.raw_topic + settings.kafka.dlq_suffix
+        self.dead_topic = settings.kafka.raw_topic + DEAD_LETTER_SUFFIX
         self.pausable_consumer = PausableConsumer(consumer, metrics.pauses.inc)
         self.poison_guard = PoisonGuard(consumer, self._pause_for_single_message)
-        self.sender = RetryingProducer(producer, settings.kafka.delivery_timeout_ms, self._on_queue_full)
+        self.sender = RetryingProducer(producer, settings.kafka.delivery_timeout_seconds, self._on_queue_full)
         self.joined = False
         self.lag_monitor = LagMonitor(consumer, settings.kafka, metrics.lag_monitor)
         self.last_turn = time.monotonic()
@@ -75,7 +77,7 @@ class IngestService:
         self.consumer.subscribe([self.settings.kafka.raw_topic], on_assigned=self.assigned, on_revoked=self.revoked)
         kafka = self.settings.kafka
         end = EndOffsets(
-            self.consumer, assignment_timeout_seconds=kafka.session_timeout_ms + kafka.request_timeout_ms
+            self.consumer, assignment_timeout_seconds=(kafka.session_timeout_ms + kafka.request_timeout_ms) / 1000
         )
         with self.poison_guard.clearing_marks_on_error():
             while not asked_to_end():
@@ -122,7 +124,7 @@ class IngestService:
 
     def not_alive(self) -> str | None:
         still = time.monotonic() - self.last_turn
-        return f"stands still for {still:.0f} s" if still > self.settings.health.stalled_seconds else None
+        return f"stands still for {still:.0f} s" if still > STALLED_SECONDS else None
 
     def _write(self, batch: RekeyedBatch, messages: list[Message]) -> None:
         """Written and acknowledged, then committed; after a commit nothing can be lost, before it all comes again."""
@@ -195,9 +197,9 @@ def dead_letter_limit_message(settings: Settings, source: str, reason: str) -> s
     """What is said when dead letters reach their limit."""
     limits = settings.ingest
     return (
-        f"{limits.max_dead_letters:,} or more of the last {limits.dead_window:,} messages of {source} "
+        f"{limits.max_dead_letters:,} or more of the last {DEAD_LETTER_WINDOW:,} messages of {source} "
         f"could not be read (the last: {reason}); mend what sends them, look at `fingerprint dlq list`, "
-        "then start again, or raise ingest.dead_count"
+        "then start again, or raise ingest.max_dead_letters"
     )
 
 

@@ -60,7 +60,7 @@ def replay_records(
     `keyed`: under their principal, so that the scorer can read the topic as it is. What cannot be read is counted.
     """
     of = files.total_size(files.find_files(sources))
-    replaying = _RecordReplayer(topic, producer, clock, pace, settings.kafka.delivery_timeout_ms)
+    replaying = _RecordReplayer(topic, producer, clock, pace, settings.kafka.delivery_timeout_seconds)
     read = 0
 
     def stored(count: int) -> None:

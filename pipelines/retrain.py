@@ -30,7 +30,7 @@ from fingerprint.training.schedule import NextTraining, ScheduleInputs
 from pipelines.commands import triton
 from pipelines.retrain_metrics import RetrainMetrics
 from pipelines.runtime import child_process, topic_time_span
-from pipelines.runtime.service import running_service
+from pipelines.runtime.service import STALLED_SECONDS, running_service
 
 TICK_SECONDS = 0.2  # how late SIGTERM is heard between two looks
 TOPIC_CHECK_SECONDS = (
@@ -217,7 +217,7 @@ class RetrainService:
 
     def not_alive(self) -> str | None:
         still = time.monotonic() - self.last_turn
-        most = self.settings.health.stalled_seconds + self.settings.triton.load_timeout_seconds
+        most = STALLED_SECONDS + self.settings.triton.load_timeout_seconds
         return f"stands still for {still:.0f} s" if still > most else None
 
     def _should_stop(self) -> bool:
@@ -252,7 +252,7 @@ def print_retrain_summary(figures: dict[str, Any]) -> None:
 
 def _exit_reason(status: int) -> str:
     if status == -signal.SIGKILL:
-        return "the training was killed: where memory ran out, a smaller training.piece_events needs less"
+        return "the training was killed: where memory ran out, a smaller training.partition_events needs less"
     if status < 0:
         return f"the training was ended by {signal.Signals(-status).name}"
     return f"the training failed with status {status}: its own sentence stands before this one"

@@ -49,7 +49,7 @@ from fingerprint.streaming.publisher import AlertPublisher, StreamAdapters
 from fingerprint.streaming.routing import ArrivalTimes, PartitionRows
 from pipelines.runtime import backend as backends
 from pipelines.runtime import first_bank, memory, operator, wiring
-from pipelines.runtime.service import running_service
+from pipelines.runtime.service import STALLED_SECONDS, running_service
 
 POLL_SECONDS = 0.5
 REPORT_SECONDS = 15.0  # between two reports to the desk
@@ -133,7 +133,7 @@ class StreamService:
         )
         kafka = self.settings.kafka
         end = EndOffsets(
-            self.consumer, assignment_timeout_seconds=kafka.session_timeout_ms + kafka.request_timeout_ms
+            self.consumer, assignment_timeout_seconds=(kafka.session_timeout_ms + kafka.request_timeout_ms) / 1000
         )
         with self.poison_guard.clearing_marks_on_error():
             while not asked_to_end():
@@ -199,7 +199,7 @@ class StreamService:
         owners = dict(self.owned)
         for piece in decode.decode_messages(polled, self.settings, self.backend):
             now = int(self.clock.now().timestamp() * 1000)
-            came = routing.arrival_times(polled, piece, self.settings.stream.max_future_seconds, now)
+            came = routing.arrival_times(polled, piece, self.settings.reading.max_future_seconds, now)
             shares = routing.group_by_partition(polled, piece)
             ours = sorted(home for home in shares if home in owners and self.owned.get(home) is owners[home])
             self.unpublished.update(ours)
@@ -384,7 +384,7 @@ class StreamService:
 
     def not_alive(self) -> str | None:
         still = time.monotonic() - self.last_turn
-        return f"stands still for {still:.0f} s" if still > self.settings.health.stalled_seconds else None
+        return f"stands still for {still:.0f} s" if still > STALLED_SECONDS else None
 
     def _update_status(self) -> None:
         self.last_turn = time.monotonic()

@@ -34,7 +34,7 @@ def read_topic(topic: str, history: EventSpool, settings: Settings, progress: Pr
         count += len(messages)
         for piece in messages_.decode_messages(messages, settings, history.backend):
             came = routing.arrival_times(
-                messages, piece, settings.stream.max_future_seconds, arrival.wall_clock_ms()
+                messages, piece, settings.reading.max_future_seconds, arrival.wall_clock_ms()
             )
             history.add_events(
                 piece,

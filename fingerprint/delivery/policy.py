@@ -20,6 +20,7 @@ from typing import Literal, NamedTuple
 from fingerprint.core.settings import ReceiverSettings
 from fingerprint.delivery.notification import ChangeKind
 
+MAX_ATTEMPTS = 60  # after which a delivery has failed; max_age_seconds bounds it for operators
 INITIAL_BACKOFF = 5.0  # seconds after the first try that failed; each later wait is twice as long ...
 MAX_BACKOFF = 3600.0  # ... up to this
 
@@ -69,7 +70,7 @@ def changes_to_deliver(
     decided = status.decided_at is not None and (known is None or status.decided_at != known.decided_at)
     happened: dict[ChangeKind, bool] = {
         "new": known is None,
-        "grown": known is not None and status.events > known.events and not status.suppressed,
+        "updated": known is not None and status.events > known.events and not status.suppressed,
         "decided": decided,
     }
     return [each for each, so in happened.items() if so and each in receiver.notify_on]
@@ -84,7 +85,7 @@ def idempotency_key(receiver: str, status: AlertStatus, change: ChangeKind) -> s
     """The same for the same thing that happened to the same alert: 32 hexadecimal digits."""
     mark = {
         "new": "",
-        "grown": str(status.events),
+        "updated": str(status.events),
         "decided": status.decided_at.isoformat() if status.decided_at else "",
     }
     text = "\0".join((receiver, status.alert_id, change, mark[change]))
@@ -105,4 +106,4 @@ def next_attempt(
     tries = delivery.tries + 1
     again = now + timedelta(seconds=retry_delay(tries, jitter, retry_after))
     last = delivery.created_at + timedelta(seconds=receiver.max_age_seconds)
-    return again if tries < receiver.tries and again <= last else None
+    return again if tries < MAX_ATTEMPTS and again <= last else None

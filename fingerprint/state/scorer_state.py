@@ -43,6 +43,7 @@ from fingerprint.state.interval_surprise import IntervalSurprise
 
 ACTION_COLUMN, ADDRESS_COLUMN = FEATURE_NAMES.index("action"), FEATURE_NAMES.index("address")
 ACTIVITY_DAYS = 2  # days of activity by the interval that are kept
+DEDUPLICATION_DAYS = 14  # days of event time for which the id of a record is kept, to drop duplicates
 TABLE_NAMES = (
     "principals",
     "activity",
@@ -295,7 +296,7 @@ class ScorerState:
         self._expire_principals(now)
         _drop(
             self.repeats,
-            self.repeats.compact()[1]["day"] < now // per_day - self.options.reading.repeat_horizon_days,
+            self.repeats.compact()[1]["day"] < now // per_day - DEDUPLICATION_DAYS,
         )
 
     # --- memory -------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Consumer, Message, Offsets, Partition
 from fingerprint.core.settings import Kafka
+from fingerprint.streaming import stall_detector
 from fingerprint.streaming.stall_detector import StallDetector
 
 POLL_INTERVAL_SECONDS = 5.0  # between two looks
@@ -53,9 +54,9 @@ class LagMonitor:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.consumer, self.settings, self.metrics, self.now = consumer, settings, metrics, now
-        self.lag_timeout = min(LAG_TIMEOUT_SECONDS, settings.request_timeout_ms)
-        self.poll_interval = min(POLL_INTERVAL_SECONDS, settings.request_timeout_ms / 2)
-        self.stall_detector = StallDetector(settings.watchdog_seconds)
+        self.lag_timeout = min(LAG_TIMEOUT_SECONDS, settings.request_timeout_seconds)
+        self.poll_interval = min(POLL_INTERVAL_SECONDS, settings.request_timeout_seconds / 2)
+        self.stall_detector = StallDetector(stall_detector.STALL_SECONDS)
         self.positions: dict[Partition, int] = {}
         self.stalled: list[Partition] = []
         self.oldest_pending_request: float | None = (
@@ -101,12 +102,11 @@ class LagMonitor:
 
     def problem(self) -> str | None:
         """Why a program that reads is not ready, in one sentence; None while all is well."""
-        if self.seconds_unanswered() > self.settings.request_timeout_ms:
+        if self.seconds_unanswered() > self.settings.request_timeout_seconds:
             return f"no broker has answered for {self.seconds_unanswered():.0f} s"
         if self.stalled:
-            seconds = self.settings.watchdog_seconds
             return (
-                f"{_format_partitions(self.stalled)} lag and have stood still for {seconds:.0f} s or longer"
+                f"{_format_partitions(self.stalled)} lag and have stood still for {self.stall_detector.stall_seconds:.0f} s or longer"
             )
         return None
 
@@ -118,7 +118,7 @@ class LagMonitor:
             return None
 
     def _log_broker_availability(self) -> None:
-        away = self.seconds_unanswered() > self.settings.request_timeout_ms
+        away = self.seconds_unanswered() > self.settings.request_timeout_seconds
         self.metrics.unanswered_seconds.set(self.seconds_unanswered())
         if away and not self.logged_unavailable:
             log.warning("no broker answers", extra={"fields": {"seconds": round(self.seconds_unanswered())}})

@@ -16,6 +16,7 @@ from fingerprint.alerting import messages
 from fingerprint.core.alert import CredentialIssue, FingerprintError, Reject
 from fingerprint.core.case import ProgramStatus, ThresholdOverride
 from fingerprint.core.ports import AlertStore, CheckpointStore, Clock, Consumer, Message, Partition, Producer
+from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.settings import Settings
 from fingerprint.detection.scorer import empty_votes
 from fingerprint.pipeline import StepResult
@@ -67,7 +68,7 @@ class AlertPublisher:
         )
         self.settings, self.metrics, self.topics = settings, metrics, settings.kafka
         self.retrying_producer = RetryingProducer(
-            adapters.producer, settings.kafka.delivery_timeout_ms, self._on_queue_full
+            adapters.producer, settings.kafka.delivery_timeout_seconds, self._on_queue_full
         )
         self.dead_letters = DeadLetterBuilder(settings.kafka.max_request_size)
         self.feed_monitor = FeedMonitor(adapters.store, settings)
@@ -100,11 +101,10 @@ class AlertPublisher:
     ) -> None:
         """What cannot be read, and what is dated in the `future` (n,), to the dead letters."""
         rejects = list(piece.rejects)
-        if self.settings.stream.future == "dead":
-            reason = FUTURE_REASON.format(seconds=self.settings.stream.max_future_seconds)
-            rejects += [Reject("", str(number), reason) for number in piece.source[future].tolist()]
+        reason = FUTURE_REASON.format(seconds=self.settings.reading.max_future_seconds)
+        rejects += [Reject("", str(number), reason) for number in piece.source[future].tolist()]
         letters, _ = self.dead_letters.build(polled, piece, rejects)
-        self._send_all(self.topics.events_topic + self.topics.dlq_suffix, letters)
+        self._send_all(self.topics.events_topic + DEAD_LETTER_SUFFIX, letters)
         self.metrics.dead.inc(len(letters))
         if letters:
             log.warning(
@@ -114,7 +114,7 @@ class AlertPublisher:
     def dead_letter_unread(self, message: Message, reason: str) -> None:
         """A message that is not to be read, to the dead letters."""
         self._send_all(
-            self.topics.events_topic + self.topics.dlq_suffix,
+            self.topics.events_topic + DEAD_LETTER_SUFFIX,
             [dead_letter(message, reason, 1, self.topics.max_request_size)],
         )
         self.metrics.dead.inc()

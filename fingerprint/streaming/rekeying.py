@@ -33,6 +33,7 @@ from fingerprint.core.alert import Reject
 from fingerprint.core.ports import Headers, Message, Partition
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Ingest, Settings
+from fingerprint.core.settings.streaming import DEAD_LETTER_WINDOW
 from fingerprint.sources import arrival
 from fingerprint.sources.arrival import Now, wall_clock_ms
 from fingerprint.sources.decode import DecodedMessages, decode_messages, message_number
@@ -135,7 +136,7 @@ class Rekeyer:
     ) -> tuple[DecodedMessages, int]:
         timestamps = np.array([message.timestamp for message in messages], np.int64)
         came = arrival.arrival_times_ms(timestamps, self.now())[piece.source]
-        return drop_future_dated(piece, came, self.settings.ingest.future_seconds)
+        return drop_future_dated(piece, came, self.settings.reading.max_future_seconds)
 
     def _advance_watermarks(self, messages: Sequence[Message], piece: DecodedMessages) -> Longs:
         """The watermark of each record's source partition up to that record, ms (n,)."""
@@ -155,7 +156,7 @@ class Rekeyer:
 class DeadLetterLimit:
     """Stops a bad deployment from draining the topic into dead letters.
 
-    Reached when, of the last `dead_window` messages, `dead_count` or more, and more than `dead_share`, were dead.
+    Reached when, of the last DEAD_LETTER_WINDOW messages, `max_dead_letters` or more, and more than `max_dead_letter_share`, were dead.
     """
 
     def __init__(self, settings: Ingest) -> None:
@@ -164,7 +165,7 @@ class DeadLetterLimit:
 
     def exceeded_at(self, is_dead: NDArray[np.bool_]) -> int | None:
         """The index of the message that reaches the limit, None if none does. `dead`: for each message, in order."""
-        window = self.settings.dead_window
+        window = DEAD_LETTER_WINDOW
         seen = np.concatenate([self.recent, is_dead])
         total = np.cumsum(seen)
         before = np.concatenate([np.zeros(window, np.int64), total])[: len(total)]

@@ -35,6 +35,8 @@ from fingerprint.sources.cloudtrail.identity import add_entity_columns, escape_k
 from fingerprint.sources.flatten import flatten
 from fingerprint.state.interval_surprise import IntervalSurprise
 
+ATTACKED_PRINCIPALS = 40  # as whom known attacks are injected
+SEED = 0  # of the injected attacks
 ATTACK_DATASET = "real/invictus_stratus"
 CALLS_PER_TECHNIQUE = 8  # of one technique at most: some repeat theirs twenty times
 MODE_COLUMN = encoding.FEATURE_NAMES.index("mode")
@@ -133,8 +135,8 @@ def _sample_victims(bank: Bank, options: settings.Promotion) -> NDArray[np.intp]
     """Rows of ready principals, drawn by seed."""
     stack = bank.fingerprints
     ready = np.flatnonzero((stack["level"] == 1) & stack["ready"])
-    random = np.random.default_rng(options.seed)
-    return np.sort(random.permutation(ready)[: options.victims])
+    random = np.random.default_rng(SEED)
+    return np.sort(random.permutation(ready)[: ATTACKED_PRINCIPALS])
 
 
 def _entity_key(principal: str, service: str, options: settings.Entities) -> str:

@@ -29,6 +29,7 @@ from fingerprint.sources.arrival import check_watermark
 from fingerprint.training import attack_injection
 from fingerprint.training.attack_injection import InjectedAttacks
 
+CLEAR_DETECTION_FACTOR = 1.25  # of the threshold, from which an injected attack counts as clearly found
 MIN_HOLDOUT_ROWS, MIN_HOLDOUT_SHARE = 20, 0.001  # rows that are held out, fewer than both are nearly none
 
 NO_CONFIRMED_ATTACKS: Mapping[str, Sequence[bytes]] = {}
@@ -89,7 +90,7 @@ def _compare_on_attacks(
     then, now = (
         attack_injection.attack_scores(bank, attacks, settings.autoencoder) for bank in (champion, challenger)
     )
-    clear = then >= settings.promotion.clear * threshold
+    clear = then >= CLEAR_DETECTION_FACTOR * threshold
     return {
         "before": attack_injection.summarise_attacks(attacks, then >= threshold),
         "now": attack_injection.summarise_attacks(attacks, now >= threshold),
@@ -104,7 +105,7 @@ def _missed_attacks(
     if comparison["missed"] > options.max_missed_share * comparison["clear"]:
         yield (
             f"it misses {comparison['missed']:,} of the {comparison['clear']:,} {which} {champion.version} clearly finds, "
-            f"more than the {options.max_missed_share:.0%} of the setting gate.missed"
+            f"more than the {options.max_missed_share:.0%} of the setting promotion.max_missed_share"
         )
 
 
@@ -115,7 +116,7 @@ def _shifted_losses(challenger: Bank, champion: Bank, options: Promotion) -> Ite
         if moved > options.max_loss_shift:
             yield (
                 f"the {float(name):.0%} quantile of its losses went from {then[name]:.1f} to {now[name]:.1f} nats, "
-                f"by more than the {options.max_loss_shift:.0%} of the setting gate.shift"
+                f"by more than the {options.max_loss_shift:.0%} of the setting promotion.max_loss_shift"
             )
 
 
@@ -123,7 +124,7 @@ def _lost_fingerprints(moved: BankDrift, options: Promotion) -> Iterator[str]:
     if moved.lost_share > options.max_lost_fingerprints:
         yield (
             f"{moved.lost_share:.0%} of the fingerprints that were ready in {moved.older} are not any more, "
-            f"more than the {options.max_lost_fingerprints:.0%} of the setting gate.lost: is some of the history missing?"
+            f"more than the {options.max_lost_fingerprints:.0%} of the setting promotion.max_lost_fingerprints: is some of the history missing?"
         )
 
 
@@ -151,5 +152,5 @@ def _excess_votes(challenger: Bank, options: Promotion) -> Iterator[str]:
     if votes > options.max_votes_per_day:
         yield (
             f"{votes:,.1f} principals a day have a vote in its held-out history, "
-            f"more than the {options.max_votes_per_day:,.0f} of the setting gate.votes_per_day"
+            f"more than the {options.max_votes_per_day:,.0f} of the setting promotion.max_votes_per_day"
         )

@@ -21,6 +21,7 @@ from fingerprint.web.middleware import RequestGuard, allowed_host_names
 from fingerprint.web.security_events import SecurityEventLog
 from fingerprint.web.security_metrics import SecurityEventMiddleware
 from fingerprint.web.static_report import TEMPLATES
+from fingerprint.web import middleware
 
 STATIC = Path(__file__).parent / "static"
 
@@ -40,7 +41,7 @@ def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> 
     app.add_api_route("/static/style.css", _serve_stylesheet, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC))
     app.add_middleware(
-        RequestGuard, hosts=allowed_host_names(web), max_body_bytes=web.max_body_bytes, https=web.https
+        RequestGuard, hosts=allowed_host_names(web), max_body_bytes=middleware.MAX_BODY_BYTES, https=web.https
     )
     app.add_middleware(
         SecurityEventMiddleware, events=app.state.security, settings=deps.settings

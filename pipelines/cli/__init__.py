@@ -177,7 +177,7 @@ def train(
 
     What was flagged is learned slowly (docs/training.md). Left out is what lies in alerts that are open or were called
     malicious; what was called benign or a false positive comes back (`fingerprint alerts triage`), and so do single votes after
-    `training.votes_return_days`. What was said of alerts also moves the thresholds of their entities, a little.
+    `training.single_vote_exclusion_days`. What was said of alerts also moves the thresholds of their entities, a little.
 
     It says which entities are ready, which fall back to their principal, peer group or the organisation, and when the others
     will be ready. Where a bank is served already, the gate compares the two: a new one that misses what the old one finds,
@@ -209,7 +209,7 @@ def retrain(
 ) -> None:
     """Train from the events topic when it is due: the first bank when there is history enough, then day by day.
 
-    Due is the first once the topic holds `retraining.first_days` of events, each other one `retraining.every_hours` after the one
+    Due is the first once the topic holds `retraining.min_history_days` of events, each other one `retraining.interval_hours` after the one
     before. It is `fingerprint train` in a process of its own, through the gate; where `triton.url` names a server, that is told
     to load what is served. One at a time looks after a bank. Runs until SIGTERM, which breaks a training off: it goes on where it
     was with the next start. Health and metrics: the settings `health.host` and `health.port`.
@@ -443,9 +443,9 @@ def stream(
 ) -> None:
     """Score the events topic as it fills: alerts to the desk and their topic, single votes to theirs.
 
-    Several may run: they share the partitions, and each partition's state moves with it through `state.snapshots`.
+    Several may run: they share the partitions, and each partition's state moves with it through `checkpoints.url`.
     Killed and started again, it goes on from the last snapshot and says the same again under the same ids. A bank that is
-    published or rolled back to takes over within `bank.look_seconds` and a snapshot. Runs until
+    published or rolled back to takes over within `bank.poll_interval_seconds` and a snapshot. Runs until
     SIGTERM, which finishes the batch, remembers and commits. Health and metrics: the settings `health.host` and
     `health.port`.
     """

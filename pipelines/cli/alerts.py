@@ -428,7 +428,7 @@ def suppressions_end(
 
 @database_app.command("prune")
 def database_prune(desk: DatabaseUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
-    """Remove what is older than the settings keep it: `retention.raw_days`, `votes_days`, `alerts_days`; 0 is for ever.
+    """Remove what is older than the settings keep it: `retention.record_days`, `votes_days`, `alerts_days`; 0 is for ever.
 
     Alerts that are open stay. `fingerprint serve` does this every day; nobody who writes waits long for it.
     """

@@ -84,7 +84,7 @@ def topics_create(
         float | None,
         typer.Option(
             help="How long the events topic holds records: trainings read it.",
-            show_default="kafka.retention_days: 35",
+            show_default="kafka.events_retention_days: 35",
         ),
     ] = None,
     grow: Annotated[

@@ -17,6 +17,8 @@ from fingerprint.registry.bank import DEFAULT_OPTIONS
 if TYPE_CHECKING:
     from fingerprint.adapters.triton.control import ModelControl
 
+SERVED_VERSIONS = 2  # of the bank at a time: a stream that began with the one before ends with it
+
 
 def load_into_server(bank: Path, options: Triton, wanted: Bank = DEFAULT_OPTIONS) -> dict[str, Any]:
     """`fingerprint triton load`: the figures of `--json`. Without a server only the repository is filled.
@@ -26,7 +28,7 @@ def load_into_server(bank: Path, options: Triton, wanted: Bank = DEFAULT_OPTIONS
     """
     repository = ModelRepository(Path(options.model_repository), options.instance_count)
     number, before = repository.add_version(bank, wanted), repository.served_versions()
-    repository.set_served_versions([*(each for each in before if each != number), number][-options.kept :])
+    repository.set_served_versions([*(each for each in before if each != number), number][-SERVED_VERSIONS :])
     if options.url is not None:
         try:
             with _model_control(options) as control:

@@ -19,6 +19,7 @@ from fingerprint.core.settings import Workers as Options
 from pipelines.runtime import wiring
 from tests.support.services.certificates import Authority
 from tests.support.services.dask_cluster import Cluster
+from fingerprint.adapters import worker_pool
 
 CLUSTERS = ("dask",)
 
@@ -126,9 +127,10 @@ def test_a_worker_killed_in_the_middle_of_a_piece_changes_nothing(
     assert sorted(done) == [(place, place**2) for place in range(6)]
 
 
-def test_a_piece_that_kills_every_worker_is_named() -> None:
+def test_a_piece_that_kills_every_worker_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_pool, "MAX_ATTEMPTS", 2)
     with (
-        wiring.open_worker_pool(Options(scheduler="dask", processes=1, tries=2)) as workers,
+        wiring.open_worker_pool(Options(scheduler="dask", processes=1)) as workers,
         pytest.raises(FingerprintError, match=r"piece 2 \(2\) killed the 2 workers that took it"),
     ):
         list(workers.map_unordered(deadly, range(4)))
@@ -155,12 +157,13 @@ def test_a_scheduler_that_goes_away_in_the_middle_is_one_sentence(tmp_path: Path
         killer.join()
 
 
-def test_a_scheduler_that_is_not_there_is_one_sentence() -> None:
+def test_a_scheduler_that_is_not_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_pool, "SCHEDULER_TIMEOUT_SECONDS", 1.0)
     with (
         pytest.raises(
             FingerprintError, match=r"no scheduler answers at tcp://127\.0\.0\.1:9 within 1 seconds"
         ),
-        wiring.open_worker_pool(Options(scheduler="tcp://127.0.0.1:9", answer_seconds=1)),
+        wiring.open_worker_pool(Options(scheduler="tcp://127.0.0.1:9")),
     ):
         pass
 
@@ -174,7 +177,10 @@ def test_a_scheduler_without_workers_is_one_sentence() -> None:
         pass
 
 
-def test_over_tls_only_who_proves_itself_is_let_in(tmp_path: Path) -> None:
+def test_over_tls_only_who_proves_itself_is_let_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_pool, "SCHEDULER_TIMEOUT_SECONDS", 5.0)
     authority, stranger = Authority(tmp_path / "a", "the tests"), Authority(tmp_path / "b", "the tests")
     server, ours = authority.certify("scheduler", hosts=("127.0.0.1",)), authority.certify("we")
     theirs = stranger.certify("we")
@@ -185,7 +191,6 @@ def test_over_tls_only_who_proves_itself_is_let_in(tmp_path: Path) -> None:
                 ca_file=str(authority.file),
                 certificate_file=str(own.certificate),
                 key_file=str(own.key),
-                answer_seconds=5,
             )
             for own in (ours, theirs)
         )
@@ -205,7 +210,7 @@ def test_tls_without_its_files_is_refused_at_start() -> None:
 
 def test_gpus_without_their_package_are_one_sentence() -> None:
     with (
-        pytest.raises(FingerprintError, match=r"workers.where dask-cuda needs a package that is not there"),
+        pytest.raises(FingerprintError, match=r"workers.scheduler dask-cuda needs a package that is not there"),
         wiring.open_worker_pool(Options(scheduler="dask-cuda")),
     ):
         pass

@@ -15,6 +15,7 @@ from fingerprint.core.case import ThresholdOverride
 from fingerprint.core.settings import Settings
 from fingerprint.detection.scorer import VOTE_COLUMNS
 from tests.support import sample_organisation
+from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 
 START = datetime(2026, 3, 4, tzinfo=UTC)
 ANA, BEN = "123456789012:user/ana", "123456789012:user/ben"
@@ -70,7 +71,7 @@ def test_a_vote_is_enough_where_the_other_detector_had_no_opinion() -> None:
     known, new = habit("known", 24.5, 4.0), habit("new", 48.5, 3.6)
     votes = days(replace(known, alone=True), replace(new, alone=True, level="generic"))
     assert sorted(past(*votes).what_if(2).alert_reach) == pytest.approx(
-        [4.0, 3.6 / SETTINGS.voting.newcomers]
+        [4.0, 3.6 / NEWCOMER_THRESHOLD_SHARE]
     )
 
 

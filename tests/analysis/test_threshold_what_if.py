@@ -11,6 +11,7 @@ import pytest
 from fingerprint.analysis.threshold_what_if import ThresholdWhatIf, decisive_thresholds
 from fingerprint.core.settings import Autoencoder, Settings, Voting
 from tests.support import sample_organisation
+from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 
 SETTINGS = Settings()
 
@@ -51,7 +52,7 @@ def test_where_the_other_detector_has_no_opinion_its_own_z_is_enough() -> None:
     silent = WEEK.assign(spectral_vote=False, spectral_z=np.nan)
     alone = [6.0, 3.0, 9.0, 2.5, 4.5, 2.0, -np.inf]
     assert decisive_thresholds(silent, SETTINGS).tolist() == alone
-    by_peers = decisive_thresholds(silent.assign(level="peer"), SETTINGS) * SETTINGS.voting.newcomers
+    by_peers = decisive_thresholds(silent.assign(level="peer"), SETTINGS) * NEWCOMER_THRESHOLD_SHARE
     assert by_peers.tolist() == pytest.approx(alone), "a newcomer needs a share of the threshold"
 
 

@@ -12,6 +12,7 @@ from fingerprint.sources.cloudtrail import samples
 from fingerprint.training.attack_injection import ATTACK_DATASET
 from pipelines.simulate import DEFAULT_START
 from tests.support import sample_organisation
+from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 
 ACCOUNT = "123456789012"
 USER = {
@@ -99,7 +100,7 @@ def test_what_everybody_known_did_is_judged_as_before(
 def test_votes_on_a_newcomer_say_that_nobody_else_had_an_opinion(run: sample_organisation.Run) -> None:
     votes = run.desk.votes(f"{ACCOUNT}:user/backup-sync")
     assert votes["alone"].all()
-    share = sample_organisation.SETTINGS.voting.newcomers
+    share = NEWCOMER_THRESHOLD_SHARE
     assert (
         votes["threshold"]
         .round(4)

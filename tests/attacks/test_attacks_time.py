@@ -289,7 +289,7 @@ def test_a_snapshot_from_the_future_is_refused(organisation: roads.Road, tmp_pat
         ((home, kept),) = program.owned.items()
         kept.processor.pipeline.state.watermark = int(FAR.timestamp())
         program.checkpoint_manager.save(home, kept)
-        with pytest.raises(FingerprintError, match=r"2099-01-01.*state.snapshots"):
+        with pytest.raises(FingerprintError, match=r"2099-01-01.*checkpoints.url"):
             program.checkpoint_manager.restore(home)
 
 
@@ -305,7 +305,7 @@ def test_a_machine_whose_clock_was_ahead_for_a_while_heals(organisation: roads.R
     keeper.advance_clock(far)
     assert keeper.watermarks.low_watermark >= far
     keeper.clamp_clocks(now)
-    allowed = place.settings.stream.max_future_seconds * 1000
+    allowed = place.settings.reading.max_future_seconds * 1000
     assert keeper.watermarks.low_watermark <= now + allowed
     assert keeper.pipeline.state.watermark * 1000 <= now + allowed
 

@@ -37,6 +37,7 @@ from tests.support.services.certificates import Authority
 from tests.support.services.requirement import needed
 from tests.support.services.triton import Triton
 from tests.support.stream_environment import Place, Records, Said
+from fingerprint.adapters.triton import request
 
 Losses = np.ndarray
 Lie = Callable[[Losses, np.ndarray], tuple[Losses, np.ndarray]]
@@ -263,7 +264,11 @@ def test_a_bank_that_nobody_signed_is_not_served(
 
 
 def test_over_tls_each_side_proves_who_it_is(
-    organisation: sample_organisation.Road, bank: Bank, guarded: settings.Triton, tmp_path: Path
+    organisation: sample_organisation.Road,
+    bank: Bank,
+    guarded: settings.Triton,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whoever answers as the server without its certificate is not asked, and whoever calls without one is not answered."""
     with closing(ModelControl(guarded)) as control:
@@ -274,7 +279,8 @@ def test_over_tls_each_side_proves_who_it_is(
         {"certificate_file": None, "certificate_key_file": None},
         {"ca_file": str(another.file)},
     ):
-        options = guarded.model_copy(update={**changed, "seconds": 2, "tries": 1})
+        monkeypatch.setattr(request, "MAX_ATTEMPTS", 1)
+        options = guarded.model_copy(update={**changed, "timeout_seconds": 2})
         with closing(TritonInference(bank.version, options)) as far, pytest.raises(Unavailable) as away:
             far.losses(*rows_of(bank, 5))
         assert "unknown model" not in str(away.value)

@@ -37,6 +37,7 @@ from tests.support.services.prometheus import promtool
 from tests.support.services.requirement import needed
 from tests.support.web_app import Site, desk_in
 from tests.support.web_server import served
+from fingerprint.adapters import oidc as oidc_adapter
 
 FLOOD = 300  # half requests
 THREADS = 40  # that answer pages
@@ -283,9 +284,12 @@ def hanging() -> Iterator[tuple[str, Any]]:
         thread.join()
 
 
-def test_a_provider_that_hangs_stops_no_page_and_is_asked_once(tmp_path: Path) -> None:
+def test_a_provider_that_hangs_stops_no_page_and_is_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oidc_adapter, "PROVIDER_TIMEOUT_SECONDS", 50.0)
     with hanging() as (issuer, handler):
-        oidc = {"issuer": issuer, "client_id": "desk", "default_role": "viewer", "answer_seconds": 50}
+        oidc = {"issuer": issuer, "client_id": "desk", "default_role": "viewer"}
         settings = load_settings(environment={}, options={"web": {"oidc": oidc}})
         site = Site.of(desk_in(tmp_path), settings, provider=OpenIdProvider(settings.web.oidc, SystemClock()))
         with served(site.app) as url:

@@ -42,7 +42,7 @@ class Place(Protocol):
 
 def opened(place: Place, kept: int = 3, grace_seconds: float = 0.0) -> FileCheckpointStore:
     """As a process that just began would."""
-    return FileCheckpointStore(Checkpoints(url=place.url, snapshots_kept=kept), grace_seconds)
+    return FileCheckpointStore(Checkpoints(url=place.url), grace_seconds, retained=kept)
 
 
 def snapshot(sequence: int = 0, generation: int = 7, era: int = 0, **fields: Any) -> Checkpoint:

@@ -18,7 +18,7 @@ from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
 
 NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
 SOON = NOW + timedelta(seconds=60)
-ALL = ReceiverSettings(url="https://soc.example.com", notify_on=("new", "grown", "decided"), min_urgency=0)
+ALL = ReceiverSettings(url="https://soc.example.com", notify_on=("new", "updated", "decided"), min_urgency=0)
 
 
 def at(seconds: float) -> datetime:
@@ -93,7 +93,7 @@ class OutboxContract:
         for events in (alert.events[:3], alert.events[:5], alert.events):
             desk.save([replace(alert, events=events)])
             planned(outbox)
-        assert [each for _, each in happened(outbox)] == ["grown", "grown", "new"]
+        assert [each for _, each in happened(outbox)] == ["updated", "updated", "new"]
 
     def test_a_decision_is_a_delivery_and_the_same_again_is_none(self, desk, outbox):
         alert = stolen_session()

@@ -15,6 +15,7 @@ from fingerprint.adapters.webhook import parse_secrets, signature_headers
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import ReceiverSettings, load_settings
 from fingerprint.delivery.policy import (
+from fingerprint.delivery import policy
     MAX_BACKOFF,
     AlertStatus,
     Delivery,
@@ -36,7 +37,7 @@ def wants(**fields: object) -> ReceiverSettings:
     return ReceiverSettings(url="https://soc.example.com/alerts", **fields)
 
 
-EVERYTHING = wants(on=("new", "grown", "decided"), least_urgency=0)
+EVERYTHING = wants(notify_on=("new", "updated", "decided"), min_urgency=0)
 
 
 # --- who is told what ------------------------------------------------------------------------------------------------
@@ -51,7 +52,7 @@ def test_an_alert_is_new_once_and_only_where_it_is_urgent_enough():
 def test_growth_is_told_to_whom_asked_for_it():
     grown = STAND._replace(events=10)
     assert changes_to_deliver(wants(), grown, ReceiverKnowledge(9)) == []
-    assert changes_to_deliver(EVERYTHING, grown, ReceiverKnowledge(9)) == ["grown"]
+    assert changes_to_deliver(EVERYTHING, grown, ReceiverKnowledge(9)) == ["updated"]
     assert changes_to_deliver(EVERYTHING, grown, knowledge_after(grown, ReceiverKnowledge(9))) == []
 
 
@@ -81,8 +82,8 @@ def test_a_key_is_the_same_for_the_same_and_different_for_anything_else():
         idempotency_key("soc", STAND, "new"),
         idempotency_key("ops", STAND, "new"),
         idempotency_key("soc", STAND._replace(alert_id="other"), "new"),
-        idempotency_key("soc", STAND, "grown"),
-        idempotency_key("soc", STAND._replace(events=10), "grown"),
+        idempotency_key("soc", STAND, "updated"),
+        idempotency_key("soc", STAND._replace(events=10), "updated"),
         idempotency_key("soc", STAND._replace(decided_at=NOW), "decided"),
         idempotency_key("soc", STAND._replace(decided_at=LATER), "decided"),
     ]
@@ -114,17 +115,19 @@ def test_what_failed_together_does_not_come_back_together():
     assert retry_delay(5, jitter=0.0) * 2 == retry_delay(5, jitter=1.0)
 
 
-def test_a_delivery_is_given_up_after_so_many_tries_or_so_long():
+def test_a_delivery_is_given_up_after_so_many_tries_or_so_long(monkeypatch: pytest.MonkeyPatch):
     delivery = Delivery("k", "soc", "a", "new", NOW, NOW, tries=2)
     assert next_attempt(wants(), delivery, NOW, jitter=1.0) == NOW + timedelta(seconds=20)
-    assert next_attempt(wants(tries=3), delivery, NOW, jitter=1.0) is None
-    assert next_attempt(wants(give_up_seconds=19.0), delivery, NOW, jitter=1.0) is None
+    monkeypatch.setattr(policy, "MAX_ATTEMPTS", 3)
+    assert next_attempt(wants(), delivery, NOW, jitter=1.0) is None
+    monkeypatch.undo()
+    assert next_attempt(wants(max_age_seconds=19.0), delivery, NOW, jitter=1.0) is None
     assert next_attempt(wants(), replace(delivery, tries=59), NOW, jitter=1.0) is None
 
 
 def test_by_default_it_is_tried_for_two_days():
     """As docs/deliver.md says."""
-    waited = sum(retry_delay(tries, jitter=1.0) for tries in range(1, wants().tries))
+    waited = sum(retry_delay(tries, jitter=1.0) for tries in range(1, policy.MAX_ATTEMPTS))
     assert timedelta(hours=49) < timedelta(seconds=waited) < timedelta(hours=52)
 
 
@@ -137,7 +140,7 @@ def test_receivers_are_named_in_the_settings_and_the_environment_wins(tmp_path):
         '[deliver.soc]\nurl = "https://soc.example.com/"\n\n[deliver.lake]\nkind = "kafka"\ntopic = "t"\n'
     )
     loaded = load_settings(
-        file, {"FINGERPRINT_DELIVER__SOC__ON": "new, decided", "FINGERPRINT_DELIVER__SOC__FORMAT": "ocsf"}
+        file, {"FINGERPRINT_DELIVER__SOC__NOTIFY_ON": "new, decided", "FINGERPRINT_DELIVER__SOC__FORMAT": "ocsf"}
     )
     assert loaded.deliver["soc"].notify_on == ("new", "decided")
     assert loaded.deliver["soc"].resolved_format == "ocsf"

@@ -291,4 +291,4 @@ def test_the_command_line_says_who_works(organisation: sample_organisation.Road,
     assert json.loads(done.stdout)["parts"] == 4
     refused = CliRunner().invoke(app, [*words, "--workers", "nobody"])
     assert refused.exit_code
-    assert "workers.where: 'nobody' is none of local, dask" in str(refused.exception)
+    assert "workers.scheduler: 'nobody' is none of local, dask" in str(refused.exception)

@@ -32,6 +32,7 @@ from tests.contracts.message_stream import wait_until
 from tests.contracts.outbox import OutboxContract
 from tests.support.alerts import new_pipeline, stolen_session
 from tests.support.http_receiver import Listening, listening
+from fingerprint.delivery import policy
 
 NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105 - of Standard Webhooks' own example
@@ -105,7 +106,7 @@ def desk(desk_url) -> Iterator[SqlAlertStore]:
 
 
 def wants(server: Listening, **fields: object) -> ReceiverSettings:
-    asked = {"url": server.url(), "allow_http": True, "allow": HERE, "min_urgency": 0, "seconds": 5.0}
+    asked = {"url": server.url(), "allow_http": True, "allowed_networks": HERE, "min_urgency": 0, "timeout_seconds": 5.0}
     return ReceiverSettings(**asked | fields)
 
 
@@ -127,14 +128,14 @@ def keys(server: Listening) -> list[str]:
 
 def test_an_alert_is_told_once_and_its_growth_and_decision_where_that_is_asked_for(desk, listen):
     server, clock, alert = listen(), Hands(), stolen_session()
-    telling = sender(open_outbox(desk), wants(server, on=("new", "grown", "decided")), clock)
+    telling = sender(open_outbox(desk), wants(server, notify_on=("new", "updated", "decided")), clock)
     for events in (alert.events[:3], alert.events[:3], alert.events):
         desk.save([replace(alert, events=events)])
         telling.run_once()
     desk.add_disposition(Disposition(alert.alert_id, "benign", "maria", "a laptop", NOW, len(alert.events)))
     telling.run_once()
     told = [json.loads(got.body) for got in server.got]
-    assert [each["happened"] for each in told] == ["new", "grown", "decided"]
+    assert [each["happened"] for each in told] == ["new", "updated", "decided"]
     assert [each["event_count"] for each in told] == [3, 9, 9]
     assert [each["decision"] for each in told] == ["open", "open", "benign"]
     assert len(set(keys(server))) == 3
@@ -234,9 +235,10 @@ def test_a_receiver_that_asks_for_time_gets_it(desk, listen):
     assert len(server.got) == 2
 
 
-def test_what_nobody_takes_is_marked_failed_with_its_reason(desk, listen):
+def test_what_nobody_takes_is_marked_failed_with_its_reason(desk, listen, monkeypatch):
+    monkeypatch.setattr(policy, "MAX_ATTEMPTS", 3)
     server, clock = listen(status=500, answer=b"disk full"), Hands()
-    telling = sender(open_outbox(desk), wants(server, tries=3), clock)
+    telling = sender(open_outbox(desk), wants(server), clock)
     desk.save([stolen_session()])
     for _ in range(3):
         telling.run_once()
@@ -316,7 +318,7 @@ def test_two_senders_of_one_receiver_share_the_work(desk, listen):
 def test_a_topic_gets_the_alert_under_its_principal_with_its_key(desk, tmp_path):
     from fingerprint.adapters.file_broker.consumer import FileConsumer, create_topic
 
-    kafka = {"client": "files", "brokers": (str(tmp_path / "topics"),)}
+    kafka = {"client": "files", "bootstrap_servers": (str(tmp_path / "topics"),)}
     loaded = Settings.model_validate(
         {"kafka": kafka, "deliver": {"soc": {"kind": "kafka", "topic": "soc.alerts", "format": "ocsf"}}}
     )
@@ -335,7 +337,7 @@ def test_a_topic_gets_the_alert_under_its_principal_with_its_key(desk, tmp_path)
 
 
 def test_a_topic_that_is_not_there_is_tried_again(desk, tmp_path):
-    kafka = {"client": "files", "brokers": (str(tmp_path / "topics"),)}
+    kafka = {"client": "files", "bootstrap_servers": (str(tmp_path / "topics"),)}
     loaded = Settings.model_validate({"kafka": kafka, "deliver": {"soc": {"kind": "kafka", "topic": "none"}}})
     desk.save([stolen_session()])
     with closing(create_receiver("soc", loaded)) as to:
@@ -425,7 +427,7 @@ def test_without_receivers_there_is_nothing_to_run(tmp_path):
 
 def test_a_receiver_that_cannot_be_is_named_at_start(place):
     folder, _ = place
-    loaded = load_settings(folder / "settings.toml", {"FINGERPRINT_DELIVER__SOC__SECRET_FILE": "/nowhere"})
+    loaded = load_settings(folder / "settings.toml", {"FINGERPRINT_DELIVER__SOC__SIGNING_SECRET_FILE": "/nowhere"})
     with pytest.raises(FingerprintError, match=r"deliver\.soc: .*/nowhere"):
         run_deliver(loaded, once=True)
 

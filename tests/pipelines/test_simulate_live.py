@@ -36,7 +36,7 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.root, self.folder, self.bank = folder / "stream", folder / "demo", folder / "bank"
-        kafka = {"client": "files", "brokers": (str(self.root),), "group": "reader"}
+        kafka = {"client": "files", "bootstrap_servers": (str(self.root),), "group_id": "reader"}
         self.settings = Settings.model_validate({"kafka": kafka})
         create_topics(self.settings, TopicOptions(2), wait=0)
         self.time = NOW

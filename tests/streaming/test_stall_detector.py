@@ -74,7 +74,7 @@ def registry() -> CollectorRegistry:
 
 @pytest.fixture
 def watch(consumer: Lagging, registry: CollectorRegistry) -> LagMonitor:
-    settings = Kafka(request_timeout_ms=30000, watchdog_seconds=120)
+    settings = Kafka(request_timeout_ms=30_000)
     return LagMonitor(consumer, settings, LagMonitorMetrics("test", registry), consumer.now)  # type: ignore[arg-type]
 
 

@@ -304,12 +304,12 @@ def test_a_scorer_is_a_member_by_the_name_that_outlives_its_pod(plain: Chart) ->
         name: [
             each
             for each in pod["containers"][0].get("env", [])
-            if each["name"] == "FINGERPRINT_KAFKA__MEMBER"
+            if each["name"] == "FINGERPRINT_KAFKA__GROUP_INSTANCE_ID"
         ]
         for name, pod in pods(plain).items()
     }
     assert members.pop(STREAM) == [
-        {"name": "FINGERPRINT_KAFKA__MEMBER", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+        {"name": "FINGERPRINT_KAFKA__GROUP_INSTANCE_ID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
     ]
     assert not any(members.values())
     assert plain[STREAM]["kind"] == "StatefulSet"

@@ -39,7 +39,7 @@ from tests.support.stream_environment import environment
 pytestmark = pytest.mark.alone
 
 PEOPLE = ("alice", "bob", "carol", "dan")
-LIMIT = {"dead_window": 20, "max_dead_letters": 5, "max_dead_letter_share": 0.5}
+LIMIT = {"max_dead_letters": 5, "max_dead_letter_share": 0.5}
 POISON = b'{"eventVersion": "1.08", "userAgent": "\x1b[2J\xff'
 
 
@@ -53,14 +53,14 @@ class Stream:
     name = "test"
 
     def configure(self, **settings: Any) -> None:
-        names = {"raw": f"{self.name}.raw", "events": f"{self.name}.events"}
+        names = {"raw_topic": f"{self.name}.raw", "events_topic": f"{self.name}.events"}
         self.table: dict[str, Any] = {
             **settings,
             "kafka": self.connection() | names | settings.get("kafka", {}),
             "health": {"port": 0} | settings.get("health", {}),
         }
         self.settings = Settings.model_validate(self.table)
-        self.raw, self.events, self.dlq = names["raw"], names["events"], f"{self.name}.raw.dlq"
+        self.raw, self.events, self.dlq = names["raw_topic"], names["events_topic"], f"{self.name}.raw.dlq"
 
     def connection(self) -> dict[str, Any]:
         raise NotImplementedError
@@ -149,7 +149,7 @@ class OnFiles(Stream):
             create_topic(self.folder, topic, 2)
 
     def connection(self) -> dict[str, Any]:
-        return {"client": "files", "brokers": (str(self.folder),), "group": self.name}
+        return {"client": "files", "bootstrap_servers": (str(self.folder),), "group_id": self.name}
 
     def doors(self) -> tuple[Any, Any]:
         return FileConsumer, FileProducer
@@ -178,7 +178,7 @@ class OnBroker(OnFiles):
 
     def connection(self) -> dict[str, Any]:
         brisk = {"session_timeout_ms": 10000, "linger_ms": 1}
-        return {"brokers": (self.broker.address,), "group": self.name, **brisk}
+        return {"bootstrap_servers": (self.broker.address,), "group_id": self.name, **brisk}
 
     def doors(self) -> tuple[Any, Any]:
         return KafkaPythonConsumer, KafkaPythonProducer
@@ -366,7 +366,7 @@ def test_too_many_dead_letters_stop_it_and_nothing_is_committed_that_was_not_wri
     stream.configure(ingest=LIMIT)
     stream.send(*records(4), *[b"poison"] * 30, key=b"one source partition")
     with pytest.raises(
-        FingerprintError, match=r"of the last 20 messages of .*raw could not be read \(the last: malf"
+        FingerprintError, match=r"of the last 1,000 messages of .*raw could not be read \(the last: malf"
     ):
         stream.ingest()
     assert stream.committed() == len(stream.read(stream.dlq)) + len(stream.read(stream.events))
@@ -571,7 +571,7 @@ def test_too_many_dead_letters_are_one_sentence_and_status_2(
     ingest = start()
     assert ingest.left()[0] == 2
     sentence = ingest.err.splitlines()[-1]
-    assert sentence.startswith("fingerprint: 5 or more of the last 20 messages of")
+    assert sentence.startswith("fingerprint: 5 or more of the last 1,000 messages of")
     assert "Traceback" not in ingest.err
 
 

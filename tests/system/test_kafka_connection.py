@@ -74,51 +74,51 @@ def test_who_knows_the_secret_is_let_in(
     broker: Broker, passwords: dict[str, str], client: Any, mechanism: str, listener: str
 ) -> None:
     login = {
-        "user": "reader",
+        "sasl_username": "reader",
         "sasl_password_file": passwords["right"],
         "sasl_oauth_token_file": passwords["token"],
         "allow_cleartext_login": True,
     }
     if listener == "SASL_TLS":
-        login |= {"tls": True, "ca_file": str(broker.authority.file)}
+        login |= {"tls": True, "ssl_ca_file": str(broker.authority.file)}
     topic = f"{client[0].__name__}-{listener}-{mechanism}"
-    assert passes(broker, client, topic, brokers=(broker.at(listener),), mechanism=mechanism, **login)
+    assert passes(broker, client, topic, bootstrap_servers=(broker.at(listener),), sasl_mechanism=mechanism, **login)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_broker_proves_who_it_is_by_its_certificate(broker: Broker, client: Any) -> None:
-    trust = {"tls": True, "ca_file": str(broker.authority.file)}
-    assert passes(broker, client, f"{client[0].__name__}-tls", brokers=(broker.at("TLS"),), **trust)
+    trust = {"tls": True, "ssl_ca_file": str(broker.authority.file)}
+    assert passes(broker, client, f"{client[0].__name__}-tls", bootstrap_servers=(broker.at("TLS"),), **trust)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_client_proves_who_it_is_by_its_certificate(broker: Broker, client: Any) -> None:
     mine = broker.authority.certify("client")
-    trust = {"tls": True, "ca_file": str(broker.authority.file)}
-    proof = {"certificate_file": str(mine.certificate), "key_file": str(mine.key)}
+    trust = {"tls": True, "ssl_ca_file": str(broker.authority.file)}
+    proof = {"ssl_certificate_file": str(mine.certificate), "ssl_key_file": str(mine.key)}
     name = f"{client[0].__name__}-mutual"
-    assert passes(broker, client, name, brokers=(broker.at("MUTUAL"),), **trust, **proof)
+    assert passes(broker, client, name, bootstrap_servers=(broker.at("MUTUAL"),), **trust, **proof)
 
 
 def wrong_password(broker: Broker, folder: Path) -> dict[str, Any]:
     (folder / "wrong").write_text("abracadabra")
-    login = {"mechanism": "SCRAM-SHA-512", "user": "reader", "sasl_password_file": str(folder / "wrong")}
-    return {"brokers": (broker.at("SASL"),), **login}
+    login = {"sasl_mechanism": "SCRAM-SHA-512", "sasl_username": "reader", "sasl_password_file": str(folder / "wrong")}
+    return {"bootstrap_servers": (broker.at("SASL"),), **login}
 
 
 def wrong_authority(broker: Broker, folder: Path) -> dict[str, Any]:
     other = Authority(folder, "the tests")
-    return {"brokers": (broker.at("TLS"),), "tls": True, "ca_file": str(other.file)}
+    return {"bootstrap_servers": (broker.at("TLS"),), "tls": True, "ssl_ca_file": str(other.file)}
 
 
 def wrong_name(broker: Broker, folder: Path) -> dict[str, Any]:
     """The certificate is for 127.0.0.1."""
     where = broker.at("TLS").replace("127.0.0.1", "localhost")
-    return {"brokers": (where,), "tls": True, "ca_file": str(broker.authority.file)}
+    return {"bootstrap_servers": (where,), "tls": True, "ssl_ca_file": str(broker.authority.file)}
 
 
 def no_certificate(broker: Broker, folder: Path) -> dict[str, Any]:
-    return {"brokers": (broker.at("MUTUAL"),), "tls": True, "ca_file": str(broker.authority.file)}
+    return {"bootstrap_servers": (broker.at("MUTUAL"),), "tls": True, "ssl_ca_file": str(broker.authority.file)}
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -143,7 +143,7 @@ def test_a_broker_that_does_not_answer_is_named(client: Any) -> None:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_secret_that_cannot_be_read_is_named(client: Any) -> None:
-    login = {"mechanism": "SCRAM-SHA-512", "user": "reader", "sasl_password_file": "/nowhere/secret"}
+    login = {"sasl_mechanism": "SCRAM-SHA-512", "sasl_username": "reader", "sasl_password_file": "/nowhere/secret"}
     with pytest.raises(FingerprintError, match="/nowhere/secret"):
         client[0](Kafka(**login))
     with pytest.raises(FingerprintError, match=r"/nowhere/ca\.pem"):
@@ -240,13 +240,13 @@ def test_kafka_python_without_its_checksum_in_c_is_refused(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
-        ({"mechanism": "PLAIN"}, "password_file"),
-        ({"mechanism": "OAUTHBEARER"}, "token_file"),
-        ({"mechanism": "AWS_MSK_IAM"}, "tls"),
-        ({"mechanism": "PLAIN", "user": "reader", "sasl_password_file": "secret"}, "clear_login"),
-        ({"mechanism": "OAUTHBEARER", "sasl_oauth_token_file": "token"}, "clear_login"),
-        ({"certificate_file": "client.pem"}, "key_file"),
-        ({"brokers": ()}, "brokers"),
+        ({"sasl_mechanism": "PLAIN"}, "password_file"),
+        ({"sasl_mechanism": "OAUTHBEARER"}, "token_file"),
+        ({"sasl_mechanism": "AWS_MSK_IAM"}, "tls"),
+        ({"sasl_mechanism": "PLAIN", "sasl_username": "reader", "sasl_password_file": "secret"}, "allow_cleartext_login"),
+        ({"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_file": "token"}, "allow_cleartext_login"),
+        ({"ssl_certificate_file": "client.pem"}, "key_file"),
+        ({"bootstrap_servers": ()}, "bootstrap_servers"),
     ],
 )
 def test_settings_that_can_never_connect_are_refused_at_start(

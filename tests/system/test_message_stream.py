@@ -22,7 +22,7 @@ from fingerprint.core.settings import Kafka
 from tests.contracts.message_stream import AwayContract, TopicContract
 from tests.support.services.kafka import Broker
 
-BRISK = {"answer_seconds": 20, "session_timeout_ms": 6000, "linger_ms": 1}
+BRISK = {"request_timeout_ms": 20_000, "session_timeout_ms": 6000, "linger_ms": 1}
 
 
 class OnBroker:
@@ -45,7 +45,7 @@ class OnBroker:
         return Kafka(**{"bootstrap_servers": (self._broker.address,), **BRISK, **more})
 
     def consumer(self, group: str, **settings: Any) -> Consumer:
-        self._open.append(self._consumer(self._settings({"group": f"{self._name}-{group}", **settings})))
+        self._open.append(self._consumer(self._settings({"group_id": f"{self._name}-{group}", **settings})))
         return self._open[-1]
 
     def producer(self, **settings: Any) -> Producer:

@@ -450,7 +450,7 @@ def test_what_was_silent_longest_is_put_away_and_comes_back_and_nothing_changes(
     place: Place, records: Records, oracle: Said
 ) -> None:
     """In memory there is room for a few principals; runs end and begin with some of them away."""
-    place.configure(kafka=SMALL, checkpoints={"max_series": 5})
+    place.configure(kafka=SMALL, stream={"max_series": 5})
     fetched = 0
     for part in range(0, len(records), 1200):
         place.send(records[part : part + 1200])

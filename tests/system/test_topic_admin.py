@@ -68,16 +68,16 @@ class TestFiles(TopicsContract):
             yield opened
 
 
-def guarded(broker: Broker, folder: Path, password: str, seconds: float = 20) -> Kafka:
+def guarded(broker: Broker, folder: Path, password: str, milliseconds: int = 20_000) -> Kafka:
     """A login over TLS, as consumers have it."""
     (folder / "password").write_text(password)
     login: dict[str, Any] = {
-        "mechanism": "SCRAM-SHA-512",
-        "user": "reader",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_username": "reader",
         "sasl_password_file": str(folder / "password"),
     }
-    trust = {"tls": True, "ca_file": str(broker.authority.file)}
-    return Kafka(bootstrap_servers=(broker.at("SASL_TLS"),), request_timeout_ms=seconds, **login, **trust)
+    trust = {"tls": True, "ssl_ca_file": str(broker.authority.file)}
+    return Kafka(bootstrap_servers=(broker.at("SASL_TLS"),), request_timeout_ms=milliseconds, **login, **trust)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -89,7 +89,7 @@ def test_who_makes_topics_logs_in_as_consumers_do(broker: Broker, tmp_path: Path
 @pytest.mark.parametrize("client", CLIENTS)
 def test_who_is_not_let_in_is_told_so_soon(broker: Broker, tmp_path: Path, client: Any) -> None:
     with pytest.raises(FingerprintError, match="does not let us in") as caught:
-        client(guarded(broker, tmp_path, "abracadabra", 1.5))
+        client(guarded(broker, tmp_path, "abracadabra", 1_500))
     assert not isinstance(caught.value, ServerUnavailable)  # asking again is no use
 
 
@@ -184,8 +184,10 @@ def test_partitions_that_state_cannot_be_cut_into_are_refused(tmp_path: Path, wr
 
 @pytest.mark.parametrize("client", ["kafka-python", "confluent"])
 def test_the_events_topic_holds_what_a_training_reads_and_messages_fit(broker: Broker, client: str) -> None:
-    names = {each: f"{client}.{each}" for each in ("raw", "events", "alerts", "votes", "notices")}
-    kafka = {"client": client, "brokers": [broker.address], **names}
+    names = {
+        f"{each}_topic": f"{client}.{each}" for each in ("raw", "events", "alerts", "votes", "feed_gaps")
+    }
+    kafka = {"client": client, "bootstrap_servers": [broker.address], **names}
     settings = Settings.model_validate({"kafka": kafka})
     for _ in range(2):
         create_topics(settings, TopicOptions(2, 1), wait=30)

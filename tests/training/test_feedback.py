@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint.core.settings import Promotion, Training
-from fingerprint.training import feedback
+from fingerprint.core.settings import Training
+from fingerprint.training import feedback, promotion_gate
 
 END = datetime(2026, 6, 1, tzinfo=UTC)
 OPTIONS = Training()
@@ -84,14 +84,15 @@ def test_it_is_bounded_both_ways_whatever_is_said() -> None:
 
 def test_what_the_gate_counts_as_clearly_found_stays_found_when_everything_was_called_benign() -> None:
     """So the bound is no larger than what the gate leaves between the threshold and a clear find."""
-    assert 1 + OPTIONS.max_threshold_increase <= Promotion().clear
+    assert 1 + OPTIONS.max_threshold_increase <= promotion_gate.CLEAR_DETECTION_FACTOR
 
 
-def test_what_was_said_fades_by_half_with_every_so_many_days() -> None:
+def test_what_was_said_fades_by_half_with_every_so_many_days(monkeypatch: pytest.MonkeyPatch) -> None:
     old = shift(*of("benign", days=90))[S3]
     assert old == pytest.approx(RAISED * (1 - 2**-0.25), abs=1e-4)
     assert shift(*of("benign", days=9000)) == {}
-    assert shift(*of("benign", days=30), options=Training(judged_half_days=30))[S3] == pytest.approx(old)
+    monkeypatch.setattr(feedback, "DISPOSITION_HALF_LIFE_DAYS", 30.0)
+    assert shift(*of("benign", days=30))[S3] == pytest.approx(old)
 
 
 def test_what_is_dated_past_the_end_weighs_no_more_than_today() -> None:

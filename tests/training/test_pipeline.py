@@ -22,6 +22,7 @@ from fingerprint.training import dataset, distinct_rows, pipeline
 from fingerprint.training.distinct_rows import DistinctRows, sample_per_owner
 from pipelines.runtime import wiring
 from tests.support.sample_organisation import Road
+from fingerprint.training import partition_fit
 
 SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1))
 STAGES = {"rows": 8, "commons": 8, "fitted": 8, "learned": 8}  # folders of a piece
@@ -230,9 +231,11 @@ def test_a_record_dated_centuries_ahead_ends_no_series(events: list[pd.DataFrame
     assert ours == theirs
 
 
-def test_one_day_weighs_no_more_than_the_cap_in_fitting(events: list[pd.DataFrame], whole: Bank) -> None:
-    capped = SETTINGS.model_copy(update={"autoencoder": Autoencoder(max_epochs=1, day_cap=1)})
-    bank = pipeline.train(events, capped)
+def test_one_day_weighs_no_more_than_the_cap_in_fitting(
+    events: list[pd.DataFrame], whole: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition_fit, "MAX_ROWS_PER_DAY", 1)
+    bank = pipeline.train(events, SETTINGS)
     np.testing.assert_array_equal(bank.vocabulary.count, whole.vocabulary.count)
     commons = 1 + (bank.fingerprints["level"] == 2).sum()
     own = bank.weights.row[commons:]

@@ -654,7 +654,7 @@ def test_the_first_start_prints_a_link_that_makes_the_first_admin(tmp_path):
 
 def test_a_network_of_ones_own_has_metrics_of_the_desk_without_a_token(tmp_path):
     port = free_port()
-    watched = {"FINGERPRINT_WEB__METRICS": "true", "FINGERPRINT_HEALTH__PORT": str(port)}
+    watched = {"FINGERPRINT_WEB__SERVE_HEALTH": "true", "FINGERPRINT_HEALTH__PORT": str(port)}
     command = fingerprint("serve", "--port", "0", "--desk", f"sqlite:///{tmp_path}/desk.sqlite")
     with subprocess.Popen(  # noqa: S603
         command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=os.environ | watched

@@ -191,7 +191,7 @@ def test_a_proxy_that_is_not_counted_is_said_once(tmp_path: Path, caplog: pytest
     nobody = Site.of(desk_in(tmp_path)).nobody()
     for _ in range(3):
         nobody.get("/login", headers={"X-Forwarded-For": "192.0.2.7"})
-    assert ["web.proxies is 0" in record.getMessage() for record in caplog.records] == [True]
+    assert ["web.trusted_proxies is 0" in record.getMessage() for record in caplog.records] == [True]
 
 
 # --- bounds -----------------------------------------------------------------------------------------------------------

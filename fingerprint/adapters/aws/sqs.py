@@ -22,6 +22,7 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Message, ReceivedMessage
 from fingerprint.core.settings import Sqs
 
+WAIT_TIME_SECONDS = 10  # that one long poll waits (WaitTimeSeconds)
 MAX_BATCH_SIZE = 10  # what SQS takes and gives in one call
 _URL = re.compile(r"https?://[^/\s]+/(\d{12})/([A-Za-z0-9_-]{1,80}(?:\.fifo)?)")
 
@@ -56,7 +57,7 @@ class SqsQueue:
         answer = self._call_sqs(
             "receive_message",
             MaxNumberOfMessages=MAX_BATCH_SIZE,
-            WaitTimeSeconds=self.settings.wait_seconds,
+            WaitTimeSeconds=WAIT_TIME_SECONDS,
             VisibilityTimeout=self.settings.visibility_timeout_seconds,
             MessageSystemAttributeNames=["SentTimestamp", "ApproximateReceiveCount"],
         )

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fingerprint.adapters.checkpoints.garbage import GRACE_SECONDS, RetentionPolicy
+from fingerprint.adapters.checkpoints.garbage import GRACE_SECONDS, RETAINED, RetentionPolicy
 from fingerprint.adapters.checkpoints.manifest import CheckpointCorrupted, validate_checkpoint
 from fingerprint.adapters.checkpoints.object_store import open_file_store
 from fingerprint.adapters.checkpoints.paths import (
@@ -41,10 +41,10 @@ class FileCheckpointStore:
     `grace_seconds`: what was written less long ago is never deleted, so saving must not take so long.
     """
 
-    def __init__(self, settings: Checkpoints, grace_seconds: float = GRACE_SECONDS):
+    def __init__(self, settings: Checkpoints, grace_seconds: float = GRACE_SECONDS, retained: int | None = None):
         self._url = settings.url
         self._store = open_file_store(settings.url)
-        self._policy = RetentionPolicy(settings.snapshots_kept, grace_seconds)
+        self._policy = RetentionPolicy(retained or RETAINED, grace_seconds)
         self._by_partition: dict[Partition, PartitionCheckpoints] = {}
 
     def save(self, checkpoint: Checkpoint) -> None:

@@ -41,7 +41,7 @@ class ConfluentTopicAdmin(TopicAdmin):
 
     def __init__(self, settings: Kafka):
         self._settings = settings
-        self._timeout_seconds = settings.request_timeout_ms
+        self._timeout_seconds = settings.request_timeout_seconds
         reason = ConnectionFailure()
         with self._translate_errors():
             self._admin = AdminClient(librdkafka_options(settings) | {"error_cb": reason.on_error})

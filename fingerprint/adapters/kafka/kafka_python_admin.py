@@ -39,7 +39,7 @@ class KafkaPythonTopicAdmin(TopicAdmin):
 
     def __init__(self, settings: Kafka):
         self._settings = settings
-        patience = int(settings.request_timeout_ms * 1000)
+        patience = settings.request_timeout_ms
         with self._translate_errors():
             self._admin = kafka.KafkaAdminClient(
                 **kafka_python_options(settings) | {"request_timeout_ms": patience}
@@ -98,7 +98,7 @@ class KafkaPythonTopicAdmin(TopicAdmin):
 
     def _wait_for_metadata(self, known: Callable[[], bool], name: str) -> None:
         """What the controller has done, a broker knows a moment later."""
-        deadline = time.monotonic() + self._settings.request_timeout_ms
+        deadline = time.monotonic() + self._settings.request_timeout_seconds
         while not known():
             if time.monotonic() > deadline:
                 raise ServerUnavailable(f"topic {name} has grown, and the broker does not know it yet")

@@ -41,7 +41,7 @@ def kafka_python_options(settings: Kafka) -> dict[str, Any]:
     return {
         "bootstrap_servers": list(settings.bootstrap_servers),
         "security_protocol": guard + ("SSL" if settings.tls else "PLAINTEXT"),
-        "bootstrap_timeout_ms": int(settings.request_timeout_ms * 1000),
+        "bootstrap_timeout_ms": settings.request_timeout_ms,
         "reconnect_backoff_max_ms": 1000,
         **(_tls_options(settings) if settings.tls else {}),
         **(_sasl_options(settings) if settings.sasl_mechanism else {}),

@@ -66,7 +66,7 @@ def _restricted_api_headers(key_file: str | None) -> dict[str, str]:
     """What opens the API where the server was started with `--grpc-restricted-protocol=model-repository:NAME=VALUE`."""
     name, equals, value = (settings.read_secret(key_file) or "").partition("=")
     if key_file and not (name and equals and value):
-        raise FingerprintError(f"triton.key_file {key_file} does not hold NAME=VALUE")
+        raise FingerprintError(f"triton.control_key_file {key_file} does not hold NAME=VALUE")
     return {f"triton-grpc-protocol-{name}": value} if name else {}
 
 

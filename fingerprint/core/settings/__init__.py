@@ -24,9 +24,9 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from fingerprint.core.settings.base import Field, Section, read_secret
+from fingerprint.core.settings.base import Section, read_secret
 from fingerprint.core.settings.clusters import Triton, Workers
 from fingerprint.core.settings.detection import (
     Alerts,

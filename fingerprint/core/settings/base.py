@@ -1,6 +1,7 @@
 """The base class of every section of the settings, and the reader of files that hold secrets.
 
 Example:
+    >>> from pydantic import Field
     >>> class Clock(Section):
     ...     tick_seconds: float = Field(1.0, gt=0, description="Seconds between two ticks.")
     >>> Clock(tick_seconds=2.0)
@@ -13,13 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, field_validator
 
 from fingerprint.core import private_files
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.credentials import holds_credentials
-
-__all__ = ["Field", "Section", "check_readable", "read_secret"]
 
 
 class Section(BaseModel):

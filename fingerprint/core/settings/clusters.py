@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from fingerprint.core.settings.base import Field, Section, check_readable, read_secret
+from fingerprint.core.settings.base import Section, check_readable, read_secret
 
 
 class Workers(Section):

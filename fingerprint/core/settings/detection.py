@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from fingerprint.core.settings.base import Field, Section
+from fingerprint.core.settings.base import Section
 
 
 class Reading(Section):

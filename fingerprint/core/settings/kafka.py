@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
-from fingerprint.core.settings.base import Field, Section, check_readable, read_secret
+from fingerprint.core.settings.base import Section, check_readable, read_secret
 
 
 class KafkaSecurity(Section):
@@ -136,3 +136,13 @@ class Kafka(KafkaSecurity):
         gt=0,
         description="Milliseconds that a broker may take to answer a request (request.timeout.ms).",
     )
+
+    @property
+    def delivery_timeout_seconds(self) -> float:
+        """Return delivery_timeout_ms in seconds."""
+        return self.delivery_timeout_ms / 1000
+
+    @property
+    def request_timeout_seconds(self) -> float:
+        """Return request_timeout_ms in seconds."""
+        return self.request_timeout_ms / 1000

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.redaction import Redactor
-from fingerprint.core.settings.base import Field, Section
+from fingerprint.core.settings.base import Section
 
 
 class Database(Section):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.settings.base import Field, Section
+from fingerprint.core.settings.base import Section
 
 DEAD_LETTER_WINDOW = 1_000  # latest messages over which `fingerprint ingest` counts dead letters
 

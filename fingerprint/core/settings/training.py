@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
-from fingerprint.core.settings.base import Field, Section
+from fingerprint.core.settings.base import Section
 
 
 class Training(Section):

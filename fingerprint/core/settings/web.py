@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from pydantic import SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from fingerprint.core.account import Role
-from fingerprint.core.settings.base import Field, Section, read_secret
+from fingerprint.core.settings.base import Section, read_secret
 
 DeliveryFormat = Literal["json", "ecs", "ocsf", "slack"]
 

@@ -27,7 +27,7 @@ from fingerprint.detection.batch import EventBatch
 from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, IntervalScores, Ints, Mask
 from fingerprint.features.encoding import FEATURE_NAMES
 from fingerprint.registry.bank import Bank
-from fingerprint.state.activity_series import ActivitySeries
+from fingerprint.state.activity_series import ACTION_CHANNELS, ActivitySeries
 from fingerprint.state.scorer_state import ScorerState
 
 ACTION_COLUMN = FEATURE_NAMES.index("action")
@@ -76,7 +76,7 @@ class SpectralDetector(Detector):
         Those are the actions that the bank has seen most, and those that an earlier bank gave one: sent back among the others, an
         action would look like a surge of them.
         """
-        busy = (slot > 0) & (slot <= self.options.busiest_actions) & (batch.level == 0)
+        busy = (slot > 0) & (slot <= ACTION_CHANNELS) & (batch.level == 0)
         if self.state.channels_since:
             busy |= (
                 self.state.series.find_rows(hashing.combine(batch.owner, batch.codes[:, ACTION_COLUMN])) >= 0

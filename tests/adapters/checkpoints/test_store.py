@@ -167,7 +167,7 @@ def test_a_folder_that_cannot_be_listed_does_not_look_empty(folder: InFolder) ->
 def test_the_command_line_lists_what_would_be_restored(folder: InFolder) -> None:
     opened(folder).save(snapshot(5))
     shown = CliRunner().invoke(
-        cli.app, ["snapshots", "list"], env={"FINGERPRINT_STATE__SNAPSHOTS": folder.url}
+        cli.app, ["snapshots", "list"], env={"FINGERPRINT_CHECKPOINTS__URL": folder.url}
     )
     assert shown.exit_code == 0
     assert "fingerprint.events/3  offset 105, fence 0-7-5, written 20" in shown.output

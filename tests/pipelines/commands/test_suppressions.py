@@ -119,7 +119,7 @@ def test_what_is_old_is_removed_as_the_settings_say(desk_url):
     keep = {f"FINGERPRINT_RETENTION__{name}_DAYS": "0" for name in ("RAW", "VOTES", "ALERTS")}
     assert said(desk_url, "desk", "prune", **keep) == "nothing is older than it is kept\n"
     figures = json.loads(
-        said(desk_url, "desk", "prune", "--json", **keep | {"FINGERPRINT_RETENTION__RAW_DAYS": "1"})
+        said(desk_url, "desk", "prune", "--json", **keep | {"FINGERPRINT_RETENTION__RECORD_DAYS": "1"})
     )
     assert figures["removed"] == {"records": 12}
     assert len(open_alert_store(desk_url).votes()) == 9
@@ -150,7 +150,7 @@ def test_scoring_stores_no_record_with_what_is_redacted(organisation, tmp_path):
     score_sources(
         organisation.new,
         organisation.bank,
-        sample_organisation.SETTINGS.model_copy(update={"desk": desk}),
+        sample_organisation.SETTINGS.model_copy(update={"database": desk}),
         no_progress,
         url,
     )
@@ -161,5 +161,5 @@ def test_scoring_stores_no_record_with_what_is_redacted(organisation, tmp_path):
 
 
 def test_a_field_that_no_record_can_have_is_refused_at_the_start():
-    with pytest.raises(FingerprintError, match=r"setting desk.redact: .* names no field"):
-        load_settings(environment={"FINGERPRINT_DESK__REDACT": "a..b"})
+    with pytest.raises(FingerprintError, match=r"setting database.redacted_fields: .* names no field"):
+        load_settings(environment={"FINGERPRINT_DATABASE__REDACTED_FIELDS": "a..b"})
