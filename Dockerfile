@@ -59,8 +59,8 @@ FROM ${PYTHON_IMAGE} AS ground
 # tini: process 1 hands signals on and buries children
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends tini && rm -rf /var/lib/apt/lists/* \
  && useradd --uid 10001 --home-dir /tmp --no-create-home --shell /usr/sbin/nologin fingerprint \
- && mkdir -p /srv/fingerprint/models/bank /srv/fingerprint/models/triton /srv/fingerprint/snapshots /srv/fingerprint/demo \
-    /run/secrets/desk /run/secrets/triton /run/secrets/grafana \
+ && mkdir -p /srv/fingerprint/models/bank /srv/fingerprint/models/triton /srv/fingerprint/checkpoints /srv/fingerprint/demo \
+    /run/secrets/database /run/secrets/triton /run/secrets/grafana \
  && chown -R fingerprint:fingerprint /srv/fingerprint /run/secrets \
  && chmod 0750 /run/secrets/*
 COPY --from=dependencies /opt/fingerprint /opt/fingerprint

@@ -50,8 +50,8 @@ EVERYTHING: dict[str, Any] = {
     "web": {
         "replicas": 2,
         "secretMounts": [{"secret": "openid", "path": "/run/secrets/openid"}],
-        "trusted_proxies": 1,
-        "ingress": {"enabled": True, "host": "desk.example.com", "tlsSecret": "desk", "className": "nginx"},
+        "trustedProxies": 1,
+        "ingress": {"enabled": True, "host": "alerts.example.com", "tlsSecret": "desk", "className": "nginx"},
     },
     "demo": {"enabled": True},
     "monitoring": {"serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}},
@@ -60,21 +60,21 @@ EVERYTHING: dict[str, Any] = {
         "webFrom": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}],
     },
 }
-ELSEWHERE: dict[str, Any] = {  # brokers, desk, snapshots and secrets of one's own
-    "kafka": {"enabled": False, "bootstrap_servers": ["broker-1.example.com:9093", "broker-2.example.com:9093"]},
+ELSEWHERE: dict[str, Any] = {  # brokers, database, checkpoints and secrets of one's own
+    "kafka": {"enabled": False, "bootstrapServers": ["broker-1.example.com:9093", "broker-2.example.com:9093"]},
     "postgres": {"enabled": False},
     "database": {
-        "url": "postgresql://desk@db.example.com/desk?password_file=/run/secrets/fingerprint/desk-password"
+        "url": "postgresql://desk@db.example.com/desk?password_file=/run/secrets/fingerprint/database-password"
     },
     "secrets": {"existingSecret": "ours"},
-    "checkpoints": {"url": "s3://bucket/snapshots"},
+    "checkpoints": {"url": "s3://bucket/checkpoints"},
     "models": {"existingClaim": "shared"},
     "topics": {"create": False},
     "triton": {"enabled": False},
     "networkPolicy": {
         "egress": {
             "kafka": [{"to": [{"ipBlock": {"cidr": "10.0.5.0/24"}}], "ports": [{"port": 9093}]}],
-            "desk": [{"to": [{"ipBlock": {"cidr": "10.0.6.7/32"}}], "ports": [{"port": 5432}]}],
+            "database": [{"to": [{"ipBlock": {"cidr": "10.0.6.7/32"}}], "ports": [{"port": 5432}]}],
             "checkpoints": [{"ports": [{"port": 443}]}],
         }
     },

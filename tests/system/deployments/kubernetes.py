@@ -291,7 +291,7 @@ def test_uninstalling_leaves_what_was_learned_and_the_secrets_and_nothing_else(c
         lambda: not [each for each in cluster.found("pods") if each["status"]["phase"] == "Running"],
     )
     assert {each["metadata"]["name"] for each in cluster.found("persistentvolumeclaims")} == {
-        *(f"{RELEASE}-{name}" for name in ("models", "snapshots")),
+        *(f"{RELEASE}-{name}" for name in ("models", "checkpoints")),
         *(f"data-{RELEASE}-{name}-0" for name in ("kafka", "postgres")),
     }
     assert [each["metadata"]["name"] for each in cluster.found("secrets") if each["type"] == "Opaque"] == [
