@@ -14,8 +14,8 @@ from hypothesis import strategies as some
 from fingerprint.adapters.webhook import parse_secrets, signature_headers
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import ReceiverSettings, load_settings
-from fingerprint.delivery.policy import (
 from fingerprint.delivery import policy
+from fingerprint.delivery.policy import (
     MAX_BACKOFF,
     AlertStatus,
     Delivery,

@@ -1,4 +1,4 @@
-"""A detector of another package: its vote is counted, stored, shown on the alert page and exported, without a change to this one."""
+"""A detector of another package is counted, stored, shown on the alert page and exported without a change to this package."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fingerprint.core.settings.base import Field
+from pydantic import Field
 from fingerprint.detection.batch import EventBatch
 from fingerprint.detection.detectors import Detector, DetectorOptions, Floats
 

@@ -1,11 +1,12 @@
-"""An alert as a Detection Finding of the Open Cybersecurity Schema Framework (class 2004), in the words of version 1.5.
+"""An alert as a Detection Finding (class 2004) of the Open Cybersecurity Schema Framework, version 1.5.
 
 Example:
-    >>> finding(News(alert))["type_name"], finding(News(alert))["severity"]
+    >>> finding = ocsf_finding(Notification(alert))
+    >>> finding["type_name"], finding["severity"]
     ('Detection Finding: Create', 'Critical')
 
-Valid by the published schemas of 1.5, the first with `anomaly_analyses`, to 1.8 (tests/test_ocsf.py asks them). Of profiles it
-uses `cloud` (whose account), `host` (who acted) and `incident` (what an analyst said). All times are milliseconds since 1970.
+Valid by the published schemas of 1.5, the first with `anomaly_analyses`, to 1.8. Of profiles it uses `cloud` (the account), `host`
+(the actor) and `incident` (the decision). All times are milliseconds since 1970.
 Source: https://schema.ocsf.io/1.5.0/classes/detection_finding
 """
 
@@ -48,7 +49,7 @@ RISK: dict[str, EnumValue] = {
     "medium": (2, "Medium"),
     "low": (1, "Low"),
 }
-CONFIDENCE: dict[Level, EnumValue] = {  # how much was known of whom it judges
+CONFIDENCE: dict[Level, EnumValue] = {  # by the fingerprint that judged
     "entity": (3, "High"),
     "principal": (3, "High"),
     "peer": (2, "Medium"),
@@ -83,7 +84,7 @@ OBSERVABLE: dict[str, EnumValue] = {
 
 
 def ocsf_finding(notification: Notification) -> dict[str, Any]:
-    """The whole document; its texts are bounded, and of its events it has the newest as evidence."""
+    """Return the document; its texts are bounded, and its evidence is the newest events."""
     alert = notification.alert
     made: dict[str, Any] = truncate_texts(
         without_empty(
@@ -109,6 +110,7 @@ def ocsf_finding(notification: Notification) -> dict[str, Any]:
 
 
 def to_milliseconds(moment: datetime) -> int:
+    """Return milliseconds since 1970."""
     return int(moment.timestamp() * 1000)
 
 
@@ -130,8 +132,8 @@ def _class_fields(notification: Notification) -> dict[str, Any]:
 
 
 def _judgement_fields(notification: Notification) -> dict[str, Any]:
-    """How bad, how sure, how it stands, and what was said of it."""
-    alert, said = notification.alert, notification.disposition
+    """Return severity, confidence, status and verdict."""
+    alert, disposition = notification.alert, notification.disposition
     word = severity_of(alert.urgency)
     return {
         **_enum_fields("severity", SEVERITY[word]),
@@ -140,8 +142,8 @@ def _judgement_fields(notification: Notification) -> dict[str, Any]:
         **_enum_fields("confidence", CONFIDENCE[alert.level]),
         **_enum_fields("status", STATUS[notification.decision]),
         **_enum_fields("verdict", VERDICT[notification.decision]),
-        "is_alert": said is None,
-        "comment": f"{said.by}: {said.why}" if said and said.why else None,
+        "is_alert": disposition is None,
+        "comment": f"{disposition.by}: {disposition.why}" if disposition and disposition.why else None,
     }
 
 
@@ -161,7 +163,7 @@ def _metadata_fields(notification: Notification) -> dict[str, Any]:
 
 
 def _finding_info(notification: Notification) -> dict[str, Any]:
-    alert, said = notification.alert, notification.disposition
+    alert, disposition = notification.alert, notification.disposition
     return without_empty(
         uid=alert.alert_id or "(none)",
         title=alert.title,
@@ -175,7 +177,7 @@ def _finding_info(notification: Notification) -> dict[str, Any]:
         data_sources=["AWS CloudTrail"],
         first_seen_time=to_milliseconds(alert.first_event_time),
         last_seen_time=to_milliseconds(alert.last_event_time),
-        modified_time=to_milliseconds(said.at) if said else None,
+        modified_time=to_milliseconds(disposition.at) if disposition else None,
         related_events_count=len(alert.events),
         src_url=notification.link,
     )
@@ -201,7 +203,7 @@ def _user_fields(alert: Alert) -> dict[str, Any]:
 
 
 def _evidence_fields(alert: Alert, event: AlertEvent) -> dict[str, Any]:
-    """One event: who called what, from where, with which tool."""
+    """Return one event as evidence: caller, call, source and user agent."""
     address = parse_address(event.source_address)
     data = {
         "event_time": event.event_time.isoformat(),
@@ -224,7 +226,7 @@ def _evidence_fields(alert: Alert, event: AlertEvent) -> dict[str, Any]:
 
 
 def _find_observables(notification: Notification) -> Iterator[dict[str, Any]]:
-    """What can be searched for elsewhere, each once."""
+    """Yield the values that other tools can search for, each once."""
     alert, events = notification.alert, notification.newest_events
     found = {
         ("user", "actor.user.name"): [display_name(alert)],

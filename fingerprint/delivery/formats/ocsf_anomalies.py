@@ -1,7 +1,7 @@
-"""What was unusual beside what is usual, as `anomaly_analyses` of an OCSF finding.
+"""Unusual values beside usual ones, as `anomaly_analyses` of an OCSF finding.
 
 Example:
-    >>> analyses(alert)[0]["anomalies"][0]["observations"]
+    >>> anomaly_analyses(alert)[0]["anomalies"][0]["observations"]
     [{'value': '185.220.101.0/24', 'count': 9}]
 """
 
@@ -18,8 +18,10 @@ JsonObject = dict[str, Any]  # an `anomaly` or a `baseline`
 
 
 def anomaly_analyses(alert: Alert) -> list[JsonObject]:
-    """One analysis: the principal's values against its habits, and its activity against the expected one. None where the
-    alert was given no explanation."""
+    """Return one analysis: the principal's values against its habits, and its activity against the expected one.
+
+    Return no analysis for an alert without drivers and curve.
+    """
     pairs = [_driver_pair(driver) for driver in alert.drivers]
     if alert.curve:
         pairs += _curve_pairs(alert.curve)
@@ -35,7 +37,7 @@ def anomaly_analyses(alert: Alert) -> list[JsonObject]:
 
 
 def _driver_pair(driver: SurpriseDriver) -> tuple[JsonObject, JsonObject]:
-    """A feature's value that surprised, and what is usual for it."""
+    """Return a surprising value of a feature, and the usual ones."""
     feature = driver.feature or "(none)"
     seen = {"value": driver.seen or "(none)", "count": driver.events}
     surprise = f"{driver.rarity}; {driver.surprise:.1f} nats above what is usual"
@@ -46,7 +48,7 @@ def _driver_pair(driver: SurpriseDriver) -> tuple[JsonObject, JsonObject]:
 
 
 def _curve_pairs(curve: ActivityCurve) -> list[tuple[JsonObject, JsonObject]]:
-    """The flagged intervals of a curve: counted, and expected."""
+    """Return the flagged intervals of a curve: the counts, and the expected counts."""
     spans = [place for place in curve.flagged if place < len(curve.counts)]
     if not spans:
         return []

@@ -1,7 +1,7 @@
 """The formats by name.
 
 Example:
-    >>> body("ocsf", News(alert))
+    >>> encode_notification("ocsf", Notification(alert))
     b'{"category_uid":2,"category_name":"Findings", ...}'
 """
 
@@ -30,16 +30,16 @@ EXPORT_FORMATS: Mapping[str, Formatter] = {  # to a file, one alert a line
 
 
 def encode_notification(format: str, notification: Notification) -> bytes:
-    """What one receiver is sent: JSON in ASCII."""
+    """Return the body for a receiver: JSON in ASCII."""
     return to_json_line(NOTIFICATION_FORMATS[format](notification))
 
 
 def encode_export(format: str, notifications: Iterable[Notification]) -> Iterator[bytes]:
-    """A file, piece by piece: a line of JSON an alert, or a header and a row an alert."""
+    """Yield a file in pieces: a line of JSON for each alert, or a header and a row for each alert."""
     if format == "csv":
         yield csv.csv_header()
         yield from csv.csv_lines(notifications)
         return
     document = EXPORT_FORMATS[format]
-    for news in notifications:
-        yield to_json_line(document(news)) + b"\n"
+    for notification in notifications:
+        yield to_json_line(document(notification)) + b"\n"
