@@ -277,14 +277,15 @@ def _rounded_or_none(value: float | None) -> float | None:
 
 
 class AlertGroups:
-    """Verdicts that belong to alerts whose window is still open. An alert is built when its window is over, and before that
-    whenever it has grown.
+    """Verdicts of alerts whose window is still open.
+
+    An alert is built when its window is over, and before that when it has grown.
 
     Example:
-        >>> groups = Groups(explainer)
-        >>> groups.add(judged.batch, judged.frame)
-        >>> early = groups.grown(so_far.batch, so_far.frame)    # with verdicts whose interval is still open
-        >>> alerts = groups.close(before=ledger.closed())
+        >>> groups = AlertGroups(explainer)
+        >>> groups.add(scored.batch, scored.frame)
+        >>> early = groups.build_grown(open.batch, open.frame)  # with verdicts whose interval is still open
+        >>> alerts = groups.close_windows(before=state.first_open_interval())
     """
 
     def __init__(self, explainer: Explainer) -> None:

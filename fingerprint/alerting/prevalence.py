@@ -9,7 +9,8 @@ median). Only what a roll-out brings is counted: actions, parameters, errors and
 
 - a place (network, address range, other account): one thief with many keys brings the same place to all of them. Where another
   principal comes from the alert's unusual place too, urgency is not lowered at all;
-- an action that serves an attacker by public mappings (`attack_tactics`, all but discovery): many do it when many keys are stolen;
+- an action that serves an attacker by public mappings (`attack_tactics`, all but discovery): many do it when many keys are
+  stolen;
 - a value that an attack shows: as soon as one of the principals that share it has a true positive, it excuses no other.
 
 From MIN_OTHERS others on, urgency falls by URGENCY_PER_DOUBLING for each doubling, by MAX_REDUCTION at most and never below half.

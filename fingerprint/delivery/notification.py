@@ -26,7 +26,10 @@ _EMAIL = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]+@[A-Za-z0-9-]+\.[A-Za-z0-9
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """An alert and its change. `disposition` is the current decision, None while it is open; `link` is its page, if it has one."""
+    """An alert and its change.
+
+    `disposition` is the current decision, None while it is open; `link` is its page, if it has one.
+    """
 
     alert: Alert
     change: ChangeKind = "new"

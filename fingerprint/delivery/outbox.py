@@ -44,7 +44,10 @@ class Outbox(Protocol):
     """
 
     def register_receiver(self, receiver: str, include_backlog: bool) -> None:
-        """Register a receiver for changes from now on; with `include_backlog` also for stored alerts. A second call does nothing."""
+        """Register a receiver for changes from now on.
+
+        With `include_backlog` also for stored alerts. A second call does nothing.
+        """
         ...
 
     def schedule(self, receiver: str, options: ReceiverSettings, now: datetime) -> int:

@@ -100,8 +100,8 @@ def idempotency_key(receiver: str, status: AlertStatus, change: ChangeKind) -> s
 def retry_delay(tries: int, jitter: float, retry_after: float = 0.0) -> float:
     """Return the seconds until the next attempt after `tries` failed ones.
 
-    They double with each attempt; of that, half to all is waited by `jitter` (0 to 1), so that deliveries which failed together do
-    not come back together. `retry_after` is the receiver's wish in seconds, within bounds.
+    They double with each attempt; of that, half to all is waited by `jitter` (0 to 1), so that deliveries which failed together
+    do not come back together. `retry_after` is the receiver's wish in seconds, within bounds.
     """
     whole = min(INITIAL_BACKOFF * 2.0 ** min(tries - 1, 30), MAX_BACKOFF)
     return max(whole * (0.5 + jitter / 2), min(retry_after, MAX_BACKOFF))

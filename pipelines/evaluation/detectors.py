@@ -1,4 +1,4 @@
-"""What our detectors and their quorums say of the judged days: one walk along the road, as `score` walks it."""
+"""Scores of our detectors and verdicts of their quorums on the judged days, in one run of the detection pipeline."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WITH_THIRD, SERVED = (
 def evaluate_detectors(
     bank: Bank, chunks: Iterable[pd.DataFrame], settings: Settings, third: bool, progress: Progress
 ) -> tuple[pd.DataFrame, dict[str, ScoresAndFlags]]:
-    """The judged events (`Judged.table`), and by name what is said of them; what is served comes first."""
+    """Return the scored events (`ScoredEventTable`), and by method their scores and flags; the served quorum comes first."""
     voting = settings.voting
     third = third and THIRD_DETECTOR not in detector_names(settings)
     names = (*voting.detectors, THIRD_DETECTOR) if third else voting.detectors
@@ -67,7 +67,7 @@ def _with_third(
     judged: pd.DataFrame, names: Sequence[str], quorum: int, urgency: pd.Series
 ) -> dict[str, ScoresAndFlags]:
     return {
-        f"with a {THIRD_DETECTOR} ({quorum} of {len(names)})": quorums.rank_by_urgency(
+        f"with {IsolationForestDetector.label.lower()} ({quorum} of {len(names)})": quorums.rank_by_urgency(
             judged, names, quorum, urgency
         ),
         f"{THIRD_DETECTOR} alone": quorums.rank_by_detector(judged, THIRD_DETECTOR),

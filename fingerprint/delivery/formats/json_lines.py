@@ -1,4 +1,4 @@
-"""An alert in the house's own words, one JSON object: what `kafka.alerts_topic` carries, with what happened and how it stands.
+"""An alert as one JSON object of our own schema: its message on the alerts topic with its change, decision and link.
 
 Example:
     >>> json_document(Notification(alert, "decided", disposition))["decision"]

@@ -5,9 +5,9 @@ Example:
     >>> finding["type_name"], finding["severity"]
     ('Detection Finding: Create', 'Critical')
 
-Valid by the published schemas of 1.5, the first with `anomaly_analyses`, to 1.8. Of profiles it uses `cloud` (the account), `host`
-(the actor) and `incident` (the decision). All times are milliseconds since 1970.
-Source: https://schema.ocsf.io/1.5.0/classes/detection_finding
+Valid by the published schemas of 1.5, the first with `anomaly_analyses`, to 1.8. Of profiles it uses `cloud` (the account),
+`host` (the actor) and `incident` (the decision). All times are milliseconds since 1970. Source:
+https://schema.ocsf.io/1.5.0/classes/detection_finding
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The detectors: what each of them declares, and the list that the settings choose from.
 
-A detector is one module. It declares a name, a label for the screen, a granularity (event or interval), its section of the settings,
-and how it explains an alert. Votes, z-scores in frames, tables, API, exports and pages follow from that declaration.
+A detector is one module. It declares a name, a label for the screen, a granularity (event or interval), its section of the
+settings, and how it explains an alert. Votes, z-scores in frames, tables, API, exports and pages follow from that declaration.
 
 - A module of this package is a detector of its file's name; it names its class `DETECTOR`.
 - A detector from another package is an entry point of the group `fingerprint.detectors`, whose name is the detector's,
@@ -104,7 +104,10 @@ class Detector(ABC):
 
     @classmethod
     def options_from(cls, settings: Settings) -> Any:
-        """Return the detector's own section: `[detectors.NAME]`, validated by `Options`. Raise FingerprintError if it is wrong."""
+        """Return the detector's own section: `[detectors.NAME]`, validated by `Options`.
+
+        Raise FingerprintError if it is wrong.
+        """
         try:
             return cls.Options.model_validate(settings.detectors.get(cls.name, {}))
         except ValidationError as error:

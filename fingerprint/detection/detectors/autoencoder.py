@@ -43,8 +43,8 @@ RECENT_NOVELTY_NATS = float(-np.log(0.1))
 class AutoencoderDetector(Detector):
     """Votes on events by the surprise of their features.
 
-    Evidence (N, F + 4): each feature's surprise in nats, the parameters of the fingerprint's tail (rate, edge, slope), and the share
-    by which its threshold was moved. So an event that waits is judged by the bank that measured it, also after a swap.
+    Evidence (N, F + 4): each feature's surprise in nats, the parameters of the fingerprint's tail (rate, edge, slope), and the
+    share by which its threshold was moved. So an event that waits is judged by the bank that measured it, also after a swap.
     """
 
     name = "autoencoder"

@@ -1,7 +1,7 @@
 """The spectral detector: did the principal do it as much, and when, as it usually does?
 
-It votes on intervals. An event is counted in up to nine series of its entity and principal (channels); its z is that of the channel
-with the largest surge. The maths is in `estimators.spectral`, the series are `state.activity_series`.
+It votes on intervals. An event is counted in up to nine series of its entity and principal (channels); its z is that of the
+channel with the largest surge. The maths is in `estimators.spectral`, the series are `state.activity_series`.
 
 Example:
     >>> detector = SpectralDetector(settings, bank, state, LocalInference(bank))
@@ -48,7 +48,8 @@ CURVE_DAYS = 7  # of activity that an alert shows
 class SpectralDetector(Detector):
     """Votes on intervals by counts that exceed their forecast.
 
-    Evidence (N, 9): the keys of the series that an event was counted in, 0 for none (rows may be renumbered while an event waits).
+    Evidence (N, 9): the keys of the series that an event was counted in, 0 for none (rows may be renumbered while an event
+    waits).
     """
 
     name = "spectral"
@@ -144,8 +145,8 @@ def count_events(
 ) -> Hashes:
     """Count events in the channels they belong to, and return the keys of their series: (N, 9), 0 where not counted.
 
-    `known` (N,) marks actions that the fingerprint knows, `has_own_channel` (N,) those with a channel of their own; an event counts
-    `weight` (N,) times.
+    `known` (N,) marks actions that the fingerprint knows, `has_own_channel` (N,) those with a channel of their own; an event
+    counts `weight` (N,) times.
     """
     xp, entity = namespace(batch.codes), batch.owner
     keys: Hashes = xp.zeros((len(batch), 9), np.uint64)
