@@ -144,7 +144,9 @@ def _partition_once(
 ) -> tuple[BackfillPlan, dict[str, Any]]:
     """Read the files and cut their events into parts, unless a run before did: the plan with its parts, and what was read."""
     if not plan.read_file.exists():
-        count = plan.settings.workers.backfill_parts or min(PARTS_PER_WORKER * workers, hashing.VIRTUAL_PARTITIONS)
+        count = plan.settings.workers.backfill_parts or min(
+            PARTS_PER_WORKER * workers, hashing.VIRTUAL_PARTITIONS
+        )
         figures = _partition_events(replace(plan, parts=count), found, bank, scorer_state, store, progress)
         staged = plan.read_file.with_suffix(".new")
         staged.write_text(json.dumps(figures))

@@ -56,7 +56,7 @@ def run_deliver(
     metrics, started = DeliverMetrics(registry), time.monotonic()
     with closing(open_alert_store(database_url or settings.database.url, create=not once)) as desk:
         state = DeliveryService(create_senders(settings, open_outbox(desk), metrics), settings)
-        with running_service(settings, state.not_ready, state.not_alive, "deliver") as asked_to_end:
+        with running_service(settings, state.not_ready, state.not_alive, "delivery") as asked_to_end:
             state.run(asked_to_end, once)
         stand = open_outbox(desk).counts_by_receiver().values()
     left = {"waiting": sum(each.waiting for each in stand), "given_up": sum(each.failed for each in stand)}
@@ -152,7 +152,11 @@ class DeliverySender:
             self._give_up(delivery, "the alert is no longer on the desk")
             return True
         alert, said = found
-        link = f"{self.options.alert_url_prefix}{quote(alert.alert_id, safe='')}" if self.options.alert_url_prefix else ""
+        link = (
+            f"{self.options.alert_url_prefix}{quote(alert.alert_id, safe='')}"
+            if self.options.alert_url_prefix
+            else ""
+        )
         try:
             with self.metrics.seconds.labels(self.name).time():
                 sent = encode_notification(

@@ -21,6 +21,7 @@ from fingerprint.core.ports import (
 )
 from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.settings import Settings
+from fingerprint.core.settings.streaming import DEAD_LETTER_WINDOW
 from fingerprint.streaming.backpressure import PausableConsumer
 from fingerprint.streaming.bounded_read import NO_PARTITION_ASSIGNED, EndOffsets
 from fingerprint.streaming.ingest_metrics import IngestMetrics
@@ -30,7 +31,6 @@ from fingerprint.streaming.rekeying import DeadLetterLimit, OutgoingMessage, Rek
 from fingerprint.streaming.retrying_producer import RetryingProducer
 from pipelines.runtime import wiring
 from pipelines.runtime.service import STALLED_SECONDS, running_service
-from fingerprint.core.settings.streaming import DEAD_LETTER_WINDOW
 
 POLL_SECONDS = 0.5
 
@@ -74,10 +74,13 @@ class IngestService:
         What is committed was written before, then too.
         """
         started = time.monotonic()
-        self.consumer.subscribe([self.settings.kafka.raw_topic], on_assigned=self.assigned, on_revoked=self.revoked)
+        self.consumer.subscribe(
+            [self.settings.kafka.raw_topic], on_assigned=self.assigned, on_revoked=self.revoked
+        )
         kafka = self.settings.kafka
         end = EndOffsets(
-            self.consumer, assignment_timeout_seconds=(kafka.session_timeout_ms + kafka.request_timeout_ms) / 1000
+            self.consumer,
+            assignment_timeout_seconds=(kafka.session_timeout_ms + kafka.request_timeout_ms) / 1000,
         )
         with self.poison_guard.clearing_marks_on_error():
             while not asked_to_end():

@@ -40,7 +40,14 @@ def run_replay(
     files.find_files(sources)  # says what is missing before a broker is asked
     with wiring.producing(settings.kafka) as producer:
         return replay_records(
-            sources, topic or settings.kafka.raw_topic, producer, settings, SystemClock(), progress, pace, keyed
+            sources,
+            topic or settings.kafka.raw_topic,
+            producer,
+            settings,
+            SystemClock(),
+            progress,
+            pace,
+            keyed,
         )
 
 

@@ -36,7 +36,7 @@ TICK_SECONDS = 0.2  # how late SIGTERM is heard between two looks
 TOPIC_CHECK_SECONDS = (
     600.0  # between two looks at the topic once a bank is served: each joins a group of its own
 )
-OUTCOMES = {0: "served", 3: "refused"}  # by the exit status of `train`; any other has failed
+OUTCOMES = {0: "promoted", 3: "rejected"}  # by the exit status of `train`; any other has failed
 
 log = logging.getLogger("fingerprint.retrain")
 

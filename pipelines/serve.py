@@ -51,7 +51,7 @@ def run_web_app(settings: Settings, database_url: str | None, bank: Path) -> Non
             shutdown_requested(),
             retention.daily_retention(desk, settings.retention, doors.accounts.delete_expired),
             _delivering_in_background(settings, database_url or settings.database.url) as troubles,
-            _serving_health(settings, {"desk": lambda: _store_problem(desk), "deliver": troubles}),
+            _serving_health(settings, {"database": lambda: _store_problem(desk), "delivery": troubles}),
         ):
             server.run(sockets=[listening])
     desk.close()

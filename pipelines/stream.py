@@ -74,8 +74,12 @@ def run_stream(
         wiring.open_consumer(settings.kafka, "stream") as consumer,
         wiring.producing(settings.kafka) as producer,
     ):
-        desk = open_alert_store(database_url or settings.database.url, redact=settings.database.redacted_fields)
-        outside = StreamAdapters(consumer, producer, desk, FileCheckpointStore(settings.checkpoints), SystemClock())
+        desk = open_alert_store(
+            database_url or settings.database.url, redact=settings.database.redacted_fields
+        )
+        outside = StreamAdapters(
+            consumer, producer, desk, FileCheckpointStore(settings.checkpoints), SystemClock()
+        )
         stream = StreamService(banks, outside, settings, metrics)
         with running_service(settings, stream.not_ready, stream.not_alive, "stream") as asked_to_end:
             backends.log_backend(backend)
@@ -108,7 +112,9 @@ class StreamService:
             adapters, self.pausable_consumer, self.lag_monitor, self.dependency_status, settings, metrics
         )
         self.networks = (
-            network_table.load_networks(settings.reading.networks_file) if settings.reading.networks_file else None
+            network_table.load_networks(settings.reading.networks_file)
+            if settings.reading.networks_file
+            else None
         )
         self.checkpoint_manager = CheckpointManager(banks, adapters.checkpoints, adapters.consumer, settings)
         self.owned: dict[Partition, OwnedPartition] = {}
@@ -133,7 +139,8 @@ class StreamService:
         )
         kafka = self.settings.kafka
         end = EndOffsets(
-            self.consumer, assignment_timeout_seconds=(kafka.session_timeout_ms + kafka.request_timeout_ms) / 1000
+            self.consumer,
+            assignment_timeout_seconds=(kafka.session_timeout_ms + kafka.request_timeout_ms) / 1000,
         )
         with self.poison_guard.clearing_marks_on_error():
             while not asked_to_end():
@@ -369,9 +376,9 @@ class StreamService:
             return
         except FingerprintError as error:
             self.metrics.snapshot_failures.inc()
-            self.dependency_status.fail("snapshots", str(error))
+            self.dependency_status.fail("checkpoints", str(error))
             return
-        self.dependency_status.recover("snapshots")
+        self.dependency_status.recover("checkpoints")
         self.metrics.snapshots.inc()
         self.metrics.snapshot_bytes.labels(*partition).set(size)
 

@@ -59,7 +59,10 @@ class FilesInSpan:
 
 
 def read_sources(
-    sources: Sequence[str], options: Reading, progress: Progress | None = None, limits: ReadLimits | None = None
+    sources: Sequence[str],
+    options: Reading,
+    progress: Progress | None = None,
+    limits: ReadLimits | None = None,
 ) -> Iterator[RecordBatch]:
     """Batches of at most `options.batch_records` lines, rejects and skipped counts with the batch they fell
     in.
@@ -73,7 +76,10 @@ def read_sources(
 
 
 def read_files(
-    files: Sequence[SourceFile], options: Reading, progress: Progress | None = None, limits: ReadLimits | None = None
+    files: Sequence[SourceFile],
+    options: Reading,
+    progress: Progress | None = None,
+    limits: ReadLimits | None = None,
 ) -> Iterator[RecordBatch]:
     """The same of files that were found already, or some of them."""
     limits = limits or ReadLimits()

@@ -165,7 +165,9 @@ def _is_waiting(delivery: Delivery) -> sql.ColumnElement[bool]:
 # --- from changes to deliveries -------------------------------------------------------------------------------------
 
 
-def _schedule_deliveries(connection: sql.Connection, receiver: str, wants: ReceiverSettings, now: datetime) -> int:
+def _schedule_deliveries(
+    connection: sql.Connection, receiver: str, wants: ReceiverSettings, now: datetime
+) -> int:
     """Whoever plans for a receiver locks its row: the next one sees how far this one came."""
     mine = (
         sql.select(receiver_positions.c.position)

@@ -13,9 +13,8 @@ import pandas as pd
 from fingerprint.core.alert import FeedGap
 from fingerprint.core.ports import AlertStore
 from fingerprint.core.settings import Settings
-from fingerprint.streaming import feed_gaps
+from fingerprint.streaming import feed_activity, feed_gaps
 from fingerprint.streaming.partition_processor import PartitionProcessor
-from fingerprint.streaming import feed_activity
 
 MAX_INTERVALS_PER_CHECK = 24  # intervals looked at in one go, so that a long past holds up nobody
 

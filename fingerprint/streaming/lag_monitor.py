@@ -26,11 +26,13 @@ class LagMonitorMetrics:
 
     def __init__(self, prefix: str, registry: CollectorRegistry) -> None:
         self.stalled_partitions = Gauge(
-            f"{prefix}_stuck_partitions", "Partitions that lag and stand still.", registry=registry
+            f"{prefix}_stalled_partitions",
+            "Partitions that lag and make no progress although the broker answers.",
+            registry=registry,
         )
         self.unanswered_seconds = Gauge(
-            f"{prefix}_unanswered_seconds",
-            "How long the broker has owed an answer; 0 while it answers.",
+            f"{prefix}_broker_unresponsive_seconds",
+            "Time since the oldest unanswered request to the broker, in seconds; 0 if none is open.",
             registry=registry,
         )
 
@@ -105,9 +107,7 @@ class LagMonitor:
         if self.seconds_unanswered() > self.settings.request_timeout_seconds:
             return f"no broker has answered for {self.seconds_unanswered():.0f} s"
         if self.stalled:
-            return (
-                f"{_format_partitions(self.stalled)} lag and have stood still for {self.stall_detector.stall_seconds:.0f} s or longer"
-            )
+            return f"{_format_partitions(self.stalled)} lag and have stood still for {self.stall_detector.stall_seconds:.0f} s or longer"
         return None
 
     def _fetch_lag(self) -> dict[Partition, int] | None:

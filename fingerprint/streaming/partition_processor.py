@@ -35,11 +35,10 @@ from fingerprint.registry.bank import Bank
 from fingerprint.sources.flatten import dedup_key
 from fingerprint.state import partitioning
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.streaming import checkpoint_codec
+from fingerprint.streaming import checkpoint_codec, feed_activity
 from fingerprint.streaming.feed_activity import FeedCounts
 from fingerprint.streaming.state_eviction import StateEvictor, bucket_mask
 from fingerprint.streaming.watermarks import WatermarkTracker
-from fingerprint.streaming import feed_activity
 
 Longs = NDArray[np.int64]
 

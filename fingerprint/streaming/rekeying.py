@@ -171,7 +171,9 @@ class DeadLetterLimit:
         before = np.concatenate([np.zeros(window, np.int64), total])[: len(total)]
         size = np.minimum(np.arange(1, len(seen) + 1), window)
         count = total - before
-        past = (count >= self.settings.max_dead_letters) & (count > self.settings.max_dead_letter_share * size)
+        past = (count >= self.settings.max_dead_letters) & (
+            count > self.settings.max_dead_letter_share * size
+        )
         found = np.flatnonzero(past[len(self.recent) :])
         self.recent = seen[-window:]
         return int(found[0]) if len(found) else None

@@ -26,6 +26,7 @@ from fingerprint.sources.cloudtrail.s3_notifications import S3Object
 from fingerprint.sources.decode import DecodedMessages, event_times_ms, row_indices
 from fingerprint.sources.flatten import flatten
 from fingerprint.sources.limits import ReadLimits
+from fingerprint.streaming import s3_watermarks
 from fingerprint.streaming.rekeying import (
     Longs,
     OutgoingMessage,
@@ -34,7 +35,6 @@ from fingerprint.streaming.rekeying import (
     running_watermark,
 )
 from fingerprint.streaming.s3_watermarks import TrailWatermarks
-from fingerprint.streaming import s3_watermarks
 
 
 class ObjectBatch(NamedTuple):

@@ -136,7 +136,7 @@ def _sample_victims(bank: Bank, options: settings.Promotion) -> NDArray[np.intp]
     stack = bank.fingerprints
     ready = np.flatnonzero((stack["level"] == 1) & stack["ready"])
     random = np.random.default_rng(SEED)
-    return np.sort(random.permutation(ready)[: ATTACKED_PRINCIPALS])
+    return np.sort(random.permutation(ready)[:ATTACKED_PRINCIPALS])
 
 
 def _entity_key(principal: str, service: str, options: settings.Entities) -> str:

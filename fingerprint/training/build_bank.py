@@ -85,9 +85,7 @@ def _shared_prior_arrays(history: PartitionedDataset, settings: Settings) -> Arr
     """The part of the commons, as `learning` leaves that of a piece."""
     commons, here = SharedPriors.load(history.folder), fingerprint_index.load_slice(history, 0)
     upto = slice(0, here.shared_count)
-    known = vocabulary.build_vocabulary(
-        commons.all_counts, here.parent[upto], vocabulary.VOCABULARY_SIZE
-    )
+    known = vocabulary.build_vocabulary(commons.all_counts, here.parent[upto], vocabulary.VOCABULARY_SIZE)
     ready = np.flatnonzero(here.ready[upto])
     nets = trainer.remap_weights(commons.weights, commons.codes, known.codes[ready], np.arange(len(ready)))
     return {
@@ -188,7 +186,9 @@ def _manifest(
     return {
         **manifest,
         "version": version_name(manifest, table),
-        "learned_upto": min(history.watermark - settings.spectral.allowed_lateness_seconds, history.arrived_upto),
+        "learned_upto": min(
+            history.watermark - settings.spectral.allowed_lateness_seconds, history.arrived_upto
+        ),
         "arrived_upto": history.arrived_upto,
     }
 

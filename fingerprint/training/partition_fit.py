@@ -93,9 +93,7 @@ class PartitionContext:
         ]
 
     def build_vocabulary(self, above: list[PresenceCounts], own: list[PresenceCounts]) -> Vocabulary:
-        return vocabulary.build_vocabulary(
-            [*above, *own], self.index.parent, vocabulary.VOCABULARY_SIZE
-        )
+        return vocabulary.build_vocabulary([*above, *own], self.index.parent, vocabulary.VOCABULARY_SIZE)
 
 
 # --- nets and losses --------------------------------------------------------------------------------------------------
@@ -181,9 +179,7 @@ def _sample_losses(piece: PartitionContext, loss: list[Floats], late: NDArray[np
     mark = piece.rows.mark[late]
     for level in shared_priors.SHARED_LEVELS:
         owner = piece.owners[late, level]
-        places = sample_per_owner(
-            owner, mark, shared_priors.MAX_SAMPLED_ROWS[level], distinct_rows.SEED
-        )
+        places = sample_per_owner(owner, mark, shared_priors.MAX_SAMPLED_ROWS[level], distinct_rows.SEED)
         columns = {"owner": owner, "mark": mark, "loss": loss[level]}
         arrays |= {f"{level}.{name}": column[places] for name, column in columns.items()}
     return arrays
@@ -320,9 +316,7 @@ def _history_end(piece: PartitionContext) -> int:
 
 def _sample_rows(piece: PartitionContext) -> Arrays:
     rows = piece.rows
-    drawn = sample_per_owner(
-        np.zeros(len(rows), np.int8), rows.mark, SAMPLE_ROWS, distinct_rows.SEED
-    )
+    drawn = sample_per_owner(np.zeros(len(rows), np.int8), rows.mark, SAMPLE_ROWS, distinct_rows.SEED)
     return {
         "codes": rows.codes[drawn],
         "fingerprint": piece.index.to_global(piece.owners[drawn, ENTITY]),

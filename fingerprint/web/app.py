@@ -14,14 +14,13 @@ from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 
 from fingerprint.detection.detectors import register_detectors
-from fingerprint.web import api, errors, health, pages
+from fingerprint.web import api, errors, health, middleware, pages
 from fingerprint.web.change_feed import ChangeBroadcaster
 from fingerprint.web.dependencies import Dependencies
 from fingerprint.web.middleware import RequestGuard, allowed_host_names
 from fingerprint.web.security_events import SecurityEventLog
 from fingerprint.web.security_metrics import SecurityEventMiddleware
 from fingerprint.web.static_report import TEMPLATES
-from fingerprint.web import middleware
 
 STATIC = Path(__file__).parent / "static"
 

@@ -81,7 +81,10 @@ def replay_pending(
     Marked is: committed by the consumer's group, when all that was sent has arrived. Letters without a value (the
     message was too large for one) are counted and passed over. FingerprintError at a notice of another queue than `queue`.
     """
-    raw, sender = settings.kafka.raw_topic, RetryingProducer(producer, settings.kafka.delivery_timeout_seconds)
+    raw, sender = (
+        settings.kafka.raw_topic,
+        RetryingProducer(producer, settings.kafka.delivery_timeout_seconds),
+    )
     consumer.subscribe([dead_letter_topic(settings)])
     replayed = gone = to_queue = 0
     for messages in poll_until_end(consumer):

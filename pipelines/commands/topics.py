@@ -55,7 +55,11 @@ def required_topics(kafka: Kafka, options: TopicOptions) -> list[TopicSpec]:
             f"--partitions is {options.partitions}: a scorer's state can be cut into 1, 2, 4, ... {VIRTUAL_PARTITIONS}"
         )
     traffic = [kafka.raw_topic, kafka.events_topic, kafka.alerts_topic, kafka.votes_topic]
-    beside = [kafka.feed_gaps_topic, kafka.raw_topic + DEAD_LETTER_SUFFIX, kafka.events_topic + DEAD_LETTER_SUFFIX]
+    beside = [
+        kafka.feed_gaps_topic,
+        kafka.raw_topic + DEAD_LETTER_SUFFIX,
+        kafka.events_topic + DEAD_LETTER_SUFFIX,
+    ]
     largest = kafka.max_request_size + RECORD_OVERHEAD_BYTES
     kept = {kafka.events_topic: round(kafka.events_retention_days * DAY_MS)}
     counts = dict.fromkeys(beside, 1) | dict.fromkeys(traffic, options.partitions)

@@ -28,7 +28,7 @@ def load_into_server(bank: Path, options: Triton, wanted: Bank = DEFAULT_OPTIONS
     """
     repository = ModelRepository(Path(options.model_repository), options.instance_count)
     number, before = repository.add_version(bank, wanted), repository.served_versions()
-    repository.set_served_versions([*(each for each in before if each != number), number][-SERVED_VERSIONS :])
+    repository.set_served_versions([*(each for each in before if each != number), number][-SERVED_VERSIONS:])
     if options.url is not None:
         try:
             with _model_control(options) as control:

@@ -29,7 +29,9 @@ def lines(count: int) -> bytes:
 
 
 def read(*sources: object, **limits: int) -> RecordBatch:
-    return merge_batches(list(files.read_sources([str(source) for source in sources], Reading(), limits=ReadLimits(**limits))))
+    return merge_batches(
+        list(files.read_sources([str(source) for source in sources], Reading(), limits=ReadLimits(**limits)))
+    )
 
 
 def ids(records: RecordBatch) -> list[int]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from fingerprint.adapters import worker_pool
 from fingerprint.adapters.process_pool import InProcessPool
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import WorkerPool
@@ -19,7 +20,6 @@ from fingerprint.core.settings import Workers as Options
 from pipelines.runtime import wiring
 from tests.support.services.certificates import Authority
 from tests.support.services.dask_cluster import Cluster
-from fingerprint.adapters import worker_pool
 
 CLUSTERS = ("dask",)
 
@@ -177,9 +177,7 @@ def test_a_scheduler_without_workers_is_one_sentence() -> None:
         pass
 
 
-def test_over_tls_only_who_proves_itself_is_let_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_over_tls_only_who_proves_itself_is_let_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_pool, "SCHEDULER_TIMEOUT_SECONDS", 5.0)
     authority, stranger = Authority(tmp_path / "a", "the tests"), Authority(tmp_path / "b", "the tests")
     server, ours = authority.certify("scheduler", hosts=("127.0.0.1",)), authority.certify("we")
@@ -210,7 +208,9 @@ def test_tls_without_its_files_is_refused_at_start() -> None:
 
 def test_gpus_without_their_package_are_one_sentence() -> None:
     with (
-        pytest.raises(FingerprintError, match=r"workers.scheduler dask-cuda needs a package that is not there"),
+        pytest.raises(
+            FingerprintError, match=r"workers.scheduler dask-cuda needs a package that is not there"
+        ),
         wiring.open_worker_pool(Options(scheduler="dask-cuda")),
     ):
         pass

@@ -10,8 +10,8 @@ import pytest
 
 from fingerprint.analysis.threshold_what_if import ThresholdWhatIf, decisive_thresholds
 from fingerprint.core.settings import Autoencoder, Settings, Voting
-from tests.support import sample_organisation
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
+from tests.support import sample_organisation
 
 SETTINGS = Settings()
 

@@ -361,7 +361,9 @@ def test_what_is_not_sound_is_not_signed(signed: Path, signs: Settings) -> None:
 @pytest.fixture
 def place(signed: Path, signs: Settings, tmp_path: Path) -> Place:
     place = Place(tmp_path / "place", signed).create()
-    place.configure(bank=signs.bank.model_dump() | {"poll_interval_seconds": 0.02}, checkpoints={"interval_seconds": 0.01})
+    place.configure(
+        bank=signs.bank.model_dump() | {"poll_interval_seconds": 0.02}, checkpoints={"interval_seconds": 0.01}
+    )
     return place
 
 

@@ -26,8 +26,8 @@ from fingerprint.core.alert import Reject
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Reading, Settings
 from fingerprint.sources import decode
-from fingerprint.sources.cloudtrail import envelopes
 from fingerprint.sources import limits as read_limits
+from fingerprint.sources.cloudtrail import envelopes
 from fingerprint.sources.limits import ReadLimits
 from fingerprint.streaming.poison import POISON_REASON
 from fingerprint.streaming.rekeying import Rekeyer

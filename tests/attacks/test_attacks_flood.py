@@ -13,6 +13,7 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute.arrays import occurrence_index
 from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Voting
+from fingerprint.detection import scorer
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry import bank as banks
 from fingerprint.state.scorer_state import (
@@ -22,7 +23,6 @@ from fingerprint.state.scorer_state import (
     ScorerState,
 )
 from tests.support import sample_organisation as roads
-from fingerprint.detection import scorer
 
 DAY = 24  # intervals
 

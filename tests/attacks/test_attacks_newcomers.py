@@ -8,11 +8,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 from fingerprint.sources.cloudtrail import samples
 from fingerprint.training.attack_injection import ATTACK_DATASET
 from pipelines.simulate import DEFAULT_START
 from tests.support import sample_organisation
-from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 
 ACCOUNT = "123456789012"
 USER = {

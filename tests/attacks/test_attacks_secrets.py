@@ -72,7 +72,13 @@ EVERY = [
 
 def test_every_setting_is_walked() -> None:
     paths = {param.id for param in EVERY}
-    assert {"database.url", "deliver.soc.url", "web.oidc.issuer", "kafka.bootstrap_servers", "checkpoints.url"} <= paths
+    assert {
+        "database.url",
+        "deliver.soc.url",
+        "web.oidc.issuer",
+        "kafka.bootstrap_servers",
+        "checkpoints.url",
+    } <= paths
 
 
 @pytest.mark.parametrize(("path", "kind"), EVERY)
@@ -99,7 +105,8 @@ def test_a_setting_of_text_refuses_a_password_or_is_secret_by_its_type(
 
 
 @pytest.mark.parametrize(
-    "name", ["FINGERPRINT_DATABASE__URL", "FINGERPRINT_CHECKPOINTS__URL", "FINGERPRINT_KAFKA__BOOTSTRAP_SERVERS"]
+    "name",
+    ["FINGERPRINT_DATABASE__URL", "FINGERPRINT_CHECKPOINTS__URL", "FINGERPRINT_KAFKA__BOOTSTRAP_SERVERS"],
 )
 def test_a_password_in_the_environment_is_refused_in_a_sentence_that_says_where_it_belongs(name: str) -> None:
     with pytest.raises(FingerprintError, match="password_file") as caught:
@@ -212,7 +219,9 @@ def test_what_travels_to_workers_has_no_receiver(canaries: dict[str, str]) -> No
 
 
 def test_pages_and_the_api_say_it_nowhere(canaries: dict[str, str]) -> None:
-    site = Site.of(open_alert_store(canaries["FINGERPRINT_DATABASE__URL"]), load_settings(environment=canaries))
+    site = Site.of(
+        open_alert_store(canaries["FINGERPRINT_DATABASE__URL"]), load_settings(environment=canaries)
+    )
     for path in (
         "/",
         "/banks",

@@ -17,6 +17,7 @@ import pytest
 from tritonclient.grpc import InferenceServerClient, service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
+from fingerprint.adapters.triton import request
 from fingerprint.adapters.triton.client import TritonInference, is_version_served
 from fingerprint.adapters.triton.control import ModelControl
 from fingerprint.core import settings
@@ -37,7 +38,6 @@ from tests.support.services.certificates import Authority
 from tests.support.services.requirement import needed
 from tests.support.services.triton import Triton
 from tests.support.stream_environment import Place, Records, Said
-from fingerprint.adapters.triton import request
 
 Losses = np.ndarray
 Lie = Callable[[Losses, np.ndarray], tuple[Losses, np.ndarray]]

@@ -23,6 +23,7 @@ import yaml
 from argon2 import PasswordHasher
 from prometheus_client import CollectorRegistry
 
+from fingerprint.adapters import oidc as oidc_adapter
 from fingerprint.adapters.oidc import OpenIdProvider
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.settings import load_settings
@@ -37,7 +38,6 @@ from tests.support.services.prometheus import promtool
 from tests.support.services.requirement import needed
 from tests.support.web_app import Site, desk_in
 from tests.support.web_server import served
-from fingerprint.adapters import oidc as oidc_adapter
 
 FLOOD = 300  # half requests
 THREADS = 40  # that answer pages
@@ -339,7 +339,11 @@ def test_spraying_logins_is_seen_as_lines_a_counter_and_a_rule_that_fires(
     refused = counted(events, "login") + counted(events, "throttled")
     assert refused == len(names)
     assert_rule_fires(
-        "FingerprintLoginSpraying", "fingerprint_web_refused_total", {"why": "login"}, refused, tmp_path
+        "FingerprintLoginSpraying",
+        "fingerprint_web_rejected_requests_total",
+        {"why": "login"},
+        refused,
+        tmp_path,
     )
 
 

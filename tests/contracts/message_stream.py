@@ -16,10 +16,10 @@ from typing import Any, Protocol
 import confluent_kafka
 import pytest
 
+from fingerprint.adapters.kafka import limits
 from fingerprint.compute.murmur2 import kafka_partition
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import (
-from fingerprint.adapters.kafka import limits
     Consumer,
     Message,
     Partition,

@@ -34,7 +34,9 @@ def happened(outbox: SqlOutbox) -> list[tuple[str, str]]:
     return sorted((each.alert_id[:4], each.happened) for each in outbox.list_deliveries(limit=10_000))
 
 
-def planned(outbox: SqlOutbox, wants: ReceiverSettings = ALL, receiver: str = "soc", now: datetime = NOW) -> None:
+def planned(
+    outbox: SqlOutbox, wants: ReceiverSettings = ALL, receiver: str = "soc", now: datetime = NOW
+) -> None:
     """Until there is nothing more to plan."""
     while outbox.schedule(receiver, wants, now):
         pass

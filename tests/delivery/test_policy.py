@@ -140,7 +140,8 @@ def test_receivers_are_named_in_the_settings_and_the_environment_wins(tmp_path):
         '[deliver.soc]\nurl = "https://soc.example.com/"\n\n[deliver.lake]\nkind = "kafka"\ntopic = "t"\n'
     )
     loaded = load_settings(
-        file, {"FINGERPRINT_DELIVER__SOC__NOTIFY_ON": "new, decided", "FINGERPRINT_DELIVER__SOC__FORMAT": "ocsf"}
+        file,
+        {"FINGERPRINT_DELIVER__SOC__NOTIFY_ON": "new, decided", "FINGERPRINT_DELIVER__SOC__FORMAT": "ocsf"},
     )
     assert loaded.deliver["soc"].notify_on == ("new", "decided")
     assert loaded.deliver["soc"].resolved_format == "ocsf"

@@ -180,7 +180,9 @@ def test_one_fact_is_news_once_and_two_facts_are_more() -> None:
 
 
 def test_bad_company_makes_a_strange_event_stranger_and_an_ordinary_one_not() -> None:
-    assert excess_of(action=9.0, company=59.0) == pytest.approx(9.0 + autoencoder.INTERVAL_SURPRISE_SHARE * 50.0)
+    assert excess_of(action=9.0, company=59.0) == pytest.approx(
+        9.0 + autoencoder.INTERVAL_SURPRISE_SHARE * 50.0
+    )
     assert excess_of(action=1.0, company=59.0) == pytest.approx(1.0)
 
 

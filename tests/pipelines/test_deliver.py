@@ -21,6 +21,7 @@ from fingerprint.adapters.webhook import WebhookReceiver
 from fingerprint.core.alert import Disposition, FingerprintError
 from fingerprint.core.ports import Message, Unavailable
 from fingerprint.core.settings import ReceiverSettings, Settings, load_settings
+from fingerprint.delivery import policy
 from fingerprint.store.alerts import SqlAlertStore, open_alert_store
 from fingerprint.store.every_table import metadata
 from fingerprint.store.outbox import SqlOutbox, open_outbox
@@ -32,7 +33,6 @@ from tests.contracts.message_stream import wait_until
 from tests.contracts.outbox import OutboxContract
 from tests.support.alerts import new_pipeline, stolen_session
 from tests.support.http_receiver import Listening, listening
-from fingerprint.delivery import policy
 
 NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105 - of Standard Webhooks' own example
@@ -106,7 +106,13 @@ def desk(desk_url) -> Iterator[SqlAlertStore]:
 
 
 def wants(server: Listening, **fields: object) -> ReceiverSettings:
-    asked = {"url": server.url(), "allow_http": True, "allowed_networks": HERE, "min_urgency": 0, "timeout_seconds": 5.0}
+    asked = {
+        "url": server.url(),
+        "allow_http": True,
+        "allowed_networks": HERE,
+        "min_urgency": 0,
+        "timeout_seconds": 5.0,
+    }
     return ReceiverSettings(**asked | fields)
 
 
@@ -427,7 +433,9 @@ def test_without_receivers_there_is_nothing_to_run(tmp_path):
 
 def test_a_receiver_that_cannot_be_is_named_at_start(place):
     folder, _ = place
-    loaded = load_settings(folder / "settings.toml", {"FINGERPRINT_DELIVER__SOC__SIGNING_SECRET_FILE": "/nowhere"})
+    loaded = load_settings(
+        folder / "settings.toml", {"FINGERPRINT_DELIVER__SOC__SIGNING_SECRET_FILE": "/nowhere"}
+    )
     with pytest.raises(FingerprintError, match=r"deliver\.soc: .*/nowhere"):
         run_deliver(loaded, once=True)
 

@@ -376,7 +376,9 @@ def test_partitions_change_hands_across_a_swap_and_one_that_is_killed_loses_noth
     place: Place, records: Records, here: int, swapped: Said, second: str
 ) -> None:
     more = (here + len(records)) // 2
-    place.configure(**BRISK | {"kafka": SMALL | {"session_timeout_ms": 3000}, "checkpoints": {"interval_seconds": 0.2}})
+    place.configure(
+        **BRISK | {"kafka": SMALL | {"session_timeout_ms": 3000}, "checkpoints": {"interval_seconds": 0.2}}
+    )
     running = place.start()
     place.send(records[:here])
     wait_until(lambda: place.committed() == here, "what was sent is committed")

@@ -14,8 +14,8 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Entities, Ingest, Kafka, Settings, load_settings
 from fingerprint.sources import limits
-from fingerprint.streaming.rekeying import ORIGIN_HEADER_COUNT, DeadLetterLimit, RekeyedBatch, Rekeyer
 from fingerprint.streaming import rekeying
+from fingerprint.streaming.rekeying import ORIGIN_HEADER_COUNT, DeadLetterLimit, RekeyedBatch, Rekeyer
 
 ALICE = "111122223333:user/alice"
 NOON = 1_688_990_400_000  # 2023-07-10T12:00:00Z, ms

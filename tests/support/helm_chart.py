@@ -61,7 +61,10 @@ EVERYTHING: dict[str, Any] = {
     },
 }
 ELSEWHERE: dict[str, Any] = {  # brokers, database, checkpoints and secrets of one's own
-    "kafka": {"enabled": False, "bootstrapServers": ["broker-1.example.com:9093", "broker-2.example.com:9093"]},
+    "kafka": {
+        "enabled": False,
+        "bootstrapServers": ["broker-1.example.com:9093", "broker-2.example.com:9093"],
+    },
     "postgres": {"enabled": False},
     "database": {
         "url": "postgresql://desk@db.example.com/desk?password_file=/run/secrets/fingerprint/database-password"

@@ -69,7 +69,12 @@ class Place:
         """Settings beyond what a test needs anyway; given again, they replace the ones before."""
         topics = {f"{each}_topic": f"{self.name}.{each}" for each in TOPICS}
         brokers = (str(self.folder / "topics"),) if self.broker is None else (self.broker.address,)
-        kafka = {"client": self.client, "bootstrap_servers": brokers, "group_id": self.name, "session_timeout_ms": 10000}
+        kafka = {
+            "client": self.client,
+            "bootstrap_servers": brokers,
+            "group_id": self.name,
+            "session_timeout_ms": 10000,
+        }
         needed = {
             "kafka": kafka | topics | {"linger_ms": 1},
             "autoencoder": {"max_epochs": 1},

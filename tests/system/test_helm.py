@@ -309,7 +309,10 @@ def test_a_scorer_is_a_member_by_the_name_that_outlives_its_pod(plain: Chart) ->
         for name, pod in pods(plain).items()
     }
     assert members.pop(STREAM) == [
-        {"name": "FINGERPRINT_KAFKA__GROUP_INSTANCE_ID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+        {
+            "name": "FINGERPRINT_KAFKA__GROUP_INSTANCE_ID",
+            "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}},
+        }
     ]
     assert not any(members.values())
     assert plain[STREAM]["kind"] == "StatefulSet"
@@ -472,7 +475,10 @@ def test_images_of_another_registry_and_by_digest() -> None:
         ({"gpu": {"resource": "gpu"}}, "gpu"),
         ({"stream": {"gpu": {"count": -1}}}, "count"),
         ({"postgres": {"uid": 0}}, "uid"),
-        ({"postgres": {"enabled": False}, "database": {"url": "postgresql://desk:hunter2@db/desk"}}, "database"),
+        (
+            {"postgres": {"enabled": False}, "database": {"url": "postgresql://desk:hunter2@db/desk"}},
+            "database",
+        ),
         (
             {
                 "settings": {

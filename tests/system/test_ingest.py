@@ -70,7 +70,9 @@ class Stream:
 
     def consumer(self, purpose: str = "ingest") -> Any:
         kafka = self.settings.kafka
-        return self._kept(self.doors()[0](kafka.model_copy(update={"group_id": f"{kafka.group_id}-{purpose}"})))
+        return self._kept(
+            self.doors()[0](kafka.model_copy(update={"group_id": f"{kafka.group_id}-{purpose}"}))
+        )
 
     def producer(self) -> Any:
         return self._kept(self.doors()[1](self.settings.kafka))

@@ -18,12 +18,15 @@ import boto3
 import pytest
 from prometheus_client import CollectorRegistry
 
+from fingerprint.adapters.aws import sqs
 from fingerprint.adapters.aws.s3 import S3Objects
 from fingerprint.adapters.aws.session import create_client
 from fingerprint.adapters.aws.sqs import SqsQueue, queue_name
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import DeliveryFailed, Message, ReceivedMessage, Unavailable
+from fingerprint.sources import limits
 from fingerprint.streaming.ingest_s3_metrics import S3IngestMetrics
+from pipelines import ingest_s3
 from pipelines.commands.dead_letters import replay_pending
 from pipelines.ingest_s3 import S3IngestService, isolate_redelivered, run_ingest_s3
 from pipelines.runtime import wiring
@@ -32,9 +35,6 @@ from tests.sources.cloudtrail.test_s3_notifications import FORMS, TEST, s3, sns
 from tests.streaming.test_rekeying import record, wrapped
 from tests.support.services import aws
 from tests.system.test_ingest import LIMIT, PEOPLE, Faulty, OnFiles, expected, records
-from fingerprint.adapters.aws import sqs
-from fingerprint.sources import limits
-from pipelines import ingest_s3
 
 FOLDER = "AWSLogs/111122223333/CloudTrail/eu-west-1/2026/01/01"
 BRISK = {"visibility_timeout_seconds": 2}

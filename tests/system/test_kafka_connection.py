@@ -82,7 +82,9 @@ def test_who_knows_the_secret_is_let_in(
     if listener == "SASL_TLS":
         login |= {"tls": True, "ssl_ca_file": str(broker.authority.file)}
     topic = f"{client[0].__name__}-{listener}-{mechanism}"
-    assert passes(broker, client, topic, bootstrap_servers=(broker.at(listener),), sasl_mechanism=mechanism, **login)
+    assert passes(
+        broker, client, topic, bootstrap_servers=(broker.at(listener),), sasl_mechanism=mechanism, **login
+    )
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -102,7 +104,11 @@ def test_a_client_proves_who_it_is_by_its_certificate(broker: Broker, client: An
 
 def wrong_password(broker: Broker, folder: Path) -> dict[str, Any]:
     (folder / "wrong").write_text("abracadabra")
-    login = {"sasl_mechanism": "SCRAM-SHA-512", "sasl_username": "reader", "sasl_password_file": str(folder / "wrong")}
+    login = {
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_username": "reader",
+        "sasl_password_file": str(folder / "wrong"),
+    }
     return {"bootstrap_servers": (broker.at("SASL"),), **login}
 
 
@@ -118,7 +124,11 @@ def wrong_name(broker: Broker, folder: Path) -> dict[str, Any]:
 
 
 def no_certificate(broker: Broker, folder: Path) -> dict[str, Any]:
-    return {"bootstrap_servers": (broker.at("MUTUAL"),), "tls": True, "ssl_ca_file": str(broker.authority.file)}
+    return {
+        "bootstrap_servers": (broker.at("MUTUAL"),),
+        "tls": True,
+        "ssl_ca_file": str(broker.authority.file),
+    }
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -143,7 +153,11 @@ def test_a_broker_that_does_not_answer_is_named(client: Any) -> None:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_secret_that_cannot_be_read_is_named(client: Any) -> None:
-    login = {"sasl_mechanism": "SCRAM-SHA-512", "sasl_username": "reader", "sasl_password_file": "/nowhere/secret"}
+    login = {
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_username": "reader",
+        "sasl_password_file": "/nowhere/secret",
+    }
     with pytest.raises(FingerprintError, match="/nowhere/secret"):
         client[0](Kafka(**login))
     with pytest.raises(FingerprintError, match=r"/nowhere/ca\.pem"):
@@ -167,7 +181,9 @@ def test_what_is_sent_to_msk_is_signed_as_aws_itself_would_sign_it(
     monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
     if token:
         monkeypatch.setenv("AWS_SESSION_TOKEN", token)
-    options = kafka_python_options(Kafka(bootstrap_servers=(f"{host}:9098",), sasl_mechanism="AWS_MSK_IAM", tls=True))
+    options = kafka_python_options(
+        Kafka(bootstrap_servers=(f"{host}:9098",), sasl_mechanism="AWS_MSK_IAM", tls=True)
+    )
     sent = json.loads(SaslMechanismAwsMskIam(host=host, **options).auth_bytes())
     signed_again = signature(Credentials(key, secret, token), region, host, sent["x-amz-date"])
     assert sent.pop("x-amz-signature") == signed_again
@@ -243,7 +259,10 @@ def test_kafka_python_without_its_checksum_in_c_is_refused(monkeypatch: pytest.M
         ({"sasl_mechanism": "PLAIN"}, "password_file"),
         ({"sasl_mechanism": "OAUTHBEARER"}, "token_file"),
         ({"sasl_mechanism": "AWS_MSK_IAM"}, "tls"),
-        ({"sasl_mechanism": "PLAIN", "sasl_username": "reader", "sasl_password_file": "secret"}, "allow_cleartext_login"),
+        (
+            {"sasl_mechanism": "PLAIN", "sasl_username": "reader", "sasl_password_file": "secret"},
+            "allow_cleartext_login",
+        ),
         ({"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_file": "token"}, "allow_cleartext_login"),
         ({"ssl_certificate_file": "client.pem"}, "key_file"),
         ({"bootstrap_servers": ()}, "bootstrap_servers"),

@@ -101,7 +101,9 @@ class OnFiles:
 
     def consumer(self, group: str, **settings: Any) -> Consumer:
         self._open.append(
-            FileConsumer(Kafka(client="files", bootstrap_servers=(str(self._root),), group_id=group, **settings))
+            FileConsumer(
+                Kafka(client="files", bootstrap_servers=(str(self._root),), group_id=group, **settings)
+            )
         )
         return self._open[-1]
 

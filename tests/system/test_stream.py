@@ -135,7 +135,10 @@ def test_a_record_dated_in_the_future_is_a_dead_letter_and_moves_no_clock(
     place.send([*records[:200], (key, future.encode()), *records[200:]])
     figures = place.run()
     assert (figures["future"], figures["dead"]) == (1, 1)
-    assert b"past its arrival" in dict(place.read(f"{place.settings.kafka.events_topic}.dlq")[0].headers)["reason"]
+    assert (
+        b"past its arrival"
+        in dict(place.read(f"{place.settings.kafka.events_topic}.dlq")[0].headers)["reason"]
+    )
     assert not place.said().differences(oracle)
 
 

@@ -47,7 +47,9 @@ def test_from_a_broker_the_same_is_said_as_from_files(place: Place, records: Rec
 
 def test_how_much_history_a_topic_has_is_seen_at_its_ends(place: Place, records: Records) -> None:
     def days() -> float | None:
-        return topic_time_span.topic_span_days(place.settings.kafka.events_topic, place.settings, lambda: False)
+        return topic_time_span.topic_span_days(
+            place.settings.kafka.events_topic, place.settings, lambda: False
+        )
 
     place.configure()
     assert days() is None

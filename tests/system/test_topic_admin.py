@@ -77,7 +77,9 @@ def guarded(broker: Broker, folder: Path, password: str, milliseconds: int = 20_
         "sasl_password_file": str(folder / "password"),
     }
     trust = {"tls": True, "ssl_ca_file": str(broker.authority.file)}
-    return Kafka(bootstrap_servers=(broker.at("SASL_TLS"),), request_timeout_ms=milliseconds, **login, **trust)
+    return Kafka(
+        bootstrap_servers=(broker.at("SASL_TLS"),), request_timeout_ms=milliseconds, **login, **trust
+    )
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -106,7 +108,9 @@ def test_who_answers_for_a_broker_that_is_not_up_yet_is_waited_for() -> None:
     with socket.create_server(("127.0.0.1", 0)) as proxy:
         Thread(target=_hang_up, args=(proxy,), daemon=True).start()
         with pytest.raises(ServerUnavailable):
-            KafkaPythonTopicAdmin(Kafka(bootstrap_servers=(f"127.0.0.1:{proxy.getsockname()[1]}",), request_timeout_ms=1500))
+            KafkaPythonTopicAdmin(
+                Kafka(bootstrap_servers=(f"127.0.0.1:{proxy.getsockname()[1]}",), request_timeout_ms=1500)
+            )
         proxy.shutdown(socket.SHUT_RDWR)
 
 
@@ -138,7 +142,9 @@ class Stopped:
 
 
 def on_files(folder: Path, **kafka: Any) -> Settings:
-    return Settings.model_validate({"kafka": {"client": "files", "bootstrap_servers": [str(folder)], **kafka}})
+    return Settings.model_validate(
+        {"kafka": {"client": "files", "bootstrap_servers": [str(folder)], **kafka}}
+    )
 
 
 def partitions(rows: list[dict[str, Any]]) -> dict[str, int]:

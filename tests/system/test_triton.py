@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 from prometheus_client import CollectorRegistry
 
+from fingerprint.adapters.triton import client, request
 from fingerprint.adapters.triton.client import TritonInference
 from fingerprint.adapters.triton.control import ModelControl
 from fingerprint.adapters.triton.repository import ModelRepository
@@ -30,7 +31,13 @@ from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import Bank, open_bank
 from pipelines import retrain
 from pipelines.cli.console import no_progress
-from pipelines.commands.triton import load_into_server, print_server_status, server_has_version, server_status
+from pipelines.commands.triton import (
+    SERVED_VERSIONS,
+    load_into_server,
+    print_server_status,
+    server_has_version,
+    server_status,
+)
 from pipelines.runtime.wiring import server_lacks_version
 from pipelines.score import score_sources
 from tests.contracts.inference import CLOSE, LossesContract, rows_of
@@ -39,8 +46,6 @@ from tests.support.monitoring import asked
 from tests.support.running_stream import live, measured_by, serve
 from tests.support.services.triton import Triton
 from tests.support.stream_environment import Place, Records, Said
-from fingerprint.adapters.triton import client, request
-from pipelines.commands.triton import SERVED_VERSIONS
 
 NOBODY = "127.0.0.1:9"  # the port "discard", where nobody listens
 
@@ -182,7 +187,7 @@ def test_banks_are_swapped_under_load_and_every_answer_is_whole_and_of_the_bank_
     assert [wrong for thread in asking for wrong in thread.wrong] == []
     assert set(asking[0].answers) == set(known)
     served = [each["bank_version"] for each in server_status(options)["versions"] if each["state"] == "READY"]
-    assert served == list(variants)[-SERVED_VERSIONS :]
+    assert served == list(variants)[-SERVED_VERSIONS:]
 
 
 def wait_until(condition: object, seconds: float = 30.0) -> None:
@@ -302,7 +307,9 @@ def test_as_many_instances_are_written_as_the_setting_says(
     organisation: sample_organisation.Road, tmp_path: Path
 ) -> None:
     for count in (1, 4):
-        load_into_server(organisation.bank, settings.Triton(model_repository=str(tmp_path), instance_count=count))
+        load_into_server(
+            organisation.bank, settings.Triton(model_repository=str(tmp_path), instance_count=count)
+        )
         config = (tmp_path / "fingerprint" / "config.pbtxt").read_text()
         assert re.findall(r"instance_group.*count: (\d+)", config) == [str(count)]
 
@@ -422,7 +429,11 @@ def test_triton_killed_in_the_middle_changes_no_verdict_and_is_asked_again_when_
 
 
 def test_the_stream_goes_on_without_its_server_and_says_so(
-    organisation: sample_organisation.Road, records: Records, oracle: Said, bank: Bank, tmp_path: Path,
+    organisation: sample_organisation.Road,
+    records: Records,
+    oracle: Said,
+    bank: Bank,
+    tmp_path: Path,
     breaker: Callable[[int, float], None],
 ) -> None:
     breaker(1, 600)

@@ -30,7 +30,9 @@ from tests.support.stepwise_pipeline import SETTINGS, Step, road_of, walked
 OPTIONS = Training()
 QUICK = Settings(autoencoder=Autoencoder(max_epochs=0))  # what nets add is not the question here
 THRESHOLD, RAISED = SETTINGS.autoencoder.threshold, 1 + SETTINGS.training.max_threshold_increase
-WIDE = Training(max_threshold_increase=0.5, max_threshold_decrease=0.5)  # moves enough to be seen on a few days
+WIDE = Training(
+    max_threshold_increase=0.5, max_threshold_decrease=0.5
+)  # moves enough to be seen on a few days
 FROGS = 60  # alerts by which somebody has the analyst call everything benign
 OWN = ("entity", "principal")
 
@@ -221,7 +223,10 @@ def test_the_next_bank_carries_what_was_said_and_nothing_else_of_it_differs(
     found = moved(bank)
     assert found.loc[entities[0], ["benign", "malicious"]].tolist() == [2, 0]
     assert found.loc[entities[1], ["benign", "malicious"]].tolist() == [0, 1]
-    half = OPTIONS.max_threshold_increase / 2, -OPTIONS.max_threshold_decrease / 2  # of which a few days have faded
+    half = (
+        OPTIONS.max_threshold_increase / 2,
+        -OPTIONS.max_threshold_decrease / 2,
+    )  # of which a few days have faded
     np.testing.assert_allclose(found.loc[entities[:2], "shift"], half, rtol=0.05)
     assert len(found) == 2
     assert bank.manifest["shifted"] == {"raised": 1, "lowered": 1}
@@ -253,7 +258,9 @@ def test_other_words_make_another_version_or_they_would_never_be_served(
 
 
 def test_without_room_to_move_words_change_nothing(organisation: Road, desk: str, tmp_path: Path) -> None:
-    settings = QUICK.model_copy(update={"training": Training(max_threshold_increase=0, max_threshold_decrease=0)})
+    settings = QUICK.model_copy(
+        update={"training": Training(max_threshold_increase=0, max_threshold_decrease=0)}
+    )
     bank = learn(organisation, tmp_path, desk, settings)
     assert not bank.shift.any()
     assert "shifted" not in bank.manifest

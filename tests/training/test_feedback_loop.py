@@ -152,7 +152,10 @@ def votes(organisation: Road, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A desk with single votes and no alert: the other detector says no to everything."""
     folder = tmp_path_factory.mktemp("votes")
     calm = SETTINGS.model_copy(
-        update={"voting": Voting(detectors=("autoencoder", "isolation_forest")), "isolation_forest": IsolationForestSettings(threshold=1e9)}
+        update={
+            "voting": Voting(detectors=("autoencoder", "isolation_forest")),
+            "isolation_forest": IsolationForestSettings(threshold=1e9),
+        }
     )
     run = sample_organisation.run(organisation.new, organisation.bank, folder, calm)
     assert (run.figures["verdicts"], run.alerts) == (0, [])

@@ -18,11 +18,10 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Autoencoder, Entities, Settings, Training, Workers
 from fingerprint.registry.bank import Bank
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.training import dataset, distinct_rows, pipeline
+from fingerprint.training import dataset, distinct_rows, partition_fit, pipeline
 from fingerprint.training.distinct_rows import DistinctRows, sample_per_owner
 from pipelines.runtime import wiring
 from tests.support.sample_organisation import Road
-from fingerprint.training import partition_fit
 
 SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1))
 STAGES = {"rows": 8, "commons": 8, "fitted": 8, "learned": 8}  # folders of a piece

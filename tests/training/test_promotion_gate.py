@@ -111,8 +111,9 @@ def test_every_reason_is_given_not_only_the_first(champion: Bank, poisoned: Bank
     strange = {name: 2 * loss for name, loss in champion.manifest["quality"]["loss"].items()}
     loud = with_quality(poisoned, votes_per_day=1e6, loss=strange)
     reasons = " ".join(promotion_gate.evaluate_promotion(loud, champion, SETTINGS).reasons)
-    assert all(f"promotion.{name}" in reasons
-        for name in ("max_missed_share", "max_loss_shift", "max_votes_per_day"))
+    assert all(
+        f"promotion.{name}" in reasons for name in ("max_missed_share", "max_loss_shift", "max_votes_per_day")
+    )
 
 
 def test_how_far_it_came_from_a_bank_of_long_ago_is_reported(

@@ -41,7 +41,9 @@ class FileCheckpointStore:
     `grace_seconds`: what was written less long ago is never deleted, so saving must not take so long.
     """
 
-    def __init__(self, settings: Checkpoints, grace_seconds: float = GRACE_SECONDS, retained: int | None = None):
+    def __init__(
+        self, settings: Checkpoints, grace_seconds: float = GRACE_SECONDS, retained: int | None = None
+    ):
         self._url = settings.url
         self._store = open_file_store(settings.url)
         self._policy = RetentionPolicy(retained or RETAINED, grace_seconds)

@@ -215,7 +215,9 @@ class ConfluentConsumer(Consumer):
         if not partitions:
             return {}
         wanted = _to_topic_partitions(dict.fromkeys(partitions, 0))
-        found = self._with_retries(lambda: self._client.committed(wanted, self._settings.request_timeout_seconds))
+        found = self._with_retries(
+            lambda: self._client.committed(wanted, self._settings.request_timeout_seconds)
+        )
         return {
             Partition(each.topic, each.partition): (each.offset, each.metadata or "")
             for each in found
@@ -269,7 +271,9 @@ class ConfluentConsumer(Consumer):
 
     def partition_count(self, topic: str) -> int:
         with translate_librdkafka_errors(self._settings):
-            found = self._client.list_topics(topic, timeout=self._settings.request_timeout_seconds).topics[topic]
+            found = self._client.list_topics(topic, timeout=self._settings.request_timeout_seconds).topics[
+                topic
+            ]
         if found.error is not None or not found.partitions:
             raise FingerprintError(f"there is no topic {topic}: create it first")
         return len(found.partitions)

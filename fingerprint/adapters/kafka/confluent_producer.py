@@ -61,7 +61,9 @@ class ConfluentProducer(Producer):
     def _require_topic(self, topic: str) -> None:
         """librdkafka takes messages for any topic and finds out later; here it is asked first, once a topic."""
         with translate_librdkafka_errors(self._settings):
-            found = self._client.list_topics(topic, timeout=self._settings.request_timeout_seconds).topics[topic]
+            found = self._client.list_topics(topic, timeout=self._settings.request_timeout_seconds).topics[
+                topic
+            ]
         if found.error is not None:
             raise FingerprintError(f"there is no topic {topic}: create it first")
         self._known_topics.add(topic)

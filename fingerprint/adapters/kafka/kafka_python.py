@@ -372,6 +372,10 @@ def translate_kafka_python_errors(settings: Kafka) -> Iterator[None]:
             "set kafka.auto_offset_reset = earliest to go on with what is left"
         ) from None
     except (errors.KafkaTimeoutError, errors.KafkaConnectionError, errors.NodeNotReadyError) as error:
-        raise ServerUnavailable(f"no broker answers at {', '.join(settings.bootstrap_servers)}: {error}") from None
+        raise ServerUnavailable(
+            f"no broker answers at {', '.join(settings.bootstrap_servers)}: {error}"
+        ) from None
     except errors.KafkaError as error:
-        raise FingerprintError(f"Kafka at {', '.join(settings.bootstrap_servers)} refuses: {error}") from error
+        raise FingerprintError(
+            f"Kafka at {', '.join(settings.bootstrap_servers)} refuses: {error}"
+        ) from error

@@ -97,7 +97,9 @@ def _read_environment(variables: Mapping[str, str]) -> dict[str, Any]:
             return {name.lower(): value for name, value in variables.items()}
 
         def decode_complex_value(self, field_name: str, field: FieldInfo | None, value: Any) -> Any:
-            if field is not None and get_origin(field.annotation) is tuple:  # None: an unknown name
+            if field is None:
+                return value  # of an unknown name, which validation refuses
+            if get_origin(field.annotation) is tuple:
                 return [item.strip() for item in value.split(",")]
             try:
                 return json.loads(value)

@@ -97,7 +97,9 @@ def test_a_new_value_leaves_the_old_one_beside_it_for_its_owner(tmp_path: Path) 
     first = {name: (tmp_path / name).read_text() for name in DEFAULT_NAMES}
     for _ in range(2):
         old = (tmp_path / "database-password").read_text()
-        assert rotate_secrets(tmp_path, ["database-password"]) == [{"name": "database-password", "did": "made anew"}]
+        assert rotate_secrets(tmp_path, ["database-password"]) == [
+            {"name": "database-password", "did": "made anew"}
+        ]
         assert (tmp_path / "database-password").read_text() != old
         assert (tmp_path / "database-password.old").read_text() == old
     assert (mode(tmp_path / "database-password"), mode(tmp_path / "database-password.old")) == (0o440, 0o400)
