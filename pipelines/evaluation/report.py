@@ -50,8 +50,7 @@ def _print_real_datasets(sets: list[Figures], console: Console) -> None:
         "rejects",
         "learned",
         "judged",
-        "autoencoder",
-        "spectral",
+        *sets[0]["votes"],
         "verdicts",
         "alerts",
     )

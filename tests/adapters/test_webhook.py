@@ -360,14 +360,14 @@ def test_what_is_no_answer_is_one_sentence(answer):
         connection.recv(65536)
         connection.sendall(answer)
 
-    with raw_server(speak) as port, pytest.raises(Unavailable, match="could not be told"):
+    with raw_server(speak) as port, pytest.raises(Unavailable, match="could not be reached"):
         post(hook(f"http://127.0.0.1:{port}/"))
 
 
 def test_nobody_listens_there():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    with pytest.raises(Unavailable, match=r"http://127\.0\.0\.1 could not be told"):
+    with pytest.raises(Unavailable, match=r"http://127\.0\.0\.1 could not be reached"):
         post(hook(f"http://127.0.0.1:{port}/services/hunter2"))
 
 

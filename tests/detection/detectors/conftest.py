@@ -36,5 +36,7 @@ def encode(bank: Bank) -> Encode:
 
 @pytest.fixture
 def events(steps: list[Step]) -> pd.DataFrame:
-    """The first new events of the organisation."""
-    return pd.concat([step.events for step in steps[:3]], ignore_index=True)
+    """The new events of the organisation, attacks among them."""
+    return pd.concat([step.events for step in steps], ignore_index=True).drop_duplicates(
+        "event_id", ignore_index=True
+    )

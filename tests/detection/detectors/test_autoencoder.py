@@ -107,7 +107,7 @@ def test_a_novelty_of_an_hour_ago_costs_no_more_than_one_of_ten(bank: Bank, stat
         np.full(shape, -0.5, np.float32),
     )
     fresh = discount_recent_novelty(loss, known, escape, observed, state)
-    later = observed._replace(interval=observed.interval + 1)
+    later = observed._replace(interval=observed.interval + 1 + state.series.late_intervals)
     again = discount_recent_novelty(loss, known, escape, later, state)
     free = ~IS_BIN
     assert (fresh == 12.0).all()

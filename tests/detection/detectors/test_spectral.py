@@ -76,7 +76,7 @@ def test_only_an_action_that_is_new_is_counted_as_new_and_once_an_interval_later
     assert (known[:, [4, 8]] == 0).all()
     new = count_events(batch, state, nothing, nothing, weight)
     assert (new[:, 4] != 0).any()
-    later = replace(batch, interval=batch.interval + 1)
+    later = replace(batch, interval=batch.interval + 1 + state.series.late_intervals)
     assert ((count_events(later, state, nothing, nothing, weight)[:, 4] != 0) < (new[:, 4] != 0)).any()
 
 
@@ -97,7 +97,8 @@ def test_a_burst_is_a_surge_that_only_grows(
 def test_there_is_no_opinion_on_a_principal_that_is_new(
     detector: SpectralDetector, encode: Encode, events: pd.DataFrame
 ) -> None:
-    strange = events.assign(principal="999999999999:user/eve", entity="999999999999:user/eve|s3")
+    first_day = events[events["event_time"] < events["event_time"].min() + pd.Timedelta(days=1)]
+    strange = first_day.assign(principal="999999999999:user/eve", entity="999999999999:user/eve|s3")
     batch = measured(detector, encode(strange, detector.state))
     assert not detector.has_opinion(batch).any()
     assert np.isnan(detector.score(batch)).all()
