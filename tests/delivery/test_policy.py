@@ -40,7 +40,7 @@ def wants(**fields: object) -> ReceiverSettings:
 EVERYTHING = wants(notify_on=("new", "updated", "decided"), min_urgency=0)
 
 
-# --- who is told what ------------------------------------------------------------------------------------------------
+# --- which changes are delivered ------------------------------------------------------------------------------------------------
 
 
 def test_an_alert_is_new_once_and_only_where_it_is_urgent_enough():
@@ -188,16 +188,16 @@ def example(language: str) -> str:
 
 
 def test_the_receiver_of_the_docs_knows_what_is_ours():
-    said: dict = {}
-    exec(example("python"), said)  # noqa: S102 - our own docs
+    receiver: dict = {}
+    exec(example("python"), receiver)  # noqa: S102 - our own docs
     now = datetime.now(UTC)
     two = parse_secrets(SECRET + "\nwhsec_" + b64encode(b"x" * 32).decode())
     good = signature_headers("k", now, b"{}", two)
-    assert said["is_ours"](good, b"{}", SECRET)
-    assert not said["is_ours"](good, b"{ }", SECRET)
-    assert not said["is_ours"](good, b"{}", "whsec_" + b64encode(b"y" * 32).decode())
+    assert receiver["is_ours"](good, b"{}", SECRET)
+    assert not receiver["is_ours"](good, b"{ }", SECRET)
+    assert not receiver["is_ours"](good, b"{}", "whsec_" + b64encode(b"y" * 32).decode())
     old = signature_headers("k", now - timedelta(seconds=301), b"{}", two)
-    assert not said["is_ours"](old, b"{}", SECRET)
+    assert not receiver["is_ours"](old, b"{}", SECRET)
 
 
 def test_the_settings_of_the_docs_are_settings(tmp_path):

@@ -222,7 +222,7 @@ def test_any_detector_can_vote_alone(
     assert all(alert.title for alert in run.alerts)
 
 
-def test_a_detector_nobody_wrote_is_named(organisation: sample_organisation.Road, tmp_path: Path) -> None:
+def test_an_unknown_detector_is_named(organisation: sample_organisation.Road, tmp_path: Path) -> None:
     with pytest.raises(FingerprintError, match="no detector 'oracle'"):
         sample_organisation.run(
             organisation.new, organisation.bank, tmp_path, voting("autoencoder", "oracle")
@@ -237,9 +237,9 @@ def test_a_verdict_turns_true_once_and_never_back_as_its_interval_fills(
 ) -> None:
     """Judge what waits after every few events, as a stream does: no verdict and no spectral vote is ever taken back."""
     bank = banks.open_bank(organisation.bank)
-    ledger = ScorerState.from_arrays(sample_organisation.SETTINGS, bank.scorer_state)
-    scorer = Scorer(bank, ledger, sample_organisation.SETTINGS, keep_all_events=True)
-    said = pd.DataFrame({"spectral_vote": [], "verdict": []}, dtype=bool)
+    state = ScorerState.from_arrays(sample_organisation.SETTINGS, bank.scorer_state)
+    scorer = Scorer(bank, state, sample_organisation.SETTINGS, keep_all_events=True)
+    seen = pd.DataFrame({"spectral_vote": [], "verdict": []}, dtype=bool)
     turned = pd.Series({"spectral_vote": 0, "verdict": 0})
     with EventSpool(sample_organisation.SETTINGS) as history:
         for records in files.read_sources(organisation.new, sample_organisation.SETTINGS.reading):
@@ -253,11 +253,11 @@ def test_a_verdict_turns_true_once_and_never_back_as_its_interval_fills(
         scorer.measure(window.iloc[start : start + 10].reset_index(drop=True))
         judged = scorer.judge(concat_batches(scorer.pending))
         now = judged.frame.set_index("event_id")[["spectral_vote", "verdict"]]
-        before = now.loc[said.index]
-        assert not (said & ~before).any(axis=None)
-        turned += (before & ~said).sum()
-        said = now
-    assert said["verdict"].any()
+        before = now.loc[seen.index]
+        assert not (seen & ~before).any(axis=None)
+        turned += (before & ~seen).sum()
+        seen = now
+    assert seen["verdict"].any()
     assert turned["spectral_vote"] > 0, "some event came before its interval had filled enough"
 
 
