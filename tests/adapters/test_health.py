@@ -7,7 +7,6 @@ import json
 import logging
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.error import HTTPError
 
 import pytest

@@ -183,7 +183,7 @@ def test_a_url_may_lie_in_a_file(listen, tmp_path):
 def test_this_machine_is_not_reached_however_it_is_spelled(listen, host):
     server = listen()
     with pytest.raises(Unavailable, match=r"is not connected to: .* (is|leads to)"):
-        post(hook(server.url(host), allow=()))
+        post(hook(server.url(host), allowed_networks=()))
     assert not server.got
 
 
@@ -195,7 +195,7 @@ def test_an_inner_name_is_reached_where_its_network_is_allowed(listen):
         asked.append((host, port))
         return ["127.0.0.1"]
 
-    post(hook(server.url("soc.inner.example"), resolve, allow=("127.0.0.1",)))
+    post(hook(server.url("soc.inner.example"), resolve, allowed_networks=("127.0.0.1",)))
     assert server.got[0].headers["host"] == f"soc.inner.example:{server.server_address[1]}"
     assert len(asked) == 1  # the answer that was judged is the one that was used
 
@@ -204,7 +204,7 @@ def test_a_name_that_answers_anew_is_judged_anew(listen):
     """The first answer is good; the second one leads inside."""
     server = listen()
     answers = iter([["127.0.0.1"], ["127.0.0.2"]])
-    webhook = hook(server.url("rebinding.example"), lambda *_: next(answers), allow=("127.0.0.1",))
+    webhook = hook(server.url("rebinding.example"), lambda *_: next(answers), allowed_networks=("127.0.0.1",))
     post(webhook)
     with pytest.raises(Unavailable, match=r"127\.0\.0\.2 is loopback"):
         post(webhook)
@@ -239,7 +239,7 @@ def test_the_address_is_pinned_under_tls_and_the_certificate_is_the_names(listen
             server.url(scheme="https"),
             lambda *_: ["127.0.0.1"],
             ca_file=str(authority.file),
-            plain_http=False,
+            allow_http=False,
         )
         if reaches:
             post(webhook)
@@ -265,7 +265,7 @@ def test_tls_asks_for_the_name_and_not_for_the_address(tmp_path):
                 f"https://soc.example.com:{port}/",
                 lambda *_: ["127.0.0.1"],
                 ca_file=str(authority.file),
-                plain_http=False,
+                allow_http=False,
             )
         )
     assert asked == ["soc.example.com"]
@@ -350,7 +350,7 @@ def test_one_that_drips_is_left_when_the_time_is_over(where):
     with raw_server(drip) as port:
         begun = time.monotonic()
         with pytest.raises(Unavailable, match="did not answer in time"):
-            post(hook(f"http://127.0.0.1:{port}/", seconds=0.5))
+            post(hook(f"http://127.0.0.1:{port}/", timeout_seconds=0.5))
         assert time.monotonic() - begun < 30  # it would never end
 
 
@@ -394,7 +394,7 @@ def test_no_sentence_tells_the_path(listen):
         ({"signing_secret_file": "/nowhere"}, "/nowhere"),
         ({"ca_file": "/nowhere"}, "/nowhere"),
         ({"ca_file": __file__}, "holds no certificates"),
-        ({"allow": ("inside",)}, "name a network"),
+        ({"allowed_networks": ("inside",)}, "name a network"),
     ],
 )
 def test_a_receiver_that_cannot_be_is_refused_at_start(fields, why):

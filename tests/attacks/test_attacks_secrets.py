@@ -130,9 +130,9 @@ def canaries(tmp_path_factory: pytest.TempPathFactory, receiver: Listening) -> d
     folder = tmp_path_factory.mktemp("secrets")
     (folder / "secret").write_text(CANARY)
     keys = (
-        "KAFKA__PASSWORD_FILE",
-        "KAFKA__KEY_PASSWORD_FILE",
-        "KAFKA__TOKEN_FILE",
+        "KAFKA__SASL_PASSWORD_FILE",
+        "KAFKA__SSL_KEY_PASSWORD_FILE",
+        "KAFKA__SASL_OAUTH_TOKEN_FILE",
         "WEB__OIDC__CLIENT_SECRET_FILE",
     )
     return {

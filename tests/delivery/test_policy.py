@@ -46,7 +46,7 @@ EVERYTHING = wants(notify_on=("new", "updated", "decided"), min_urgency=0)
 def test_an_alert_is_new_once_and_only_where_it_is_urgent_enough():
     assert changes_to_deliver(wants(), STAND, None) == ["new"]
     assert changes_to_deliver(wants(), STAND, ReceiverKnowledge(9)) == []
-    assert changes_to_deliver(wants(least_urgency=61), STAND, None) == []
+    assert changes_to_deliver(wants(min_urgency=61), STAND, None) == []
 
 
 def test_growth_is_told_to_whom_asked_for_it():
@@ -68,7 +68,7 @@ def test_a_decision_is_told_and_another_one_again():
 def test_an_alert_that_was_decided_before_anybody_was_told_is_told_of_with_its_decision():
     decided = STAND._replace(decided_at=NOW)
     assert changes_to_deliver(EVERYTHING, decided, None) == ["new", "decided"]
-    assert changes_to_deliver(wants(on=("decided",)), decided, None) == ["decided"]
+    assert changes_to_deliver(wants(notify_on=("decided",)), decided, None) == ["decided"]
 
 
 def test_what_is_suppressed_is_told_when_it_no_longer_is():
@@ -159,14 +159,14 @@ def test_a_receiver_may_be_of_the_environment_alone():
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("[deliver.soc]\ncolour = 1", "deliver.soc.colour.*known: allow"),
+        ("[deliver.soc]\ncolour = 1", "deliver.soc.colour.*known: alert_url_prefix"),
         ("[deliver.soc]", "deliver.soc: kind webhook needs one of url and url_file"),
         ('[deliver.soc]\nurl = "x"\nurl_file = "y"', "one of url and url_file"),
         ('[deliver.soc]\nkind = "kafka"\nurl = "x"', "kind kafka needs a topic"),
-        ('[deliver.soc]\nurl = "x"\non = []', "deliver.soc.on"),
-        ('[deliver.soc]\nurl = "x"\non = ["often"]', "deliver.soc.on"),
+        ('[deliver.soc]\nurl = "x"\nnotify_on = []', "deliver.soc.notify_on"),
+        ('[deliver.soc]\nurl = "x"\nnotify_on = ["often"]', "deliver.soc.notify_on"),
         ('[deliver."SOC 1"]\nurl = "x"', "no receiver's name"),
-        ('[deliver.soc]\nurl = "x"\nlink = "javascript:alert(1)"', "link"),
+        ('[deliver.soc]\nurl = "x"\nalert_url_prefix = "javascript:alert(1)"', "alert_url_prefix"),
         ("deliver = 3", "deliver"),
     ],
 )

@@ -269,7 +269,7 @@ def test_a_receiver_that_says_gone_is_not_asked_again(desk, listen):
 def test_a_secret_that_is_lost_while_the_program_runs_is_waited_for(desk, listen, tmp_path):
     server, clock, file = listen(), Hands(), tmp_path / "secret"
     file.write_text(SECRET)
-    telling = sender(open_outbox(desk), wants(server, secret_file=str(file)), clock)
+    telling = sender(open_outbox(desk), wants(server, signing_secret_file=str(file)), clock)
     file.unlink()
     desk.save([stolen_session()])
     telling.run_once()
@@ -363,8 +363,8 @@ def place(tmp_path, desk_url, listen) -> tuple[Path, Listening]:
     (tmp_path / "secret").write_text(SECRET)
     (tmp_path / "settings.toml").write_text(
         f'[desk]\nurl = "sqlite:///{tmp_path}/desk.sqlite"\n\n[health]\nport = 0\n\n'
-        f'[deliver.soc]\nurl = "{server.url()}"\nplain_http = true\nallow = ["127.0.0.1"]\nbacklog = true\n'
-        f'secret_file = "{tmp_path}/secret"\nleast_urgency = 0\n'
+        f'[deliver.soc]\nurl = "{server.url()}"\nallow_http = true\nallowed_networks = ["127.0.0.1"]\ninclude_existing = true\n'
+        f'signing_secret_file = "{tmp_path}/secret"\nmin_urgency = 0\n'
     )
     with closing(open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite")) as opened:
         opened.save([stolen_session(), new_pipeline()])

@@ -159,7 +159,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def configure(place: Place, **retraining: float) -> None:
-    brisk = {"min_history_days": 2, "look_seconds": 0.2} | retraining
+    brisk = {"min_history_days": 2, "poll_interval_seconds": 0.2} | retraining
     place.configure(retraining=brisk, health={"port": free_port()}, entities={"min_ready_events": 10})
 
 
@@ -277,7 +277,7 @@ def test_looking_once_trains_the_first_bank_and_then_says_why_there_is_nothing_t
     assert said.endswith(f"served: {version}\n")
 
     configure(place, every_hours=1e-6, days=1.5)
-    (file := place.folder / "strict.toml").write_text("[gate]\nvotes_per_day = 1e-9\n")
+    (file := place.folder / "strict.toml").write_text("[promotion]\nmax_votes_per_day = 1e-9\n")
     assert once(place, file)["trainings"] == {"promoted": 0, "rejected": 1, "failed": 0}
     assert versions.served_version(place.bank) == version, (
         "what the gate refuses is not served, and no failure"

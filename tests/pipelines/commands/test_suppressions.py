@@ -116,7 +116,7 @@ def test_a_purge_needs_a_yes_and_says_what_it_does_not_reach(desk_url):
 
 
 def test_what_is_old_is_removed_as_the_settings_say(desk_url):
-    keep = {f"FINGERPRINT_RETENTION__{name}_DAYS": "0" for name in ("RAW", "VOTES", "ALERTS")}
+    keep = {f"FINGERPRINT_RETENTION__{name}_DAYS": "0" for name in ("RECORD", "VOTE", "CLOSED_ALERT")}
     assert said(desk_url, "desk", "prune", **keep) == "nothing is older than it is kept\n"
     figures = json.loads(
         said(desk_url, "desk", "prune", "--json", **keep | {"FINGERPRINT_RETENTION__RECORD_DAYS": "1"})

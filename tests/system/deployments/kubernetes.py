@@ -174,7 +174,7 @@ def test_an_upgrade_and_a_rollback_while_events_flow(cluster: Cluster, rehearsed
     cluster.helm("rollback", RELEASE, "--wait", "--timeout", "9m")
     told(f"rolled back in {time.monotonic() - began:.0f} s")
     cluster.values["settings"] = {}
-    assert "vote_floor" not in cluster.kubectl("get", "configmap", f"{RELEASE}-settings", "-o", "yaml")
+    assert "min_vote_score" not in cluster.kubectl("get", "configmap", f"{RELEASE}-settings", "-o", "yaml")
     assert [each["data"] for each in before if each["type"] == "Opaque"] == [
         each["data"] for each in cluster.found("secrets") if each["type"] == "Opaque"
     ]
