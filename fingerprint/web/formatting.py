@@ -16,8 +16,6 @@ from typing import NamedTuple
 from fingerprint.core.alert import LEVELS, Decision, Level
 from fingerprint.core.severity import SEVERITY_LEVELS as SEVERITY_LEVELS
 from fingerprint.core.severity import severity_of as severity_of
-from fingerprint.detection.detectors import detector_label as detector_label
-from fingerprint.detection.detectors import load_known_detectors
 
 LEVEL_DESCRIPTIONS = dict(
     zip(
@@ -49,8 +47,17 @@ class ShownScore(NamedTuple):
     z: str
 
 
+def detector_label(name: str) -> str:
+    """Return what a detector is called on screen."""
+    from fingerprint.detection import detectors  # late: commands format times without NumPy and pandas
+
+    return detectors.detector_label(name)
+
+
 def describe_scores(scores: Mapping[str, float | None]) -> list[ShownScore]:
     """Return the z-scores of an event for the screen, without detectors that had no opinion."""
+    from fingerprint.detection.detectors import load_known_detectors  # late, as above
+
     known = {each.name: each for each in load_known_detectors(scores)}
     return [
         ShownScore(known[name].label, known[name].question, f"{z:.1f}")
