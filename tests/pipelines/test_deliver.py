@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from standardwebhooks import Webhook
 from prometheus_client import CollectorRegistry
+from standardwebhooks import Webhook
 
 from fingerprint.adapters.webhook import WebhookReceiver
 from fingerprint.core.alert import Disposition, FingerprintError

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-
 from pydantic import Field
+
 from fingerprint.detection.batch import EventBatch
 from fingerprint.detection.detectors import Detector, DetectorOptions, Floats
 

@@ -14,14 +14,16 @@ import pytest
 
 from fingerprint.core.alert import Disposition
 from fingerprint.core.sanitize import storable
-from fingerprint.delivery.formats import csv as csv_rows
-from fingerprint.delivery.formats import ecs, json_lines, slack
-from fingerprint.delivery.formats.registry import (
+from fingerprint.delivery.formats import (
     EXPORT_FORMATS,
     NOTIFICATION_FORMATS,
+    ecs,
     encode_export,
     encode_notification,
+    json_lines,
+    slack,
 )
+from fingerprint.delivery.formats import csv as csv_rows
 from fingerprint.delivery.formats.text import MAX_TEXT_LENGTH, to_json_line
 from fingerprint.delivery.notification import MAX_NOTIFICATION_EVENTS, Notification
 from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
