@@ -38,7 +38,9 @@ MAX_DELIVERIES_PER_TURN = 20  # deliveries of one turn
 POLL_SECONDS = 2.0  # between two looks for something new
 MAX_BACKOFF_SECONDS = 60.0  # seconds that a receiver which fails is left alone, unless it asks for more
 SENT_RETENTION_DAYS = 30  # what was sent is remembered for so long
-NO_RECEIVERS = "no receiver of alerts is set: the settings name them as [deliver.NAME] (docs/deliver.md)"
+NO_RECEIVERS = (
+    "no receiver of alerts is set: the settings name them as [deliver.NAME] (docs/how-to/deliver.md)"
+)
 
 log = logging.getLogger("fingerprint.deliver")
 

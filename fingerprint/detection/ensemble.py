@@ -17,7 +17,7 @@ The vote, exactly:
   an opinion, all of those must vote for it, and at least one must: a principal that is hours old has peers, but no history of
   counts. A detector that has an opinion and votes against still decides.
 - A principal on which only one detector has an opinion, and that by its peer group, is a newcomer: a share of the threshold
-  (`NEWCOMER_THRESHOLD_SHARE`) is enough for a vote.
+  (`NEWCOMER_THRESHOLD_SHARE`) is enough for a vote (docs/explanation/detection.md says what that finds, and what it costs).
 - Whether a detector has an opinion follows from how old the principal was when the event's day began, which nothing that comes
   later changes. So an opinion never appears while an interval is open, and no verdict is taken back by one.
 - A silent interval is a vote, kept for hunting, and never a verdict.

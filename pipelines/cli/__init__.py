@@ -175,7 +175,7 @@ def train(
     A few weeks are best; two days are the least: `fingerprint train s3://trail/AWSLogs/ --days 30`. Objects of a trail whose
     day lies outside are not fetched.
 
-    What was flagged is learned slowly (docs/training.md). Left out is what lies in alerts that are open or were called
+    What was flagged is learned slowly (docs/explanation/training.md). Left out is what lies in alerts that are open or were called
     malicious; what was called benign or a false positive comes back (`fingerprint alerts triage`), and so do single votes after
     `training.single_vote_exclusion_days`. What was said of alerts also moves the thresholds of their entities, a little.
 
@@ -318,7 +318,7 @@ def evaluate(
         bool,
         typer.Option(
             "--newcomers",
-            help="Instead: attacks by principals hours old, and harmless first days (docs/detection.md).",
+            help="Instead: attacks by principals hours old, and harmless first days (docs/explanation/detection.md).",
         ),
     ] = False,
     settings: SettingsFile = None,
@@ -471,7 +471,7 @@ def serve(
     """The analysts' pages and the API, over HTTP, until SIGTERM.
 
     The first start prints a link that makes the first admin, once: no password exists before somebody chose it. In front of
-    anything but this machine put a proxy with TLS, and name it: `web.public_url` (docs/desk.md).
+    anything but this machine put a proxy with TLS, and name it: `web.public_url` (docs/explanation/alert-store.md).
     """
     from pipelines.serve import run_web_app
 
