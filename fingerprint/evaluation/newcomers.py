@@ -29,7 +29,8 @@ from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.estimators import tail_calibration
 from fingerprint.evaluation.labels import DAY_SECONDS, find_label_rows
-from fingerprint.sources.cloudtrail.identity import ENTITY_COLUMNS, IDENTITY_COLUMNS, add_entity_columns
+from fingerprint.sources.cloudtrail.identity import IDENTITY_COLUMNS
+from fingerprint.sources.entities import ENTITY_COLUMNS, add_entity_columns
 
 OWN_Z, OWN_VOTE = (column(AutoencoderDetector.name) for column in (z_column, vote_column))
 COUNT_Z, COUNT_VOTE = (column(SpectralDetector.name) for column in (z_column, vote_column))

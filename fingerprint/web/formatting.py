@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from fingerprint.core.alert import LEVELS, Decision, Level
-from fingerprint.core.severity import SEVERITY_LEVELS as SEVERITY_LEVELS
-from fingerprint.core.severity import severity_of as severity_of
+from fingerprint.core.alert import SEVERITY_LEVELS as SEVERITY_LEVELS
+from fingerprint.core.alert import severity_of as severity_of
 
 LEVEL_DESCRIPTIONS = dict(
     zip(

@@ -17,8 +17,15 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from fingerprint.core.alert import ActivityCurve, Alert, AlertEvent, Decision, Level, SurpriseDriver
-from fingerprint.core.severity import severity_of
+from fingerprint.core.alert import (
+    ActivityCurve,
+    Alert,
+    AlertEvent,
+    Decision,
+    Level,
+    SurpriseDriver,
+    severity_of,
+)
 from fingerprint.delivery.formats.text import truncate_texts, without_empty
 from fingerprint.delivery.notification import (
     ChangeKind,
