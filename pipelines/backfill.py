@@ -26,7 +26,7 @@ from fingerprint.analysis import threshold_preview
 from fingerprint.compute import hashing
 from fingerprint.core.ports import AlertStore
 from fingerprint.core.settings import Settings
-from fingerprint.partitioned_replay import ReplayClock
+from fingerprint.streaming.partitioned_replay import ReplayClock
 from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank

@@ -16,7 +16,7 @@ from fingerprint.compute import hashing
 from fingerprint.compute.backend import Backend
 from fingerprint.core import settings
 from fingerprint.core.settings import Settings
-from fingerprint.partitioned_replay import replay_partition
+from fingerprint.streaming.partitioned_replay import replay_partition
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files

@@ -16,7 +16,7 @@ from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry import bank as banks
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.streaming.partition_processor import PartitionProcessor
-from fingerprint.streaming.watermarks import WatermarkTracker
+from fingerprint.state.watermarks import WatermarkTracker
 from tests.support import sample_organisation as roads
 
 

@@ -27,9 +27,9 @@ from fingerprint.sources.arrival import FILE_CLOCK_TOLERANCE_SECONDS, check_wate
 from fingerprint.state import partitioning
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.streaming.bank_watcher import BankWatcher
-from fingerprint.streaming.feed_activity import FeedCounts
+from fingerprint.state.feed_activity import FeedCounts
 from fingerprint.streaming.partition_processor import NO_BLOBS, PartitionProcessor, TrainingCutoff
-from fingerprint.streaming.watermarks import WatermarkTracker
+from fingerprint.state.watermarks import WatermarkTracker
 
 NO_POSITION = -1  # a position that was neither saved nor committed yet
 

@@ -35,10 +35,10 @@ from fingerprint.registry.bank import Bank
 from fingerprint.sources.flatten import dedup_key
 from fingerprint.state import partitioning
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.streaming import checkpoint_codec
-from fingerprint.streaming.feed_activity import FeedCounts
-from fingerprint.streaming.state_eviction import StateEvictor, bucket_mask
-from fingerprint.streaming.watermarks import WatermarkTracker
+from fingerprint.state import checkpoint_codec
+from fingerprint.state.feed_activity import FeedCounts
+from fingerprint.state.eviction import StateEvictor, bucket_mask
+from fingerprint.state.watermarks import WatermarkTracker
 
 Longs = NDArray[np.int64]
 

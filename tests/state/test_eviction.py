@@ -15,8 +15,8 @@ from fingerprint.core.settings import State
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry import bank as banks
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.streaming import checkpoint_codec
-from fingerprint.streaming.state_eviction import StateEvictor, bucket_mask
+from fingerprint.state import checkpoint_codec
+from fingerprint.state.eviction import StateEvictor, bucket_mask
 from tests.support.stepwise_pipeline import Outcome, Step, road_of, same, silences, walked
 
 PARTITION = Partition("events", 0)
@@ -59,7 +59,7 @@ def test_put_away_and_fetched_many_times_it_gives_the_same_verdicts_z_and_votes(
     monkeypatch: pytest.MonkeyPatch,
     file_rows: int,
 ) -> None:
-    monkeypatch.setattr("fingerprint.streaming.state_eviction.ROWS_PER_FILE", file_rows)
+    monkeypatch.setattr("fingerprint.state.eviction.ROWS_PER_FILE", file_rows)
     road = road_of(bank, bank.scorer_state)
     run = Narrow(narrow(road.state, tmp_path))
     outcome = walked(road, steps, run.before, run.after)

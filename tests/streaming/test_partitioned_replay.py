@@ -11,7 +11,7 @@ import pytest
 from fingerprint.compute import hashing
 from fingerprint.detection import batch as measured
 from fingerprint.detection.owner_names import OwnerNames
-from fingerprint.partitioned_replay import STEP_COLUMN, ReplayClock, replay_partition
+from fingerprint.streaming.partitioned_replay import STEP_COLUMN, ReplayClock, replay_partition
 from fingerprint.pipeline import StepResult
 from fingerprint.registry import bank as banks
 from fingerprint.state import partitioning
