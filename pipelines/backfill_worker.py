@@ -16,7 +16,6 @@ from fingerprint.compute import hashing
 from fingerprint.compute.backend import Backend
 from fingerprint.core import settings
 from fingerprint.core.settings import Settings
-from fingerprint.streaming.partitioned_replay import replay_partition
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
@@ -24,6 +23,7 @@ from fingerprint.registry.bank import Bank
 from fingerprint.state import partitioning
 from fingerprint.state.partitioning import Arrays, Mask
 from fingerprint.state.scorer_state import ScorerState
+from fingerprint.streaming.partitioned_replay import replay_partition
 from fingerprint.training.dataset import PartitionedDataset, make_once, require_folder
 from pipelines.runtime import backend as backends
 from pipelines.runtime import wiring

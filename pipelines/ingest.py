@@ -20,13 +20,12 @@ from fingerprint.core.ports import (
     RebalanceInProgress,
 )
 from fingerprint.core.settings import Settings
-from fingerprint.streaming.backpressure import PausableConsumer
+from fingerprint.streaming.backpressure import PausableConsumer, RetryingProducer
 from fingerprint.streaming.bounded_read import NO_PARTITION_ASSIGNED, EndOffsets
-from fingerprint.streaming.ingest_metrics import IngestMetrics
 from fingerprint.streaming.lag_monitor import LagMonitor
+from fingerprint.streaming.metrics import IngestMetrics
 from fingerprint.streaming.poison import POISON_REASON, PoisonGuard
 from fingerprint.streaming.rekeying import DeadLetterLimit, OutgoingMessage, RekeyedBatch, Rekeyer
-from fingerprint.streaming.retrying_producer import RetryingProducer
 from pipelines.runtime import wiring
 from pipelines.runtime.service import running_service
 

@@ -26,10 +26,10 @@ from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
 from fingerprint.sources.cloudtrail import s3_notifications
 from fingerprint.sources.cloudtrail.s3_notifications import S3Object
-from fingerprint.streaming.ingest_s3_metrics import S3IngestMetrics
+from fingerprint.streaming.backpressure import RetryingProducer
 from fingerprint.streaming.lag_monitor import POLL_INTERVAL_SECONDS
+from fingerprint.streaming.metrics import S3IngestMetrics
 from fingerprint.streaming.rekeying import DeadLetterLimit, dead_letter
-from fingerprint.streaming.retrying_producer import RetryingProducer
 from fingerprint.streaming.s3_objects import S3ObjectReader
 from pipelines.ingest import dead_letter_limit_message
 from pipelines.runtime import wiring

@@ -24,7 +24,7 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Clock
 from fingerprint.core.settings import Settings
 from fingerprint.registry import versions
-from fingerprint.streaming.dependency_status import DependencyStatus
+from fingerprint.streaming.backpressure import DependencyStatus
 from fingerprint.training import schedule
 from fingerprint.training.schedule import NextTraining, ScheduleInputs
 from pipelines.commands import triton

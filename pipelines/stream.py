@@ -37,11 +37,10 @@ from fingerprint.sources.cloudtrail import credential_chain
 from fingerprint.sources.decode import DecodedMessages
 from fingerprint.store.alerts import open_alert_store
 from fingerprint.streaming import routing
-from fingerprint.streaming.backpressure import PausableConsumer
+from fingerprint.streaming.backpressure import DependencyStatus, PausableConsumer
 from fingerprint.streaming.bank_watcher import BankWatcher
 from fingerprint.streaming.bounded_read import NO_PARTITION_ASSIGNED, EndOffsets
 from fingerprint.streaming.checkpoints import CheckpointManager, OwnedPartition
-from fingerprint.streaming.dependency_status import DependencyStatus
 from fingerprint.streaming.lag_monitor import LagMonitor
 from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.poison import POISON_REASON, PoisonGuard

@@ -15,8 +15,8 @@ from fingerprint.core.settings import Settings, Voting
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry import bank as banks
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.streaming.partition_processor import PartitionProcessor
 from fingerprint.state.watermarks import WatermarkTracker
+from fingerprint.streaming.partition_processor import PartitionProcessor
 from tests.support import sample_organisation as roads
 
 

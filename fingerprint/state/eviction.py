@@ -26,11 +26,10 @@ from fingerprint.compute import hashing
 from fingerprint.compute.arrays import to_host
 from fingerprint.compute.hashing import Hashes
 from fingerprint.detection import detectors
-from fingerprint.state import partitioning
+from fingerprint.state import checkpoint_codec, partitioning
 from fingerprint.state.activity_series import Ints
 from fingerprint.state.partitioning import Arrays, Mask
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.state import checkpoint_codec
 
 ROWS_PER_FILE = (
     4096  # rows in one file, about 1.5 MB: small enough to be read for one home, large enough to be few

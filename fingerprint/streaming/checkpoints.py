@@ -25,11 +25,11 @@ from fingerprint.core.ports import Checkpoint, CheckpointStore, Consumer, Fence,
 from fingerprint.core.settings import Settings
 from fingerprint.sources.arrival import FILE_CLOCK_TOLERANCE_SECONDS, check_watermark
 from fingerprint.state import partitioning
-from fingerprint.state.scorer_state import ScorerState
-from fingerprint.streaming.bank_watcher import BankWatcher
 from fingerprint.state.feed_activity import FeedCounts
-from fingerprint.streaming.partition_processor import NO_BLOBS, PartitionProcessor, TrainingCutoff
+from fingerprint.state.scorer_state import ScorerState
 from fingerprint.state.watermarks import WatermarkTracker
+from fingerprint.streaming.bank_watcher import BankWatcher
+from fingerprint.streaming.partition_processor import NO_BLOBS, PartitionProcessor, TrainingCutoff
 
 NO_POSITION = -1  # a position that was neither saved nor committed yet
 

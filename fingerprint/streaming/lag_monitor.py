@@ -12,7 +12,6 @@ from prometheus_client import CollectorRegistry, Gauge
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Consumer, Message, Offsets, Partition
 from fingerprint.core.settings import Kafka
-from fingerprint.streaming.stall_detector import StallDetector
 
 POLL_INTERVAL_SECONDS = 5.0  # between two looks
 LAG_TIMEOUT_SECONDS = 2.0  # a look that takes longer is given up: reading must go on where it can
@@ -136,3 +135,28 @@ class LagMonitor:
 
 def _format_partitions(partitions: Sequence[Partition]) -> str:
     return ", ".join(each.label for each in partitions)
+
+
+class StallDetector:
+    """What is not assigned, paused on purpose, or read to its end starts anew when that is over."""
+
+    def __init__(self, stall_seconds: float) -> None:
+        self.stall_seconds = stall_seconds
+        self._last_progress: dict[Partition, tuple[int, float]] = {}  # at which position, since when
+
+    def stalled(
+        self, now: float, positions: Offsets, lag: Offsets, paused: Collection[Partition] = ()
+    ) -> list[Partition]:
+        """Those that have stood still for `seconds` or longer, in order.
+
+        `now`: seconds, on a clock that never goes back. `positions`: of what was handed on; a partition of which nothing
+        was yet may be missing. `lag`: messages, of every partition that is assigned.
+        """
+        before, self._last_progress = self._last_progress, {}
+        for each in (each for each, behind in lag.items() if behind > 0 and each not in paused):
+            position = positions.get(each, -1)
+            at, since = before.get(each, (position, now))
+            self._last_progress[each] = (at, since) if at == position else (position, now)
+        return sorted(
+            each for each, (_, since) in self._last_progress.items() if now - since >= self.stall_seconds
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
@@ -14,12 +14,15 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from fingerprint.compute.backend import Backend
 from fingerprint.core.alert import Alert
 from fingerprint.core.ports import Partition
+from fingerprint.sources.cloudtrail.s3_notifications import S3Notification
+from fingerprint.streaming.backpressure import DependencyStatus
 from fingerprint.streaming.checkpoints import OwnedPartition
-from fingerprint.streaming.dependency_status import DependencyStatus
 from fingerprint.streaming.lag_monitor import LagMonitorMetrics
 from fingerprint.streaming.partition_processor import PartitionProcessor
+from fingerprint.streaming.rekeying import RekeyedBatch
+from fingerprint.streaming.s3_objects import ObjectBatch
 
-_PREFIX = "fingerprint_stream"
+STREAM_PREFIX = "fingerprint_stream"
 _PARTITION_LABELS = ("topic", "partition")
 DEPENDENCIES = ("desk", "snapshots")  # that may fail while the program goes on
 REPORTED_COUNTERS = (
@@ -35,10 +38,10 @@ class StreamMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, help: str, labels: tuple[str, ...] = ()) -> Counter:
-            return Counter(f"{_PREFIX}_{name}", help, labels, registry=registry)
+            return Counter(f"{STREAM_PREFIX}_{name}", help, labels, registry=registry)
 
         def gauge(name: str, help: str) -> Gauge:
-            return Gauge(f"{_PREFIX}_{name}", help, _PARTITION_LABELS, registry=registry)
+            return Gauge(f"{STREAM_PREFIX}_{name}", help, _PARTITION_LABELS, registry=registry)
 
         self.active_bank_versions: list[str] = []  # versions of banks
         self.messages = counter("messages", "Messages read.")
@@ -66,14 +69,14 @@ class StreamMetrics:
         self.snapshots = counter("snapshots", "Snapshots saved.")
         self.snapshot_failures = counter("snapshot_failures", "Snapshots that could not be saved.")
         self.batch_seconds = Histogram(
-            f"{_PREFIX}_batch_seconds",
+            f"{STREAM_PREFIX}_batch_seconds",
             "From a poll's messages to what they lead to, told.",
             registry=registry,
         )
         self.snapshot_seconds = Histogram(
-            f"{_PREFIX}_snapshot_seconds", "Saving one partition's snapshot.", registry=registry
+            f"{STREAM_PREFIX}_snapshot_seconds", "Saving one partition's snapshot.", registry=registry
         )
-        self.lag_monitor = LagMonitorMetrics(_PREFIX, registry)
+        self.lag_monitor = LagMonitorMetrics(STREAM_PREFIX, registry)
         self.lag = gauge("lag_messages", "Messages not read yet.")
         self.watermark = gauge("watermark_timestamp_seconds", "How far event time has come.")
         self.early_events = gauge("held_events", "Events that came ahead of other sources.")
@@ -81,12 +84,12 @@ class StreamMetrics:
         self.series = gauge("series_rows", "Series in memory.")
         self.snapshot_bytes = gauge("snapshot_bytes", "Size of the last snapshot.")
         self.silent_feeds = Gauge(
-            f"{_PREFIX}_silent_feeds",
+            f"{STREAM_PREFIX}_silent_feeds",
             "Accounts, regions and sources that are silent now; said by whoever has partition 0.",
             registry=registry,
         )
         self.bank = Gauge(
-            f"{_PREFIX}_bank_info", "1 for the bank that judges.", ("version",), registry=registry
+            f"{STREAM_PREFIX}_bank_info", "1 for the bank that judges.", ("version",), registry=registry
         )
         self.backend = Gauge(
             "fingerprint_backend_info",
@@ -95,31 +98,33 @@ class StreamMetrics:
             registry=registry,
         )
         self.waiting_for_bank = Gauge(
-            f"{_PREFIX}_waiting_for_bank",
+            f"{STREAM_PREFIX}_waiting_for_bank",
             "1 while there is no bank yet, and it is waited for.",
             registry=registry,
         )
         self.bank_refused = Gauge(
-            f"{_PREFIX}_bank_refused",
+            f"{STREAM_PREFIX}_bank_refused",
             "1 while the bank that is served cannot judge, and the one before does.",
             registry=registry,
         )
         self.losses_wrong = Gauge(
-            f"{_PREFIX}_losses_wrong",
+            f"{STREAM_PREFIX}_losses_wrong",
             "1 since the server answered with losses that are not the bank's; it is asked no more.",
             registry=registry,
         )
         self.bank_learned_until = Gauge(
-            f"{_PREFIX}_bank_learned_until_seconds", "End of what it learned, event time.", registry=registry
+            f"{STREAM_PREFIX}_bank_learned_until_seconds",
+            "End of what it learned, event time.",
+            registry=registry,
         )
         self.bank_drift = Gauge(
-            f"{_PREFIX}_bank_drift",
+            f"{STREAM_PREFIX}_bank_drift",
             "How far fingerprints moved from the bank served before, and from one of long ago: 0 the same, 1 all.",
             ("since", "quantile"),
             registry=registry,
         )
         self.dependency_failing = Gauge(
-            f"{_PREFIX}_in_trouble",
+            f"{STREAM_PREFIX}_in_trouble",
             "1 while a door fails, and what needs it waits.",
             ("door",),
             registry=registry,
@@ -197,3 +202,108 @@ class StreamMetrics:
 def counter_value_without_labels(counter: Counter) -> float:
     """What a counter without labels stands at."""
     return next(s.value for metric in counter.collect() for s in metric.samples if s.name.endswith("_total"))
+
+
+INGEST_PREFIX = "fingerprint_ingest"
+
+
+class IngestMetrics:
+    """One registry a process, or one a test."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, help: str) -> Counter:
+            return Counter(f"{INGEST_PREFIX}_{name}", help, registry=registry)
+
+        self.messages = counter("messages", "Messages read, written and committed.")
+        self.records = counter("records", "Records sent to the events topic.")
+        self.dead = counter("dead_letters", "Messages of which something could not be read.")
+        self.skipped = counter("skipped", "What is no event by design: digests, insights, notices.")
+        self.empty = counter("empty_messages", "Messages with nothing in them.")
+        self.future = counter("future_records", "Records dated past their message's arrival, not sent on.")
+        self.pauses = counter("pauses", "Times the consumer was silenced because the producer was full.")
+        self.commits_refused = counter("commits_refused", "Commits refused: the partition had another owner.")
+        self.batch_seconds = Histogram(
+            f"{INGEST_PREFIX}_batch_seconds", "Reading, writing and committing one batch.", registry=registry
+        )
+        self.lag = Gauge(
+            f"{INGEST_PREFIX}_lag_messages", "Messages not read yet.", _PARTITION_LABELS, registry=registry
+        )
+        self.lag_monitor = LagMonitorMetrics(INGEST_PREFIX, registry)
+        self.watermarks = Gauge(
+            f"{INGEST_PREFIX}_watermark_timestamp_seconds",
+            "Latest event time seen.",
+            _PARTITION_LABELS,
+            registry=registry,
+        )
+
+    def count_batch(self, batch: RekeyedBatch) -> None:
+        self.messages.inc(batch.completed_until - batch.begin)
+        self.records.inc(len(batch.records))
+        self.dead.inc(len(batch.dead_letters))
+        self.skipped.inc(batch.skipped)
+        self.empty.inc(batch.empty)
+        self.future.inc(batch.future_dated)
+
+    def set_watermarks(self, watermarks: Mapping[Partition, int]) -> None:
+        for partition, mark in watermarks.items():
+            self.watermarks.labels(*partition).set(mark / 1000)
+
+    def set_lag(self, lag: Mapping[Partition, int]) -> None:
+        for partition, messages in lag.items():
+            self.lag.labels(*partition).set(messages)
+
+    def remove_partitions(self, partitions: Collection[Partition]) -> None:
+        """Gauges of partitions that others read now must not stand still here."""
+        for partition in partitions:
+            for gauge in (self.lag, self.watermarks):
+                gauge.remove_by_labels(dict(zip(_PARTITION_LABELS, map(str, partition), strict=True)))
+
+    def figures(self) -> dict[str, int]:
+        """The counts so far."""
+        counters = {
+            "messages": self.messages,
+            "records": self.records,
+            "dead_letters": self.dead,
+            "skipped": self.skipped,
+            "empty": self.empty,
+            "future_dated": self.future,
+            "pauses": self.pauses,
+            "commits_refused": self.commits_refused,
+        }
+        return {name: int(counter_value(counter)) for name, counter in counters.items()}
+
+
+def counter_value(counter: Counter) -> float:
+    return next(s.value for metric in counter.collect() for s in metric.samples if s.name.endswith("_total"))
+
+
+class S3IngestMetrics(IngestMetrics):
+    """One registry a process, or one a test."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        super().__init__(registry)
+
+        def counter(name: str, help: str) -> Counter:
+            return Counter(f"{INGEST_PREFIX}_{name}", help, registry=registry)
+
+        self.objects = counter("objects", "Objects read to their end.")
+        self.tests = counter("test_notices", "Notices that only try the road, deleted.")
+        self.kept = counter(
+            "kept_notices", "Notices left in the queue: their object could not be had for now."
+        )
+        self.lost = counter(
+            "lost_notices", "Notices that another worker may have read too: not held until the end."
+        )
+
+    def count_notification(self, notice: S3Notification) -> None:
+        self.skipped.inc(notice.skipped)
+        self.tests.inc(notice.is_test)
+
+    def count_object_piece(self, piece: ObjectBatch) -> None:
+        self.records.inc(len(piece.records))
+        self.skipped.inc(piece.skipped)
+        self.future.inc(piece.future_dated)
+
+    def figures(self) -> dict[str, int]:
+        own = {"objects": self.objects, "tests": self.tests, "kept": self.kept, "lost": self.lost}
+        return super().figures() | {name: int(counter_value(counter)) for name, counter in own.items()}

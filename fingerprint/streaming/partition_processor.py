@@ -33,11 +33,10 @@ from fingerprint.detection.batch import concat_batches
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.flatten import dedup_key
-from fingerprint.state import partitioning
-from fingerprint.state.scorer_state import ScorerState
-from fingerprint.state import checkpoint_codec
-from fingerprint.state.feed_activity import FeedCounts
+from fingerprint.state import checkpoint_codec, partitioning
 from fingerprint.state.eviction import StateEvictor, bucket_mask
+from fingerprint.state.feed_activity import FeedCounts
+from fingerprint.state.scorer_state import ScorerState
 from fingerprint.state.watermarks import WatermarkTracker
 
 Longs = NDArray[np.int64]

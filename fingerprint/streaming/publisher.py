@@ -21,14 +21,12 @@ from fingerprint.detection.scorer import empty_votes
 from fingerprint.pipeline import StepResult
 from fingerprint.sources.arrival import FUTURE_REASON
 from fingerprint.sources.decode import DecodedMessages
-from fingerprint.streaming.backpressure import PausableConsumer
-from fingerprint.streaming.dependency_status import DependencyStatus
-from fingerprint.streaming.feed_monitor import FeedMonitor
+from fingerprint.streaming.backpressure import DependencyStatus, PausableConsumer, RetryingProducer
+from fingerprint.streaming.feed_gaps import FeedMonitor
 from fingerprint.streaming.lag_monitor import LagMonitor
 from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.partition_processor import PartitionProcessor
 from fingerprint.streaming.rekeying import DeadLetterBuilder, OutgoingMessage, dead_letter
-from fingerprint.streaming.retrying_producer import RetryingProducer
 
 STORE_RETRY_SECONDS = 0.5  # between two tries to reach the desk
 

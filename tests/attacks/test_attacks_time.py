@@ -25,8 +25,8 @@ from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
 from fingerprint.sources import arrival
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.streaming.feed_monitor import MAX_INTERVALS_PER_CHECK, FeedMonitor
-from fingerprint.streaming.ingest_metrics import IngestMetrics
+from fingerprint.streaming.feed_gaps import MAX_INTERVALS_PER_CHECK, FeedMonitor
+from fingerprint.streaming.metrics import IngestMetrics
 from pipelines.cli.console import no_progress
 from pipelines.ingest import IngestService
 from pipelines.runtime.promotion import offer_bank

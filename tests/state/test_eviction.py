@@ -14,9 +14,9 @@ from fingerprint.core.ports import Partition
 from fingerprint.core.settings import State
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry import bank as banks
-from fingerprint.state.scorer_state import ScorerState
 from fingerprint.state import checkpoint_codec
 from fingerprint.state.eviction import StateEvictor, bucket_mask
+from fingerprint.state.scorer_state import ScorerState
 from tests.support.stepwise_pipeline import Outcome, Step, road_of, same, silences, walked
 
 PARTITION = Partition("events", 0)

@@ -10,8 +10,8 @@ import pytest
 
 from fingerprint.core.alert import FeedGap
 from fingerprint.core.settings import Settings
-from fingerprint.streaming import feed_gaps
 from fingerprint.state.feed_activity import FeedCounts
+from fingerprint.streaming import feed_gaps
 
 SETTINGS = Settings()
 WEEK = 7 * 24

@@ -11,11 +11,11 @@ import pytest
 from fingerprint.compute import hashing
 from fingerprint.detection import batch as measured
 from fingerprint.detection.owner_names import OwnerNames
-from fingerprint.streaming.partitioned_replay import STEP_COLUMN, ReplayClock, replay_partition
 from fingerprint.pipeline import StepResult
 from fingerprint.registry import bank as banks
 from fingerprint.state import partitioning
 from fingerprint.state.scorer_state import ScorerState
+from fingerprint.streaming.partitioned_replay import STEP_COLUMN, ReplayClock, replay_partition
 from tests.support import sample_organisation as roads
 from tests.support.stepwise_pipeline import (
     SETTINGS,

@@ -26,7 +26,7 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import DeliveryFailed, Message, Partition, PartitionNotOwned, QueueFull
 from fingerprint.core.settings import Settings
 from fingerprint.streaming.bounded_read import poll_until_end
-from fingerprint.streaming.ingest_metrics import IngestMetrics
+from fingerprint.streaming.metrics import IngestMetrics
 from pipelines.commands.dead_letters import DeadLetter, read_dead_letters, replay_pending
 from pipelines.ingest import IngestService as Program
 from tests.contracts.message_stream import polling, wait_until

@@ -23,7 +23,7 @@ from fingerprint.adapters.aws.session import create_client
 from fingerprint.adapters.aws.sqs import SqsQueue, queue_name
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import DeliveryFailed, Message, ReceivedMessage, Unavailable
-from fingerprint.streaming.ingest_s3_metrics import S3IngestMetrics
+from fingerprint.streaming.metrics import S3IngestMetrics
 from pipelines.commands.dead_letters import replay_pending
 from pipelines.ingest_s3 import S3IngestService, isolate_redelivered, run_ingest_s3
 from pipelines.runtime import wiring

@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Partition
 from fingerprint.store import database
-from fingerprint.streaming.ingest_metrics import IngestMetrics
+from fingerprint.streaming.metrics import IngestMetrics
 from pipelines.commands.dead_letters import for_dead_letter_topic, list_dead_letters
 from pipelines.ingest import IngestService
 from pipelines.stream import StreamService
