@@ -21,7 +21,6 @@ import pandas as pd
 from fingerprint.compute import frames, hashing
 from fingerprint.core.alert import LEVELS, ActivityCurve, FingerprintError
 from fingerprint.core.settings import Settings
-from fingerprint.detection.batch import concat_batches
 from fingerprint.detection.detectors import CHANNEL_LABELS, EVENT_CHANNEL, feature_surprise
 from fingerprint.detection.scorer import ScoredEvents, Scorer
 from fingerprint.estimators import autoencoder, tail_calibration
@@ -29,6 +28,7 @@ from fingerprint.features.encoding import FEATURES, parameter_names
 from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import Bank
 from fingerprint.state.activity_series import ActivitySeries
+from fingerprint.state.event_batch import concat_batches
 from fingerprint.state.scorer_state import ScorerState
 
 FEATURE_LABELS = [feature.label for feature in FEATURES]

@@ -2,71 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
-from fingerprint.compute.arrays import namespace, to_device_of, to_host
+from fingerprint.compute.arrays import namespace, to_device_of
 from fingerprint.compute.hashing import Hashes
 from fingerprint.features import encoding
 from fingerprint.sources import flatten
+from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
-
-
-@dataclass(frozen=True)
-class EventBatch:
-    """N events, on the host or on a device. `frame` has their columns, `codes` (N, F); `principal` (with its home) and
-    `entity` (N,) are hashes; `interval` (N,) is the number of the event's interval and `since` (N,) of that in which the
-    principal was first seen.
-    `fingerprint` (N,) and `level` (N,) say which row of the stack judged it; `evidence` is what each detector keeps of an
-    event, (N, C) each."""
-
-    frame: frames.Frame
-    codes: Hashes
-    principal: Hashes
-    entity: Hashes
-    interval: NDArray[np.int32]
-    first_seen: NDArray[np.int32]
-    fingerprint: NDArray[np.int32]
-    level: NDArray[np.int8]
-    evidence: dict[str, NDArray[Any]]
-
-    def __len__(self) -> int:
-        return len(self.frame)
-
-    def take(self, rows: NDArray[Any]) -> EventBatch:
-        """The events of a mask or an index, on the host: few are taken, to wait for a verdict or to be explained."""
-        rows = to_device_of(rows, self.codes)
-        return replace(
-            self,
-            frame=frames.to_pandas(frames.select_rows(self.frame, rows)),
-            evidence={name: to_host(kept[rows]) for name, kept in self.evidence.items()},
-            **{name: to_host(getattr(self, name)[rows]) for name in ARRAY_FIELDS},
-        )
-
-    @property
-    def owner(self) -> Hashes:
-        """(N,) the entity as the ledger knows it: at the home of the principal who acted. An entity that principals share
-        (granularity `service`) is counted at each of their homes by itself."""
-        return hashing.rebucket(self.principal, self.entity)
-
-    @property
-    def is_write(self) -> NDArray[np.bool_]:
-        """Which events changed something."""
-        wrote: NDArray[np.bool_] = to_device_of(encoding.is_write(self.frame), self.codes)
-        return wrote
-
-    @property
-    def is_error(self) -> NDArray[np.bool_]:
-        """Which events were refused or went wrong."""
-        failed: NDArray[np.bool_] = to_device_of(self.frame["error_code"].notna().values, self.codes)
-        return failed
-
 
 # The columns that measuring and explaining read: a frame without the others costs half as much to carry along.
 FRAME_COLUMNS = [
@@ -75,7 +22,6 @@ FRAME_COLUMNS = [
     *("error_code", "user_agent", "source_address", "identity_type", "access_key", "session_created"),
     *("mfa", "from_console"),
 ]
-ARRAY_FIELDS = tuple(field.name for field in fields(EventBatch) if field.name not in ("frame", "evidence"))
 
 
 def encode_batch(events: frames.Frame, state: ScorerState) -> tuple[EventBatch, int]:
@@ -116,14 +62,3 @@ def _encode_features(
     events = events.assign(**{name: to_device_of(column, codes) for name, column in memory.items()})
     encoding.encode_stateful_features(codes, events)
     return events, to_device_of(codes, principal)
-
-
-def concat_batches(parts: list[EventBatch]) -> EventBatch:
-    """Batches of the host one after the other; at least one."""
-    return EventBatch(
-        frame=pd.concat([part.frame for part in parts], ignore_index=True),
-        evidence={
-            name: np.concatenate([part.evidence[name] for part in parts]) for name in parts[0].evidence
-        },
-        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAY_FIELDS},
-    )

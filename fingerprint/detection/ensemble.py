@@ -37,8 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute.arrays import namespace
-from fingerprint.detection.batch import EventBatch
 from fingerprint.registry.bank import PEER_LEVEL
+from fingerprint.state.event_batch import EventBatch
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]

@@ -10,18 +10,19 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.alerting import explanation
-from fingerprint.alerting.explanation import AlertGroups, Explainer
+from fingerprint.alerting.explanation import Explainer
+from fingerprint.alerting.grouping import AlertGroups, alert_ids
 from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
 from fingerprint.detection.scorer import ScoredEvents as Batch
-from fingerprint.detection.scorer import alert_ids
 from fingerprint.estimators import tail_calibration
 from fingerprint.evaluation.scored_events import ScoredEventTable
 from fingerprint.pipeline import DetectionPipeline, StepResult
@@ -44,7 +45,7 @@ class QuorumAlerts:
         """Take its verdicts from events that more detectors have judged."""
         verdict = quorum_verdicts(judged.frame, self.detectors, self.votes)
         ids = alert_ids(judged.frame, verdict, self.groups.explainer.settings)
-        self.groups.add(judged.batch, judged.frame.assign(verdict=verdict, alert_id=ids))
+        self.groups.add(replace(judged, frame=judged.frame.assign(verdict=verdict, alert_id=ids)))
 
     def close(self, before: int | None) -> None:
         self.alerts += self.groups.close_windows(before)
@@ -72,14 +73,14 @@ class MultiQuorumPipeline(DetectionPipeline):
             name: QuorumAlerts(*wanted, self.alert_groups.explainer) for name, wanted in quorums.items()
         }
 
-    def _kept(self, judged: Batch | None) -> StepResult:
+    def _add_verdicts(self, judged: Batch | None) -> StepResult:
         if judged is not None:
             self.scored_events.add(judged.frame)
             for quorum in self.quorums.values():
                 quorum.add(judged)
         return super()._add_verdicts(judged)
 
-    def _over(self, before: int | None) -> list[Alert]:
+    def _close_alerts(self, before: int | None) -> list[Alert]:
         for quorum in self.quorums.values():
             quorum.close(before)
         return super()._close_alerts(before)

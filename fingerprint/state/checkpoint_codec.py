@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.detection.batch import ARRAY_FIELDS, EventBatch
+from fingerprint.state.event_batch import ARRAY_FIELDS, EventBatch
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing
 from fingerprint.compute.arrays import to_host
 from fingerprint.compute.hashing import Hashes
-from fingerprint.detection import detectors
 from fingerprint.state import checkpoint_codec, partitioning
 from fingerprint.state.activity_series import Ints
 from fingerprint.state.partitioning import Arrays, Mask
@@ -42,9 +41,16 @@ class StateEvictor:
     """What of a ledger is put away, and where: homes by the name of their file. A home is here or away as a whole."""
 
     def __init__(
-        self, state: ScorerState, max_rows: int, put: Callable[[bytes], str], get: Callable[[str], bytes]
+        self,
+        state: ScorerState,
+        max_rows: int,
+        put: Callable[[bytes], str],
+        get: Callable[[str], bytes],
+        event_channel: np.uint64,
     ) -> None:
+        """`event_channel`: the series that counts all events of an owner, by which gaps are noticed."""
         self.state, self.max_rows, self.put, self.get = state, max_rows, put, get
+        self.event_channel = event_channel
         self.files: dict[str, NDArray[np.uint16]] = {}  # name -> the homes in it that are away
         self.evicted: Mask = np.zeros(hashing.BUCKETS, bool)
         self.reloaded_buckets = 0  # homes that came back, for whoever watches
@@ -117,7 +123,7 @@ class StateEvictor:
         latest = self._last_active()
         may = (rows > 0) & ~protected & (latest < self.state.voted_until)
         series = self.state.series
-        busy = series.owner[series.busy_rows(detectors.EVENT_CHANNEL, self.state.voted_until)]
+        busy = series.owner[series.busy_rows(self.event_channel, self.state.voted_until)]
         may[hashing.bucket_of(to_host(busy))] = False
         candidates = np.flatnonzero(may)
         candidates = candidates[np.argsort(latest[candidates], kind="stable")]

@@ -80,6 +80,10 @@ class WatermarkTracker:
             min(self.low_watermark, latest),
         )
 
+    def copy(self) -> WatermarkTracker:
+        """Return a tracker that stands where this one does, and goes its own way from there."""
+        return WatermarkTracker.from_metadata(self.as_metadata(), self.expected, self.idle_ms / 1000)
+
     def forget(self, name: str) -> None:
         """A source that speaks elsewhere from now on."""
         kept = np.array([each != name for each in self.names], bool)

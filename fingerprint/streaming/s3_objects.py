@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fingerprint.core.alert import Reject
 from fingerprint.core.ports import Message
@@ -33,7 +32,6 @@ from fingerprint.streaming.rekeying import (
     rekey_records,
     running_watermark,
 )
-
 
 NO_WATERMARK = np.iinfo(np.int64).max
 

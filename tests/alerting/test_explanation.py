@@ -15,7 +15,7 @@ from fingerprint.alerting import explanation
 from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
 from fingerprint.detection import detectors
-from fingerprint.detection.scorer import alert_ids
+from fingerprint.alerting.grouping import alert_ids
 from fingerprint.registry.bank import open_bank
 from tests.support import sample_organisation
 

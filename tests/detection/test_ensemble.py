@@ -17,10 +17,10 @@ from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings, Voting
-from fingerprint.detection.batch import concat_batches
 from fingerprint.detection.ensemble import verdicts
 from fingerprint.detection.scorer import Scorer
 from fingerprint.registry import bank as banks
+from fingerprint.state.event_batch import concat_batches
 from fingerprint.state.scorer_state import ScorerState
 from pipelines.cli.console import no_progress
 from pipelines.train import train_bank

@@ -18,6 +18,7 @@ from fingerprint.compute import arrays, frames, hashing
 from fingerprint.compute.sorted_table import SortedTable
 from fingerprint.core.alert import Alert
 from fingerprint.detection import batch as measured
+from fingerprint.state.event_batch import ARRAY_FIELDS, EventBatch
 from fingerprint.detection import detectors
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import tail_calibration
@@ -258,13 +259,13 @@ def test_of_a_batch_only_what_waits_comes_down(bank: Bank, batches: list[pd.Data
     assert moved.down < WAITS
 
 
-def bytes_of(waiting: measured.EventBatch, lifted: Any, events: pd.DataFrame) -> int:
+def bytes_of(waiting: EventBatch, lifted: Any, events: pd.DataFrame) -> int:
     """What these events alone bring down: their columns, codes and evidence."""
     fake_cupy.moved.reset()
     frames.to_pandas(
         frames.select_rows(lifted, events["event_id"].isin(waiting.frame["event_id"]).to_numpy())
     )
-    numbers = [*waiting.evidence.values(), *(getattr(waiting, name) for name in measured.ARRAY_FIELDS)]
+    numbers = [*waiting.evidence.values(), *(getattr(waiting, name) for name in ARRAY_FIELDS)]
     return fake_cupy.moved.bytes_down + sum(each.nbytes for each in numbers)
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from fingerprint.detection.batch import EventBatch
 from fingerprint.detection.detectors import feature_surprise
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import autoencoder
 from fingerprint.registry import versions
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.versions import VersionDecision
+from fingerprint.state.event_batch import EventBatch
 from pipelines.stream import StreamService
 from tests.support.stream_environment import Place, Records
 

@@ -19,13 +19,13 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings
-from fingerprint.detection.batch import EventBatch
 from fingerprint.detection.ensemble import Detector
 from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.features.encoding import FEATURE_NAMES, IS_BIN
 from fingerprint.registry import quality
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.state.activity_series import ActivitySeries
+from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
 
 Floats = NDArray[np.float32]
