@@ -27,6 +27,7 @@ from fingerprint.estimators import tail_calibration
 from fingerprint.evaluation.scored_events import ScoredEventTable
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry.bank import Bank
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 
 ScoresAndFlags = tuple[
@@ -67,7 +68,7 @@ class MultiQuorumPipeline(DetectionPipeline):
         settings: Settings,
         quorums: Mapping[str, tuple[Sequence[str], int]],
     ) -> None:
-        super().__init__(bank, ledger, settings, keep_all_events=True)
+        super().__init__(bank, PipelineState(ledger), settings, keep_all_events=True)
         self.scored_events = ScoredEventTable(settings.voting.detectors, settings.alerts.window_seconds)
         self.quorums = {
             name: QuorumAlerts(*wanted, self.alert_groups.explainer) for name, wanted in quorums.items()

@@ -205,7 +205,8 @@ class PipelineState:
             TrainingCutoff(*metadata["training_cutoff"]),
             backend,
         )
-        state.counters = Counters(**{name: int(metadata["counters"][name]) for name in _SAVED_COUNTERS})
+        for name in _SAVED_COUNTERS:
+            setattr(state.counters, name, int(metadata["counters"][name]))
         state.unknown_owners = {
             int(name): (text, last) for name, (text, last) in metadata["unknown_owners"].items()
         }

@@ -187,12 +187,12 @@ class StreamMetrics:
     ) -> None:
         """How the partitions stand, and what their keepers have counted."""
         for partition, each in owned.items():
-            road = each.processor.pipeline
+            state = each.processor.state
             self.lag.labels(*partition).set(lag.get(partition, 0))
-            self.watermark.labels(*partition).set(road.state.watermark)
-            self.early_events.labels(*partition).set(len(each.processor.early_events))
-            self.pending_events.labels(*partition).set(sum(map(len, road.scorer.pending)))
-            self.series.labels(*partition).set(len(road.state.series.since))
+            self.watermark.labels(*partition).set(state.scorer.watermark)
+            self.early_events.labels(*partition).set(len(state.early_events))
+            self.pending_events.labels(*partition).set(sum(map(len, state.pending)))
+            self.series.labels(*partition).set(len(state.scorer.series.since))
 
     def figures(self) -> dict[str, int]:
         """The counts so far."""

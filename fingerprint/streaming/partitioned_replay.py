@@ -53,10 +53,11 @@ def replay_partition(
 ) -> Iterator[StepResult]:
     """What a part says of its events (marked, in the order of the whole), to the end; at most about `most` at a time, in tables
     of that library."""
+    scorer_state = pipeline.state.scorer
     held: list[pd.DataFrame] = []
     for watermark, parts in zip(watermarks, _group_by_step(chunks, len(watermarks)), strict=True):
         held += parts
-        closes = pipeline.state.first_open_interval(watermark) > pipeline.state.first_open_interval()
+        closes = scorer_state.first_open_interval(watermark) > scorer_state.first_open_interval()
         if closes or sum(map(len, held)) >= max_events:
             yield pipeline.process(_concat_events(held, dataframe_library), watermark)
             held = []

@@ -25,6 +25,7 @@ from fingerprint.estimators import autoencoder
 from fingerprint.features.vocabulary import Floats
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry.bank import Bank
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import pipeline
 from fingerprint.training.nn import network
@@ -71,7 +72,7 @@ class ScoredEvents(NamedTuple):
 
 def score_events(bank: Bank, following: list[pd.DataFrame]) -> ScoredEvents:
     road = DetectionPipeline(
-        bank, ScorerState.from_arrays(Settings(), bank.scorer_state), Settings(), keep_all_events=True
+        bank, PipelineState(ScorerState.from_arrays(Settings(), bank.scorer_state)), Settings(), keep_all_events=True
     )
     said = [*map(road.process, following), road.flush()]
     events = pd.concat([frame for each in said for frame in each.scored_events])

@@ -287,7 +287,7 @@ def test_a_snapshot_from_the_future_is_refused(organisation: roads.Road, tmp_pat
         while not program.owned:
             program.run_once(0.1)
         ((home, kept),) = program.owned.items()
-        kept.processor.pipeline.state.watermark = int(FAR.timestamp())
+        kept.processor.pipeline.state.scorer.watermark = int(FAR.timestamp())
         program.checkpoint_manager.save(home, kept)
         with pytest.raises(FingerprintError, match=r"2099-01-01.*state.snapshots"):
             program.checkpoint_manager.restore(home)
@@ -307,7 +307,7 @@ def test_a_machine_whose_clock_was_ahead_for_a_while_heals(organisation: roads.R
     keeper.clamp_clocks(now)
     allowed = place.settings.stream.future_seconds * 1000
     assert keeper.watermarks.low_watermark <= now + allowed
-    assert keeper.pipeline.state.watermark * 1000 <= now + allowed
+    assert keeper.pipeline.state.scorer.watermark * 1000 <= now + allowed
 
 
 def test_the_silence_watch_walks_no_years_and_is_not_led_past_the_clock(

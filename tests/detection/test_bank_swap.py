@@ -12,6 +12,7 @@ from fingerprint.detection import detectors
 from fingerprint.detection.batch import encode_batch
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry.bank import Bank
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from tests.support.stepwise_pipeline import MEMORY, SETTINGS, Outcome, Step, road_of, same, walked
 
@@ -34,11 +35,11 @@ def without(bank: Bank, principal: str) -> Bank:
 
 def channels_of(road: DetectionPipeline, step: Step) -> np.ndarray:
     """The series of its own action, or of the others, in which each event of a step is counted."""
-    batch, _ = encode_batch(step.events, road.state)
+    batch, _ = encode_batch(step.events, road.state.scorer)
     fingerprint, level = road.scorer.bank.resolve(batch.entity, batch.principal, batch.frame)
     batch = replace(batch, fingerprint=fingerprint, level=level)
     spectral = next(each for each in road.scorer.detectors if each.granularity == "interval")
-    keys, series = spectral.measure(batch)[:, 0], road.state.series
+    keys, series = spectral.measure(batch)[:, 0], road.state.scorer.series
     return series.channel[series.find_rows(keys)]
 
 
@@ -87,19 +88,19 @@ def test_an_action_that_is_counted_by_itself_from_now_on_has_no_past_to_be_held_
     bank: Bank, steps: list[Step]
 ) -> None:
     """Its past lies among the others: held against nothing, its first interval would be a surge."""
-    road = DetectionPipeline(without_entities(bank), ScorerState(SETTINGS), SETTINGS, keep_all_events=True)
+    road = DetectionPipeline(without_entities(bank), PipelineState(ScorerState(SETTINGS)), SETTINGS, keep_all_events=True)
     for step in steps[:HALF]:
         road.process(*step)
-    series = road.state.series
+    series = road.state.scorer.series
     assert set(series.channel) <= set(detectors.CHANNEL_LABELS)
     road.swap_bank(bank)
     for step in steps[HALF:]:
         road.process(*step)
     own = ~np.isin(series.channel, list(detectors.CHANNEL_LABELS))
     assert own.sum() > 10
-    assert (series.since[own] >= road.state.channels_since).all()
-    known = road.state.principals.items()
-    assert min(dict(known)["since"]) < road.state.channels_since
+    assert (series.since[own] >= road.state.scorer.channels_since).all()
+    known = road.state.scorer.principals.items()
+    assert min(dict(known)["since"]) < road.state.scorer.channels_since
 
 
 def test_who_the_new_bank_does_not_know_keeps_the_name_until_their_interval_is_told_of(
@@ -113,15 +114,15 @@ def test_who_the_new_bank_does_not_know_keeps_the_name_until_their_interval_is_t
     owner = hashing.hash_with_bucket(pd.Series([principal], dtype=object))
     road.swap_bank(without(bank, principal))
     assert road.scorer.owner_names.look_up(owner).tolist() == [principal]
-    road.scorer.owner_names.expire(road.state.first_open_interval() + 1000)
+    road.scorer.owner_names.expire(road.state.scorer.first_open_interval() + 1000)
     assert road.scorer.owner_names.look_up(owner).tolist() == [None]
 
 
 def test_the_ledger_of_the_new_bank_is_not_taken(bank: Bank, steps: list[Step]) -> None:
     road = road_of(bank, bank.scorer_state)
     road.process(*steps[0])
-    before = road.state.as_arrays()
+    before = road.state.scorer.as_arrays()
     road.swap_bank(replace(bank, ledger={}))
-    after = road.state.as_arrays()
+    after = road.state.scorer.as_arrays()
     for name in before.keys() - {"clock"}:
         np.testing.assert_array_equal(before[name], after[name])

@@ -21,6 +21,7 @@ from fingerprint.detection.ensemble import verdicts
 from fingerprint.detection.scorer import Scorer
 from fingerprint.registry import bank as banks
 from fingerprint.state.event_batch import concat_batches
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from pipelines.cli.console import no_progress
 from pipelines.train import train_bank
@@ -144,7 +145,7 @@ def test_a_verdict_turns_true_once_and_never_back_as_its_interval_fills(
     """Judge what waits after every few events, as a stream does: no verdict and no spectral vote is ever taken back."""
     bank = banks.open_bank(organisation.bank)
     ledger = ScorerState.from_arrays(sample_organisation.SETTINGS, bank.scorer_state)
-    scorer = Scorer(bank, ledger, sample_organisation.SETTINGS, keep_all_events=True)
+    scorer = Scorer(bank, PipelineState(ledger), sample_organisation.SETTINGS, keep_all_events=True)
     said = pd.DataFrame({"spectral_vote": [], "verdict": []}, dtype=bool)
     turned = pd.Series({"spectral_vote": 0, "verdict": 0})
     with EventSpool(sample_organisation.SETTINGS) as history:
@@ -157,7 +158,7 @@ def test_a_verdict_turns_true_once_and_never_back_as_its_interval_fills(
     window = events[(events["event_time"] >= first) & (events["event_time"] < first + timedelta(hours=4))]
     for start in range(0, len(window), 10):
         scorer.measure(window.iloc[start : start + 10].reset_index(drop=True))
-        judged = scorer.judge(concat_batches(scorer.pending))
+        judged = scorer.judge(concat_batches(scorer.pipeline_state.pending))
         now = judged.frame.set_index("event_id")[["spectral_vote", "verdict"]]
         before = now.loc[said.index]
         assert not (said & ~before).any(axis=None)

@@ -18,12 +18,13 @@ from fingerprint.compute import arrays, frames, hashing
 from fingerprint.compute.sorted_table import SortedTable
 from fingerprint.core.alert import Alert
 from fingerprint.detection import batch as measured
-from fingerprint.state.event_batch import ARRAY_FIELDS, EventBatch
 from fingerprint.detection import detectors
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import tail_calibration
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry.bank import Bank, open_bank
+from fingerprint.state.event_batch import ARRAY_FIELDS, EventBatch
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from tests.support import stepwise_pipeline
 from tests.support.stepwise_pipeline import SETTINGS
@@ -173,14 +174,14 @@ def walks(
     placed = bank.on(place)
     road = DetectionPipeline(
         placed,
-        ScorerState.from_arrays(SETTINGS, bank.scorer_state, place),
+        PipelineState(ScorerState.from_arrays(SETTINGS, bank.scorer_state, place)),
         SETTINGS,
         every_event,
         emit_early=True,
     )
     for number, events in enumerate(batches):
         if number == len(batches) // 3:
-            road.state.replace_with(ScorerState.from_arrays(SETTINGS, road.state.as_arrays(), place))
+            road.state.scorer.replace_with(ScorerState.from_arrays(SETTINGS, road.state.scorer.as_arrays(), place))
         if number == 2 * len(batches) // 3:
             other = replace(bank, manifest={**bank.manifest, "version": "another"})
             road.swap_bank(other.on(place))
@@ -232,7 +233,7 @@ def test_events_have_the_same_memory_z_and_verdict_there(here: Walked, far: Walk
 
 
 def test_a_ledger_comes_back_from_there_as_it_is_here(here: Walked, far: Walked) -> None:
-    mine, theirs = here.road.state.as_arrays(), far.road.state.as_arrays()
+    mine, theirs = here.road.state.scorer.as_arrays(), far.road.state.scorer.as_arrays()
     assert mine.keys() == theirs.keys()
     for name, array in mine.items():
         assert type(theirs[name]) is np.ndarray, name
@@ -248,12 +249,12 @@ def test_of_a_batch_only_what_waits_comes_down(bank: Bank, batches: list[pd.Data
     events = pd.concat(batches, ignore_index=True)
     lifted = frames.to_device(events, "fake_cudf")
     road = DetectionPipeline(
-        bank.on(there), ScorerState.from_arrays(SETTINGS, bank.scorer_state, there), SETTINGS
+        bank.on(there), PipelineState(ScorerState.from_arrays(SETTINGS, bank.scorer_state, there)), SETTINGS
     )
     fake_cupy.moved.reset()
     road.scorer.measure(lifted)
     moved = replace(fake_cupy.moved)
-    [waiting] = road.scorer.pending
+    [waiting] = road.state.pending
     assert 0 < len(waiting) < len(events) // 5
     assert moved.bytes_down - bytes_of(waiting, lifted, events) < BYTES * len(events)
     assert moved.down < WAITS

@@ -129,7 +129,7 @@ def test_events_after_the_swap_are_judged_by_the_new_bank_as_if_the_stream_had_b
         serve(place, second)
         stream.until(lambda: stream.judged_by() == {second})
         stream.until(lambda: stream.shown() == {second})
-        assert not any(len(kept.processor.early_events) for kept in stream.program.owned.values())
+        assert not any(len(kept.processor.state.early_events) for kept in stream.program.owned.values())
         stream.read(records[here:])
     place.run()
     said = place.said()
@@ -192,7 +192,7 @@ def test_earlier_banks_are_let_go_when_nothing_waits_of_them_any_more(
     with live(place) as stream:
         stream.read(records[:here])
         kept = stream.program.owned.values()
-        assert any(each.processor.pipeline.referenced_banks() for each in kept)
+        assert any(each.processor.state.referenced_banks() for each in kept)
         serve(place, second)
         stream.until(lambda: stream.judged_by() == {second})
         assert {

@@ -60,7 +60,7 @@ def in_parts(bank: banks.Bank, steps: list[Step], count: int, most: int, chunk: 
         homes = np.arange(hashing.BUCKETS) % count == number
         road = road_of(bank, partitioning.select_buckets(bank.scorer_state, homes))
         said += replay_partition(road, chunks(mine, chunk), clock.watermarks, most)
-        assert road.state.watermark == clock.watermarks[-1]
+        assert road.state.scorer.watermark == clock.watermarks[-1]
     return said
 
 
@@ -79,12 +79,12 @@ def test_the_parts_together_say_what_the_whole_says(
 
 def test_the_clock_believes_what_the_whole_believes(bank: banks.Bank, steps: list[Step]) -> None:
     whole = road_of(bank, bank.scorer_state)
-    clock = ReplayClock(whole.state)
+    clock = ReplayClock(whole.state.scorer)
     for step in steps:
         clock.assign_step(step.events)
         whole.process(step.events)
-        assert clock.watermarks[-1] == whole.state.watermark
-    assert clock.clock.unconfirmed == whole.state.unconfirmed
+        assert clock.watermarks[-1] == whole.state.scorer.watermark
+    assert clock.clock.unconfirmed == whole.state.scorer.unconfirmed
 
 
 def test_a_part_without_events_still_walks_to_the_end(bank: banks.Bank, steps: list[Step]) -> None:
@@ -95,7 +95,7 @@ def test_a_part_without_events_still_walks_to_the_end(bank: banks.Bank, steps: l
     assert not any(
         each.alerts or len(each.votes) for each in replay_partition(alone, [], clock.watermarks, 100)
     )
-    assert alone.state.watermark == clock.watermarks[-1]
+    assert alone.state.scorer.watermark == clock.watermarks[-1]
 
 
 def test_a_stranger_is_known_until_its_own_last_interval_whoever_else_came_with_it(
@@ -103,7 +103,7 @@ def test_a_stranger_is_known_until_its_own_last_interval_whoever_else_came_with_
 ) -> None:
     events = pd.concat([step.events for step in steps], ignore_index=True)
     batch, _ = measured.encode_batch(events, ScorerState(SETTINGS))
-    names = OwnerNames(bank)
+    names = OwnerNames(bank, {})
     names.observe(batch)
     last = pd.Series(batch.interval).groupby(batch.frame["principal"].to_numpy()).max()
     known = {text: at for text, at in names.unknown_owners.values() if "|" not in text}

@@ -218,7 +218,7 @@ def test_when_nothing_comes_any_more_intervals_close_by_the_clock(
     place.run()
     keepers = [kept.processor for kept in place.pass_days(2)]
     assert not any(
-        keeper.pipeline.scorer.pending or keeper.pipeline.alert_groups.open_verdicts for keeper in keepers
+        keeper.pipeline.state.pending or keeper.pipeline.state.open_alerts.verdicts for keeper in keepers
     )
     silences = [name for name, _ in place.said().votes if name.startswith("silence:")]
     assert len(silences) > len([name for name, _ in oracle.votes if name.startswith("silence:")])
