@@ -1,8 +1,8 @@
-"""What `fingerprint stream` counts, for Prometheus and for its own figures."""
+"""Prometheus metrics of the stream and of both ingests; the same counters are the figures that a run returns."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
@@ -23,73 +23,58 @@ from fingerprint.streaming.rekeying import RekeyedBatch
 from fingerprint.streaming.s3_objects import ObjectBatch
 
 STREAM_PREFIX = "fingerprint_stream"
+INGEST_PREFIX = "fingerprint_ingest"
 _PARTITION_LABELS = ("topic", "partition")
-DEPENDENCIES = ("desk", "snapshots")  # that may fail while the program goes on
+DEPENDENCIES = ("store", "checkpoints")  # that may fail while the program goes on
 REPORTED_COUNTERS = (
-    *("messages", "events", "repeats", "degraded", "dead", "late", "future", "strays", "dropped", "hurried"),
-    "refused",
-    *("learned", "fetched", "unspilled", "silences", "verdicts", "alerts", "snapshots", "snapshot_failures"),
-    *("pauses", "commits_refused"),
+    *(
+        "messages",
+        "events",
+        "repeats",
+        "degraded",
+        "dead",
+        "late",
+        "future",
+        "misrouted",
+        "dropped",
+        "forced",
+    ),
+    *(
+        "over_limit",
+        "already_trained",
+        "reloaded_buckets",
+        "failed_evictions",
+        "silent_intervals",
+        "verdicts",
+    ),
+    *("alerts", "checkpoints", "checkpoint_failures", "pauses", "commits_refused"),
 )
 
 
 class StreamMetrics:
-    """One registry a process, or one a test."""
+    """Metrics of `fingerprint stream`; one registry a process, or one a test."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def counter(name: str, help: str, labels: tuple[str, ...] = ()) -> Counter:
-            return Counter(f"{STREAM_PREFIX}_{name}", help, labels, registry=registry)
-
-        def gauge(name: str, help: str) -> Gauge:
-            return Gauge(f"{STREAM_PREFIX}_{name}", help, _PARTITION_LABELS, registry=registry)
-
-        self.active_bank_versions: list[str] = []  # versions of banks
-        self.messages = counter("messages", "Messages read.")
-        self.events = counter("events", "Events measured.")
-        self.repeats = counter("repeats", "Events that came before, dropped.")
-        self.degraded = counter("degraded_events", "Events measured in process, because the server was away.")
-        self.dead = counter("dead_letters", "Messages of which something could not be read or believed.")
-        self.learned = counter("learned_events", "Events that the bank has learned already, passed over.")
-        self.unspilled = counter("unspilled", "Times that state could not be put away: the store was.")
-        self.fetched = counter("fetched_homes", "Homes whose state was put away and came back.")
-        self.silences = counter("silences", "Intervals in which far fewer events came than expected.")
-        self.late = counter("late_events", "Events whose interval had closed before they came.")
-        self.future = counter("future_events", "Events dated past their arrival, left out.")
-        self.strays = counter("stray_events", "Events whose principal belongs to another partition.")
-        self.dropped = counter("dropped_events", "Events that could not wait for a verdict: too many did.")
-        self.refused = counter("refused_events", "Events of more strangers than a day may have: no vote.")
-        self.hurried = counter("hurried_events", "Events measured before all sources had come so far.")
-        self.verdicts = counter("verdicts", "Events that the quorum flagged.")
-        self.alerts = counter("alerts_told", "Alerts told, again when they have grown.")
-        self.votes = counter("votes", "Votes by detector.", ("detector",))
-        self.pauses = counter(
-            "pauses", "Times the consumer was silenced because desk or producer had no room."
-        )
-        self.commits_refused = counter("commits_refused", "Commits refused: the partition had another owner.")
-        self.snapshots = counter("snapshots", "Snapshots saved.")
-        self.snapshot_failures = counter("snapshot_failures", "Snapshots that could not be saved.")
+        self.registry = registry
+        self.lag_monitor = LagMonitorMetrics(STREAM_PREFIX, registry)
+        self._add_counters()
+        self._add_partition_gauges()
+        self._add_bank_gauges()
         self.batch_seconds = Histogram(
             f"{STREAM_PREFIX}_batch_seconds",
-            "From a poll's messages to what they lead to, told.",
+            "Time from polling messages to publishing their results.",
             registry=registry,
         )
-        self.snapshot_seconds = Histogram(
-            f"{STREAM_PREFIX}_snapshot_seconds", "Saving one partition's snapshot.", registry=registry
-        )
-        self.lag_monitor = LagMonitorMetrics(STREAM_PREFIX, registry)
-        self.lag = gauge("lag_messages", "Messages not read yet.")
-        self.watermark = gauge("watermark_timestamp_seconds", "How far event time has come.")
-        self.early_events = gauge("held_events", "Events that came ahead of other sources.")
-        self.pending_events = gauge("waiting_events", "Events that wait for their interval to close.")
-        self.series = gauge("series_rows", "Series in memory.")
-        self.snapshot_bytes = gauge("snapshot_bytes", "Size of the last snapshot.")
-        self.silent_feeds = Gauge(
-            f"{STREAM_PREFIX}_silent_feeds",
-            "Accounts, regions and sources that are silent now; said by whoever has partition 0.",
+        self.checkpoint_seconds = Histogram(
+            f"{STREAM_PREFIX}_checkpoint_seconds",
+            "Time to save the checkpoint of one partition.",
             registry=registry,
         )
-        self.bank = Gauge(
-            f"{STREAM_PREFIX}_bank_info", "1 for the bank that judges.", ("version",), registry=registry
+        self.dependency_failing = self._gauge(
+            "dependency_failing", "1 while a dependency fails, and what needs it waits.", ("dependency",)
+        )
+        self.silent_feeds = self._gauge(
+            "silent_feeds", "Feeds in a gap now; reported by the owner of partition 0."
         )
         self.backend = Gauge(
             "fingerprint_backend_info",
@@ -97,50 +82,104 @@ class StreamMetrics:
             ("tables", "arrays", "device"),
             registry=registry,
         )
-        self.waiting_for_bank = Gauge(
-            f"{STREAM_PREFIX}_waiting_for_bank",
-            "1 while there is no bank yet, and it is waited for.",
-            registry=registry,
+
+    def _counter(self, name: str, help: str, labels: tuple[str, ...] = ()) -> Counter:
+        return Counter(f"{STREAM_PREFIX}_{name}", help, labels, registry=self.registry)
+
+    def _gauge(self, name: str, help: str, labels: tuple[str, ...] = ()) -> Gauge:
+        return Gauge(f"{STREAM_PREFIX}_{name}", help, labels, registry=self.registry)
+
+    def _add_counters(self) -> None:
+        counter = self._counter
+        self.messages = counter("messages", "Messages read.")
+        self.events = counter("events", "Events measured.")
+        self.repeats = counter("repeats", "Events dropped because they came before.")
+        self.degraded = counter(
+            "degraded_events", "Events measured in process, because the inference server was unavailable."
         )
-        self.bank_refused = Gauge(
-            f"{STREAM_PREFIX}_bank_refused",
-            "1 while the bank that is served cannot judge, and the one before does.",
-            registry=registry,
+        self.dead = counter(
+            "dead_letters", "Messages sent to the dead letters: unreadable, or dated in the future."
         )
-        self.losses_wrong = Gauge(
-            f"{STREAM_PREFIX}_losses_wrong",
-            "1 since the server answered with losses that are not the bank's; it is asked no more.",
-            registry=registry,
+        self.already_trained = counter(
+            "already_trained_events", "Events skipped because the bank was trained on them."
         )
-        self.bank_learned_until = Gauge(
-            f"{STREAM_PREFIX}_bank_learned_until_seconds",
-            "End of what it learned, event time.",
-            registry=registry,
+        self.failed_evictions = counter(
+            "failed_evictions", "Times that state could not be evicted, because the store failed."
         )
-        self.bank_drift = Gauge(
-            f"{STREAM_PREFIX}_bank_drift",
+        self.reloaded_buckets = counter(
+            "reloaded_buckets", "Hash buckets whose evicted state was loaded again."
+        )
+        self.silent_intervals = counter(
+            "silent_intervals", "Intervals of a principal with far fewer events than expected."
+        )
+        self.late = counter("late_events", "Events whose interval had closed before they came.")
+        self.future = counter("future_events", "Events dated past their arrival, left out.")
+        self.misrouted = counter("misrouted_events", "Events whose principal belongs to another partition.")
+        self.dropped = counter("dropped_events", "Events dropped because too many were pending.")
+        self.over_limit = counter(
+            "over_limit_events", "Events without a vote: of more unknown principals than a day may have."
+        )
+        self.forced = counter(
+            "forced_events",
+            "Early events measured before all sources had come so far, because too many were early.",
+        )
+        self.verdicts = counter("verdicts", "Events that the quorum flagged.")
+        self.alerts = counter("alerts_published", "Alerts published, again when they have grown.")
+        self.votes = counter("votes", "Votes by detector.", ("detector",))
+        self.pauses = counter(
+            "pauses", "Times the consumer was paused, because alert store or producer was full."
+        )
+        self.commits_refused = counter("commits_refused", "Commits refused: the partition had another owner.")
+        self.checkpoints = counter("checkpoints", "Checkpoints saved.")
+        self.checkpoint_failures = counter("checkpoint_failures", "Checkpoints that could not be saved.")
+
+    def _add_partition_gauges(self) -> None:
+        def gauge(name: str, help: str) -> Gauge:
+            return self._gauge(name, help, _PARTITION_LABELS)
+
+        self.lag = gauge("lag_messages", "Messages not read yet.")
+        self.watermark = gauge("watermark_timestamp_seconds", "How far event time has come.")
+        self.early_events = gauge(
+            "early_events", "Events not measured yet: they came ahead of other sources."
+        )
+        self.pending_events = gauge("pending_events", "Events that wait for their interval to close.")
+        self.series = gauge("series_rows", "Activity series in memory.")
+        self.checkpoint_bytes = gauge("checkpoint_bytes", "Size of the last checkpoint.")
+
+    def _add_bank_gauges(self) -> None:
+        self.active_bank_versions: list[str] = []
+        self.bank = self._gauge("bank_info", "1 for each bank that scores.", ("version",))
+        self.waiting_for_bank = self._gauge(
+            "waiting_for_bank", "1 while the program waits for the first bank."
+        )
+        self.bank_refused = self._gauge(
+            "bank_refused", "1 while the served bank cannot score, and the one before does."
+        )
+        self.inference_wrong = self._gauge(
+            "inference_wrong",
+            "1 since the inference server gave losses that are not the bank's; it is no longer used.",
+        )
+        self.bank_trained_until = self._gauge(
+            "bank_trained_until_seconds", "End of the bank's training span, event time."
+        )
+        self.bank_drift = self._gauge(
+            "bank_drift",
             "How far fingerprints moved from the bank served before, and from one of long ago: 0 the same, 1 all.",
             ("since", "quantile"),
-            registry=registry,
-        )
-        self.dependency_failing = Gauge(
-            f"{STREAM_PREFIX}_in_trouble",
-            "1 while a door fails, and what needs it waits.",
-            ("door",),
-            registry=registry,
         )
 
     def track_dependencies(self, dependency_status: DependencyStatus) -> None:
-        """Say of each door whether it is in trouble, whenever somebody asks."""
-        for door in DEPENDENCIES:
-            self.dependency_failing.labels(door).set_function(partial(dependency_status.__contains__, door))
+        """Report whether each dependency fails, whenever the metrics are read."""
+        for name in DEPENDENCIES:
+            self.dependency_failing.labels(name).set_function(partial(dependency_status.__contains__, name))
 
     def set_backend(self, backend: Backend) -> None:
+        """Report the libraries and the device."""
         self.backend.clear()
         self.backend.labels(backend.dataframe_library, backend.array_library, backend.device).set(1)
 
     def set_active_banks(self, manifests: Sequence[Mapping[str, Any]]) -> None:
-        """Which banks judge now (while one takes over, two); how old the newest is, the last one, and how far it came."""
+        """Report the banks that score now (two while one takes over), and the age and drift of the newest, the last one."""
         versions = [manifest["version"] for manifest in manifests]
         if not manifests or versions == self.active_bank_versions:
             return
@@ -149,35 +188,27 @@ class StreamMetrics:
         self.bank_drift.clear()
         for version in versions:
             self.bank.labels(version).set(1)
-        self.bank_learned_until.set(datetime.fromisoformat(manifest["span"][1]).timestamp())
+        self.bank_trained_until.set(datetime.fromisoformat(manifest["span"][1]).timestamp())
         for since, name in (("before", "drift"), ("long ago", "frozen")):
             moved = manifest.get("gate", {}).get(name, {})
             for quantile, value in moved.get("quantiles", {}).items():
                 self.bank_drift.labels(since, quantile).set(value)
 
     def remove_partition(self, partition: Partition) -> None:
-        """Gauges of a partition that others read now must not stand still here."""
-        place = dict(zip(_PARTITION_LABELS, map(str, partition), strict=True))
-        for each in (
-            self.lag,
-            self.watermark,
-            self.early_events,
-            self.pending_events,
-            self.series,
-            self.snapshot_bytes,
-        ):
-            each.remove_by_labels(place)
+        """Remove the gauges of a partition that this process no longer owns."""
+        gauges = (self.lag, self.watermark, self.early_events, self.pending_events, self.series)
+        _remove_labels((*gauges, self.checkpoint_bytes), partition)
 
     @contextmanager
     def counting(self, processor: PartitionProcessor) -> Iterator[None]:
-        """What a keeper counts meanwhile."""
+        """Add what a processor counts inside the block."""
         before = processor.counter_values()
         yield
         for name, value in processor.counter_values().items():
             getattr(self, name).inc(value - before[name])
 
     def count_published(self, alerts: Sequence[Alert], votes: pd.DataFrame) -> None:
-        """What was told."""
+        """Count published alerts and votes."""
         self.alerts.inc(len(alerts))
         for detector, count in votes["detector"].value_counts().items():
             self.votes.labels(str(detector)).inc(int(count))
@@ -185,7 +216,7 @@ class StreamMetrics:
     def update_partitions(
         self, owned: Mapping[Partition, OwnedPartition], lag: Mapping[Partition, int]
     ) -> None:
-        """How the partitions stand, and what their keepers have counted."""
+        """Set the gauges of the owned partitions."""
         for partition, each in owned.items():
             state = each.processor.state
             self.lag.labels(*partition).set(lag.get(partition, 0))
@@ -195,48 +226,41 @@ class StreamMetrics:
             self.series.labels(*partition).set(len(state.scorer.series.since))
 
     def figures(self) -> dict[str, int]:
-        """The counts so far."""
-        return {name: int(counter_value_without_labels(getattr(self, name))) for name in REPORTED_COUNTERS}
-
-
-def counter_value_without_labels(counter: Counter) -> float:
-    """What a counter without labels stands at."""
-    return next(s.value for metric in counter.collect() for s in metric.samples if s.name.endswith("_total"))
-
-
-INGEST_PREFIX = "fingerprint_ingest"
+        """Return the counts so far."""
+        return {name: counter_value(getattr(self, name)) for name in REPORTED_COUNTERS}
 
 
 class IngestMetrics:
-    """One registry a process, or one a test."""
+    """Metrics of `fingerprint ingest`; one registry a process, or one a test."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def counter(name: str, help: str) -> Counter:
-            return Counter(f"{INGEST_PREFIX}_{name}", help, registry=registry)
-
+        self.registry = registry
+        counter = self._counter
         self.messages = counter("messages", "Messages read, written and committed.")
         self.records = counter("records", "Records sent to the events topic.")
         self.dead = counter("dead_letters", "Messages of which something could not be read.")
-        self.skipped = counter("skipped", "What is no event by design: digests, insights, notices.")
+        self.skipped = counter("skipped", "What is no event by design: digests, insights, notifications.")
         self.empty = counter("empty_messages", "Messages with nothing in them.")
         self.future = counter("future_records", "Records dated past their message's arrival, not sent on.")
-        self.pauses = counter("pauses", "Times the consumer was silenced because the producer was full.")
+        self.pauses = counter("pauses", "Times the consumer was paused because the producer was full.")
         self.commits_refused = counter("commits_refused", "Commits refused: the partition had another owner.")
         self.batch_seconds = Histogram(
-            f"{INGEST_PREFIX}_batch_seconds", "Reading, writing and committing one batch.", registry=registry
-        )
-        self.lag = Gauge(
-            f"{INGEST_PREFIX}_lag_messages", "Messages not read yet.", _PARTITION_LABELS, registry=registry
-        )
-        self.lag_monitor = LagMonitorMetrics(INGEST_PREFIX, registry)
-        self.watermarks = Gauge(
-            f"{INGEST_PREFIX}_watermark_timestamp_seconds",
-            "Latest event time seen.",
-            _PARTITION_LABELS,
+            f"{INGEST_PREFIX}_batch_seconds",
+            "Time to read, write and commit one batch.",
             registry=registry,
         )
+        self.lag_monitor = LagMonitorMetrics(INGEST_PREFIX, registry)
+        self.lag = self._gauge("lag_messages", "Messages not read yet.")
+        self.watermarks = self._gauge("watermark_timestamp_seconds", "Latest event time seen.")
+
+    def _counter(self, name: str, help: str) -> Counter:
+        return Counter(f"{INGEST_PREFIX}_{name}", help, registry=self.registry)
+
+    def _gauge(self, name: str, help: str) -> Gauge:
+        return Gauge(f"{INGEST_PREFIX}_{name}", help, _PARTITION_LABELS, registry=self.registry)
 
     def count_batch(self, batch: RekeyedBatch) -> None:
+        """Count a batch that was written and committed."""
         self.messages.inc(batch.completed_until - batch.begin)
         self.records.inc(len(batch.records))
         self.dead.inc(len(batch.dead_letters))
@@ -245,65 +269,74 @@ class IngestMetrics:
         self.future.inc(batch.future_dated)
 
     def set_watermarks(self, watermarks: Mapping[Partition, int]) -> None:
+        """Set the watermarks, in ms since 1970."""
         for partition, mark in watermarks.items():
             self.watermarks.labels(*partition).set(mark / 1000)
 
     def set_lag(self, lag: Mapping[Partition, int]) -> None:
+        """Set the lag, in messages."""
         for partition, messages in lag.items():
             self.lag.labels(*partition).set(messages)
 
     def remove_partitions(self, partitions: Collection[Partition]) -> None:
-        """Gauges of partitions that others read now must not stand still here."""
+        """Remove the gauges of partitions that this process no longer owns."""
         for partition in partitions:
-            for gauge in (self.lag, self.watermarks):
-                gauge.remove_by_labels(dict(zip(_PARTITION_LABELS, map(str, partition), strict=True)))
+            _remove_labels((self.lag, self.watermarks), partition)
 
     def figures(self) -> dict[str, int]:
-        """The counts so far."""
-        counters = {
-            "messages": self.messages,
-            "records": self.records,
-            "dead_letters": self.dead,
-            "skipped": self.skipped,
-            "empty": self.empty,
-            "future_dated": self.future,
-            "pauses": self.pauses,
-            "commits_refused": self.commits_refused,
+        """Return the counts so far."""
+        return {
+            "messages": counter_value(self.messages),
+            "records": counter_value(self.records),
+            "dead_letters": counter_value(self.dead),
+            "skipped": counter_value(self.skipped),
+            "empty": counter_value(self.empty),
+            "future_dated": counter_value(self.future),
+            "pauses": counter_value(self.pauses),
+            "commits_refused": counter_value(self.commits_refused),
         }
-        return {name: int(counter_value(counter)) for name, counter in counters.items()}
-
-
-def counter_value(counter: Counter) -> float:
-    return next(s.value for metric in counter.collect() for s in metric.samples if s.name.endswith("_total"))
 
 
 class S3IngestMetrics(IngestMetrics):
-    """One registry a process, or one a test."""
+    """Metrics of `fingerprint ingest --sqs`, where a message is an S3 notification."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         super().__init__(registry)
-
-        def counter(name: str, help: str) -> Counter:
-            return Counter(f"{INGEST_PREFIX}_{name}", help, registry=registry)
-
-        self.objects = counter("objects", "Objects read to their end.")
-        self.tests = counter("test_notices", "Notices that only try the road, deleted.")
-        self.kept = counter(
-            "kept_notices", "Notices left in the queue: their object could not be had for now."
+        self.objects = self._counter("objects", "Objects read to their end.")
+        self.tests = self._counter("test_notifications", "Test notifications of S3, deleted.")
+        self.deferred = self._counter(
+            "deferred_notifications",
+            "Notifications left in the queue: their object could not be read for now.",
         )
-        self.lost = counter(
-            "lost_notices", "Notices that another worker may have read too: not held until the end."
+        self.lost = self._counter(
+            "lost_notifications",
+            "Notifications that another worker may have read too: not held until the end.",
         )
 
-    def count_notification(self, notice: S3Notification) -> None:
-        self.skipped.inc(notice.skipped)
-        self.tests.inc(notice.is_test)
+    def count_notification(self, notification: S3Notification) -> None:
+        """Count a notification."""
+        self.skipped.inc(notification.skipped)
+        self.tests.inc(notification.is_test)
 
     def count_object_piece(self, piece: ObjectBatch) -> None:
+        """Count a part of an object."""
         self.records.inc(len(piece.records))
         self.skipped.inc(piece.skipped)
         self.future.inc(piece.future_dated)
 
     def figures(self) -> dict[str, int]:
-        own = {"objects": self.objects, "tests": self.tests, "kept": self.kept, "lost": self.lost}
-        return super().figures() | {name: int(counter_value(counter)) for name, counter in own.items()}
+        """Return the counts so far."""
+        own = {"objects": self.objects, "tests": self.tests, "deferred": self.deferred, "lost": self.lost}
+        return super().figures() | {name: counter_value(counter) for name, counter in own.items()}
+
+
+def counter_value(counter: Counter) -> int:
+    """Return the value of a counter without labels."""
+    samples = (sample for metric in counter.collect() for sample in metric.samples)
+    return int(next(sample.value for sample in samples if sample.name.endswith("_total")))
+
+
+def _remove_labels(gauges: Iterable[Gauge], partition: Partition) -> None:
+    labels = dict(zip(_PARTITION_LABELS, map(str, partition), strict=True))
+    for gauge in gauges:
+        gauge.remove_by_labels(labels)

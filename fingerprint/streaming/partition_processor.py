@@ -124,14 +124,14 @@ class PartitionProcessor:
             "repeats": counters.repeats,
             "degraded": counters.degraded,
             "verdicts": counters.verdicts,
-            "silences": counters.silent_intervals,
+            "silent_intervals": counters.silent_intervals,
             "late": self.state.scorer.late_events + counters.dropped_late_events,
-            "learned": counters.already_trained_events,
-            "hurried": counters.forced_events,
+            "already_trained": counters.already_trained_events,
+            "forced": counters.forced_events,
             "dropped": counters.dropped_events,
-            "refused": counters.over_limit_events,
-            "unspilled": counters.failed_evictions,
-            "fetched": self.state.evictor.reloaded_buckets if self.state.evictor else 0,
+            "over_limit": counters.over_limit_events,
+            "failed_evictions": counters.failed_evictions,
+            "reloaded_buckets": self.state.evictor.reloaded_buckets if self.state.evictor else 0,
         }
 
     def checkpoint(self) -> StateCheckpoint:

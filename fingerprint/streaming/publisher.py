@@ -153,12 +153,12 @@ class AlertPublisher:
                 answer = call()
                 break
             except FingerprintError as error:
-                self.dependency_status.fail("desk", str(error))
+                self.dependency_status.fail("store", str(error))
                 if time.monotonic() > deadline or self.asked_to_end():
                     raise
                 self.pausable_consumer.pause()
                 self.clock.sleep(STORE_RETRY_SECONDS)
-        self.dependency_status.recover("desk")
+        self.dependency_status.recover("store")
         self.pausable_consumer.resume()
         return answer
 

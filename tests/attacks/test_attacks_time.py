@@ -26,9 +26,9 @@ from fingerprint.registry.bank import Bank
 from fingerprint.sources import arrival
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.streaming.feed_gaps import MAX_INTERVALS_PER_CHECK, FeedMonitor
+from fingerprint.streaming.ingest_service import IngestService
 from fingerprint.streaming.metrics import IngestMetrics
 from pipelines.cli.console import no_progress
-from pipelines.ingest import IngestService
 from pipelines.runtime.promotion import offer_bank
 from pipelines.train import train_bank
 from pipelines.training_data import TrainingDataRequest, load_history
@@ -271,7 +271,7 @@ def test_what_arrives_after_the_training_is_judged_though_it_is_dated_before_its
     place.send(keyed(lines(quiet)))
     place.send(keyed(lines(late)))
     figures = place.run()
-    assert figures["learned"] == 0
+    assert figures["already_trained"] == 0
     said = place.said()
     hit = {alert.principal for alert in said.alerts.values() if "late" in alert.title}
     assert hit, "and the title says how late it came"

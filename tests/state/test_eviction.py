@@ -128,7 +128,7 @@ def test_a_store_that_cannot_take_or_give_leaves_all_as_it_was(
     before = road.state.scorer.as_arrays()
     with pytest.raises(FingerprintError):
         spill.evict(waiting(road))
-    unchanged(road.state.scorer.scorer, before)
+    unchanged(road.state.scorer, before)
     (tmp_path / "store").unlink()
     spill = narrow(road.state.scorer, tmp_path / "store", rows=1)
     assert spill.evict(waiting(road))
@@ -137,7 +137,7 @@ def test_a_store_that_cannot_take_or_give_leaves_all_as_it_was(
     before, away = road.state.scorer.as_arrays(), spill.evicted.copy()
     with pytest.raises(FingerprintError, match="missing"):
         spill.reload(away)
-    unchanged(road.state.scorer.scorer, before)
+    unchanged(road.state.scorer, before)
     assert (spill.evicted == away).all()
 
 

@@ -16,7 +16,7 @@ from fingerprint.registry import versions
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.versions import VersionDecision
 from fingerprint.state.event_batch import EventBatch
-from pipelines.stream import StreamService
+from fingerprint.streaming.stream_service import StreamService
 from tests.support.stream_environment import Place, Records
 
 PATIENCE = 600  # turns

@@ -40,8 +40,8 @@ from fingerprint.streaming.bounded_read import poll_until_end
 from fingerprint.streaming.checkpoints import OwnedPartition
 from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.publisher import StreamAdapters
+from fingerprint.streaming.stream_service import StreamService
 from pipelines.runtime import wiring
-from pipelines.stream import StreamService
 from tests.support.services.kafka import Broker
 
 PARTITIONS = 4
