@@ -32,6 +32,7 @@ class Deadly:
     """An adapter that kills the process at the N-th call of one method."""
 
     def __init__(self, adapter: Any, method: str, when: str, number: int) -> None:
+        getattr(adapter, method)  # a name that is no method would never kill
         self.adapter, self.method, self.when, self.left = adapter, method, when, number
 
     def __getattr__(self, name: str) -> Any:
