@@ -265,8 +265,8 @@ class CheckpointManager:
             return checkpoint.offset
         place = checkpoint.partition.label
         lost = (
-            f"the messages {checkpoint.offset:,} to {begin - 1:,} of {place} are lost: Kafka no longer holds them, and the newest "
-            "checkpoint ends before them"
+            f"the messages {checkpoint.offset:,} to {begin - 1:,} of {place} are lost: Kafka no longer holds them, and the "
+            "newest checkpoint ends before them"
         )
         if self.settings.kafka.lost == "stop":
             raise FingerprintError(f'{lost}; kafka.lost = "skip" goes on without them')

@@ -68,7 +68,7 @@ class MissedEvents(NamedTuple):
 
 
 def activity_matrix(counts: pd.DataFrame, start: int, end: int, max_feeds: int) -> FeedActivity:
-    """Return rows (kind, feed, interval, events) as a matrix of the intervals start ... end - 1, of the `max_feeds` busiest feeds."""
+    """Return rows (kind, feed, interval, events) as a matrix of the intervals start ... end - 1; the `max_feeds` busiest feeds."""
     inside = counts[(counts["interval"] >= start) & (counts["interval"] < end)]
     sizes = inside.groupby(["kind", "feed"])["events"].sum().nlargest(max_feeds, keep="first").sort_index()
     place = sizes.index.get_indexer(pd.MultiIndex.from_frame(inside[["kind", "feed"]]))
@@ -164,7 +164,7 @@ def _expectation(window: Floats, elapsed: Longs, settings: Settings) -> tuple[Fl
 
 
 def _level(last: Floats, kept: Floats) -> Floats:
-    """Return the share of the expected events that came in the last day before the silence: (R, day) each -> (R, 1), at most 1."""
+    """Return the share of expected events that came in the last day before the silence: (R, day) each -> (R, 1), at most 1."""
     level: Floats = (last.sum(axis=1, keepdims=True) + 1) / (kept.sum(axis=1, keepdims=True) + 1)
     return np.minimum(level, 1)
 
@@ -294,7 +294,9 @@ class FeedMonitor:
     def __init__(self, store: AlertStore, settings: Settings) -> None:
         self.store, self.settings = store, settings
         self.seconds = settings.spectral.interval_seconds
-        self.counts = pd.DataFrame()  # as the store had them at the last check, so that not all are read again
+        self.counts = (
+            pd.DataFrame()
+        )  # as the store had them at the last check, so that not all are read again
         self.checked_until = 0  # of the last check, seconds since 1970
 
     def closed_counts(self, processor: PartitionProcessor, now: int) -> tuple[int, pd.DataFrame] | None:

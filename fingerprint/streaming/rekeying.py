@@ -204,7 +204,7 @@ def running_watermark(at: Longs, initial: int) -> Longs:
 def rekey_records(
     messages: Sequence[Message], piece: DecodedMessages, watermarks: Longs, max_bytes: int
 ) -> tuple[list[OutgoingMessage], Longs, list[Reject]]:
-    """Return the outgoing messages of a piece's records, the index of the message behind each, and a reject for each record that is
+    """Return the outgoing messages of a piece's records, the index of the message behind each, and a reject for each record
     larger than `max_bytes`. `watermarks` (n,): of each record, ms."""
     outgoing = _build_outgoing(messages, piece, watermarks)
     fits = np.array([_encoded_size(each) <= max_bytes for each in outgoing], bool)

@@ -1,4 +1,4 @@
-"""One partition of the events topic: early and late events, the training cut-off, clocks; and that batches may be cut anywhere."""
+"""One partition of the events topic: early and late events, the training cut-off, clocks; batches may be cut anywhere."""
 
 from __future__ import annotations
 
