@@ -17,11 +17,13 @@ from fingerprint.features import encoding
 
 @dataclass(frozen=True)
 class EventBatch:
-    """N events, on the host or on a device. `frame` has their columns, `codes` (N, F); `principal` (with its home) and
-    `entity` (N,) are hashes; `interval` (N,) is the number of the event's interval and `since` (N,) of that in which the
-    principal was first seen.
-    `fingerprint` (N,) and `level` (N,) say which row of the stack judged it; `evidence` is what each detector keeps of an
-    event, (N, C) each."""
+    """N events, on the host or on a device.
+
+    `frame` has their columns, `codes` (N, F) the codes of their features; `principal` (with its hash bucket) and `entity` (N,)
+    are hashes; `interval` (N,) is the number of the event's interval, `first_seen` (N,) that in which the principal was first
+    seen. `fingerprint` (N,) and `level` (N,): the row of the bank that measured it; `evidence`: what each detector keeps of an
+    event, (N, C) each.
+    """
 
     frame: frames.Frame
     codes: Hashes
@@ -37,7 +39,7 @@ class EventBatch:
         return len(self.frame)
 
     def take(self, rows: NDArray[Any]) -> EventBatch:
-        """The events of a mask or an index, on the host: few are taken, to wait for a verdict or to be explained."""
+        """Return the events of a mask or an index, on the host: few are taken, as pending events or to be explained."""
         rows = to_device_of(rows, self.codes)
         return replace(
             self,
@@ -48,19 +50,19 @@ class EventBatch:
 
     @property
     def owner(self) -> Hashes:
-        """(N,) the entity as the ledger knows it: at the home of the principal who acted. An entity that principals share
-        (granularity `service`) is counted at each of their homes by itself."""
+        """Return the entity as the state knows it (N,): in the hash bucket of the principal that acted. An entity that principals
+        share (granularity `service`) is counted in each of their buckets by itself."""
         return hashing.rebucket(self.principal, self.entity)
 
     @property
     def is_write(self) -> NDArray[np.bool_]:
-        """Which events changed something."""
+        """Return which events changed something, (N,)."""
         wrote: NDArray[np.bool_] = to_device_of(encoding.is_write(self.frame), self.codes)
         return wrote
 
     @property
     def is_error(self) -> NDArray[np.bool_]:
-        """Which events were refused or went wrong."""
+        """Return which events were refused or failed, (N,)."""
         failed: NDArray[np.bool_] = to_device_of(self.frame["error_code"].notna().values, self.codes)
         return failed
 
@@ -69,7 +71,7 @@ ARRAY_FIELDS = tuple(field.name for field in fields(EventBatch) if field.name no
 
 
 def concat_batches(parts: list[EventBatch]) -> EventBatch:
-    """Batches of the host one after the other; at least one."""
+    """Return batches on the host, one after the other; at least one."""
     return EventBatch(
         frame=pd.concat([part.frame for part in parts], ignore_index=True),
         evidence={

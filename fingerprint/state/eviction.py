@@ -1,17 +1,17 @@
-"""A ledger kept bounded: the homes that were silent longest are put away, and fetched before their next event is taken.
+"""Bound a scorer's state: evict the hash buckets that were inactive longest, and reload them before their next event.
 
 Example:
-    >>> spill = Spill(ledger, settings.state.rows, put=store.put, get=store.get)
-    >>> spill.fetch(homes_of([hashing.homed(events["principal"])]))     # before a step
-    >>> said = road.walk(events)
-    >>> spill.spill(homes_of(principals_that_wait))                     # after it
+    >>> evictor = StateEvictor(state, max_rows, store.put, store.get, EVENT_CHANNEL)
+    >>> evictor.reload(bucket_mask([hashing.hash_with_bucket(events["principal"])]))     # before a step
+    >>> result = pipeline.process(events)
+    >>> evictor.evict(pipeline.state.buckets_in_use())                                   # after it
 
-No answer changes. Put away is only what no step reads before it is fetched: homes whose intervals are all closed, in
-which no silence can be noticed any more (`Series.busy`), and of which nothing waits. What was put away is brought up to
-date when it comes back: one passing of time does what many would have done, because what is forgotten depends on the
-last of them only, and open days enter the past clipped by forecasts that were put away with them.
+No answer changes. Only buckets are evicted that no step reads before they are reloaded: all their intervals are closed, no
+silent interval can be noticed in them any more (`ActivitySeries.busy_rows`), and none of their events is pending. Reloaded state
+is brought up to date: one expiry does what many would have done, because what expires depends on the last of them only, and open
+days enter the past clipped by forecasts that were evicted with them.
 
-So the bound is soft: who was active in the running interval, or busy in the last days, stays whatever their number.
+So the bound is soft: principals that were active in the running interval, or busy in the last days, stay whatever their number.
 """
 
 from __future__ import annotations
@@ -30,15 +30,13 @@ from fingerprint.state.activity_series import Ints
 from fingerprint.state.partitioning import Arrays, Mask
 from fingerprint.state.scorer_state import ScorerState
 
-ROWS_PER_FILE = (
-    4096  # rows in one file, about 1.5 MB: small enough to be read for one home, large enough to be few
-)
-HEADROOM_DIVISOR = 8  # an eighth of the bound is made free at a time
+ROWS_PER_FILE = 4096  # about 1.5 MB: small enough to be read for one bucket, large enough to be few
+HEADROOM_DIVISOR = 8  # an eighth of the bound is freed at a time
 NEVER_ACTIVE = -1
 
 
 class StateEvictor:
-    """What of a ledger is put away, and where: homes by the name of their file. A home is here or away as a whole."""
+    """Evict and reload hash buckets of a scorer's state. A bucket is in memory or evicted as a whole."""
 
     def __init__(
         self,
@@ -51,31 +49,32 @@ class StateEvictor:
         """`event_channel`: the series that counts all events of an owner, by which gaps are noticed."""
         self.state, self.max_rows, self.put, self.get = state, max_rows, put, get
         self.event_channel = event_channel
-        self.files: dict[str, NDArray[np.uint16]] = {}  # name -> the homes in it that are away
+        self.files: dict[str, NDArray[np.uint16]] = {}  # name -> the evicted buckets in it
         self.evicted: Mask = np.zeros(hashing.BUCKETS, bool)
-        self.reloaded_buckets = 0  # homes that came back, for whoever watches
-        self._last_checked_interval = (
-            NEVER_ACTIVE  # the interval up to which all was closed when something was last put away
-        )
+        self.reloaded_buckets = 0  # buckets reloaded so far
+        self._last_checked_interval = NEVER_ACTIVE  # the first open interval at the last eviction
 
     def blob_names(self) -> tuple[str, ...]:
-        """The files that are needed."""
+        """Return the names of the files that are needed."""
         return tuple(self.files)
 
-    # --- back ---------------------------------------------------------------------------------------------------------
+    # --- reload -------------------------------------------------------------------------------------------------------
 
     def reload(self, buckets: Mask) -> int:
-        """Bring homes (65536,) back where they are away; how many were. FingerprintError if a file is missing or damaged:
-        then all is as it was."""
+        """Reload buckets (65536,) that are evicted; return how many were.
+
+        Raises FingerprintError if a file is missing or damaged: then nothing has changed.
+        """
         wanted = buckets & self.evicted
         count = int(wanted.sum())
         if count:
-            parts = [  # a file may also hold homes that came back since, as they were: not those
+            parts = [  # a file may also hold old state of buckets that were reloaded since: not those
                 partitioning.select_buckets(
-                    checkpoint_codec.unpack_arrays(self.get(name)), _mask_of_buckets(theirs[wanted[theirs]])
+                    checkpoint_codec.unpack_arrays(self.get(name)),
+                    _mask_of_buckets(buckets_in_file[wanted[buckets_in_file]]),
                 )
-                for name, theirs in self.files.items()
-                if wanted[theirs].any()
+                for name, buckets_in_file in self.files.items()
+                if wanted[buckets_in_file].any()
             ]
             self.state.merge(self._expire_to_now(parts))
             self._mark_resident(wanted)
@@ -91,35 +90,36 @@ class StateEvictor:
         return part.as_arrays()
 
     def _mark_resident(self, buckets: Mask) -> None:
-        left = {name: theirs[~buckets[theirs]] for name, theirs in self.files.items()}
-        self.files = {name: theirs for name, theirs in left.items() if len(theirs)}
+        left = {
+            name: buckets_in_file[~buckets[buckets_in_file]] for name, buckets_in_file in self.files.items()
+        }
+        self.files = {name: buckets_in_file for name, buckets_in_file in left.items() if len(buckets_in_file)}
         self.evicted &= ~buckets
 
-    # --- away ---------------------------------------------------------------------------------------------------------
+    # --- evict --------------------------------------------------------------------------------------------------------
 
     def is_due(self) -> bool:
-        """Whether there are too many rows, and an interval has closed since that was last looked at."""
-        ledger = self.state
-        return len(ledger.series.owner) > self.max_rows and self._last_checked_interval != ledger.voted_until
+        """Return whether there are too many rows, and an interval has closed since the last eviction."""
+        state = self.state
+        return len(state.series.owner) > self.max_rows and self._last_checked_interval != state.voted_until
 
     def evict(self, protected: Mask) -> int:
-        """Put homes away if there are too many rows, the longest silent first, none of `protected` (65536,); how many.
+        """Evict buckets if there are too many rows, the longest inactive first, none of `protected` (65536,); return how many.
 
-        What may go changes when an interval closes: it is looked at once for each. FingerprintError if the store cannot
-        take them: then all is as it was.
+        Which buckets may be evicted changes when an interval closes: they are chosen once for each. Raises FingerprintError if
+        the store cannot take them: then nothing has changed.
         """
-        ledger = self.state
         if not self.is_due():
             return 0
-        self._last_checked_interval = ledger.voted_until
-        rows = np.bincount(hashing.bucket_of(to_host(ledger.series.owner)), minlength=hashing.BUCKETS)
-        going = self._eviction_candidates(rows, protected)
-        if len(going):
-            self._write_buckets(going, rows)
-        return len(going)
+        self._last_checked_interval = self.state.voted_until
+        rows = np.bincount(hashing.bucket_of(to_host(self.state.series.owner)), minlength=hashing.BUCKETS)
+        evicted = self._eviction_candidates(rows, protected)
+        if len(evicted):
+            self._write_buckets(evicted, rows)
+        return len(evicted)
 
     def _eviction_candidates(self, rows: NDArray[np.intp], protected: Mask) -> NDArray[np.uint16]:
-        """The homes to put away, longest silent first, until there is room."""
+        """Return the buckets to evict, longest inactive first, until there is room."""
         latest = self._last_active()
         may = (rows > 0) & ~protected & (latest < self.state.voted_until)
         series = self.state.series
@@ -132,7 +132,7 @@ class StateEvictor:
         return candidates[:enough].astype(np.uint16)
 
     def _last_active(self) -> Ints:
-        """When each home was last active, -1 for never: (65536,)."""
+        """Return the interval in which each bucket was last active, -1 for never: (65536,)."""
         latest = np.full(hashing.BUCKETS, NEVER_ACTIVE, np.int32)
         series = self.state.series
         for owner, interval in (self.state.last_active(), (series.owner, series.last_active())):
@@ -140,37 +140,39 @@ class StateEvictor:
         return latest
 
     def _write_buckets(self, buckets: NDArray[np.uint16], rows: NDArray[np.intp]) -> None:
-        whole, away = self.state.as_arrays(), _mask_of_buckets(buckets)
+        whole, evicted = self.state.as_arrays(), _mask_of_buckets(buckets)
         files: dict[str, NDArray[np.uint16]] = {}
-        for homes, part in _split_by_group(
-            partitioning.select_buckets(whole, away), _group_into_files(buckets, rows)
+        for group, part in _split_by_group(
+            partitioning.select_buckets(whole, evicted), _group_into_files(buckets, rows)
         ):
-            files[self.put(checkpoint_codec.pack_arrays(part))] = homes
-        kept = partitioning.select_buckets(whole, ~away)
+            files[self.put(checkpoint_codec.pack_arrays(part))] = group
+        kept = partitioning.select_buckets(whole, ~evicted)
         self.state.replace_with(ScorerState.from_arrays(self.state.options, kept, self.state.placement))
         self.files |= files
-        self.evicted |= away
+        self.evicted |= evicted
 
-    # --- with a snapshot ----------------------------------------------------------------------------------------------
+    # --- checkpoint ---------------------------------------------------------------------------------------------------
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
-        """Which homes are away, and in which file."""
-        homes = list(self.files.values())
+        """Return which buckets are evicted, and in which file."""
+        buckets = list(self.files.values())
         return {
-            "home": np.concatenate([np.empty(0, np.uint16), *homes]),
-            "file": np.repeat(np.arange(len(homes), dtype=np.int32), [len(each) for each in homes]),
+            "bucket": np.concatenate([np.empty(0, np.uint16), *buckets]),
+            "file": np.repeat(np.arange(len(buckets), dtype=np.int32), [len(each) for each in buckets]),
             "names": np.frombuffer("\n".join(self.files).encode(), np.uint8),
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Know again what was away when the ledger was remembered."""
+        """Restore what was evicted when the checkpoint was taken."""
         names = arrays["names"].tobytes().decode().split("\n")
-        self.files = {name: arrays["home"][arrays["file"] == file] for file, name in enumerate(names) if name}
-        self.evicted = _mask_of_buckets(arrays["home"])
+        self.files = {
+            name: arrays["bucket"][arrays["file"] == file] for file, name in enumerate(names) if name
+        }
+        self.evicted = _mask_of_buckets(arrays["bucket"])
 
 
 def bucket_mask(principals: Iterable[Hashes]) -> Mask:
-    """Where principals belong, (n,) each, wherever they lie, as a mask (65536,) on the host."""
+    """Return the buckets of principals, (n,) each, on host or device, as a mask (65536,) on the host."""
     out = np.zeros(hashing.BUCKETS, bool)
     for each in principals:
         out[to_host(hashing.bucket_of(each))] = True
@@ -184,7 +186,7 @@ def _mask_of_buckets(buckets: NDArray[np.uint16]) -> Mask:
 
 
 def _group_into_files(buckets: NDArray[np.uint16], rows: NDArray[np.intp]) -> list[NDArray[np.uint16]]:
-    """Homes in order, FILE_ROWS rows together: those that fell silent together may speak again together."""
+    """Return buckets in order, ROWS_PER_FILE rows together: those inactive together may become active together."""
     number = (np.cumsum(rows[buckets]) - 1) // ROWS_PER_FILE
     return np.split(buckets, np.flatnonzero(np.diff(number)) + 1)
 
@@ -192,7 +194,7 @@ def _group_into_files(buckets: NDArray[np.uint16], rows: NDArray[np.intp]) -> li
 def _split_by_group(
     arrays: Arrays, groups: list[NDArray[np.uint16]]
 ) -> Iterator[tuple[NDArray[np.uint16], Arrays]]:
-    """Each group of homes with its part, by halves: so all is copied as often as halves are halved, not for every group."""
+    """Yield each group of buckets with its part, by halves: so state is copied once a level, not once a group."""
     if len(groups) == 1:
         yield groups[0], arrays
         return

@@ -68,7 +68,7 @@ class MissedEvents(NamedTuple):
 
 
 def activity_matrix(counts: pd.DataFrame, start: int, end: int, max_feeds: int) -> FeedActivity:
-    """Return rows (kind, feed, interval, events) as a matrix of the intervals start ... end - 1; the `max_feeds` busiest feeds."""
+    """Return rows (kind, feed, interval, events) as a matrix of the intervals start ... end - 1; at most `max_feeds` feeds."""
     inside = counts[(counts["interval"] >= start) & (counts["interval"] < end)]
     sizes = inside.groupby(["kind", "feed"])["events"].sum().nlargest(max_feeds, keep="first").sort_index()
     place = sizes.index.get_indexer(pd.MultiIndex.from_frame(inside[["kind", "feed"]]))

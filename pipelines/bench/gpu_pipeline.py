@@ -18,12 +18,12 @@ from fingerprint.adapters.files import read_sources
 from fingerprint.compute.backend import Backend
 from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import FRAME_COLUMNS
-from fingerprint.pipeline import Counters, DetectionPipeline
+from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.sources.cloudtrail.identity import add_entity_columns
 from fingerprint.sources.flatten import flatten
-from fingerprint.state.pipeline_state import PipelineState
+from fingerprint.state.pipeline_state import Counters, PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import pipeline
 from pipelines.bench.gpu_reading import batches_of_size
