@@ -2,8 +2,8 @@
 
 Example:
     >>> series = Series(settings.spectral)
-    >>> keys = series.count(owner, channel, interval, since, weight)    # a row per owner and channel; counts grow
-    >>> series.z(series.find(keys), interval)                 # how strange is each count, as it stands now
+    >>> keys = series.add_counts(owner, channel, interval, since, weight)    # a row per owner and channel; counts grow
+    >>> series.z_scores(series.find_rows(keys), interval)                 # z of each count as it is now
     array([0.3, 7.1])
 
 Expectations are made once a day for the rows that are touched, from intervals that ended before the day began minus the
@@ -167,7 +167,7 @@ class ActivitySeries:
     ) -> tuple[int, Floats, Floats, NDArray[np.intp]]:
         """Return the curve of one row for an analyst: the last `days`, that of `interval` among them, up to interval `end` - 1.
 
-        Returns the first interval, counts, expected counts (what the kept frequencies say of the past, the forecast of
+        Returns the first interval, counts, expected counts (by the kept frequencies in the past, by the forecast of
         the last day) and the places where the count was flagged. Counts of the days before are shown as they enter the
         past, clipped, whether or not they have: so it does not matter when the curve is drawn.
         """
@@ -291,7 +291,7 @@ class ActivitySeries:
     def as_arrays(self) -> dict[str, NDArray[Any]]:
         """Return rows, cells and the forecasts of open days as plain arrays by name, on the host; open cells unclipped.
 
-        Forecasts cannot be made anew: late records may have changed the past that they were made from.
+        Forecasts cannot be made again: late records may have changed the past that they were made from.
         """
         out: dict[str, NDArray[Any]] = {
             name: to_host(getattr(self, name)) for name in ("owner", "channel", "since")

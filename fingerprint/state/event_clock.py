@@ -1,4 +1,4 @@
-"""Tell how far event time has come from the events alone, so that no single record can move it far.
+"""Find how far event time has come from the events alone, so that no single record can move it far.
 
 Example:
     >>> times, principals = np.array([100, 160, 999_999]), np.array([1, 2, 3], np.uint64)

@@ -11,7 +11,7 @@ What belongs to a principal lies in the hash bucket of that principal, (65536,),
 bucket: how far event time has come (`watermarks`, the clock of `scorer`) is the same for every part, and the counts of feeds
 stay with the part that asks for them.
 
-Bank, settings and connections are no state: whoever restores gives them to the pipeline again.
+Bank, settings and connections are no state: the caller of `restore` gives them to the pipeline again.
 """
 
 from __future__ import annotations

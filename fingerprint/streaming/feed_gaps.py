@@ -88,11 +88,11 @@ def find_gaps(
     """
     still_open, changed = dict(open_gaps), dict[str, FeedGap]()
     for closed in range(begin + 1, end + 1):
-        for notice in list(find_gaps_at(activity, closed, still_open, settings)):
-            changed[notice.notice_id] = notice
-            still_open[notice.notice_id] = notice
-            if notice.ended_at:
-                del still_open[notice.notice_id]
+        for gap in list(find_gaps_at(activity, closed, still_open, settings)):
+            changed[gap.notice_id] = gap
+            still_open[gap.notice_id] = gap
+            if gap.ended_at:
+                del still_open[gap.notice_id]
     return changed
 
 

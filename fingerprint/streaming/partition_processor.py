@@ -98,7 +98,7 @@ class PartitionProcessor:
         self.feed_counts.add_events(events, feed_sources, codes, self._first_open_intervals(low_watermarks))
 
     def feeds_complete_until(self) -> int:
-        """Return the first interval whose feed counts may still grow. A bank's training says nothing of it."""
+        """Return the first interval whose feed counts may still grow. A bank's training does not count for them."""
         return self.state.scorer.first_open_interval(self.watermarks.low_watermark // 1000)
 
     def clamp_clocks(self, now: int) -> None:

@@ -164,12 +164,12 @@ class S3IngestService:
         self._dead_letter(taken.message, reasons)
         return True
 
-    def _fetch(self, notice: Message, written: S3Object, reasons: ReadErrors) -> None:
+    def _fetch(self, notification: Message, written: S3Object, reasons: ReadErrors) -> None:
         if not self.settings.sqs.allows_bucket(written.bucket):
             reasons.add(f"{written.url}: sqs.buckets does not name its bucket")
             return
         try:
-            for piece in self.object_reader.read(notice, written, self.objects.read(*written)):
+            for piece in self.object_reader.read(notification, written, self.objects.read(*written)):
                 for each in piece.records:
                     self.sender.send(self.settings.kafka.events, each)
                 for reject in piece.rejects[:1]:
@@ -181,10 +181,12 @@ class S3IngestService:
         except ObjectNotFound as error:
             reasons.add(str(error))
 
-    def _dead_letter(self, notice: Message, reasons: ReadErrors) -> None:
+    def _dead_letter(self, notification: Message, reasons: ReadErrors) -> None:
         dead = reasons.count > 0
         if dead:
-            letter = dead_letter(notice, reasons.first, reasons.count, self.settings.kafka.message_bytes)
+            letter = dead_letter(
+                notification, reasons.first, reasons.count, self.settings.kafka.message_bytes
+            )
             self.sender.send(self.dead_topic, letter)
             self.metrics.dead.inc()
             log.warning("dead letter", extra={"fields": {"queue": self.queue.name, "reason": reasons.first}})
