@@ -47,11 +47,14 @@ def run_stream(
         wiring.open_consumer(settings.kafka, "stream") as consumer,
         wiring.producing(settings.kafka) as producer,
     ):
-        store = open_alert_store(database_url or settings.desk.url, redact=settings.desk.redact)
-        checkpoints = FileCheckpointStore(settings.state)
+        store = open_alert_store(
+            database_url or settings.database.url, redact=settings.database.redacted_fields
+        )
+        checkpoints = FileCheckpointStore(settings.checkpoints)
         adapters = StreamAdapters(consumer, producer, store, checkpoints, SystemClock())
-        networks = settings.reading.networks and network_table.load_networks(settings.reading.networks)
-        stream = StreamService(banks, adapters, settings, metrics, operator.process_name(), networks or None)
+        networks_file = settings.reading.networks_file
+        networks = network_table.load_networks(networks_file) if networks_file else None
+        stream = StreamService(banks, adapters, settings, metrics, operator.process_name(), networks)
         with running_service(settings, stream.not_ready, stream.not_alive, "stream") as asked_to_end:
             backends.log_backend(backend)
             return _with_memory(stream.run(asked_to_end, once))

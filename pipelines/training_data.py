@@ -101,7 +101,7 @@ def open_feedback_store(
     database: str | None, settings: Settings
 ) -> Iterator[tuple[SqlAlertStore | None, str]]:
     """The desk that is asked (`Wanted.desk`) and its URL; None where nobody is."""
-    url = settings.desk.url if database is None else database
+    url = settings.database.url if database is None else database
     if url == NO_DATABASE or (database is None and not alert_store_exists(url)):
         yield None, url
         return

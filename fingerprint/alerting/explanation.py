@@ -79,7 +79,7 @@ def _sort_by_time(frame: pd.DataFrame, rows: NDArray[np.intp]) -> NDArray[np.int
 def _build_alert(alert_id: str, batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> Alert:
     drivers = _find_drivers(batch, frame, explainer)
     level = _most_common_level(frame)
-    window = explainer.settings.alerts.window_seconds
+    window = explainer.settings.alerts.group_window_seconds
     times = frame["event_time"]
     events = tuple(_alert_events(frame, batch))
     return Alert(
@@ -323,7 +323,7 @@ def _build_curve(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -
     rows = explainer.series.find_rows(batch.evidence["spectral"][at])
     z = explainer.series.z_scores(rows, np.repeat(batch.interval[at], len(rows)))
     row = rows[int(np.nan_to_num(z, nan=-np.inf).argmax())]
-    seconds, window = explainer.settings.spectral.interval_seconds, explainer.settings.alerts.window_seconds
+    seconds, window = explainer.settings.spectral.interval_seconds, explainer.settings.alerts.group_window_seconds
     end = -(-(int(frame["event_time"].iloc[at].timestamp()) // window + 1) * window // seconds)
     start, counts, expected, flagged = explainer.series.curve(row, int(batch.interval[at]), CURVE_DAYS, end)
     owner, channel = explainer.series.owner_and_channel(int(row))

@@ -47,7 +47,7 @@ def alert_windows(frame: pd.DataFrame, settings: Settings) -> tuple[NDArray[np.i
     at = frames.epoch_seconds(frame["event_time"])
     delay = frame["delay"].to_numpy(np.int64) if "delay" in frame else np.zeros(len(frame), np.int64)
     late = delay >= settings.spectral.history_days * 86400
-    return (at + np.where(late, delay, 0)) // settings.alerts.window_seconds, late
+    return (at + np.where(late, delay, 0)) // settings.alerts.group_window_seconds, late
 
 
 def group_events(scored: ScoredEvents, settings: Settings) -> ScoredEvents:
@@ -123,7 +123,7 @@ class AlertGroups:
         if before is None:
             return np.ones(len(frame), bool)
         settings = self.explainer.settings
-        end = (alert_windows(frame, settings)[0] + 1) * settings.alerts.window_seconds
+        end = (alert_windows(frame, settings)[0] + 1) * settings.alerts.group_window_seconds
         over: NDArray[np.bool_] = end <= before * settings.spectral.interval_seconds
         return over
 

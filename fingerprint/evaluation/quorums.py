@@ -69,7 +69,7 @@ class MultiQuorumPipeline(DetectionPipeline):
         quorums: Mapping[str, tuple[Sequence[str], int]],
     ) -> None:
         super().__init__(bank, PipelineState(ledger), settings, keep_all_events=True)
-        self.scored_events = ScoredEventTable(settings.voting.detectors, settings.alerts.window_seconds)
+        self.scored_events = ScoredEventTable(settings.voting.detectors, settings.alerts.group_window_seconds)
         self.quorums = {
             name: QuorumAlerts(*wanted, self.alert_groups.explainer) for name, wanted in quorums.items()
         }

@@ -32,7 +32,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.state import checkpoint_codec, partitioning
 from fingerprint.state.event_batch import EventBatch, Verdicts, concat_batches
 from fingerprint.state.eviction import StateEvictor, bucket_mask
-from fingerprint.state.feed_activity import FeedCounts
+from fingerprint.state.feed_activity import MAX_FEEDS, FeedCounts
 from fingerprint.state.partitioning import Mask
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.state.watermarks import WatermarkTracker
@@ -40,7 +40,6 @@ from fingerprint.state.watermarks import WatermarkTracker
 _SAVED_COUNTERS = (
     "dropped_events",
     "over_limit_events",
-    "dropped_late_events",
     "already_trained_events",
     "forced_events",
 )
@@ -60,7 +59,6 @@ class Counters:
     no_opinion: int = 0  # cells of series that were still warming up
     dropped_events: int = 0  # events that could not stay pending, because too many were
     over_limit_events: int = 0  # events of more unknown principals than a day may have
-    dropped_late_events: int = 0  # late events, where the settings drop them
     already_trained_events: int = 0  # events that the bank was trained on
     forced_events: int = 0  # early events that were measured too soon, because too many were early
     failed_evictions: int = 0  # times that nothing could be evicted, because the store failed
@@ -201,7 +199,7 @@ class PipelineState:
         tables = _merge_days(checkpoint_codec.unpack_tables(blobs, own))
         state = cls(
             ScorerState.from_arrays(settings, tables, backend.to_device),
-            WatermarkTracker.from_metadata(dict(metadata), 1, settings.stream.idle_seconds),
+            WatermarkTracker.from_metadata(dict(metadata), 1, settings.stream.source_idle_seconds),
             TrainingCutoff(*metadata["training_cutoff"]),
             backend,
         )
@@ -262,7 +260,7 @@ class PipelineState:
 
 
 def _empty_feed_counts(settings: Settings) -> FeedCounts:
-    return FeedCounts(settings.spectral.interval_seconds, settings.feeds.most)
+    return FeedCounts(settings.spectral.interval_seconds, MAX_FEEDS)
 
 
 def _non_empty(parts: list[EventBatch]) -> list[EventBatch]:

@@ -43,6 +43,7 @@ from fingerprint.state.interval_surprise import IntervalSurprise
 
 ACTION_COLUMN, ADDRESS_COLUMN = FEATURE_NAMES.index("action"), FEATURE_NAMES.index("address")
 ACTIVITY_DAYS = 2  # days of activity by the interval that are kept
+DEDUPLICATION_DAYS = 14  # days of event time for which the id of a record is kept, to drop duplicates
 TABLE_NAMES = (
     "principals",
     "activity",
@@ -275,7 +276,7 @@ class ScorerState:
     def first_open_interval(self, watermark: int | None = None) -> int:
         """Return the first interval that is open now, or at some other watermark: earlier ones change by late records only."""
         at = self.watermark if watermark is None else watermark
-        return (at - self.options.spectral.lateness_seconds) // self.options.spectral.interval_seconds
+        return (at - self.options.spectral.allowed_lateness_seconds) // self.options.spectral.interval_seconds
 
     def observe_time(self, times: NDArray[np.integer[Any]], principals: Hashes) -> None:
         """Advance the clock by the times of events (seconds since 1970) and their principals: (N,) each.
@@ -302,7 +303,7 @@ class ScorerState:
         self._expire_principals(now)
         _drop(
             self.repeats,
-            self.repeats.compact()[1]["day"] < now // per_day - self.options.reading.repeat_horizon_days,
+            self.repeats.compact()[1]["day"] < now // per_day - DEDUPLICATION_DAYS,
         )
 
     # --- history ------------------------------------------------------------------------------------------------------

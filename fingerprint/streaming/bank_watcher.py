@@ -110,13 +110,13 @@ class BankWatcher:
         self.refusal = ""  # why the served version is not used
         self.version_awaited = ""  # that the server does not have yet
         self.followed_pointer = _read_pointer(folder)  # that was followed, or refused
-        self.next_poll = time.monotonic() + settings.bank.look_seconds
+        self.next_poll = time.monotonic() + settings.bank.poll_interval_seconds
         self.served = self._load(self._open(versions.require_served_version(folder)))
 
     # --- the served bank ----------------------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        """Look for another served version, and check the files of open banks, every `bank.look_seconds`; return at once.
+        """Look for another served version, and check the files of open banks, every `bank.poll_interval_seconds`; return at once.
 
         Raises FingerprintError where a file of an open bank was written to.
         """
@@ -125,7 +125,7 @@ class BankWatcher:
                 self._finish_loading(self.loader)
                 self.loader = None
         elif time.monotonic() >= self.next_poll:
-            self.next_poll = time.monotonic() + self.settings.bank.look_seconds
+            self.next_poll = time.monotonic() + self.settings.bank.poll_interval_seconds
             self._poll_pointer()
             self._check_integrity()
 

@@ -157,7 +157,7 @@ class CheckpointManager:
         part = partitioning.select_buckets(bank.scorer_state, self._bucket_mask(partition.number))
         state = PipelineState(
             ScorerState.from_arrays(self.settings, part, self.banks.backend.to_device),
-            WatermarkTracker(1, self.settings.stream.idle_seconds),
+            WatermarkTracker(1, self.settings.stream.source_idle_seconds),
             TrainingCutoff(bank.manifest["learned_upto"], bank.manifest["arrived_upto"]),
             self.banks.backend,
         )
@@ -198,8 +198,8 @@ class CheckpointManager:
         check_watermark(
             f"the checkpoint of {checkpoint.partition.label}",
             state.scorer.watermark,
-            "Name another folder in state.snapshots to begin again",
-            seconds=FILE_CLOCK_TOLERANCE_SECONDS + self.settings.stream.future_seconds,
+            "Name another folder in checkpoints.url to begin again",
+            seconds=FILE_CLOCK_TOLERANCE_SECONDS + self.settings.reading.max_future_seconds,
         )
         self._enable_eviction(state, checkpoint.partition)
         if int(checkpoint.metadata["partitions"]) != self.partition_count:
@@ -220,7 +220,7 @@ class CheckpointManager:
 
     def _enable_eviction(self, state: PipelineState, partition: Partition) -> None:
         put = partial(self.checkpoints.put_blob, partition)
-        state.enable_eviction(put, self.checkpoints.get_blob, self.settings.state.rows, EVENT_CHANNEL)
+        state.enable_eviction(put, self.checkpoints.get_blob, self.settings.stream.max_series, EVENT_CHANNEL)
 
     def _bucket_mask(self, number: int) -> NDArray[np.bool_]:
         """Return which hash buckets (65536,) have their principals in a partition."""
@@ -255,8 +255,8 @@ class CheckpointManager:
         for name, value in checkpoint.metadata["state_settings"].items():
             if counted[name] != value:
                 raise FingerprintError(
-                    f"setting {name} is {counted[name]!r}, and the checkpoints in {self.settings.state.snapshots} were "
-                    f"counted with {value!r}: set it back, or name another folder in state.snapshots to begin again"
+                    f"setting {name} is {counted[name]!r}, and the checkpoints in {self.settings.checkpoints.url} were "
+                    f"counted with {value!r}: set it back, or name another folder in checkpoints.url to begin again"
                 )
 
     def _start_position(self, checkpoint: Checkpoint, begin: int) -> int:
@@ -268,8 +268,8 @@ class CheckpointManager:
             f"the messages {checkpoint.offset:,} to {begin - 1:,} of {place} are lost: Kafka no longer holds them, and the "
             "newest checkpoint ends before them"
         )
-        if self.settings.kafka.lost == "stop":
-            raise FingerprintError(f'{lost}; kafka.lost = "skip" goes on without them')
+        if self.settings.kafka.auto_offset_reset == "none":
+            raise FingerprintError(f'{lost}; kafka.auto_offset_reset = "earliest" goes on without them')
         log.warning(lost)
         return begin
 
@@ -278,5 +278,5 @@ class CheckpointManager:
         return {
             "spectral.interval_seconds": self.settings.spectral.interval_seconds,
             "entities.granularity": self.settings.entities.granularity,
-            "spectral.lateness_seconds": self.settings.spectral.lateness_seconds,
+            "spectral.allowed_lateness_seconds": self.settings.spectral.allowed_lateness_seconds,
         }

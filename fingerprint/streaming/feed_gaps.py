@@ -35,6 +35,7 @@ Longs = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 HALF_URGENCY_EVENTS = 40.0  # missed events (or as many as make up for usual gaps) at which urgency is 50
+WARM_UP_DAYS = 7  # that a feed is known before a gap is reported; less than a week takes weekends for gaps
 USUAL_GAPS = (
     3.0  # usual gaps that must be missed on top: they come in clusters, so longer ones are not much rarer
 )
@@ -151,10 +152,10 @@ def _expectation(window: Floats, elapsed: Longs, settings: Settings) -> tuple[Fl
 
     `window` (R, W): the last W intervals up to each feed's last event; `elapsed` (R,): intervals since.
     """
-    per_day, threshold = _per_day(settings), settings.feeds.threshold
+    per_day, threshold = _per_day(settings), settings.feed_gaps.threshold
     week = min(7 * per_day, window.shape[1])
     clipped = _clipped(window, per_day, threshold)
-    kept, _ = spectral.forecast(clipped, clipped.shape[1], settings.spectral.quantile)
+    kept, _ = spectral.forecast(clipped, clipped.shape[1], spectral.POWER_QUANTILE)
     kept = np.where(_near_activity(window, week, per_day // 2), kept, 0).astype(np.float32)
     kept *= _level(clipped[:, -per_day:], kept[:, -per_day:])
     whole, rest = np.divmod(elapsed, kept.shape[1])
@@ -203,7 +204,7 @@ def _window_lengths(known: Longs, settings: Settings) -> Longs:
     per_day = _per_day(settings)
     days = np.minimum(known // per_day, settings.spectral.history_days)
     days = np.where(days >= 7, days // 7 * 7, days)
-    return np.where(days >= settings.feeds.warm_up_days, days * per_day, 0).astype(np.int64)
+    return np.where(days >= WARM_UP_DAYS, days * per_day, 0).astype(np.int64)
 
 
 def _per_day(settings: Settings) -> int:
@@ -229,7 +230,7 @@ def _build_gap(
         seen_at=_interval_start(complete_until, seconds),
         expected=round(missed, 1),
         hourly=round(hourly, 2),
-        urgency=_gap_urgency(missed * settings.feeds.threshold**2 / needed),
+        urgency=_gap_urgency(missed * settings.feed_gaps.threshold**2 / needed),
         title=f"{_NAMES[kind].format(*feed.partition('/'))} is silent since {since:%Y-%m-%d %H:%M} UTC: about "
         f"{missed:,.0f} events were expected since then, usually {_format_rate(hourly)} an hour",
     )
@@ -324,7 +325,7 @@ class FeedMonitor:
         counts = self._load_counts(looked, max(looked - (horizon + 1) * self.seconds, 0))
         begin = self._first_interval(looked // self.seconds, upto // self.seconds, counts)
         end = min(upto // self.seconds, begin + MAX_INTERVALS_PER_CHECK)
-        past = activity_matrix(counts, begin - horizon, end, self.settings.feeds.most)
+        past = activity_matrix(counts, begin - horizon, end, MAX_FEEDS)
         known = {gap.notice_id: gap for gap in self.store.feed_gaps(ended=False)}
         changed = find_gaps(past, begin, end, known, self.settings)
         self.checked_until = end * self.seconds

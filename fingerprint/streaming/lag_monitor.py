@@ -14,6 +14,8 @@ from fingerprint.core.ports import Consumer, Message, Offsets, Partition
 from fingerprint.core.settings import Kafka
 
 POLL_INTERVAL_SECONDS = 5.0  # between two reads of the lag
+STALLED_SECONDS = 300.0  # without a turn of its loop, after which a program is not alive
+STALL_SECONDS = 120.0  # without progress, after which a lagging partition counts as stalled
 LAG_TIMEOUT_SECONDS = 2.0  # a read that takes longer is given up: polling must go on where it can
 
 log = logging.getLogger("fingerprint.watch")
@@ -27,7 +29,7 @@ class LagMonitorMetrics:
             f"{prefix}_stalled_partitions", "Partitions that lag and do not progress.", registry=registry
         )
         self.unanswered_seconds = Gauge(
-            f"{prefix}_unanswered_seconds",
+            f"{prefix}_broker_unresponsive_seconds",
             "Time since the oldest request that the broker has not answered; 0 while it answers.",
             registry=registry,
         )
@@ -52,9 +54,9 @@ class LagMonitor:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.consumer, self.settings, self.metrics, self.now = consumer, settings, metrics, now
-        self.lag_timeout = min(LAG_TIMEOUT_SECONDS, settings.answer_seconds)
-        self.poll_interval = min(POLL_INTERVAL_SECONDS, settings.answer_seconds / 2)
-        self.stall_detector = StallDetector(settings.watchdog_seconds)
+        self.lag_timeout = min(LAG_TIMEOUT_SECONDS, settings.request_timeout_seconds)
+        self.poll_interval = min(POLL_INTERVAL_SECONDS, settings.request_timeout_seconds / 2)
+        self.stall_detector = StallDetector(STALL_SECONDS)
         self.positions: dict[Partition, int] = {}
         self.stalled: list[Partition] = []
         self.oldest_pending_request: float | None = (
@@ -102,10 +104,10 @@ class LagMonitor:
 
     def problem(self) -> str | None:
         """Return why a program that reads is not ready, None while it is."""
-        if self.seconds_unanswered() > self.settings.answer_seconds:
+        if self.seconds_unanswered() > self.settings.request_timeout_seconds:
             return f"no broker has answered for {self.seconds_unanswered():.0f} s"
         if self.stalled:
-            seconds = self.settings.watchdog_seconds
+            seconds = self.stall_detector.stall_seconds
             return (
                 f"{_format_partitions(self.stalled)} lag and have stood still for {seconds:.0f} s or longer"
             )
@@ -119,7 +121,7 @@ class LagMonitor:
             return None
 
     def _log_broker_availability(self) -> None:
-        unavailable = self.seconds_unanswered() > self.settings.answer_seconds
+        unavailable = self.seconds_unanswered() > self.settings.request_timeout_seconds
         self.metrics.unanswered_seconds.set(self.seconds_unanswered())
         if unavailable and not self.logged_unavailable:
             log.warning("no broker answers", extra={"fields": {"seconds": round(self.seconds_unanswered())}})

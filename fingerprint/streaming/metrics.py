@@ -25,7 +25,7 @@ from fingerprint.streaming.s3_objects import ObjectBatch
 STREAM_PREFIX = "fingerprint_stream"
 INGEST_PREFIX = "fingerprint_ingest"
 _PARTITION_LABELS = ("topic", "partition")
-DEPENDENCIES = ("store", "checkpoints")  # that may fail while the program goes on
+DEPENDENCIES = ("database", "checkpoints")  # that may fail while the program goes on
 REPORTED_COUNTERS = (
     *(
         "messages",
@@ -61,20 +61,20 @@ class StreamMetrics:
         self._add_partition_gauges()
         self._add_bank_gauges()
         self.batch_seconds = Histogram(
-            f"{STREAM_PREFIX}_batch_seconds",
+            f"{STREAM_PREFIX}_batch_duration_seconds",
             "Time from polling messages to publishing their results.",
             registry=registry,
         )
         self.checkpoint_seconds = Histogram(
-            f"{STREAM_PREFIX}_checkpoint_seconds",
+            f"{STREAM_PREFIX}_checkpoint_duration_seconds",
             "Time to save the checkpoint of one partition.",
             registry=registry,
         )
         self.dependency_failing = self._gauge(
-            "dependency_failing", "1 while a dependency fails, and what needs it waits.", ("dependency",)
+            "dependency_unavailable", "1 while a dependency fails, and what needs it waits.", ("dependency",)
         )
         self.silent_feeds = self._gauge(
-            "silent_feeds", "Feeds in a gap now; reported by the owner of partition 0."
+            "feeds_with_gap", "Feeds in a gap now; reported by the owner of partition 0."
         )
         self.backend = Gauge(
             "fingerprint_backend_info",
@@ -93,31 +93,32 @@ class StreamMetrics:
         counter = self._counter
         self.messages = counter("messages", "Messages read.")
         self.events = counter("events", "Events measured.")
-        self.repeats = counter("repeats", "Events dropped because they came before.")
+        self.repeats = counter("duplicate_events", "Events dropped because they came before.")
         self.degraded = counter(
-            "degraded_events", "Events measured in process, because the inference server was unavailable."
+            "fallback_events", "Events measured in process, because the inference server was unavailable."
         )
         self.dead = counter(
             "dead_letters", "Messages sent to the dead letters: unreadable, or dated in the future."
         )
         self.already_trained = counter(
-            "already_trained_events", "Events skipped because the bank was trained on them."
+            "skipped_trained_events", "Events skipped because the bank was trained on them."
         )
         self.failed_evictions = counter(
             "failed_evictions", "Times that state could not be evicted, because the store failed."
         )
         self.reloaded_buckets = counter(
-            "reloaded_buckets", "Hash buckets whose evicted state was loaded again."
+            "restored_hash_buckets", "Hash buckets whose evicted state was loaded again."
         )
         self.silent_intervals = counter(
-            "silent_intervals", "Intervals of a principal with far fewer events than expected."
+            "activity_drops", "Intervals of a principal with far fewer events than expected."
         )
         self.late = counter("late_events", "Events whose interval had closed before they came.")
         self.future = counter("future_events", "Events dated past their arrival, left out.")
         self.misrouted = counter("misrouted_events", "Events whose principal belongs to another partition.")
-        self.dropped = counter("dropped_events", "Events dropped because too many were pending.")
+        self.dropped = counter("dropped_pending_events", "Events dropped because too many were pending.")
         self.over_limit = counter(
-            "over_limit_events", "Events without a vote: of more unknown principals than a day may have."
+            "unknown_principal_events_dropped",
+            "Events without a vote: of more unknown principals than a day may have.",
         )
         self.forced = counter(
             "forced_events",
@@ -127,9 +128,9 @@ class StreamMetrics:
         self.alerts = counter("alerts_published", "Alerts published, again when they have grown.")
         self.votes = counter("votes", "Votes by detector.", ("detector",))
         self.pauses = counter(
-            "pauses", "Times the consumer was paused, because alert store or producer was full."
+            "backpressure_pauses", "Times the consumer was paused, because alert store or producer was full."
         )
-        self.commits_refused = counter("commits_refused", "Commits refused: the partition had another owner.")
+        self.commits_refused = counter("commits_fenced", "Commits refused: the partition had another owner.")
         self.checkpoints = counter("checkpoints", "Checkpoints saved.")
         self.checkpoint_failures = counter("checkpoint_failures", "Checkpoints that could not be saved.")
 
@@ -143,7 +144,7 @@ class StreamMetrics:
             "early_events", "Events not measured yet: they came ahead of other sources."
         )
         self.pending_events = gauge("pending_events", "Events that wait for their interval to close.")
-        self.series = gauge("series_rows", "Activity series in memory.")
+        self.series = gauge("series", "Activity series in memory.")
         self.checkpoint_bytes = gauge("checkpoint_bytes", "Size of the last checkpoint.")
 
     def _add_bank_gauges(self) -> None:
@@ -153,14 +154,14 @@ class StreamMetrics:
             "waiting_for_bank", "1 while the program waits for the first bank."
         )
         self.bank_refused = self._gauge(
-            "bank_refused", "1 while the served bank cannot score, and the one before does."
+            "bank_rejected", "1 while the served bank cannot score, and the one before does."
         )
         self.inference_wrong = self._gauge(
-            "inference_wrong",
+            "inference_mismatch",
             "1 since the inference server gave losses that are not the bank's; it is no longer used.",
         )
         self.bank_trained_until = self._gauge(
-            "bank_trained_until_seconds", "End of the bank's training span, event time."
+            "bank_trained_until_timestamp_seconds", "End of the bank's training span, event time."
         )
         self.bank_drift = self._gauge(
             "bank_drift",
@@ -189,7 +190,7 @@ class StreamMetrics:
         for version in versions:
             self.bank.labels(version).set(1)
         self.bank_trained_until.set(datetime.fromisoformat(manifest["span"][1]).timestamp())
-        for since, name in (("before", "drift"), ("long ago", "frozen")):
+        for since, name in (("previous", "drift"), ("reference", "frozen")):
             moved = manifest.get("gate", {}).get(name, {})
             for quantile, value in moved.get("quantiles", {}).items():
                 self.bank_drift.labels(since, quantile).set(value)
@@ -239,13 +240,17 @@ class IngestMetrics:
         self.messages = counter("messages", "Messages read, written and committed.")
         self.records = counter("records", "Records sent to the events topic.")
         self.dead = counter("dead_letters", "Messages of which something could not be read.")
-        self.skipped = counter("skipped", "What is no event by design: digests, insights, notifications.")
+        self.skipped = counter(
+            "skipped_messages", "What is no event by design: digests, insights, notifications."
+        )
         self.empty = counter("empty_messages", "Messages with nothing in them.")
         self.future = counter("future_records", "Records dated past their message's arrival, not sent on.")
-        self.pauses = counter("pauses", "Times the consumer was paused because the producer was full.")
-        self.commits_refused = counter("commits_refused", "Commits refused: the partition had another owner.")
+        self.pauses = counter(
+            "backpressure_pauses", "Times the consumer was paused because the producer was full."
+        )
+        self.commits_refused = counter("commits_fenced", "Commits refused: the partition had another owner.")
         self.batch_seconds = Histogram(
-            f"{INGEST_PREFIX}_batch_seconds",
+            f"{INGEST_PREFIX}_batch_duration_seconds",
             "Time to read, write and commit one batch.",
             registry=registry,
         )
@@ -302,14 +307,14 @@ class S3IngestMetrics(IngestMetrics):
 
     def __init__(self, registry: CollectorRegistry) -> None:
         super().__init__(registry)
-        self.objects = self._counter("objects", "Objects read to their end.")
+        self.objects = self._counter("s3_objects", "Objects read to their end.")
         self.tests = self._counter("test_notifications", "Test notifications of S3, deleted.")
         self.deferred = self._counter(
-            "deferred_notifications",
+            "retried_notifications",
             "Notifications left in the queue: their object could not be read for now.",
         )
         self.lost = self._counter(
-            "lost_notifications",
+            "expired_notifications",
             "Notifications that another worker may have read too: not held until the end.",
         )
 

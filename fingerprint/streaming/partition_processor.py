@@ -80,9 +80,7 @@ class PartitionProcessor:
         low_watermarks = arrays.to_device_of(
             np.maximum(low_watermarks, self.state.scorer.watermark), _seconds(events)
         )
-        wanted = self._select_events(
-            events, low_watermarks, arrays.to_device_of(arrival_times, low_watermarks)
-        )
+        wanted = self._select_events(events, arrays.to_device_of(arrival_times, low_watermarks))
         events, low_watermarks = frames.select_rows(events, wanted), low_watermarks[wanted]
         starts = self._step_starts(events, low_watermarks)
         ends = [*starts[1:], len(events)] if starts else []
@@ -103,7 +101,7 @@ class PartitionProcessor:
 
     def clamp_clocks(self, now: int) -> None:
         """Pull every clock back that is further ahead of `now` (ms since 1970) than events may be."""
-        latest = now + self.settings.stream.future_seconds * 1000
+        latest = now + self.settings.reading.max_future_seconds * 1000
         self.watermarks.clamp(now, latest)
         self.state.scorer.watermark = min(self.state.scorer.watermark, latest // 1000)
 
@@ -125,7 +123,7 @@ class PartitionProcessor:
             "degraded": counters.degraded,
             "verdicts": counters.verdicts,
             "silent_intervals": counters.silent_intervals,
-            "late": self.state.scorer.late_events + counters.dropped_late_events,
+            "late": self.state.scorer.late_events,
             "already_trained": counters.already_trained_events,
             "forced": counters.forced_events,
             "dropped": counters.dropped_events,
@@ -141,15 +139,12 @@ class PartitionProcessor:
 
     # --- one step -----------------------------------------------------------------------------------------------------
 
-    def _select_events(self, events: pd.DataFrame, low_watermarks: Array, arrival_times: Array) -> Array:
+    def _select_events(self, events: pd.DataFrame, arrival_times: Array) -> Array:
+        """Return which events (N,) are not in the bank's training."""
         at, cutoff = _seconds(events), self.state.training_cutoff
         known = (at < cutoff.event_time) & (arrival_times <= cutoff.arrival_time)
         self.state.counters.already_trained_events += int(known.sum())
-        if self.settings.stream.late == "judge":
-            return ~known
-        late = self._is_late(events, low_watermarks) & ~known
-        self.state.counters.dropped_late_events += int(late.sum())
-        return ~known & ~late
+        return ~known
 
     def _is_late(self, events: pd.DataFrame, low_watermarks: Array) -> Array:
         interval = _seconds(events) // self.settings.spectral.interval_seconds
@@ -158,7 +153,7 @@ class PartitionProcessor:
     def _first_open_intervals(self, low_watermarks: Array) -> Array:
         """Return the first open interval at each watermark (N,)."""
         spectral = self.settings.spectral
-        return (low_watermarks - spectral.lateness_seconds) // spectral.interval_seconds
+        return (low_watermarks - spectral.allowed_lateness_seconds) // spectral.interval_seconds
 
     def _step_starts(self, events: pd.DataFrame, low_watermarks: Array) -> list[int]:
         """Return where steps begin: at the first event, and wherever late ones do that are no repeats."""
@@ -214,7 +209,7 @@ class PartitionProcessor:
         ready = interval - scorer_state.series.late_intervals <= scorer_state.first_open_interval(
             low_watermark
         )
-        excess = int((~ready).sum()) - self.settings.stream.held_events
+        excess = int((~ready).sum()) - self.settings.stream.max_early_events
         if excess > 0:
             xp = arrays.namespace(ready)
             early = xp.flatnonzero(~ready)

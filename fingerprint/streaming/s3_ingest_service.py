@@ -24,18 +24,20 @@ from fingerprint.core.ports import (
     ReceivedMessage,
     Unavailable,
 )
+from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
 from fingerprint.sources.cloudtrail import s3_notifications
 from fingerprint.sources.cloudtrail.s3_notifications import S3Object
 from fingerprint.streaming.backpressure import RetryingProducer
 from fingerprint.streaming.ingest_service import dead_letter_limit_message
-from fingerprint.streaming.lag_monitor import POLL_INTERVAL_SECONDS
+from fingerprint.streaming.lag_monitor import POLL_INTERVAL_SECONDS, STALLED_SECONDS
 from fingerprint.streaming.metrics import S3IngestMetrics
 from fingerprint.streaming.rekeying import DeadLetterLimit, dead_letter
 from fingerprint.streaming.s3_objects import S3ObjectReader
 
 T = TypeVar("T")
+MAX_RECEIVE_COUNT = 20  # receives of one notification, after which it is dead-lettered unread
 SUSPECT_RECEIVES = 3  # receives from which on a notification may have killed its readers
 MAX_TRACKED_RELEASES = 100_000  # notifications whose releases are counted
 
@@ -82,8 +84,8 @@ class S3IngestService:
         self.settings, self.metrics = settings, metrics
         self.object_reader = S3ObjectReader(settings)
         self.limit = DeadLetterLimit(settings.ingest)
-        self.sender = RetryingProducer(producer, settings.kafka.delivery_seconds, metrics.pauses.inc)
-        self.dead_topic = settings.kafka.raw + settings.kafka.dlq_suffix
+        self.sender = RetryingProducer(producer, settings.kafka.delivery_timeout_seconds, metrics.pauses.inc)
+        self.dead_topic = settings.kafka.raw_topic + DEAD_LETTER_SUFFIX
         self.queue_partition = Partition(queue.name, 0)
         self.once, self.deferred = False, set[str]()  # ids of notifications left in the queue, with `once`
         self.releases = Counter[str]()  # receives that ended with a return to the queue: no reader died
@@ -129,7 +131,7 @@ class S3IngestService:
     def not_alive(self) -> str | None:
         """Return why the program counts as hung, None while it is alive."""
         still = time.monotonic() - self.last_turn
-        return f"stands still for {still:.0f} s" if still > self.settings.health.stalled_seconds else None
+        return f"stands still for {still:.0f} s" if still > STALLED_SECONDS else None
 
     def _process_batch(
         self, taken: list[ReceivedMessage], asked_to_end: Callable[[], bool]
@@ -147,7 +149,7 @@ class S3IngestService:
     def _process(self, taken: ReceivedMessage) -> bool:
         """Send the records of a notification's objects, or a dead letter; return false if it must come again."""
         reasons = ReadErrors()
-        if taken.receive_count - self.releases[taken.id] > self.settings.sqs.most_receives:
+        if taken.receive_count - self.releases[taken.id] > MAX_RECEIVE_COUNT:
             reasons.add(f"received {taken.receive_count:,} times and never finished: it may kill its reader")
             self._dead_letter(taken.message, reasons)
             return True
@@ -166,12 +168,12 @@ class S3IngestService:
 
     def _fetch(self, notification: Message, written: S3Object, reasons: ReadErrors) -> None:
         if not self.settings.sqs.allows_bucket(written.bucket):
-            reasons.add(f"{written.url}: sqs.buckets does not name its bucket")
+            reasons.add(f"{written.url}: sqs.allowed_buckets does not name its bucket")
             return
         try:
             for piece in self.object_reader.read(notification, written, self.objects.read(*written)):
                 for each in piece.records:
-                    self.sender.send(self.settings.kafka.events, each)
+                    self.sender.send(self.settings.kafka.events_topic, each)
                 for reject in piece.rejects[:1]:
                     where = f"{written.url} {reject.position}".rstrip()
                     reasons.add(f"{reject.reason} ({where})", sum(each.count for each in piece.rejects))
@@ -185,7 +187,7 @@ class S3IngestService:
         dead = reasons.count > 0
         if dead:
             letter = dead_letter(
-                notification, reasons.first, reasons.count, self.settings.kafka.message_bytes
+                notification, reasons.first, reasons.count, self.settings.kafka.max_request_size
             )
             self.sender.send(self.dead_topic, letter)
             self.metrics.dead.inc()

@@ -36,7 +36,7 @@ from fingerprint.streaming.backpressure import DependencyStatus, PausableConsume
 from fingerprint.streaming.bank_watcher import BankWatcher
 from fingerprint.streaming.bounded_read import NO_PARTITION_ASSIGNED, EndOffsets
 from fingerprint.streaming.checkpoints import CheckpointManager, OwnedPartition
-from fingerprint.streaming.lag_monitor import LagMonitor
+from fingerprint.streaming.lag_monitor import STALLED_SECONDS, LagMonitor
 from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.poison import POISON_REASON, PoisonGuard
 from fingerprint.streaming.publisher import AlertPublisher, StreamAdapters
@@ -96,11 +96,12 @@ class StreamService:
         """
         started, self.publisher.asked_to_end = time.monotonic(), asked_to_end
         self.consumer.subscribe(
-            [self.settings.kafka.events], on_assigned=self.assigned, on_revoked=self.revoked
+            [self.settings.kafka.events_topic], on_assigned=self.assigned, on_revoked=self.revoked
         )
         kafka = self.settings.kafka
         end = EndOffsets(
-            self.consumer, assignment_timeout_seconds=kafka.session_seconds + kafka.answer_seconds
+            self.consumer,
+            assignment_timeout_seconds=(kafka.session_timeout_ms + kafka.request_timeout_ms) / 1000,
         )
         with self.poison_guard.clearing_marks_on_error():
             while not asked_to_end():
@@ -128,7 +129,7 @@ class StreamService:
             self.pausable_consumer.resume()
         if (
             self.poison_guard.is_isolating
-            or time.monotonic() - self.last_commit > self.settings.state.snapshot_seconds
+            or time.monotonic() - self.last_commit > self.settings.checkpoints.interval_seconds
         ):
             self.commit()
         self._update_status()
@@ -168,7 +169,7 @@ class StreamService:
         owners = dict(self.owned)
         for piece in decode.decode_messages(polled, self.settings, self.backend):
             now = int(self.clock.now().timestamp() * 1000)
-            arrival = routing.arrival_times(polled, piece, self.settings.stream.future_seconds, now)
+            arrival = routing.arrival_times(polled, piece, self.settings.reading.max_future_seconds, now)
             shares = routing.group_by_partition(polled, piece)
             ours = sorted(each for each in shares if each in owners and self.owned.get(each) is owners[each])
             self.unpublished.update(ours)
@@ -242,7 +243,7 @@ class StreamService:
 
     def _expect_sources(self, owned: OwnedPartition, names: list[str]) -> None:
         """Expect as many sources as the raw topic has partitions, where messages come from `ingest`."""
-        raw = self.settings.kafka.raw
+        raw = self.settings.kafka.raw_topic
         if owned.processor.watermarks.expected == 1 and any(name.startswith(f"{raw}/") for name in names):
             self.raw_partitions = self.raw_partitions or self.consumer.partition_count(raw)
             owned.processor.watermarks.expected = self.raw_partitions
@@ -298,7 +299,7 @@ class StreamService:
         """Write a heartbeat to the alert store, every `HEARTBEAT_SECONDS`."""
         if time.monotonic() - self.last_heartbeat > HEARTBEAT_SECONDS:
             self.last_heartbeat = time.monotonic()
-            name = self.settings.kafka.member or self.name
+            name = self.settings.kafka.group_instance_id or self.name
             figures = self.metrics.figures() | {"partitions": len(self.owned)}
             heartbeat = ProgramStatus(
                 "stream", name, self.clock.now(), self.lag, figures, self.not_ready() or self.banks.refusal
@@ -363,7 +364,7 @@ class StreamService:
     def not_alive(self) -> str | None:
         """Return why the program counts as hung, None while it is alive."""
         still = time.monotonic() - self.last_turn
-        return f"stands still for {still:.0f} s" if still > self.settings.health.stalled_seconds else None
+        return f"stands still for {still:.0f} s" if still > STALLED_SECONDS else None
 
     def _update_status(self) -> None:
         self.last_turn = time.monotonic()
@@ -389,7 +390,7 @@ class StreamService:
 
     def _check_feeds(self) -> bool:
         """Look for feed gaps, and return whether there was anything to check; the owner of partition 0 does it for all."""
-        if Partition(self.settings.kafka.events, 0) in self.owned:
+        if Partition(self.settings.kafka.events_topic, 0) in self.owned:
             return self.publisher.publish_feed_gaps()
         self.metrics.silent_feeds.set(0)
         return False

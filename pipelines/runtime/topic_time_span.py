@@ -26,8 +26,8 @@ def topic_span_days(topic: str, settings: Settings, asked_to_end: Callable[[], b
 
     Raises FingerprintError where there is no such topic, or the broker does not answer.
     """
-    alone = settings.kafka.model_copy(update={"member": None, "lost": "skip", "fetch_bytes": MAX_FETCH_BYTES})
-    with wiring.open_consumer(alone, f"retrain-{uuid.uuid4().hex[:12]}") as consumer:
+    alone = settings.kafka.model_copy(update={"group_instance_id": None, "auto_offset_reset": "earliest"})
+    with wiring.open_consumer(alone, f"retrain-{uuid.uuid4().hex[:12]}", MAX_FETCH_BYTES) as consumer:
         partitions = [Partition(topic, number) for number in range(consumer.partition_count(topic))]
         begins, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
         consumer.subscribe([topic], lambda assigned: {each: begins[each] for each in assigned})

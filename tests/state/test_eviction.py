@@ -12,7 +12,7 @@ from fingerprint.adapters.checkpoints import FileCheckpointStore
 from fingerprint.compute import hashing
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Partition
-from fingerprint.core.settings import State
+from fingerprint.core.settings import Checkpoints
 from fingerprint.detection.detectors import EVENT_CHANNEL
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry import bank as banks
@@ -26,7 +26,7 @@ ROWS = 100
 
 
 def narrow(ledger: ScorerState, folder: Path, rows: int = ROWS) -> StateEvictor:
-    store = FileCheckpointStore(State(snapshots=str(folder)))
+    store = FileCheckpointStore(Checkpoints(url=str(folder)))
     put = partial(store.put_blob, PARTITION)
     return StateEvictor(ledger, rows, put, store.get_blob, EVENT_CHANNEL)
 

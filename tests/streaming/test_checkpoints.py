@@ -56,8 +56,8 @@ class FakeConsumer:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    state = SETTINGS.state.model_copy(update={"snapshots": str(tmp_path / "checkpoints")})
-    return SETTINGS.model_copy(update={"state": state})
+    checkpoints = SETTINGS.checkpoints.model_copy(update={"url": str(tmp_path / "checkpoints")})
+    return SETTINGS.model_copy(update={"checkpoints": checkpoints})
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def banks(organisation: sample_organisation.Road, settings: Settings) -> Iterato
 
 def manager_of(banks: BankWatcher, settings: Settings, **consumer: Any) -> CheckpointManager:
     fake = cast(Consumer, FakeConsumer(**consumer))
-    return CheckpointManager(banks, FileCheckpointStore(settings.state), fake, settings)
+    return CheckpointManager(banks, FileCheckpointStore(settings.checkpoints), fake, settings)
 
 
 def process(owned: OwnedPartition, step: Step) -> None:
@@ -173,8 +173,10 @@ def test_partitions_cannot_become_fewer(banks: BankWatcher, settings: Settings) 
 def test_settings_that_count_otherwise_are_refused(banks: BankWatcher, settings: Settings) -> None:
     manager = manager_of(banks, settings)
     manager.save(FIRST, manager.restore(FIRST))
-    later = settings.spectral.model_copy(update={"lateness_seconds": settings.spectral.lateness_seconds + 60})
-    with pytest.raises(FingerprintError, match=r"spectral\.lateness_seconds"):
+    later = settings.spectral.model_copy(
+        update={"allowed_lateness_seconds": settings.spectral.allowed_lateness_seconds + 60}
+    )
+    with pytest.raises(FingerprintError, match=r"spectral\.allowed_lateness_seconds"):
         manager_of(banks, settings.model_copy(update={"spectral": later})).restore(FIRST)
 
 
@@ -185,7 +187,9 @@ def test_messages_that_kafka_deleted_stop_the_program_unless_they_may_be_skipped
     manager.save(FIRST, manager.restore(FIRST))
     with pytest.raises(FingerprintError, match="messages 0 to 9 of events/0 are lost"):
         manager_of(banks, settings, begin=10).restore(FIRST)
-    skipping = settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"lost": "skip"})})
+    skipping = settings.model_copy(
+        update={"kafka": settings.kafka.model_copy(update={"auto_offset_reset": "earliest"})}
+    )
     assert manager_of(banks, skipping, begin=10).restore(FIRST).offset == 10
 
 

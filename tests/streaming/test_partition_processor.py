@@ -101,7 +101,7 @@ def test_events_ahead_of_the_watermark_are_kept_and_measured_when_it_comes(
 def test_of_too_many_early_events_the_oldest_are_measured_and_counted(
     bank: Bank, events: pd.DataFrame
 ) -> None:
-    processor = processor_of(bank, with_stream(held_events=10))
+    processor = processor_of(bank, with_stream(max_early_events=10))
     processor.process(events, np.full(len(events), int(seconds_of(events)[0]) - DAY), seconds_of(events))
     kept = seconds_of(processor.state.early_events)
     assert len(kept) == 10
@@ -122,18 +122,13 @@ def test_an_event_of_the_training_is_skipped_only_if_it_had_arrived_by_then(
     assert scored + len(processor.state.early_events) == (arrived > end).sum()
 
 
-def test_late_events_are_judged_or_dropped_as_the_settings_say(bank: Bank, events: pd.DataFrame) -> None:
-    counts = {}
-    for late in ("judge", "drop"):
-        processor = processor_of(bank, with_stream(late=late))
-        end = np.full(len(events), int(seconds_of(events)[-1]) + 3 * DAY)
-        processor.process(events, end, end)
-        counts[late] = processor.counter_values()
-    assert counts["judge"]["late"] > counts["judge"]["events"] * 0.9, (
-        "all but those of the first open interval"
-    )
-    assert counts["drop"]["events"] == 0
-    assert counts["drop"]["late"] == len(events)
+def test_late_events_are_scored_and_counted(bank: Bank, events: pd.DataFrame) -> None:
+    processor = processor_of(bank)
+    end = np.full(len(events), int(seconds_of(events)[-1]) + 3 * DAY)
+    processor.process(events, end, end)
+    counts = processor.counter_values()
+    assert counts["events"] + counts["repeats"] == len(events)
+    assert counts["late"] > counts["events"] * 0.9, "all but those of the first open interval"
 
 
 def test_a_record_that_is_delivered_again_days_later_begins_no_step_of_its_own(
@@ -158,7 +153,7 @@ def test_a_clock_that_was_ahead_is_pulled_back(bank: Bank) -> None:
     processor.watermarks.advance(["raw/0"], np.zeros(1, np.int64), np.array([far]), np.array([far]))
     processor.state.scorer.watermark = far // 1000
     processor.clamp_clocks(now)
-    latest = now + SETTINGS.stream.future_seconds * 1000
+    latest = now + SETTINGS.reading.max_future_seconds * 1000
     assert processor.watermarks.low_watermark <= latest
     assert processor.state.scorer.watermark <= latest // 1000
 

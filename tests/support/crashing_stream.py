@@ -62,8 +62,8 @@ def main(folder: str, adapter: str, method: str, when: str, number: str) -> None
         opened: dict[str, Any] = {
             "consumer": consumer,
             "producer": producer,
-            "store": open_alert_store(settings.desk.url),
-            "checkpoints": FileCheckpointStore(settings.state),
+            "store": open_alert_store(settings.database.url),
+            "checkpoints": FileCheckpointStore(settings.checkpoints),
         }
         if adapter == "objects":
             checkpoints = opened["checkpoints"]
