@@ -28,6 +28,7 @@ from fingerprint.core.alert import FeedGap
 from fingerprint.core.ports import AlertStore
 from fingerprint.core.settings import Settings
 from fingerprint.estimators import spectral
+from fingerprint.state.feed_activity import MAX_FEEDS
 from fingerprint.streaming.partition_processor import PartitionProcessor
 
 Floats = NDArray[np.float32]
