@@ -27,13 +27,13 @@ from fingerprint.analysis import threshold_preview
 from fingerprint.compute import hashing
 from fingerprint.core.ports import AlertStore
 from fingerprint.core.settings import Settings
-from fingerprint.partitioned_replay import ReplayClock
 from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.cloudtrail import credential_chain
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.store.alerts import open_alert_store
+from fingerprint.streaming.partitioned_replay import ReplayClock
 from fingerprint.training.dataset import write_partitions
 from pipelines import backfill_worker
 from pipelines.backfill_worker import BackfillPlan

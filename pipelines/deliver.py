@@ -29,10 +29,11 @@ from fingerprint.delivery.outbox import Outbox, RateLimited, Receiver
 from fingerprint.delivery.policy import MAX_BACKOFF, Delivery, next_attempt, retry_delay
 from fingerprint.store.alerts import open_alert_store
 from fingerprint.store.outbox import open_outbox
-from fingerprint.streaming.dependency_status import DependencyStatus
+from fingerprint.streaming.backpressure import DependencyStatus
+from fingerprint.streaming.lag_monitor import STALLED_SECONDS
 from pipelines.deliver_metrics import DeliverMetrics
 from pipelines.runtime.receivers import create_receiver
-from pipelines.runtime.service import STALLED_SECONDS, running_service
+from pipelines.runtime.service import running_service
 
 MAX_DELIVERIES_PER_TURN = 20  # deliveries of one turn
 POLL_SECONDS = 2.0  # between two looks for something new

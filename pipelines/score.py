@@ -23,6 +23,7 @@ from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.cloudtrail import credential_chain
 from fingerprint.state.partitioning import Arrays
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.store.alerts import open_alert_store
 from pipelines.cli.console import Progress, rejection_reasons
@@ -60,7 +61,9 @@ def score_sources(
             progress("reading records", history.records)
         arrays, start = initial_state(bank, history, settings, state_folder)
         ledger = ScorerState.from_arrays(settings, arrays, backend.to_device)
-        road = DetectionPipeline(bank, ledger, settings, keep_all_events=out is not None, inference=losses)
+        road = DetectionPipeline(
+            bank, PipelineState(ledger), settings, keep_all_events=out is not None, inference=losses
+        )
         for events in history.batches():
             save_results(
                 road.process(frames.to_device(events, backend.dataframe_library)),
@@ -119,10 +122,10 @@ def run_figures(pipeline: DetectionPipeline) -> dict[str, Any]:
         "degraded": tally.degraded,
         "votes": tally.votes,
         "no_opinion": tally.no_opinion,
-        "late": pipeline.state.late_events,
-        "ahead": pipeline.state.unconfirmed,
-        "dropped": pipeline.scorer.dropped_events,
-        "refused": pipeline.scorer.over_limit_events,
+        "late": pipeline.state.scorer.late_events,
+        "ahead": pipeline.state.scorer.unconfirmed,
+        "dropped": tally.dropped_events,
+        "refused": tally.over_limit_events,
         "silences": tally.silent_intervals,
         "verdicts": tally.verdicts,
         "alerts": tally.alerts,

@@ -28,6 +28,7 @@ from fingerprint.core.time_range import TimeRange
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import Bank
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.store.alerts import open_alert_store
 from fingerprint.training import pipeline
@@ -105,7 +106,10 @@ def _score_chunks(
     """Walk the road from the bank's own ledger on."""
     desk = open_alert_store(database_url(folder))
     road = DetectionPipeline(
-        bank, ScorerState.from_arrays(settings, bank.scorer_state), settings, keep_all_events=True
+        bank,
+        PipelineState(ScorerState.from_arrays(settings, bank.scorer_state)),
+        settings,
+        keep_all_events=True,
     )
     with ResultWriter(folder / EVENTS_FILE, settings) as results:
         for events in chunks:

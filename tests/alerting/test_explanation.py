@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 
 from fingerprint.alerting import explanation
+from fingerprint.alerting.grouping import alert_ids
 from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
 from fingerprint.detection.detectors import autoencoder, spectral
-from fingerprint.detection.scorer import alert_ids
 from fingerprint.registry.bank import open_bank
 from tests.support import sample_organisation
 

@@ -107,7 +107,7 @@ def test_who_chose_at_the_console_is_told_from_the_desk_s_people(tmp_path: Path)
 
 
 def test_a_stream_says_how_it_is(place: Place, records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.stream.REPORT_SECONDS", 0.0)
+    monkeypatch.setattr("fingerprint.streaming.stream_service.HEARTBEAT_SECONDS", 0.0)
     with live(place) as stream:
         stream.read(records[:500])
         place.send([(b"x", b"{")])

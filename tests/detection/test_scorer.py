@@ -16,10 +16,10 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core.alert import FingerprintError, vote_column, z_column
 from fingerprint.core.settings import Settings, Voting
 from fingerprint.detection import scorer as scorer_module
-from fingerprint.detection.batch import concat_batches
 from fingerprint.detection.scorer import VOTE_COLUMNS, Scorer
 from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import Bank
+from fingerprint.state.event_batch import concat_batches
 from fingerprint.state.scorer_state import ScorerState
 from pipelines.cli.console import no_progress
 from pipelines.train import train_bank

@@ -19,6 +19,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 from prometheus_client import CollectorRegistry
 
+from fingerprint.adapters import network_table
 from fingerprint.adapters.checkpoints import FileCheckpointStore
 from fingerprint.adapters.file_broker import partition_log as topic_log
 from fingerprint.adapters.file_broker.consumer import FileConsumer, FileProducer, create_topic
@@ -40,8 +41,8 @@ from fingerprint.streaming.bounded_read import poll_until_end
 from fingerprint.streaming.checkpoints import OwnedPartition
 from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.publisher import StreamAdapters
+from fingerprint.streaming.stream_service import StreamService
 from pipelines.runtime import wiring
-from pipelines.stream import StreamService
 from tests.support.services.kafka import Broker
 
 PARTITIONS = 4
@@ -208,7 +209,10 @@ class Place:
             banks = BankWatcher(self.bank, self.settings, doors["measuring"], backend=backend)
         else:
             banks = wiring.bank_watcher(self.bank, self.settings, backend)
-        return StreamService(banks, outside, self.settings, StreamMetrics(CollectorRegistry()))
+        networks_file = self.settings.reading.networks_file
+        networks = network_table.load_networks(networks_file) if networks_file else None
+        metrics = StreamMetrics(CollectorRegistry())
+        return StreamService(banks, outside, self.settings, metrics, "test:1", networks)
 
     def start(self, *options: str) -> subprocess.Popen[str]:
         """A process of its own."""

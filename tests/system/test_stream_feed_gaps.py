@@ -93,9 +93,9 @@ def test_the_topic_has_each_notice_under_its_id(
 
 
 STEPS = [
-    ("desk", "count_feeds", "after", 10),
-    ("desk", "save_notices", "before", 1),
-    ("desk", "save_notices", "after", 12),
+    ("store", "save_feed_counts", "after", 10),
+    ("store", "save_feed_gaps", "before", 1),
+    ("store", "save_feed_gaps", "after", 12),
     ("consumer", "commit", "before", 3),
 ]
 

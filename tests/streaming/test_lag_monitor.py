@@ -11,8 +11,7 @@ from prometheus_client import CollectorRegistry
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Message, Partition
 from fingerprint.core.settings import Kafka
-from fingerprint.streaming.lag_monitor import LagMonitor, LagMonitorMetrics
-from fingerprint.streaming.stall_detector import StallDetector
+from fingerprint.streaming.lag_monitor import LagMonitor, LagMonitorMetrics, StallDetector
 
 A, B = Partition("events", 0), Partition("events", 1)
 

@@ -1,7 +1,7 @@
-"""State as bytes, and back: arrays as safetensors, tables as Arrow. Data, never code.
+"""Encode state as bytes and back: arrays as safetensors, tables as Arrow. Data, never code.
 
 Example:
-    >>> arrays(pack_arrays({"key": np.arange(3)}))["key"]
+    >>> unpack_arrays(pack_arrays({"key": np.arange(3)}))["key"]
     array([0, 1, 2])
 """
 
@@ -19,18 +19,18 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.detection.batch import ARRAY_FIELDS, EventBatch
+from fingerprint.state.event_batch import ARRAY_FIELDS, EventBatch
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
 def pack_arrays(named: Arrays) -> bytes:
-    """Arrays by name; empty ones too."""
+    """Return arrays by name as bytes; empty ones too."""
     return save({name: np.ascontiguousarray(array) for name, array in named.items()})
 
 
 def unpack_arrays(packed: bytes) -> dict[str, NDArray[Any]]:
-    """FingerprintError where the bytes are none of ours."""
+    """Return the arrays that were packed. Raises FingerprintError where the bytes cannot be read."""
     try:
         return load(packed)
     except (SafetensorError, ValueError, KeyError) as error:
@@ -38,7 +38,7 @@ def unpack_arrays(packed: bytes) -> dict[str, NDArray[Any]]:
 
 
 def pack_table(frame: pd.DataFrame) -> bytes:
-    """A table with its types; the index is left behind."""
+    """Return a table with its types as bytes; without its index."""
     table = pa.Table.from_pandas(frame, preserve_index=False)
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -48,7 +48,7 @@ def pack_table(frame: pd.DataFrame) -> bytes:
 
 
 def unpack_table(packed: bytes) -> pd.DataFrame:
-    """FingerprintError where the bytes are none of ours."""
+    """Return the table that was packed. Raises FingerprintError where the bytes cannot be read."""
     try:
         return pa.ipc.open_stream(packed).read_all().to_pandas()
     except (pa.ArrowInvalid, OSError) as error:
@@ -56,7 +56,7 @@ def unpack_table(packed: bytes) -> pd.DataFrame:
 
 
 def pack_tables(arrays: Arrays) -> dict[str, bytes]:
-    """Arrays named `table.column`, one part a table: what did not change since is not written again."""
+    """Return arrays named `table.column` as one blob a table: a table that did not change is the same bytes again."""
     tables: dict[str, dict[str, NDArray[Any]]] = {}
     for name, array in arrays.items():
         part, _, column = name.rpartition(".")
@@ -65,7 +65,7 @@ def pack_tables(arrays: Arrays) -> dict[str, bytes]:
 
 
 def unpack_tables(parts: Mapping[str, bytes], names: Iterable[str]) -> dict[str, NDArray[Any]]:
-    """The arrays of those parts, named `table.column` again."""
+    """Return the arrays of some blobs, named `table.column` again."""
     return {
         f"{part}.{column}" if part else column: array
         for part in names
@@ -74,7 +74,7 @@ def unpack_tables(parts: Mapping[str, bytes], names: Iterable[str]) -> dict[str,
 
 
 def pack_batch(name: str, batch: EventBatch, frame: pd.DataFrame | None = None) -> dict[str, bytes]:
-    """A batch as two parts; `frame` (judged, say) in place of its own."""
+    """Return a batch as two blobs; `frame`, a judged one for example, in place of its own."""
     columns = {field: getattr(batch, field) for field in ARRAY_FIELDS}
     columns |= {f"evidence.{detector}": kept for detector, kept in batch.evidence.items()}
     return {
@@ -84,7 +84,7 @@ def pack_batch(name: str, batch: EventBatch, frame: pd.DataFrame | None = None) 
 
 
 def unpack_batch(name: str, parts: Mapping[str, bytes]) -> EventBatch | None:
-    """The batch of that name, None if none was packed."""
+    """Return the batch of that name, None if none was packed."""
     if f"{name}.arrays" not in parts:
         return None
     columns = unpack_arrays(parts[f"{name}.arrays"])

@@ -1,17 +1,17 @@
-"""What came of each feed, counted interval by interval in one partition: by this a feed that falls silent is missed.
+"""Count the events of each feed by interval in one partition, so that a feed gap can be noticed.
 
 Example:
-    >>> counts = FeedCounts(interval_seconds=3600, most=10_000)
-    >>> counts.count(events, ["cloudtrail/3"], codes, closed)     # codes (N,): which source each event came through
-    >>> counts.take(closed=491_820)                       # what is complete now, and what came late to it
+    >>> counts = FeedCounts(interval_seconds=3600, max_feeds=10_000)
+    >>> counts.add_events(events, ["cloudtrail/3"], codes, closed)     # codes (N,): which source each event came through
+    >>> counts.drain_closed(closed_until=491_820)                      # complete counts, and those that grew late
          kind                    feed  interval  events
     0 account            123456789012    491819      31
     1  region  123456789012/eu-west-1    491819      12
     2  source            cloudtrail/3    491819      31
 
-A *feed* is an account, a region of an account, or a source: the raw partition or the queue by which messages reach us. Events of
-one principal lie in one partition and those of an account in all of them, so only the desk can add a feed up. All events that
-come are counted, those that the bank has learned too, and repeats: they show that the log still speaks.
+A *feed* is an account, a region of an account, or a source: the raw partition or the queue that messages come through. Events
+of one principal lie in one partition and those of an account in all of them, so only the alert store can add a feed up. All
+events are counted, also repeats and those that the bank was trained on: they show that the feed is alive.
 """
 
 from __future__ import annotations
@@ -31,21 +31,23 @@ from fingerprint.core.sanitize import printable, storable
 MAX_FEEDS = 10_000  # feeds that are counted, the busiest
 ACCOUNT, REGION, SOURCE = "account", "region", "source"
 KEY_COLUMNS = ["kind", "feed", "interval"]
-MAX_BUFFERED_ROWS = 100_000  # rows of batches that are kept before they are summed
+MAX_BUFFERED_ROWS = 100_000  # rows of batches before they are summed
 MAX_NAME_LENGTH = 200  # characters of a source's name that are kept
 
-_ACCOUNT = r"[0-9]{12}"  # what AWS gives out: whatever else a record says there is no feed
+_ACCOUNT = r"[0-9]{12}"  # as AWS numbers them: anything else in a record is no feed
 _REGION = r"[a-z]{2}(?:-[a-z]{2,12}){1,4}-[0-9]{1,2}"
 
 
 class FeedCounts:
-    """Events by (feed, interval) of one partition; kept until a day after the interval closed, for what comes late. What is
-    later still does not count: so it does not matter where a batch is cut."""
+    """Events by (feed, interval) of one partition, kept until a day after the interval closed, for late events.
+
+    Events that come later still are not counted: so where a batch is cut does not matter.
+    """
 
     def __init__(self, interval_seconds: int, max_feeds: int) -> None:
         self.interval_seconds, self.max_feeds = interval_seconds, max_feeds
         self.intervals_per_day = 86400 // interval_seconds
-        self.closed_until = 0  # intervals below this one were taken
+        self.closed_until = 0  # intervals below this one were drained
         self.dropped_feeds = 0  # feeds that were not counted, because there were too many
         self._cells = _empty_counts().assign(fresh=pd.Series(dtype=bool))
         self._buffered: list[pd.DataFrame] = []
@@ -57,8 +59,8 @@ class FeedCounts:
         codes: NDArray[Any],
         closed_until: NDArray[np.int64],
     ) -> None:
-        """N events; `codes` (N,) say which of `sources` each came through, `closed` (N,) below which interval all had closed
-        when it came."""
+        """Count N events. `codes` (N,): which of `sources` each came through; `closed_until` (N,): the first open interval at
+        its arrival."""
         interval = frames.epoch_seconds(events["event_time"]) // self.interval_seconds
         codes, closed_until = (
             arrays.to_device_of(codes, interval),
@@ -72,25 +74,28 @@ class FeedCounts:
             self._consolidate()
 
     def drain_closed(self, closed_until: int) -> pd.DataFrame | None:
-        """What the intervals below `closed` hold and was not taken yet, None if none has closed since. A count that grew
-        late is there again, whole."""
+        """Return the counts of intervals below `closed_until` that were not drained yet, None if none has closed since.
+
+        A count that grew late is there again, whole.
+        """
         if closed_until <= self.closed_until:
             return None
         self.closed_until = closed_until
         self._consolidate()
         due = self._cells["fresh"] & (self._cells["interval"] < closed_until)
-        taken = self._cells.loc[due, [*KEY_COLUMNS, "events"]].reset_index(drop=True)
+        drained = self._cells.loc[due, [*KEY_COLUMNS, "events"]].reset_index(drop=True)
         self._cells.loc[due, "fresh"] = False
         kept = self._cells["interval"] >= closed_until - self.intervals_per_day
         self._cells = self._cells[kept].reset_index(drop=True)
-        return taken
+        return drained
 
     def as_table(self) -> pd.DataFrame:
-        """What must survive, with `closed`; `restore` takes it back."""
+        """Return the counts for a checkpoint, to be saved with `closed_until`."""
         self._consolidate()
         return self._cells
 
     def restore(self, cells: pd.DataFrame, closed_until: int) -> None:
+        """Go on from the counts of `as_table`."""
         self._cells, self._buffered, self.closed_until = cells, [], closed_until
 
     def _consolidate(self) -> None:
@@ -101,7 +106,7 @@ class FeedCounts:
         self._cells, self._buffered = self._keep_busiest(summed.reset_index()), []
 
     def _keep_busiest(self, cells: pd.DataFrame) -> pd.DataFrame:
-        """Whoever can make up accounts can make up many: the busiest are kept."""
+        """Keep the busiest feeds: a sender that can make up accounts can make up many."""
         feeds = cells.groupby(["kind", "feed"], sort=True)["events"].transform("sum")
         sizes = cells.assign(all=feeds).drop_duplicates(["kind", "feed"])
         if len(sizes) <= self.max_feeds:
@@ -112,7 +117,7 @@ class FeedCounts:
 
 
 def _count_batch(events: Frame, interval: Array, sources: Sequence[str], codes: Array) -> list[pd.DataFrame]:
-    """A batch as rows of (feed, interval): strings are looked at once for each distinct combination."""
+    """Return a batch as rows of (feed, interval): strings are read once for each distinct combination."""
     named = (frames.factorize_values(events[name])[0] for name in ("recipient_account", "region"))
     first, counts = _distinct_rows(*named, codes, interval)
     few = frames.to_pandas(frames.select_rows(events, first))
@@ -130,7 +135,7 @@ def _count_batch(events: Frame, interval: Array, sources: Sequence[str], codes: 
 
 
 def _distinct_rows(*columns: Array) -> tuple[Array, Array]:
-    """The distinct rows of some columns (N,): the place of one of each, and how many there are."""
+    """Return the distinct rows of some columns (N,): the index of one of each, and how many there are."""
     xp = arrays.namespace(columns[0])
     rows = xp.zeros(len(columns[0]), np.int64)
     for column in columns:
@@ -141,7 +146,7 @@ def _distinct_rows(*columns: Array) -> tuple[Array, Array]:
 
 
 def sanitise_source_name(name: str) -> str:
-    """A source as it is kept and shown; whoever may produce to the events topic may write anything there."""
+    """Return a source's name as it is kept and shown; a producer to the events topic may write anything there."""
     shown: str = storable(printable(name[:MAX_NAME_LENGTH]))
     return shown
 

@@ -11,11 +11,11 @@ import pytest
 from fingerprint.compute import hashing
 from fingerprint.detection import batch as measured
 from fingerprint.detection.owner_names import OwnerNames
-from fingerprint.partitioned_replay import STEP_COLUMN, ReplayClock, replay_partition
 from fingerprint.pipeline import StepResult
 from fingerprint.registry import bank as banks
 from fingerprint.state import partitioning
 from fingerprint.state.scorer_state import ScorerState
+from fingerprint.streaming.partitioned_replay import STEP_COLUMN, ReplayClock, replay_partition
 from tests.support import sample_organisation as roads
 from tests.support.stepwise_pipeline import (
     SETTINGS,
@@ -60,7 +60,7 @@ def in_parts(bank: banks.Bank, steps: list[Step], count: int, most: int, chunk: 
         homes = np.arange(hashing.BUCKETS) % count == number
         pipeline = road_of(bank, partitioning.select_buckets(bank.scorer_state, homes))
         results += replay_partition(pipeline, chunks(mine, chunk), clock.watermarks, most)
-        assert pipeline.state.watermark == clock.watermarks[-1]
+        assert pipeline.state.scorer.watermark == clock.watermarks[-1]
     return results
 
 
@@ -79,12 +79,12 @@ def test_the_parts_together_say_what_the_whole_says(
 
 def test_the_clock_believes_what_the_whole_believes(bank: banks.Bank, steps: list[Step]) -> None:
     whole = road_of(bank, bank.scorer_state)
-    clock = ReplayClock(whole.state)
+    clock = ReplayClock(whole.state.scorer)
     for step in steps:
         clock.assign_step(step.events)
         whole.process(step.events)
-        assert clock.watermarks[-1] == whole.state.watermark
-    assert clock.clock.unconfirmed == whole.state.unconfirmed
+        assert clock.watermarks[-1] == whole.state.scorer.watermark
+    assert clock.clock.unconfirmed == whole.state.scorer.unconfirmed
 
 
 def test_a_part_without_events_still_walks_to_the_end(bank: banks.Bank, steps: list[Step]) -> None:
@@ -95,7 +95,7 @@ def test_a_part_without_events_still_walks_to_the_end(bank: banks.Bank, steps: l
     assert not any(
         each.alerts or len(each.votes) for each in replay_partition(alone, [], clock.watermarks, 100)
     )
-    assert alone.state.watermark == clock.watermarks[-1]
+    assert alone.state.scorer.watermark == clock.watermarks[-1]
 
 
 def test_a_stranger_is_known_until_its_own_last_interval_whoever_else_came_with_it(
@@ -103,7 +103,7 @@ def test_a_stranger_is_known_until_its_own_last_interval_whoever_else_came_with_
 ) -> None:
     events = pd.concat([step.events for step in steps], ignore_index=True)
     batch, _ = measured.encode_batch(events, ScorerState(SETTINGS))
-    names = OwnerNames(bank)
+    names = OwnerNames(bank, {})
     names.observe(batch)
     last = pd.Series(batch.interval).groupby(batch.frame["principal"].to_numpy()).max()
     known = {text: at for text, at in names.unknown_owners.values() if "|" not in text}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fingerprint.streaming.s3_watermarks import TrailWatermarks
+from fingerprint.streaming.s3_objects import TrailWatermarks
 
 
 def come(trails: TrailWatermarks, trail: str, *marks: int, arrived: int = 1_000) -> list[int]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from fingerprint.streaming.watermarks import WatermarkTracker
+from fingerprint.state.watermarks import WatermarkTracker
 
 HOUR = 3_600_000
 NOON = 1_767_225_600_000
@@ -68,7 +68,7 @@ def test_a_source_that_falls_silent_is_left_behind_and_heard_again_when_it_speak
 def test_it_agrees_with_going_message_by_message_wherever_it_is_cut(
     seed: int, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fingerprint.streaming.watermarks.MAX_MATRIX_CELLS", 64)
+    monkeypatch.setattr("fingerprint.state.watermarks.MAX_MATRIX_CELLS", 64)
     random = np.random.default_rng(seed)
     clock = np.cumsum(random.exponential(8_000, 200)).astype(int) + 1
     names = random.choice(["a", "b", "c", "d"], 200, p=[0.5, 0.3, 0.17, 0.03])

@@ -66,7 +66,7 @@ def test_it_waits_for_the_first_bank_and_then_says_what_it_would_have_said(
     waiting.send_signal(signal.SIGTERM)
     _out, err = waiting.communicate(timeout=60)
     assert waiting.returncode == 0, err[-2000:]
-    assert err.count("waits for the first bank") == err.count("the first bank is served") == 1
+    assert err.count("waiting for the first bank") == err.count("the first bank is served") == 1
     assert not place.said().differences(oracle)
 
 

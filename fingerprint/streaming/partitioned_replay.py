@@ -1,15 +1,15 @@
-"""A run cut by principal: each part walks the steps of the whole by the whole's clock, and says its part of what the whole says.
+"""Replay a run in parts, split by principal, by the clock of the whole: together the parts answer like the whole.
 
 Example:
-    >>> steps = Steps(ledger)
-    >>> pieces.split(map(steps.mark, chunks), folder, 8, saw, without=())      # events, and the step each comes in
-    >>> for said in walk(road, history.chunks(3, most), steps.watermarks, most):
-    ...     desk.save(said.alerts, said.votes)
+    >>> clock = ReplayClock(scorer_state)
+    >>> dataset.write(map(clock.assign_step, chunks))                  # events, and the step that each comes in
+    >>> for result in replay_partition(pipeline, dataset.read(3), clock.watermarks, max_events):
+    ...     store.save(result.alerts, result.votes)
 
-All that a ledger knows of a principal lies at its home, but for the clock: how far event time has come, and which events lie too
-far ahead to be believed, is read off all events. So the clock runs once, when the events are cut, and every part is told.
-A part closes its intervals where the whole does. Between two closings it takes several steps at once: a batch has its price,
-however small, and where it is cut changes nothing.
+All state of a principal lies in its hash bucket, but for the clock: how far event time has come, and which events are too far
+ahead to be believed, follows from all events. So the clock runs once, when the events are split, and every part is given its
+watermarks. A part closes its intervals where the whole does. Between two closings it processes several steps at once: each batch
+has a fixed cost, and where events are cut changes nothing.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from fingerprint.compute.frames import Frame
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.state.scorer_state import ScorerState
 
-STEP_COLUMN = "step"  # the column that says in which step of the whole an event came
+STEP_COLUMN = "step"  # in which step of the whole an event came
 
 
 class ReplayClock:
-    """The clock of a whole run that begins where a ledger stands: `watermarks`, seconds from the epoch after each step."""
+    """Clock of a whole run, from where a state stands: `watermarks` after each step, seconds since 1970."""
 
     def __init__(self, state: ScorerState) -> None:
         self.clock = deepcopy(state.clock)
         self.watermarks: list[int] = []
 
     def assign_step(self, events: pd.DataFrame) -> pd.DataFrame:
-        """The events of the next step (some), with its number."""
+        """Return the events of the next step (at least one) with its number."""
         self.clock.observe(
             frames.epoch_seconds(events["event_time"]), hashing.hash_with_bucket(events["principal"])
         )
@@ -51,22 +51,26 @@ def replay_partition(
     max_events: int,
     dataframe_library: str = "pandas",
 ) -> Iterator[StepResult]:
-    """What a part says of its events (marked, in the order of the whole), to the end; at most about `most` at a time, in tables
-    of that library."""
-    held: list[pd.DataFrame] = []
+    """Yield the results of one part, to the end of its events.
+
+    `chunks`: its events with their steps, in the order of the whole; `watermarks`: of the whole after each step. About
+    `max_events` are processed at a time, in tables of `dataframe_library`.
+    """
+    scorer_state = pipeline.state.scorer
+    buffered: list[pd.DataFrame] = []
     for watermark, parts in zip(watermarks, _group_by_step(chunks, len(watermarks)), strict=True):
-        held += parts
-        closes = pipeline.state.first_open_interval(watermark) > pipeline.state.first_open_interval()
-        if closes or sum(map(len, held)) >= max_events:
-            yield pipeline.process(_concat_events(held, dataframe_library), watermark)
-            held = []
-    if held:
-        yield pipeline.process(_concat_events(held, dataframe_library), watermarks[-1])
+        buffered += parts
+        closes = scorer_state.first_open_interval(watermark) > scorer_state.first_open_interval()
+        if closes or sum(map(len, buffered)) >= max_events:
+            yield pipeline.process(_concat_events(buffered, dataframe_library), watermark)
+            buffered = []
+    if buffered:
+        yield pipeline.process(_concat_events(buffered, dataframe_library), watermarks[-1])
     yield pipeline.flush()
 
 
 def _group_by_step(chunks: Iterable[pd.DataFrame], count: int) -> Iterator[list[pd.DataFrame]]:
-    """The events of each step in its turn; most parts have none in some."""
+    """Yield the events of each step in turn; a part has none in some of them."""
     runs = _split_by_step(chunks)
     ahead = next(runs, None)
     for step in range(count):
@@ -78,7 +82,7 @@ def _group_by_step(chunks: Iterable[pd.DataFrame], count: int) -> Iterator[list[
 
 
 def _split_by_step(chunks: Iterable[pd.DataFrame]) -> Iterator[tuple[int, pd.DataFrame]]:
-    """Stretches of events of one step: a chunk may hold many of them, or part of one."""
+    """Yield runs of events of one step: a chunk may hold many steps, or part of one."""
     for chunk in chunks:
         step = chunk.pop(STEP_COLUMN).to_numpy()
         starts = np.flatnonzero(np.diff(step, prepend=-1))
