@@ -223,7 +223,7 @@ def _issue_row(issue: CredentialIssue) -> Row:
 def _read_alerts(connection: sql.Connection, query: sql.Select[Any], raw: bool = True) -> list[Alert]:
     rows = connection.execute(query).mappings().all()
     events = evidence.read_events_by_alert(connection, [row["alert_id"] for row in rows], raw)
-    return [to_alert(row, events[row["alert_id"]]) for row in rows]
+    return [to_alert(dict(row), events[row["alert_id"]]) for row in rows]
 
 
 def _find_issue(connection: sql.Connection, access_key: str) -> CredentialIssue | None:

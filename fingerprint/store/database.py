@@ -110,7 +110,7 @@ def reads(method: Callable[Concatenate[R, sql.Connection, P], T]) -> Callable[Co
     """Decorate a method so that it runs in a reading transaction, whose connection is its first argument."""
 
     @wraps(method)
-    def run(self: R, *args: P.args, **options: P.kwargs) -> T:
+    def run(self: R, /, *args: P.args, **options: P.kwargs) -> T:
         return self._session.read(lambda connection: method(self, connection, *args, **options))
 
     return run
@@ -131,7 +131,7 @@ def writes(
         method: Callable[Concatenate[R, sql.Connection, P], T],
     ) -> Callable[Concatenate[R, P], T]:
         @wraps(method)
-        def run(self: R, *args: P.args, **options: P.kwargs) -> T:
+        def run(self: R, /, *args: P.args, **options: P.kwargs) -> T:
             return self._session.write(lambda connection: method(self, connection, *args, **options), locking)
 
         return run

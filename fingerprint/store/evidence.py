@@ -71,7 +71,7 @@ class SqlEvidenceRepository(Repository):
         query = _select_events(raw).where(own).order_by(*order).limit(size + 1)
         if cursor:
             query = query.where(sql.tuple_(*order) > sql.tuple_(*_parse_cursor(cursor)))
-        found = [to_event(row) for row in connection.execute(query).mappings()]
+        found = [to_event(dict(row)) for row in connection.execute(query).mappings()]
         more = len(found) > size
         return EvidencePage(tuple(found[:size]), total, _cursor(found[size - 1]) if more else None)
 
@@ -83,7 +83,7 @@ class SqlEvidenceRepository(Repository):
         row = connection.execute(_select_events(raw=True).where(own)).mappings().one_or_none()
         if row is None:
             raise NotFound(f"alert {alert_id!r} has no event {event_id!r}")
-        return to_event(row)
+        return to_event(dict(row))
 
     @reads
     def full_alerts(
@@ -159,7 +159,7 @@ def _read_summary(connection: sql.Connection, alert_id: str) -> Alert:
     row = connection.execute(query).mappings().one_or_none()
     if row is None:
         raise NotFound(f"there is no alert {alert_id!r}: the queue lists those there are")
-    return to_alert(row, [])
+    return to_alert(dict(row), [])
 
 
 def _select_events(raw: bool) -> sql.Select[Any]:

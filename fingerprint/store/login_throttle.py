@@ -30,8 +30,12 @@ from typing import Literal
 import sqlalchemy as sql
 
 from fingerprint.core.account import ClientInfo, TooManyAttempts
-from fingerprint.store.account_tables import login_attempts
+from fingerprint.store.account_rows import Row
+from fingerprint.store.schema import known_browsers, login_attempts
+from fingerprint.store.secret_hashes import generate_secret, secret_digest
 
+BROWSER_RETENTION = timedelta(days=90)  # that a browser is known after its last login
+MAX_BROWSERS = 20  # of one person
 DAY = timedelta(days=1)  # that a counter lives, from its first failure on
 CredentialKind = Literal["password", "code"]
 
@@ -98,8 +102,8 @@ def reserve_attempts(connection: sql.Connection, now: datetime, counted: Sequenc
     for each in counted:
         row = there.get(each.digest)
         failures, begun = (row.failures, row.begun_at) if row else (0, now)
-        connection.execute(sql.delete(login_attempts).where(login_attempts.c.of == each.digest))
-        new = {"of": each.digest, "failures": failures + 1, "begun_at": begun, "at": now}
+        connection.execute(sql.delete(login_attempts).where(login_attempts.c.counter == each.digest))
+        new = {"counter": each.digest, "failures": failures + 1, "begun_at": begun, "at": now}
         connection.execute(sql.insert(login_attempts).values(**new))
 
 
@@ -107,12 +111,14 @@ def clear_failures(connection: sql.Connection, counted: Sequence[FailureCounter]
     """It was right: what failed in this place is forgotten, and everywhere no more than that."""
     here, *wider = counted
     failed = (
-        connection.scalar(sql.select(login_attempts.c.failures).where(login_attempts.c.of == here.digest))
+        connection.scalar(
+            sql.select(login_attempts.c.failures).where(login_attempts.c.counter == here.digest)
+        )
         or 0
     )
-    connection.execute(sql.delete(login_attempts).where(login_attempts.c.of == here.digest))
+    connection.execute(sql.delete(login_attempts).where(login_attempts.c.counter == here.digest))
     for each in wider:
-        mine = login_attempts.c.of == each.digest
+        mine = login_attempts.c.counter == each.digest
         connection.execute(sql.delete(login_attempts).where(mine, login_attempts.c.failures <= failed))
         connection.execute(
             sql.update(login_attempts).where(mine).values(failures=login_attempts.c.failures - failed)
@@ -128,10 +134,10 @@ def _active_rows(
     connection: sql.Connection, now: datetime, counted: Sequence[FailureCounter]
 ) -> dict[str, sql.Row[tuple[str, int, datetime, datetime]]]:
     """The counters' rows by their digests."""
-    those = login_attempts.c.of.in_([each.digest for each in counted]) & (
+    those = login_attempts.c.counter.in_([each.digest for each in counted]) & (
         login_attempts.c.begun_at > now - DAY
     )
-    return {row.of: row for row in connection.execute(sql.select(login_attempts).where(those))}
+    return {row.counter: row for row in connection.execute(sql.select(login_attempts).where(those))}
 
 
 def _client_network(address: str) -> str:
@@ -147,3 +153,49 @@ def _client_network(address: str) -> str:
 
 def _counter_digest(*parts: str) -> str:
     return blake2b("\0".join(parts).encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
+# --- known browsers ---------------------------------------------------------------------------------------------------
+
+
+def is_known_browser(connection: sql.Connection, now: datetime, row: Row | None, secret: str) -> bool:
+    """Return whether the person logged in there."""
+    if row is None or not secret:
+        return False
+    mine = (known_browsers.c.digest == secret_digest(secret)) & (
+        known_browsers.c.account_id == row["account_id"]
+    )
+    query = sql.select(known_browsers.c.digest).where(
+        mine, known_browsers.c.seen_at > now - BROWSER_RETENTION
+    )
+    return connection.scalar(query) is not None
+
+
+def remember_browser(connection: sql.Connection, now: datetime, account_id: str, previous_secret: str) -> str:
+    """Return a new secret for a browser, in place of the one it had."""
+    mine = known_browsers.c.account_id == account_id
+    connection.execute(
+        sql.delete(known_browsers).where(mine, known_browsers.c.digest == secret_digest(previous_secret))
+    )
+    newest = (
+        sql.select(known_browsers.c.digest)
+        .where(mine)
+        .order_by(known_browsers.c.seen_at.desc())
+        .limit(MAX_BROWSERS - 1)
+    )
+    kept = connection.scalars(newest).all()
+    connection.execute(sql.delete(known_browsers).where(mine, known_browsers.c.digest.not_in(kept)))
+    secret = generate_secret()
+    new = {"digest": secret_digest(secret), "account_id": account_id, "seen_at": now}
+    connection.execute(sql.insert(known_browsers).values(**new))
+    return secret
+
+
+def forget_browsers(connection: sql.Connection, account_id: str) -> None:
+    """Know no browser of a person any more."""
+    connection.execute(sql.delete(known_browsers).where(known_browsers.c.account_id == account_id))
+
+
+def delete_expired_browsers(connection: sql.Connection, now: datetime) -> None:
+    """Drop browsers that have not been seen for long."""
+    connection.execute(sql.delete(known_browsers).where(known_browsers.c.seen_at <= now - BROWSER_RETENTION))
