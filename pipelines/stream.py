@@ -35,7 +35,7 @@ from fingerprint.pipeline import StepResult
 from fingerprint.sources import decode
 from fingerprint.sources.cloudtrail import credential_chain
 from fingerprint.sources.decode import DecodedMessages
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from fingerprint.streaming import routing
 from fingerprint.streaming.backpressure import PausableConsumer
 from fingerprint.streaming.bank_watcher import BankWatcher
@@ -74,7 +74,7 @@ def run_stream(
         wiring.open_consumer(settings.kafka, "stream") as consumer,
         wiring.producing(settings.kafka) as producer,
     ):
-        desk = open_alert_store(database_url or settings.desk.url, redact=settings.desk.redact)
+        desk = open_store(database_url or settings.desk.url, redact=settings.desk.redact)
         outside = StreamAdapters(consumer, producer, desk, FileCheckpointStore(settings.state), SystemClock())
         stream = StreamService(banks, outside, settings, metrics)
         with running_service(settings, stream.not_ready, stream.not_alive, "stream") as asked_to_end:

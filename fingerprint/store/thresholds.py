@@ -14,13 +14,12 @@ from datetime import datetime
 import sqlalchemy as sql
 
 from fingerprint.core.alert import FingerprintError
-from fingerprint.core.case import ThresholdOverride
+from fingerprint.core.case import MAX_THRESHOLD, MIN_THRESHOLD, ThresholdOverride
 from fingerprint.core.sanitize import storable
 from fingerprint.store.audit import add_audit_entry
 from fingerprint.store.database import Locking, Repository, reads, writes
 from fingerprint.store.schema import threshold_overrides
 
-MIN_THRESHOLD, MAX_THRESHOLD = 1.0, 37.0  # below, every event passes; above, a double has no probability left
 MAX_LISTED = 100
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from fingerprint.core.alert import FeedGap
-from fingerprint.core.ports import AlertStore
+from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
 from fingerprint.streaming import feed_gaps
 from fingerprint.streaming.partition_processor import PartitionProcessor
@@ -33,7 +33,7 @@ class FeedCheck(NamedTuple):
 class FeedMonitor:
     """What the stream asks of the desk about feeds."""
 
-    def __init__(self, store: AlertStore, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings) -> None:
         self.store, self.settings = store, settings
         self.seconds = settings.spectral.interval_seconds
         self.counts = (
@@ -53,8 +53,8 @@ class FeedMonitor:
     def check(self, topic: str, now: int) -> FeedCheck | None:
         """At what has become complete in all partitions of a topic since the last look; None if nothing has. No look goes past
         `now` (seconds since 1970), nor on from a later one: a mark ahead must not switch the watch off."""
-        closed = [upto for place, upto in self.store.feeds_complete_until().items() if place.topic == topic]
-        looked = min(self.store.feeds_checked_until(), now)
+        closed = [upto for place, upto in self.store.feeds.complete_until().items() if place.topic == topic]
+        looked = min(self.store.feeds.checked_until(), now)
         upto = min([*closed, now])
         if not closed or upto // self.seconds <= looked // self.seconds:
             return None
@@ -63,7 +63,7 @@ class FeedMonitor:
         begin = self._first_interval(looked // self.seconds, upto // self.seconds, counts)
         end = min(upto // self.seconds, begin + MAX_INTERVALS_PER_CHECK)
         past = feed_gaps.activity_matrix(counts, begin - horizon, end, self.settings.feeds.most)
-        known = {notice.notice_id: notice for notice in self.store.feed_gaps(ended=False)}
+        known = {notice.notice_id: notice for notice in self.store.feeds.gaps(ended=False)}
         changed = feed_gaps.find_gaps(past, begin, end, known, self.settings)
         self.checked_until = end * self.seconds
         told = [each for name, each in changed.items() if feed_gaps.should_publish(known.get(name), each)]
@@ -75,7 +75,7 @@ class FeedMonitor:
     def _first_interval(self, looked: int, upto: int, counts: pd.DataFrame) -> int:
         """The interval to look on from, at most `upto`: the next one in which something came, if nothing has for so long that
         no feed can fall silent any more, nor be given up. Years without a record are not walked hour by hour."""
-        if looked and (self.store.feed_gaps(ended=False) or (counts["interval"] < looked).any()):
+        if looked and (self.store.feeds.gaps(ended=False) or (counts["interval"] < looked).any()):
             return looked
         ahead = counts["interval"][counts["interval"] >= looked]
         return min(int(ahead.min()), upto) if len(ahead) else upto
@@ -85,7 +85,7 @@ class FeedMonitor:
         (`FeedCounts`), unless somebody else has looked meanwhile: then all are asked for."""
         known = self.checked_until and self.checked_until == looked
         settled = looked - 2 * 86400 if known else since
-        fresh = self.store.feed_counts(max(settled, since))
+        fresh = self.store.feeds.counts(max(settled, since))
         if known:
             kept = self.counts[self.counts["at"].between(since, settled - 1)]
             fresh = pd.concat([kept, fresh], ignore_index=True)

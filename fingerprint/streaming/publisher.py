@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from fingerprint.alerting import messages
 from fingerprint.core.alert import CredentialIssue, FingerprintError, Reject
 from fingerprint.core.case import ProgramStatus, ThresholdOverride
-from fingerprint.core.ports import AlertStore, CheckpointStore, Clock, Consumer, Message, Partition, Producer
+from fingerprint.core.ports import CheckpointStore, Clock, Consumer, Message, Partition, Producer
+from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
 from fingerprint.detection.scorer import empty_votes
 from fingerprint.pipeline import StepResult
@@ -42,7 +43,7 @@ class StreamAdapters(NamedTuple):
 
     consumer: Consumer
     producer: Producer
-    store: AlertStore
+    store: Store
     checkpoints: CheckpointStore
     clock: Clock
 
@@ -82,18 +83,18 @@ class AlertPublisher:
         votes = pd.concat(parts, ignore_index=True) if parts else empty_votes()
         if not alerts and not parts and not credential_issues:
             return
-        self._retry_store(lambda: self.store.save(alerts, votes, credential_issues))
+        self._retry_store(lambda: self.store.alerts.save(alerts, votes, credential_issues))
         self._send(self.topics.alerts, messages.encode_alerts(alerts))
         self._send(self.topics.votes, messages.encode_votes(votes))
         self.metrics.count_published(alerts, votes)
 
     def threshold_override(self) -> ThresholdOverride | None:
         """What was chosen at the desk to hold events to."""
-        return self._retry_store(self.store.threshold_override)
+        return self._retry_store(self.store.thresholds.current)
 
     def save_heartbeat(self, heartbeat: ProgramStatus) -> None:
         """How the program is, to the desk."""
-        self._retry_store(partial(self.store.save_heartbeat, heartbeat))
+        self._retry_store(partial(self.store.heartbeats.save, heartbeat))
 
     def dead_letter(
         self, polled: Sequence[Message], piece: DecodedMessages, future: NDArray[np.bool_]
@@ -122,7 +123,7 @@ class AlertPublisher:
     def count_feeds(self, partition: Partition, processor: PartitionProcessor) -> None:
         """What came of each feed in the intervals that have closed, to the desk."""
         if due := self.feed_monitor.closed_counts(processor, self._now()):
-            self._retry_store(partial(self.store.save_feed_counts, partition, *due))
+            self._retry_store(partial(self.store.feeds.save_counts, partition, *due))
 
     def publish_feed_gaps(self) -> bool:
         """Whether there was anything to look at. Notices go to their topic first: what is not on the desk after a crash is
@@ -134,7 +135,7 @@ class AlertPublisher:
         if look.to_publish:
             self.flush()
         self._retry_store(
-            partial(self.store.save_feed_gaps, look.changed, look.checked_until, look.delete_before)
+            partial(self.store.feeds.save_gaps, look.changed, look.checked_until, look.delete_before)
         )
         self.metrics.silent_feeds.set(look.silent_feeds)
         return True

@@ -47,7 +47,7 @@ def quick(monkeypatch):
 @pytest.fixture
 def site(tmp_path):
     site = Site.of(desk_in(tmp_path), clock=Moment())
-    site.deps.store.save(ALERTS, [vote for alert in ALERTS for vote in votes(alert)])
+    site.deps.store.alerts.save(ALERTS, [vote for alert in ALERTS for vote in votes(alert)])
     return site
 
 
@@ -91,7 +91,7 @@ def kept(site: Site, tables: tuple[str, ...]) -> dict[str, str]:
 def check_that_detection_goes_on(site: Site) -> None:
     """The attacks' alerts are where they were, and what comes next is in the queue."""
     assert {row["alert_id"] for row in queue(site)} == {alert.alert_id for alert in ALERTS}
-    site.deps.store.save([LATER])
+    site.deps.store.alerts.save([LATER])
     assert LATER.alert_id in {row["alert_id"] for row in queue(site)}
 
 
@@ -222,7 +222,7 @@ def test_who_knows_the_password_still_has_no_session_without_the_second_factor(s
 
 
 def test_a_second_server_counts_the_same_guesses(site):
-    beside = open_account_store(site.doors.desk, site.doors.clock, site.doors.settings.web)
+    beside = open_account_store(site.doors.desk.session, site.doors.clock, site.doors.settings.web)
     for people in (site.people, site.people, beside, beside):
         with pytest.raises(AuthenticationFailed, match="wrong"):
             people.log_in("nobody", "x", HERE)

@@ -12,6 +12,16 @@ from threading import Barrier
 import pytest
 import sqlalchemy as sql
 from argon2 import PasswordHasher
+from fingerprint.store.account_tables import (
+    factors,
+    invitations,
+    known_browsers,
+    login_attempts,
+    logins,
+    persons,
+    sessions,
+    tokens,
+)
 from pyotp import TOTP
 
 from fingerprint.core.account import (
@@ -27,19 +37,8 @@ from fingerprint.core.account import (
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import AuditEntry
 from fingerprint.core.settings import Web
-from fingerprint.store import secret_hashes
-from fingerprint.store.account_tables import (
-    factors,
-    invitations,
-    known_browsers,
-    login_attempts,
-    logins,
-    persons,
-    sessions,
-    tokens,
-)
+from fingerprint.store import SqlStore, secret_hashes
 from fingerprint.store.accounts import SqlAccountStore, open_account_store
-from fingerprint.store.alerts import SqlAlertStore
 from fingerprint.store.audit import read_audit_log
 from fingerprint.store.database import SERIALIZED
 
@@ -105,7 +104,7 @@ class PeopleContract:
     @pytest.fixture
     def people(self, desk, clock):
         """With one admin, maria."""
-        people = open_account_store(desk, clock, Web())
+        people = open_account_store(desk.session, clock, Web())
         people.accept_invitation(people.create_first_invitation(), "Maria", GOOD)
         return people
 
@@ -119,7 +118,7 @@ class PeopleContract:
     # the first admin, and links
 
     def test_the_first_admin_chooses_a_name_and_a_password_and_is_in(self, desk, clock):
-        people = open_account_store(desk, clock, Web())
+        people = open_account_store(desk.session, clock, Web())
         session = people.accept_invitation(people.create_first_invitation(), " Maria ", GOOD)
         assert (people.authenticate_session(session).name, people.authenticate_session(session).role) == (
             "maria",
@@ -128,7 +127,7 @@ class PeopleContract:
         assert people.create_first_invitation() is None
 
     def test_a_link_is_good_once(self, desk, clock):
-        people = open_account_store(desk, clock, Web())
+        people = open_account_store(desk.session, clock, Web())
         secret = people.create_first_invitation()
         people.accept_invitation(secret, "maria", GOOD)
         assert people.invitation(secret) is None
@@ -173,13 +172,13 @@ class PeopleContract:
             people.accept_invitation(secret, "", "Maria.Sanz.Lopez")
 
     def test_a_new_link_for_the_first_admin_ends_the_one_before(self, desk, clock):
-        people = open_account_store(desk, clock, Web())
+        people = open_account_store(desk.session, clock, Web())
         first, second = people.create_first_invitation(), people.create_first_invitation()
         assert people.invitation(first) is None
         assert people.invitation(second).name == ""
 
     def test_the_first_admins_link_is_good_for_nothing_once_there_is_an_admin(self, desk, clock):
-        people = open_account_store(desk, clock, Web())
+        people = open_account_store(desk.session, clock, Web())
         secret = people.create_first_invitation()
         people.log_in_as(ExternalIdentity("https://id.example.com", "1", "boss", "admin"))
         assert people.invitation(secret) is None
@@ -333,7 +332,7 @@ class PeopleContract:
         assert people.authenticate_session(people.log_in("maria", GOOD, ClientInfo("2001:db8:1:3::1")))
 
     def test_several_servers_count_together(self, desk, clock, people):
-        beside = open_account_store(desk, clock, Web())
+        beside = open_account_store(desk.session, clock, Web())
         fail(people, "maria", 2)
         fail(beside, "maria", 2)
         with pytest.raises(TooManyAttempts):
@@ -685,7 +684,7 @@ class PeopleContract:
 
     def test_where_a_second_factor_is_required_it_is_set_up_before_anything_else(self, desk, people, clock):
         strict, before = (
-            open_account_store(desk, clock, Web(second_factor="required")),
+            open_account_store(desk.session, clock, Web(second_factor="required")),
             people.log_in("maria", GOOD, HERE),
         )
         assert strict.authenticate_session(before) is None  # a session that a password alone opened
@@ -708,7 +707,7 @@ class PeopleContract:
         self, desk, people, add, clock
     ):
         session, secret = add("bob"), token(people, "bob")
-        only = open_account_store(desk, clock, SSO_ONLY)
+        only = open_account_store(desk.session, clock, SSO_ONLY)
         assert (only.authenticate_session(session), only.authenticate_token(secret)) == (None, None)
         for attempt in (
             lambda: only.log_in("bob", GOOD, HERE),
@@ -979,11 +978,11 @@ def begun(people: SqlAccountStore, name: str, where: ClientInfo = HERE) -> str:
     return needed.value.login
 
 
-def lines(desk: SqlAlertStore) -> list[AuditEntry]:
+def lines(desk: SqlStore) -> list[AuditEntry]:
     """The audit, the oldest first."""
-    with desk.engine.connect() as connection:
+    with desk.session.engine.connect() as connection:
         return read_audit_log(connection, limit=10_000)[::-1]
 
 
-def newest(desk: SqlAlertStore) -> int:
+def newest(desk: SqlStore) -> int:
     return max((line.number for line in lines(desk)), default=0)

@@ -48,8 +48,8 @@ def words_of(desk, since: datetime = datetime.min, until: datetime = datetime.ma
     frames = [frame for frame in desk.flagged_events(*span) if len(frame)]
     if not frames:
         return {}
-    assert set(frames[0].columns) == {"event_id", "event_time", "entity", "word"}
-    return pd.concat(frames).groupby("event_id")["word"].agg(set).to_dict()
+    assert set(frames[0].columns) == {"event_id", "event_time", "entity", "label"}
+    return pd.concat(frames).groupby("event_id")["label"].agg(set).to_dict()
 
 
 class DeskContract:

@@ -12,8 +12,8 @@ from fingerprint.core.alert import Alert, Disposition
 from fingerprint.core.case import AlertRevision, ReopenCase, SetDisposition, SuppressionMatch
 from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import Deliver
-from fingerprint.store.alerts import SqlAlertStore
-from fingerprint.store.outbox import SqlOutbox, open_outbox
+from fingerprint.store import SqlStore
+from fingerprint.store.outbox import SqlOutbox
 from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
 
 NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
@@ -48,12 +48,12 @@ class OutboxContract:
     """Run by each desk of tests/pipelines/test_deliver.py."""
 
     @pytest.fixture
-    def desk(self, make_desk) -> SqlAlertStore:
+    def desk(self, make_desk) -> SqlStore:
         return make_desk()
 
     @pytest.fixture
-    def outbox(self, desk: SqlAlertStore) -> SqlOutbox:
-        made = open_outbox(desk)
+    def outbox(self, desk: SqlStore) -> SqlOutbox:
+        made = desk.outbox
         made.register_receiver("soc", include_backlog=False)
         return made
 
@@ -76,7 +76,7 @@ class OutboxContract:
 
     def test_what_lay_there_before_is_told_only_if_that_is_asked_for(self, desk):
         desk.save([stolen_session(), new_pipeline()])
-        outbox = open_outbox(desk)
+        outbox = desk.outbox
         for receiver, backlog in (("late", False), ("all", True)):
             outbox.register_receiver(receiver, backlog)
             outbox.register_receiver(receiver, not backlog)  # a second time does nothing

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from fingerprint.store.every_table import metadata
 from prometheus_client import CollectorRegistry
 
 from fingerprint.adapters.webhook import WebhookReceiver
@@ -21,9 +22,8 @@ from fingerprint.core import webhook_signature
 from fingerprint.core.alert import Disposition, FingerprintError
 from fingerprint.core.ports import Message, Unavailable
 from fingerprint.core.settings import Deliver, Settings, load_settings
-from fingerprint.store.alerts import SqlAlertStore, open_alert_store
-from fingerprint.store.every_table import metadata
-from fingerprint.store.outbox import SqlOutbox, open_outbox
+from fingerprint.store import SqlStore, open_store
+from fingerprint.store.outbox import SqlOutbox
 from pipelines.commands.deliveries import list_deliveries, print_deliveries, retry_deliveries
 from pipelines.deliver import MAX_BACKOFF_SECONDS, DeliverySender, deliver_in_background, run_deliver
 from pipelines.deliver_metrics import DeliverMetrics
@@ -42,20 +42,20 @@ HERE = ("127.0.0.0/8",)
 def empty_file(tmp_path_factory) -> Path:
     """A desk with nothing on it, to be copied: making its tables takes longer than most tests."""
     file = tmp_path_factory.mktemp("empty") / "desk.sqlite"
-    open_alert_store(f"sqlite:///{file}").close()
+    open_store(f"sqlite:///{file}").close()
     return file
 
 
 @pytest.fixture(scope="module")
-def server_desk(postgresql) -> Iterator[SqlAlertStore]:
-    with closing(open_alert_store(postgresql.fresh())) as opened:
+def server_desk(postgresql) -> Iterator[SqlStore]:
+    with closing(open_store(postgresql.fresh())) as opened:
         yield opened
 
 
 class TestSqlite(OutboxContract):
     @pytest.fixture
     def make_desk(self, desk_url):
-        return lambda: open_alert_store(desk_url)
+        return lambda: open_store(desk_url)
 
 
 class TestPostgres(OutboxContract):
@@ -99,8 +99,8 @@ def desk_url(tmp_path, empty_file) -> str:
 
 
 @pytest.fixture
-def desk(desk_url) -> Iterator[SqlAlertStore]:
-    with closing(open_alert_store(desk_url)) as opened:
+def desk(desk_url) -> Iterator[SqlStore]:
+    with closing(open_store(desk_url)) as opened:
         yield opened
 
 
@@ -127,7 +127,7 @@ def keys(server: Listening) -> list[str]:
 
 def test_an_alert_is_told_once_and_its_growth_and_decision_where_that_is_asked_for(desk, listen):
     server, clock, alert = listen(), Hands(), stolen_session()
-    telling = sender(open_outbox(desk), wants(server, on=("new", "grown", "decided")), clock)
+    telling = sender(desk.outbox, wants(server, on=("new", "grown", "decided")), clock)
     for events in (alert.events[:3], alert.events[:3], alert.events):
         desk.save([replace(alert, events=events)])
         telling.run_once()
@@ -146,7 +146,7 @@ def test_a_receiver_gets_the_format_it_wants(desk, listen, format):
     server = listen()
     desk.save([stolen_session()])
     link = "https://desk.example.com/alerts/"
-    sender(open_outbox(desk), wants(server, format=format, link=link), Hands()).run_once()
+    sender(desk.outbox, wants(server, format=format, link=link), Hands()).run_once()
     (got,) = server.got
     assert f"{link}{stolen_session().alert_id}" in got.body.decode()
     mark = {"json": "schema", "ecs": "ecs", "ocsf": "class_uid", "slack": "blocks"}[format]
@@ -154,7 +154,7 @@ def test_a_receiver_gets_the_format_it_wants(desk, listen, format):
 
 
 def test_a_crash_between_sending_and_marking_sends_again_under_the_same_key(desk, listen):
-    server, clock, outbox = listen(), Hands(), open_outbox(desk)
+    server, clock, outbox = listen(), Hands(), desk.outbox
     desk.save([stolen_session()])
     asked = wants(server)
 
@@ -177,7 +177,7 @@ def test_a_crash_between_sending_and_marking_sends_again_under_the_same_key(desk
 
 
 def test_a_crash_between_planning_and_sending_loses_nothing(desk, listen):
-    server, clock, outbox = listen(), Hands(), open_outbox(desk)
+    server, clock, outbox = listen(), Hands(), desk.outbox
     asked = wants(server)
     outbox.register_receiver("soc", include_backlog=True)
     desk.save([stolen_session(), new_pipeline()])
@@ -188,7 +188,7 @@ def test_a_crash_between_planning_and_sending_loses_nothing(desk, listen):
 
 def test_a_receiver_that_is_down_is_asked_less_and_less_and_told_in_the_end(desk, listen):
     server, clock = listen(status=503), Hands()
-    telling = sender(open_outbox(desk), wants(server), clock)
+    telling = sender(desk.outbox, wants(server), clock)
     desk.save([stolen_session()])
     asked_at = []
     while len(server.got) < 6:
@@ -209,7 +209,7 @@ def test_a_receiver_that_is_down_is_asked_less_and_less_and_told_in_the_end(desk
 
 def test_many_that_wait_do_not_ask_a_receiver_that_is_down_many_times(desk, listen):
     server, clock = listen(status=503), Hands()
-    telling = sender(open_outbox(desk), wants(server), clock)
+    telling = sender(desk.outbox, wants(server), clock)
     desk.save([replace(new_pipeline(), alert_id=f"alert-{number}") for number in range(50)])
     for _ in range(20):
         telling.run_once()
@@ -223,7 +223,7 @@ def test_many_that_wait_do_not_ask_a_receiver_that_is_down_many_times(desk, list
 
 def test_a_receiver_that_asks_for_time_gets_it(desk, listen):
     server, clock = listen(status=429, extra={"retry-after": "600"}), Hands()
-    telling = sender(open_outbox(desk), wants(server), clock)
+    telling = sender(desk.outbox, wants(server), clock)
     desk.save([stolen_session(), new_pipeline()])
     telling.run_once()
     clock.sleep(599)
@@ -236,7 +236,7 @@ def test_a_receiver_that_asks_for_time_gets_it(desk, listen):
 
 def test_what_nobody_takes_is_marked_failed_with_its_reason(desk, listen):
     server, clock = listen(status=500, answer=b"disk full"), Hands()
-    telling = sender(open_outbox(desk), wants(server, tries=3), clock)
+    telling = sender(desk.outbox, wants(server, tries=3), clock)
     desk.save([stolen_session()])
     for _ in range(3):
         telling.run_once()
@@ -249,7 +249,7 @@ def test_what_nobody_takes_is_marked_failed_with_its_reason(desk, listen):
 
 def test_a_receiver_that_says_gone_is_not_asked_again(desk, listen):
     server, clock = listen(status=410), Hands()
-    telling = sender(open_outbox(desk), wants(server), clock)
+    telling = sender(desk.outbox, wants(server), clock)
     desk.save([stolen_session()])
     telling.run_once()
     clock.sleep(10_000)
@@ -261,7 +261,7 @@ def test_a_receiver_that_says_gone_is_not_asked_again(desk, listen):
 def test_a_secret_that_is_lost_while_the_program_runs_is_waited_for(desk, listen, tmp_path):
     server, clock, file = listen(), Hands(), tmp_path / "secret"
     file.write_text(SECRET)
-    telling = sender(open_outbox(desk), wants(server, secret_file=str(file)), clock)
+    telling = sender(desk.outbox, wants(server, secret_file=str(file)), clock)
     file.unlink()
     desk.save([stolen_session()])
     telling.run_once()
@@ -282,7 +282,7 @@ def test_one_body_that_is_refused_holds_up_no_other(desk, listen):
             super().deliver(key, body, *arguments)
 
     asked = wants(server)
-    telling = sender(open_outbox(desk), asked, clock, Picky(asked))
+    telling = sender(desk.outbox, asked, clock, Picky(asked))
     desk.save([stolen_session(), new_pipeline()])
     for _ in range(4):
         telling.run_once()
@@ -291,7 +291,7 @@ def test_one_body_that_is_refused_holds_up_no_other(desk, listen):
 
 
 def test_an_alert_that_is_removed_while_it_waits_is_given_up(desk, listen):
-    server, outbox = listen(), open_outbox(desk)
+    server, outbox = listen(), desk.outbox
     telling = sender(outbox, wants(server), Hands())
     desk.save([stolen_session()])
     outbox.schedule("soc", telling.options, NOW)
@@ -302,7 +302,7 @@ def test_an_alert_that_is_removed_while_it_waits_is_given_up(desk, listen):
 
 
 def test_two_senders_of_one_receiver_share_the_work(desk, listen):
-    server, clock, outbox = listen(), Hands(), open_outbox(desk)
+    server, clock, outbox = listen(), Hands(), desk.outbox
     desk.save([replace(new_pipeline(), alert_id=f"alert-{number}") for number in range(60)])
     both = [sender(outbox, wants(server), clock) for _ in range(2)]
     while sum(each.run_once() for each in both):
@@ -323,7 +323,7 @@ def test_a_topic_gets_the_alert_under_its_principal_with_its_key(desk, tmp_path)
     create_topic(tmp_path / "topics", "soc.alerts", 2)
     desk.save([stolen_session()])
     with closing(create_receiver("soc", loaded)) as to:
-        sender(open_outbox(desk), loaded.deliver["soc"], Hands(), to).run_once()
+        sender(desk.outbox, loaded.deliver["soc"], Hands(), to).run_once()
     with closing(FileConsumer(loaded.kafka)) as consumer:
         consumer.subscribe(["soc.alerts"])
         got: list[Message] = []
@@ -331,7 +331,7 @@ def test_a_topic_gets_the_alert_under_its_principal_with_its_key(desk, tmp_path)
     (message,) = got
     assert message.key == stolen_session().principal.encode()
     assert json.loads(message.value)["class_uid"] == 2004
-    assert dict(message.headers)["idempotency-key"] == open_outbox(desk).list_deliveries()[0].key.encode()
+    assert dict(message.headers)["idempotency-key"] == desk.outbox.list_deliveries()[0].key.encode()
 
 
 def test_a_topic_that_is_not_there_is_tried_again(desk, tmp_path):
@@ -339,7 +339,7 @@ def test_a_topic_that_is_not_there_is_tried_again(desk, tmp_path):
     loaded = Settings.model_validate({"kafka": kafka, "deliver": {"soc": {"kind": "kafka", "topic": "none"}}})
     desk.save([stolen_session()])
     with closing(create_receiver("soc", loaded)) as to:
-        telling = sender(open_outbox(desk), loaded.deliver["soc"], Hands(), to)
+        telling = sender(desk.outbox, loaded.deliver["soc"], Hands(), to)
         telling.run_once()
     assert telling.outbox.list_deliveries()[0].reason.startswith("topic none: ")
     assert telling.outbox.counts_by_receiver()["soc"].waiting == 1
@@ -358,8 +358,8 @@ def place(tmp_path, desk_url, listen) -> tuple[Path, Listening]:
         f'[deliver.soc]\nurl = "{server.url()}"\nplain_http = true\nallow = ["127.0.0.1"]\nbacklog = true\n'
         f'secret_file = "{tmp_path}/secret"\nleast_urgency = 0\n'
     )
-    with closing(open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite")) as opened:
-        opened.save([stolen_session(), new_pipeline()])
+    with closing(open_store(f"sqlite:///{tmp_path}/desk.sqlite")) as opened:
+        opened.alerts.save([stolen_session(), new_pipeline()])
     return tmp_path, server
 
 
@@ -394,9 +394,11 @@ def test_killed_in_the_middle_of_a_request_it_goes_on_until_it_is_asked_to_end(p
         process.kill()
         process.communicate()
     server.release()
-    with closing(open_alert_store(f"sqlite:///{folder}/desk.sqlite")) as desk:
-        assert open_outbox(desk).counts_by_receiver()["soc"].sent == 0
-        with desk.engine.begin() as connection:  # the dead one's lease would end by itself, minutes later
+    with closing(open_store(f"sqlite:///{folder}/desk.sqlite")) as desk:
+        assert desk.outbox.counts_by_receiver()["soc"].sent == 0
+        with (
+            desk.session.engine.begin() as connection
+        ):  # the dead one's lease would end by itself, minutes later
             connection.exec_driver_sql("UPDATE deliveries SET held_until = '2026-01-01 00:00:00.000000'")
     process = started(folder)
     try:
@@ -415,7 +417,7 @@ def test_another_program_may_do_it_alongside(place):
     with deliver_in_background(loaded, loaded.desk.url, DeliverMetrics(CollectorRegistry())) as trouble:
         wait_until(lambda: len(server.got) == 2, "both alerts are told")
         wait_until(lambda: trouble() is None, "nothing is in trouble")
-    assert open_outbox(open_alert_store(loaded.desk.url)).counts_by_receiver()["soc"].sent == 2
+    assert open_store(loaded.desk.url).outbox.counts_by_receiver()["soc"].sent == 2
 
 
 def test_without_receivers_there_is_nothing_to_run(tmp_path):

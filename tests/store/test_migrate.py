@@ -18,8 +18,7 @@ from alembic.migration import MigrationContext
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.case import AlertFilter
 from fingerprint.store import database as desk_engine
-from fingerprint.store import migrate, schema
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import migrate, open_store, schema
 from tests.contracts.alert_store import judged
 from tests.support.alerts import ACCOUNT, new_pipeline, stolen_session, votes
 
@@ -71,31 +70,31 @@ def test_a_desk_of_version_4_is_brought_up_to_date_and_keeps_all(url):
         judged(alert, "true_positive", 2),
     ]
     version_four(url, [alert, pipeline], said)
-    desk = open_alert_store(url, create=False)
-    assert desk.alerts() == [alert, pipeline]
-    assert desk.dispositions() == said
-    assert desk.current_decisions() == {alert.alert_id: "true_positive"}
-    assert len(desk.votes()) == 12
-    closed, grown = (desk.row(each.alert_id) for each in (alert, pipeline))
+    desk = open_store(url, create=False)
+    assert desk.alerts.by_urgency() == [alert, pipeline]
+    assert desk.cases.dispositions() == said
+    assert desk.cases.current_decisions() == {alert.alert_id: "true_positive"}
+    assert len(desk.votes.read()) == 12
+    closed, grown = (desk.queue.row(each.alert_id) for each in (alert, pipeline))
     assert (closed.open, closed.decision, closed.version) == (False, "true_positive", 1)
     assert (grown.open, grown.decision, grown.grown) == (True, "benign", 2)
     assert (closed.events, closed.urgency, closed.accounts) == (9, 91, (ACCOUNT,))
     assert closed.services == ("cloudtrail", "ec2", "iam", "secretsmanager", "sts")
     assert set(closed.tactics) == set(alert.tactics)
-    assert [row.alert_id for row in desk.page(AlertFilter(service="ecs")).rows] == [pipeline.alert_id]
-    assert [row.alert_id for row in desk.similar_alerts(alert.alert_id)] == [pipeline.alert_id]
+    assert [row.alert_id for row in desk.queue.page(AlertFilter(service="ecs")).rows] == [pipeline.alert_id]
+    assert [row.alert_id for row in desk.queue.similar(alert.alert_id)] == [pipeline.alert_id]
     desk.close()
 
 
 def test_what_was_derived_by_the_step_is_what_a_save_derives(url, tmp_path):
     alerts = [stolen_session(), new_pipeline()]
     version_four(url, alerts)
-    old, new = open_alert_store(url), open_alert_store(f"sqlite:///{tmp_path}/new.sqlite")
-    new.save(alerts)
+    old, new = open_store(url), open_store(f"sqlite:///{tmp_path}/new.sqlite")
+    new.alerts.save(alerts)
     for table in ("alerts", "alert_values", "alert_surprises"):
         assert old.dump_tables()[table] == new.dump_tables()[table]
     once = old.dump_tables()
-    old.save(alerts)
+    old.alerts.save(alerts)
     assert {name: old.dump_tables()[name] for name in once if not name.startswith("change")} == {
         name: rows for name, rows in once.items() if not name.startswith("change")
     }
@@ -110,7 +109,7 @@ def test_the_steps_make_the_tables_that_the_programs_expect(url):
     for file in EDGES.glob("*.py"):
         if "desk_tables import" in file.read_text():
             importlib.import_module(f"fingerprint.adapters.{file.stem}")  # some keep tables of their own
-    open_alert_store(url).close()
+    open_store(url).close()
     engine = desk_engine.create_store_engine(desk_engine.parse_database_url(url))
     with engine.connect() as connection:
         theirs = ELSEWHERE[connection.dialect.name]
@@ -128,7 +127,7 @@ def test_the_steps_follow_each_other_and_are_numbered(tmp_path):
     ]
     assert steps[::-1] == [f"{number:04d}" for number in range(1, len(steps) + 1)]
     assert migrate.latest_schema_version() == migrate.BASE_VERSION + len(steps)
-    open_alert_store(f"sqlite:///{tmp_path}/desk.sqlite").close()
+    open_store(f"sqlite:///{tmp_path}/desk.sqlite").close()
     assert version_of(tmp_path / "desk.sqlite") == str(migrate.latest_schema_version())
 
 
@@ -152,13 +151,13 @@ def test_a_desk_of_the_first_versions_is_brought_up_to_date_by_whoever_opens_it(
             connection.execute(statement)
         connection.execute("UPDATE meta SET value = ? WHERE name = 'version'", [version])
         connection.commit()
-    desk = open_alert_store(f"sqlite:///{file}", create)
-    assert desk.alerts() == [stolen_session()]
-    assert (desk.feed_gaps(), desk.dispositions(), len(desk.votes())) == ([], [], 9)
+    desk = open_store(f"sqlite:///{file}", create)
+    assert desk.alerts.by_urgency() == [stolen_session()]
+    assert (desk.feeds.gaps(), desk.cases.dispositions(), len(desk.votes.read())) == ([], [], 9)
     degraded = replace(stolen_session(), degraded=True)
-    desk.save([degraded], [replace(vote, bank_version="2026-02-01-aa") for vote in votes(degraded)])
-    assert open_alert_store(f"sqlite:///{file}").alerts() == [degraded]
-    assert set(desk.votes()["bank_version"]) == {"2026-02-01-aa"}
+    desk.alerts.save([degraded], [replace(vote, bank_version="2026-02-01-aa") for vote in votes(degraded)])
+    assert open_store(f"sqlite:///{file}").alerts.by_urgency() == [degraded]
+    assert set(desk.votes.read()["bank_version"]) == {"2026-02-01-aa"}
 
 
 def test_suppressions_that_rest_on_what_attackers_write_end_with_the_step_that_refuses_them(url):
@@ -177,16 +176,16 @@ def test_suppressions_that_rest_on_what_attackers_write_end_with_the_step_that_r
         migrate.upgrade_schema(connection, "0007")
         _put(connection, "suppressions", [row | same for row in rows])
     engine.dispose()
-    desk = open_alert_store(url)
-    assert [(each.suppression_id, each.forced) for each in desk.suppressions()] == [("good", "")]
-    desk.save([stolen_session()])
+    desk = open_store(url)
+    assert [(each.suppression_id, each.forced) for each in desk.suppressions.list_all()] == [("good", "")]
+    desk.alerts.save([stolen_session()])
 
 
 def test_programs_that_start_together_on_an_old_desk_upgrade_it_once(url):
     version_four(url, [stolen_session()])
     with ThreadPoolExecutor(4) as pool:
-        desks = list(pool.map(open_alert_store, [url] * 4))
-    assert [desk.alerts() for desk in desks] == [[stolen_session()]] * 4
+        desks = list(pool.map(open_store, [url] * 4))
+    assert [desk.alerts.by_urgency() for desk in desks] == [[stolen_session()]] * 4
     for desk in desks:
         desk.close()
 
@@ -198,11 +197,11 @@ def test_a_step_that_fails_leaves_the_desk_as_it_was(url):
     with engine.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE audit (theirs TEXT)")
     with pytest.raises(FingerprintError, match="audit"):
-        open_alert_store(url)
+        open_store(url)
     with engine.begin() as connection:
         assert "cases" not in sql.inspect(connection).get_table_names()
         connection.exec_driver_sql("DROP TABLE audit")
-    assert open_alert_store(url).alerts() == [stolen_session()]
+    assert open_store(url).alerts.by_urgency() == [stolen_session()]
     engine.dispose()
 
 
@@ -212,12 +211,12 @@ def test_a_step_that_fails_leaves_the_desk_as_it_was(url):
 def test_the_audit_can_be_added_to_and_nothing_else(url, statement):
     if url.startswith("sqlite") and statement.startswith("TRUNCATE"):
         return  # SQLite has no such statement
-    desk = open_alert_store(url)
-    desk.save([stolen_session()])
-    desk.add_note(stolen_session().alert_id, "called her: it was not her", by="maria")
+    desk = open_store(url)
+    desk.alerts.save([stolen_session()])
+    desk.cases.add_note(stolen_session().alert_id, "called her: it was not her", by="maria")
     engine = desk_engine.create_store_engine(desk_engine.parse_database_url(url))
     with pytest.raises(sql.exc.DBAPIError, match="only grows"), engine.begin() as connection:
         connection.exec_driver_sql(statement)
-    assert [entry.by for entry in desk.audit_log()] == ["maria"]
+    assert [entry.by for entry in desk.audit.entries()] == ["maria"]
     desk.close()
     engine.dispose()

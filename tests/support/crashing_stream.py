@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 from fingerprint.adapters.checkpoints import FileCheckpointStore
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.settings import load_settings
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.publisher import StreamAdapters
 from pipelines.runtime import wiring
@@ -58,7 +58,7 @@ def main(folder: str, door: str, method: str, when: str, number: str) -> None:
         opened: dict[str, Any] = {
             "consumer": consumer,
             "producer": producer,
-            "desk": open_alert_store(settings.desk.url),
+            "desk": open_store(settings.desk.url),
             "snapshots": FileCheckpointStore(settings.state),
         }
         if door == "store":

@@ -26,7 +26,7 @@ from fingerprint.core.case import (
     SuppressionMatch,
 )
 from fingerprint.core.settings import Settings
-from fingerprint.store.alerts import SqlAlertStore, open_alert_store
+from fingerprint.store import SqlStore, open_store
 from fingerprint.web import audit_text, flash, risk_chart, urls
 from fingerprint.web.app import create_app
 from fingerprint.web.suppression_suggestion import suggest_match
@@ -39,15 +39,15 @@ STOLEN, PIPELINE = stolen_session(), new_pipeline()
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlAlertStore]:
-    made = open_alert_store(f"sqlite:///{tmp_path_factory.mktemp('desk')}/desk.sqlite")
-    made.save([STOLEN, PIPELINE], votes(STOLEN))
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlStore]:
+    made = open_store(f"sqlite:///{tmp_path_factory.mktemp('desk')}/desk.sqlite")
+    made.alerts.save([STOLEN, PIPELINE], votes(STOLEN))
     yield made
     made.close()
 
 
 @pytest.fixture(scope="module")
-def clients(desk: SqlAlertStore) -> dict[str, TestClient]:
+def clients(desk: SqlStore) -> dict[str, TestClient]:
     """By role."""
     doors = create_dependencies(desk, Settings(), Path("no bank is here"))
     app, secrets = create_app(doors), tokens(doors.accounts, doors.clock.now())
