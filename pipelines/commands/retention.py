@@ -34,7 +34,7 @@ NOT_PURGED = (  # what a purge at the desk does not reach
 KIND_LABELS = {
     "records": "raw records",
     "votes": "single votes",
-    "hops": "beginnings of sessions",
+    "credential_issues": "issued credentials",
     "alerts": "alerts",
 }
 

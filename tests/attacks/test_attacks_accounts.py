@@ -33,7 +33,7 @@ from tests.web.test_authorisation import GUARDED
 
 ALERTS = [stolen_session(), new_pipeline()]
 LATER = replace(stolen_session(), alert_id="00000000000000ff", principal="1:user/next")
-PEOPLE = ("persons", "tokens", "invitations", "factors")  # what would outlive the attacker's secret
+PEOPLE = ("accounts", "tokens", "invitations", "second_factors")  # what would outlive the attacker's secret
 DETECTION = ("alerts", "alert_events", "cases", "votes", "suppressions", "tunings")
 MOMENT = re.compile(r'"\d{4}-\d\d-\d\d \d\d:\d\d[^"]*"')
 
@@ -128,11 +128,11 @@ def test_a_viewers_stolen_session_becomes_no_token_after_ten_minutes(site):
 def test_an_admins_stolen_session_makes_no_account_after_ten_minutes(site):
     browser, csrf = site.browser("admin"), site.csrf("admin")
     site.doors.clock.pass_by(minutes=10)
-    before = kept(site, ("persons", "invitations", "factors"))
+    before = kept(site, ("accounts", "invitations", "second_factors"))
     for path in ("/api/v1/people", "/api/v1/people/viewer/role", "/api/v1/people/viewer/link"):
         body = {"name": "backdoor", "role": "admin"} if path.endswith("people") else {"role": "admin"}
         assert browser.post(path, json=body, headers={"X-CSRF-Token": csrf}).status_code == 403
-    assert kept(site, ("persons", "invitations", "factors")) == before
+    assert kept(site, ("accounts", "invitations", "second_factors")) == before
 
 
 # holds a leaked token
@@ -182,7 +182,7 @@ def test_what_a_leaked_triage_token_does_stands_in_the_audit_in_its_owners_name(
         headers={"If-Match": row.headers["etag"]},
     )
     assert answer.status_code == 200
-    assert [line.by for line in site.doors.desk.audit_log(alert)] == ["analyst"]
+    assert [line.by for line in site.doors.desk.audit.entries(alert)] == ["analyst"]
 
 
 # guesses

@@ -64,7 +64,7 @@ class TestPostgres(OutboxContract):
         """The same database, emptied: the audit stays, for it only grows."""
         kept = {"meta", "audit"}
         names = ", ".join(sorted({table.name for table in metadata.sorted_tables} - kept))
-        with server_desk.engine.begin() as connection:
+        with server_desk.session.engine.begin() as connection:
             connection.exec_driver_sql(f"TRUNCATE {names}")
         return lambda: server_desk
 
@@ -129,9 +129,11 @@ def test_an_alert_is_told_once_and_its_growth_and_decision_where_that_is_asked_f
     server, clock, alert = listen(), Hands(), stolen_session()
     telling = sender(desk.outbox, wants(server, on=("new", "grown", "decided")), clock)
     for events in (alert.events[:3], alert.events[:3], alert.events):
-        desk.save([replace(alert, events=events)])
+        desk.alerts.save([replace(alert, events=events)])
         telling.run_once()
-    desk.add_disposition(Disposition(alert.alert_id, "benign", "maria", "a laptop", NOW, len(alert.events)))
+    desk.cases.add_disposition(
+        Disposition(alert.alert_id, "benign", "maria", "a laptop", NOW, len(alert.events))
+    )
     telling.run_once()
     told = [json.loads(got.body) for got in server.got]
     assert [each["happened"] for each in told] == ["new", "grown", "decided"]
@@ -144,7 +146,7 @@ def test_an_alert_is_told_once_and_its_growth_and_decision_where_that_is_asked_f
 @pytest.mark.parametrize("format", ["json", "ecs", "ocsf", "slack"])
 def test_a_receiver_gets_the_format_it_wants(desk, listen, format):
     server = listen()
-    desk.save([stolen_session()])
+    desk.alerts.save([stolen_session()])
     link = "https://desk.example.com/alerts/"
     sender(desk.outbox, wants(server, format=format, link=link), Hands()).run_once()
     (got,) = server.got
@@ -155,7 +157,7 @@ def test_a_receiver_gets_the_format_it_wants(desk, listen, format):
 
 def test_a_crash_between_sending_and_marking_sends_again_under_the_same_key(desk, listen):
     server, clock, outbox = listen(), Hands(), desk.outbox
-    desk.save([stolen_session()])
+    desk.alerts.save([stolen_session()])
     asked = wants(server)
 
     class Dying(WebhookReceiver):
@@ -180,7 +182,7 @@ def test_a_crash_between_planning_and_sending_loses_nothing(desk, listen):
     server, clock, outbox = listen(), Hands(), desk.outbox
     asked = wants(server)
     outbox.register_receiver("soc", include_backlog=True)
-    desk.save([stolen_session(), new_pipeline()])
+    desk.alerts.save([stolen_session(), new_pipeline()])
     outbox.schedule("soc", asked, NOW)
     sender(outbox, asked, clock).run_once()
     assert len(server.got) == 2
@@ -189,7 +191,7 @@ def test_a_crash_between_planning_and_sending_loses_nothing(desk, listen):
 def test_a_receiver_that_is_down_is_asked_less_and_less_and_told_in_the_end(desk, listen):
     server, clock = listen(status=503), Hands()
     telling = sender(desk.outbox, wants(server), clock)
-    desk.save([stolen_session()])
+    desk.alerts.save([stolen_session()])
     asked_at = []
     while len(server.got) < 6:
         before = len(server.got)
@@ -210,7 +212,7 @@ def test_a_receiver_that_is_down_is_asked_less_and_less_and_told_in_the_end(desk
 def test_many_that_wait_do_not_ask_a_receiver_that_is_down_many_times(desk, listen):
     server, clock = listen(status=503), Hands()
     telling = sender(desk.outbox, wants(server), clock)
-    desk.save([replace(new_pipeline(), alert_id=f"alert-{number}") for number in range(50)])
+    desk.alerts.save([replace(new_pipeline(), alert_id=f"alert-{number}") for number in range(50)])
     for _ in range(20):
         telling.run_once()
     assert len(server.got) == 1
@@ -224,7 +226,7 @@ def test_many_that_wait_do_not_ask_a_receiver_that_is_down_many_times(desk, list
 def test_a_receiver_that_asks_for_time_gets_it(desk, listen):
     server, clock = listen(status=429, extra={"retry-after": "600"}), Hands()
     telling = sender(desk.outbox, wants(server), clock)
-    desk.save([stolen_session(), new_pipeline()])
+    desk.alerts.save([stolen_session(), new_pipeline()])
     telling.run_once()
     clock.sleep(599)
     telling.run_once()
@@ -237,7 +239,7 @@ def test_a_receiver_that_asks_for_time_gets_it(desk, listen):
 def test_what_nobody_takes_is_marked_failed_with_its_reason(desk, listen):
     server, clock = listen(status=500, answer=b"disk full"), Hands()
     telling = sender(desk.outbox, wants(server, tries=3), clock)
-    desk.save([stolen_session()])
+    desk.alerts.save([stolen_session()])
     for _ in range(3):
         telling.run_once()
         clock.sleep(3_600)
@@ -250,7 +252,7 @@ def test_what_nobody_takes_is_marked_failed_with_its_reason(desk, listen):
 def test_a_receiver_that_says_gone_is_not_asked_again(desk, listen):
     server, clock = listen(status=410), Hands()
     telling = sender(desk.outbox, wants(server), clock)
-    desk.save([stolen_session()])
+    desk.alerts.save([stolen_session()])
     telling.run_once()
     clock.sleep(10_000)
     telling.run_once()
@@ -263,7 +265,7 @@ def test_a_secret_that_is_lost_while_the_program_runs_is_waited_for(desk, listen
     file.write_text(SECRET)
     telling = sender(desk.outbox, wants(server, secret_file=str(file)), clock)
     file.unlink()
-    desk.save([stolen_session()])
+    desk.alerts.save([stolen_session()])
     telling.run_once()
     assert (server.got, telling.outbox.list_deliveries()[0].tries) == ([], 1)
     file.write_text(SECRET)
@@ -283,7 +285,7 @@ def test_one_body_that_is_refused_holds_up_no_other(desk, listen):
 
     asked = wants(server)
     telling = sender(desk.outbox, asked, clock, Picky(asked))
-    desk.save([stolen_session(), new_pipeline()])
+    desk.alerts.save([stolen_session(), new_pipeline()])
     for _ in range(4):
         telling.run_once()
         clock.sleep(60)
@@ -293,17 +295,17 @@ def test_one_body_that_is_refused_holds_up_no_other(desk, listen):
 def test_an_alert_that_is_removed_while_it_waits_is_given_up(desk, listen):
     server, outbox = listen(), desk.outbox
     telling = sender(outbox, wants(server), Hands())
-    desk.save([stolen_session()])
+    desk.alerts.save([stolen_session()])
     outbox.schedule("soc", telling.options, NOW)
     held = outbox.claim("soc", NOW, NOW + timedelta(hours=1), 10, telling.lease_owner)
-    desk.purge_principal(stolen_session().principal, by="maria")
+    desk.retention.purge_principal(stolen_session().principal, by="maria")
     telling._send_all(held, lambda: False)
     assert server.got == []
 
 
 def test_two_senders_of_one_receiver_share_the_work(desk, listen):
     server, clock, outbox = listen(), Hands(), desk.outbox
-    desk.save([replace(new_pipeline(), alert_id=f"alert-{number}") for number in range(60)])
+    desk.alerts.save([replace(new_pipeline(), alert_id=f"alert-{number}") for number in range(60)])
     both = [sender(outbox, wants(server), clock) for _ in range(2)]
     while sum(each.run_once() for each in both):
         pass
@@ -321,7 +323,7 @@ def test_a_topic_gets_the_alert_under_its_principal_with_its_key(desk, tmp_path)
         {"kafka": kafka, "deliver": {"soc": {"kind": "kafka", "topic": "soc.alerts", "format": "ocsf"}}}
     )
     create_topic(tmp_path / "topics", "soc.alerts", 2)
-    desk.save([stolen_session()])
+    desk.alerts.save([stolen_session()])
     with closing(create_receiver("soc", loaded)) as to:
         sender(desk.outbox, loaded.deliver["soc"], Hands(), to).run_once()
     with closing(FileConsumer(loaded.kafka)) as consumer:
@@ -337,7 +339,7 @@ def test_a_topic_gets_the_alert_under_its_principal_with_its_key(desk, tmp_path)
 def test_a_topic_that_is_not_there_is_tried_again(desk, tmp_path):
     kafka = {"client": "files", "brokers": (str(tmp_path / "topics"),)}
     loaded = Settings.model_validate({"kafka": kafka, "deliver": {"soc": {"kind": "kafka", "topic": "none"}}})
-    desk.save([stolen_session()])
+    desk.alerts.save([stolen_session()])
     with closing(create_receiver("soc", loaded)) as to:
         telling = sender(desk.outbox, loaded.deliver["soc"], Hands(), to)
         telling.run_once()
@@ -399,7 +401,7 @@ def test_killed_in_the_middle_of_a_request_it_goes_on_until_it_is_asked_to_end(p
         with (
             desk.session.engine.begin() as connection
         ):  # the dead one's lease would end by itself, minutes later
-            connection.exec_driver_sql("UPDATE deliveries SET held_until = '2026-01-01 00:00:00.000000'")
+            connection.exec_driver_sql("UPDATE deliveries SET leased_until = '2026-01-01 00:00:00.000000'")
     process = started(folder)
     try:
         wait_until(lambda: len(server.got) == 3, "both alerts are told, one of them twice")

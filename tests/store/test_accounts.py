@@ -153,12 +153,12 @@ def test_a_password_hashed_at_other_costs_is_hashed_anew_at_the_next_login(tmp_p
         patch.setattr(secrets_, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
         people.accept_invitation(people.create_first_invitation(), "maria", GOOD)
     kept = people._read(
-        lambda connection: connection.exec_driver_sql("SELECT password FROM persons").scalar()
+        lambda connection: connection.exec_driver_sql("SELECT password FROM accounts").scalar()
     )
     assert secrets_.needs_rehash(kept)
     assert people.log_in("maria", GOOD, HERE)
     kept = people._read(
-        lambda connection: connection.exec_driver_sql("SELECT password FROM persons").scalar()
+        lambda connection: connection.exec_driver_sql("SELECT password FROM accounts").scalar()
     )
     assert not secrets_.needs_rehash(kept)
     assert people.log_in("maria", GOOD, HERE)

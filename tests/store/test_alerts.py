@@ -148,15 +148,15 @@ def test_the_statements_are_postgresqls_too(table):
 SAVING = """
 import sys
 from tests.support.alerts import stolen_session, votes
-from fingerprint.store.alerts import open_desk
-desk, events = open_desk(sys.argv[1]), stolen_session().events
+from fingerprint.store import open_store
+desk, events = open_store(sys.argv[1]), stolen_session().events
 part = events[:5] if sys.argv[2] == "early" else events[4:]  # neither saw all of an alert
 span = {"first_event_time": part[0].event_time, "last_event_time": part[-1].event_time}
 print("ready", flush=True)
 sys.stdin.readline()
 for turn in range(25):
     ids = [f"{turn}-{number}" for number in range(8)][:: 1 if sys.argv[2] == "early" else -1]
-    desk.save([stolen_session(alert_id=name, events=part, **span) for name in ids], votes(stolen_session()))
+    desk.alerts.save([stolen_session(alert_id=name, events=part, **span) for name in ids], votes(stolen_session()))
 """
 
 

@@ -49,9 +49,10 @@ class TestPostgres(GuardContract):
 
 
 OF_NOBODY = {  # tables that hold nothing of a principal, by neither an alert nor a name: a purge leaves them alone
-    *("meta", "audit", "views", "change_counter", "suppressions", "tunings"),
-    *("feed_counts", "feed_progress", "notices", "delivery_receivers", "programs"),
-    *("persons", "sessions", "tokens", "invitations", "attempts", "logins", "factors", "devices"),
+    *("meta", "audit", "views", "change_counter", "suppressions", "threshold_overrides"),
+    *("feed_counts", "feed_progress", "feed_gaps", "receiver_positions", "heartbeats"),
+    *("accounts", "sessions", "tokens", "invitations"),
+    *("login_attempts", "pending_logins", "second_factors", "known_browsers"),
 }
 
 

@@ -1,8 +1,8 @@
 """Who began a session: calls that hand out credentials, remembered by the access key they handed out.
 
 Example:
-    >>> hops = issued(events)                               # of events with entities: AssumeRole and its like
-    >>> desk.save(hops=hops)
+    >>> issues = find_issued_credentials(events)            # of events with entities: AssumeRole and its like
+    >>> store.alerts.save(credential_issues=issues)
     >>> [hop.principal for hop in climbed("ASIA…", by_key.get)]     # the nearest first
     ['123456789012:role/deploy', '123456789012:user/alice']
 
