@@ -1,4 +1,4 @@
-"""Accounts: rows of `accounts`, what becomes of them, and the rule that there is always an admin."""
+"""Rows of accounts, changes that several repositories make to them, and the rule that there is always an admin."""
 
 from __future__ import annotations
 
@@ -65,34 +65,36 @@ def to_account(row: Row) -> Account:
 
 
 def find_account(connection: sql.Connection, name: str) -> Row | None:
-    """A person's row, by the name as it is kept."""
-    if not ACCOUNT_NAME_PATTERN.fullmatch(name):  # nor does any database like all of what may be typed
+    """Return an account's row by its stored name, None without one."""
+    if not ACCOUNT_NAME_PATTERN.fullmatch(name):  # a database may refuse some of what people type
         return None
     row = connection.execute(sql.select(accounts).where(accounts.c.name == name)).mappings().first()
     return dict(row) if row else None
 
 
 def require_account(connection: sql.Connection, name: str) -> Row:
-    """A person's row; NotThere without one."""
+    """Return an account's row by its name. Raise NotFound without one."""
     if row := find_account(connection, name):
         return row
     raise NotFound(f"there is no account {name[:64]!r}; `fingerprint users list` shows them")
 
 
 def password_unchanged(connection: sql.Connection, row: Row) -> bool:
-    """Whether the password that was proven is the person's yet: looking at one takes time, in which another may be set, or the
-    account disabled."""
+    """Return whether the password that was verified is still the account's.
+
+    Verifying takes time, in which another password may be set or the account disabled.
+    """
     now = require_account(connection, row["name"])
     return not now["disabled_at"] and now["password"] == row["password"]
 
 
 def is_local_login_disabled(row: Row, web: Web) -> bool:
-    """Whether a local account is good for nothing, because everybody comes through the provider."""
+    """Return whether a local account cannot log in because logins come from the provider."""
     return web.single_sign_on_only and not row["subject"] and row["name"] != web.emergency_account
 
 
 def has_active_admin(connection: sql.Connection, except_account_id: str = "") -> bool:
-    """Whether somebody who can log in is an admin, beside one person (an id)."""
+    """Return whether an account that can log in is an admin, apart from the one with this id."""
     query = (
         sql.select(accounts.c.name).where(_active_admin, accounts.c.account_id != except_account_id).limit(1)
     )
@@ -100,7 +102,7 @@ def has_active_admin(connection: sql.Connection, except_account_id: str = "") ->
 
 
 def add_account(connection: sql.Connection, now: datetime, name: str, role: Role, **more: Any) -> Row:
-    """A new account. FingerprintError where the name is taken, or was."""
+    """Create an account and return its row. Raise FingerprintError where the name is taken, or ever was."""
     if find_account(connection, name):
         raise FingerprintError(f"there is an account {name} already: choose another name")
     row = {"account_id": uuid4().hex, "name": name, "role": role, "created_at": now} | more
@@ -109,6 +111,7 @@ def add_account(connection: sql.Connection, now: datetime, name: str, role: Role
 
 
 def update_account(connection: sql.Connection, row: Row, **new: Any) -> None:
+    """Set columns of an account."""
     connection.execute(sql.update(accounts).where(accounts.c.account_id == row["account_id"]).values(**new))
 
 
@@ -123,7 +126,7 @@ def update_role(connection: sql.Connection, now: datetime, name: str, role: Role
 
 
 def mark_disabled(connection: sql.Connection, now: datetime, name: str, by: str) -> None:
-    """From this transaction on there is neither session nor token nor link."""
+    """Disable an account, end its sessions, and revoke its tokens and invitation."""
     row = require_account(connection, name)
     if row["disabled_at"]:
         return
@@ -136,7 +139,7 @@ def mark_disabled(connection: sql.Connection, now: datetime, name: str, by: str)
 
 
 def mark_enabled(connection: sql.Connection, now: datetime, name: str, by: str) -> None:
-    """Tokens stay revoked."""
+    """Enable an account; its tokens stay revoked."""
     row = require_account(connection, name)
     if row["disabled_at"]:
         update_account(connection, row, disabled_at=None)
@@ -144,20 +147,20 @@ def mark_enabled(connection: sql.Connection, now: datetime, name: str, by: str) 
 
 
 def delete_account_sessions(connection: sql.Connection, account_id: str, except_digest: str = "") -> int:
-    """Of a person, but the one of this digest, and logins under way; how many sessions there were."""
+    """End an account's sessions, but the one of this digest, and pending logins; return how many sessions there were."""
     connection.execute(sql.delete(pending_logins).where(pending_logins.c.account_id == account_id))
     those = (sessions.c.account_id == account_id) & (sessions.c.digest != except_digest)
     return connection.execute(sql.delete(sessions).where(those)).rowcount
 
 
 def revoke_account_tokens(connection: sql.Connection, now: datetime, account_id: str) -> int:
-    """Revoke all tokens of a person; how many there were."""
+    """Revoke all tokens of an account; return how many there were."""
     live = (tokens.c.account_id == account_id) & tokens.c.revoked_at.is_(None) & (tokens.c.expires_at > now)
     return connection.execute(sql.update(tokens).where(live).values(revoked_at=now)).rowcount
 
 
 def end_sessions_and_tokens(connection: sql.Connection, now: datetime, name: str, by: str) -> None:
-    """End sessions and tokens of a person, who may log in again."""
+    """End sessions and tokens of an account, which may log in again."""
     row = require_account(connection, name)
     ended = {"sessions": delete_account_sessions(connection, row["account_id"])}
     ended["tokens"] = revoke_account_tokens(connection, now, row["account_id"])
@@ -165,7 +168,7 @@ def end_sessions_and_tokens(connection: sql.Connection, now: datetime, name: str
 
 
 def invite_by_name(connection: sql.Connection, now: datetime, name: str, role: Role | None, by: str) -> str:
-    """For a new account with a role, or for a new password of one that is there."""
+    """Return the secret of an invitation: for a new account with a role, or for a new password of an existing one."""
     if role is None:
         _require_password_allowed(require_account(connection, name))
     else:
@@ -177,7 +180,7 @@ def invite_by_name(connection: sql.Connection, now: datetime, name: str, role: R
 
 
 def insert_invitation(connection: sql.Connection, now: datetime, name: str) -> str:
-    """A link's secret; the one before is no longer good."""
+    """Return the secret of a new invitation in place of the one before."""
     secret = secret_hashes.generate_secret()
     delete_invitation(connection, name)
     row = {
@@ -190,7 +193,7 @@ def insert_invitation(connection: sql.Connection, now: datetime, name: str) -> s
 
 
 def find_invitation(connection: sql.Connection, now: datetime, secret: str) -> Invitation | None:
-    """What a link is good for; the first admin's for nothing once there is an admin."""
+    """Return an invitation by its secret, None for one that expired; the first admin's expires once there is an admin."""
     query = sql.select(invitations).where(invitations.c.digest == secret_hashes.secret_digest(secret))
     row = connection.execute(query).mappings().first()
     if row is None or row["expires_at"] <= now or (not row["name"] and has_active_admin(connection)):
@@ -199,7 +202,7 @@ def find_invitation(connection: sql.Connection, now: datetime, secret: str) -> I
 
 
 def delete_invitation(connection: sql.Connection, name: str) -> None:
-    """What was sent to this name is no longer good."""
+    """Delete the invitation of a name."""
     connection.execute(sql.delete(invitations).where(invitations.c.name == name))
 
 
@@ -207,7 +210,7 @@ def _require_remaining_admin(connection: sql.Connection, row: Row) -> None:
     person = to_account(row)
     active = person.role == "admin" and person.disabled_at is None and not person.is_invited
     if active and not has_active_admin(connection, except_account_id=person.account_id):
-        raise FingerprintError(f"{person.name} is the last admin: make somebody else one first")
+        raise FingerprintError(f"{person.name} is the last admin: make another account an admin first")
 
 
 def _require_password_allowed(row: Row) -> None:

@@ -1,8 +1,8 @@
-"""Who may work at the desk: accounts, sessions, tokens and invitations, on the desk's own database (`ports_people.People`).
+"""Accounts, sessions, tokens and invitations, in the database of the alert store (`core.ports.accounts.AccountStore`).
 
 Example:
-    >>> people = people_of(desk, SystemClock(), settings.web)
-    >>> people.accept(people.begin(), "maria", "four plain english words", where)     # the first admin
+    >>> accounts = open_account_store(store.session, SystemClock(), settings.web)
+    >>> accounts.accept_invitation(accounts.create_first_invitation(), "maria", "four plain english words")
     'Q0b...'
 """
 
@@ -50,7 +50,7 @@ def open_account_store(session: Session, clock: Clock, web: Web) -> SqlAccountSt
 
 
 class SqlAccountStore(SqlSecondFactors):
-    """People over SQLAlchemy."""
+    """Accounts over SQLAlchemy; each change and its line in the audit are one transaction."""
 
     def log_in(self, name: str, password: str, client: ClientInfo) -> str:
         row, counted = self._verify_credentials(name, password, client)
@@ -249,7 +249,7 @@ class SqlAccountStore(SqlSecondFactors):
     def _verify_credentials(
         self, name: str, password: str, where: ClientInfo
     ) -> tuple[Row, list[login_throttle.FailureCounter]]:
-        """The row of whom the password is, and what the try counted for. It takes as long for a name that nobody has."""
+        """Return the account's row and the counters of the try. It takes as long for an unknown name."""
         counted = self._reserve_login_attempt("password", name, where)
         row = self._read(lambda connection: account_rows.find_account(connection, name.strip().lower()))
         right = secret_hashes.verify_password(row["password"] if row else None, password)
@@ -270,25 +270,25 @@ class SqlAccountStore(SqlSecondFactors):
         raise AuthenticationFailed(WRONG_CREDENTIALS)
 
     def _hash_checked_password(self, password: str, name: str) -> str:
-        """FingerprintError for a password that is too easy to guess."""
+        """Return the hash of a new password. Raise FingerprintError for one that is too easy to guess."""
         if weak := weak_password(password, name, f"{self._web.title} {self._web.public_url or ''}"):
             raise FingerprintError(weak)
         return secret_hashes.hash_password(password)
 
     def _set_password(self, connection: sql.Connection, row: Row, kept: str) -> None:
-        """Sessions end, and so does a link, which would set it again."""
+        """Set a password, end sessions, and delete the invitation, which would set it again."""
         account_rows.update_account(connection, row, password=kept)
         account_rows.delete_account_sessions(connection, row["account_id"])
         account_rows.delete_invitation(connection, row["name"])
 
     def _check_local_account(self, name: str) -> None:
-        """Refused where local accounts are good for nothing."""
+        """Raise AuthenticationFailed where local accounts cannot log in."""
         if account_rows.is_local_login_disabled({"subject": "", "name": name}, self._web):
             raise AuthenticationFailed(PASSWORDS_DISABLED)
 
 
 def _session_secret(admitted: str | SecondFactorNeeded) -> str:
-    """A session's secret; what else it takes is raised, once it is kept."""
+    """Return a session's secret, or raise SecondFactorNeeded once the pending login is saved."""
     if isinstance(admitted, SecondFactorNeeded):
         raise admitted
     return admitted

@@ -1,20 +1,20 @@
-"""Slow down who guesses passwords and codes, and never lock out anybody else. Failures are counted on the desk, for all servers.
+"""Slow down guessing of passwords and codes without locking anyone else out. Failures are counted in the database, for all servers.
 
 Example:
-    >>> counted = counters("password", "maria", where, known=False)
-    >>> reserve(connection, now, counted)      # before the password is looked at; TooMany inside a delay
-    >>> forgive(connection, counted)           # it was right
+    >>> counted = login_counters("password", "maria", where, known=False)
+    >>> reserve_attempts(connection, now, counted)   # before the password is verified; TooManyAttempts inside a delay
+    >>> clear_failures(connection, counted)          # it was right
 
 Each counter has a pace: some failures are free, then each next try has to wait, longer and longer. A counter lives a day.
 
 - A name from one network (IPv4 address, IPv6 /64): 4 free, then 2, 4, 8 ... seconds, 15 minutes at most: 107 tries a day.
 - A name from all networks together: 50 free, then one try in 2 minutes: 769 tries a day. Codes of a second factor, which are
   short: 10 free, then one in 15 minutes: 105 tries a day.
-- A browser in which the person logged in before has a counter of its own instead of both: no stranger's failures delay it.
-- A session that proves again who it is has a counter of its own, too.
+- A browser in which the account logged in before has a counter of its own instead of both: failures elsewhere do not delay it.
+- A session that authenticates again has a counter of its own, too.
 
-A try that is refused inside a delay is not counted. One counts before it is looked at, so many at the same time are not more
-than one after the other. Names and addresses are digests here: who mistypes may have typed a password for a name.
+A try that is refused inside a delay is not counted. A try counts before it is verified, so concurrent tries are not more than
+consecutive ones. Names and addresses are stored as digests: a name may be a password that was typed into the wrong field.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CredentialKind = Literal["password", "code"]
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How many failures are free, and the delays after them: `first` seconds, then twice as long each time up to `longest`."""
+    """Free failures, and the delay after them: `first_seconds`, then twice as long each time up to `max_seconds`."""
 
     free_failures: int
     first_seconds: int
@@ -65,7 +65,7 @@ GLOBAL_BACKOFF: dict[CredentialKind, Backoff] = {
 
 @dataclass(frozen=True, slots=True)
 class FailureCounter:
-    """What failures are counted of (a digest), and the pace they are held to."""
+    """A counter of failures, by a digest, and its backoff."""
 
     digest: str
     backoff: Backoff
@@ -74,7 +74,7 @@ class FailureCounter:
 def login_counters(
     kind: CredentialKind, name: str, where: ClientInfo, known_browser: bool
 ) -> list[FailureCounter]:
-    """Return what a try counts for, the narrowest first; `known` is whether the person logged in with this device before."""
+    """Return the counters of a try, the narrowest first; `known_browser`: the account logged in with it before."""
     who = name.strip().lower()
     if known_browser:
         return [FailureCounter(_counter_digest(kind, who, "device", where.device), PER_NETWORK_BACKOFF)]
@@ -85,12 +85,12 @@ def login_counters(
 
 
 def session_counters(digest: str) -> list[FailureCounter]:
-    """Return what a session counts for that proves again who it is."""
+    """Return the counters of a session that authenticates again."""
     return [FailureCounter(_counter_digest("session", digest), PER_NETWORK_BACKOFF)]
 
 
 def reserve_attempts(connection: sql.Connection, now: datetime, counted: Sequence[FailureCounter]) -> None:
-    """Count a try for each counter. TooMany, and nothing is counted, inside the delay of any of them."""
+    """Count a try for each counter. Raise TooManyAttempts, and count nothing, inside the delay of any of them."""
     there = _active_rows(connection, now, counted)
     waits = [
         each.backoff.delay(row.failures) - (now - row.at)
@@ -108,7 +108,7 @@ def reserve_attempts(connection: sql.Connection, now: datetime, counted: Sequenc
 
 
 def clear_failures(connection: sql.Connection, counted: Sequence[FailureCounter]) -> None:
-    """It was right: what failed in this place is forgotten, and everywhere no more than that."""
+    """Clear the narrowest counter after a success, and subtract its failures from the wider ones."""
     here, *wider = counted
     failed = (
         connection.scalar(
@@ -126,14 +126,14 @@ def clear_failures(connection: sql.Connection, counted: Sequence[FailureCounter]
 
 
 def delete_expired_attempts(connection: sql.Connection, now: datetime) -> None:
-    """Drop counters that are over."""
+    """Delete expired counters."""
     connection.execute(sql.delete(login_attempts).where(login_attempts.c.begun_at <= now - DAY))
 
 
 def _active_rows(
     connection: sql.Connection, now: datetime, counted: Sequence[FailureCounter]
 ) -> dict[str, sql.Row[tuple[str, int, datetime, datetime]]]:
-    """The counters' rows by their digests."""
+    """Return the rows of live counters, by digest."""
     those = login_attempts.c.counter.in_([each.digest for each in counted]) & (
         login_attempts.c.begun_at > now - DAY
     )
@@ -141,7 +141,7 @@ def _active_rows(
 
 
 def _client_network(address: str) -> str:
-    """The address, or of IPv6 its network of 64 bits: whoever has one address there has all."""
+    """Return the address, or the /64 network of an IPv6 address, all of which one client may use."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
@@ -159,7 +159,7 @@ def _counter_digest(*parts: str) -> str:
 
 
 def is_known_browser(connection: sql.Connection, now: datetime, row: Row | None, secret: str) -> bool:
-    """Return whether the person logged in there."""
+    """Return whether the account logged in with this browser before."""
     if row is None or not secret:
         return False
     mine = (known_browsers.c.digest == secret_digest(secret)) & (
@@ -192,10 +192,10 @@ def remember_browser(connection: sql.Connection, now: datetime, account_id: str,
 
 
 def forget_browsers(connection: sql.Connection, account_id: str) -> None:
-    """Know no browser of a person any more."""
+    """Forget all known browsers of an account."""
     connection.execute(sql.delete(known_browsers).where(known_browsers.c.account_id == account_id))
 
 
 def delete_expired_browsers(connection: sql.Connection, now: datetime) -> None:
-    """Drop browsers that have not been seen for long."""
+    """Delete browsers that have not been used for BROWSER_RETENTION."""
     connection.execute(sql.delete(known_browsers).where(known_browsers.c.seen_at <= now - BROWSER_RETENTION))

@@ -15,7 +15,7 @@ from typing import Any
 from fingerprint.core.alert import ActivityCurve, Alert, AlertEvent, FeedGap, SurpriseDriver
 from fingerprint.core.redaction import Redactor
 from fingerprint.core.sanitize import storable
-from fingerprint.store.schema import STORED_AT, Row, alert_events, alerts, feed_gaps, index_key
+from fingerprint.store.schema import LARGEST, STORED_AT, Row, alert_events, alerts, feed_gaps, index_key
 
 NO_REDACTION = Redactor()
 DETECTORS = ("autoencoder", "spectral")  # whose scores are fields of an AlertEvent, as `<detector>_z`
@@ -62,7 +62,7 @@ def event_rows(alert: Alert, redaction: Redactor = NO_REDACTION) -> list[Row]:
 
 def to_event(row: Mapping[str, Any]) -> AlertEvent:
     """Return the event of a row of `alert_events`."""
-    scores = {f"{name}_z": row["scores"].get(name) for name in DETECTORS}
+    scores = {f"{name}_z": _to_score(row["scores"].get(name)) for name in DETECTORS}
     own = {name: row[name] for name in ("event_id", "raw", *_EVENT_COLUMNS)}
     return AlertEvent(**own, **scores)
 
@@ -70,6 +70,11 @@ def to_event(row: Mapping[str, Any]) -> AlertEvent:
 def event_scores(event: AlertEvent) -> Row:
     """Return the column `scores` of an event: z by detector, None without an opinion."""
     return {name: getattr(event, f"{name}_z") for name in DETECTORS}
+
+
+def _to_score(z: float | None) -> float | None:
+    """Return a score of JSON, where LARGEST stands for an infinity."""
+    return math.copysign(math.inf, z) if z is not None and abs(z) >= LARGEST else z
 
 
 def feed_gap_row(gap: FeedGap) -> Row:

@@ -27,6 +27,7 @@ REQUIRED_TABLES = {"meta", "alerts", "alert_events", "votes"}  # a database with
 STORED_AT = "stored_at"  # when the store first received a row; retention counts from here
 MAX_KEY_LENGTH = 500  # characters, of at most 4 bytes each: PostgreSQL's B-trees take 2,704 bytes
 MAX_IDS_PER_QUERY = 500  # ids of one IN (...)
+LARGEST = 1e308  # that stands for an infinity in JSON
 INSERT_BATCH = 10_000  # rows of one executemany
 AUTOINCREMENT_TYPE = sql.BigInteger().with_variant(sql.Integer, "sqlite")  # SQLite only counts up INTEGER
 
@@ -63,7 +64,7 @@ class NanAsNull(sql.types.TypeDecorator[float]):
 
 
 class FiniteJson(sql.types.TypeDecorator[Any]):
-    """A JSON list or object; NaN, which JSON lacks, is null, and an infinity is the largest number."""
+    """A JSON list or object; NaN, which JSON lacks, is null, and an infinity is LARGEST."""
 
     impl = sql.JSON
     cache_ok = True
@@ -74,7 +75,7 @@ class FiniteJson(sql.types.TypeDecorator[Any]):
 
 def _finite(value: Any) -> Any:
     if isinstance(value, float):
-        return None if math.isnan(value) else max(-1e308, min(1e308, value))
+        return None if math.isnan(value) else max(-LARGEST, min(LARGEST, value))
     if isinstance(value, list):
         return [_finite(part) for part in value]
     return {key: _finite(part) for key, part in value.items()} if isinstance(value, dict) else value

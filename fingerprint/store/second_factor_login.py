@@ -1,12 +1,12 @@
-"""Second factors of accounts, and proving again who one is: a part of `SqlPeople`.
+"""Second factors of accounts at login, and authenticating again in a session: a base of `SqlAccountStore`.
 
 Example:
     >>> try:
-    ...     session = people.enter("maria", "four plain english words", where)
+    ...     session = accounts.log_in("maria", "four plain english words", where)
     ... except SecondFactorNeeded as needed:
-    ...     session = people.finish_login(needed.login, Shown(code="105721"), where)
+    ...     session = accounts.finish_login(needed.login, SecondFactorResponse(code="105721"), client)
 
-Whoever has a second factor proves with it who they are; a password is enough for who has none.
+An account with a second factor authenticates again with it, one without with its password.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LOGIN_EXPIRED = "the login took too long: begin again"
 
 
 class SqlSecondFactors(AccountRepository):
-    """Second factors over SQLAlchemy."""
+    """Second factors (`core.ports.accounts.SecondFactorStore`)."""
 
     def pending_login(self, secret: str) -> PendingLogin | None:
         def look(connection: sql.Connection) -> PendingLogin | None:
@@ -227,7 +227,7 @@ class SqlSecondFactors(AccountRepository):
     def _reserve_login_attempt(
         self, what: login_throttle.CredentialKind, name: str, where: ClientInfo
     ) -> list[login_throttle.FailureCounter]:
-        """Counted before anything is looked at. TooMany inside a delay."""
+        """Count a try before anything is verified. Raise TooManyAttempts inside a delay."""
 
         def reserve(connection: sql.Connection) -> list[login_throttle.FailureCounter]:
             now = self._now()
@@ -240,13 +240,13 @@ class SqlSecondFactors(AccountRepository):
         return self._write(reserve)
 
     def _reserve_session_attempt(self, secret: str) -> list[login_throttle.FailureCounter]:
-        """Counted of this session or login under way alone: no stranger's failures delay it."""
+        """Count a try of this session or pending login alone: failures elsewhere do not delay it."""
         counted = login_throttle.session_counters(secret_hashes.secret_digest(secret))
         self._change(partial(login_throttle.reserve_attempts, counted=counted))
         return counted
 
     def _require_pending_login(self, secret: str) -> Row:
-        """The row of whose login is under way."""
+        """Return the account's row of a pending login. Raise AuthenticationFailed without one."""
         find = partial(sessions.find_pending_login, now=self._now(), secret=secret)
         return self._read(lambda connection: find(connection)) or raise_refused(LOGIN_EXPIRED)
 
@@ -254,13 +254,13 @@ class SqlSecondFactors(AccountRepository):
         return sessions.find_session(connection, self._now(), session, self._web)
 
     def _require_session(self, session: str) -> Row:
-        """The row of whose session it is."""
+        """Return the row of a session. Raise AuthenticationFailed without one."""
         return self._read(lambda connection: self._find_session(connection, session)) or raise_refused(
             LOGIN_EXPIRED
         )
 
     def _require_local_session(self, connection: sql.Connection, session: str) -> Row:
-        """The row of whose session it is, if they log in here."""
+        """Return the row of a session whose account has a password here."""
         row = self._find_session(connection, session) or raise_refused(LOGIN_EXPIRED)
         if row["subject"]:
             raise FingerprintError(

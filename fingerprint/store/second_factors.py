@@ -1,8 +1,8 @@
 """Second factors: codes of an authenticator app (TOTP, RFC 6238), passkeys (WebAuthn), and recovery codes.
 
 Example:
-    >>> codes = add_app(connection, now, row, "telephone", secret, "492039")     # recovery codes, with the first factor
-    >>> shown(connection, now, row, Shown(code="105721"), challenge="")
+    >>> codes = add_totp_factor(connection, now, row, "telephone", secret, "492039")     # recovery codes, with the first factor
+    >>> verify_second_factor(connection, now, row, SecondFactorResponse(code="105721"), challenge="")
     'code'
 
 A code is good for its half minute and the ones beside it, and once: the time step of the last one used is kept. A passkey's
@@ -177,7 +177,7 @@ def verify_second_factor(
 
 
 def remove_factor(connection: sql.Connection, account_id: str, factor_id: str) -> SecondFactor:
-    """Remove a factor, and with the last one its recovery codes. NotThere where it is not the person's."""
+    """Remove a factor, and with the last one its recovery codes. Raise NotFound where it is not the account's."""
     there = {factor.factor_id: factor for factor in read_factors(connection, account_id)}
     if factor_id not in there:
         raise NotFound("there is no such second factor")
@@ -231,7 +231,7 @@ def _read_factor_rows(connection: sql.Connection, account_id: str) -> list[Row]:
 
 
 def _matching_totp_step(secret: str, code: str, now: datetime, after: int) -> int | None:
-    """The time step that a code is of, if it is later than one."""
+    """Return the time step of a code, if it is later than `after`."""
     app, today = pyotp.TOTP(secret), int(now.timestamp()) // TOTP_STEP_SECONDS
     typed = re.sub(r"\s", "", code).encode(errors="replace")
     near = [today + off for off in TOTP_STEP_OFFSETS]
@@ -287,7 +287,7 @@ def _verify_passkey(
 
 
 def _parse_response(text: str) -> dict[str, Any]:
-    """A browser's answer; ValueError for what cannot be one."""
+    """Return a browser's answer. Raise ValueError for what cannot be one."""
     answer = json.loads(text) if len(text) <= MAX_RESPONSE_LENGTH else None
     if not isinstance(answer, dict) or not isinstance(answer.get("id"), str):
         raise ValueError("no passkey's answer")
@@ -295,7 +295,7 @@ def _parse_response(text: str) -> dict[str, Any]:
 
 
 def _decode_challenge(kept: str) -> bytes:
-    """ValueError where none was asked."""
+    """Return the bytes of a challenge. Raise ValueError where there is none."""
     if not kept:
         raise ValueError("nothing was asked")
     return base64url_to_bytes(kept)

@@ -1,9 +1,8 @@
-"""Sessions and logins under way: how people get one, with a password, a second factor, a link or a provider's word, and when it
-is over.
+"""Sessions and pending logins: how they begin, with a password, a second factor, an invitation or a provider, and when they end.
 
 Example:
-    >>> secret = begin(connection, now, row, where, "password", web)
-    >>> alive(connection, now, secret, web)[0].name
+    >>> secret = begin_session(connection, now, row, where, "password", web)
+    >>> authenticate_session(connection, now, secret, web)[0].name
     'maria'
 """
 
@@ -93,7 +92,7 @@ def begin_session(
 def authenticate_session(
     connection: sql.Connection, now: datetime, secret: str, web: Web
 ) -> tuple[Account, bool] | None:
-    """Whose session it is, and whether it is time to write down that it was seen."""
+    """Return the account of a live session, and whether it is time to record that it was used."""
     idle = timedelta(hours=web.session_idle_hours)
     row = find_session(connection, now, secret, web)
     if row is None:
@@ -102,7 +101,7 @@ def authenticate_session(
 
 
 def find_session(connection: sql.Connection, now: datetime, secret: str, web: Web) -> Row | None:
-    """A live session's row, with its person's."""
+    """Return the row of a live session joined with its account's."""
     kept = [column for column in sessions.columns if column.name not in accounts.columns]
     query = sql.select(accounts, *kept).join(sessions, sessions.c.account_id == accounts.c.account_id)
     query = query.add_columns(sessions.c.created_at.label("begun_at"))
@@ -122,6 +121,7 @@ def find_session(connection: sql.Connection, now: datetime, secret: str, web: We
 
 
 def mark_session_seen(connection: sql.Connection, now: datetime, secret: str) -> None:
+    """Record that a session was used now."""
     mine = sessions.c.digest == secret_hashes.secret_digest(secret)
     connection.execute(sql.update(sessions).where(mine).values(seen_at=now))
 
@@ -143,13 +143,13 @@ def read_sessions(connection: sql.Connection, now: datetime, name: str, web: Web
 
 
 def mark_reauthenticated(connection: sql.Connection, now: datetime, digest: str) -> None:
-    """Its owner has just shown who they are."""
+    """Record that the owner of a session has just proved their identity again."""
     mine = sessions.c.digest == digest
     connection.execute(sql.update(sessions).where(mine).values(proven_at=now, challenge=""))
 
 
 def end_session_by_secret(connection: sql.Connection, now: datetime, secret: str) -> None:
-    """Log out."""
+    """Log out: end a session by its secret; an unknown one is no error."""
     mine = sessions.c.digest == secret_hashes.secret_digest(secret)
     whose = (
         sql.select(accounts.c.name).join(sessions, sessions.c.account_id == accounts.c.account_id).where(mine)
@@ -163,7 +163,7 @@ def end_session_by_secret(connection: sql.Connection, now: datetime, secret: str
 def end_session_by_id(
     connection: sql.Connection, now: datetime, session_id: str, by: str, owner: str | None
 ) -> None:
-    """End a session by its id. NotThere where there is none, or, with `owner`, none of that person."""
+    """End a session by its id. Raise NotFound where there is none, or, with `owner`, none of that account."""
     query = sql.select(accounts.c.name).join(sessions, sessions.c.account_id == accounts.c.account_id)
     whose = connection.scalar(query.where(sessions.c.session_id == storable(session_id)))
     if whose is None or (owner is not None and whose != owner):
@@ -173,7 +173,7 @@ def end_session_by_id(
 
 
 def find_pending_login(connection: sql.Connection, now: datetime, secret: str) -> Row | None:
-    """Whose login is under way, as their row, with the challenge it was given; None for one that is over."""
+    """Return the account's row of a pending login with its challenge; None for one that expired."""
     query = sql.select(accounts, pending_logins.c.challenge).join(
         accounts, pending_logins.c.account_id == accounts.c.account_id
     )
@@ -187,7 +187,7 @@ def find_pending_login(connection: sql.Connection, now: datetime, secret: str) -
 
 
 def remaining_login_steps(connection: sql.Connection, row: Row) -> PendingLogin:
-    """What a login under way still takes."""
+    """Return what a pending login still needs."""
     kinds = second_factors.read_factor_kinds(connection, row["account_id"])
     return PendingLogin(
         row["name"], kinds, second_factors.count_recovery_codes(connection, row["account_id"]) > 0
@@ -201,7 +201,7 @@ def delete_pending_login(connection: sql.Connection, secret: str) -> None:
 
 
 def save_challenge(connection: sql.Connection, secret: str, asked: str) -> None:
-    """Keep what a passkey is to sign, with the session or the login under way that asked; empty: it was used."""
+    """Save the challenge that a passkey is to sign with the session or pending login; empty once it was used."""
     for table in (sessions, pending_logins):
         mine = table.c.digest == secret_hashes.secret_digest(secret)
         connection.execute(sql.update(table).where(mine).values(challenge=asked))
@@ -215,8 +215,10 @@ def log_in_with_identity(
     where: ClientInfo,
     web: Web,
 ) -> str:
-    """A session for whom a provider vouches. The provider's subject is the person: a name or an address that is the same as
-    somebody's is nothing."""
+    """Begin a session for an identity of a provider, and return its secret.
+
+    Issuer and subject identify the account; an equal name or address means nothing.
+    """
     row = _find_provider_account(connection, identity) or _create_provider_account(
         connection, now, identity, default
     )
@@ -231,7 +233,7 @@ def log_in_with_identity(
 
 
 def delete_expired_sessions(connection: sql.Connection, now: datetime, web: Web) -> None:
-    """Drop what is over."""
+    """Delete expired sessions, pending logins and invitations."""
     idle = now - timedelta(hours=web.session_idle_hours)
     over = (sessions.c.expires_at <= now) | (sessions.c.seen_at <= idle)
     connection.execute(sql.delete(sessions).where(over))
@@ -248,7 +250,7 @@ def _find_provider_account(connection: sql.Connection, identity: ExternalIdentit
 def _create_provider_account(
     connection: sql.Connection, now: datetime, identity: ExternalIdentity, default: Role | None
 ) -> Row:
-    """A first login makes an account."""
+    """Create an account at the first login of a provider's identity."""
     role = identity.role or default
     if role is None:
         raise AuthenticationFailed("this account has no role here: ask an admin")

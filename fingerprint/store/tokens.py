@@ -1,7 +1,7 @@
-"""Tokens: what programs show instead of a password, kept as digests.
+"""Access tokens: what programs send instead of a password, stored as digests.
 
 Example:
-    >>> token, secret = make(connection, now, "maria", "our SIEM", ("read",), now + timedelta(days=90), by="maria")
+    >>> token, secret = insert_token(connection, now, "maria", "our SIEM", ("read",), now + timedelta(days=90), by="maria")
     >>> secret
     'fpt_Jt4...'
 """
@@ -47,7 +47,7 @@ def insert_token(
     expires_at: datetime,
     by: str,
 ) -> tuple[AccessToken, str]:
-    """A token, and its secret for once."""
+    """Create a token; return it with its secret, which is never shown again."""
     row = account_rows.require_account(connection, owner)
     _check_new_token(account_rows.to_account(row), now, label, scopes, expires_at)
     if _count_active_tokens(connection, row["account_id"], now) >= MAX_TOKENS:
@@ -74,7 +74,7 @@ def find_token(connection: sql.Connection, token_id: str, owner: str | None = No
 
 
 def read_tokens(connection: sql.Connection, owner: str | None) -> list[AccessToken]:
-    """The newest first."""
+    """Return tokens, the newest first."""
     query = _token_with_owner.order_by(tokens.c.created_at.desc(), tokens.c.token_id)
     query = query if owner is None else query.where(accounts.c.name == owner)
     return [to_token(row) for row in connection.execute(query).mappings()]
@@ -83,7 +83,10 @@ def read_tokens(connection: sql.Connection, owner: str | None) -> list[AccessTok
 def authenticate_token(
     connection: sql.Connection, now: datetime, secret: str, web: Web
 ) -> tuple[Account, AccessToken] | None:
-    """Whose token it is, if it is alive, its owner is not disabled, and their provider vouched for them of late."""
+    """Return the account and the token of a secret.
+
+    None for an expired or revoked token, a disabled account, or one that has not logged in at its provider recently.
+    """
     columns = [column.label(f"person_{column.name}") for column in accounts.columns]
     alive = (tokens.c.revoked_at.is_(None)) & (tokens.c.expires_at > now) & (accounts.c.disabled_at.is_(None))
     query = _token_with_owner.add_columns(*columns).where(
@@ -107,7 +110,7 @@ def mark_token_used(connection: sql.Connection, now: datetime, token: AccessToke
 def mark_token_revoked(
     connection: sql.Connection, now: datetime, token_id: str, by: str, owner: str | None
 ) -> None:
-    """A second time changes nothing."""
+    """Revoke a token; a second time changes nothing."""
     token = find_token(connection, token_id, owner)
     if token.revoked_at is None:
         connection.execute(sql.update(tokens).where(tokens.c.token_id == token_id).values(revoked_at=now))
@@ -115,7 +118,7 @@ def mark_token_revoked(
 
 
 def _identity_is_stale(owner: account_rows.Row, now: datetime, web: Web) -> bool:
-    """Whether it is so long since the provider vouched for somebody that their account there may be closed."""
+    """Return whether the last login at the provider is so long ago that the account there may be closed."""
     return owner["last_login"] is None or now - owner["last_login"] >= timedelta(days=web.oidc.token_days)
 
 

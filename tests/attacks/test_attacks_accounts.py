@@ -34,7 +34,7 @@ from tests.web.test_authorisation import GUARDED
 ALERTS = [stolen_session(), new_pipeline()]
 LATER = replace(stolen_session(), alert_id="00000000000000ff", principal="1:user/next")
 PEOPLE = ("accounts", "tokens", "invitations", "second_factors")  # what would outlive the attacker's secret
-DETECTION = ("alerts", "alert_events", "cases", "votes", "suppressions", "tunings")
+DETECTION = ("alerts", "alert_events", "cases", "votes", "suppressions", "threshold_overrides")
 MOMENT = re.compile(r'"\d{4}-\d\d-\d\d \d\d:\d\d[^"]*"')
 
 

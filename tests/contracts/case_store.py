@@ -443,7 +443,7 @@ class QueueContract:
         desk, alert = make_desk(), stolen_session()
         desk.alerts.save([alert])
         touch(desk, alert, SetDisposition("benign"), "maria")
-        desk.clock -= timedelta(minutes=5)
+        desk.session.now.at -= timedelta(minutes=5)
         touch(desk, alert, SetDisposition("true_positive"), "kim")
         assert [said.by for said in desk.cases.dispositions(alert.alert_id)] == ["maria", "kim"]
         assert desk.cases.current_decisions() == {alert.alert_id: "true_positive"}
@@ -488,7 +488,7 @@ class QueueContract:
         desk, alert = make_desk(), stolen_session()
         desk.alerts.save([alert])
         first = desk.cases.add_note(alert.alert_id, "  asked her \u202e\n", "maria")
-        desk.clock += timedelta(seconds=1)
+        desk.session.now.at += timedelta(seconds=1)
         second = desk.cases.add_note(alert.alert_id, "she is at home", "kim")
         assert desk.cases.notes(alert.alert_id) == [first, second]
         assert (first.text, first.by, second.at - first.at) == (

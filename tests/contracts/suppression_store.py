@@ -125,7 +125,7 @@ class GuardContract:
         desk.alerts.save([alert], votes(alert))
         after = desk.dump_tables()
         assert {name for name in after if after[name] != before[name]} == {
-            *("suppressions", "suppression_hits", "audit", "changed", "change_counter")
+            *("suppressions", "suppression_hits", "audit", "alert_changes", "change_counter")
         }
         assert desk.alerts.get(alert.alert_id) == alert
         assert len(desk.votes.read(principal=alert.principal)) == 3
@@ -335,10 +335,10 @@ class GuardContract:
         for alert in [*alerts[::-1], *alerts[::3]]:
             apart.alerts.save([alert])
         assert urgencies(together) == urgencies(apart)
-        assert together.dump()["shared_surprises"] == apart.dump()["shared_surprises"]
-        once = together.dump()
+        assert together.dump_tables()["shared_surprises"] == apart.dump_tables()["shared_surprises"]
+        once = together.dump_tables()
         together.alerts.save(alerts)
-        assert together.dump() == once
+        assert together.dump_tables() == once
 
     def test_who_showed_it_more_than_a_day_before_or_after_does_not_count(self, make_guarded):
         desk = make_guarded()
@@ -586,7 +586,12 @@ class GuardContract:
         )
         removed = desk.retention.purge_principal(hers.principal, by="omar")
         assert (removed["alerts"], removed["votes"], removed["alert_events"]) == (2, 18, 18)
-        assert (removed["notes"], removed["dispositions"], removed["suppressions"], removed["credential_issues"]) == (
+        assert (
+            removed["notes"],
+            removed["dispositions"],
+            removed["suppressions"],
+            removed["credential_issues"],
+        ) == (
             1,
             1,
             1,
@@ -594,7 +599,7 @@ class GuardContract:
         )
         after = desk.dump_tables()
         assert not [name for name, rows in after.items() if "lopez" in rows]
-        told = ("audit", "changed", "change_counter")
+        told = ("audit", "alert_changes", "change_counter")
         assert {name: rows for name, rows in after.items() if name not in told} == {
             name: rows for name, rows in before.items() if name not in told
         }

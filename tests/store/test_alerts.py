@@ -57,7 +57,7 @@ def test_a_desk_is_the_same_one_when_it_is_opened_again(tmp_path):
 
 
 def test_whoever_only_reads_makes_no_desk(tmp_path):
-    with pytest.raises(FingerprintError, match="no desk"):
+    with pytest.raises(FingerprintError, match="there is no database"):
         open_store(f"sqlite:///{tmp_path}/desk.sqlite", create=False)
     assert not list(tmp_path.iterdir())
 
@@ -65,14 +65,14 @@ def test_whoever_only_reads_makes_no_desk(tmp_path):
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("not a url", "is no URL"),
-        ("", "is no URL"),
+        ("not a url", "is named by a URL"),
+        ("", "is named by a URL"),
         ("sqlite:///{folder}/missing/desk.sqlite", "does not exist"),
         ("sqlite:///{folder}", "unable to open"),
         ("mysql://user:secret@host/db", "not supported"),
         ("nonsense://x", "not supported"),
-        ("postgresql://user@127.0.0.1:1/db", "desk postgresql"),
-        ("postgres://user@127.0.0.1:1/db", "desk postgresql"),
+        ("postgresql://user@127.0.0.1:1/db", "database postgresql"),
+        ("postgres://user@127.0.0.1:1/db", "database postgresql"),
     ],
 )
 def test_a_url_that_cannot_be_a_desk_is_one_sentence_without_its_password(tmp_path, url, why):
@@ -93,7 +93,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path):
 def test_somebody_elses_tables_are_not_taken_for_a_desk(tmp_path):
     file = tmp_path / "other.sqlite"
     sqlite3.connect(file).execute("CREATE TABLE alerts (name TEXT)").connection.close()
-    with pytest.raises(FingerprintError, match="no desk's"):
+    with pytest.raises(FingerprintError, match="not those of an alert store"):
         open_store(f"sqlite:///{file}")
 
 
@@ -223,7 +223,7 @@ def test_a_writer_that_does_not_end_is_waited_for_and_then_named(postgresql, mon
     url = postgresql.fresh()
     desk = open_store(url)
     with postgresql.talk(url) as beside:
-        beside.execute(f"BEGIN; SELECT pg_advisory_xact_lock({database.WRITER_LOCK_ID})")
+        beside.execute(f"BEGIN; SELECT pg_advisory_xact_lock({database.Locking.SERIALIZED.value})")
         with pytest.raises(FingerprintError, match="lock timeout"):
             desk.alerts.save([stolen_session()])
         assert desk.alerts.by_urgency() == []  # who reads waits for nobody
@@ -239,7 +239,7 @@ def test_a_desk_outlives_a_restart_of_its_server(postgresql, end):
     getattr(postgresql, end)()
     try:
         for ask in (desk.alerts.by_urgency, lambda: desk.alerts.save([new_pipeline()])):
-            with pytest.raises(FingerprintError, match=r"desk postgresql.*connection") as caught:
+            with pytest.raises(FingerprintError, match=r"database postgresql.*connection") as caught:
                 ask()
             assert "\n" not in str(caught.value)
     finally:
@@ -273,5 +273,5 @@ def test_a_database_without_an_encoding_is_refused_with_what_to_do(postgresql):
     bare = "ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE_PROVIDER libc LC_COLLATE 'C' LC_CTYPE 'C'"
     with postgresql.talk() as connection:
         connection.execute(f"CREATE DATABASE bytes_alone {bare}")
-    with pytest.raises(FingerprintError, match="kept in SQL_ASCII: make its database with ENCODING 'UTF8'"):
+    with pytest.raises(FingerprintError, match="encoding SQL_ASCII: create it with ENCODING 'UTF8'"):
         open_store(postgresql.url("bytes_alone"))

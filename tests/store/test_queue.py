@@ -22,11 +22,18 @@ from tests.support.alerts import stolen_session
 MORNING = datetime(2026, 3, 6, 9, tzinfo=UTC)
 
 
+class StoppedClock:
+    """A clock that stands at `at`."""
+
+    at = MORNING
+
+    def __call__(self) -> datetime:
+        return self.at
+
+
 def with_clock(url: str) -> SqlStore:
-    """A desk whose clock stands at `desk.clock`."""
-    desk = open_store(url, now=lambda: desk.clock)
-    desk.clock = MORNING
-    return desk
+    """Open a store whose clock stands at `store.session.now.at`."""
+    return open_store(url, now=StoppedClock())
 
 
 class TestSqlite(QueueContract):
@@ -104,7 +111,7 @@ def test_an_analyst_does_not_wait_for_whoever_scores(postgresql):
     desk = open_store(url)
     desk.alerts.save([stolen_session()])
     with postgresql.talk(url) as beside:
-        beside.execute(f"BEGIN; SELECT pg_advisory_xact_lock({database.WRITER_LOCK_ID})")
+        beside.execute(f"BEGIN; SELECT pg_advisory_xact_lock({database.Locking.SERIALIZED.value})")
         chosen = [AlertRevision(stolen_session().alert_id, 0)]
         assert desk.cases.change(chosen, SetDisposition("benign"), "maria")[0].done
         desk.cases.add_note(stolen_session().alert_id, "asked her", "maria")
