@@ -40,7 +40,7 @@ CONNECTION_TIMEOUTS = {  # of a server that does not answer; what the URL says t
 ENCODING_OPTIONS = {"client_encoding": "utf8"}  # of a database without an encoding psycopg would return bytes
 CACHE_KIB = 32 * 1024  # of a SQLite connection: what counting 100,000 alerts reads; the default is 2 MiB
 POOL_OPTIONS = {"pool_size": 5, "max_overflow": 45}  # connections kept, and more under load
-PASSWORD_FILE_PARAMETER = "password_file"  # of the URL's query
+PASSWORD_FILE_PARAMETER = "password_file"  # noqa: S105 - the name of a parameter of the URL
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -1,7 +1,8 @@
-"""Values that the queue is filtered and grouped by, derived from alerts as they are saved: services, accounts, tactics, surprises.
+"""Values that the queue is filtered and grouped by, derived from saved alerts: services, accounts, tactics, surprises.
 
 Example:
-    >>> sorted(derive_filter_values("123456789012:role/ci", ["Discovery"], ["ec2", "s3"], ['{"recipientAccountId": "210987654321"}']))
+    >>> record = '{"recipientAccountId": "210987654321"}'
+    >>> sorted(derive_filter_values("123456789012:role/ci", ["Discovery"], ["ec2", "s3"], [record]))
     [('account', '123456789012'), ('account', '210987654321'), ('service', 'ec2'), ('service', 's3'), ('tactic', 'Discovery')]
 
 Services and accounts cover all evidence and are never removed; tactics and surprises are the newest save's, as on the alert.

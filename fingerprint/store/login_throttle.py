@@ -1,4 +1,4 @@
-"""Slow down guessing of passwords and codes without locking anyone else out. Failures are counted in the database, for all servers.
+"""Slow down guessing of passwords and codes without lock-outs. Failures are counted in the database, for all servers.
 
 Example:
     >>> counted = login_counters("password", "maria", where, known=False)

@@ -23,7 +23,7 @@ from fingerprint.store import account_rows, secret_hashes
 from fingerprint.store.audit import add_audit_entry
 from fingerprint.store.schema import accounts, tokens
 
-TOKEN_PREFIX = "fpt_"
+TOKEN_PREFIX = "fpt_"  # noqa: S105 - the public beginning of every token
 MAX_TOKENS = 50  # that are alive, of one person
 MAX_LABEL_LENGTH = 100  # characters
 LAST_USED_INTERVAL = timedelta(minutes=10)  # that `last_used` is written down

@@ -291,9 +291,9 @@ class QueueContract:
             by = text[:400]
             for change in (AssignCase(by), SetDisposition("benign", text), ReopenCase(text), AssignCase(by)):
                 touch(hostile, hostile.alerts.get(own), change, by)
-            hostile.note(own, by + "x", by)
+            hostile.cases.add_note(own, by + "x", by)
             assert [row.alert_id for row in hostile.queue.page(AlertFilter("all", assignee=by)).rows] == [own]
-            assert {entry.by for entry in hostile.history(own)} == {storable(by)}
+            assert {entry.by for entry in hostile.audit.entries(own)} == {storable(by)}
 
     # --- what is done -------------------------------------------------------------------------------------------------
 

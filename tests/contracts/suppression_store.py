@@ -183,7 +183,7 @@ class GuardContract:
     def test_a_suppression_that_somebody_changed_since_is_not_ended(self, make_guarded):
         desk = make_guarded()
         made = desk.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
-        with pytest.raises(Conflict, match="somebody else"):
+        with pytest.raises(Conflict, match="another user"):
             desk.suppressions.end(made.suppression_id, made.version + 1, by="omar")
         desk.suppressions.end(made.suppression_id, made.version, by="omar")
         with pytest.raises(Conflict, match="over already"):
@@ -215,7 +215,7 @@ class GuardContract:
             close(desk, [alert], SetDisposition("true_positive", "it was one"))
         before = desk.dump_tables()
         for force in (None, "", "  "):
-            with pytest.raises(FingerprintError, match=r"--force REASON|says why"):
+            with pytest.raises(FingerprintError, match=r"--force REASON|say why"):
                 desk.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria", force=force)
         assert desk.dump_tables() == before
         made = desk.suppressions.create(
@@ -543,10 +543,10 @@ class GuardContract:
         removed = desk.retention.apply(kept, by="omar", progress=lambda kind, done: told.append((kind, done)))
         assert removed == {"records": 1_350, "votes": 3}
         assert told == [("records", 600), ("records", 1_200), ("records", 1_350), ("votes", 3)]
-        (entry,) = desk.audit.entries("desk")
+        (entry,) = desk.audit.entries("database")
         assert (entry.action, entry.by, entry.detail["removed"]) == ("retention.apply", "omar", removed)
         assert desk.retention.apply(kept, by="omar") == {}
-        assert len(desk.audit.entries("desk")) == 1
+        assert len(desk.audit.entries("database")) == 1
 
     # --- redaction ----------------------------------------------------------------------------------------------------
 
@@ -612,7 +612,7 @@ class GuardContract:
         assert (entry.action, entry.by, entry.detail["removed"]) == ("retention.purge", "omar", removed)
         assert len(entry.target) == 16
         assert desk.audit.entries(entry.target) == [entry]
-        with pytest.raises(NotFound, match="nothing on the desk"):
+        with pytest.raises(NotFound, match="the database has nothing"):
             desk.retention.purge_principal(hers.principal, by="omar")
         assert len(desk.audit.entries()) == 1
 

@@ -132,7 +132,7 @@ def test_passwords_cost_what_rfc_9106_recommends():
 
 
 def test_a_name_that_nobody_has_takes_as_long_as_one_that_somebody_has(tmp_path):
-    people = open_account_store(open_store(f"sqlite:///{tmp_path}/desk.sqlite"), Moment(), Web())
+    people = open_account_store(open_store(f"sqlite:///{tmp_path}/desk.sqlite").session, Moment(), Web())
     people.accept_invitation(people.create_first_invitation(), "maria", GOOD)
 
     def seconds(name: str) -> float:
@@ -148,7 +148,7 @@ def test_a_name_that_nobody_has_takes_as_long_as_one_that_somebody_has(tmp_path)
 def test_a_password_hashed_at_other_costs_is_hashed_anew_at_the_next_login(tmp_path, monkeypatch):
     from argon2 import PasswordHasher
 
-    people = open_account_store(open_store(f"sqlite:///{tmp_path}/desk.sqlite"), Moment(), Web())
+    people = open_account_store(open_store(f"sqlite:///{tmp_path}/desk.sqlite").session, Moment(), Web())
     with monkeypatch.context() as patch:
         patch.setattr(secrets_, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
         people.accept_invitation(people.create_first_invitation(), "maria", GOOD)

@@ -179,7 +179,7 @@ def test_hostile_text_reaches_a_program_whole(desk_url, capsys):
 def test_what_cannot_be_read_is_one_sentence(queue, tmp_path):
     with pytest.raises(FingerprintError, match="no alert"):
         show_alert(queue, "ffff")
-    with pytest.raises(FingerprintError, match="no desk"):
+    with pytest.raises(FingerprintError, match="there is no database"):
         list_alerts(f"sqlite:///{tmp_path}/other.sqlite")
 
 
