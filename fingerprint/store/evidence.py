@@ -195,7 +195,7 @@ def _parse_cursor(cursor: str) -> tuple[sql.BindParameter[Any], sql.BindParamete
         moment, event_id = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
         event_time = datetime.fromisoformat(moment).astimezone(UTC)
     except (ValueError, TypeError, OverflowError, RecursionError):
-        raise FingerprintError("no page begins there: pass the cursor of the page before") from None
+        raise FingerprintError("no page begins there: pass `following` as the page before gave it") from None
     return (
         sql.literal(event_time, alert_events.c.event_time.type),
         sql.literal(storable(str(event_id)), alert_events.c.event_id.type),

@@ -333,7 +333,7 @@ def _parse_cursor(cursor: str, alert_filter: AlertFilter, order: QueueOrder) -> 
         values = json.loads(decoded[8:])
         return [_parse_value(column, value) for (column, _), value in zip(ORDERS[order], values, strict=True)]
     except (ValueError, TypeError, OverflowError, RecursionError):
-        raise FingerprintError("no page begins there: pass the cursor of the page before") from None
+        raise FingerprintError("no page begins there: pass `following` as the page before gave it") from None
 
 
 def _parse_value(column: Column, value: Any) -> Any:

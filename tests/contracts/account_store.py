@@ -940,7 +940,11 @@ class PeopleContract:
         people.log_in("maria", GOOD, HERE)
         people.delete_expired()
         kept = desk.dump_tables()
-        assert [len(kept[name].splitlines()) for name in ("sessions", "invitations", "login_attempts")] == [1, 0, 0]
+        assert [len(kept[name].splitlines()) for name in ("sessions", "invitations", "login_attempts")] == [
+            1,
+            0,
+            0,
+        ]
 
 
 def fail(people: SqlAccountStore, name: str, times: int, where: ClientInfo = HERE) -> None:

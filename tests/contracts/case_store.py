@@ -1,4 +1,4 @@
-"""What every desk's queue does (`ports_queue.Queue`), whatever database it stands on. A test class gives `make_desk`: a function
+"""What every desk's queue does (`core.ports.store`), whatever database it stands on. A test class gives `make_desk`: a function
 to a fresh, open desk whose clock stands still unless it is told to go on."""
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ class QueueContract:
         desk.alerts.save(alerts)
         first = desk.queue.page(AlertFilter(), size=4)
         desk.alerts.save([stolen_session(urgency=100)])
-        second = desk.queue.page(AlertFilter(), size=20, following=first.following)
+        second = desk.queue.page(AlertFilter(), size=20, cursor=first.following)
         assert [row.alert_id for row in (*first.rows, *second.rows)] == [
             row.alert_id for row in everything(desk, AlertFilter()) if row.urgency < 100
         ]
@@ -335,7 +335,7 @@ class QueueContract:
 
     def test_too_many_at_once_are_refused(self, make_desk):
         with pytest.raises(FingerprintError, match="at most 500"):
-            make_desk().change([AlertRevision("a", 0)] * 501, AssignCase("maria"), "maria")
+            make_desk().cases.change([AlertRevision("a", 0)] * 501, AssignCase("maria"), "maria")
 
     def test_what_grew_after_somebody_looked_stays_open(self, make_desk):
         """They decide over what they saw, and the rest is shown to them."""

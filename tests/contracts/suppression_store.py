@@ -1,5 +1,5 @@
 """What every desk does between an alert and whoever reads it: suppressions, shared surprises, retention, redaction, purge. A test
-class gives `make_guarded`: a function to a fresh, open desk with a clock that can be moved, and what else `open_desk` takes."""
+class gives `make_guarded`: a function to a fresh, open desk with a clock that can be moved, and what else `open_store` takes."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_the_migrations_create_the_tables_of_the_schema(url, engine):
         options = {
             "include_object": lambda _, name, *__: name != foreign,
             "compare_type": True,
-            "compare_server_default": True,
+            "compare_server_default": connection.dialect.name != "sqlite",  # the next test compares these
         }
         context = MigrationContext.configure(connection, opts=options)
         assert compare_metadata(context, schema.metadata) == []

@@ -138,7 +138,7 @@ def test_fifty_listeners_ask_the_desk_no_more_often_than_one(desk: SqlStore) -> 
     sql.event.listen(desk.session.engine, "before_cursor_execute", count)
 
     async def listen() -> list[list[ChangeBatch]]:
-        listening = ChangeBroadcaster(desk, poll_seconds=0.2)
+        listening = ChangeBroadcaster(desk.changes, poll_seconds=0.2)
         everybody = [asyncio.create_task(heard(listening, None, 2)) for _ in range(50)]
         async with aclosing(listening.subscribe(None)) as batches:
             await anext(batches)  # all have begun before anything changes
@@ -154,13 +154,13 @@ def test_fifty_listeners_ask_the_desk_no_more_often_than_one(desk: SqlStore) -> 
 
 
 def test_whoever_hears_nothing_gets_a_sign_of_life(desk: SqlStore) -> None:
-    first, second = asyncio.run(heard(ChangeBroadcaster(desk, heartbeat=0.05), None, 2))
+    first, second = asyncio.run(heard(ChangeBroadcaster(desk.changes, heartbeat=0.05), None, 2))
     assert first == second == ChangeBatch(desk.changes.newest_number(), ())
 
 
 def test_a_number_from_another_desk_makes_nobody_deaf(desk: SqlStore) -> None:
     async def listen() -> ChangeBatch:
-        async with aclosing(ChangeBroadcaster(desk, poll_seconds=0.05).subscribe(1_000_000)) as batches:
+        async with aclosing(ChangeBroadcaster(desk.changes, poll_seconds=0.05).subscribe(1_000_000)) as batches:
             await anext(batches)
             await asyncio.to_thread(assign, desk, PIPELINE)
             return await anext(batches)
@@ -174,7 +174,7 @@ def test_whoever_was_away_for_longer_than_is_remembered_asks_the_desk(
     monkeypatch.setattr(change_feed, "HISTORY_SIZE", 2)
 
     async def listen() -> list[ChangeBatch]:
-        listening = ChangeBroadcaster(desk, poll_seconds=0.02)
+        listening = ChangeBroadcaster(desk.changes, poll_seconds=0.02)
         start = desk.changes.newest_number()
         async with aclosing(listening.subscribe(None)) as batches:
             await anext(batches)
