@@ -62,7 +62,7 @@ def event_rows(alert: Alert, redaction: Redactor = NO_REDACTION) -> list[Row]:
 
 def to_event(row: Mapping[str, Any]) -> AlertEvent:
     """Return the event of a row of `alert_events`."""
-    scores = {f"{name}_z": _to_score(row["scores"].get(name)) for name in DETECTORS}
+    scores: Row = {f"{name}_z": _to_score(row["scores"].get(name)) for name in DETECTORS}
     own = {name: row[name] for name in ("event_id", "raw", *_EVENT_COLUMNS)}
     return AlertEvent(**own, **scores)
 
