@@ -22,7 +22,7 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.ports import Clock, ObjectNotFound, Unavailable
-from fingerprint.core.settings import Deliver, Settings
+from fingerprint.core.settings import ReceiverSettings, Settings
 from fingerprint.delivery.formats.registry import encode_notification
 from fingerprint.delivery.notification import Notification
 from fingerprint.delivery.outbox import Outbox, RateLimited, Receiver
@@ -31,13 +31,15 @@ from fingerprint.store import open_store
 from fingerprint.streaming.dependency_status import DependencyStatus
 from pipelines.deliver_metrics import DeliverMetrics
 from pipelines.runtime.receivers import create_receiver
-from pipelines.runtime.service import running_service
+from pipelines.runtime.service import STALLED_SECONDS, running_service
 
 MAX_DELIVERIES_PER_TURN = 20  # deliveries of one turn
 POLL_SECONDS = 2.0  # between two looks for something new
 MAX_BACKOFF_SECONDS = 60.0  # seconds that a receiver which fails is left alone, unless it asks for more
 SENT_RETENTION_DAYS = 30  # what was sent is remembered for so long
-NO_RECEIVERS = "no receiver of alerts is set: the settings name them as [deliver.NAME] (docs/deliver.md)"
+NO_RECEIVERS = (
+    "no receiver of alerts is set: the settings name them as [deliver.NAME] (docs/how-to/deliver.md)"
+)
 
 log = logging.getLogger("fingerprint.deliver")
 
@@ -53,9 +55,9 @@ def run_deliver(
     if not settings.deliver:
         raise FingerprintError(NO_RECEIVERS)
     metrics, started = DeliverMetrics(registry), time.monotonic()
-    with closing(open_store(database_url or settings.desk.url, create=not once)) as desk:
+    with closing(open_store(database_url or settings.database.url, create=not once)) as desk:
         state = DeliveryService(create_senders(settings, desk.outbox, metrics), settings)
-        with running_service(settings, state.not_ready, state.not_alive, "deliver") as asked_to_end:
+        with running_service(settings, state.not_ready, state.not_alive, "delivery") as asked_to_end:
             state.run(asked_to_end, once)
         stand = desk.outbox.counts_by_receiver().values()
     left = {"waiting": sum(each.waiting for each in stand), "given_up": sum(each.failed for each in stand)}
@@ -81,7 +83,7 @@ def create_senders(settings: Settings, outbox: Outbox, metrics: DeliverMetrics) 
     return [
         DeliverySender(
             name,
-            wants if wants.link else wants.model_copy(update=pages),
+            wants if wants.alert_url_prefix else wants.model_copy(update=pages),
             outbox,
             create_receiver(name, settings),
             clock,
@@ -97,7 +99,7 @@ class DeliverySender:
     def __init__(
         self,
         name: str,
-        options: Deliver,
+        options: ReceiverSettings,
         outbox: Outbox,
         receiver: Receiver,
         clock: Clock,
@@ -118,7 +120,7 @@ class DeliverySender:
         """Plan, take, send, mark; how much was planned and taken. FingerprintError where the desk is away."""
         self.last_turn = time.monotonic()
         if not self.is_registered:
-            self.outbox.register_receiver(self.name, self.options.backlog)
+            self.outbox.register_receiver(self.name, self.options.include_existing)
             self.is_registered = True
         planned = self.outbox.schedule(self.name, self.options, self.clock.now())
         self.metrics.planned.labels(self.name).inc(planned)
@@ -132,7 +134,7 @@ class DeliverySender:
         now = self.clock.now()
         if now < self.retry_not_before:
             return []
-        until = now + timedelta(seconds=60 + 2 * MAX_DELIVERIES_PER_TURN * self.options.seconds)
+        until = now + timedelta(seconds=60 + 2 * MAX_DELIVERIES_PER_TURN * self.options.timeout_seconds)
         return self.outbox.claim(self.name, now, until, MAX_DELIVERIES_PER_TURN, self.lease_owner)
 
     def _send_all(self, taken: list[Delivery], asked_to_end: Callable[[], bool]) -> None:
@@ -151,7 +153,11 @@ class DeliverySender:
             self._give_up(delivery, "the alert is no longer on the desk")
             return True
         alert, said = found
-        link = f"{self.options.link}{quote(alert.alert_id, safe='')}" if self.options.link else ""
+        link = (
+            f"{self.options.alert_url_prefix}{quote(alert.alert_id, safe='')}"
+            if self.options.alert_url_prefix
+            else ""
+        )
         try:
             with self.metrics.seconds.labels(self.name).time():
                 sent = encode_notification(
@@ -210,7 +216,7 @@ class DeliveryService:
     """The senders of all receivers, each on a thread."""
 
     def __init__(self, senders: list[DeliverySender], settings: Settings) -> None:
-        self.senders, self.stalled = senders, settings.health.stalled_seconds
+        self.senders, self.stalled = senders, STALLED_SECONDS
         self.store = DependencyStatus()
         self.stopping = Event()
 

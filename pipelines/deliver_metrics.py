@@ -24,14 +24,19 @@ class DeliverMetrics:
         def gauge(name: str, help: str) -> Gauge:
             return Gauge(f"{_PREFIX}_{name}", help, _LABELS, registry=registry)
 
-        self.planned = counter("planned", "Changes on the desk that were looked at.")
-        self.sent = counter("sent", "Deliveries that the receiver has.")
-        self.tries_failed = counter("tries_failed", "Tries that failed, and are made again.")
+        self.planned = counter("changes_examined", "Changes of alerts that were examined for delivery.")
+        self.sent = counter("sent", "Deliveries that the receiver accepted.")
+        self.tries_failed = counter("retries", "Failed attempts that will be repeated.")
         self.failed = counter("failed", "Deliveries that were given up.")
-        self.seconds = Histogram(f"{_PREFIX}_seconds", "One try.", _LABELS, registry=registry)
-        self.waiting = gauge("waiting", "Deliveries that wait.")
-        self.oldest = gauge("oldest_seconds", "For how long the oldest one has waited.")
-        self.given_up = gauge("given_up", "Deliveries that were given up and nobody has tried anew.")
+        self.seconds = Histogram(
+            f"{_PREFIX}_attempt_duration_seconds",
+            "Duration of one attempt, in seconds.",
+            _LABELS,
+            registry=registry,
+        )
+        self.waiting = gauge("pending", "Deliveries that are pending.")
+        self.oldest = gauge("oldest_pending_seconds", "Age of the oldest pending delivery, in seconds.")
+        self.given_up = gauge("abandoned", "Abandoned deliveries that no one has retried.")
 
     def register_receiver(self, receiver: str) -> None:
         """Every counter is there from the start."""

@@ -30,13 +30,13 @@ from fingerprint.training.schedule import NextTraining, ScheduleInputs
 from pipelines.commands import triton
 from pipelines.retrain_metrics import RetrainMetrics
 from pipelines.runtime import child_process, topic_time_span
-from pipelines.runtime.service import running_service
+from pipelines.runtime.service import STALLED_SECONDS, running_service
 
 TICK_SECONDS = 0.2  # how late SIGTERM is heard between two looks
 TOPIC_CHECK_SECONDS = (
     600.0  # between two looks at the topic once a bank is served: each joins a group of its own
 )
-OUTCOMES = {0: "served", 3: "refused"}  # by the exit status of `train`; any other has failed
+OUTCOMES = {0: "promoted", 3: "rejected"}  # by the exit status of `train`; any other has failed
 
 log = logging.getLogger("fingerprint.retrain")
 
@@ -117,7 +117,7 @@ class RetrainService:
         self.last_topic_check = time.monotonic()
         with self._tracking_dependency("topic"):
             held_days = topic_time_span.topic_span_days(
-                self.settings.kafka.events, self.settings, self._should_stop
+                self.settings.kafka.events_topic, self.settings, self._should_stop
             )
             self.topic_days = self.topic_days if self._should_stop() else held_days
 
@@ -155,7 +155,7 @@ class RetrainService:
     def _arguments(self) -> list[str]:
         """Of `fingerprint train`."""
         settings = ["--settings", str(self.file)] if self.file else []
-        wanted = ["--topic", self.settings.kafka.events, "--days", str(self.options.days)]
+        wanted = ["--topic", self.settings.kafka.events_topic, "--days", str(self.options.history_days)]
         return ["train", *wanted, "--bank", str(self.folder), "--json", *settings]
 
     def _record_outcome(self, ended: child_process.CompletedCommand, seconds: float) -> None:
@@ -217,7 +217,7 @@ class RetrainService:
 
     def not_alive(self) -> str | None:
         still = time.monotonic() - self.last_turn
-        most = self.settings.health.stalled_seconds + self.settings.triton.load_seconds
+        most = STALLED_SECONDS + self.settings.triton.load_timeout_seconds
         return f"stands still for {still:.0f} s" if still > most else None
 
     def _should_stop(self) -> bool:
@@ -227,7 +227,7 @@ class RetrainService:
 
     def _wait_or_stop(self) -> bool:
         """After the time between two looks, or as soon as asked to end: whether that was it."""
-        until = time.monotonic() + self.options.look_seconds
+        until = time.monotonic() + self.options.poll_interval_seconds
         while not self._should_stop() and (left := until - time.monotonic()) > 0:
             self.clock.sleep(min(left, TICK_SECONDS))
         return self.asked_to_end()
@@ -252,7 +252,7 @@ def print_retrain_summary(figures: dict[str, Any]) -> None:
 
 def _exit_reason(status: int) -> str:
     if status == -signal.SIGKILL:
-        return "the training was killed: where memory ran out, a smaller training.piece_events needs less"
+        return "the training was killed: where memory ran out, a smaller training.partition_events needs less"
     if status < 0:
         return f"the training was ended by {signal.Signals(-status).name}"
     return f"the training failed with status {status}: its own sentence stands before this one"

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from fingerprint.core.settings import Triton
 
 _PREFIX = "fingerprint_retrain"
-OUTCOMES = ("served", "refused", "failed")
+OUTCOMES = ("promoted", "rejected", "failed")
 
 
 class RetrainMetrics:
@@ -21,22 +21,28 @@ class RetrainMetrics:
 
         self.trainings = Counter(
             f"{_PREFIX}_trainings",
-            "Trainings by what became of them; refused: by the gate.",
+            "Trainings by outcome: promoted, rejected by the promotion gate, or failed.",
             ("outcome",),
             registry=registry,
         )
         for outcome in OUTCOMES:
             self.trainings.labels(outcome)
-        self.last_attempt = gauge("last_attempt_timestamp_seconds", "When the last training began.")
-        self.last_success = gauge(
-            "last_success_timestamp_seconds", "When the last training ended well, served or refused."
+        self.last_attempt = gauge(
+            "last_attempt_timestamp_seconds", "Start of the latest training, in seconds since 1970."
         )
-        self.last_seconds = gauge("last_seconds", "How long the last training took.")
+        self.last_success = gauge(
+            "last_success_timestamp_seconds",
+            "End of the latest training that completed, in seconds since 1970.",
+        )
+        self.last_seconds = gauge("last_duration_seconds", "Duration of the latest training, in seconds.")
         self.history_days = gauge("history_days", "Days of events that the topic holds.")
-        self.due = gauge("due_timestamp_seconds", "When the next training is due; 0 while nobody can say.")
+        self.due = gauge(
+            "due_timestamp_seconds",
+            "Time at which the next training is due, in seconds since 1970; 0 if unknown.",
+        )
         self.triton_loaded = Gauge(
             f"{_PREFIX}_triton_loaded",
-            "1 while the Triton server has the bank that is served.",
+            "Whether Triton has loaded the served bank: 1 if so.",
             registry=registry if triton.url else None,
         )
 

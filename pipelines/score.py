@@ -48,7 +48,7 @@ def score_sources(
     banks.check_bank_settings(bank, settings)
     backend = backends.get_backend(settings)
     bank = bank.on(backend.to_device)
-    desk = open_store(database_url or settings.desk.url, redact=settings.desk.redact)
+    desk = open_store(database_url or settings.database.url, redact=settings.database.redacted_fields)
     settings = threshold_preview.apply_override(settings, desk.thresholds.current())
     with (
         backends.open_history(settings) as history,

@@ -38,7 +38,7 @@ def run_web_app(settings: Settings, database_url: str | None, bank: Path) -> Non
     from fingerprint.web.server import DeadlineServer, uvicorn_config
 
     logs.configure_logging()
-    desk = open_store(database_url or settings.desk.url, redact=settings.desk.redact)
+    desk = open_store(database_url or settings.database.url, redact=settings.database.redacted_fields)
     with _listening_socket(settings.web) as listening:
         doors = create_dependencies(desk, settings, bank)
         _print_welcome(
@@ -49,8 +49,8 @@ def run_web_app(settings: Settings, database_url: str | None, bank: Path) -> Non
         with (
             shutdown_requested(),
             retention.daily_retention(desk, settings.retention, doors.accounts.delete_expired),
-            _delivering_in_background(settings, database_url or settings.desk.url) as troubles,
-            _serving_health(settings, {"desk": lambda: _store_problem(desk), "deliver": troubles}),
+            _delivering_in_background(settings, database_url or settings.database.url) as troubles,
+            _serving_health(settings, {"database": lambda: _store_problem(desk), "delivery": troubles}),
         ):
             server.run(sockets=[listening])
     desk.close()
@@ -68,14 +68,14 @@ def create_dependencies(store: SqlStore, settings: Settings, bank: Path) -> Depe
 
 def _delivering_in_background(settings: Settings, database_url: str) -> AbstractContextManager[health.Check]:
     """Receivers of alerts are told meanwhile, if the settings say so; gives what is in trouble."""
-    if not settings.web.deliver:
+    if not settings.web.run_delivery:
         return nullcontext(lambda: None)
     return deliver.deliver_in_background(settings, database_url, DeliverMetrics(REGISTRY))
 
 
 def _serving_health(settings: Settings, ready: health.Checks) -> AbstractContextManager[object]:
     """Health and metrics where every other program has them, if the settings say so: those of the pages want a token."""
-    if not settings.web.metrics:
+    if not settings.web.serve_health:
         return nullcontext()
     return health.serve_health(settings.health.host, settings.health.port, ready)
 

@@ -34,7 +34,7 @@ def read_topic(topic: str, history: EventSpool, settings: Settings, progress: Pr
         count += len(messages)
         for piece in messages_.decode_messages(messages, settings, history.backend):
             came = routing.arrival_times(
-                messages, piece, settings.stream.future_seconds, arrival.wall_clock_ms()
+                messages, piece, settings.reading.max_future_seconds, arrival.wall_clock_ms()
             )
             history.add_events(
                 piece,
@@ -48,7 +48,7 @@ def read_topic(topic: str, history: EventSpool, settings: Settings, progress: Pr
 def reread_messages(topic: str, settings: Settings, since: datetime | None = None) -> Iterator[list[Message]]:
     """The messages of a topic up to where it ended at the start, in order within each partition; none that were sent more than
     a day before `since`. What retention deletes meanwhile is passed over."""
-    alone = settings.kafka.model_copy(update={"member": None, "lost": "skip"})
+    alone = settings.kafka.model_copy(update={"group_instance_id": None, "auto_offset_reset": "earliest"})
     with wiring.open_consumer(alone, f"train-{uuid.uuid4().hex[:12]}") as consumer:
         homes = [Partition(topic, number) for number in range(consumer.partition_count(topic))]
         ends = consumer.end_offsets(homes)

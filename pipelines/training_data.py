@@ -99,7 +99,7 @@ def load_confirmed_attacks(database: str | None, settings: Settings) -> dict[str
 @contextmanager
 def open_feedback_store(database: str | None, settings: Settings) -> Iterator[tuple[SqlStore | None, str]]:
     """The desk that is asked (`Wanted.desk`) and its URL; None where nobody is."""
-    url = settings.desk.url if database is None else database
+    url = settings.database.url if database is None else database
     if url == NO_DATABASE or (database is None and not store_exists(url)):
         yield None, url
         return

@@ -20,7 +20,7 @@ import sqlalchemy as sql
 
 from fingerprint.core.alert import Alert, Disposition
 from fingerprint.core.sanitize import storable
-from fingerprint.core.settings import Deliver
+from fingerprint.core.settings import ReceiverSettings
 from fingerprint.delivery.outbox import DeliveryCounts
 from fingerprint.delivery.policy import (
     AlertStatus,
@@ -67,7 +67,9 @@ class SqlOutbox(Repository):
         connection.execute(row.on_conflict_do_nothing())
 
     @writes(Locking.ROW_VERSIONS)
-    def schedule(self, connection: sql.Connection, receiver: str, options: Deliver, now: datetime) -> int:
+    def schedule(
+        self, connection: sql.Connection, receiver: str, options: ReceiverSettings, now: datetime
+    ) -> int:
         """Turn changes since the last time into deliveries; return how many alerts were looked at, 0 when none are left.
 
         The receiver's position is locked, so that another worker goes on from where this one stops.
@@ -196,7 +198,7 @@ def _is_waiting(delivery: Delivery) -> sql.ColumnElement[bool]:
 
 
 def _no_longer_suppressed(
-    connection: sql.Connection, receiver: str, options: Deliver, now: datetime
+    connection: sql.Connection, receiver: str, options: ReceiverSettings, now: datetime
 ) -> list[str]:
     """Return alerts that were withheld and are hidden no more: a suppression expires by itself, without a change.
 
@@ -211,12 +213,12 @@ def _no_longer_suppressed(
     query = sql.select(last_delivered.c.alert_id).join_from(
         last_delivered, alerts, alerts.c.alert_id == last_delivered.c.alert_id
     )
-    query = query.where(withheld, alerts.c.urgency_shown >= options.least_urgency, ~is_hidden(now))
+    query = query.where(withheld, alerts.c.urgency_shown >= options.min_urgency, ~is_hidden(now))
     return list(connection.scalars(query.limit(BATCH)))
 
 
 def _schedule_alerts(
-    connection: sql.Connection, receiver: str, options: Deliver, now: datetime, names: Sequence[str]
+    connection: sql.Connection, receiver: str, options: ReceiverSettings, now: datetime, names: Sequence[str]
 ) -> None:
     before = _read_last_delivered(connection, receiver, names)
     new: list[Row] = []
@@ -225,7 +227,7 @@ def _schedule_alerts(
         last = before.get(status.alert_id)
         happened = changes_to_deliver(options, status, last)
         new += [_delivery_row(receiver, status, each, now) for each in happened]
-        if last or status.urgency >= options.least_urgency:
+        if last or status.urgency >= options.min_urgency:
             row = (
                 knowledge_after(status, last)
                 if last or not status.suppressed

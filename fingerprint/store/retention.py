@@ -1,7 +1,7 @@
 """Retention: remove old records, votes and alerts, and purge a principal.
 
 Example:
-    >>> store.retention.apply(Retention(raw_days=30), by="maria", progress=print)
+    >>> store.retention.apply(Retention(record_days=30), by="maria", progress=print)
     records 1800
     {'records': 1800}
 
@@ -114,17 +114,17 @@ class SqlRetentionRepository(Repository):
 
 def _retention_steps(retention: Retention, now: datetime) -> Iterator[RetentionStep]:
     """Yield the steps that the settings ask for; a period of 0 days keeps rows for ever."""
-    if retention.raw_days:
-        before = now - timedelta(days=retention.raw_days)
+    if retention.record_days:
+        before = now - timedelta(days=retention.record_days)
         yield RetentionStep("records", ALERT_BATCH, _find_old_records(before), _remove_records(before, now))
-    if retention.votes_days:
-        before = now - timedelta(days=retention.votes_days)
+    if retention.vote_days:
+        before = now - timedelta(days=retention.vote_days)
         yield RetentionStep("votes", VOTE_BATCH, _find_old_votes(before), _remove_votes)
         yield RetentionStep(
             "credential_issues", VOTE_BATCH, _find_old_credential_issues(before), _remove_credential_issues
         )
-    if retention.alerts_days:
-        before = now - timedelta(days=retention.alerts_days)
+    if retention.closed_alert_days:
+        before = now - timedelta(days=retention.closed_alert_days)
         yield RetentionStep("alerts", ALERT_BATCH, _find_closed_alerts(before), _remove_closed_alerts(before))
 
 

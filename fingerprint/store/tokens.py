@@ -23,6 +23,7 @@ from fingerprint.store import account_rows, secret_hashes
 from fingerprint.store.audit import add_audit_entry
 from fingerprint.store.schema import accounts, tokens
 
+TOKEN_LOGIN_DAYS = 30.0  # since the single sign-on owner's last login, during which a token works
 TOKEN_PREFIX = "fpt_"  # noqa: S105 - the public beginning of every token
 MAX_TOKENS = 50  # that are alive, of one person
 MAX_LABEL_LENGTH = 100  # characters
@@ -119,7 +120,7 @@ def mark_token_revoked(
 
 def _identity_is_stale(owner: account_rows.Row, now: datetime, web: Web) -> bool:
     """Return whether the last login at the provider is so long ago that the account there may be closed."""
-    return owner["last_login"] is None or now - owner["last_login"] >= timedelta(days=web.oidc.token_days)
+    return owner["last_login"] is None or now - owner["last_login"] >= timedelta(days=TOKEN_LOGIN_DAYS)
 
 
 def _count_active_tokens(connection: sql.Connection, account_id: str, now: datetime) -> int:

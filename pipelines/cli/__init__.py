@@ -175,9 +175,9 @@ def train(
     A few weeks are best; two days are the least: `fingerprint train s3://trail/AWSLogs/ --days 30`. Objects of a trail whose
     day lies outside are not fetched.
 
-    What was flagged is learned slowly (docs/training.md). Left out is what lies in alerts that are open or were called
+    What was flagged is learned slowly (docs/explanation/training.md). Left out is what lies in alerts that are open or were called
     malicious; what was called benign or a false positive comes back (`fingerprint alerts triage`), and so do single votes after
-    `training.votes_return_days`. What was said of alerts also moves the thresholds of their entities, a little.
+    `training.single_vote_exclusion_days`. What was said of alerts also moves the thresholds of their entities, a little.
 
     It says which entities are ready, which fall back to their principal, peer group or the organisation, and when the others
     will be ready. Where a bank is served already, the gate compares the two: a new one that misses what the old one finds,
@@ -209,7 +209,7 @@ def retrain(
 ) -> None:
     """Train from the events topic when it is due: the first bank when there is history enough, then day by day.
 
-    Due is the first once the topic holds `retraining.first_days` of events, each other one `retraining.every_hours` after the one
+    Due is the first once the topic holds `retraining.min_history_days` of events, each other one `retraining.interval_hours` after the one
     before. It is `fingerprint train` in a process of its own, through the gate; where `triton.url` names a server, that is told
     to load what is served. One at a time looks after a bank. Runs until SIGTERM, which breaks a training off: it goes on where it
     was with the next start. Health and metrics: the settings `health.host` and `health.port`.
@@ -254,7 +254,7 @@ def score(
 
     loaded = settings_.load_settings(settings, options=_workers_override(workers))
     with console.progress_bars(not json) as progress:
-        walk = score_sources if loaded.workers.where == "local" else backfill
+        walk = score_sources if loaded.workers.scheduler == "local" else backfill
         figures = walk(sources, bank, loaded, progress, database_url=desk, out=out, state_folder=ledger)
     print_result(figures, json, lambda: console.print_scoring(figures))
     if said := missing_history_warning(figures):
@@ -316,7 +316,7 @@ def evaluate(
         bool,
         typer.Option(
             "--newcomers",
-            help="Instead: attacks by principals hours old, and harmless first days (docs/detection.md).",
+            help="Instead: attacks by principals hours old, and harmless first days (docs/explanation/detection.md).",
         ),
     ] = False,
     settings: SettingsFile = None,
@@ -443,9 +443,9 @@ def stream(
 ) -> None:
     """Score the events topic as it fills: alerts to the desk and their topic, single votes to theirs.
 
-    Several may run: they share the partitions, and each partition's state moves with it through `state.snapshots`.
+    Several may run: they share the partitions, and each partition's state moves with it through `checkpoints.url`.
     Killed and started again, it goes on from the last snapshot and says the same again under the same ids. A bank that is
-    published or rolled back to takes over within `bank.look_seconds` and a snapshot. Runs until
+    published or rolled back to takes over within `bank.poll_interval_seconds` and a snapshot. Runs until
     SIGTERM, which finishes the batch, remembers and commits. Health and metrics: the settings `health.host` and
     `health.port`.
     """
@@ -469,7 +469,7 @@ def serve(
     """The analysts' pages and the API, over HTTP, until SIGTERM.
 
     The first start prints a link that makes the first admin, once: no password exists before somebody chose it. In front of
-    anything but this machine put a proxy with TLS, and name it: `web.public_url` (docs/desk.md).
+    anything but this machine put a proxy with TLS, and name it: `web.public_url` (docs/explanation/alert-store.md).
     """
     from pipelines.serve import run_web_app
 
@@ -555,7 +555,7 @@ def rehearse(
 
 def _workers_override(where: str | None) -> dict[str, dict[str, Any]]:
     """What `--workers` says of the settings."""
-    return {"workers": {"where": where}}
+    return {"workers": {"scheduler": where}}
 
 
 def main() -> None:

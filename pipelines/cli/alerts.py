@@ -28,7 +28,7 @@ def alerts_list(desk: DatabaseUrl = None, settings: SettingsFile = None, json: J
     """The queue, most urgent first."""
     from pipelines.commands.alerts import list_alerts
 
-    list_alerts(desk or settings_.load_settings(settings).desk.url, json)
+    list_alerts(desk or settings_.load_settings(settings).database.url, json)
 
 
 @alerts_app.command("show")
@@ -49,7 +49,7 @@ def alerts_show(
     from pipelines.commands.alerts import show_alert
 
     options = settings_.load_settings(settings)
-    show_alert(desk or options.desk.url, alert_id, json, page, bank, options)
+    show_alert(desk or options.database.url, alert_id, json, page, bank, options)
 
 
 @alerts_app.command("triage")
@@ -76,7 +76,7 @@ def alerts_triage(
     from pipelines.commands.triage import print_disposition, triage_alert
 
     figures = triage_alert(
-        desk or settings_.load_settings(settings).desk.url, alert_id, decision, why, of, by
+        desk or settings_.load_settings(settings).database.url, alert_id, decision, why, of, by
     )
     print_result(figures, json, lambda: print_disposition(figures))
 
@@ -101,7 +101,7 @@ def alerts_export(
     """
     from pipelines.commands.export import export_alerts
 
-    written = export_alerts(desk or settings_.load_settings(settings).desk.url, format, out)
+    written = export_alerts(desk or settings_.load_settings(settings).database.url, format, out)
     if out:
         print(f"{written:,} alerts: {out}")
 
@@ -123,7 +123,7 @@ def deliveries_list(
     """What was told, what waits, and what was given up, with the reason."""
     from pipelines.commands.deliveries import list_deliveries, print_deliveries
 
-    found = list_deliveries(desk or settings_.load_settings(settings).desk.url, receiver, failed, limit)
+    found = list_deliveries(desk or settings_.load_settings(settings).database.url, receiver, failed, limit)
     print_result(found, json, lambda: print_deliveries(found))
 
 
@@ -140,7 +140,7 @@ def deliveries_retry(
     """Try anew what was given up."""
     from pipelines.commands.deliveries import print_retry_summary, retry_deliveries
 
-    figures = retry_deliveries(desk or settings_.load_settings(settings).desk.url, key, receiver)
+    figures = retry_deliveries(desk or settings_.load_settings(settings).database.url, key, receiver)
     print_result(figures, json, lambda: print_retry_summary(figures))
 
 
@@ -250,7 +250,7 @@ def threshold_show(desk: DatabaseUrl = None, settings: SettingsFile = None, json
     from pipelines.commands import thresholds as threshold
 
     loaded = settings_.load_settings(settings)
-    figures = threshold.show_threshold(desk or loaded.desk.url, loaded)
+    figures = threshold.show_threshold(desk or loaded.database.url, loaded)
     print_result(figures, json, lambda: threshold.print_threshold(figures))
 
 
@@ -270,7 +270,7 @@ def threshold_estimate(
     from pipelines.commands import thresholds as threshold
 
     loaded = settings_.load_settings(settings)
-    rows = threshold.estimate_thresholds(desk or loaded.desk.url, bank, loaded, days)
+    rows = threshold.estimate_thresholds(desk or loaded.database.url, bank, loaded, days)
     print_result(rows, json, lambda: threshold.print_threshold_estimates(rows))
 
 
@@ -295,7 +295,7 @@ def threshold_set(
     from pipelines.commands import thresholds as chosen
 
     loaded = settings_.load_settings(settings)
-    figures = chosen.set_threshold(desk or loaded.desk.url, loaded, why, threshold, quorum)
+    figures = chosen.set_threshold(desk or loaded.database.url, loaded, why, threshold, quorum)
     print_result(figures, json, lambda: chosen.print_threshold(figures))
 
 
@@ -336,7 +336,7 @@ def suppressions_list(
     """What is hidden, why, at whose word and until when; how many alerts that were."""
     from pipelines.commands.suppressions import list_suppressions, print_suppressions
 
-    found = list_suppressions(desk or settings_.load_settings(settings).desk.url, ended)
+    found = list_suppressions(desk or settings_.load_settings(settings).database.url, ended)
     print_result(found, json, lambda: print_suppressions(found))
 
 
@@ -362,7 +362,7 @@ def suppressions_preview(
     from pipelines.commands.suppressions import preview_suppression, print_preview
 
     match = SuppressionMatch(principal, human, account, service, action, network, user_agent, error_code)
-    figures = preview_suppression(desk or settings_.load_settings(settings).desk.url, match)
+    figures = preview_suppression(desk or settings_.load_settings(settings).database.url, match)
     print_result(figures, json, lambda: print_preview(figures))
 
 
@@ -407,7 +407,7 @@ def suppressions_add(
 
     match = SuppressionMatch(principal, human, account, service, action, network, user_agent, error_code)
     figures = add_suppression(
-        desk or settings_.load_settings(settings).desk.url, match, why, until, days, force
+        desk or settings_.load_settings(settings).database.url, match, why, until, days, force
     )
     print_result(figures, json, lambda: print_added_suppression(figures))
 
@@ -422,13 +422,13 @@ def suppressions_end(
     """End a suppression: what it hid is seen again."""
     from pipelines.commands.suppressions import end_suppression, print_ended_suppression
 
-    figures = end_suppression(desk or settings_.load_settings(settings).desk.url, suppression_id)
+    figures = end_suppression(desk or settings_.load_settings(settings).database.url, suppression_id)
     print_result(figures, json, lambda: print_ended_suppression(figures))
 
 
 @database_app.command("prune")
 def database_prune(desk: DatabaseUrl = None, settings: SettingsFile = None, json: Json = False) -> None:
-    """Remove what is older than the settings keep it: `retention.raw_days`, `votes_days`, `alerts_days`; 0 is for ever.
+    """Remove what is older than the settings keep it: `retention.record_days`, `votes_days`, `alerts_days`; 0 is for ever.
 
     Alerts that are open stay. `fingerprint serve` does this every day; nobody who writes waits long for it.
     """
@@ -437,7 +437,7 @@ def database_prune(desk: DatabaseUrl = None, settings: SettingsFile = None, json
 
     loaded = settings_.load_settings(settings)
     with console.progress_bars(not json) as progress:
-        figures = prune_database(desk or loaded.desk.url, loaded.retention, progress)
+        figures = prune_database(desk or loaded.database.url, loaded.retention, progress)
     print_result(figures, json, lambda: print_prune_summary(figures))
 
 
@@ -455,7 +455,7 @@ def database_purge(
     """
     from pipelines.commands.retention import print_purge_summary, purge_principal
 
-    figures = purge_principal(desk or settings_.load_settings(settings).desk.url, principal, yes)
+    figures = purge_principal(desk or settings_.load_settings(settings).database.url, principal, yes)
     print_result(figures, json, lambda: print_purge_summary(figures))
 
 
@@ -469,5 +469,5 @@ def feed_gaps_list(
     """Feeds that fell silent although much was expected of them: an attacker's first move is to stop the log."""
     from pipelines.commands.feed_gaps import list_feed_gaps, print_feed_gaps
 
-    found = list_feed_gaps(desk or settings_.load_settings(settings).desk.url, not still_open)
+    found = list_feed_gaps(desk or settings_.load_settings(settings).database.url, not still_open)
     print_result(found, json, lambda: print_feed_gaps(found))

@@ -23,7 +23,7 @@ def secrets_make(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME]...", help="Which ones.", show_default="desk-password and triton-control"
+            metavar="[NAME]...", help="Which ones.", show_default="database-password and triton-control"
         ),
     ] = None,
     anew: Annotated[
@@ -39,7 +39,7 @@ def secrets_make(
 ) -> None:
     """Write the secrets that are missing: 32 random bytes each, never shown, never overwritten.
 
-    May be run at every start. Each file is there whole or not at all, and readable by its owner alone (mode 0400); desk-password
+    May be run at every start. Each file is there whole or not at all, and readable by its owner alone (mode 0400); database-password
     and grafana-admin by the group too (0440), which PostgreSQL and Grafana are given. FOLDER/NAME as a name puts a file into a
     folder that can be mounted by itself. How a secret is changed: docs/operate.md.
     """

@@ -84,7 +84,7 @@ def topics_create(
         float | None,
         typer.Option(
             help="How long the events topic holds records: trainings read it.",
-            show_default="kafka.retention_days: 35",
+            show_default="kafka.events_retention_days: 35",
         ),
     ] = None,
     grow: Annotated[
@@ -107,7 +107,7 @@ def topics_create(
     """
     from pipelines.commands.topics import TopicOptions, create_topics, print_created_topics
 
-    loaded = settings_.load_settings(settings, options={"kafka": {"retention_days": retention_days}})
+    loaded = settings_.load_settings(settings, options={"kafka": {"events_retention_days": retention_days}})
     done = create_topics(loaded, TopicOptions(partitions, replicas, grow), wait)
     print_result(done, json, lambda: print_created_topics(done))
 

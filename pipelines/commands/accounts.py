@@ -85,7 +85,7 @@ def print_accounts(found: list[dict[str, Any]]) -> None:
 
 @contextmanager
 def _open_account_store(settings: Settings, database_url: str | None) -> Iterator[SqlAccountStore]:
-    desk = open_store(database_url or settings.desk.url, create=False)
+    desk = open_store(database_url or settings.database.url, create=False)
     try:
         yield open_account_store(desk.session, SystemClock(), settings.web)
     finally:

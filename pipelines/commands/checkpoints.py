@@ -12,7 +12,7 @@ from fingerprint.core.settings import Settings
 
 def list_checkpoints(settings: Settings) -> list[dict[str, Any]]:
     """`fingerprint snapshots list`: the latest of each partition, as `--json` prints them."""
-    return [_checkpoint_row(each) for each in FileCheckpointStore(settings.state).list_summaries()]
+    return [_checkpoint_row(each) for each in FileCheckpointStore(settings.checkpoints).list_summaries()]
 
 
 def print_checkpoints(found: list[dict[str, Any]]) -> None:

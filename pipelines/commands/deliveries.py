@@ -50,7 +50,7 @@ def delivery_summary(delivery: Delivery) -> dict[str, Any]:
 def print_deliveries(found: list[dict[str, Any]]) -> None:
     """The newest first."""
     if not found:
-        print("no deliveries: nothing was to be told, or nobody (docs/deliver.md)")
+        print("no deliveries: nothing was to be told, or nobody (docs/how-to/deliver.md)")
         return
     table = Table(
         "receiver", "alert", "what", "state", "tries", "since (UTC)", "why", box=None, pad_edge=False

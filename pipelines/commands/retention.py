@@ -29,7 +29,7 @@ INITIAL_DELAY_SECONDS, INTERVAL_SECONDS, RETRY_SECONDS = (
 )  # seconds: after the start, after it was done, after it failed
 NOT_PURGED = (  # what a purge at the desk does not reach
     "the topics of Kafka, the banks, the streams' snapshots, files of judged events, what was delivered elsewhere, and lines "
-    "of other principals that name it: docs/desk.md says how those are cleaned"
+    "of other principals that name it: docs/explanation/alert-store.md says how those are cleaned"
 )
 KIND_LABELS = {
     "records": "raw records",

@@ -1,8 +1,8 @@
 """Secrets that a deployment needs, each a file: made once, changed when that is asked for, never shown.
 
 Example:
-    >>> make(Path("/run/secrets"), ["desk/desk-password"])
-    [{'name': 'desk/desk-password', 'did': 'made'}]
+    >>> make(Path("/run/secrets"), ["desk/database-password"])
+    [{'name': 'desk/database-password', 'did': 'made'}]
 
 A folder for each, as in docker-compose.yml, is what lets a container have one secret and not the others.
 """
@@ -22,11 +22,11 @@ SECRET_BYTES = 32  # of randomness
 GROUP_READABLE_MODE = 0o440  # by the group too
 OWNER_ONLY_MODE = 0o400
 GROUP_READABLE_SECRETS = (
-    "desk-password",
+    "database-password",
     "grafana-admin",
 )  # PostgreSQL and Grafana run under ids of their own, and are given the group
 FOLDER_MODE = 0o750
-DEFAULT_NAMES = ("desk-password", "triton-control")
+DEFAULT_NAMES = ("database-password", "triton-control")
 VALUE_PREFIXES = {"triton-control": "fingerprint-control="}  # the header that Triton wants, and its value
 _NAME = re.compile(r"([a-z0-9][a-z0-9-]{0,62}/)?[a-z0-9][a-z0-9-]{0,62}")  # a file; or one in a folder
 

@@ -43,7 +43,10 @@ def open_history(settings: Settings, span: TimeRange = ALL_TIME) -> EventSpool:
     """An empty history that is read by the backend of the settings; whoever has people before him says which (`chosen`). What
     lies in it lies on disk, and comes back as tables of the host."""
     return EventSpool(
-        settings, network_table.load_networks(settings.reading.networks), span, load_backend(settings.backend)
+        settings,
+        network_table.load_networks(settings.reading.networks_file),
+        span,
+        load_backend(settings.backend),
     )
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.extras import how_to_install
 from fingerprint.core.ports import DeliveryFailed, Producer, QueueFull, Unavailable
-from fingerprint.core.settings import Deliver, Settings
+from fingerprint.core.settings import ReceiverSettings, Settings
 from fingerprint.delivery.outbox import Receiver
 from pipelines.runtime import wiring
 
@@ -22,7 +22,7 @@ def create_receiver(name: str, settings: Settings) -> Receiver:
         raise FingerprintError(f"deliver.{name}: {error}") from None
 
 
-def _create_webhook(options: Deliver) -> Receiver:
+def _create_webhook(options: ReceiverSettings) -> Receiver:
     try:
         from fingerprint.adapters.webhook import WebhookReceiver
     except ImportError as error:
@@ -36,8 +36,8 @@ class TopicReceiver:
     """A Taker behind a topic, keyed by the principal. Each body is waited for: what is marked as sent has arrived. The producer
     is opened when the first one goes, and anew after one that did not arrive."""
 
-    def __init__(self, options: Deliver, settings: Settings) -> None:
-        self.topic, self.seconds, self.settings = options.topic or "", options.seconds, settings.kafka
+    def __init__(self, options: ReceiverSettings, settings: Settings) -> None:
+        self.topic, self.seconds, self.settings = options.topic or "", options.timeout_seconds, settings.kafka
         self.producer: Producer | None = None
 
     def deliver(self, key: str, body: bytes, principal: str, now: datetime) -> None:

@@ -32,15 +32,17 @@ from fingerprint.registry.signatures import Signer
 from fingerprint.streaming.bank_watcher import BankWatcher
 
 ClientFactories = tuple[
-    Callable[[Kafka], Consumer], Callable[[Kafka], Producer], Callable[[Kafka], TopicAdmin]
+    Callable[[Kafka, int | None], Consumer], Callable[[Kafka], Producer], Callable[[Kafka], TopicAdmin]
 ]
 
 
 @contextmanager
-def open_consumer(settings: Kafka, purpose: str) -> Iterator[Consumer]:
+def open_consumer(
+    settings: Kafka, purpose: str, max_partition_fetch_bytes: int | None = None
+) -> Iterator[Consumer]:
     """A member of the group `<group>-<purpose>`: programs that read different topics must not share one."""
     opened = _client_factories(settings)[0](
-        settings.model_copy(update={"group": f"{settings.group}-{purpose}"})
+        settings.model_copy(update={"group_id": f"{settings.group_id}-{purpose}"}), max_partition_fetch_bytes
     )
     try:
         yield opened
@@ -127,14 +129,14 @@ def open_inference(
 def open_worker_pool(settings: Workers) -> Iterator[Pool]:
     """Who does pieces of work: this process, or the cluster that the settings name; what was started for it ends with the
     block."""
-    if settings.where == "local":
+    if settings.scheduler == "local":
         yield InThisProcess()
         return
     try:
         from fingerprint.adapters.worker_pool import open_dask_pool
     except ImportError as error:
         raise FingerprintError(
-            f"workers.where {settings.where} needs a package that is not there ({error.name}): "
+            f"workers.scheduler {settings.scheduler} needs a package that is not there ({error.name}): "
             f"{how_to_install('scale')}"
         ) from None
     with open_dask_pool(settings) as opened:

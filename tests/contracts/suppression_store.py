@@ -1,5 +1,5 @@
 """What every desk does between an alert and whoever reads it: suppressions, shared surprises, retention, redaction, purge. A test
-class gives `make_guarded`: a function to a fresh, open desk with a clock that can be moved, and what else `open_store` takes."""
+class gives `make_guarded`: a function to a fresh, open desk with a clock that can be moved, and what else `open_desk` takes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.support.alerts import ACCOUNT, NASTY, event, nasty, new_pipeline, sto
 NOW = datetime(2026, 3, 6, 9, tzinfo=UTC)
 DAY = timedelta(days=1)
 ECS = SuppressionMatch(service="ecs")
-FOR_EVER = Retention(raw_days=0, votes_days=0, alerts_days=0)
+FOR_EVER = Retention(record_days=0, vote_days=0, closed_alert_days=0)
 
 MATCHES = (  # and whether each hides the pipeline
     (SuppressionMatch(principal=new_pipeline().principal), True),
@@ -428,7 +428,9 @@ class GuardContract:
         clock.at = NOW + DAY
         desk.alerts.save([alert, new_pipeline()])
         clock.at = NOW + 30 * DAY + timedelta(seconds=1)
-        removed = desk.retention.apply(Retention(raw_days=30, votes_days=0, alerts_days=0), by="retention")
+        removed = desk.retention.apply(
+            Retention(record_days=30, vote_days=0, closed_alert_days=0), by="retention"
+        )
         assert removed == {"records": 4}
         assert [bool(each.raw) for each in desk.alerts.get(alert.alert_id).events] == [False] * 4 + [True] * 5
         assert desk.evidence.records_removed_at(alert.alert_id) == clock.at
@@ -445,7 +447,10 @@ class GuardContract:
         )
         clock.at = NOW + 29 * DAY
         assert (
-            desk.retention.apply(Retention(raw_days=30, votes_days=30, alerts_days=30), by="retention") == {}
+            desk.retention.apply(
+                Retention(record_days=30, vote_days=30, closed_alert_days=30), by="retention"
+            )
+            == {}
         )
         assert all(each.raw for each in desk.alerts.get(alert.alert_id).events)
 
@@ -456,9 +461,9 @@ class GuardContract:
         clock.at = NOW + DAY
         desk.alerts.save([], [*votes(alert), *votes(later)])
         clock.at = NOW + 10 * DAY + timedelta(seconds=1)
-        assert desk.retention.apply(Retention(raw_days=0, votes_days=10, alerts_days=0), by="retention") == {
-            "votes": 18
-        }
+        assert desk.retention.apply(
+            Retention(record_days=0, vote_days=10, closed_alert_days=0), by="retention"
+        ) == {"votes": 18}
         assert set(desk.votes.read()["principal"]) == {later.principal}
 
     def test_who_began_a_session_goes_with_the_votes(self, make_guarded):
@@ -472,9 +477,9 @@ class GuardContract:
             clock.at = NOW + day * DAY
             desk.alerts.save(credential_issues=[each])
         clock.at = NOW + 9 * DAY
-        assert desk.retention.apply(Retention(raw_days=0, votes_days=5, alerts_days=0), by="retention") == {
-            "credential_issues": 4
-        }
+        assert desk.retention.apply(
+            Retention(record_days=0, vote_days=5, closed_alert_days=0), by="retention"
+        ) == {"credential_issues": 4}
         assert [bool(desk.alerts.credential_chain(each.issued_key)) for each in began] == [False] * 4 + [
             True
         ] * 5
@@ -488,9 +493,9 @@ class GuardContract:
         desk.cases.add_note(closed.alert_id, "asked the owner", by="maria")
         close(desk, [closed], SetDisposition("benign", "planned"))
         clock.at = NOW + 400 * DAY
-        assert desk.retention.apply(Retention(raw_days=0, votes_days=0, alerts_days=30), by="retention") == {
-            "alerts": 1
-        }
+        assert desk.retention.apply(
+            Retention(record_days=0, vote_days=0, closed_alert_days=30), by="retention"
+        ) == {"alerts": 1}
         assert desk.alerts.by_urgency() == [opened]
         left = desk.dump_tables()
         naming = {name for name, rows in left.items() if closed.alert_id in rows}
@@ -506,7 +511,10 @@ class GuardContract:
         close(desk, [alert], SetDisposition("benign"))
         desk.alerts.save([grown(alert)])
         clock.at = NOW + 400 * DAY
-        assert desk.retention.apply(Retention(raw_days=0, votes_days=0, alerts_days=30), by="retention") == {}
+        assert (
+            desk.retention.apply(Retention(record_days=0, vote_days=0, closed_alert_days=30), by="retention")
+            == {}
+        )
         assert len(desk.alerts.by_urgency()) == 1
 
     def test_an_original_stays_as_long_as_a_duplicate_of_it(self, make_guarded):
@@ -518,7 +526,7 @@ class GuardContract:
         desk.alerts.save([young])
         close(desk, [old], SetDisposition("benign"))
         close(desk, [young], SetDisposition("duplicate", duplicate_of=old.alert_id))
-        kept = Retention(raw_days=0, votes_days=0, alerts_days=30)
+        kept = Retention(record_days=0, vote_days=0, closed_alert_days=30)
         clock.at = NOW + 110 * DAY
         assert desk.retention.apply(kept, by="retention") == {}
         clock.at = NOW + 131 * DAY
@@ -539,7 +547,7 @@ class GuardContract:
         alerts = [new_pipeline(alert_id=f"{number:016x}") for number in range(450)]
         desk.alerts.save(alerts, votes(alerts[0]))
         clock.at = NOW + 100 * DAY
-        kept = Retention(raw_days=30, votes_days=30, alerts_days=30)
+        kept = Retention(record_days=30, vote_days=30, closed_alert_days=30)
         removed = desk.retention.apply(kept, by="omar", progress=lambda kind, done: told.append((kind, done)))
         assert removed == {"records": 1_350, "votes": 3}
         assert told == [("records", 600), ("records", 1_200), ("records", 1_350), ("votes", 3)]

@@ -160,7 +160,9 @@ def test_whoever_hears_nothing_gets_a_sign_of_life(desk: SqlStore) -> None:
 
 def test_a_number_from_another_desk_makes_nobody_deaf(desk: SqlStore) -> None:
     async def listen() -> ChangeBatch:
-        async with aclosing(ChangeBroadcaster(desk.changes, poll_seconds=0.05).subscribe(1_000_000)) as batches:
+        async with aclosing(
+            ChangeBroadcaster(desk.changes, poll_seconds=0.05).subscribe(1_000_000)
+        ) as batches:
             await anext(batches)
             await asyncio.to_thread(assign, desk, PIPELINE)
             return await anext(batches)
