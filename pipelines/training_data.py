@@ -16,6 +16,7 @@ from fingerprint.core import time_range
 from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
+from fingerprint.sources.active import SOURCE
 from fingerprint.store import SqlStore, masked_url, open_store, store_exists
 from fingerprint.training import feedback
 from fingerprint.training.exclusions import TrainingExclusions
@@ -118,7 +119,7 @@ def _history_span(history: EventSpool, newest: datetime) -> tuple[datetime, date
 
 def _key_date_range(near: files.FilesInSpan) -> tuple[datetime, datetime]:
     """The first and the last day that keys name, or the month of the last; some do, or nothing would be outside."""
-    days = [day for day in (time_range.key_day(file.path) for file in near.found) if day]
+    days = [day for day in (SOURCE.object_day(file.path) for file in near.found) if day]
     days = sorted([*days, *near.unlisted, *map(time_range.last_day_of_month, near.unlisted)])
     first, last = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (days[0], days[-1]))
     return first, last

@@ -31,7 +31,7 @@ from fingerprint.detection.scorer import alert_windows
 from fingerprint.estimators import tail_calibration
 from fingerprint.features import encoding
 from fingerprint.registry.bank import PEER_LEVEL, Bank
-from fingerprint.sources.cloudtrail import attack_tactics
+from fingerprint.sources.active import SOURCE
 from fingerprint.state.activity_series import ActivitySeries
 
 HALF_URGENCY_NATS = 18.0  # nats of tail probability at which urgency is 50: one active interval in 66 million
@@ -263,7 +263,7 @@ def _text_or_empty(value: object) -> str:
 
 def _tactics(frame: pd.DataFrame) -> tuple[str, ...]:
     pairs = frame[["service", "action"]].drop_duplicates().astype(str)
-    return attack_tactics.tactics_among(list(zip(pairs["service"], pairs["action"], strict=True)))
+    return SOURCE.tactics_among(list(zip(pairs["service"], pairs["action"], strict=True)))
 
 
 def _next_steps(frame: pd.DataFrame, drivers: list[SurpriseDriver], first_seen: str) -> tuple[str, str]:
@@ -274,7 +274,7 @@ def _next_steps(frame: pd.DataFrame, drivers: list[SurpriseDriver], first_seen: 
         (f"{driver.feature} {driver.seen}" for driver in drivers if driver.rarity == "unseen"), "this"
     )
     key = _first_value(frame["access_key"])
-    cut = {"AKIA": f"deactivate access key {key}", "ASIA": "revoke the role's active sessions"}.get(key[:4])
+    cut = SOURCE.containment_step(key)
     trail = f"key {key}" if key else "this session"
     judged = " It is new and judged by its peers alone: who made it, and what for?" if first_seen else ""
     return (

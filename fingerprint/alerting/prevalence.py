@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fingerprint.features.encoding import FEATURES
-from fingerprint.sources.cloudtrail.attack_tactics import tactics_of
+from fingerprint.sources.active import SOURCE
 
 WINDOW_SECONDS = 86_400  # seconds
 MIN_OTHERS = 3  # other principals, from whom on it is no coincidence
@@ -91,4 +91,4 @@ def _is_attack_tactic(value: SurprisingValue) -> bool:
     if value.feature not in CALL_FEATURES:
         return False
     service, _, call = value.value.partition(":")
-    return bool(set(tactics_of(service, call.partition("(")[0])) - {DISCOVERY_TACTIC})
+    return bool(set(SOURCE.tactics_of(service, call.partition("(")[0])) - {DISCOVERY_TACTIC})

@@ -210,3 +210,13 @@ class FeedGap:
     title: str
     ended_at: datetime | None = None
     ending: str = ""
+
+
+# From 50 on is what harmless surprises hardly ever reach (docs/explanation/detection.md).
+SEVERITY_LEVELS = ((75, "critical"), (50, "high"), (35, "medium"), (0, "low"))
+MINIMUM_URGENCY = {word: least for least, word in SEVERITY_LEVELS}  # the urgency from which a word holds
+
+
+def severity_of(urgency: int) -> str:
+    """The word for an urgency of 0 to 100."""
+    return next(word for least, word in SEVERITY_LEVELS if urgency >= least or least == 0)

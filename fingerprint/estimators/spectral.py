@@ -75,8 +75,9 @@ def forecast(
     rows = (
         CPU_BLOCK_ROWS if is_numpy_namespace(xp) else max_rows_per_transform(series.shape[-1], memory_bytes)
     )
-    starts = range(0, max(series.shape[0], 1), rows)
-    parts = [_forecast(series[start : start + rows], places, quantile) for start in starts]
+    count = series.shape[0]
+    blocks = [series[start : min(start + rows, count), :] for start in range(0, max(count, 1), rows)]
+    parts = [_forecast(block, places, quantile) for block in blocks]
     return xp.concat([ahead for ahead, _ in parts]), xp.concat([spread for _, spread in parts])
 
 

@@ -26,7 +26,8 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.core.settings import Entities
 from fingerprint.estimators import tail_calibration
 from fingerprint.evaluation.labels import DAY_SECONDS, find_label_rows
-from fingerprint.sources.cloudtrail.identity import ENTITY_COLUMNS, IDENTITY_COLUMNS, add_entity_columns
+from fingerprint.sources.cloudtrail.identity import IDENTITY_COLUMNS
+from fingerprint.sources.entities import ENTITY_COLUMNS, add_entity_columns
 
 ATTACKER_KINDS = ("new user", "new role", "root", "robbed newcomer")
 LEAD_HOURS = 3  # before the attack, that a robbed newcomer began

@@ -21,7 +21,6 @@ from typing import Any
 
 import sqlalchemy as sql
 
-from fingerprint.core import disposition as disposition_rules
 from fingerprint.core.alert import Decision, Disposition, FingerprintError, NotFound
 from fingerprint.core.case import (
     MAX_PAGE_SIZE,
@@ -31,6 +30,7 @@ from fingerprint.core.case import (
     CaseAction,
     CaseNote,
     SetDisposition,
+    current_dispositions,
 )
 from fingerprint.core.sanitize import storable
 from fingerprint.store import prevalence
@@ -145,7 +145,7 @@ def read_current_dispositions(connection: sql.Connection) -> dict[str, Dispositi
     alert_id = alert_events.c.alert_id
     sizes = sql.select(alert_id, sql.func.count()).where(alert_id.in_(decided)).group_by(alert_id)
     evidence = {row[0]: row[1] for row in connection.execute(sizes)}
-    return disposition_rules.current_dispositions(newest.values(), evidence)
+    return current_dispositions(newest.values(), evidence)
 
 
 # --- dispositions -----------------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Values that the queue is filtered and grouped by, derived from saved alerts: services, accounts, tactics, surprises.
 
 Example:
-    >>> record = '{"recipientAccountId": "210987654321"}'
     >>> sorted(derive_filter_values("123456789012:role/ci", ["Discovery"], ["ec2", "s3"], [record]))
     [('account', '123456789012'), ('account', '210987654321'), ('service', 'ec2'), ('service', 's3'), ('tactic', 'Discovery')]
 
@@ -15,10 +14,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-import msgspec
 import sqlalchemy as sql
 
 from fingerprint.core.sanitize import storable
+from fingerprint.sources.active import SOURCE
 from fingerprint.store.schema import (
     Row,
     alert_surprises,
@@ -30,13 +29,6 @@ from fingerprint.store.schema import (
 )
 
 _ACCOUNT = re.compile(r"[0-9]{12}")
-
-
-class _Record(msgspec.Struct):
-    recipientAccountId: str = ""
-
-
-_RECORD_DECODER = msgspec.json.Decoder(_Record)
 
 
 def update_filter_values(connection: sql.Connection, alerts: Sequence[Row], events: Iterable[Row]) -> None:
@@ -62,7 +54,7 @@ def derive_filter_values(
     principal: str, tactics: Iterable[str], services: Iterable[str], raws: Iterable[str]
 ) -> set[tuple[str, str]]:
     """Return (kind, value) of an alert; its accounts are the principal's and those whose trails recorded its calls."""
-    accounts = {principal.partition(":")[0], *map(_recipient_account, raws)}
+    accounts = {principal.partition(":")[0], *map(SOURCE.record_account, raws)}
     found = {"account": filter(_ACCOUNT.fullmatch, accounts), "service": services, "tactic": tactics}
     return {(kind, index_key(value)) for kind, values in found.items() for value in values}
 
@@ -78,14 +70,6 @@ def surprise_rows(alert_id: str, drivers: Sequence[Mapping[str, Any]]) -> Iterat
 def surprise_id(feature: str, seen: str) -> str:
     """Return a digest of a feature and its value, 32 characters."""
     return blake2b(f"{feature}\0{seen}".encode(), digest_size=16).hexdigest()
-
-
-def _recipient_account(raw: str) -> str:
-    """Return the account whose trail recorded a call: the record's own field, never one of the caller's parameters."""
-    try:
-        return _RECORD_DECODER.decode(raw).recipientAccountId
-    except (msgspec.DecodeError, UnicodeError):
-        return ""
 
 
 def _group_by_alert(events: Iterable[Row], column: str) -> dict[str, set[str]]:

@@ -22,7 +22,7 @@ from typing import Any
 
 import sqlalchemy as sql
 
-from fingerprint.core.alert import FingerprintError, NotFound
+from fingerprint.core.alert import SEVERITY_LEVELS, FingerprintError, NotFound
 from fingerprint.core.case import (
     MAX_GROUP_FIELDS,
     MAX_PAGE_SIZE,
@@ -34,7 +34,6 @@ from fingerprint.core.case import (
     QueueRow,
 )
 from fingerprint.core.sanitize import storable
-from fingerprint.core.severity import SEVERITY_LEVELS
 from fingerprint.store.database import Repository, reads
 from fingerprint.store.filters import (
     ALERTS_WITH_CASES,

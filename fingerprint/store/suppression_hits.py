@@ -20,9 +20,8 @@ from typing import Any
 import sqlalchemy as sql
 
 from fingerprint.alerting.suppression import AlertFacts, EventFacts, SuppressionMatcher
-from fingerprint.core.alert import Decision
+from fingerprint.core.alert import MINIMUM_URGENCY, Decision
 from fingerprint.core.case import SuppressionMatch
-from fingerprint.core.severity import MINIMUM_URGENCY
 from fingerprint.store.schema import (
     alert_events,
     alert_values,

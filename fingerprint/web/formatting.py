@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from fingerprint.core.alert import LEVELS, Decision, Level
-from fingerprint.core.severity import SEVERITY_LEVELS as SEVERITY_LEVELS
-from fingerprint.core.severity import severity_of as severity_of
+from fingerprint.core.alert import SEVERITY_LEVELS as SEVERITY_LEVELS
+from fingerprint.core.alert import severity_of as severity_of
 
 LEVEL_DESCRIPTIONS = dict(
     zip(

@@ -26,8 +26,8 @@ WhyOption = Annotated[str, typer.Option("--why", help="The reason, for the histo
 @bank_app.command("list")
 def bank_list(bank: BankFolder = Path("bank"), settings: SettingsFile = None, json: Json = False) -> None:
     """Every version that is kept: what it learned, whether it is served, what the gate said."""
+    from fingerprint.registry.catalog import list_versions
     from pipelines.commands import bank_table
-    from pipelines.commands.bank import list_versions
 
     found = list_versions(bank, settings_.load_settings(settings).bank)
     print_result(found, json, lambda: bank_table.print_versions(found))

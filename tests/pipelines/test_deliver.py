@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from fingerprint.store.every_table import metadata
 from prometheus_client import CollectorRegistry
 
 from fingerprint.adapters.webhook import WebhookReceiver
@@ -25,6 +24,7 @@ from fingerprint.core.settings import ReceiverSettings, Settings, load_settings
 from fingerprint.delivery import policy
 from fingerprint.store import SqlStore, open_store
 from fingerprint.store.outbox import SqlOutbox
+from fingerprint.store.schema import metadata
 from pipelines.commands.deliveries import list_deliveries, print_deliveries, retry_deliveries
 from pipelines.deliver import MAX_BACKOFF_SECONDS, DeliverySender, deliver_in_background, run_deliver
 from pipelines.deliver_metrics import DeliverMetrics

@@ -16,8 +16,8 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 
+from fingerprint.core.alert import severity_of
 from fingerprint.core.sanitize import printable
-from fingerprint.core.severity import severity_of
 from fingerprint.delivery.formats.text import truncate
 from fingerprint.delivery.notification import Notification, account_of, distinct_values
 

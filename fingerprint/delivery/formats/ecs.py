@@ -14,8 +14,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from fingerprint.core.alert import Alert
-from fingerprint.core.severity import severity_of
+from fingerprint.core.alert import Alert, severity_of
 from fingerprint.delivery.formats.text import truncate_texts, without_empty
 from fingerprint.delivery.notification import (
     Notification,

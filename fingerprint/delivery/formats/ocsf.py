@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from fingerprint.core.alert import Alert, AlertEvent, Decision, Level
-from fingerprint.core.severity import severity_of
+from fingerprint.core.alert import Alert, AlertEvent, Decision, Level, severity_of
 from fingerprint.delivery.formats.ocsf_anomalies import anomaly_analyses
 from fingerprint.delivery.formats.text import truncate_texts, without_empty
 from fingerprint.delivery.notification import (

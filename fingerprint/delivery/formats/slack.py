@@ -17,8 +17,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from fingerprint.core.alert import severity_of
 from fingerprint.core.sanitize import printable
-from fingerprint.core.severity import severity_of
 from fingerprint.delivery.formats.text import truncate
 from fingerprint.delivery.notification import Notification, display_name, distinct_values
 

@@ -11,8 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from ocsf_json_schema import OcsfJsonSchemaEmbedded, get_ocsf_schema
 
-from fingerprint.core.alert import Disposition
-from fingerprint.core.severity import SEVERITY_LEVELS
+from fingerprint.core.alert import SEVERITY_LEVELS, Disposition
 from fingerprint.delivery.formats.ocsf import OCSF_VERSION, PROFILES, ocsf_finding
 from fingerprint.delivery.formats.text import MAX_TEXT_LENGTH, to_json_line
 from fingerprint.delivery.notification import CHANGE_KINDS, MAX_NOTIFICATION_EVENTS, Notification

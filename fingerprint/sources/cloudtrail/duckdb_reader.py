@@ -1,12 +1,12 @@
-"""Records to events on a host: one query of DuckDB over a batch of lines, and the careful reader for what it refuses.
+"""Records to events on a host: one query of DuckDB over a batch of lines, and the lenient reader for what it refuses.
 
 Example:
-    >>> read(split(b'{"eventTime": "2023-07-10T11:42:18Z"}')).events["action"].tolist()
+    >>> read_on_host(split_message(b'{"eventTime": "2023-07-10T11:42:18Z"}')).events["action"].tolist()
     ['unknown']
 
-COLUMNS becomes a structure for DuckDB's `json_transform`, which reads each line once, gives NULL where a type conflicts, and runs
-over a whole batch in C++. What it refuses goes through `mend`, one by one. Figures:
-docs/explanation/reading.md.
+COLUMNS becomes a structure for DuckDB's `json_transform`, which reads each line once, gives NULL where a type conflicts, and
+runs over a whole batch in C++. What it refuses goes through `lenient`, one by one. docs/explanation/reading.md has the figures and what was
+tried.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fingerprint.core.alert import Reject
-from fingerprint.sources.cloudtrail.envelopes import RecordBatch, join_lines
+from fingerprint.sources.base import FlattenedRecords, RecordBatch, join_lines
 from fingerprint.sources.cloudtrail.lenient import (
     EARLIEST_TIME,
     LATEST_TIME,
@@ -43,7 +43,6 @@ from fingerprint.sources.cloudtrail.schema import (
     RESOURCES,
     UNTRUNCATED_COLUMNS,
     ColumnType,
-    FlattenedRecords,
     record_structure,
     sort_parameter_names,
 )
@@ -57,7 +56,7 @@ _RESOURCES = (  # their accounts, written as ARNs
 
 
 def _other_account(text: str) -> str:
-    """SQL: the first account in the ARNs of `text` that is not the record's own."""
+    """Return SQL for the first account in the ARNs of `text` that is not the record's own."""
     return f"nullif(regexp_extract(replace({text}, {_OWN_ACCOUNT}, ''), {_ARN_ACCOUNT}, 1), '')"
 
 
@@ -79,7 +78,7 @@ _READ: dict[ColumnType, str] = {
 
 
 def read_on_host(records: RecordBatch) -> FlattenedRecords:
-    """One row per readable record, in their order; see `flatten`."""
+    """Return one row per readable record, in their order; see `source.flatten`."""
     table, rejects = _extract(records)
     frame, no_time = _to_frame(table, records.lines)
     no_event, skipped = _classify_rows(frame, no_time, records)
@@ -90,12 +89,12 @@ def read_on_host(records: RecordBatch) -> FlattenedRecords:
 
 
 def _texts(members: dict[str, Any]) -> dict[str, Any]:
-    """Everything is read as text first, for whatever types a record's fields have."""
+    """Return the members with type VARCHAR: everything is read as text first, because fields have any type in practice."""
     return {name: _texts(each) if isinstance(each, dict) else "VARCHAR" for name, each in members.items()}
 
 
 def _structure() -> str:
-    """What json_transform makes of a line; the parameters stay JSON, to be looked into."""
+    """Return the structure for json_transform; the parameters stay JSON, because their names are read from it."""
     texts = _texts(record_structure())
     return json.dumps(texts | {PARAMETERS: "JSON", RESOURCES: [{RESOURCE_ACCOUNT: "VARCHAR"}]})
 
@@ -113,7 +112,7 @@ def _query() -> str:
 
 
 class _LineTable:
-    """What a query reads from: whatever table is in it when the query runs."""
+    """The table that a planned query reads from, replaced before each run."""
 
     table = pa.table({"line": pa.array([], pa.large_string()), "row": np.arange(0)})
 
@@ -153,24 +152,24 @@ _reader = cache(_PlannedQuery)
 
 
 def _run(query: str, lines: Sequence[bytes], rows: np.ndarray) -> pa.Table:
-    """The query over a table `lines(line, row)`. Raises duckdb.Error if one line is no strict JSON."""
+    """Run a query over a table `lines(line, row)`. Raises duckdb.Error if one line is no strict JSON."""
     text, borders = join_lines(lines)
     column = pa.LargeStringArray.from_buffers(len(lines), pa.py_buffer(borders), pa.py_buffer(text))
     return _reader(query).read(pa.table({"line": column, "row": rows}))
 
 
 def _extract(records: RecordBatch) -> tuple[pa.Table, list[Reject]]:
-    """All columns of all lines that are or can be made strict JSON, in the order of the lines; rejects for
-    the rest."""
+    """Return all columns of all lines that are or can be made strict JSON, in the order of the lines; and rejects for the
+    rest."""
     rows = np.arange(len(records.lines))
     try:
         return _run(_query(), records.lines, rows), []
     except (duckdb.InvalidInputException, UnicodeDecodeError):  # the message quotes the line, cut anywhere
         valid = _valid(records.lines)
-    mended, mended_rows, rejects = _repair_records(records, rows[~valid])
+    repaired, repaired_rows, rejects = _repair_records(records, rows[~valid])
     parts = [
         _run(_query(), [records.lines[row] for row in rows[valid]], rows[valid]),
-        _run(_query(), mended, mended_rows),
+        _run(_query(), repaired, repaired_rows),
     ]
     return pa.concat_tables(parts).sort_by("row"), rejects
 
@@ -184,22 +183,22 @@ def _repair_records(
     records: RecordBatch,
     rows: np.ndarray,
 ) -> tuple[list[bytes], np.ndarray, list[Reject]]:
-    mended: dict[int, bytes] = {}
+    repaired: dict[int, bytes] = {}
     rejects = []
     for row in rows.tolist():
         try:
-            mended[row] = repair_record(records.lines[row])
+            repaired[row] = repair_record(records.lines[row])
         except ParseError as error:
             rejects.append(_reject(records, row, str(error)))
-    good = _valid(list(mended.values()))
-    for row in np.array(list(mended), np.int64)[~good].tolist():
+    good = _valid(list(repaired.values()))
+    for row in np.array(list(repaired), np.int64)[~good].tolist():
         rejects.append(_reject(records, row, "malformed JSON"))
-        del mended[row]
-    return list(mended.values()), np.array(list(mended), np.int64), rejects
+        del repaired[row]
+    return list(repaired.values()), np.array(list(repaired), np.int64), rejects
 
 
 def _to_frame(table: pa.Table, lines: list[bytes]) -> tuple[pd.DataFrame, np.ndarray]:
-    """Arrow to pandas with times mended, keys cut and ids filled; and which rows have no usable time."""
+    """Return a pandas frame with times repaired, keys cut and ids filled; and which rows have no usable time."""
     columns: dict[str, Any] = {}
     for column in COLUMNS:
         values = table[column.name]
@@ -217,7 +216,7 @@ def _to_frame(table: pa.Table, lines: list[bytes]) -> tuple[pd.DataFrame, np.nda
 
 
 def _times(parsed: pa.ChunkedArray, odd: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Times as UTC; those not written the usual way are read one by one."""
+    """Return times as UTC; those not written the usual way are parsed one by one."""
     known = parsed.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
     possible = pc.and_(pc.greater_equal(known, EARLIEST_TIME), pc.less(known, LATEST_TIME))
     known = pc.if_else(possible, known, pa.scalar(None, known.type))
@@ -228,7 +227,7 @@ def _times(parsed: pa.ChunkedArray, odd: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _sorted(names: pa.ChunkedArray) -> pa.Array:
-    """Parameter names in the order of the alphabet; done once per distinct set, of which there are few."""
+    """Return parameter names in alphabetical order, sorted once per distinct set."""
     encoded = names.combine_chunks().dictionary_encode()
     ordered = [sort_parameter_names(each) for each in encoded.dictionary.to_pylist()]
     return pa.array(ordered, names.type).take(encoded.indices)
@@ -253,8 +252,7 @@ def _ids(ids: pa.ChunkedArray, rows: pa.ChunkedArray, lines: list[bytes]) -> pa.
 def _classify_rows(
     frame: pd.DataFrame, no_time: np.ndarray, records: RecordBatch
 ) -> tuple[np.ndarray, tuple[list[Reject], int]]:
-    """Which rows are no events; their rejects; how many are none by design (insights, digests, test
-    notices)."""
+    """Return which rows are no events, their rejects, and how many are no events by design (insights, digests, test notices)."""
     insight = (
         (frame["event_category"] == "Insight") | (frame["event_type"] == "AwsCloudTrailInsight")
     ).to_numpy(bool)

@@ -1,13 +1,13 @@
-"""Records to events on a device: a sieve keeps what has a column, cuDF makes columns of it, the host reads what is not plain.
+"""Records to events on a device: a JSON filter keeps members that have columns, cuDF parses them, the host reads the rest.
 
 Example:
-    >>> flat = read(records, "cudf")                     # the same events and rejects as by `reading_duckdb`
+    >>> flat = read_on_device(records, "cudf")           # the same events and rejects as by `duckdb_reader`
     >>> flat.events["service"].str.upper()               # a cuDF table: it lies on the device
 
-The records go up once, as they are. The sieve (`kernels/sieve.cu`) reads them strictly and passes on, of those that are *plain*,
-the members that have columns: so cuDF's reader is given nothing that two readers could take differently, and no member whose name
-a caller chose can become a column in it. All other records are read on the host; their events and rejects are put in their
-places. docs/explanation/reading.md has the rules and their reasons.
+The records go up once, as they are. The filter (`kernels/sieve.cu`) reads them strictly and passes on, of those that are
+*plain*, the members that have columns: so cuDF's reader is given nothing that two readers could take differently, and no member
+whose name a caller chose can become a column in it. All other records are read on the host; their events and rejects are put in
+their places. docs/explanation/reading.md has the rules and their reasons.
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ from fingerprint.compute import arrays, frames
 from fingerprint.compute.arrays import Array
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.kernels import launch_kernel
-from fingerprint.sources import duckdb_reader
-from fingerprint.sources.cloudtrail.envelopes import RecordBatch, join_lines
+from fingerprint.sources.base import FlattenedRecords, RecordBatch, join_lines
+from fingerprint.sources.cloudtrail import duckdb_reader
 from fingerprint.sources.cloudtrail.schema import (
     COLUMNS,
     PARAMETERS,
     RESOURCES,
     UNTRUNCATED_COLUMNS,
     ColumnSpec,
-    FlattenedRecords,
     record_structure,
     sort_parameter_names,
 )
@@ -67,7 +66,9 @@ RecordRange = tuple[int, int]  # the first of some records, and the one after th
 
 
 class MemberTree(NamedTuple):
-    """The members that are read, as a tree: of each node its kind, its first child, how many there are, where its key lies."""
+    """The members that are read, as a tree: each node's kind, first child, number of children, and the place and size of its
+    key.
+    """
 
     kind: NDArray[np.int32]
     first: NDArray[np.int32]
@@ -78,8 +79,12 @@ class MemberTree(NamedTuple):
 
 
 class FilteredRecords(NamedTuple):
-    """What the sieve says of N records: which are plain (N,), here; of the P plain ones, there: a line that has every member and
-    then theirs (B,), UTF-8; the times of event and session (P,), microseconds, NAT for none; whether they failed (P,)."""
+    """The filter's result for N records, of which P are plain.
+
+    `plain` (N,) lies on the host; on the device: `lines` (B,), UTF-8, a line that has every member and then those of the plain
+    records; `time` and `begun` (P,), the times of event and session in microseconds, NOT_A_TIME for none; `failed` (P,),
+    whether they failed.
+    """
 
     plain: NDArray[np.bool_]
     lines: Array
@@ -89,21 +94,21 @@ class FilteredRecords(NamedTuple):
 
 
 def read_on_device(records: RecordBatch, dataframe_library: str) -> FlattenedRecords:
-    """One row per readable record, in their order; see `flatten`."""
+    """Return one row per readable record, in their order; see `source.flatten`."""
     parts = [_read_plain(records.lines, piece, dataframe_library) for piece in _record_ranges(records.lines)]
     careful = np.concatenate([rows for _, rows in parts])
     return _merge_results([events for events, _ in parts], _read_on_host(records, careful), dataframe_library)
 
 
 def _record_ranges(lines: list[bytes]) -> list[RecordRange]:
-    """Where to cut, so that no piece is much larger than PIECE; one at least."""
+    """Return ranges of records of about BATCH_BYTES each; one at least."""
     ends = np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)))
     cuts = np.searchsorted(ends, np.arange(BATCH_BYTES, int(ends[-1]), BATCH_BYTES)) if len(ends) else ends
     return list(pairwise([0, *np.unique(cuts[cuts > 0]).tolist(), len(lines)]))
 
 
 def _read_plain(lines: list[bytes], piece: RecordRange, tables: str) -> tuple[Frame, NDArray[np.int64]]:
-    """The events of the records of a piece that are plain, and the places of those that are not."""
+    """Return the events of the plain records of a range, and the places of the others."""
     begin, end = piece
     sieved = filter_records(lines[begin:end], frames.import_array_library(tables))
     rows = np.flatnonzero(sieved.plain) + begin
@@ -116,14 +121,14 @@ def _read_plain(lines: list[bytes], piece: RecordRange, tables: str) -> tuple[Fr
 
 
 def _read_on_host(records: RecordBatch, careful: NDArray[np.int64]) -> FlattenedRecords:
-    """What the host makes of the records at some places."""
+    """Return what the host makes of the records at some places."""
     lines, origins = ([each[row] for row in careful.tolist()] for each in (records.lines, records.origins))
     rest = duckdb_reader.read_on_host(RecordBatch(lines, origins, records.rejects, records.skipped))
     return rest._replace(events=rest.events.assign(row=careful[rest.events["row"].to_numpy(np.int64)]))
 
 
 def _merge_results(parts: list[Frame], rest: FlattenedRecords, tables: str) -> FlattenedRecords:
-    """What was read there and here, in the order of the records."""
+    """Return the events of device and host in the order of the records."""
     filled = [part for part in parts if len(part)]
     if len(rest.events) or not filled:
         filled.append(frames.to_device(rest.events, tables))
@@ -141,7 +146,7 @@ def _empty_frame(tables: str) -> Frame:
 
 
 def filter_records(lines: list[bytes], xp: Any) -> FilteredRecords:
-    """Records, brought up once and read strictly; `xp` is the module of the arrays there."""
+    """Copy records to the device and filter them; `xp` is the module of the arrays there."""
     count, first = len(lines), _every_member()
     text, borders = _copy_to_device(lines, xp)
     plain, failed = xp.zeros(count, np.uint8), xp.zeros(count, np.uint8)
@@ -167,14 +172,14 @@ def filter_records(lines: list[bytes], xp: Any) -> FilteredRecords:
 
 
 def _copy_to_device(lines: list[bytes], xp: Any) -> tuple[Array, Array]:
-    """The one copy up: all bytes, and where each record begins and the last ends (N + 1,)."""
+    """Return all bytes in one copy, and where each record begins and the last ends, (N + 1,)."""
     text, borders = join_lines(lines)
     return xp.asarray(np.frombuffer(text, np.uint8)), xp.asarray(borders)
 
 
 @cache
 def member_tree() -> MemberTree:
-    """The tree for the sieve: nodes in the order of their depth, so that the children of one lie side by side."""
+    """Return the tree for the filter: nodes in the order of their depth, so that the children of one lie side by side."""
     groups: list[tuple[str, Any]] = [("", record_structure() | {RESOURCES: RESOURCES})]
     kind, first, count = [], [], []
     for _, each in groups:  # grows while it is gone through
@@ -208,13 +213,13 @@ def _kind(member: dict[str, Any] | str) -> str:
 
 @cache
 def _every_member() -> NDArray[np.uint8]:
-    """A line that has every member that is passed on: so no column of cuDF's depends on what the records have."""
+    """Return a line that has every member that is passed on, so that no column of cuDF depends on the members of the records."""
     return np.frombuffer(json.dumps(forwarded_members(), separators=(",", ":")).encode() + b"\n", np.uint8)
 
 
 @cache
 def forwarded_members() -> dict[str, Any]:
-    """The members of a line of the sieve's, nested, an empty text for each."""
+    """Return the members of a line of the filter, nested, an empty text for each."""
     return _empty(record_structure()) | {PARAMETERS: dict.fromkeys(DERIVED_KINDS.values(), "")}
 
 
@@ -230,10 +235,10 @@ def _empty(members: dict[str, Any]) -> dict[str, Any]:
 
 
 def _members(lines: Array, tables: str) -> Frame:
-    """The lines as cuDF reads them: a row each, a column a member, groups as structs.
+    """Return the lines as cuDF reads them: a row each, a column a member, groups as structs.
 
-    `cudf.read_json` takes the bytes of a host; these lie on the device, so its reader is called as it calls it. Recovery makes a
-    row of nothing of a line that it cannot read.
+    `cudf.read_json` takes the bytes of a host; these lie on the device, so its reader is called as it calls it. Recovery makes
+    an empty row of a line that it cannot read.
     """
     low = frames.import_low_level_library(tables)
     options = (
@@ -250,7 +255,7 @@ def _members(lines: Array, tables: str) -> Frame:
 
 
 def _schema(low: Any, members: dict[str, Any]) -> list[tuple[str, Any, list[Any]]]:
-    """All text, in groups: name, type, what is inside."""
+    """Return a schema of text columns, nested in groups: name, type, members."""
     text, group = low.DataType(low.TypeId.STRING), low.DataType(low.TypeId.STRUCT)
     return [
         (name, group, _schema(low, each)) if isinstance(each, dict) else (name, text, [])
@@ -259,7 +264,7 @@ def _schema(low: Any, members: dict[str, Any]) -> list[tuple[str, Any, list[Any]
 
 
 def _events(members: Frame, sieved: FilteredRecords, rows: NDArray[np.int64]) -> Frame:
-    """The columns of COLUMNS and `row`."""
+    """Return the columns of COLUMNS and `row`."""
     library, xp = frames.library_of(members), frames.array_module_of(members)
     made = {column.name: _column(column, members, sieved) for column in COLUMNS}
     return library.DataFrame({**made, "row": xp.asarray(rows)})
@@ -286,7 +291,7 @@ def _column(column: ColumnSpec, members: Frame, sieved: FilteredRecords) -> Any:
 
 
 def _at(members: Frame, path: str) -> Any:
-    """A member of each record, without the line that has every one."""
+    """Return a member of each record, without the line that has every one."""
     first, *inside = path.split(".")
     values = members[first]
     for name in inside:
@@ -300,7 +305,7 @@ def _times(microseconds: Array, members: Frame) -> Any:
 
 
 def _errors(values: Any, failed: Array) -> Any:
-    """The code of an error; where there is none, whether there was one."""
+    """Return the code of each error; where there is none, `Failure` for a call that failed."""
     codes, distinct = frames.factorize_values(values)
     xp, there = frames.array_module_of(values), np.array([bool(text) for text in [*distinct, None]])
     named = arrays.to_device_of(there, codes)[codes]
@@ -310,5 +315,5 @@ def _errors(values: Any, failed: Array) -> Any:
 
 
 def service_name(source: str | None) -> str:
-    """`EC2.amazonaws.com` -> `ec2`."""
+    """Return the service of an event source: `EC2.amazonaws.com` -> `ec2`."""
     return (source or "").lower().replace(".amazonaws.com", "") or "unknown"

@@ -1,13 +1,14 @@
-"""Before another road's reading is trusted: both read the same few records, and must say the same of them.
+"""Self-check of a backend: it reads the same records as pandas does and must find exactly the same in them.
 
 Example:
-    >>> difference("cudf")                     # None: they do
-    >>> difference("pandas", "cudf")
+    >>> first_difference("cudf") is None
+    True
+    >>> first_difference("pandas", "cudf")
     "record 12: user_agent is 'aws-cli/2.0' by pandas, None by cudf"
 
-Libraries change, and a driver may be one that nobody has met. So a device reads, before it reads anything that matters, what
-travels with the project: real records of many kinds, and lines that were made to be misread (`CROOKED`). Rejects, events,
-entities, codes and the keys by which repeats are known must be the same, each one.
+Libraries change, and a driver may be untested. So before a device reads anything that matters, it reads what travels with the
+project: real records of many kinds, and lines that were made to be misread (MALFORMED_RECORDS). Rejects, events, entities,
+codes and dedup keys must be the same, each one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from fingerprint.core.alert import Reject
 from fingerprint.core.settings import Entities
 from fingerprint.features import encoding
 from fingerprint.sources.cloudtrail import envelopes, samples
-from fingerprint.sources.cloudtrail.identity import add_entity_columns
+from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import dedup_key, flatten
 
 SAMPLE_SET, SAMPLE_RECORDS = (
@@ -78,7 +79,7 @@ MALFORMED_RECORDS: tuple[bytes, ...] = (
 
 
 class BackendOutput(NamedTuple):
-    """What a road made of the lines: a table of the events with their entities on the host, `codes` (N, F), `keys` (N,)."""
+    """The result of reading lines: events with their entities on the host, `codes` (N, F), `keys` (N,), and rejects."""
 
     rejects: list[Reject]
     skipped: int
@@ -88,13 +89,13 @@ class BackendOutput(NamedTuple):
 
 
 def check_records() -> list[bytes]:
-    """Some real records, and the crooked lines between them: neighbours must not be hurt."""
+    """Return real records with malformed lines between them, which must not affect their neighbours."""
     real = islice(samples.sample_lines(SAMPLE_SET), SAMPLE_RECORDS)
     return [line for pair in zip_longest(real, MALFORMED_RECORDS) for line in pair if line is not None]
 
 
 def check_batches() -> Iterator[list[bytes]]:
-    """What is read: the corpus; a batch that is all the device's; nothing that is an event."""
+    """Yield the batches to read: the corpus; a batch that a device reads alone; a batch without any event."""
     yield check_records()
     yield list(islice(samples.sample_lines(SAMPLE_SET), *PLAIN_RANGE))
     yield [b"[]"]
@@ -103,7 +104,7 @@ def check_batches() -> Iterator[list[bytes]]:
 def first_difference(
     dataframe_library: str, by: str = "pandas", lines: Sequence[bytes] | None = None
 ) -> str | None:
-    """The first thing that is read otherwise by two roads, in one sentence; None where nothing is."""
+    """Return the first difference between two backends in one sentence; None where there is none."""
     return next(
         _batch_differences(dataframe_library, by, check_batches() if lines is None else [lines]), None
     )
@@ -116,7 +117,7 @@ def _batch_differences(tables: str, by: str, many: Iterable[Sequence[bytes]]) ->
 
 
 def read_with_backend(lines: Sequence[bytes], dataframe_library: str) -> BackendOutput:
-    """The lines along the road of some tables, as far as codes."""
+    """Return what a backend makes of the lines, from records to codes."""
     flat = flatten(envelopes.split_lines(lines), dataframe_library)
     events = add_entity_columns(flat.events, Entities())
     codes, keys = arrays.to_host(encoding.encode_events(events)), arrays.to_host(dedup_key(events))
@@ -157,7 +158,7 @@ def _column_differences(ours: pd.DataFrame, theirs: pd.DataFrame, by: str, table
 
 
 def _comparable_values(column: pd.Series) -> list[Any]:
-    """Values that compare: whatever stands for missing is None."""
+    """Return values that compare: every kind of missing is None."""
     return [None if missing else value for value, missing in zip(column, column.isna(), strict=True)]
 
 

@@ -15,11 +15,16 @@ from hypothesis import strategies as st
 
 from fingerprint.compute import frames
 from fingerprint.compute.kernels import kernel_source, launch_kernel
-from fingerprint.sources import cudf_reader
+from fingerprint.sources.cloudtrail import cudf_reader
+from fingerprint.sources.cloudtrail.cudf_reader import (
+    FilteredRecords,
+    filter_records,
+    forwarded_members,
+    member_tree,
+)
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.sources.cloudtrail.lenient import parse_time
 from fingerprint.sources.cloudtrail.schema import COLUMNS
-from fingerprint.sources.cudf_reader import FilteredRecords, filter_records, forwarded_members, member_tree
 from fingerprint.sources.flatten import flatten
 from tests.contracts.record_reader import ReadingContract, alike
 from tests.support import record_corpus, sample_organisation
