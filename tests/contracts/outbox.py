@@ -95,7 +95,7 @@ class OutboxContract:
         for events in (alert.events[:3], alert.events[:5], alert.events):
             desk.alerts.save([replace(alert, events=events)])
             planned(outbox)
-        assert [each for _, each in happened(outbox)] == ["updated", "updated", "new"]
+        assert [each for _, each in happened(outbox)] == ["new", "updated", "updated"]
 
     def test_a_decision_is_a_delivery_and_the_same_again_is_none(self, desk, outbox):
         alert = stolen_session()
