@@ -56,7 +56,7 @@ class OutboxContract:
     @pytest.fixture
     def outbox(self, desk: SqlStore) -> SqlOutbox:
         made = desk.outbox
-        made.register_receiver("soc", include_backlog=False)
+        made.register_receiver("soc", include_include_backlog=False)
         return made
 
     # --- from what changed to deliveries -----------------------------------------------------------------------------
@@ -187,7 +187,7 @@ class OutboxContract:
         assert outbox.list_deliveries() == []
 
     def test_each_receiver_has_its_own(self, desk, outbox):
-        outbox.register_receiver("ops", backlog=False)
+        outbox.register_receiver("ops", include_backlog=False)
         desk.alerts.save([stolen_session()])
         planned(outbox)
         planned(outbox, receiver="ops")
@@ -242,7 +242,7 @@ class OutboxContract:
         desk.alerts.save([stolen_session()])
         planned(outbox)
         (delivery,) = taken(outbox)
-        outbox.reschedule(delivery, at(20), "answered 500", by="me")
+        outbox.reschedule(delivery, at(20), "answered 500", worker="me")
         assert taken(outbox, now=at(19)) == []
         (again,) = taken(outbox, now=at(20))
         assert (again.key, again.tries, again.reason) == (delivery.key, 1, "answered 500")
@@ -252,16 +252,16 @@ class OutboxContract:
         planned(outbox)
         (slow,) = taken(outbox)
         taken(outbox, now=at(60), by="you")
-        outbox.reschedule(slow, at(9_999), "answered 500", by="me")
-        outbox.release([slow], by="me")
+        outbox.reschedule(slow, at(9_999), "answered 500", worker="me")
+        outbox.release([slow], worker="me")
         assert outbox.list_deliveries()[0].due_at == NOW
         assert taken(outbox, now=at(61)) == []
 
     def test_what_is_let_go_untried_may_be_taken_at_once(self, desk, outbox):
         desk.alerts.save([stolen_session()])
         planned(outbox)
-        outbox.release(taken(outbox), by="me")
-        outbox.release([], by="me")
+        outbox.release(taken(outbox), worker="me")
+        outbox.release([], worker="me")
         assert taken(outbox)[0].tries == 0
 
     def test_what_was_given_up_says_why_and_can_be_tried_anew(self, desk, outbox):
@@ -287,7 +287,7 @@ class OutboxContract:
             planned(outbox, now=at(number))
         first = taken(outbox, now=at(9), most=1)[0]
         assert first.alert_id == alerts[0].alert_id
-        outbox.reschedule(first, at(2.5), "busy", by="me")
+        outbox.reschedule(first, at(2.5), "busy", worker="me")
         assert [each.alert_id for each in taken(outbox, now=at(9))] == ["alert-001", "alert-002", "alert-000"]
 
     def test_what_was_sent_long_ago_is_forgotten_and_not_told_again(self, desk, outbox):
