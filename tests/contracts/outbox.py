@@ -56,7 +56,7 @@ class OutboxContract:
     @pytest.fixture
     def outbox(self, desk: SqlStore) -> SqlOutbox:
         made = desk.outbox
-        made.register_receiver("soc", include_include_backlog=False)
+        made.register_receiver("soc", include_backlog=False)
         return made
 
     # --- from what changed to deliveries -----------------------------------------------------------------------------
