@@ -14,7 +14,7 @@ from fingerprint.adapters.checkpoints import FileCheckpointStore
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.settings import Settings
 from fingerprint.registry import versions
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.publisher import StreamAdapters
 from fingerprint.streaming.stream_service import StreamService
@@ -47,9 +47,7 @@ def run_stream(
         wiring.open_consumer(settings.kafka, "stream") as consumer,
         wiring.producing(settings.kafka) as producer,
     ):
-        store = open_alert_store(
-            database_url or settings.database.url, redact=settings.database.redacted_fields
-        )
+        store = open_store(database_url or settings.database.url, redact=settings.database.redacted_fields)
         checkpoints = FileCheckpointStore(settings.checkpoints)
         adapters = StreamAdapters(consumer, producer, store, checkpoints, SystemClock())
         networks_file = settings.reading.networks_file

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
 from fingerprint.core.alert import FeedGap
-from fingerprint.core.ports import AlertStore
+from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
 from fingerprint.estimators import spectral
 from fingerprint.state.feed_activity import MAX_FEEDS
@@ -293,7 +293,7 @@ class FeedMonitor:
     partition: the owner of partition 0. Another one that does so at the same time finds the same gaps under the same ids.
     """
 
-    def __init__(self, store: AlertStore, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings) -> None:
         self.store, self.settings = store, settings
         self.seconds = settings.spectral.interval_seconds
         self.counts = (
@@ -302,7 +302,7 @@ class FeedMonitor:
         self.checked_until = 0  # of the last check, seconds since 1970
 
     def closed_counts(self, processor: PartitionProcessor, now: int) -> tuple[int, pd.DataFrame] | None:
-        """Return until when a partition is closed (seconds since 1970) and its counts, for `AlertStore.save_feed_counts`.
+        """Return until when a partition is closed (seconds since 1970) and its counts, for `Store.feeds.save_counts`.
 
         Returns None if it is no further than before. Intervals after `now` are not closed, whatever a watermark says.
         """
@@ -317,8 +317,8 @@ class FeedMonitor:
 
         No check goes past `now` (seconds since 1970), nor begins after it: a watermark ahead must not stop the checks.
         """
-        closed = [upto for place, upto in self.store.feeds_complete_until().items() if place.topic == topic]
-        looked = min(self.store.feeds_checked_until(), now)
+        closed = [upto for place, upto in self.store.feeds.complete_until().items() if place.topic == topic]
+        looked = min(self.store.feeds.checked_until(), now)
         upto = min([*closed, now])
         if not closed or upto // self.seconds <= looked // self.seconds:
             return None
@@ -327,7 +327,7 @@ class FeedMonitor:
         begin = self._first_interval(looked // self.seconds, upto // self.seconds, counts)
         end = min(upto // self.seconds, begin + MAX_INTERVALS_PER_CHECK)
         past = activity_matrix(counts, begin - horizon, end, MAX_FEEDS)
-        known = {gap.notice_id: gap for gap in self.store.feed_gaps(ended=False)}
+        known = {gap.notice_id: gap for gap in self.store.feeds.gaps(ended=False)}
         changed = find_gaps(past, begin, end, known, self.settings)
         self.checked_until = end * self.seconds
         to_publish = [each for name, each in changed.items() if should_publish(known.get(name), each)]
@@ -342,7 +342,7 @@ class FeedMonitor:
         It is the next one with events, if there were none for so long that no feed can begin a gap or be given up: years without
         a record are not checked hour by hour.
         """
-        if looked and (self.store.feed_gaps(ended=False) or (counts["interval"] < looked).any()):
+        if looked and (self.store.feeds.gaps(ended=False) or (counts["interval"] < looked).any()):
             return looked
         ahead = counts["interval"][counts["interval"] >= looked]
         return min(int(ahead.min()), upto) if len(ahead) else upto
@@ -355,7 +355,7 @@ class FeedMonitor:
         """
         known = self.checked_until and self.checked_until == looked
         settled = looked - 2 * 86400 if known else since
-        fresh = self.store.feed_counts(max(settled, since))
+        fresh = self.store.feeds.counts(max(settled, since))
         if known:
             kept = self.counts[self.counts["at"].between(since, settled - 1)]
             fresh = pd.concat([kept, fresh], ignore_index=True)

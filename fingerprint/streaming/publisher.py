@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from fingerprint.alerting import messages
 from fingerprint.core.alert import CredentialIssue, FingerprintError, Reject
 from fingerprint.core.case import ProgramStatus, ThresholdOverride
-from fingerprint.core.ports import AlertStore, CheckpointStore, Clock, Consumer, Message, Partition, Producer
+from fingerprint.core.ports import CheckpointStore, Clock, Consumer, Message, Partition, Producer
+from fingerprint.core.ports.store import Store
 from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.settings import Settings
 from fingerprint.detection.scorer import empty_votes
@@ -41,7 +42,7 @@ class StreamAdapters(NamedTuple):
 
     consumer: Consumer
     producer: Producer
-    store: AlertStore
+    store: Store
     checkpoints: CheckpointStore
     clock: Clock
 
@@ -81,18 +82,18 @@ class AlertPublisher:
         votes = pd.concat(parts, ignore_index=True) if parts else empty_votes()
         if not alerts and not parts and not credential_issues:
             return
-        self._retry_store(lambda: self.store.save(alerts, votes, credential_issues))
+        self._retry_store(lambda: self.store.alerts.save(alerts, votes, credential_issues))
         self._send(self.topics.alerts_topic, messages.encode_alerts(alerts))
         self._send(self.topics.votes_topic, messages.encode_votes(votes))
         self.metrics.count_published(alerts, votes)
 
     def threshold_override(self) -> ThresholdOverride | None:
         """Return the threshold override of the alert store, None without one."""
-        return self._retry_store(self.store.threshold_override)
+        return self._retry_store(self.store.thresholds.current)
 
     def save_heartbeat(self, heartbeat: ProgramStatus) -> None:
         """Write a heartbeat to the alert store."""
-        self._retry_store(partial(self.store.save_heartbeat, heartbeat))
+        self._retry_store(partial(self.store.heartbeats.save, heartbeat))
 
     def dead_letter(
         self, polled: Sequence[Message], piece: DecodedMessages, future: NDArray[np.bool_]
@@ -120,7 +121,7 @@ class AlertPublisher:
     def count_feeds(self, partition: Partition, processor: PartitionProcessor) -> None:
         """Save the counts of each feed in the intervals that have closed."""
         if due := self.feed_monitor.closed_counts(processor, self._now()):
-            self._retry_store(partial(self.store.save_feed_counts, partition, *due))
+            self._retry_store(partial(self.store.feeds.save_counts, partition, *due))
 
     def publish_feed_gaps(self) -> bool:
         """Look for feed gaps, publish them, and return whether there was anything to check.
@@ -134,7 +135,7 @@ class AlertPublisher:
         if found.to_publish:
             self.flush()
         self._retry_store(
-            partial(self.store.save_feed_gaps, found.changed, found.checked_until, found.delete_before)
+            partial(self.store.feeds.save_gaps, found.changed, found.checked_until, found.delete_before)
         )
         self.metrics.silent_feeds.set(found.silent_feeds)
         return True

@@ -257,7 +257,7 @@ def test_a_header_that_promises_a_watermark_of_2099_is_not_believed(
     figures = place.run()
     assert figures["late"] < 500
     assert principals_of(place.said()) == principals_of(oracle)
-    assert place.desk().feeds_checked_until() < arrival.wall_clock_ms() // 1000
+    assert place.desk().feeds.checked_until() < arrival.wall_clock_ms() // 1000
 
 
 def test_what_arrives_after_the_training_is_judged_though_it_is_dated_before_its_end(
@@ -318,11 +318,11 @@ def test_the_silence_watch_walks_no_years_and_is_not_led_past_the_clock(
     desk, home, now = place.desk(), Partition("events", 0), arrival.wall_clock_ms() // 1000
     start = int(datetime(2000, 1, 1, tzinfo=UTC).timestamp())
     counts = pd.DataFrame({"kind": "source", "feed": "raw/0", "at": [start], "events": [3]})
-    desk.save_feed_counts(home, start + 3600, counts)
-    desk.save_feed_counts(home, int(FAR.timestamp()), counts.assign(at=now // 3600 * 3600 - 7200))
+    desk.feeds.save_counts(home, start + 3600, counts)
+    desk.feeds.save_counts(home, int(FAR.timestamp()), counts.assign(at=now // 3600 * 3600 - 7200))
     listening, looks = FeedMonitor(desk, place.settings), 0
     while (look := listening.check("events", now)) is not None:
-        desk.save_feed_gaps(look.changed, look.checked_until, look.delete_before)
+        desk.feeds.save_gaps(look.changed, look.checked_until, look.delete_before)
         looks += 1
         assert looks < 100, f"a quarter of a century is {25 * 365 * 24 // MAX_INTERVALS_PER_CHECK:,} looks"
-    assert now - 3600 < desk.feeds_checked_until() <= now
+    assert now - 3600 < desk.feeds.checked_until() <= now

@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry
 from fingerprint.adapters.checkpoints import FileCheckpointStore
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.settings import load_settings
-from fingerprint.store.alerts import open_alert_store
+from fingerprint.store import open_store
 from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.publisher import StreamAdapters
 from fingerprint.streaming.stream_service import StreamService
@@ -62,7 +62,7 @@ def main(folder: str, adapter: str, method: str, when: str, number: str) -> None
         opened: dict[str, Any] = {
             "consumer": consumer,
             "producer": producer,
-            "store": open_alert_store(settings.database.url),
+            "store": open_store(settings.database.url),
             "checkpoints": FileCheckpointStore(settings.checkpoints),
         }
         if adapter == "objects":

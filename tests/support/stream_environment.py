@@ -35,7 +35,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
-from fingerprint.store.alerts import SqlAlertStore, open_alert_store
+from fingerprint.store import SqlStore, open_store
 from fingerprint.streaming.bank_watcher import BankWatcher
 from fingerprint.streaming.bounded_read import poll_until_end
 from fingerprint.streaming.checkpoints import OwnedPartition
@@ -152,8 +152,8 @@ class Place:
         except sqlite3.OperationalError:
             return False
 
-    def desk(self) -> SqlAlertStore:
-        return open_alert_store(self.settings.database.url)
+    def desk(self) -> SqlStore:
+        return open_store(self.settings.database.url)
 
     def send(self, keyed: Iterable[tuple[bytes | None, bytes]], headers: Headers = ()) -> None:
         """Keys and values to the events topic."""
@@ -247,7 +247,7 @@ class Place:
             vote = json.loads(message.value or b"")
             votes[(vote["event_id"], vote["detector"])] = vote
         desk = self.desk()
-        return Said(desk.alerts(), desk.votes(), alerts, votes)
+        return Said(desk.alerts.by_urgency(), desk.votes.read(), alerts, votes)
 
 
 class Ahead:

@@ -68,7 +68,7 @@ def oracle(
     place = Place(tmp_path_factory.mktemp("oracle"), organisation.bank).create()
     place.send(records)
     place.run()
-    return place.desk().feed_gaps()
+    return place.desk().feeds.gaps()
 
 
 def test_an_account_that_stops_its_log_is_one_notice_and_one_for_each_of_its_regions(
@@ -110,7 +110,7 @@ def test_killed_in_between_it_notices_the_same(
     died = subprocess.run(command, env=place.environment(), capture_output=True, timeout=120)  # noqa: S603
     assert died.returncode == -signal.SIGKILL, died.stderr.decode()[-2000:]
     place.run()
-    assert place.desk().feed_gaps() == oracle
+    assert place.desk().feeds.gaps() == oracle
     assert told(place).keys() == {notice.notice_id for notice in oracle}
 
 
@@ -122,7 +122,7 @@ def test_a_log_that_stops_altogether_is_noticed_by_the_clock(place: Place, recor
     place.run()
     others = {("account", OTHER), *(("region", f"{OTHER}/{region}") for region in REGIONS)}
     source = ("source", place.settings.kafka.events_topic)
-    assert feeds(place.desk().feed_gaps()) == sorted(MISSED | others | {source})
+    assert feeds(place.desk().feeds.gaps()) == sorted(MISSED | others | {source})
 
 
 def test_an_account_that_is_heard_again_ends_its_notices(
@@ -137,14 +137,14 @@ def test_an_account_that_is_heard_again_ends_its_notices(
     place.send(keyed([value.replace(b'"eventID":"', b'"eventID":"late-') for value in theirs]))
     place.pass_days(1 / 8)
     place.run()
-    notices = place.desk().feed_gaps()
+    notices = place.desk().feeds.gaps()
     assert {(each.kind, each.feed) for each in notices if each.ending == "heard again"} == MISSED
     assert all(each["ended_at"] for each in told(place).values() if each["feed"].startswith(SILENT))
 
 
 def test_notices_are_listed_and_the_queue_mentions_them(place: Place, oracle: list[FeedGap]) -> None:
     desk = place.desk()
-    desk.save_feed_gaps(
+    desk.feeds.save_gaps(
         [
             *oracle,
             *(
