@@ -122,7 +122,7 @@ def test_of_too_many_pending_events_each_principal_keeps_its_most_unusual(
     for start in range(0, len(events), 50):
         cut.measure(events.iloc[start : start + 50].reset_index(drop=True))
     cut._limit_pending()
-    batch = concat_batches(whole.pending)
+    batch = concat_batches(whole.pipeline_state.pending)
     unusual = pd.DataFrame(
         {
             "event": batch.frame["event_id"].astype(str),
@@ -132,11 +132,11 @@ def test_of_too_many_pending_events_each_principal_keeps_its_most_unusual(
     )
     kept = unusual[unusual["event"].isin(pending_ids(limited))]
     assert kept["key"].value_counts().max() == 2
-    assert limited.dropped_events == len(unusual) - len(kept) > 0
+    assert limited.pipeline_state.counters.dropped_events == len(unusual) - len(kept) > 0
     for key, mine in kept.groupby("key"):
         others = unusual[(unusual["key"] == key) & ~unusual["event"].isin(kept["event"])]
         assert others.empty or others["priority"].max() <= mine["priority"].min()
-    assert set(concat_batches(limited.pending).principal) == set(batch.principal)
+    assert set(concat_batches(limited.pipeline_state.pending).principal) == set(batch.principal)
     assert len(pending_ids(cut)) == len(pending_ids(limited))
 
 
