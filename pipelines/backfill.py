@@ -34,10 +34,9 @@ from fingerprint.sources.cloudtrail import credential_chain
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.store.alerts import open_alert_store
 from fingerprint.training.dataset import write_partitions
-from pipelines import backfill_worker
-from pipelines.backfill_worker import BackfillPlan
 from pipelines.cli.console import Progress, rejection_reasons
-from pipelines.runtime import backend, memory, wiring
+from pipelines.runtime import backend, backfill_worker, host, wiring
+from pipelines.runtime.backfill_worker import BackfillPlan
 from pipelines.score import FROM_STATE, initial_state
 
 PLAN_FORMAT = 2  # of what lies in the work folder
@@ -102,7 +101,7 @@ def backfill(
         "parts": plan.parts,
         "bank_version": bank.version,
         "seconds": round(time.monotonic() - started, 3),
-        "peak_memory_bytes": memory.peak_bytes(),
+        "peak_memory_bytes": host.peak_bytes(),
     }
 
 

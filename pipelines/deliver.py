@@ -31,8 +31,8 @@ from fingerprint.store.alerts import open_alert_store
 from fingerprint.store.outbox import open_outbox
 from fingerprint.streaming.dependency_status import DependencyStatus
 from pipelines.deliver_metrics import DeliverMetrics
-from pipelines.runtime.receivers import create_receiver
 from pipelines.runtime.service import running_service
+from pipelines.runtime.wiring import create_receiver
 
 MAX_DELIVERIES_PER_TURN = 20  # deliveries of one turn
 POLL_SECONDS = 2.0  # between two looks for something new

@@ -29,7 +29,7 @@ from fingerprint.training import schedule
 from fingerprint.training.schedule import NextTraining, ScheduleInputs
 from pipelines.commands import triton
 from pipelines.retrain_metrics import RetrainMetrics
-from pipelines.runtime import child_process, topic_time_span
+from pipelines.runtime import service, topic_time_span
 from pipelines.runtime.service import running_service
 
 TICK_SECONDS = 0.2  # how late SIGTERM is heard between two looks
@@ -144,7 +144,7 @@ class RetrainService:
         self.metrics.last_attempt.set(self.clock.now().timestamp())
         log.info("a training begins", extra=_log_fields(why=why, held_days=self.topic_days))
         with self._empty_scratch_folder():
-            ended = child_process.run_command(self._arguments(), self.scratch, self._should_stop)
+            ended = service.run_command(self._arguments(), self.scratch, self._should_stop)
         seconds = time.monotonic() - began
         if ended is None:
             log.info("the training is broken off, and goes on where it was with the next start")
@@ -158,7 +158,7 @@ class RetrainService:
         wanted = ["--topic", self.settings.kafka.events, "--days", str(self.options.days)]
         return ["train", *wanted, "--bank", str(self.folder), "--json", *settings]
 
-    def _record_outcome(self, ended: child_process.CompletedCommand, seconds: float) -> None:
+    def _record_outcome(self, ended: service.CompletedCommand, seconds: float) -> None:
         outcome = OUTCOMES.get(ended.exit_status, "failed")
         self.metrics.trainings.labels(outcome).inc()
         if outcome == "failed":

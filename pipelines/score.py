@@ -27,7 +27,7 @@ from fingerprint.state.scorer_state import ScorerState
 from fingerprint.store.alerts import open_alert_store
 from pipelines.cli.console import Progress, rejection_reasons
 from pipelines.runtime import backend as backends
-from pipelines.runtime import memory, wiring
+from pipelines.runtime import host, wiring
 
 FROM_STATE, FROM_BANK = "ledger", "bank"  # where a run may start
 FROM_NOTHING = "empty: the input begins inside the bank's training span"
@@ -82,7 +82,7 @@ def score_sources(
         "started_from": start,
         "bank_version": bank.version,
         "seconds": round(time.monotonic() - started, 3),
-        "peak_memory_bytes": memory.peak_bytes(),
+        "peak_memory_bytes": host.peak_bytes(),
     }
 
 

@@ -48,7 +48,8 @@ from fingerprint.streaming.poison import POISON_REASON, PoisonGuard
 from fingerprint.streaming.publisher import AlertPublisher, StreamAdapters
 from fingerprint.streaming.routing import ArrivalTimes, PartitionRows
 from pipelines.runtime import backend as backends
-from pipelines.runtime import first_bank, memory, operator, wiring
+from pipelines.runtime import first_bank, host, wiring
+from pipelines.runtime import host as memory
 from pipelines.runtime.service import running_service
 
 POLL_SECONDS = 0.5
@@ -324,7 +325,7 @@ class StreamService:
         """How it goes, to the desk, now and then."""
         if time.monotonic() - self.last_report > REPORT_SECONDS:
             self.last_report = time.monotonic()
-            name = self.settings.kafka.member or operator.process_name()
+            name = self.settings.kafka.member or host.process_name()
             figures = self.metrics.figures() | {"partitions": len(self.owned)}
             said = ProgramStatus(
                 "stream", name, self.clock.now(), self.lag, figures, self.not_ready() or self.banks.refusal

@@ -19,10 +19,9 @@ from fingerprint.registry.bank import open_bank, with_manifest_entries
 from fingerprint.sources import arrival
 from fingerprint.training import feedback, pipeline
 from fingerprint.training.nn.trainer import InitialWeights
-from pipelines import training_data
 from pipelines.cli.console import Progress, rejection_reasons
-from pipelines.runtime import backend, promotion, wiring
-from pipelines.training_data import NO_DATABASE, TrainingDataRequest
+from pipelines.runtime import backend, promotion, training_data, wiring
+from pipelines.runtime.training_data import NO_DATABASE, TrainingDataRequest
 
 WORK_FORMAT = 3  # of what lies in the work folder
 HISTORY_FOLDER, DISPOSITIONS_FILE = "history", "judged.parquet"

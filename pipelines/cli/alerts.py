@@ -99,7 +99,7 @@ def alerts_export(
     `csv` for spreadsheets, where no cell is a formula; `jsonl` with everything, raw records too; `ecs` (Elastic Common Schema)
     and `ocsf` (Detection Finding 2004) with the newest events and long texts cut.
     """
-    from pipelines.commands.export import export_alerts
+    from pipelines.commands.alerts import export_alerts
 
     written = export_alerts(desk or settings_.load_settings(settings).desk.url, format, out)
     if out:

@@ -20,7 +20,7 @@ from fingerprint.core.account import Account, Role
 from fingerprint.core.settings import Settings
 from fingerprint.store.accounts import SqlAccountStore, open_account_store
 from fingerprint.store.alerts import open_alert_store
-from pipelines.runtime import operator
+from pipelines.runtime import host
 from pipelines.serve import public_base_url
 
 
@@ -35,7 +35,7 @@ def invite_account(
 ) -> dict[str, Any]:
     """A link: for a new account with a role, or for a new password."""
     with _open_account_store(settings, database_url) as people:
-        secret = people.invite(name, role, by=operator.operator_name())
+        secret = people.invite(name, role, by=host.operator_name())
     return {
         "name": name.strip().lower(),
         "link": f"{public_base_url(settings.web, settings.web.port)}/setup/{secret}",
@@ -44,7 +44,7 @@ def invite_account(
 
 def change_role(settings: Settings, database_url: str | None, name: str, role: Role) -> dict[str, Any]:
     with _open_account_store(settings, database_url) as people:
-        people.set_role(name, role, by=operator.operator_name())
+        people.set_role(name, role, by=host.operator_name())
         return _account_as_json(people.account(name))
 
 
@@ -53,21 +53,21 @@ def disable_account(
 ) -> dict[str, Any]:
     """Nobody's session, token or link any more; or `again` an account that may log in."""
     with _open_account_store(settings, database_url) as people:
-        (people.enable if enable else people.disable)(name, by=operator.operator_name())
+        (people.enable if enable else people.disable)(name, by=host.operator_name())
         return _account_as_json(people.account(name))
 
 
 def end_sessions(settings: Settings, database_url: str | None, name: str) -> dict[str, Any]:
     """End sessions and tokens of an account that may log in again."""
     with _open_account_store(settings, database_url) as people:
-        people.end_all_sessions(name, by=operator.operator_name())
+        people.end_all_sessions(name, by=host.operator_name())
         return _account_as_json(people.account(name))
 
 
 def reset_second_factor(settings: Settings, database_url: str | None, name: str) -> dict[str, Any]:
     """Remove second factors that were lost; sessions end."""
     with _open_account_store(settings, database_url) as people:
-        people.reset_factors(name, by=operator.operator_name())
+        people.reset_factors(name, by=host.operator_name())
         return _account_as_json(people.account(name))
 
 

@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import json as json_text
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from fingerprint.analysis import adjusted_thresholds
-from fingerprint.core.alert import ActivityCurve, Alert, AlertEvent, Decision, Disposition
+from fingerprint.core.alert import ActivityCurve, Alert, AlertEvent, Decision, Disposition, FingerprintError
 from fingerprint.core.case import MAX_PAGE_SIZE, AlertFilter, QueueRow
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
+from fingerprint.delivery.formats.registry import encode_export
+from fingerprint.delivery.notification import Notification
+from fingerprint.store.alert_export import iterate_full_alerts
 from fingerprint.store.alerts import SqlAlertStore, open_alert_store
 from fingerprint.web import formatting
 from fingerprint.web.static_report import write_alert_page
@@ -292,3 +297,43 @@ def _events_table(alert: Alert) -> Table:
     if len(alert.events) > MAX_EVENTS_SHOWN:
         table.caption = f"and {len(alert.events) - MAX_EVENTS_SHOWN:,} more: --page FILE or --json shows all"
     return table
+
+
+def export_alerts(database_url: str, format: str, out: Path | None = None) -> int:
+    """Write every alert of the desk, the most urgent first, to a file or to standard output; how many. FingerprintError where
+    there is no desk, or the file cannot be written."""
+    with closing(open_alert_store(database_url, create=False)) as desk, _open_atomic(out) as file:
+        told = CountedNotifications(desk, raw=format == "jsonl")
+        for piece in encode_export(format, told):
+            file.write(piece)
+    return told.count
+
+
+class CountedNotifications:
+    """The alerts of a desk, few of them in memory at a time; how many there were."""
+
+    def __init__(self, store: SqlAlertStore, raw: bool) -> None:
+        self.store, self.raw, self.count = store, raw, 0
+
+    def __iter__(self) -> Iterator[Notification]:
+        for alert, said in iterate_full_alerts(self.store, self.raw):
+            self.count += 1
+            yield Notification(alert, "new", said)
+
+
+@contextmanager
+def _open_atomic(out: Path | None) -> Iterator[BinaryIO]:
+    """A file that appears when it is complete; what was there stays if it is not."""
+    if out is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    staged = out.with_name(f".{out.name}.partial")
+    try:
+        with staged.open("wb") as file:
+            yield file
+        staged.replace(out)
+    except OSError as error:
+        raise FingerprintError(f"{out} cannot be written: {error.strerror or error}") from None
+    finally:
+        staged.unlink(missing_ok=True)

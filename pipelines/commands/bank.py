@@ -15,8 +15,7 @@ from fingerprint.registry import bank as banks
 from fingerprint.registry import drift, quality, signatures, versions
 from fingerprint.registry.bank import Bank
 from fingerprint.training import feedback
-from pipelines import training_data
-from pipelines.runtime import promotion
+from pipelines.runtime import promotion, training_data
 
 MAX_FINGERPRINTS_SHOWN = 5  # fingerprints, largest and quietest
 MAX_DRIFTED_SHOWN = 10  # fingerprints that moved furthest

@@ -17,7 +17,7 @@ from fingerprint.core.alert import FingerprintError
 from fingerprint.core.settings import Retention
 from fingerprint.store.alerts import SqlAlertStore, open_alert_store
 from pipelines.cli.console import Progress
-from pipelines.runtime import operator
+from pipelines.runtime import host
 
 RETENTION_ACTOR = (
     "program:retention"  # who it is in the audit, when nobody asked; no account has a name with a colon
@@ -46,7 +46,7 @@ def prune_database(database_url: str, retention: Retention, progress: Progress) 
     desk = open_alert_store(database_url, create=False)
     removed = desk.apply_retention(
         retention,
-        operator.operator_name(),
+        host.operator_name(),
         lambda kind, done: progress(f"removing {KIND_LABELS[kind]}", done),
     )
     return {"removed": removed, "days": retention.model_dump()}
@@ -64,9 +64,7 @@ def purge_principal(database_url: str, principal: str, yes: bool) -> dict[str, A
             "a purge cannot be undone: all alerts, votes, notes and dispositions of this principal go; "
             "say --yes if you mean it"
         )
-    removed = open_alert_store(database_url, create=False).purge_principal(
-        principal, operator.operator_name()
-    )
+    removed = open_alert_store(database_url, create=False).purge_principal(principal, host.operator_name())
     return {"principal": principal, "removed": removed, "beyond": NOT_PURGED}
 
 

@@ -23,7 +23,7 @@ from fingerprint.core.case import QueueRow, Suppression, SuppressionMatch, Suppr
 from fingerprint.core.sanitize import printable
 from fingerprint.store.alerts import open_alert_store
 from fingerprint.web import formatting
-from pipelines.runtime import operator
+from pipelines.runtime import host
 
 DEFAULT_DAYS = 30.0  # that a suppression holds where nobody says
 
@@ -55,14 +55,14 @@ def add_suppression(
     end = time_range.parse_time_range(None, until, None).until if until else None
     end = end or SystemClock().now() + timedelta(days=DEFAULT_DAYS if days is None else days)
     desk = open_alert_store(database_url, create=False)
-    return _suppression_as_json(desk.create_suppression(match, why, end, operator.operator_name(), force))
+    return _suppression_as_json(desk.create_suppression(match, why, end, host.operator_name(), force))
 
 
 def end_suppression(database_url: str, suppression_id: str) -> dict[str, Any]:
     """End it as it is now."""
     desk = open_alert_store(database_url, create=False)
     version = desk.suppression(suppression_id).version
-    return _suppression_as_json(desk.end_suppression(suppression_id, version, operator.operator_name()))
+    return _suppression_as_json(desk.end_suppression(suppression_id, version, host.operator_name()))
 
 
 def print_suppressions(found: list[dict[str, Any]]) -> None:

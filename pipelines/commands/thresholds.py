@@ -17,7 +17,7 @@ from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
 from fingerprint.store.alerts import open_alert_store
 from fingerprint.web import formatting
-from pipelines.runtime import operator
+from pipelines.runtime import host
 
 DEFAULT_ALERTS_PER_DAY = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # alerts a day that are foreseen
 
@@ -55,7 +55,7 @@ def set_threshold(
 ) -> dict[str, Any]:
     """Hold events to a threshold and a quorum from now on; without both, to what the settings say again."""
     found = ThresholdForecast(open_alert_store(database_url, create=False), None, settings, SystemClock())
-    found.set_override(threshold, quorum, why, by=operator.operator_name())
+    found.set_override(threshold, quorum, why, by=host.operator_name())
     return show_threshold(database_url, settings)
 
 

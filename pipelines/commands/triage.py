@@ -10,7 +10,7 @@ from fingerprint.core.alert import Decision, Disposition, FingerprintError
 from fingerprint.core.sanitize import printable
 from fingerprint.store.alerts import open_alert_store
 from fingerprint.web import formatting
-from pipelines.runtime import operator
+from pipelines.runtime import host
 
 
 def triage_alert(
@@ -27,7 +27,7 @@ def triage_alert(
         raise FingerprintError("a duplicate is a duplicate of another alert: `... duplicate --of ALERT_ID`")
     desk = open_alert_store(database_url, create=False)
     alert = desk.alert(alert_id)
-    now, who = SystemClock().now(), by or operator.login_name()
+    now, who = SystemClock().now(), by or host.login_name()
     desk.add_disposition(Disposition(alert.alert_id, decision, who, why, now, len(alert.events), of or ""))
     return disposition_as_json(desk.dispositions(alert.alert_id)[-1]) | {"title": alert.title}
 

@@ -19,7 +19,7 @@ from fingerprint.registry.signatures import Signer
 from fingerprint.registry.versions import VersionDecision
 from fingerprint.training import promotion_gate
 from fingerprint.training.promotion_gate import NO_CONFIRMED_ATTACKS, GateDecision
-from pipelines.runtime import operator, wiring
+from pipelines.runtime import host, wiring
 
 Action = Literal["train", "publish", "rollback", "refused"]
 
@@ -96,7 +96,7 @@ def roll_back_bank_version(folder: Path, settings: Settings, why: str = "") -> s
 def history_note(action: Action, why: str, forced: bool = False) -> VersionDecision:
     """Who runs this program, and the time of day."""
     at = SystemClock().now().isoformat(timespec="seconds").replace("+00:00", "Z")
-    return VersionDecision(action, at, operator.login_name(), why, forced)
+    return VersionDecision(action, at, host.login_name(), why, forced)
 
 
 def refusal_message(version: str, decision: GateDecision) -> str:

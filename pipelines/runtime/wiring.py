@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -19,12 +20,14 @@ from fingerprint.core.ports import (
     MessageQueue,
     ObjectStore,
     Producer,
+    QueueFull,
     Unavailable,
 )
 from fingerprint.core.ports import WorkerPool as Pool
 from fingerprint.core.ports.topics import TopicAdmin
 from fingerprint.core.settings import Bank as BankOptions
-from fingerprint.core.settings import Kafka, Settings, Sqs, Triton, Workers
+from fingerprint.core.settings import Deliver, Kafka, Settings, Sqs, Triton, Workers
+from fingerprint.delivery.outbox import Receiver
 from fingerprint.detection.inference import FallbackInference, LocalInference, ServerTrust
 from fingerprint.registry import signatures
 from fingerprint.registry.bank import Bank
@@ -195,3 +198,47 @@ def _file_broker() -> ClientFactories:
     from fingerprint.adapters.file_broker.topics import FileTopicAdmin
 
     return FileConsumer, FileProducer, FileTopicAdmin
+
+
+def create_receiver(name: str, settings: Settings) -> Receiver:
+    """Of one receiver of the settings, open. FingerprintError that names it where it cannot be."""
+    wants = settings.deliver[name]
+    try:
+        return TopicReceiver(wants, settings) if wants.kind == "kafka" else _create_webhook(wants)
+    except FingerprintError as error:
+        raise FingerprintError(f"deliver.{name}: {error}") from None
+
+
+def _create_webhook(options: Deliver) -> Receiver:
+    try:
+        from fingerprint.adapters.webhook import WebhookReceiver
+    except ImportError as error:
+        raise FingerprintError(
+            f"kind {options.kind} needs a package that is not there ({error.name}): {how_to_install('deliver')}"
+        ) from None
+    return WebhookReceiver(options)
+
+
+class TopicReceiver:
+    """A Taker behind a topic, keyed by the principal. Each body is waited for: what is marked as sent has arrived. The producer
+    is opened when the first one goes, and anew after one that did not arrive."""
+
+    def __init__(self, options: Deliver, settings: Settings) -> None:
+        self.topic, self.seconds, self.settings = options.topic or "", options.seconds, settings.kafka
+        self.producer: Producer | None = None
+
+    def deliver(self, key: str, body: bytes, principal: str, now: datetime) -> None:
+        try:
+            self.producer = self.producer or open_producer(self.settings)
+            headers = (("idempotency-key", key.encode()),)
+            self.producer.send(self.topic, body, principal.encode(errors="replace"), headers)
+            self.producer.flush(self.seconds)
+        except (QueueFull, DeliveryFailed, FingerprintError) as error:
+            self.close()
+            raise Unavailable(f"topic {self.topic}: {error}") from None
+
+    def close(self) -> None:
+        opened, self.producer = self.producer, None
+        if opened:
+            with suppress(DeliveryFailed, FingerprintError):
+                opened.close()

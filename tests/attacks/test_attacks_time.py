@@ -30,8 +30,8 @@ from fingerprint.streaming.ingest_metrics import IngestMetrics
 from pipelines.cli.console import no_progress
 from pipelines.ingest import IngestService
 from pipelines.runtime.promotion import offer_bank
+from pipelines.runtime.training_data import TrainingDataRequest, load_history
 from pipelines.train import train_bank
-from pipelines.training_data import TrainingDataRequest, load_history
 from tests.support import sample_organisation as roads
 from tests.support.stream_environment import Place, Said, keyed
 

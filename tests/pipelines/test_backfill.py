@@ -23,9 +23,9 @@ from fingerprint.registry import state_files
 from fingerprint.store.alerts import open_alert_store
 from pipelines import backfill as backfills
 from pipelines.backfill import backfill
-from pipelines.backfill_worker import BackfillPlan, score_partition
 from pipelines.cli import app
 from pipelines.cli.console import no_progress
+from pipelines.runtime.backfill_worker import BackfillPlan, score_partition
 from tests.adapters.test_worker_pool import until
 from tests.support import sample_organisation
 

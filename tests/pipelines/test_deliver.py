@@ -27,7 +27,7 @@ from fingerprint.store.outbox import SqlOutbox, open_outbox
 from pipelines.commands.deliveries import list_deliveries, print_deliveries, retry_deliveries
 from pipelines.deliver import MAX_BACKOFF_SECONDS, DeliverySender, deliver_in_background, run_deliver
 from pipelines.deliver_metrics import DeliverMetrics
-from pipelines.runtime.receivers import create_receiver
+from pipelines.runtime.wiring import create_receiver
 from tests.contracts.message_stream import wait_until
 from tests.contracts.outbox import OutboxContract
 from tests.support.alerts import new_pipeline, stolen_session

@@ -19,11 +19,12 @@ from fingerprint.core.alert import Alert, Decision, FingerprintError
 from fingerprint.core.settings import Forest, Settings, Training, Voting
 from fingerprint.registry import bank as banks
 from fingerprint.store.alerts import SqlAlertStore, open_alert_store
-from pipelines import cli, training_data
+from pipelines import cli
 from pipelines.cli.console import no_progress
 from pipelines.commands.triage import triage_alert
+from pipelines.runtime import training_data
+from pipelines.runtime.training_data import TrainingDataRequest
 from pipelines.train import train_bank
-from pipelines.training_data import TrainingDataRequest
 from tests.support import sample_organisation
 from tests.support.sample_organisation import SETTINGS, Road, Run
 

@@ -18,7 +18,7 @@ from fingerprint.registry import bank as banks
 from fingerprint.registry import versions
 from pipelines import cli
 from pipelines.cli.console import no_progress
-from pipelines.runtime import operator
+from pipelines.runtime import host
 from pipelines.train import train_bank
 from tests.support import sample_organisation
 from tests.support.stream_environment import Place
@@ -86,7 +86,7 @@ def test_the_list_says_which_version_is_served_and_why(
     served = rows[organisation.trained["version"]]
     assert served["ready"]["entity"] == organisation.trained["ready"]["entity"]
     assert served["last_decision"]["action"] == "train"
-    assert served["last_decision"]["by"] == operator.login_name()
+    assert served["last_decision"]["by"] == host.login_name()
     assert served["gate"]["passed"] is True
     shown = call("bank", "list").out
     assert "the gate let it pass" in shown

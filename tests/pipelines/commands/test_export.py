@@ -18,7 +18,7 @@ from fingerprint.core.alert import Disposition, FingerprintError
 from fingerprint.core.sanitize import storable
 from fingerprint.store.alerts import open_alert_store
 from pipelines import cli
-from pipelines.commands.export import export_alerts
+from pipelines.commands.alerts import export_alerts
 from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
 
 NOW = datetime(2026, 3, 6, 9, tzinfo=UTC)
