@@ -28,7 +28,7 @@ from fingerprint.store.alerts import SqlAlertStore, open_alert_store
 from fingerprint.web.dependencies import Dependencies, WebStore
 from pipelines import deliver
 from pipelines.commands import retention
-from pipelines.deliver_metrics import DeliverMetrics
+from pipelines.runtime.delivery_service import DeliverMetrics
 from pipelines.runtime.service import shutdown_requested
 
 

@@ -25,8 +25,8 @@ from fingerprint.store.alerts import SqlAlertStore, open_alert_store
 from fingerprint.store.every_table import metadata
 from fingerprint.store.outbox import SqlOutbox, open_outbox
 from pipelines.commands.deliveries import list_deliveries, print_deliveries, retry_deliveries
-from pipelines.deliver import MAX_BACKOFF_SECONDS, DeliverySender, deliver_in_background, run_deliver
-from pipelines.deliver_metrics import DeliverMetrics
+from pipelines.deliver import deliver_in_background, run_deliver
+from pipelines.runtime.delivery_service import MAX_BACKOFF_SECONDS, DeliverMetrics, DeliverySender
 from pipelines.runtime.wiring import create_receiver
 from tests.contracts.message_stream import wait_until
 from tests.contracts.outbox import OutboxContract
